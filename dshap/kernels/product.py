@@ -1,0 +1,260 @@
+"""Product kernels: k(x, z) = Π_j k_j(x_j, z_j), one factor a column, evaluated on any subset of the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dshap.errors import InputError, unknown_name
+from dshap.types import FloatArray
+
+__all__ = [
+    "FAMILIES",
+    "RBF",
+    "Categorical",
+    "Family",
+    "Kernel",
+    "Laplacian",
+    "Matern",
+    "Product",
+    "ProductKernel",
+    "median_lengthscale",
+]
+
+MEDIAN_SAMPLE = 1000
+"""Rows that the median heuristic looks at."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """One kind of factor, k(t) = polynomial(t)·exp(exponent(t)) of the scaled distance t = |x − z|/ℓ."""
+
+    exponent: Callable[[FloatArray], FloatArray]
+    polynomial: Callable[[FloatArray], FloatArray] | None = None
+
+
+_SQRT3, _SQRT5 = np.sqrt(3.0), np.sqrt(5.0)
+FAMILIES: Mapping[str, Family] = {
+    "rbf": Family(lambda t: -0.5 * t * t),
+    "laplacian": Family(lambda t: -t),  # Matérn 1/2 is the same function
+    "matern32": Family(lambda t: -_SQRT3 * t, lambda t: 1.0 + _SQRT3 * t),
+    "matern52": Family(lambda t: -_SQRT5 * t, lambda t: 1.0 + _SQRT5 * t + (5.0 / 3.0) * t * t),
+    "categorical": Family(lambda t: np.where(t > 0, -np.inf, 0.0)),  # log ρ in place of −inf: see `factor`
+}
+
+
+@dataclass(frozen=True, eq=False)
+class ProductKernel:
+    """A product kernel with everything chosen: a family and a parameter for each column.
+
+    Parameters
+    ----------
+    families : tuple of str, one a column
+        Keys of `FAMILIES`.
+    parameters : (columns,)
+        Length-scale ℓ in the units of the column; for "categorical" the value ρ in [0, 1) of two different categories.
+    """
+
+    families: tuple[str, ...]
+    parameters: FloatArray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", np.array(self.parameters, dtype=float))
+        if self.parameters.shape != (len(self.families),):
+            raise InputError(
+                f"a kernel of {len(self.families)} columns needs as many parameters, not {self.parameters.shape}"
+            )
+        for column, (family, value) in enumerate(zip(self.families, self.parameters, strict=True)):
+            if family not in FAMILIES:
+                raise InputError(unknown_name("kernel family", family, FAMILIES))
+            if family == "categorical":
+                if not 0.0 <= value < 1.0:
+                    raise InputError(f"rho of column {column} is {value:g}: it must lie in [0, 1)")
+            elif not (np.isfinite(value) and value > 0.0):
+                raise InputError(f"length-scale of column {column} is {value:g}: it must be positive and finite")
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.families)
+
+    def factor(self, column: int, x: FloatArray, z: FloatArray) -> FloatArray:
+        """k_j(x, z) (n, r) of one column, from its values x (n,) and z (r,)."""
+        exponent, polynomial = self._parts(column, x, z)
+        values = np.exp(exponent, out=exponent)
+        return values if polynomial is None else np.multiply(values, polynomial, out=values)
+
+    def factors(self, x: FloatArray, z: FloatArray) -> FloatArray:
+        """k_j(x_ij, z_rj) (columns, n, r) of every column, from x (n, columns) and z (r, columns)."""
+        out = np.empty((self.n_columns, len(x), len(z)))  # (columns, n, r)
+        for column in range(self.n_columns):
+            out[column] = self.factor(column, x[:, column], z[:, column])
+        return out
+
+    def matrix(self, x: FloatArray, z: FloatArray, columns: Sequence[int] | None = None) -> FloatArray:
+        """k_S(x, z) (n, r): the product over `columns` (all when None; 1 for none), with a single exponential.
+
+        x (n, columns) and z (r, columns) always carry every column of the kernel.
+        """
+        chosen = range(self.n_columns) if columns is None else columns
+        total = np.zeros((len(x), len(z)))  # (n, r)
+        factor: FloatArray | None = None
+        for column in chosen:
+            exponent, polynomial = self._parts(column, x[:, column], z[:, column])
+            total += exponent
+            if polynomial is not None:
+                factor = polynomial if factor is None else np.multiply(factor, polynomial, out=factor)
+        np.exp(total, out=total)
+        return total if factor is None else np.multiply(total, factor, out=total)
+
+    def _parts(self, column: int, x: FloatArray, z: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        """exponent (n, r) and polynomial (n, r) of one column's factor."""
+        name, parameter = self.families[column], self.parameters[column]
+        family = FAMILIES[name]
+        distance = np.abs(np.subtract.outer(np.asarray(x, float), np.asarray(z, float)))  # (n, r)
+        if name == "categorical":
+            floor = np.log(parameter) if parameter > 0 else -np.inf
+            return np.where(distance > 0, floor, 0.0), None
+        distance /= parameter
+        return family.exponent(distance), None if family.polynomial is None else family.polynomial(distance)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """`kernel_family` (columns,) as fixed-width text and `kernel_parameter` (columns,)."""
+        return {"kernel_family": np.array(self.families), "kernel_parameter": self.parameters}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> ProductKernel:
+        return cls(tuple(str(name) for name in arrays["kernel_family"]), arrays["kernel_parameter"])
+
+    def describe(self, names: Sequence[str] | None = None) -> dict[str, str]:
+        """column -> "rbf 0.31" and the like, for people."""
+        labels = names if names is not None else [f"x{j}" for j in range(self.n_columns)]
+        return {
+            str(label): f"{family} {value:.4g}"
+            for label, family, value in zip(labels, self.families, self.parameters, strict=True)
+        }
+
+
+def median_lengthscale(sample: FloatArray, seed: int = 0) -> FloatArray:
+    """Median heuristic, per column: the median of the non-zero distances of a seeded sample, times √columns.
+
+    Zero distances are left out (a binary column would get 0); a constant column gets 1.  Rows with NaN are ignored.
+    """
+    rows = np.asarray(sample, dtype=float)
+    rows = rows[np.isfinite(rows).all(axis=1)]
+    if len(rows) > MEDIAN_SAMPLE:
+        rows = rows[np.sort(np.random.default_rng(seed).choice(len(rows), MEDIAN_SAMPLE, replace=False))]
+    n_columns = sample.shape[1]
+    out = np.ones(n_columns)
+    for column in range(n_columns):
+        distance = np.abs(np.subtract.outer(rows[:, column], rows[:, column]))
+        distance = distance[distance > 0]
+        if distance.size:
+            out[column] = np.median(distance) * np.sqrt(n_columns)
+    return out
+
+
+class Kernel:
+    """What a user writes down: a kernel that may still have to be bound to columns and data.
+
+    `bind` gives the `ProductKernel` that numerics take.
+    """
+
+    is_resolved: bool = True
+    """False where `bind` needs a sample ("median") or a model's validation ("validate")."""
+
+    def bind(self, n_columns: int, sample: FloatArray | None = None, seed: int = 0) -> ProductKernel:
+        raise TypeError(f"{type(self).__name__} does not say how it binds to columns")
+
+
+@dataclass(frozen=True, eq=False)
+class _Stationary(Kernel):
+    lengthscale: Any = "median"
+    """One number, one a column (in the units of the columns), "median", or "validate" (chosen by the model's fit)."""
+
+    family: str = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.lengthscale, str) and self.lengthscale not in ("median", "validate"):
+            raise InputError(
+                f"lengthscale {self.lengthscale!r}: give a positive number, one a column, 'median' or 'validate'"
+            )
+
+    @property
+    def is_resolved(self) -> bool:  # type: ignore[override]
+        return not isinstance(self.lengthscale, str)
+
+    def bind(self, n_columns: int, sample: FloatArray | None = None, seed: int = 0) -> ProductKernel:
+        """Every column gets this family; "median" and "validate" (its start) take the sample's median heuristic."""
+        if isinstance(self.lengthscale, str):
+            if sample is None:
+                raise InputError(f"lengthscale {self.lengthscale!r} needs data: fit the model, or give numbers")
+            scale = median_lengthscale(sample, seed)
+        else:
+            scale = np.asarray(self.lengthscale, dtype=float)
+            if scale.ndim and scale.shape != (n_columns,):
+                raise InputError(f"lengthscale has {scale.size} values for {n_columns} columns: give one, or one each")
+        return ProductKernel((self.family,) * n_columns, np.broadcast_to(scale, (n_columns,)))
+
+
+class RBF(_Stationary):
+    """Gaussian kernel exp(−(x − z)²/(2ℓ²)) on each column."""
+
+    def __init__(self, lengthscale: Any = "median") -> None:
+        super().__init__(lengthscale, "rbf")
+
+
+class Laplacian(_Stationary):
+    """exp(−|x − z|/ℓ) on each column."""
+
+    def __init__(self, lengthscale: Any = "median") -> None:
+        super().__init__(lengthscale, "laplacian")
+
+
+class Matern(_Stationary):
+    """Matérn 1/2, 3/2 or 5/2 on each column, in scikit-learn's scaling, as a product over the columns.
+
+    (scikit-learn's own `Matern` takes the distance over all columns at once and is no product.)
+    """
+
+    def __init__(self, nu: float = 1.5, lengthscale: Any = "median") -> None:
+        families = {0.5: "laplacian", 1.5: "matern32", 2.5: "matern52"}
+        if nu not in families:
+            raise InputError(f"nu is {nu}: Matérn is there for 0.5, 1.5 and 2.5")
+        super().__init__(lengthscale, families[nu])
+
+
+@dataclass(frozen=True)
+class Categorical(Kernel):
+    """1 where the categories are equal, else ρ in [0, 1)."""
+
+    rho: float = 0.5
+
+    def bind(self, n_columns: int, sample: FloatArray | None = None, seed: int = 0) -> ProductKernel:
+        return ProductKernel(("categorical",) * n_columns, np.full(n_columns, self.rho))
+
+
+@dataclass(frozen=True)
+class Product(Kernel):
+    """A kernel of its own for each column, in the order of the columns."""
+
+    kernels: Sequence[Kernel]
+
+    @property
+    def is_resolved(self) -> bool:  # type: ignore[override]
+        return all(kernel.is_resolved for kernel in self.kernels)
+
+    def bind(self, n_columns: int, sample: FloatArray | None = None, seed: int = 0) -> ProductKernel:
+        if len(self.kernels) != n_columns:
+            raise InputError(f"Product has {len(self.kernels)} kernels for {n_columns} columns: give one a column")
+        bound = []
+        for column, kernel in enumerate(self.kernels):
+            own = kernel.bind(1, None if sample is None else sample[:, column : column + 1], seed)
+            is_median = isinstance(kernel, _Stationary) and not kernel.is_resolved
+            scale = np.sqrt(n_columns) if is_median and np.ptp(sample[:, column]) > 0 else 1.0
+            bound.append(ProductKernel(own.families, own.parameters * scale))
+        return ProductKernel(
+            tuple(kernel.families[0] for kernel in bound), np.array([kernel.parameters[0] for kernel in bound])
+        )

@@ -1,0 +1,315 @@
+"""The narrow waist: the records and protocols that every floor speaks.
+
+One sum runs through the whole program::
+
+    attribution (n, d, k) = finish( sum over coalition tiles of  values (n, m, k) x score (m, d) )
+
+A `Design` chooses coalitions and scores, a `ValueFunction` says what a coalition is worth for an instance, and the
+engine tiles both axes.  Axis letters, everywhere: n instances, d players, m coalitions, k outputs, b background rows,
+r landmarks.  v(empty) is the base value, v(N) the prediction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "EMPTY",
+    "FULL",
+    "N_ENDS",
+    "Attribution",
+    "BoolArray",
+    "CoalitionBlock",
+    "Design",
+    "FloatArray",
+    "Moments",
+    "Record",
+    "RowBlock",
+    "RowReader",
+    "State",
+    "Status",
+    "ValueFunction",
+]
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+JSON = Any
+
+EMPTY, FULL, N_ENDS = 0, 1, 2
+"""Every design lists the empty coalition first and the full one second; proper coalitions begin at `N_ENDS`.
+Their values are v(empty) and v(N), taken from the model in float64, so a value function is never asked for them."""
+
+
+class CoalitionBlock(NamedTuple):
+    """Coalitions start..stop of a design."""
+
+    masks: BoolArray
+    """(m, d): player i is present in coalition j."""
+    score: FloatArray
+    """(m, d): what the value of each coalition is multiplied with."""
+    replicate: NDArray[np.int16]
+    """(m,): the jackknife group of each coalition, -1 where it belongs to none."""
+
+
+@runtime_checkable
+class Design(Protocol):
+    """Which coalitions are evaluated and how their values become attributions; knows nothing of models or data."""
+
+    @property
+    def n_players(self) -> int: ...
+    @property
+    def n_coalitions(self) -> int:
+        """Distinct coalitions, the empty and the full one counted."""
+        ...
+
+    @property
+    def seed(self) -> int: ...
+    @property
+    def is_efficient(self) -> bool:
+        """True where phi.sum(1) + base == prediction holds by construction."""
+        ...
+
+    @property
+    def n_replicates(self) -> int: ...
+
+    def block(self, start: int, stop: int) -> CoalitionBlock:
+        """Coalitions start..stop, the same on any worker, in any order of asking."""
+        ...
+
+    def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        """Attributions (n, d, k) from sums (n, d, k) over *all* coalitions and the two ends (n, k)."""
+        ...
+
+    def grow(self, n_coalitions: int) -> Design:
+        """A larger design whose coalition list begins with this one's."""
+        ...
+
+    def fingerprint(self) -> dict[str, JSON]:
+        """Name and parameters; two designs with one fingerprint are the same design."""
+        ...
+
+
+@dataclass(frozen=True)
+class Record:
+    """A flat record of named numpy arrays: sent, hashed and stored as arrays, never pickled as objects."""
+
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, array in self.arrays.items():
+            if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+                raise TypeError(f"{type(self).__name__}[{name!r}] must be a numpy array of plain values")
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.arrays[name]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays.values())
+
+    def digest(self) -> str:
+        """blake2b over names, dtypes, shapes and values (little-endian)."""
+        hasher = hashlib.blake2b(digest_size=16)
+        for name in sorted(self.arrays):
+            array = np.ascontiguousarray(self.arrays[name])
+            array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+            hasher.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
+            hasher.update(array.tobytes())
+        return hasher.hexdigest()
+
+    def to_bytes(self) -> bytes:
+        """The .npz file of this record (uncompressed; opens with `numpy.load`, no pickle)."""
+        buffer = io.BytesIO()
+        np.savez(buffer, **self.arrays)  # type: ignore[arg-type]
+        return buffer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+            return cls({name: stored[name] for name in stored.files})
+
+
+class State(Record):
+    """What a value function prepared for one tile of coalitions; no instance changes it."""
+
+
+AnyMoments = TypeVar("AnyMoments", bound="Moments")
+
+
+class Moments(Record):
+    """Sums over rows.  Adding two records adds every array, so any tree over row spans gives the same quantity."""
+
+    def __add__(self: AnyMoments, other: AnyMoments) -> AnyMoments:
+        if self.arrays.keys() != other.arrays.keys():
+            raise ValueError(f"moments of different kinds: {sorted(self.arrays)} and {sorted(other.arrays)}")
+        return type(self)({name: array + other.arrays[name] for name, array in self.arrays.items()})
+
+
+class Status:
+    """CF flag values of `status (instance)`: the honest story of NaN while a cube grows."""
+
+    PENDING, OK, SKIPPED, FAILED = 0, 1, 2, 3
+    MEANINGS = ("pending", "ok", "skipped", "failed")
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Attributions of n instances, in the order of the rows."""
+
+    phi: FloatArray
+    """(n, d, k)"""
+    base: FloatArray
+    """(k,): v(empty), the mean prediction over the background."""
+    prediction: FloatArray
+    """(n, k): v(N)."""
+    status: NDArray[np.int8]
+    """(n,): see `Status`."""
+    std_error: FloatArray | None = None
+    """(n, d, k), in the units of phi; None where the design gives none."""
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """Consecutive rows of a table, as the tasks read them."""
+
+    start: int
+    """Position of the first row in the table."""
+    x: FloatArray
+    """(n, columns) float64: the feature columns in the order of `RowReader.feature_names`."""
+    is_ok: BoolArray
+    """(n,): False where a feature holds NaN or infinity and `missing` is not "pass"."""
+    keys: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """key column -> (n,): int64, datetime64[ns] or StringDType."""
+    target: FloatArray | None = None
+    """(n,) or (n, k), only where asked for."""
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """feature column -> (n,) in its own dtype, only where asked for."""
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.x)
+
+
+@runtime_checkable
+class RowReader(Protocol):
+    """How a task reads its rows.  Small, picklable (arrays in memory excepted), opened on the worker."""
+
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def feature_names(self) -> tuple[str, ...]: ...
+    @property
+    def key_names(self) -> tuple[str, ...]: ...
+    @property
+    def key_dtypes(self) -> Mapping[str, str]:
+        """key column -> "int64", "datetime64[ns]" or "string"."""
+        ...
+
+    @property
+    def missing(self) -> str:
+        """"refuse", "skip" or "pass"."""
+        ...
+
+    def read(
+        self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
+    ) -> RowBlock: ...
+
+    def read_bytes(self, n_rows: int) -> int:
+        """Peak bytes that reading n_rows takes beyond the block that is returned."""
+        ...
+
+
+@runtime_checkable
+class ValueFunction(Protocol):
+    """What a coalition is worth for an instance: v_S(x), for proper coalitions S.  Knows nothing of estimators."""
+
+    @property
+    def n_players(self) -> int: ...
+    @property
+    def n_outputs(self) -> int: ...
+    @property
+    def n_columns(self) -> int: ...
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the columns that the model was fitted on, None when it knows none."""
+        ...
+
+    @property
+    def player_names(self) -> tuple[str, ...]: ...
+    @property
+    def data(self) -> Any:
+        """The rows that v(empty) is the mean over and that `moments` sums: an array, or whatever `explain` takes."""
+        ...
+
+    @property
+    def needs_moments(self) -> bool:
+        """True where `prepare` needs sums over all rows of `data`."""
+        ...
+
+    @property
+    def sample_size(self) -> int:
+        """Rows of `data` that `resolve` wants to see (to choose landmarks); 0 when nothing is left to choose."""
+        ...
+
+    def resolve(self, sample: FloatArray) -> ValueFunction:
+        """This value function with landmarks and length-scales chosen from a sample (n, columns) of its data."""
+        ...
+
+    def without_data(self) -> ValueFunction:
+        """A copy that workers can hold: everything but `data`."""
+        ...
+
+    def predict(self, rows: FloatArray) -> FloatArray:
+        """f(x) (n, k) in float64: v(N), and its mean over `data` is v(empty)."""
+        ...
+
+    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
+        """Sums over these rows (n, columns) for the coalitions masks (m, d)."""
+        ...
+
+    def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
+        """All work on the coalitions masks (m, d) that no instance changes."""
+        ...
+
+    def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
+        """values (n, m, k) of the prepared coalitions for a micro-block of rows (n, columns)."""
+        ...
+
+    def state_bytes(self, m: int) -> int:
+        """Bytes of the State of m coalitions, at most."""
+        ...
+
+    def moment_bytes(self, m: int) -> int:
+        """Bytes of the Moments of m coalitions, at most."""
+        ...
+
+    def prepare_bytes(self, m: int) -> int:
+        """Peak bytes of `prepare` for m coalitions, Moments and State counted."""
+        ...
+
+    def moment_task_bytes(self, n: int, m: int) -> int:
+        """Peak bytes of `moments` on n rows and m coalitions, the returned Moments counted."""
+        ...
+
+    def task_bytes(self, n: int, m: int) -> int:
+        """Peak bytes of `evaluate` on n rows and m coalitions, the returned values counted."""
+        ...
+
+    def moment_operations(self, n: int, m: int) -> float:
+        """Floating-point operations of `moments`."""
+        ...
+
+    def operations(self, n: int, m: int) -> float:
+        """Floating-point operations of `evaluate`; infinity where a black box hides them."""
+        ...
+
+    def fingerprint(self) -> dict[str, JSON]:
+        """Name, options and array digests: everything that changes a value."""
+        ...
