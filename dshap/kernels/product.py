@@ -30,19 +30,28 @@ MEDIAN_SAMPLE = 1000
 
 @dataclass(frozen=True)
 class Family:
-    """One kind of factor, k(t) = polynomial(t)·exp(exponent(t)) of the scaled distance t = |x − z|/ℓ."""
+    """One kind of factor, k = polynomial(t)·exp(exponent(t)), from the distance |x − z| and the column's parameter."""
 
-    exponent: Callable[[FloatArray], FloatArray]
-    polynomial: Callable[[FloatArray], FloatArray] | None = None
+    exponent: Callable[[FloatArray, float], FloatArray]
+    polynomial: Callable[[FloatArray, float], FloatArray] | None = None
 
 
 _SQRT3, _SQRT5 = np.sqrt(3.0), np.sqrt(5.0)
+
+
+def _matern52_polynomial(distance: FloatArray, scale: float) -> FloatArray:
+    t = distance * (_SQRT5 / scale)
+    return 1.0 + t + t * t / 3.0
+
+
 FAMILIES: Mapping[str, Family] = {
-    "rbf": Family(lambda t: -0.5 * t * t),
-    "laplacian": Family(lambda t: -t),  # Matérn 1/2 is the same function
-    "matern32": Family(lambda t: -_SQRT3 * t, lambda t: 1.0 + _SQRT3 * t),
-    "matern52": Family(lambda t: -_SQRT5 * t, lambda t: 1.0 + _SQRT5 * t + (5.0 / 3.0) * t * t),
-    "categorical": Family(lambda t: np.where(t > 0, -np.inf, 0.0)),  # log ρ in place of −inf: see `factor`
+    "rbf": Family(lambda distance, scale: (-0.5 / scale**2) * distance * distance),
+    "laplacian": Family(lambda distance, scale: (-1.0 / scale) * distance),  # Matérn 1/2 is the same function
+    "matern32": Family(
+        lambda distance, scale: (-_SQRT3 / scale) * distance, lambda distance, scale: 1.0 + (_SQRT3 / scale) * distance
+    ),
+    "matern52": Family(lambda distance, scale: (-_SQRT5 / scale) * distance, _matern52_polynomial),
+    "categorical": Family(lambda distance, rho: np.where(distance > 0, np.log(rho) if rho > 0 else -np.inf, 0.0)),
 }
 
 
@@ -111,14 +120,10 @@ class ProductKernel:
 
     def _parts(self, column: int, x: FloatArray, z: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """exponent (n, r) and polynomial (n, r) of one column's factor."""
-        name, parameter = self.families[column], self.parameters[column]
-        family = FAMILIES[name]
+        family, parameter = FAMILIES[self.families[column]], float(self.parameters[column])
         distance = np.abs(np.subtract.outer(np.asarray(x, float), np.asarray(z, float)))  # (n, r)
-        if name == "categorical":
-            floor = np.log(parameter) if parameter > 0 else -np.inf
-            return np.where(distance > 0, floor, 0.0), None
-        distance /= parameter
-        return family.exponent(distance), None if family.polynomial is None else family.polynomial(distance)
+        polynomial = None if family.polynomial is None else family.polynomial(distance, parameter)
+        return family.exponent(distance, parameter), polynomial
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """`kernel_family` (columns,) as fixed-width text and `kernel_parameter` (columns,)."""
