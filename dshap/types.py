@@ -149,7 +149,7 @@ class Moments(Record):
     def __add__(self: AnyMoments, other: AnyMoments) -> AnyMoments:
         if self.arrays.keys() != other.arrays.keys():
             raise ValueError(f"moments of different kinds: {sorted(self.arrays)} and {sorted(other.arrays)}")
-        return type(self)({name: array + other.arrays[name] for name, array in self.arrays.items()})
+        return type(self)({name: np.asarray(array + other.arrays[name]) for name, array in self.arrays.items()})
 
 
 class Status:
@@ -255,11 +255,15 @@ class ValueFunction(Protocol):
 
     @property
     def sample_size(self) -> int:
-        """Rows of `data` that `resolve` wants to see (to choose landmarks); 0 when nothing is left to choose."""
+        """Rows of `data` that `choose` wants to see (to choose landmarks); 0 when nothing is left to choose."""
         ...
 
-    def resolve(self, sample: FloatArray) -> ValueFunction:
-        """This value function with landmarks and length-scales chosen from a sample (n, columns) of its data."""
+    def choose(self, sample: FloatArray) -> State:
+        """Landmarks and the like, chosen from a sample (n, columns) of the data."""
+        ...
+
+    def chosen(self, choice: State) -> ValueFunction:
+        """This value function with that choice made."""
         ...
 
     def without_data(self) -> ValueFunction:

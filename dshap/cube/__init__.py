@@ -1,0 +1,23 @@
+"""The attribution cube in Zarr: layout, writing by workers, reading while it grows."""
+
+from dshap.cube.files import CreateOnlyFolder, StateFolder, write_new
+from dshap.cube.layout import CONTAINER, CubeLayout, create_cube, read_run
+from dshap.cube.reader import CubeStatus, cube_paths, cube_status, feature_ranking, open_cube, verify_cube
+from dshap.cube.writer import CubeWriter
+
+__all__ = [
+    "CONTAINER",
+    "CreateOnlyFolder",
+    "CubeLayout",
+    "CubeStatus",
+    "CubeWriter",
+    "StateFolder",
+    "create_cube",
+    "cube_paths",
+    "cube_status",
+    "feature_ranking",
+    "open_cube",
+    "read_run",
+    "verify_cube",
+    "write_new",
+]

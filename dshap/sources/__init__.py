@@ -1,0 +1,88 @@
+"""Tables as the tasks read them: Parquet files, arrays in memory, their census, and the spool between the two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dshap.errors import InputError
+from dshap.sources.arrays import ArraySource, from_pandas
+from dshap.sources.census import SPAN_ROWS, Census, SpanCensus, census_span, census_spans, merge_census
+from dshap.sources.keys import repeated_keys
+from dshap.sources.parquet import ParquetSource
+from dshap.sources.spool import spool_array, spool_frame, write_part
+from dshap.sources.table import Names, TableBlock
+from dshap.types import RowReader
+
+__all__ = [
+    "SPAN_ROWS",
+    "ArraySource",
+    "Census",
+    "ParquetSource",
+    "SpanCensus",
+    "TableBlock",
+    "census_span",
+    "census_spans",
+    "from_pandas",
+    "merge_census",
+    "open_source",
+    "repeated_keys",
+    "spool_array",
+    "spool_frame",
+    "write_part",
+]
+
+
+def open_source(
+    data: Any, *, features: Names = None, target: Any = None, key: Any = (), missing: str = "refuse"
+) -> RowReader:
+    """The reader of a table: a path of Parquet files, a pandas DataFrame, a numpy array, or a reader as it is.
+
+    Parameters
+    ----------
+    data : path, DataFrame, array (n, columns) or RowReader
+        A path is a file, a folder or a glob, as in `ParquetSource`.
+    features : names, optional
+        The columns to explain; for an array the names of its columns.
+    target : name, names or array, optional
+        Columns of the table; for an array the values, (n,) or (n, k).
+    key : name, names or mapping
+        Columns of the table; for an array a mapping of key column -> values (n,).
+    missing : "refuse", "skip" or "pass"
+
+    Raises
+    ------
+    InputError
+        A kind of table that is not known, or one that does not fit the options.
+    """
+    if isinstance(data, str | Path):
+        return ParquetSource(data, features=features, target=target, key=key, missing=missing)
+    if isinstance(data, np.ndarray):
+        return _open_array(data, features, target, key, missing)
+    if isinstance(data, RowReader):
+        return _open_reader(data, features, target, key)
+    import pandas as pd
+
+    if isinstance(data, pd.DataFrame):
+        return from_pandas(data, features, key, target, missing)
+    raise InputError(
+        f"rows of type {type(data).__name__}: give a path, a pandas DataFrame, a numpy array or a source such as "
+        "ParquetSource"
+    )
+
+
+def _open_array(data: np.ndarray[Any, Any], features: Names, target: Any, key: Any, missing: str) -> ArraySource:
+    if isinstance(target, str) or isinstance(key, str) or not (hasattr(key, "items") or len(key) == 0):
+        raise InputError(
+            "target and key of a numpy array are values, not names: give target = an array and key = {name: values}, "
+            "or pass a pandas DataFrame"
+        )
+    return ArraySource(data, feature_names=features, keys=dict(key), target=target, missing=missing)
+
+
+def _open_reader(data: RowReader, features: Names, target: Any, key: Any) -> RowReader:
+    if features is not None or target is not None or len(key):
+        raise InputError("features, target and key belong to the source that was given: set them where it is made")
+    return data

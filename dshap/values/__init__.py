@@ -1,0 +1,10 @@
+"""Value functions: what a coalition of columns is worth for an instance."""
+
+from dshap.values.interventional import KernelInterventional
+from dshap.values.loops import warm_up
+from dshap.values.marginal import Marginal
+from dshap.values.observational import KernelObservational
+from dshap.values.players import Players
+from dshap.values.subset_table import SubsetTable
+
+__all__ = ["KernelInterventional", "KernelObservational", "Marginal", "Players", "SubsetTable", "warm_up"]

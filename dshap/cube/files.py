@@ -1,0 +1,81 @@
+"""Create-only files beside the arrays: receipts and prepared states.
+
+A file is written privately and then linked under its name, so that it is whole or not there, whoever dies when; the
+second writer of a name finds it taken and leaves it as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dshap.types import Record
+
+__all__ = ["CreateOnlyFolder", "StateFolder", "write_new"]
+
+
+def write_new(path: Path, data: bytes) -> bool:
+    """Create `path` with this content, in one step; False where it was there already (it is left as it is)."""
+    private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with open(private, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(private, path)
+    except FileExistsError:
+        return False
+    finally:
+        private.unlink(missing_ok=True)
+    return True
+
+
+class CreateOnlyFolder:
+    """Small JSON files by name."""
+
+    suffix = ".json"
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def file(self, name: str) -> Path:
+        return self.path / f"{name}{self.suffix}"
+
+    def has(self, name: str) -> bool:
+        return self.file(name).exists()
+
+    def names(self) -> Iterator[str]:
+        """Names of the whole files; what a crash left half-written begins with a dot and is none."""
+        if self.path.is_dir():
+            for entry in sorted(os.scandir(self.path), key=lambda entry: entry.name):
+                if entry.name.endswith(self.suffix) and not entry.name.startswith("."):
+                    yield entry.name[: -len(self.suffix)]
+
+    def put_json(self, name: str, content: dict[str, Any]) -> bool:
+        return write_new(self.file(name), json.dumps(content, sort_keys=True).encode())
+
+    def get_json(self, name: str) -> dict[str, Any]:
+        return dict(json.loads(self.file(name).read_bytes()))
+
+    def remove(self, name: str) -> None:
+        self.file(name).unlink(missing_ok=True)
+
+
+class StateFolder(CreateOnlyFolder):
+    """Records of arrays by name, as .npz files that `numpy.load` opens without pickle."""
+
+    suffix = ".npz"
+
+    def put(self, name: str, record: Record) -> None:
+        write_new(self.file(name), record.to_bytes())
+
+    def get(self, name: str, kind: type[Record]) -> Any:
+        with np.load(self.file(name), allow_pickle=False) as stored:
+            return kind({key: stored[key] for key in stored.files})

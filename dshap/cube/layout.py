@@ -1,0 +1,169 @@
+"""The attribution cube as Zarr arrays: what is in it, created whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+
+from dshap.errors import StoreMismatchError
+from dshap.types import Status
+
+__all__ = ["CONTAINER", "RUN", "STATISTICS", "CubeLayout", "create_cube", "key_variable", "read_run"]
+
+CONTAINER = "state"
+"""A scalar container variable (CF): its folder holds receipts, the plan and prepared states, and no chunk."""
+RUN = "dshap_run"
+STATISTICS = ("sum", "sum_of_magnitudes", "sum_of_squares")
+KEY_FILL: Mapping[str, Any] = {"int64": -1, "string": "", "datetime64[ns]": np.iinfo(np.int64).min}
+
+
+@dataclass(frozen=True)
+class CubeLayout:
+    """Shapes, names and types of one cube."""
+
+    n_rows: int
+    players: tuple[str, ...]
+    outputs: tuple[str, ...]
+    tile: int
+    """Rows of a shard: one task writes whole ones."""
+    chunk: int
+    """Rows of an inner chunk."""
+    dtype: str = "float64"
+    units: str = "1"
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """key column -> "int64", "string" or "datetime64[ns]"."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Explained columns that are kept, and their dtypes; empty when they are not."""
+    run: Mapping[str, Any] = field(default_factory=dict)
+    """Fingerprint and all that describes the run; stored as one JSON string."""
+
+    @property
+    def n_blocks(self) -> int:
+        return -(-self.n_rows // self.tile)
+
+
+def key_variable(column: str, columns: Mapping[str, str]) -> str:
+    """`key` where there is one key column, else `key_<column>`."""
+    return "key" if len(columns) == 1 else f"key_{column}"
+
+
+def create_cube(path: Path, layout: CubeLayout, base_value: np.ndarray | None = None) -> None:
+    """Create the cube at `path`: every row pending, metadata complete.  Renamed into place, so never half there."""
+    private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        _create(private, layout)
+        os.rename(private, path)
+    except OSError as error:
+        shutil.rmtree(private, ignore_errors=True)
+        if path.exists():
+            raise StoreMismatchError(f"{path} appeared while it was being created: is another run using it?") from error
+        raise
+
+
+def _create(path: Path, layout: CubeLayout) -> None:
+    keys = [key_variable(column, layout.keys) for column in layout.keys]
+    root = zarr.open_group(path, mode="w-", zarr_format=3)
+    root.attrs.update(
+        {
+            "Conventions": "CF-1.11",
+            "title": "Shapley attributions",
+            "source": "dshap",
+            RUN: json.dumps(layout.run, sort_keys=True),
+        }
+    )
+    _per_row(root, layout, "attribution", layout.dtype, np.nan, ("feature", "output"),
+             long_name="Shapley value of each feature for each output", units=layout.units,
+             ancillary_variables="status", coordinates=" ".join(keys))  # fmt: skip
+    _per_row(root, layout, "prediction", "float64", np.nan, ("output",),
+             long_name="model output: base value plus the sum of attributions", units=layout.units,
+             ancillary_variables="status")  # fmt: skip
+    _per_row(root, layout, "status", "int8", Status.PENDING, (), long_name="how the explanation of this row ended",
+             flag_values=list(range(len(Status.MEANINGS))), flag_meanings=" ".join(Status.MEANINGS))  # fmt: skip
+    for column, kind in layout.keys.items():
+        _key(root, layout, key_variable(column, layout.keys), column, kind)
+    _small(root, "feature", np.array(layout.players, dtype=np.dtypes.StringDType()), ("feature",),
+           long_name="player: a column or a group of columns")  # fmt: skip
+    _small(root, "output", np.array(layout.outputs, dtype=np.dtypes.StringDType()), ("output",), long_name="output")
+    _small(root, "base_value", np.full(len(layout.outputs), np.nan), ("output",),
+           long_name="value of the empty coalition: mean prediction over the background", units=layout.units)  # fmt: skip
+    _small(root, CONTAINER, np.array(0, np.int8), (),
+           long_name="container of the run's receipts, plan and prepared states; no data")  # fmt: skip
+    _blocks(root, layout)
+    if layout.columns:
+        rows = root.create_group("rows", attributes={"title": "the explained columns, as they were read"})
+        for column, dtype in layout.columns.items():
+            kind = np.dtype(dtype)
+            _per_row(rows, layout, column, dtype, np.nan if kind.kind == "f" else kind.type(0), (), long_name=column)
+
+
+def _per_row(
+    group: zarr.Group, layout: CubeLayout, name: str, dtype: Any, fill: Any, dims: tuple[str, ...], **attributes: Any
+) -> None:
+    """An array along instance, in shards of one tile."""
+    sizes = {"feature": len(layout.players), "output": len(layout.outputs)}
+    tail = tuple(sizes[dim] for dim in dims)
+    group.create_array(
+        name,
+        shape=(layout.n_rows, *tail),
+        dtype=dtype,
+        chunks=(layout.chunk, *tail),
+        shards=(layout.tile, *tail),
+        fill_value=fill,
+        dimension_names=("instance", *dims),
+        attributes={key: value for key, value in attributes.items() if value != ""},
+    )
+
+
+def _key(group: zarr.Group, layout: CubeLayout, name: str, column: str, kind: str) -> None:
+    attributes: dict[str, Any] = {"long_name": f"key of the row ({column})"}
+    if kind == "datetime64[ns]":
+        attributes |= {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian",
+                       "_FillValue": KEY_FILL[kind]}  # fmt: skip
+    dtype = "int64" if kind == "datetime64[ns]" else kind
+    _per_row(group, layout, name, dtype, KEY_FILL[kind], (), **attributes)
+
+
+def _small(group: zarr.Group, name: str, values: np.ndarray, dims: tuple[str, ...], **attributes: Any) -> None:
+    array = group.create_array(
+        name,
+        shape=values.shape,
+        dtype="string" if values.dtype.kind == "T" else values.dtype,
+        chunks=values.shape or (),
+        dimension_names=dims,
+        attributes=attributes,
+        fill_value=np.nan if values.dtype.kind == "f" else None,
+    )
+    if values.shape:
+        array[...] = values
+
+
+def _blocks(root: zarr.Group, layout: CubeLayout) -> None:
+    """The summary of each block, one chunk a block, so that a global ranking reads no attribution."""
+    blocks = root.create_group("blocks", attributes={"title": "sums over each finished block of rows"})
+    shape = (layout.n_blocks, len(STATISTICS), len(layout.players), len(layout.outputs))
+    blocks.create_array("attribution", shape=shape, dtype="float64", chunks=(1, *shape[1:]), fill_value=np.nan,
+                        dimension_names=("block", "statistic", "feature", "output"),
+                        attributes={"long_name": "sums of the attributions of the good rows of a block"})  # fmt: skip
+    blocks.create_array("count", shape=shape[:1], dtype="int64", chunks=(1,), fill_value=0,
+                        dimension_names=("block",), attributes={"long_name": "good rows of a block"})  # fmt: skip
+    _small(blocks, "statistic", np.array(STATISTICS, dtype=np.dtypes.StringDType()), ("statistic",),
+           long_name="what is summed")  # fmt: skip
+
+
+def read_run(path: Path) -> dict[str, Any] | None:
+    """The run that a cube records, None where `path` is no cube of this program."""
+    try:
+        attributes = zarr.open_group(path, mode="r").attrs
+        return dict(json.loads(str(attributes[RUN])))
+    except (FileNotFoundError, KeyError, ValueError, NotADirectoryError):
+        return None

@@ -1,0 +1,153 @@
+"""Reading cubes: lazily, while they grow, and checking what their receipts say."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+import zarr
+
+from dshap.cube.layout import CONTAINER, RUN, STATISTICS, read_run
+from dshap.cube.writer import block_digest, receipts_of
+from dshap.errors import InputError
+from dshap.types import Status
+
+__all__ = ["CubeStatus", "cube_paths", "cube_status", "feature_ranking", "open_cube", "verify_cube"]
+
+MAX_INDEXED_ROWS = 10_000_000
+
+
+def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
+    """The attribution cube at `store`, lazily: attributions are read when they are computed with.
+
+    Parameters
+    ----------
+    store : path of a cube; a store of several explanations holds one cube in each of its groups
+    index : make the key an index of `instance`, so that ``cube.sel(instance=key)`` works (up to 10 million rows)
+
+    Returns
+    -------
+    xarray.Dataset
+        dims (instance, feature, output); `attribution`, `prediction`, `base_value`, `status`, and the key as a
+        coordinate without an index.
+
+    Raises
+    ------
+    InputError
+        Where there is no cube, with the groups that are cubes.
+    """
+    path = Path(store)
+    if read_run(path) is None:
+        inside = [str(found) for found in cube_paths(path)]
+        raise InputError(
+            f"{path} holds no attribution cube" + (f"; open one of: {', '.join(inside)}" if inside else "")
+        )
+    tile = zarr.open_array(path / "attribution", mode="r").shards
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*does not have a Zarr V3 specification.*")
+        cube = xr.open_zarr(path, consolidated=False, chunks={"instance": tile[0] if tile else -1})
+    cube = cube.drop_vars(CONTAINER)
+    cube = cube.set_coords([name for name in cube.data_vars if str(name) == "key" or str(name).startswith("key_")])
+    cube["base_value"] = cube["base_value"].load()
+    return _indexed(cube) if index else cube
+
+
+def _indexed(cube: xr.Dataset) -> xr.Dataset:
+    keys = [str(name) for name in cube.coords if str(name) == "key" or str(name).startswith("key_")]
+    if not keys:
+        raise InputError("the cube has no key: give key= to explain, or select with isel")
+    if cube.sizes["instance"] > MAX_INDEXED_ROWS:
+        raise InputError(
+            f"an index over {cube.sizes['instance']:,} rows is too large (at most {MAX_INDEXED_ROWS:,}): select with isel"
+        )
+    return cube.set_xindex(keys[0]) if len(keys) == 1 else cube.set_index(instance=keys)
+
+
+def cube_paths(store: Path) -> list[Path]:
+    """The cubes at or directly below a store."""
+    if read_run(store) is not None:
+        return [store]
+    if not store.is_dir():
+        return []
+    return [path for path in sorted(store.iterdir()) if path.is_dir() and read_run(path) is not None]
+
+
+@dataclass(frozen=True)
+class CubeStatus:
+    """How far a cube is."""
+
+    path: str
+    n_rows: int
+    ok: int
+    skipped: int
+    failed: int
+    pending: int
+    blocks_done: int
+    n_blocks: int
+
+    @property
+    def is_complete(self) -> bool:
+        return self.blocks_done == self.n_blocks
+
+
+def cube_status(path: Path) -> CubeStatus:
+    """Rows by status and blocks with a receipt; reads one byte a row."""
+    status = zarr.open_array(path / "status", mode="r")
+    counts = np.zeros(len(Status.MEANINGS), dtype=np.int64)
+    step = (status.shards or status.chunks)[0] * 64
+    for start in range(0, status.shape[0], step):
+        counts += np.bincount(np.asarray(status[start : start + step]), minlength=len(counts))
+    n_blocks = zarr.open_array(path / "blocks" / "count", mode="r").shape[0]
+    done = sum(1 for _ in receipts_of(path).names())
+    return CubeStatus(
+        str(path),
+        n_rows=status.shape[0],
+        ok=int(counts[Status.OK]),
+        skipped=int(counts[Status.SKIPPED]),
+        failed=int(counts[Status.FAILED]),
+        pending=int(counts[Status.PENDING]),
+        blocks_done=done,
+        n_blocks=n_blocks,
+    )
+
+
+def feature_ranking(path: Path) -> xr.Dataset:
+    """`mean`, `mean_magnitude`, `root_mean_square` (feature, output) of the attributions, from the block summaries.
+
+    Exact over the blocks that are finished, in milliseconds at any number of rows.
+    """
+    blocks = xr.open_zarr(path / "blocks", consolidated=False, chunks=None)
+    done = np.zeros(blocks.sizes["block"], dtype=bool)
+    done[[receipt["block"] for receipt in _receipts(path)]] = True
+    chosen = blocks.isel(block=np.flatnonzero(done)).load()
+    count = max(int(chosen["count"].sum()), 1)
+    total = chosen["attribution"].sum("block") / count
+    mean, magnitude, square = (total.sel(statistic=name, drop=True) for name in STATISTICS)
+    out = xr.Dataset({"mean": mean, "mean_magnitude": magnitude, "root_mean_square": np.sqrt(square)})
+    with xr.open_zarr(path, consolidated=False, chunks=None) as cube:
+        return out.assign_coords(feature=cube["feature"].values, output=cube["output"].values).assign_attrs(rows=count)
+
+
+def _receipts(path: Path) -> Iterator[dict[str, Any]]:
+    folder = receipts_of(path)
+    return (folder.get_json(name) for name in folder.names())
+
+
+def verify_cube(path: Path) -> list[str]:
+    """What the stored values say against their receipts; empty where all agree."""
+    run = read_run(path) or {}
+    arrays = {name: zarr.open_array(path / name, mode="r") for name in ("attribution", "prediction", "status")}
+    problems = []
+    for receipt in _receipts(path):
+        rows = slice(receipt["start"], receipt["stop"])
+        digest = block_digest(*(np.asarray(array[rows]) for array in arrays.values()))
+        if digest != receipt["digest"]:
+            problems.append(f"block {receipt['block']} (rows {rows.start} to {rows.stop - 1}): stored values changed")
+        if receipt["fingerprint"] != run.get("digest"):
+            problems.append(f"block {receipt['block']}: its receipt belongs to another run")
+    return problems

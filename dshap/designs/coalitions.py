@@ -1,0 +1,157 @@
+"""Coalitions as boolean masks (m, d): all of one size, random ones, complements, distinct ones, packed bits."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterator
+from itertools import chain, combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.errors import InputError
+from dshap.types import EMPTY, FULL, BoolArray, CoalitionBlock, Design, FloatArray
+
+__all__ = [
+    "MAX_WHOLE_BYTES",
+    "WholeViews",
+    "checked_integer",
+    "checked_span",
+    "first_distinct",
+    "masks_of_size",
+    "pack",
+    "random_masks",
+    "spans",
+    "stream",
+    "unpack",
+    "unreplicated",
+]
+
+MAX_WHOLE_BYTES = 2**30
+"""`masks` and `operator` are for reading and testing: larger arrays are refused."""
+
+SPAN_BYTES = 2**24
+"""Bytes of float64 that a sum over coalitions holds at a time."""
+
+
+def masks_of_size(d: int, size: int) -> BoolArray:
+    """All C(d, size) coalitions of one size: (m, d).
+
+    Sizes up to d/2 come in the lexicographic order of their members; row j of size d − s is the complement of row j
+    of size s.
+    """
+    if 2 * size > d:
+        return ~masks_of_size(d, d - size)
+    m = math.comb(d, size)
+    members = np.fromiter(chain.from_iterable(combinations(range(d), size)), np.int32, count=m * size)
+    masks = np.zeros((m, d), dtype=bool)
+    np.put_along_axis(masks, members.reshape(m, size).astype(np.intp), True, axis=1)
+    return masks
+
+
+def random_masks(uniforms: FloatArray, sizes: NDArray[np.int64]) -> BoolArray:
+    """Row j: the `sizes[j]` players with the smallest of d uniform numbers (m, d), so a uniform coalition of that size.
+
+    Sizes are in 1..d.
+    """
+    threshold = np.take_along_axis(np.sort(uniforms, axis=1), sizes[:, None] - 1, axis=1)  # (m, 1)
+    return uniforms <= threshold
+
+
+def pack(masks: BoolArray) -> NDArray[np.uint8]:
+    """Masks (m, d) as bits (m, ⌈d/8⌉)."""
+    return np.packbits(masks, axis=1)
+
+
+def unpack(bits: NDArray[np.uint8], d: int) -> BoolArray:
+    """Masks (m, d) of the bits that `pack` made."""
+    return np.unpackbits(bits, axis=1, count=d).view(bool)
+
+
+def first_distinct(masks: BoolArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows that appear for the first time, in order, and for every row which of those it equals."""
+    bits = pack(masks)
+    padded = np.zeros((len(bits), 8 * math.ceil(bits.shape[1] / 8)), np.uint8)
+    padded[:, : bits.shape[1]] = bits
+    keys = padded.view(np.uint64 if padded.shape[1] == 8 else np.dtype((np.void, padded.shape[1]))).ravel()
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[inverse]
+
+
+def stream(seed: int, *position: int) -> np.random.Generator:
+    """The counter-based generator of one position under a seed; positions are independent of each other."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=position)))
+
+
+def spans(m: int, d: int) -> Iterator[tuple[int, int]]:
+    """Consecutive ranges of m coalitions whose scores (rows, d) take at most `SPAN_BYTES`."""
+    step = max(1, SPAN_BYTES // (8 * d))
+    return ((start, min(start + step, m)) for start in range(0, m, step))
+
+
+def checked_integer(name: str, given: object, least: int) -> int:
+    """`given` as an int of at least `least`, or InputError."""
+    try:
+        number = operator.index(given)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(f"{name} must be an integer of at least {least}, not {given!r}") from None
+    if isinstance(given, bool) or number < least:
+        raise InputError(f"{name} must be an integer of at least {least}, not {given!r}")
+    return number
+
+
+def checked_span(design: Design, start: int, stop: int) -> None:
+    """InputError where start..stop is no range of the coalitions of a design."""
+    if not 0 <= start <= stop <= design.n_coalitions:
+        raise InputError(
+            f"block({start}, {stop}) of a design of {design.n_coalitions} coalitions: "
+            f"give 0 <= start <= stop <= {design.n_coalitions}"
+        )
+
+
+class WholeViews:
+    """`masks` and `operator` of any design, from its `block` and `finish`; for reading and testing."""
+
+    @property
+    def masks(self: Design) -> BoolArray:
+        """All coalitions, (m, d), the empty one first and the full one second; InputError above 1 GiB."""
+        masks = _whole(self, "masks", bool)
+        for start, stop in spans(*masks.shape):
+            masks[start:stop] = self.block(start, stop).masks
+        return masks
+
+    @property
+    def operator(self: Design) -> FloatArray:
+        """The matrix (m, d) with phi = operatorᵀ v for the values v (m,) of `masks`; InputError above 1 GiB."""
+        whole = _whole(self, "operator", np.float64)
+        d = self.n_players
+        zero, one = np.zeros((1, 1)), np.ones((1, 1))
+        finished = self.finish(np.eye(d)[:, :, None], zero, zero)[:, :, 0]  # (d, d): row i is finish of sum i alone
+        for start, stop in spans(*whole.shape):
+            whole[start:stop] = self.block(start, stop).score @ finished
+        no_sums = np.zeros((1, d, 1))
+        whole[EMPTY] += self.finish(no_sums, one, zero)[0, :, 0]
+        whole[FULL] += self.finish(no_sums, zero, one)[0, :, 0]
+        return whole
+
+
+def _whole(design: Design, name: str, dtype: type) -> NDArray[Any]:
+    """An empty (m, d) array, or InputError above `MAX_WHOLE_BYTES`."""
+    m, d = design.n_coalitions, design.n_players
+    nbytes = m * d * np.dtype(dtype).itemsize
+    if nbytes > MAX_WHOLE_BYTES:
+        raise InputError(
+            f"{name} of {m} coalitions of {d} players would take {nbytes / 2**30:.1f} GiB, at most 1 GiB: "
+            "read it in parts with block(start, stop)"
+        )
+    return np.empty((m, d), dtype)
+
+
+def unreplicated(masks: BoolArray, score: FloatArray) -> CoalitionBlock:
+    """A block of which no coalition belongs to a jackknife group."""
+    return CoalitionBlock(masks, score, np.full(len(masks), -1, dtype=np.int16))

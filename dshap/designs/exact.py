@@ -1,0 +1,115 @@
+"""Every coalition: the classical Shapley value, exact to rounding."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from dshap.designs.coalitions import WholeViews, checked_integer, checked_span, unreplicated
+from dshap.errors import InputError
+from dshap.types import BoolArray, CoalitionBlock, FloatArray
+
+__all__ = ["MAX_PLAYERS", "ExactDesign", "exact"]
+
+MAX_PLAYERS = 24
+"""2^24 coalitions are 16.8 million values for each instance; sampling is good long before."""
+
+
+@dataclass(frozen=True)
+class ExactDesign(WholeViews):
+    """All 2^d coalitions with their classical Shapley weights; see `exact`."""
+
+    n_players: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_players", checked_integer("n_players", self.n_players, 1))
+        if self.n_players > MAX_PLAYERS:
+            raise InputError(
+                f"exact lists 2^d coalitions: {self.n_players} players given, at most {MAX_PLAYERS} allowed; "
+                f"use kernelshap({self.n_players}, n_coalitions) or group columns into fewer players"
+            )
+
+    @property
+    def n_coalitions(self) -> int:
+        """2^d."""
+        return 1 << self.n_players
+
+    @property
+    def seed(self) -> int:
+        """0: nothing is drawn."""
+        return 0
+
+    @property
+    def is_efficient(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def n_replicates(self) -> int:
+        """0: there is no sampling error."""
+        return 0
+
+    def block(self, start: int, stop: int) -> CoalitionBlock:
+        """Coalitions start..stop with their rows of the operator H."""
+        checked_span(self, start, stop)
+        masks = _masks(self.n_players, start, stop)
+        inside, outside = _weights(self.n_players)
+        size = masks.sum(axis=1)
+        return unreplicated(masks, np.where(masks, inside[size, None], outside[size, None]))
+
+    def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        """The sums (n, d, k): the scores hold the whole operator, the two ends included."""
+        return sums
+
+    def grow(self, n_coalitions: int) -> NoReturn:
+        """InputError: every coalition is there."""
+        raise InputError(f"exact({self.n_players}) holds all {self.n_coalitions} coalitions and cannot grow")
+
+    def fingerprint(self) -> dict[str, Any]:
+        """{"design": "exact", "n_players": d}."""
+        return {"design": "exact", "n_players": self.n_players}
+
+
+def exact(d: int) -> ExactDesign:
+    """All 2^d coalitions of d players: phi_i = Σ_S H[S, i] v(S).
+
+    H[S, i] = (s − 1)!(d − s)!/d! for i in S and −s!(d − s − 1)!/d! otherwise, s = |S|.  Coalition j has the bits of
+    j // 2 as members, and is the complement of that where j is odd: the empty coalition first, the full one second,
+    and every coalition beside its complement.
+
+    Parameters
+    ----------
+    d : int
+        Number of players, 1 to 24.
+
+    Returns
+    -------
+    ExactDesign
+
+    Raises
+    ------
+    InputError
+        More than 24 players.
+
+    References
+    ----------
+    L. S. Shapley, "A value for n-person games", Contributions to the Theory of Games II (1953), 307-317.
+    """
+    return ExactDesign(d)
+
+
+def _masks(d: int, start: int, stop: int) -> BoolArray:
+    """Coalitions start..stop from the bits of their positions."""
+    index = np.arange(start, stop)[:, None]  # (m, 1)
+    is_member: BoolArray = (index // 2 >> np.arange(d)) & 1 != index % 2  # (m, d)
+    return is_member
+
+
+def _weights(d: int) -> tuple[FloatArray, FloatArray]:
+    """H of a player inside and of one outside, by size of the coalition: (d + 1,) each."""
+    inside = [0.0] + [1 / (s * math.comb(d, s)) for s in range(1, d + 1)]
+    outside = [-1 / ((d - s) * math.comb(d, s)) for s in range(d)] + [0.0]
+    return np.array(inside), np.array(outside)

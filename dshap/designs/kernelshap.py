@@ -1,0 +1,195 @@
+"""KernelSHAP: sampled coalitions, weighted least squares under the efficiency constraint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.designs.coalitions import WholeViews, checked_integer, checked_span, pack, unpack, unreplicated
+from dshap.designs.leverage import draw_by_leverage
+from dshap.designs.proportional import draw_by_kernel
+from dshap.designs.shapley_kernel import ConstrainedSolution, normal_matrix
+from dshap.designs.strata import Sample, Stratum, strata_of
+from dshap.errors import InputError, unknown_name
+from dshap.types import FULL, N_ENDS, CoalitionBlock, FloatArray
+
+__all__ = ["MAX_COALITIONS", "SAMPLERS", "KernelShapDesign", "kernelshap"]
+
+MAX_COALITIONS = 2**24
+"""As many as `exact` lists at most; every process holds the list of a sampled design."""
+
+SAMPLERS: Mapping[str, Callable[[Sequence[Stratum], Sequence[int], int], Sample]] = {
+    "leverage": draw_by_leverage,
+    "kernel": draw_by_kernel,
+}
+"""sampling -> the units of a design from strata, budgets in units (one a stage) and a seed."""
+
+CHECKED_PER_PLAYER = 16
+"""A design of so few coalitions a player is solved where it is made, so that an undetermined one never runs."""
+
+
+@dataclass(frozen=True)
+class KernelShapDesign(WholeViews):
+    """Sampled coalitions with the weights of the Shapley kernel; see `kernelshap`.
+
+    Holds its parameters only: coalitions and the solution are made anew in each process and cached there.
+    """
+
+    n_players: int
+    budgets: tuple[int, ...]
+    """Coalitions after each stage, the ends counted: what was asked for, made even where paired, at most 2^d."""
+    sampling: str = "leverage"
+    paired: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.sampling not in SAMPLERS:
+            raise InputError(unknown_name("sampling", self.sampling, SAMPLERS))
+        object.__setattr__(self, "n_players", checked_integer("n_players", self.n_players, 1))
+        object.__setattr__(self, "seed", checked_integer("seed", self.seed, 0))
+        object.__setattr__(self, "budgets", tuple(self._checked_budget(budget) for budget in self.budgets))
+        if self.n_coalitions <= CHECKED_PER_PLAYER * self.n_players:
+            _solution(self)
+
+    @property
+    def n_coalitions(self) -> int:
+        """Distinct coalitions, the two ends counted."""
+        return self.budgets[-1]
+
+    @property
+    def is_efficient(self) -> bool:
+        """True: the regression is constrained."""
+        return True
+
+    @property
+    def n_replicates(self) -> int:
+        """0."""
+        return 0
+
+    def block(self, start: int, stop: int) -> CoalitionBlock:
+        """Coalitions start..stop with score ΩZ; the rows of the two ends are zero, `finish` takes their values."""
+        checked_span(self, start, stop)
+        masks = np.zeros((stop - start, self.n_players), dtype=bool)
+        score = np.zeros(masks.shape)
+        if start <= FULL < stop:
+            masks[FULL - start] = True
+        position = np.arange(max(start, N_ENDS), stop) - N_ENDS
+        proper = slice(len(masks) - len(position), None)
+        bits, weight = _coalitions(self)
+        unit, is_complement = np.divmod(position, self._group)
+        masks[proper] = unpack(bits[unit], self.n_players) ^ is_complement.astype(bool)[:, None]
+        score[proper] = masks[proper] * weight[unit, None]
+        return unreplicated(masks, score)
+
+    def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        """phi (n, d, k) from sums ZᵀΩv (n, d, k) and the ends (n, k): the regression under Σφ = v(N) − v(∅)."""
+        offsets, solution = _solution(self)
+        right = sums - offsets[:, None] * np.asarray(v_empty)[..., None, :]
+        return solution.solve(right, np.subtract(v_full, v_empty))
+
+    def grow(self, n_coalitions: int) -> KernelShapDesign:
+        """A design whose coalitions begin with these; weights are those of the new budget.
+
+        Raises
+        ------
+        InputError
+            No more coalitions than now, or none are left.
+        """
+        grown = self._checked_budget(n_coalitions)
+        if grown <= self.n_coalitions:
+            raise InputError(
+                f"grow(n_coalitions={n_coalitions}) gives {grown} coalitions and this design has {self.n_coalitions}: "
+                f"give at least {self.n_coalitions + self._group}, of at most {2**self.n_players} that there are"
+            )
+        return replace(self, budgets=(*self.budgets, grown))
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Name and parameters, with the budgets of all stages."""
+        return {
+            "design": "kernelshap",
+            "n_players": self.n_players,
+            "budgets": list(self.budgets),
+            "sampling": self.sampling,
+            "paired": self.paired,
+            "seed": self.seed,
+        }
+
+    @property
+    def _group(self) -> int:
+        return 2 if self.paired else 1
+
+    def _checked_budget(self, n_coalitions: int) -> int:
+        """Coalitions that a request gives: at most all, an even number where paired."""
+        d = self.n_players
+        least = 2 * d if self.paired else d + 1
+        budget = min(checked_integer("n_coalitions", n_coalitions, 1), 1 << d)
+        if not least <= budget <= MAX_COALITIONS:
+            raise InputError(
+                f"n_coalitions={n_coalitions} for {d} players: with paired={self.paired} give at least {least}, "
+                f"and at most {MAX_COALITIONS} (2^d = {2**d} are all that there are)"
+            )
+        return budget - budget % self._group
+
+
+def kernelshap(
+    d: int, n_coalitions: int, *, sampling: str = "leverage", paired: bool = True, seed: int = 0
+) -> KernelShapDesign:
+    """KernelSHAP on sampled coalitions.
+
+    phi minimises Σ_S Ω_S (v(S) − v(∅) − Σ_{i∈S} φ_i)² under Σφ = v(N) − v(∅), where Ω_S is the Shapley kernel
+    w(s) = (d − 1)/(C(d, s) s (d − s)) times how often S was drawn over how often it was expected to be.  With every
+    coalition it is the exact Shapley value; else it is consistent, not unbiased.
+
+    Parameters
+    ----------
+    d : int
+        Number of players.
+    n_coalitions : int
+        Distinct coalitions, the empty and the full one counted: at least 2d paired, d + 1 not.  An odd number drops
+        one where paired; 2^d or more gives all.
+    sampling : {"leverage", "kernel"}
+        "leverage": every size equally likely, without replacement.  "kernel": in proportion to the Shapley kernel,
+        with replacement, outer sizes enumerated while they fit.
+    paired : bool
+        Draw each coalition with its complement; they are neighbours in the list.
+    seed : int
+        All instances share the coalitions of one seed.
+
+    Returns
+    -------
+    KernelShapDesign
+
+    Raises
+    ------
+    InputError
+        An unknown sampling, too few or too many coalitions, or a draw that leaves an attribution undetermined.
+
+    References
+    ----------
+    S. M. Lundberg and S.-I. Lee, "A unified approach to interpreting model predictions", NeurIPS 2017;
+    C. Musco and R. T. Witter, "Provably accurate Shapley value estimation via leverage score sampling", ICLR 2025.
+    """
+    return KernelShapDesign(d, (n_coalitions,), sampling, paired, seed)
+
+
+@lru_cache(maxsize=8)
+def _coalitions(design: KernelShapDesign) -> tuple[NDArray[np.uint8], FloatArray]:
+    """Packed units (units, ⌈d/8⌉) and the weight of one coalition of each (units,)."""
+    d, group = design.n_players, design._group
+    if d == 1:
+        return np.zeros((0, 1), np.uint8), np.zeros(0)
+    budgets = [(budget - N_ENDS) // group for budget in design.budgets]
+    sample = SAMPLERS[design.sampling](strata_of(d, design.paired), budgets, design.seed)
+    return pack(sample.units), sample.mass / group
+
+
+@lru_cache(maxsize=32)
+def _solution(design: KernelShapDesign) -> tuple[FloatArray, ConstrainedSolution]:
+    """ZᵀΩ1 (d,) and the constrained solution."""
+    matrix = normal_matrix(design)
+    return np.diag(matrix).copy(), ConstrainedSolution.of(matrix)

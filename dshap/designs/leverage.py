@@ -1,0 +1,77 @@
+"""Leverage sampling: every size equally likely, without replacement."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from dshap.designs.coalitions import stream
+from dshap.designs.strata import ROUNDING, Sample, Stratum
+
+__all__ = ["draw_by_leverage"]
+
+
+def draw_by_leverage(strata: Sequence[Stratum], budgets: Sequence[int], seed: int) -> Sample:
+    """Every size equally likely, without replacement: c coalitions of each size, or all where there are no more.
+
+    Parameters
+    ----------
+    strata : sequence of Stratum
+    budgets : sequence of int
+        Units in all after each stage; the list of a stage begins with the list of the stage before.
+    seed : int
+
+    Notes
+    -----
+    A unit of stratum h is included with probability e_h/n_h, where Σ e_h is the budget and e_h = min(c·sizes/group,
+    n_h), raised to what an earlier stage already drew; its weight is the kernel's divided by that.  Counts are e_h
+    rounded down or up at random with the exact total, and their mean is e_h.
+
+    References
+    ----------
+    C. Musco and R. T. Witter, "Provably accurate Shapley value estimation via leverage score sampling", ICLR 2025,
+    algorithm 1.
+    """
+    counts = [[0] * len(strata)]
+    for stage, budget in enumerate(budgets):
+        expected = _expected_counts(strata, counts[-1], budget)
+        added = _round_at_random([e - c for e, c in zip(expected, counts[-1], strict=True)], seed, stage)
+        counts.append([c + a for c, a in zip(counts[-1], added, strict=True)])
+    stages = np.array(counts, dtype=np.int64)  # (stages + 1, strata)
+    sequences = [stratum.sequence(stages[1:, h].tolist(), seed) for h, stratum in enumerate(strata)]
+    mass = [stratum.mass / float(e) for stratum, e in zip(strata, expected, strict=True)]
+    parts = [(h, slice(*ends)) for row in pairwise(stages) for h, ends in enumerate(zip(*row, strict=True))]
+    return Sample(
+        np.concatenate([sequences[h][part] for h, part in parts]),
+        np.repeat([mass[h] for h, _ in parts], [part.stop - part.start for _, part in parts]),
+    )
+
+
+def _expected_counts(strata: Sequence[Stratum], drawn: Sequence[int], budget: int) -> list[Fraction]:
+    """e_h = n_sizes·t, at least what is drawn and at most what there is, with t such that the sum is the budget."""
+    limits = [(stratum.n_sizes, low, stratum.n_units) for stratum, low in zip(strata, drawn, strict=True)]
+
+    def counts(t: Fraction) -> list[Fraction]:
+        return [min(max(rate * t, Fraction(low)), Fraction(high)) for rate, low, high in limits]
+
+    def total(t: Fraction) -> Fraction:
+        return sum(counts(t), Fraction(0))
+
+    bends = sorted(Fraction(bound, rate) for rate, *bounds in limits for bound in bounds)
+    left = bends[bisect_right(bends, Fraction(budget), key=total) - 1]
+    missing = budget - total(left)
+    slope = sum(rate for rate, low, high in limits if low <= rate * left < high)
+    return counts(left + missing / slope) if missing else counts(left)
+
+
+def _round_at_random(amounts: Sequence[Fraction], seed: int, stage: int) -> list[int]:
+    """Amounts of integer sum rounded down or up: systematic sampling, so means and the total are exact."""
+    denominator = math.lcm(*(amount.denominator for amount in amounts))
+    offset = Fraction(int(stream(seed, ROUNDING, stage).random() * denominator), denominator)
+    edges = [math.floor(edge + offset) for edge in accumulate(amounts, initial=Fraction(0))]
+    return [stop - start for start, stop in pairwise(edges)]

@@ -1,0 +1,208 @@
+"""The Dask executor: the same reductions as the plain loop, on a cluster.  The only module that imports dask."""
+
+from __future__ import annotations
+
+import logging
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import distributed
+from dask.base import is_dask_collection
+from distributed import Client, Future, LocalCluster, WorkerPlugin, as_completed
+
+from dshap.engine.graph import Call, OnDone, OnFailed, Reduction, one_blas_thread
+from dshap.errors import DshapError, InputError
+from dshap.values import warm_up
+
+__all__ = ["DaskExecutor", "collect_partitions", "connect", "current_client", "is_dask_collection", "local_client"]
+
+TASKS_AHEAD = 2
+"""Tasks per thread that are submitted beyond those that run: a bounded window, whatever the size of the run."""
+
+_contexts: dict[str, Any] = {}
+
+
+class ContextPlugin(WorkerPlugin):
+    """Gives every worker, restarted and late ones too, the context of a run, and compiles the loops there."""
+
+    def __init__(self, name: str, context: Any) -> None:
+        self.name, self.context = name, context
+
+    def setup(self, worker: Any) -> None:
+        warm_up()
+        _contexts[self.name] = self.context
+
+    def teardown(self, worker: Any) -> None:
+        _contexts.pop(self.name, None)
+
+
+def _call(run: str, call: Call, *inputs: Any) -> Any:
+    with one_blas_thread():
+        return call.function(_contexts[run], *inputs, *call.args)
+
+
+def _add(left: Any, right: Any) -> Any:
+    return left + right
+
+
+class DaskExecutor:
+    """Submits reductions in a bounded window, and collects them as they complete.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    """
+
+    is_local = False
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    def run(
+        self, context: Any, reductions: Iterable[Reduction], on_done: OnDone, on_failed: OnFailed | None = None
+    ) -> None:
+        run = f"dshap-{uuid.uuid4().hex[:12]}"
+        self.client.register_plugin(ContextPlugin(run, context), name=run)
+        try:
+            self._run(run, iter(reductions), on_done, on_failed)
+        finally:
+            self.client.unregister_worker_plugin(run)
+
+    def _run(self, run: str, reductions: Iterator[Reduction], on_done: OnDone, on_failed: OnFailed | None) -> None:
+        running: dict[Future, Reduction] = {}
+        finished = as_completed()
+        priority = 0
+
+        def submit_next() -> bool:
+            nonlocal priority
+            reduction = next(reductions, None)
+            if reduction is None:
+                return False
+            future = self._submit(run, reduction, priority)
+            priority -= 1
+            running[future] = reduction
+            finished.add(future)
+            return True
+
+        def n_tasks() -> int:
+            return sum(max(1, len(reduction.leaves)) for reduction in running.values())
+
+        window = TASKS_AHEAD * max(1, sum(self.client.nthreads().values())) + 1
+        try:
+            while n_tasks() < window and submit_next():
+                pass
+            for future in finished:
+                reduction = running.pop(future)
+                error = future.exception() if future.status == "error" else None
+                if error is None:
+                    on_done(reduction, future.result())
+                elif on_failed is None or not isinstance(error, Exception):
+                    raise error
+                else:
+                    on_failed(reduction, error)
+                future.release()
+                while n_tasks() < window and submit_next():
+                    pass
+        finally:
+            if running:
+                self.client.cancel(list(running), force=True)
+
+    def _submit(self, run: str, reduction: Reduction, priority: int) -> Future:
+        """Leaves, the fixed binary tree of their sums, and the finish; only the last future is kept."""
+
+        def submit(function: Callable[..., Any], *args: Any, step: float) -> Future:
+            return self.client.submit(function, *args, priority=priority + step, pure=False)
+
+        def tree(leaves: tuple[Call, ...]) -> Future:
+            if len(leaves) == 1:
+                return submit(_call, run, leaves[0], step=0.0)
+            half = len(leaves) // 2
+            return submit(_add, tree(leaves[:half]), tree(leaves[half:]), step=0.5)
+
+        total = tree(reduction.leaves) if reduction.leaves else None
+        return submit(_call, run, reduction.finish, total, step=0.5)
+
+    @property
+    def n_threads(self) -> int:
+        return max(self.client.nthreads().values(), default=1)
+
+    @property
+    def memory_limit(self) -> int | None:
+        """The smallest limit of a worker, in bytes; None where none is set."""
+        limits = [worker["memory_limit"] for worker in self.client.scheduler_info(n_workers=-1)["workers"].values()]
+        return min((limit for limit in limits if limit), default=None)
+
+
+def current_client() -> Client | None:
+    """The Dask client of this process, if there is one."""
+    try:
+        return distributed.default_client()
+    except ValueError:
+        return None
+
+
+def local_client(workers: int | None = None, memory_limit: str | int = "auto", threads: int = 1) -> Client:
+    """A cluster of worker processes on this machine, scheduler on loopback, no dashboard; close with `shut_down`.
+
+    Parameters
+    ----------
+    workers : number of processes; one a core when None
+    memory_limit : of each worker, like "3GiB"
+    threads : tasks that one worker runs at once
+    """
+    logging.getLogger("distributed").setLevel(logging.ERROR)  # a killed worker is our story to tell
+    cluster = LocalCluster(
+        n_workers=workers or os.cpu_count() or 1,
+        threads_per_worker=threads,
+        memory_limit=memory_limit,
+        processes=True,
+        dashboard_address=None,
+        host="127.0.0.1",
+    )
+    return Client(cluster)
+
+
+def connect(address: str, timeout_s: float = 30.0) -> Client:
+    """A client of the scheduler at this address, like tcp://127.0.0.1:8786 or tls://…"""
+    try:
+        return Client(address, timeout=timeout_s)
+    except (OSError, ValueError) as error:
+        raise InputError(f"no scheduler answers at {address!r}: start `dask scheduler`, or correct the address") from error
+
+
+def shut_down(client: Client) -> None:
+    """Close a client and the local cluster that it started."""
+    cluster = client.cluster
+    client.close()
+    if cluster is not None:
+        cluster.close()
+
+
+def collect_partitions(
+    collection: Any, write: Callable[[Any, int], int], client: Client | None
+) -> list[int]:
+    """write(partition, index) for every row partition of a Dask array or dataframe, where the partition lives.
+
+    Gives the row counts; the partitions themselves never pass through the client.
+    """
+    import dask
+
+    parts = _partitions(collection)
+    tasks = [dask.delayed(write)(part, index) for index, part in enumerate(parts)]
+    if client is None:
+        return [int(task.compute(scheduler="synchronous")) for task in tasks]
+    counts = client.gather(client.compute(tasks))
+    return [int(count) for count in counts]
+
+
+def _partitions(collection: Any) -> list[Any]:
+    """Delayed row partitions, in order."""
+    if hasattr(collection, "rechunk"):
+        if collection.ndim != 2:
+            raise InputError(f"a Dask array of shape {collection.shape}: give (rows, columns)")
+        return list(collection.rechunk({1: -1}).to_delayed().ravel())
+    if hasattr(collection, "to_delayed"):
+        return list(collection.to_delayed())
+    raise DshapError(f"a Dask collection of type {type(collection).__name__} has no row partitions")

@@ -1,0 +1,315 @@
+"""The plan of a run: tiles on both axes, stages, bytes and cost.  A value that is printed, checked and stored.
+
+It follows from shapes, options and seed alone, never from the number or memory of workers: these can only refuse it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from dshap.errors import DoesNotFitError, InputError
+from dshap.options import RunOptions
+from dshap.types import N_ENDS, Design, RowReader, ValueFunction
+
+__all__ = ["Plan", "Stage", "format_bytes", "make_plan", "spans"]
+
+OPERATIONS_PER_SECOND = 5e9
+"""What one core does on the small matrix products of this program; only steers tile sizes and the printed cost."""
+TASK_SECONDS = 2.0
+"""Length of an evaluation task that is aimed at: 2.4 to 3.4 ms of scheduling are then nothing."""
+MAX_INSTANCE_TILE, MIN_INSTANCE_TILE, SMALLEST_TILE = 32_768, 256, 64
+WANTED_TASKS = 32
+"""Evaluation tasks that keep a small cluster busy to the end, where the table is small."""
+MAX_CHUNK = 4_096
+ROW_SPAN = 65_536
+MOMENT_TILE_BYTES = 32 << 20
+MAX_COALITION_TILE = 256
+MICRO_BYTES = 24 << 20
+CACHE_BYTES = 256 << 20
+"""States of a run are kept in the worker's memory where all of them fit in this."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of the run: many tasks of one kind."""
+
+    name: str
+    n_tasks: int
+    task_bytes: int
+    """Peak bytes of one task."""
+    operations: float
+    """Floating-point operations of the whole stage; infinity where a black box hides them."""
+    reads: str
+    makes: str
+    grain: str
+    """What a resumed run does not compute again."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that the executors need to know about the cutting of a run."""
+
+    n_rows: int
+    data_rows: int
+    n_players: int
+    n_outputs: int
+    n_coalitions: int
+    instance_tile: int
+    chunk_rows: int
+    """Rows of an inner chunk of the cube; an instance tile is one shard."""
+    micro_rows: int
+    coalition_tile: int
+    coalition_groups: int
+    row_span: int
+    cache_bytes: int
+    """Bytes of prepared states that a worker keeps."""
+    stages: tuple[Stage, ...]
+    reasons: tuple[tuple[str, str], ...]
+    """(choice, why) of each "auto"."""
+
+    @property
+    def instance_spans(self) -> list[tuple[int, int]]:
+        return spans(0, self.n_rows, self.instance_tile)
+
+    @property
+    def coalition_spans(self) -> list[tuple[int, int]]:
+        """Tiles of the proper coalitions; the two ends of a design are in none."""
+        return spans(N_ENDS, self.n_coalitions, self.coalition_tile)
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """Indices of the coalition tiles of each group, as even as can be."""
+        n_tiles = len(self.coalition_spans)
+        cuts = [n_tiles * g // self.coalition_groups for g in range(self.coalition_groups + 1)]
+        return [list(range(a, b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+
+    @property
+    def data_spans(self) -> list[tuple[int, int]]:
+        return spans(0, self.data_rows, self.row_span)
+
+    @property
+    def process_bytes(self) -> int:
+        """Peak bytes of a worker that runs one task at a time, beyond what it takes idle."""
+        return max(stage.task_bytes for stage in self.stages) + self.cache_bytes
+
+    @property
+    def n_tasks(self) -> int:
+        return sum(stage.n_tasks for stage in self.stages)
+
+    def check(self, memory_limit: int | None, threads: int = 1, idle_bytes: int = 0) -> None:
+        """Refuse the plan where a worker with this limit cannot hold it.
+
+        Raises
+        ------
+        DoesNotFitError
+            With the numbers and the option to change.
+        """
+        if memory_limit is None:
+            return
+        largest = max(self.stages, key=lambda stage: stage.task_bytes)
+        needed = largest.task_bytes * threads + self.cache_bytes + idle_bytes
+        if needed > memory_limit:
+            option = "coalition_tile" if largest.name == "moments" else "instance_tile"
+            now = self.coalition_tile if option == "coalition_tile" else self.instance_tile
+            raise DoesNotFitError(
+                f"stage {largest.name} needs {format_bytes(needed)} on a worker of {threads} "
+                f"thread{'s' if threads > 1 else ''} ({format_bytes(idle_bytes)} of it idle) but workers have "
+                f"{format_bytes(memory_limit)}: lower {option} (now {now}) or give workers more memory"
+            )
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), allow_nan=True)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Plan:
+        fields: dict[str, Any] = json.loads(text)
+        fields["stages"] = tuple(Stage(**stage) for stage in fields["stages"])
+        fields["reasons"] = tuple((choice, why) for choice, why in fields["reasons"])
+        return cls(**fields)
+
+    def __str__(self) -> str:
+        """A table of the stages, then the tiles, then why each choice was made."""
+        lines = [
+            f"{self.n_rows:,} rows × {self.n_players} players × {self.n_outputs} outputs, "
+            f"{self.n_coalitions:,} coalitions, {self.n_tasks:,} tasks, "
+            f"{format_bytes(self.process_bytes)} a worker beyond its idle size",
+            f"{'stage':<12}{'tasks':>8}{'bytes/task':>12}{'one core':>12}  {'makes':<28}resumes by",
+        ]
+        lines += [
+            f"{stage.name:<12}{stage.n_tasks:>8,}{format_bytes(stage.task_bytes):>12}"
+            f"{_duration(stage.operations):>12}  {stage.makes:<28}{stage.grain}"
+            for stage in self.stages
+        ]
+        lines.append(
+            f"tiles: {self.instance_tile:,} rows (chunks of {self.chunk_rows:,}, micro-blocks of {self.micro_rows}) × "
+            f"{self.coalition_tile} coalitions in {self.coalition_groups} group"
+            f"{'s' if self.coalition_groups > 1 else ''}; sums over spans of {self.row_span:,} rows"
+        )
+        return "\n".join(lines + [f"{choice}: {why}" for choice, why in self.reasons])
+
+
+def spans(start: int, stop: int, step: int) -> list[tuple[int, int]]:
+    """Consecutive (a, b) from start to stop, each `step` long but the last."""
+    return [(a, min(a + step, stop)) for a in range(start, stop, step)]
+
+
+def make_plan(
+    value: ValueFunction,
+    design: Design,
+    rows: RowReader,
+    data: RowReader,
+    options: RunOptions,
+    reasons: tuple[tuple[str, str], ...] = (),
+) -> Plan:
+    """The plan of explaining `rows` by a value function that learns from `data`."""
+    if design.n_players != value.n_players:
+        raise InputError(
+            f"the design has {design.n_players} players, the value function {value.n_players} "
+            f"({', '.join(value.player_names[:6])}…): make the design with n_players={value.n_players}"
+        )
+    proper = design.n_coalitions - N_ENDS
+    tile = options.coalition_tile or _coalition_tile(value, proper)
+    n_tiles = max(1, math.ceil(proper / tile))
+    instance_tile = _instance_tile(value, rows.n_rows, proper, options)
+    n_instance_tiles = math.ceil(rows.n_rows / instance_tile)
+    groups = options.coalition_groups or (
+        1 if n_instance_tiles >= WANTED_TASKS // 2 else math.ceil(WANTED_TASKS / n_instance_tiles)
+    )
+    state_bytes = sum(value.state_bytes(b - a) for a, b in spans(0, proper, tile))
+    plan = Plan(
+        n_rows=rows.n_rows,
+        data_rows=data.n_rows,
+        n_players=design.n_players,
+        n_outputs=value.n_outputs,
+        n_coalitions=design.n_coalitions,
+        instance_tile=instance_tile,
+        chunk_rows=math.gcd(instance_tile, MAX_CHUNK) if instance_tile % MAX_CHUNK else MAX_CHUNK,
+        micro_rows=options.micro_rows or _micro_rows(value, min(tile, max(1, proper)), instance_tile),
+        coalition_tile=tile,
+        coalition_groups=min(groups, n_tiles),
+        row_span=options.row_span or ROW_SPAN,
+        cache_bytes=state_bytes if value.needs_moments and state_bytes <= CACHE_BYTES else 0,
+        stages=(),
+        reasons=reasons,
+    )
+    return replace(plan, stages=_stages(plan, value, rows, data, options))
+
+
+def _coalition_tile(value: ValueFunction, proper: int) -> int:
+    """Coalitions prepared together: moments and state within a bound, and enough tiles to share among workers."""
+    size = max(value.moment_bytes(2) + value.state_bytes(2), 1) / 2
+    fits = int(MOMENT_TILE_BYTES // size)
+    wanted = math.ceil(proper / WANTED_TASKS)
+    tile = max(1, min(fits, MAX_COALITION_TILE, max(wanted, 2)))
+    return tile - tile % 2 if tile > 1 else 1  # pairs of complements stay together
+
+
+def _instance_tile(value: ValueFunction, n_rows: int, proper: int, options: RunOptions) -> int:
+    """Rows of an evaluation task: about `TASK_SECONDS` of one core, and enough tasks where the table allows."""
+    if options.instance_tile:
+        return options.instance_tile
+    per_row = value.operations(1, proper)
+    by_cost = TASK_SECONDS * OPERATIONS_PER_SECOND / per_row if math.isfinite(per_row) and per_row > 0 else 0.0
+    rows = min(MAX_INSTANCE_TILE, max(MIN_INSTANCE_TILE, by_cost), max(SMALLEST_TILE, n_rows / WANTED_TASKS))
+    return int(2 ** math.ceil(math.log2(rows)))
+
+
+def _micro_rows(value: ValueFunction, tile: int, instance_tile: int) -> int:
+    """The largest power of two of 64 to 1,024 rows whose evaluation stays within a cache-sized bound."""
+    rows = min(1_024, instance_tile)
+    while rows > 64 and value.task_bytes(rows, tile) > MICRO_BYTES:
+        rows //= 2
+    return rows
+
+
+def _stages(
+    plan: Plan, value: ValueFunction, rows: RowReader, data: RowReader, options: RunOptions
+) -> tuple[Stage, ...]:
+    proper = plan.n_coalitions - N_ENDS
+    n_spans, n_tiles = len(plan.data_spans), len(plan.coalition_spans)
+    span = min(plan.row_span, plan.data_rows)
+    data_bytes = data.read_bytes(span) + 2 * 8 * span * value.n_columns
+    out = [
+        Stage("census", len(spans(0, plan.n_rows, ROW_SPAN)), _census_bytes(plan, rows), 0.0, "rows", "digests", "none"),
+        Stage("base", n_spans, data_bytes + _predict_bytes(value, span), 0.0, "data", "state/base-*", "stage"),
+    ]
+    if value.sample_size:
+        n_sample = min(value.sample_size, plan.data_rows)
+        out.insert(
+            1,
+            Stage(
+                "landmarks", 1, data_bytes + 4 * 8 * n_sample * value.n_columns, 0.0,
+                "data", "state/landmarks-*", "stage",
+            ),
+        )  # fmt: skip
+    if value.needs_moments:
+        tile = min(plan.coalition_tile, proper)
+        held = (1 + math.ceil(math.log2(max(n_spans, 1)))) * value.moment_bytes(tile) if n_spans > 1 else 0
+        leaf = data_bytes + value.moment_task_bytes(span, tile)
+        finish = value.prepare_bytes(tile) + 2 * value.state_bytes(tile)  # the file's bytes beside the arrays
+        out.append(
+            Stage(
+                "moments", n_spans * n_tiles, max(leaf, finish) + held, value.moment_operations(plan.data_rows, proper),
+                "data", "state/moments-*", "coalition tile",
+            )
+        )  # fmt: skip
+    n_groups = plan.coalition_groups
+    out.append(
+        Stage(
+            "evaluation",
+            len(plan.instance_spans) * (n_groups + 1 if n_groups > 1 else 1),
+            _evaluation_bytes(plan, value, rows, options),
+            value.operations(plan.n_rows, proper),
+            "rows, state",
+            "attribution, receipts",
+            "instance tile" if n_groups == 1 else "coalition group",
+        )
+    )
+    return tuple(out)
+
+
+def _census_bytes(plan: Plan, rows: RowReader) -> int:
+    span = min(plan.n_rows, ROW_SPAN)
+    return rows.read_bytes(span) + 3 * 8 * span * len(rows.feature_names)
+
+
+def _predict_bytes(value: ValueFunction, n: int) -> int:
+    return 2 * 8 * n * value.n_outputs + value.task_bytes(min(n, 256), 1)
+
+
+def _evaluation_bytes(plan: Plan, value: ValueFunction, rows: RowReader, options: RunOptions) -> int:
+    """Rows twice, sums and their finish (four arrays of attributions), what is written, one state, one micro-block."""
+    n = min(plan.instance_tile, plan.n_rows)
+    tile = max(1, min(plan.coalition_tile, plan.n_coalitions - N_ENDS))
+    cell = plan.n_players * plan.n_outputs
+    stored = 2 * n * cell * (8 if options.dtype == "float64" else 4)
+    state = 0 if plan.cache_bytes else value.state_bytes(tile)
+    return int(
+        rows.read_bytes(n)
+        + 2 * 8 * n * value.n_columns
+        + 4 * 8 * n * cell
+        + stored
+        + _predict_bytes(value, n)
+        + state
+        + 9 * tile * plan.n_players
+        + value.task_bytes(min(plan.micro_rows, n), tile)
+    )
+
+
+def format_bytes(n: float) -> str:
+    """1.5 GiB and the like."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(n) < 1024:
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1024
+    return f"{n:.1f} TiB"
+
+
+def _duration(operations: float) -> str:
+    if not math.isfinite(operations):
+        return "the model's"
+    seconds = operations / OPERATIONS_PER_SECOND
+    return f"{seconds:.1f} s" if seconds < 600 else f"{seconds / 60:.0f} min"

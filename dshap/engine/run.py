@@ -1,0 +1,168 @@
+"""The stages of one explanation, in order, on any executor; what is finished is not computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dshap.engine.graph import Call, Executor, Reduction
+from dshap.engine.plan import spans
+from dshap.engine.progress import Progress
+from dshap.engine.tasks import (
+    Context,
+    StateStore,
+    base_finish,
+    base_leaf,
+    evaluate,
+    moments_finish,
+    moments_leaf,
+    partial_leaf,
+)
+from dshap.types import FloatArray, Record, RowReader, State, ValueFunction
+
+__all__ = ["Failure", "map_spans", "read_sample", "resolve_value", "run_explanation", "sample_positions"]
+
+
+SAMPLE_SEED = 0
+"""Which rows a sample takes: a part of the numerics, like the landmarks' own seed is a part of their options."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An instance tile that has no attribution, and why."""
+
+    tile: int
+    start: int
+    stop: int
+    reason: str
+
+
+def run_explanation(executor: Executor, context: Context, progress: Progress) -> list[Failure]:
+    """Base value, moments, evaluation; gives the tiles that failed (their rows are marked so in the cube)."""
+    _base(executor, context, progress)
+    _moments(executor, context, progress)
+    return _evaluation(executor, context, progress)
+
+
+def _base(executor: Executor, context: Context, progress: Progress) -> None:
+    if context.states.has(context.base_name):
+        return
+    leaves = tuple(Call(base_leaf, span) for span in context.plan.data_spans)
+    progress.begin("base value", 1, "stages")
+    executor.run(context, [Reduction("base", leaves, Call(base_finish))], lambda *_: progress.advance())
+    progress.end()
+
+
+def _moments(executor: Executor, context: Context, progress: Progress) -> None:
+    todo = [tile for tile, name in enumerate(context.tile_names) if not context.states.has(name)]
+    if not todo:
+        return
+    progress.begin("moments", len(context.tile_names), "coalition tiles", len(context.tile_names) - len(todo))
+    executor.run(context, (_moment_reduction(context, tile) for tile in todo), lambda *_: progress.advance())
+    progress.end()
+
+
+def _moment_reduction(context: Context, tile: int) -> Reduction:
+    leaves = tuple(Call(moments_leaf, (tile, *span)) for span in context.plan.data_spans)
+    return Reduction(f"moments {tile}", leaves, Call(moments_finish, (tile,)))
+
+
+def _evaluation(executor: Executor, context: Context, progress: Progress) -> list[Failure]:
+    tiles = context.plan.instance_spans
+    done = context.writer.done()
+    todo = [tile for tile in range(len(tiles)) if tile not in done]
+    failures: list[Failure] = []
+    if not todo:
+        return failures
+
+    def rows(tile: int) -> int:
+        return tiles[tile][1] - tiles[tile][0]
+
+    def failed(reduction: Reduction, error: Exception) -> None:
+        tile = reduction.finish.args[0]
+        context.writer.mark_failed(tile, *tiles[tile])
+        failures.append(Failure(tile, *tiles[tile], reason=_reason(error)))
+        progress.advance(rows(tile))
+
+    progress.begin("evaluation", context.plan.n_rows, "rows", sum(map(rows, done)))
+    executor.run(
+        context,
+        (_evaluation_reduction(context, tile) for tile in todo),
+        lambda reduction, _: progress.advance(rows(reduction.finish.args[0])),
+        failed,
+    )
+    progress.end()
+    return failures
+
+
+def _evaluation_reduction(context: Context, tile: int) -> Reduction:
+    groups = context.plan.coalition_groups
+    leaves = tuple(Call(partial_leaf, (tile, group)) for group in range(groups)) if groups > 1 else ()
+    return Reduction(f"evaluation {tile}", leaves, Call(evaluate, (tile,)))
+
+
+def _reason(error: Exception) -> str:
+    if type(error).__name__ == "KilledWorker":
+        return "its task killed the worker again and again (most often: out of memory)"
+    return f"{error}" or type(error).__name__
+
+
+def map_spans(
+    executor: Executor, context: Any, function: Callable[..., Any], n_rows: int, step: int, *args: Any
+) -> list[Any]:
+    """function(context, start, stop, *args) for spans of a table; results in the order of the spans."""
+    cut = spans(0, n_rows, step)
+    results: dict[str, Any] = {}
+    reductions = [
+        Reduction(f"span {start}", (), Call(_on_span, (function, start, stop, args))) for start, stop in cut
+    ]
+    executor.run(context, reductions, lambda reduction, result: results.update({reduction.name: result}))
+    return [results[f"span {start}"] for start, _ in cut]
+
+
+def _on_span(context: Any, _: None, function: Callable[..., Any], start: int, stop: int, args: tuple[Any, ...]) -> Any:
+    return function(context, start, stop, *args)
+
+
+def sample_positions(n_rows: int, n_sample: int, seed: int) -> np.ndarray:
+    """Sorted positions of a seeded sample without replacement; every row where there are no more than asked for."""
+    if n_rows <= n_sample:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng([seed, n_rows]).choice(n_rows, n_sample, replace=False))
+
+
+def read_sample(reader: RowReader, n_sample: int, seed: int, step: int, *, target: bool = False) -> Record:
+    """`x` (n, columns), and `target`, of the good rows of a seeded sample; reads the table span by span."""
+    positions = sample_positions(reader.n_rows, n_sample, seed)
+    parts: dict[str, list[FloatArray]] = {"x": [], "target": [], "position": []}
+    for start, stop in spans(0, reader.n_rows, step):
+        inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, stop)]
+        if not len(inside):
+            continue
+        block = reader.read(start, stop, target=target)
+        chosen = inside[block.is_ok[inside - start]]
+        parts["x"].append(block.x[chosen - start])
+        parts["position"].append(chosen)
+        if block.target is not None:
+            parts["target"].append(block.target[chosen - start])
+    return Record({name: np.concatenate(arrays) for name, arrays in parts.items() if arrays})
+
+
+def resolve_value(
+    executor: Executor, value: ValueFunction, data: RowReader, states: StateStore, name: str, step: int
+) -> ValueFunction:
+    """The value function with its landmarks chosen, on a worker, from a seeded sample; the choice is kept as a state."""
+    if not value.sample_size:
+        return value
+    if not states.has(name):
+        context = (value.without_data(), data, states)
+        executor.run(context, [Reduction(name, (), Call(_store_choice, (name, step)))], lambda *_: None)
+    return value.chosen(states.get(name, State))
+
+
+def _store_choice(context: tuple[ValueFunction, RowReader, StateStore], _: None, name: str, step: int) -> None:
+    value, data, states = context
+    states.put(name, value.choose(read_sample(data, value.sample_size, SAMPLE_SEED, step)["x"]))

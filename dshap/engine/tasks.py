@@ -1,0 +1,202 @@
+"""What runs on a worker: sums over spans of data, coalition tiles, instance tiles.  Plain numpy; the context gives the
+reader, the writer and the states, so that client and scheduler carry names and numbers only."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from dshap.engine.plan import Plan
+from dshap.errors import DshapError, PredictError
+from dshap.types import (
+    EMPTY,
+    FULL,
+    N_ENDS,
+    Attribution,
+    Design,
+    FloatArray,
+    Moments,
+    Record,
+    RowBlock,
+    RowReader,
+    State,
+    Status,
+    ValueFunction,
+)
+
+__all__ = ["BlockWriter", "Context", "StateStore"]
+
+ADDITIVITY_TOLERANCE = 1e-8
+"""Largest |Σφ + base − prediction|, relative to the largest number in it, that rounding explains."""
+
+
+class StateStore(Protocol):
+    """Create-only files of records, known by name."""
+
+    def has(self, name: str) -> bool: ...
+    def put(self, name: str, record: Record) -> None: ...
+    def get(self, name: str, kind: type[Record]) -> Any: ...
+
+
+class BlockWriter(Protocol):
+    """Writes whole instance tiles of one cube."""
+
+    def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
+        """Store the tile, then its receipt; gives the receipt."""
+        ...
+
+    def mark_failed(self, tile: int, start: int, stop: int) -> None: ...
+    def done(self) -> set[int]:
+        """Tiles that have a receipt."""
+        ...
+
+
+@dataclass
+class Context:
+    """What the tasks of one explanation share; sent once to every worker, opened there."""
+
+    value: ValueFunction
+    design: Design
+    plan: Plan
+    rows: RowReader
+    data: RowReader
+    writer: BlockWriter
+    states: StateStore
+    base_name: str
+    tile_names: tuple[str, ...]
+    """State file of each coalition tile; empty where nothing is learnt from data."""
+    keep_rows: bool = False
+    """The writer wants the explained columns in their own dtypes."""
+    _cache: OrderedDict[str, Any] = field(default_factory=OrderedDict, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_cache": OrderedDict()}
+
+    def base(self) -> FloatArray:
+        """v(empty) (k,): the mean prediction over the data."""
+        if "base" not in self._cache:
+            total = self.states.get(self.base_name, Moments)
+            self._cache["base"] = total["prediction"] / total["count"]
+        return np.asarray(self._cache["base"])
+
+    def state(self, tile: int) -> State:
+        """The prepared state of a coalition tile: kept in memory where the plan says that all of them fit."""
+        if not self.value.needs_moments:
+            return self.value.prepare(self.design.block(*self.plan.coalition_spans[tile]).masks)
+        name = self.tile_names[tile]
+        if name in self._cache:
+            return self._cache[name]  # type: ignore[no-any-return]
+        state: State = self.states.get(name, State)
+        if self.plan.cache_bytes:
+            self._cache[name] = state
+        return state
+
+
+def base_leaf(context: Context, start: int, stop: int) -> Moments:
+    """Σ f(X) and the number of rows, over the good rows of a span of the data."""
+    block = context.data.read(start, stop)
+    predictions = context.value.predict(block.x[block.is_ok])
+    return Moments({"prediction": predictions.sum(axis=0), "count": np.array(float(len(predictions)))})
+
+
+def base_finish(context: Context, total: Moments) -> str:
+    if not total["count"] > 0:
+        raise DshapError("no row of the data is free of NaN and infinity: clean the data that the base value is over")
+    context.states.put(context.base_name, total)
+    return context.base_name
+
+
+def moments_leaf(context: Context, tile: int, start: int, stop: int) -> Moments:
+    """The value function's sums for one coalition tile over a span of the data."""
+    block = context.data.read(start, stop)
+    masks = context.design.block(*context.plan.coalition_spans[tile]).masks
+    return context.value.moments(masks, block.x[block.is_ok])
+
+
+def moments_finish(context: Context, total: Moments, tile: int) -> str:
+    """Prepare the tile's state and store it under its name."""
+    masks = context.design.block(*context.plan.coalition_spans[tile]).masks
+    name = context.tile_names[tile]
+    context.states.put(name, context.value.prepare(masks, total))
+    return name
+
+
+def partial_name(tile: int, group: int) -> str:
+    return f"partial-{tile:06d}-{group:04d}"
+
+
+def partial_leaf(context: Context, tile: int, group: int) -> tuple[str, ...]:
+    """Σ values × score over one group of coalitions, stored, so that a crash loses one group."""
+    name = partial_name(tile, group)
+    if not context.states.has(name):
+        block = _read(context, tile)
+        sums = _named(context, tile, block, coalition_sums, context.plan.groups[group])
+        context.states.put(name, Record({"sums": sums}))
+    return (name,)
+
+
+def evaluate(context: Context, partials: tuple[str, ...] | None, tile: int) -> dict[str, Any]:
+    """Attributions of one instance tile, written to the cube; gives the receipt."""
+    block = _read(context, tile)
+    return context.writer.write(tile, block, _named(context, tile, block, attributions, partials))
+
+
+def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> FloatArray:
+    """Σ over the coalitions of these tiles of values (n, m, k) × score (m, d) -> (n, d, k)."""
+    plan = context.plan
+    sums = np.zeros((len(rows), plan.n_players, plan.n_outputs))
+    for tile in tiles:
+        score = context.design.block(*plan.coalition_spans[tile]).score
+        state = context.state(tile)
+        for start in range(0, len(rows), plan.micro_rows):
+            micro = slice(start, start + plan.micro_rows)
+            values = context.value.evaluate(state, rows[micro])  # (n, m, k)
+            sums[micro] += np.matmul(score.T, values)
+    return sums
+
+
+def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] | None) -> Attribution:
+    """The whole sum for these rows: coalitions, the two ends, the finish of the design."""
+    base, prediction = context.base(), context.value.predict(rows)
+    if not np.isfinite(prediction).all():
+        raise PredictError(f"the model gave NaN or infinity for {int((~np.isfinite(prediction)).any(1).sum())} rows")
+    if partials is None:
+        sums = coalition_sums(context, rows, list(range(len(context.plan.coalition_spans))))
+    else:
+        sums = np.zeros((len(rows), context.plan.n_players, context.plan.n_outputs))
+        for name in partials:
+            sums += context.states.get(name, Record)["sums"]
+    ends = context.design.block(EMPTY, N_ENDS).score  # (2, d)
+    v_empty = np.broadcast_to(base, prediction.shape)
+    sums += ends[EMPTY][:, None] * v_empty[:, None] + ends[FULL][:, None] * prediction[:, None]
+    phi = context.design.finish(sums, v_empty, prediction)
+    if context.design.is_efficient:
+        check_additivity(phi, base, prediction)
+    return Attribution(phi, base, prediction, np.full(len(rows), Status.OK, np.int8))
+
+
+def check_additivity(phi: FloatArray, base: FloatArray, prediction: FloatArray) -> None:
+    """Σφ + base == prediction to rounding, or an error: it is checked on every tile."""
+    if not len(phi):
+        return
+    gap = np.abs(phi.sum(axis=1) + base - prediction).max()
+    scale = max(np.abs(phi).sum(axis=1).max(), np.abs(prediction).max(), np.abs(base).max())
+    if not gap <= ADDITIVITY_TOLERANCE * scale:
+        raise DshapError(f"attributions miss the prediction by {gap:.3g} (predictions reach {scale:.3g}): a bug, or a "
+                         "model that answers differently from call to call")  # fmt: skip
+
+
+def _read(context: Context, tile: int) -> RowBlock:
+    return context.rows.read(*context.plan.instance_spans[tile], keys=True, columns=context.keep_rows)
+
+
+def _named(context: Context, tile: int, block: RowBlock, function: Any, argument: Any) -> Any:
+    """function(context, good rows, argument); a failing model is reported with the block and its first key."""
+    try:
+        return function(context, block.x[block.is_ok], argument)
+    except PredictError as error:
+        first = ", ".join(f"{name} {values[0]}" for name, values in block.keys.items()) or f"row {block.start}"
+        raise PredictError(f"block {tile} (rows {block.start} to {block.stop - 1}, first key {first}): {error}") from error

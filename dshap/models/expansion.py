@@ -1,0 +1,131 @@
+"""The form that kernel models are reduced to: f(x) = c + Σ_r a_r Π_j k_j(x_j, z_rj)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dshap.errors import InputError
+from dshap.kernels import ProductKernel
+from dshap.types import FloatArray, Record
+
+__all__ = ["KernelExpansion", "as_rows", "names_of"]
+
+MICRO_BLOCK = 1024
+"""Rows whose kernel matrix is held at once."""
+
+
+def names_of(x: Any) -> tuple[str, ...] | None:
+    """Column names of a table that has `.columns`, None for an array."""
+    return tuple(str(name) for name in x.columns) if hasattr(x, "columns") else None
+
+
+def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = None) -> FloatArray:
+    """Rows (n, columns) float64 of an array, or of a table whose columns are picked by name where `names` is known.
+
+    Raises
+    ------
+    InputError
+        For a missing column, another number of columns, or values that are no numbers.
+    """
+    if names is not None and hasattr(x, "columns"):
+        labels = {str(label): label for label in x.columns}
+        if missing := [name for name in names if name not in labels]:
+            raise InputError(f"column {missing[0]!r} is missing: the model was fitted on {', '.join(names)}")
+        x = x[[labels[name] for name in names]]
+    try:
+        rows = np.asarray(x, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"columns must be numbers: {error}; encode text as category codes") from error
+    if rows.ndim != 2 or n_columns not in (None, rows.shape[1]):
+        wanted = "columns" if n_columns is None else n_columns
+        raise InputError(f"rows have shape {rows.shape}: give (n, {wanted})")
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class KernelExpansion:
+    """A kernel model as a finite sum: f(x) = intercept + Σ_r weights_r k(x, landmark_r).
+
+    Parameters
+    ----------
+    kernel : ProductKernel
+    landmarks : (r, columns)
+    weights : (r, k)
+    intercept : (k,)
+    feature_names, output_names : tuples of str, optional
+    """
+
+    kernel: ProductKernel
+    landmarks: FloatArray
+    weights: FloatArray
+    intercept: FloatArray
+    feature_names: tuple[str, ...] | None = None
+    output_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("landmarks", "weights", "intercept"):
+            array = np.array(getattr(self, name), dtype=float)
+            if not np.isfinite(array).all():
+                raise InputError(f"{name} of a kernel expansion hold NaN or infinity")
+            object.__setattr__(self, name, array)
+        for name in ("feature_names", "output_names"):
+            if (names := getattr(self, name)) is not None:
+                object.__setattr__(self, name, tuple(str(own) for own in names))
+        r, columns, k = len(self.landmarks), self.kernel.n_columns, self.n_outputs
+        shapes = (self.landmarks.shape, self.weights.shape, self.intercept.shape)
+        if shapes != ((r, columns), (r, k), (k,)):
+            raise InputError(
+                f"landmarks, weights, intercept have shapes {shapes}: a kernel of {columns} columns needs "
+                f"(r, {columns}), (r, k), (k,)"
+            )
+        for names, wanted, what in ((self.feature_names, columns, "feature"), (self.output_names, k, "output")):
+            if names is not None and len(names) != wanted:
+                raise InputError(f"{len(names)} {what} names for {wanted}: give one each")
+
+    @property
+    def n_columns(self) -> int:
+        return self.kernel.n_columns
+
+    @property
+    def n_outputs(self) -> int:
+        return self.intercept.size
+
+    def predict(self, x: Any) -> FloatArray:
+        """f(x) (n, k) in float64; memory beyond the result is bounded by 1,024 rows of kernel values."""
+        rows = as_rows(x, self.n_columns, self.feature_names)
+        out = np.empty((len(rows), self.n_outputs))  # (n, k)
+        for start in range(0, len(rows), MICRO_BLOCK):
+            block = slice(start, start + MICRO_BLOCK)
+            out[block] = self.kernel.matrix(rows[block], self.landmarks) @ self.weights
+        return out + self.intercept
+
+    def factors(self, x: FloatArray) -> FloatArray:
+        """k_j(x_j, z_rj) (columns, n, r): all that product-game code takes."""
+        return self.kernel.factors(x, self.landmarks)
+
+    def to_record(self) -> Record:
+        """Flat arrays; names as fixed-width text, absent where there are none."""
+        names = {name: getattr(self, name) for name in ("feature_names", "output_names")}
+        return Record(
+            {
+                **self.kernel.to_arrays(),
+                "landmarks": self.landmarks,
+                "weights": self.weights,
+                "intercept": self.intercept,
+                **{name: np.array(own, dtype=str) for name, own in names.items() if own is not None},
+            }
+        )
+
+    @classmethod
+    def from_record(cls, record: Record) -> KernelExpansion:
+        names = {name: tuple(record[name]) for name in ("feature_names", "output_names") if name in record.arrays}
+        kernel = ProductKernel.from_arrays(record.arrays)
+        return cls(kernel, record["landmarks"], record["weights"], record["intercept"], **names)
+
+    def digest(self) -> str:
+        """Changes where any array or name does."""
+        return self.to_record().digest()

@@ -1,0 +1,244 @@
+"""Length-scales by validation: what `lengthscale="validate"` means.
+
+The sample is split once.  Landmark ridge regression on one part, its error on the other, and the gradient of that error
+by the adjoint of the ridge solve, drive L-BFGS over log length-scales, logit ρ and log λ.  The budget is counted in
+evaluations, never in seconds, so that the outcome depends on sample and seed alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+
+from dshap.kernels import Kernel, Nystrom, Product, ProductKernel
+from dshap.types import BoolArray, FloatArray
+
+__all__ = ["SLOPES", "Tuning", "columns_to_validate", "landmark_coordinates", "tune", "validation_error"]
+
+N_TRAIN, N_VALIDATION, N_LANDMARKS = 3000, 2000, 250
+"""Rows and landmarks that a trial looks at, at most: 0.1 s an evaluation for 12 columns."""
+MAX_CATEGORIES = 32
+"""Columns of whole numbers with at most so many values are tried as categories."""
+RHO_TRIALS = (0.1, 0.5, 0.9)
+ROUNDS = (40, 30, 40)
+"""Evaluations of each round of L-BFGS; landmarks are chosen anew before each, categories tried before the last."""
+LENGTHSCALE_RANGE = (0.02, 1e3)
+"""In standard deviations of the column: below, rows are strangers; above, the column does not matter."""
+LOG_PENALTY_RANGE = (np.log(1e-9), 0.0)
+LOGIT_RHO_RANGE = (-7.0, 7.0)
+JITTER = 1e-11
+"""Times the rows, on the diagonal of the trial solves only: keeps their Cholesky alive where landmarks coincide."""
+BLOCK = 512
+"""Rows whose (rows, landmarks) temporaries stay in cache."""
+
+
+def _matern52_slope(t: FloatArray) -> FloatArray:
+    return t * t * (1.0 + t) / (3.0 + 3.0 * t + t * t)
+
+
+SLOPES: Mapping[str, Callable[[FloatArray, float], FloatArray]] = {
+    "rbf": lambda distance, scale: np.square(distance / scale),
+    "laplacian": lambda distance, scale: distance / scale,
+    "matern32": lambda distance, scale: (t := distance * (np.sqrt(3.0) / scale)) * t / (1.0 + t),
+    "matern52": lambda distance, scale: _matern52_slope(distance * (np.sqrt(5.0) / scale)),
+    "categorical": lambda distance, rho: np.where(distance > 0, 1.0 - rho, 0.0),
+}
+"""family -> ∂ log k / ∂u (n, r), u the log length-scale or logit ρ, from distance and parameter."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """The kernel that validation chose, and how it ended."""
+
+    kernel: ProductKernel
+    penalty: float
+    error: float
+    """Mean squared error of the validation rows over their variance, averaged over outputs."""
+    evaluations: int
+
+
+class Trial(NamedTuple):
+    """One split of the sample; targets are centred by the training mean and scaled by the validation spread."""
+
+    x: FloatArray
+    y: FloatArray
+    x_validation: FloatArray
+    y_validation: FloatArray
+    landmarks: FloatArray
+
+
+def columns_to_validate(kernel: Kernel | ProductKernel, n_columns: int) -> BoolArray:
+    """(columns,): where the user wrote `lengthscale="validate"`."""
+    if isinstance(kernel, Product):
+        return np.array([columns_to_validate(own, 1)[0] for own in kernel.kernels])
+    scale = getattr(kernel, "lengthscale", None)
+    return np.full(n_columns, isinstance(scale, str) and scale == "validate")
+
+
+def landmark_coordinates(kernel: ProductKernel, x: FloatArray) -> FloatArray:
+    """Coordinates (n, p) whose squared distance is −2 log k for an RBF: columns over their length-scales, categories
+    as scaled indicator columns."""
+    parts = []
+    for column, (family, parameter) in enumerate(zip(kernel.families, kernel.parameters, strict=True)):
+        values = x[:, column : column + 1]
+        if family == "categorical":
+            parts.append((values == np.unique(values)) * np.sqrt(-np.log(max(parameter, 1e-3))))
+        else:
+            parts.append(values / parameter)
+    return np.hstack(parts)
+
+
+def _gram(kernel: ProductKernel, x: FloatArray, z: FloatArray) -> FloatArray:
+    return np.vstack([kernel.matrix(x[start : start + BLOCK], z) for start in range(0, len(x), BLOCK)])
+
+
+def _pull_back(kernel: ProductKernel, x: FloatArray, z: FloatArray, adjoint: FloatArray) -> FloatArray:
+    """Σ_nr adjoint ∘ ∂ log k / ∂u_j (columns,); `adjoint` (n, r) carries the kernel values already."""
+    out = np.zeros(kernel.n_columns)
+    for start in range(0, len(x), BLOCK):
+        part = adjoint[start : start + BLOCK]
+        for column, (family, parameter) in enumerate(zip(kernel.families, kernel.parameters, strict=True)):
+            distance = np.abs(np.subtract.outer(x[start : start + BLOCK, column], z[:, column]))
+            out[column] += np.vdot(part, SLOPES[family](distance, float(parameter)))
+    return out
+
+
+def validation_error(
+    kernel: ProductKernel, penalty: float, trial: Trial, *, gradient: bool = True
+) -> tuple[float, FloatArray | None]:
+    """Error J of the validation rows under landmark ridge regression, and its gradient.
+
+    With K, K_v, K_z the kernel of training rows, validation rows and landmarks against the landmarks,
+    M = KᵀK + nλK_z, w = M⁻¹Kᵀy, e = K_v w − y_v, J = ‖e‖² and v = M⁻¹K_vᵀ(2e), the adjoints are
+    K̄_v = 2e wᵀ, K̄ = (y − Kw)vᵀ − (Kv)wᵀ, K̄_z = −nλ v wᵀ.
+
+    Returns
+    -------
+    error : float
+    gradient : (columns + 1,) or None
+        By log length-scale (logit ρ), and last by log λ.
+    """
+    z, ridge = trial.landmarks, len(trial.x) * penalty
+    train, held, own = (_gram(kernel, rows, z) for rows in (trial.x, trial.x_validation, z))
+    system = train.T @ train + ridge * own
+    system[np.diag_indices_from(system)] += JITTER * len(trial.x)
+    factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
+    w = cho_solve(factor, train.T @ trial.y, check_finite=False)  # (r, k)
+    e = held @ w - trial.y_validation  # (validation, k)
+    if not gradient:
+        return float(np.vdot(e, e)), None
+    v = cho_solve(factor, held.T @ (2.0 * e), check_finite=False)  # (r, k)
+    slope = _pull_back(kernel, trial.x_validation, z, (2.0 * e @ w.T) * held)
+    slope += _pull_back(kernel, trial.x, z, ((trial.y - train @ w) @ v.T - (train @ v) @ w.T) * train)
+    slope -= ridge * _pull_back(kernel, z, z, (v @ w.T) * own)
+    return float(np.vdot(e, e)), np.append(slope, -ridge * np.vdot(v, own @ w))
+
+
+def tune(
+    kernel: ProductKernel, free: BoolArray, x: FloatArray, y: FloatArray, *, penalty: float | None = None, seed: int = 0
+) -> Tuning:
+    """Length-scales, ρ and (where None) penalty that minimise the error of held-out rows of a sample.
+
+    Parameters
+    ----------
+    kernel : ProductKernel
+        Where to start.  Columns of few whole numbers may leave their family for "categorical".
+    free : (columns,) bool
+        Columns that may change; constant ones never do.
+    x, y : (n, columns), (n, k)
+        Finite rows; at most 5,000 of them, drawn by `seed`, are used.
+    penalty : float, optional
+        Kept where given.
+    """
+    free = np.append(free & (np.ptp(x, axis=0) > 0), penalty is None)  # (columns + 1,): the last one is the penalty
+    rows = np.random.default_rng(seed).permutation(len(x))[: N_TRAIN + N_VALIDATION]
+    now = Tuning(kernel, 1e-4 if penalty is None else penalty, np.inf, 0)
+    for step, evaluations in enumerate(ROUNDS):
+        trial = _split(now.kernel, x[rows], y[rows], seed)
+        if step == len(ROUNDS) - 1:
+            now = _with_categories(now, free, trial)
+        now = _descend(now, free, trial, evaluations)
+    return now
+
+
+def _split(kernel: ProductKernel, x: FloatArray, y: FloatArray, seed: int) -> Trial:
+    """Three parts train, two validate; landmarks chosen with the kernel's own distances."""
+    n_train = max(1, len(x) * N_TRAIN // (N_TRAIN + N_VALIDATION))
+    centred = y - y[:n_train].mean(axis=0)
+    unit = np.sqrt(np.square(centred[n_train:]).sum(axis=0) * y.shape[1])
+    centred /= np.where(unit > 0.0, unit, 1.0)
+    coordinates = landmark_coordinates(kernel, x[:n_train])
+    n_landmarks = min(N_LANDMARKS, n_train // 2 + 1, len(np.unique(coordinates, axis=0)))
+    landmarks = Nystrom(n_landmarks, seed=seed).select(x[:n_train], coordinates)
+    return Trial(x[:n_train], centred[:n_train], x[n_train:], centred[n_train:], landmarks)
+
+
+def _coordinates(kernel: ProductKernel) -> FloatArray:
+    """u (columns,): log length-scale, or logit ρ."""
+    is_rho = np.array(kernel.families) == "categorical"
+    return np.where(is_rho, logit(np.where(is_rho, kernel.parameters, 0.5)), np.log(kernel.parameters + is_rho))
+
+
+def _at(kernel: ProductKernel, u: FloatArray) -> ProductKernel:
+    is_rho = np.array(kernel.families) == "categorical"
+    return ProductKernel(kernel.families, np.where(is_rho, expit(u), np.exp(np.where(is_rho, 0.0, u))))
+
+
+def _bounds(kernel: ProductKernel, x: FloatArray) -> FloatArray:
+    """(columns + 1, 2): range of every u and of log λ."""
+    spread = np.maximum(x.std(axis=0), 1e-300)
+    ranges = [
+        LOGIT_RHO_RANGE if family == "categorical" else np.log(np.array(LENGTHSCALE_RANGE) * unit)
+        for family, unit in zip(kernel.families, spread, strict=True)
+    ]
+    return np.array([*ranges, LOG_PENALTY_RANGE])
+
+
+def _descend(now: Tuning, free: BoolArray, trial: Trial, evaluations: int) -> Tuning:
+    """The best point that L-BFGS finds within the budget."""
+    everything = np.append(_coordinates(now.kernel), np.log(max(now.penalty, 1e-300)))  # (columns + 1,)
+
+    def point(theta: FloatArray) -> tuple[ProductKernel, float]:
+        u = everything.copy()
+        u[free] = theta
+        moved = np.where(free[:-1], _at(now.kernel, u[:-1]).parameters, now.kernel.parameters)
+        return ProductKernel(now.kernel.families, moved), float(np.exp(u[-1])) if free[-1] else now.penalty
+
+    def objective(theta: FloatArray) -> tuple[float, FloatArray]:
+        error, slope = validation_error(*point(theta), trial)
+        return error, slope[free]
+
+    bounds = _bounds(now.kernel, trial.x)[free]
+    start = np.clip(everything[free], bounds[:, 0], bounds[:, 1])
+    best = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxfun": evaluations})
+    return Tuning(*point(best.x), float(best.fun), now.evaluations + best.nfev)
+
+
+def _with_categories(now: Tuning, free: BoolArray, trial: Trial) -> Tuning:
+    """Columns of few whole numbers become categorical, one after the other, where that lowers the error."""
+    now = replace(now, error=validation_error(now.kernel, now.penalty, trial, gradient=False)[0])
+    for column in np.flatnonzero(free[:-1]):
+        if now.kernel.families[column] == "categorical" or not _is_countable(trial.x[:, column]):
+            continue
+        for candidate in [_categorical(now.kernel, column, rho) for rho in RHO_TRIALS]:
+            error = validation_error(candidate, now.penalty, trial, gradient=False)[0]
+            better = {"kernel": candidate, "error": error} if error < now.error else {}
+            now = replace(now, evaluations=now.evaluations + 1, **better)
+    return now
+
+
+def _categorical(kernel: ProductKernel, column: int, rho: float) -> ProductKernel:
+    families, parameters = list(kernel.families), kernel.parameters.copy()
+    families[column], parameters[column] = "categorical", rho
+    return ProductKernel(tuple(families), parameters)
+
+
+def _is_countable(values: FloatArray) -> bool:
+    distinct = np.unique(values)
+    return 2 < len(distinct) <= MAX_CATEGORIES and bool((distinct == np.round(distinct)).all())

@@ -1,0 +1,88 @@
+"""Options of a run: one frozen record, checked once at the edge; an unknown name is refused with the near ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from dshap.errors import InputError, unknown_name
+
+__all__ = ["MISSING_POLICIES", "RunOptions", "parse_bytes"]
+
+MISSING_POLICIES = ("refuse", "skip", "pass")
+STORED_DTYPES = ("float64", "float32")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is cut and stored.  None means: the plan chooses, from shapes alone, and says why."""
+
+    missing: str = "refuse"
+    """NaN or infinity in a feature: "refuse" the run, "skip" those rows, "pass" them to the model."""
+    max_coalitions: int | None = None
+    """Design "auto": at most this many coalitions; more players get a sampled design."""
+    dtype: str = "float64"
+    """Stored type of the attributions; sums are always float64."""
+    keep_rows: bool = False
+    """Store the explained columns in the group `rows` of the cube."""
+    units: str = "1"
+    """Units of the output, for the attributes of the cube."""
+    instance_tile: int | None = None
+    """Rows of one evaluation task, and of one shard."""
+    coalition_tile: int | None = None
+    """Coalitions that are prepared together."""
+    coalition_groups: int | None = None
+    """Parts that the coalitions of one instance tile are cut into, each a task of its own."""
+    micro_rows: int | None = None
+    """Rows that `evaluate` sees at once."""
+    row_span: int | None = None
+    """Rows of one task of the sums over the data."""
+    memory_limit: int | None = None
+    """Bytes that one worker process may take; the plan is refused above it."""
+
+    def __post_init__(self) -> None:
+        _check_choice("missing", self.missing, MISSING_POLICIES)
+        _check_choice("dtype", self.dtype, STORED_DTYPES)
+        for name in ("max_coalitions", "instance_tile", "coalition_tile", "coalition_groups", "micro_rows", "row_span"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise InputError(f"{name} is {value!r}: give a whole number of at least 1, or leave it out")
+        if self.memory_limit is not None:
+            object.__setattr__(self, "memory_limit", parse_bytes(self.memory_limit))
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """The record from keyword arguments or a job file's table; refuses names that do not exist."""
+        allowed = [option.name for option in fields(cls)]
+        for name in given:
+            if name not in allowed:
+                raise InputError(unknown_name("option", name, allowed))
+        return cls(**given)
+
+
+def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InputError(unknown_name(name, str(value), allowed))
+
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+def parse_bytes(text: str | int | float) -> int:
+    """Bytes from 2_000_000, "3GiB", "512 MB"."""
+    if isinstance(text, int | float) and not isinstance(text, bool) and text > 0:
+        return int(text)
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?i?)b?\s*", str(text).lower())
+    if not match or not _is_number(match[1]) or float(match[1]) <= 0:
+        raise InputError(f"memory size {text!r} is not understood: write a number of bytes, or like '3GiB' or '500MB'")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

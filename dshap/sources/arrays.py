@@ -1,0 +1,214 @@
+"""Rows in memory: numpy arrays and pandas frames behind the contract of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from dshap.errors import InputError
+from dshap.sources.arrow import arrow_array, key_array, key_dtype, number_array, own_array, own_dtype
+from dshap.sources.table import Names, TableBlock, as_names, check_missing, check_span, key_refusal, layout_of, repeats
+from dshap.types import BoolArray, FloatArray
+
+__all__ = ["ArraySource", "from_pandas"]
+
+
+class ArraySource:
+    """A table in memory, as the tasks of one process read it.  It pickles with its data.
+
+    Parameters
+    ----------
+    x : (n, columns) array of numbers
+        Kept as it is; a float64 block that lies in C order is read without a copy.
+    feature_names : names, optional
+        By default x0, x1, …
+    keys : mapping, optional
+        key column -> (n,) integers, text or times, as in `ParquetSource`.
+    target : (n,) or (n, k) array, optional
+        A missing target is NaN and leaves `is_ok` alone.
+    missing : "refuse", "skip" or "pass"
+        What becomes of rows that hold NaN or infinity; "pass" takes every row as ok.
+    columns : mapping, optional
+        feature -> (n,) in the dtype that the cube keeps; by default the columns of x in its dtype.
+
+    Raises
+    ------
+    InputError
+        Text, a wrong shape, no rows, unequal lengths.
+    """
+
+    def __init__(
+        self,
+        x: ArrayLike,
+        *,
+        feature_names: Names = None,
+        keys: Mapping[str, Any] | None = None,
+        target: ArrayLike | None = None,
+        missing: str = "refuse",
+        columns: Mapping[str, NDArray[Any]] | None = None,
+    ) -> None:
+        check_missing(missing)
+        self.missing = missing
+        self._x = _numbers(x, "the table")
+        if self._x.ndim != 2:
+            raise InputError(
+                f"the table has shape {self._x.shape} where (rows, columns) is needed: for one column use "
+                "x.reshape(-1, 1), for one row x.reshape(1, -1)"
+            )
+        if 0 in self._x.shape:
+            raise InputError(f"empty table: shape {self._x.shape}; give at least one row and one column")
+        self.feature_names = _feature_names(feature_names, self._x.shape[1])
+        self._keys: dict[str, NDArray[Any]] = {}
+        self._null_keys: dict[str, BoolArray] = {}
+        self.key_dtypes: dict[str, str] = {}
+        """key column -> "int64", "datetime64[ns]" or "string"."""
+        for name, values in (keys or {}).items():
+            self._add_key(str(name), values)
+        self._target = None if target is None else _numbers(target, "the target")
+        self._columns = dict(columns or {})
+        self._check_lengths()
+
+    @property
+    def n_rows(self) -> int:
+        return len(self._x)
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        return tuple(self._keys)
+
+    @property
+    def has_target(self) -> bool:
+        return self._target is not None
+
+    @property
+    def column_dtypes(self) -> Mapping[str, np.dtype[Any]]:
+        """feature -> dtype of `RowBlock.columns`."""
+        return {name: self._column(name).dtype for name in self.feature_names}
+
+    def read(
+        self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
+    ) -> TableBlock:
+        """Rows start..stop; see `dshap.types.RowBlock`.  Missing keys read as -1, "" or NaT, marked in `null_keys`."""
+        check_span(start, stop, self.n_rows)
+        if target and self._target is None:
+            raise InputError("the target was asked of a source without one: open it with target = an array")
+        x = np.ascontiguousarray(self._x[start:stop], dtype=np.float64)  # (n, columns)
+        return TableBlock(
+            start=start,
+            x=x,
+            is_ok=np.ones(len(x), dtype=bool) if self.missing == "pass" else np.isfinite(x).all(axis=1),
+            keys={name: values[start:stop] for name, values in self._keys.items()} if keys else {},
+            target=self._target[start:stop].astype(np.float64) if target and self._target is not None else None,
+            columns={name: self._column(name)[start:stop] for name in self.feature_names} if columns else {},
+            null_keys={name: is_null[start:stop] for name, is_null in self._null_keys.items()} if keys else {},
+        )
+
+    def read_bytes(self, n_rows: int) -> int:
+        """Peak bytes that reading n_rows takes beyond the block: one mark for each number."""
+        return n_rows * len(self.feature_names)
+
+    def describe(self) -> str:
+        """One line for plans and logs."""
+        roles = [f"{self.n_rows:,} rows", f"{len(self.feature_names)} features"]
+        roles += [f"key {', '.join(self.key_names)}"] if self.key_names else []
+        roles += ["a target"] if self.has_target else []
+        return f"in memory: {', '.join(roles)}"
+
+    def _column(self, name: str) -> NDArray[Any]:
+        """One explained column (n,) in its own dtype."""
+        return self._columns[name] if name in self._columns else self._x[:, self.feature_names.index(name)]
+
+    def _add_key(self, name: str, values: Any) -> None:
+        column = values if isinstance(values, pa.Array) else arrow_array(np.asarray(values), name)
+        dtype = key_dtype(column.type)
+        if dtype is None:
+            raise InputError(key_refusal(name, column.type))
+        self._keys[name], is_null = key_array(column, name, dtype)
+        self.key_dtypes[name] = dtype
+        if is_null is not None:
+            self._null_keys[name] = is_null
+
+    def _check_lengths(self) -> None:
+        parts = {f"key {name!r}": len(values) for name, values in self._keys.items()}
+        parts |= {f"column {name!r}": len(values) for name, values in self._columns.items()}
+        parts |= {"the target": len(self._target)} if self._target is not None else {}
+        for name, length in parts.items():
+            if length != self.n_rows:
+                raise InputError(f"{name} has {length} values for {self.n_rows} rows: give one for each row")
+
+
+def _numbers(values: ArrayLike, name: str) -> NDArray[Any]:
+    """The values as an array of bools, integers or floats; masked ones as NaN."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = values.astype(np.float64).filled(np.nan)
+    array = np.asarray(values)
+    if array.dtype.kind in "OUST":
+        raise InputError(
+            f"{name} holds text or objects (dtype {array.dtype}) where numbers are needed: encode them as numbers, or "
+            "pass a pandas DataFrame and name the number columns in features"
+        )
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{name} has dtype {array.dtype}, but only bools, integers and floats are taken: convert it")
+    return array
+
+
+def _feature_names(given: Names, n_columns: int) -> tuple[str, ...]:
+    names = tuple(f"x{j}" for j in range(n_columns)) if given is None else as_names(given)
+    if len(names) != n_columns:
+        raise InputError(f"{len(names)} feature names for {n_columns} columns: give one for each column")
+    if twice := repeats(names):
+        raise InputError(f"feature names hold {', '.join(map(repr, twice))} more than once: name each column once")
+    return names
+
+
+def from_pandas(
+    frame: Any, features: Names = None, key: Names = (), target: Names = None, missing: str = "refuse"
+) -> ArraySource:
+    """A pandas DataFrame as a source, by the rules and messages of `ParquetSource`; its index is not read.
+
+    Nullable, Arrow and categorical columns are taken by the values they hold: a categorical of numbers is numbers.
+    """
+    named = as_names(features) + as_names(key) + as_names(target)
+    arrays = _arrow_columns(frame, named, is_all=features is None)
+    fields = [(name, arrays[name].type if name in arrays else pa.binary()) for name in map(str, frame.columns)]
+    layout = layout_of(pa.schema(fields), features=features, target=target, key=key, missing=missing)
+    if len(frame) == 0:
+        raise InputError("empty table: the frame has no rows; give a table with rows")
+    targets = _stack(arrays, layout.targets)
+    return ArraySource(
+        _stack(arrays, layout.features),
+        feature_names=layout.features,
+        keys={name: arrays[name] for name in layout.key_dtypes},
+        target=None if not layout.targets else targets[:, 0] if layout.is_single_target else targets,
+        missing=missing,
+        columns={name: _own(arrays[name]) for name in layout.features},
+    )
+
+
+def _arrow_columns(frame: Any, named: tuple[str, ...], is_all: bool) -> dict[str, pa.Array]:
+    """The named columns, and with `is_all` every other one that Arrow can hold."""
+    arrays = {}
+    for position, name in enumerate(map(str, frame.columns)):
+        if is_all or name in named:
+            try:
+                arrays[name] = arrow_array(frame.iloc[:, position], name, from_pandas=True)
+            except InputError:
+                if name in named:
+                    raise
+    return arrays
+
+
+def _stack(arrays: Mapping[str, pa.Array], names: tuple[str, ...]) -> FloatArray:
+    """The named columns as one array (n, columns)."""
+    stacked = np.empty((len(next(iter(arrays.values()))), len(names)))
+    for j, name in enumerate(names):
+        stacked[:, j] = number_array(arrays[name])
+    return stacked
+
+
+def _own(column: pa.Array) -> NDArray[Any]:
+    return own_array(column, own_dtype(column.type, column.null_count > 0))

@@ -1,0 +1,112 @@
+"""What an Arrow type is to dshap, and Arrow columns as numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dshap.errors import InputError
+from dshap.types import BoolArray, FloatArray
+
+__all__ = ["KEY_DTYPES", "arrow_array", "is_number", "is_text", "key_array", "key_dtype", "number_array", "own_array"]
+__all__ += ["own_dtype"]
+
+KEY_DTYPES: Mapping[str, np.dtype[Any]] = {
+    "int64": np.dtype(np.int64),
+    "datetime64[ns]": np.dtype("datetime64[ns]"),
+    "string": np.dtypes.StringDType(),
+}
+KEY_ARROW = {"int64": pa.int64(), "string": pa.large_string()}
+KEY_FILL = {"int64": -1, "string": ""}
+"""What stands for a missing key until the census refuses it; a missing time is NaT already."""
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type of the values, where they are stored as a dictionary (a categorical)."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """True for what becomes float64: integers, floats, bools, decimals, and a column that holds nothing at all."""
+    kind, known = _plain(kind), pa.types
+    tests = (known.is_integer, known.is_floating, known.is_boolean, known.is_decimal, known.is_null)
+    return any(test(kind) for test in tests)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """True for strings, plain or as a dictionary."""
+    kind = _plain(kind)
+    return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
+
+
+def key_dtype(kind: pa.DataType) -> str | None:
+    """The name in `KEY_DTYPES` that a key of this type becomes, None where it cannot be a key."""
+    plain = _plain(kind)
+    if pa.types.is_integer(plain):
+        return "int64"
+    if pa.types.is_date(plain) or pa.types.is_timestamp(plain):
+        return "datetime64[ns]"
+    return "string" if is_text(kind) else None
+
+
+def own_dtype(kind: pa.DataType, has_nulls: bool) -> np.dtype[Any]:
+    """The numpy dtype that keeps a number column as it is; float64 for decimals, and for integers with nulls."""
+    kind = _plain(kind)
+    if pa.types.is_floating(kind) or (not has_nulls and (pa.types.is_integer(kind) or pa.types.is_boolean(kind))):
+        return np.dtype(kind.to_pandas_dtype())
+    return np.dtype(np.float64)
+
+
+def arrow_array(values: Any, name: str, *, from_pandas: bool = False) -> pa.Array:
+    """One Arrow array of numpy or pandas values; bits are kept, unless `from_pandas` makes NaN a null."""
+    if isinstance(values, np.ndarray):
+        values = _arrow_ready(values)
+    try:
+        column = pa.array(values, from_pandas=from_pandas)
+    except (pa.ArrowException, TypeError, UnicodeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"column {name!r} ({getattr(values, 'dtype', type(values).__name__)}) does not hold one kind of value "
+            f"({reason}): make it all numbers, all text or all times"
+        ) from None
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _arrow_ready(values: NDArray[Any]) -> NDArray[Any]:
+    """The same values in a numpy dtype that Arrow takes."""
+    if values.dtype.kind == "T":
+        return values.astype(object)
+    if values.dtype.kind == "M":
+        return values.astype("datetime64[ns]") if np.datetime_data(values.dtype)[0] not in ("s", "ms", "us") else values
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def number_array(column: pa.Array) -> FloatArray:
+    """The column as float64 (n,), null as NaN; integers above 2^53 are rounded."""
+    plain = column.cast(_plain(column.type))
+    return plain.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+
+
+def own_array(column: pa.Array, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The column (n,) in the dtype that `own_dtype` gave."""
+    if dtype.kind == "f":
+        return number_array(column).astype(dtype, copy=False)
+    return column.cast(_plain(column.type)).to_numpy(zero_copy_only=False).astype(dtype, copy=False)
+
+
+def key_array(column: pa.Array, name: str, dtype: str) -> tuple[NDArray[Any], BoolArray | None]:
+    """The key (n,) in `KEY_DTYPES[dtype]` and where it is null (n,), None where it never is."""
+    plain = column.cast(_plain(column.type))
+    kind = KEY_ARROW.get(dtype) or pa.timestamp("ns", tz=getattr(plain.type, "tz", None))
+    try:
+        values = plain.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise InputError(f"key {name!r} ({plain.type}) does not fit {dtype}: {error}; store it as text") from None
+    is_null = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    if is_null is not None and dtype in KEY_FILL:
+        values = values.fill_null(KEY_FILL[dtype])
+    return values.to_numpy(zero_copy_only=False).astype(KEY_DTYPES[dtype], copy=False), is_null

@@ -1,0 +1,120 @@
+"""In-memory rows turned into Parquet parts, so that workers read them by path; every float64 comes back bit for bit."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dshap.errors import InputError
+from dshap.sources.arrow import arrow_array
+from dshap.sources.table import Names, as_names, repeats
+
+__all__ = ["ROW_GROUP_ROWS", "spool_array", "spool_frame", "write_part"]
+
+ROW_GROUP_ROWS = 65_536
+"""One span of the census, two evaluation tiles."""
+
+
+def write_part(directory: str | Path, index: int, table_like: Any, *, names: Names = None) -> Path:
+    """Write rows as ``part-<index>.parquet``: under a private name first, then renamed.
+
+    Parameters
+    ----------
+    directory : path
+        Made where it does not exist.  `ParquetSource(directory, ...)` reads the parts in the order of their index.
+    index : int
+        0 to 999,999; writing one again replaces it, and two writers of one part do no harm.
+    table_like : pandas DataFrame, array (n, columns) or mapping of name -> (n,)
+        A frame's index is not written.
+    names : names, optional
+        The columns of an array; needed there, refused elsewhere.
+
+    Returns
+    -------
+    Path
+        The part.
+    """
+    table = _arrow_table(table_like, names)
+    part = Path(directory) / f"part-{index:06d}.parquet"
+    part.parent.mkdir(parents=True, exist_ok=True)
+    private = part.with_name(f".{part.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        pq.write_table(table, private, row_group_size=ROW_GROUP_ROWS, compression="lz4", use_dictionary=False)
+        os.replace(private, part)
+    finally:
+        private.unlink(missing_ok=True)
+    return part
+
+
+def spool_array(
+    directory: str | Path,
+    index: int,
+    x: Any,
+    *,
+    feature_names: Names,
+    keys: Mapping[str, Any] | None = None,
+    target: Mapping[str, Any] | None = None,
+) -> Path:
+    """One part of rows x (n, columns) with their keys and targets, each a mapping of column name -> (n,)."""
+    columns = _by_name(np.asarray(x), feature_names)
+    for name, values in {**(keys or {}), **(target or {})}.items():
+        if name in columns:
+            raise InputError(f"column {name!r} is a feature and also a key or target: give it another name")
+        columns[name] = values
+    return write_part(directory, index, columns)
+
+
+def spool_frame(directory: str | Path, index: int, frame: Any, *, columns: Names = None) -> Path:
+    """One part of a pandas DataFrame, of the named columns only where `columns` is given."""
+    return write_part(directory, index, frame if columns is None else frame[list(as_names(columns))])
+
+
+def _arrow_table(table_like: Any, names: Names) -> pa.Table:
+    if isinstance(table_like, np.ndarray):
+        columns: Mapping[str, Any] = _by_name(table_like, names)
+    elif names is not None:
+        raise InputError("names was given for a table that has names: give it for arrays only")
+    elif isinstance(table_like, Mapping):
+        columns = table_like
+    else:
+        columns = _frame_columns(table_like)
+    arrays = {name: arrow_array(values, name, from_pandas=_is_pandas(values)) for name, values in columns.items()}
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) != 1:
+        raise InputError(f"columns of lengths {lengths}: give all of them one length")
+    return pa.table(arrays)
+
+
+def _by_name(x: np.ndarray[Any, Any], names: Names) -> dict[str, Any]:
+    """The columns of an array (n, columns) by name."""
+    given = as_names(names)
+    if x.ndim != 2 or x.shape[1] != len(given):
+        raise InputError(
+            f"{len(given)} names for an array of shape {x.shape}: give (rows, columns) and a name a column"
+        )
+    if twice := repeats(given):
+        raise InputError(f"names hold {', '.join(map(repr, twice))} more than once: name each column once")
+    return dict(zip(given, x.T, strict=True))
+
+
+def _frame_columns(frame: Any) -> dict[str, Any]:
+    """The columns of a pandas DataFrame, plain numpy ones as numpy arrays: Arrow would turn their NaN into nulls."""
+    names = [str(name) for name in frame.columns]
+    if twice := repeats(names):
+        raise InputError(f"the frame holds columns {', '.join(map(repr, twice))} more than once: rename all but one")
+    columns = (frame.iloc[:, position] for position in range(len(names)))
+    return {
+        name: column.to_numpy() if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf" else column
+        for name, column in zip(names, columns, strict=True)
+    }
+
+
+def _is_pandas(values: Any) -> bool:
+    return type(values).__module__.split(".")[0] == "pandas"

@@ -1,0 +1,192 @@
+"""The roles of a table's columns, checked against its schema, and the block of rows that sources return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dshap.errors import InputError, unknown_name
+from dshap.sources.arrow import KEY_DTYPES, is_number, is_text, key_array, key_dtype, number_array, own_array
+from dshap.types import BoolArray, RowBlock
+
+__all__ = ["MISSING", "BlockBuilder", "Layout", "Names", "TableBlock", "as_names", "check_missing", "check_span"]
+__all__ += ["key_refusal", "layout_of", "repeats"]
+
+MISSING = ("refuse", "skip", "pass")
+
+Names = str | Iterable[str] | None
+
+
+@dataclass(frozen=True)
+class TableBlock(RowBlock):
+    """A `RowBlock` that also says where a key was missing."""
+
+    null_keys: Mapping[str, BoolArray] = field(default_factory=dict)
+    """key column -> (n,) True where the table holds no key; columns without such rows are left out."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which columns of a table play which role."""
+
+    features: tuple[str, ...]
+    key_dtypes: Mapping[str, str]
+    targets: tuple[str, ...]
+    is_single_target: bool
+    """True where the target was given as one name: it is read as (n,), else as (n, k)."""
+    missing: str
+
+    def names(self, keys: bool = True, target: bool = True) -> list[str]:
+        """The columns to read, each once."""
+        wanted = self.features + (tuple(self.key_dtypes) if keys else ()) + (self.targets if target else ())
+        return list(dict.fromkeys(wanted))
+
+
+def as_names(given: Names) -> tuple[str, ...]:
+    """A name, names or None as a tuple of names."""
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, str) else tuple(map(str, given))
+
+
+def check_missing(missing: str) -> None:
+    """Raise unless `missing` is one of the three policies."""
+    if missing not in MISSING:
+        raise InputError(unknown_name("missing", missing, MISSING))
+
+
+def check_span(start: int, stop: int, n_rows: int) -> None:
+    """Raise unless start..stop lies in the table."""
+    if not 0 <= start <= stop <= n_rows:
+        raise InputError(f"rows {start}..{stop} asked of a table of {n_rows} rows: give 0 <= start <= stop <= {n_rows}")
+
+
+def repeats(names: Iterable[str]) -> list[str]:
+    """The names that occur more than once."""
+    names = list(names)
+    return sorted({name for name in names if names.count(name) > 1})
+
+
+def layout_of(
+    schema: pa.Schema, *, features: Names = None, target: Names = None, key: Names = (), missing: str = "refuse"
+) -> Layout:
+    """Give every column its role; `features=None` takes every number column that is neither key nor target.
+
+    Raises
+    ------
+    InputError
+        An unknown or repeated column, a target that is also a feature or a key, a feature or target that holds no
+        numbers, a key that is neither integer, text nor time.
+    """
+    check_missing(missing)
+    keys, targets = as_names(key), as_names(target)
+    for name in keys + targets:
+        _require(schema, name)
+    chosen = _numbers(schema, keys + targets) if features is None else as_names(features)
+    _check_roles(chosen, keys, targets)
+    for option, names in (("features", chosen), ("target", targets)):
+        for name in names:
+            _require_number(schema, name, option)
+    key_dtypes = {name: _require_key(schema, name) for name in keys}
+    return Layout(chosen, key_dtypes, targets, isinstance(target, str), missing)
+
+
+def _numbers(schema: pa.Schema, taken: tuple[str, ...]) -> tuple[str, ...]:
+    """Every number column that has no role yet, in the order of the schema."""
+    return tuple(entry.name for entry in schema if is_number(entry.type) and entry.name not in taken)
+
+
+def _check_roles(features: tuple[str, ...], keys: tuple[str, ...], targets: tuple[str, ...]) -> None:
+    """Raise where a column is named twice, or is target and something else too."""
+    if not features:
+        raise InputError("no feature column: the table has no number column besides key and target; name features")
+    for option, names in (("features", features), ("key", keys), ("target", targets)):
+        if twice := repeats(names):
+            raise InputError(f"{option} holds {', '.join(map(repr, twice))} more than once: name each column once")
+    for option, names in (("features", features), ("key", keys)):
+        if both := sorted(set(names) & set(targets)):
+            raise InputError(f"target {', '.join(map(repr, both))} is also in {option}: take it out of one of them")
+
+
+def _require(schema: pa.Schema, name: str, kind: str = "column") -> pa.DataType:
+    """The type of a column that must be there, once."""
+    positions = schema.get_all_field_indices(name)
+    if not positions:
+        raise InputError(unknown_name(kind, name, schema.names))
+    if len(positions) > 1:
+        raise InputError(f"the table holds {len(positions)} columns named {name!r}: rename all but one")
+    return schema.field(positions[0]).type
+
+
+def _require_number(schema: pa.Schema, name: str, option: str) -> None:
+    kind = _require(schema, name)
+    if is_text(kind):
+        raise InputError(
+            f"column {name!r} holds text ({kind}) where numbers are needed: encode it as numbers, or take it out of "
+            f"{option}"
+        )
+    if not is_number(kind):
+        raise InputError(
+            f"column {name!r} holds {kind}, but {option} take integers, floats, bools or decimals: convert it, or take "
+            f"it out of {option}"
+        )
+
+
+def _require_key(schema: pa.Schema, name: str) -> str:
+    kind = _require(schema, name)
+    dtype = key_dtype(kind)
+    if dtype is None:
+        raise InputError(key_refusal(name, kind))
+    return dtype
+
+
+def key_refusal(name: str, kind: pa.DataType) -> str:
+    """The sentence for a column that cannot be a key."""
+    return f"key {name!r} holds {kind}, but a key is integer, text, date or timestamp: cast it, or name another column"
+
+
+class BlockBuilder:
+    """The arrays of a block, filled batch by batch."""
+
+    def __init__(
+        self, layout: Layout, start: int, n: int, keys: bool, target: bool, dtypes: Mapping[str, np.dtype[Any]]
+    ) -> None:
+        self.layout, self.start, self.at = layout, start, 0
+        self.x = np.empty((n, len(layout.features)))  # (n, columns)
+        self.is_ok = np.ones(n, dtype=bool)
+        wanted = layout.key_dtypes if keys else {}
+        self.keys: dict[str, NDArray[Any]] = {name: np.empty(n, KEY_DTYPES[kind]) for name, kind in wanted.items()}
+        self.null_keys: dict[str, BoolArray] = {}
+        self.target = np.empty((n, len(layout.targets))) if target else None  # (n, k)
+        self.columns = {name: np.empty(n, dtype) for name, dtype in dtypes.items()}
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take the next rows."""
+        rows = slice(self.at, self.at + batch.num_rows)
+        for j, name in enumerate(self.layout.features):
+            self.x[rows, j] = number_array(batch.column(name))
+        if self.layout.missing != "pass":
+            self.is_ok[rows] = np.isfinite(self.x[rows]).all(axis=1)
+        for name in self.keys:
+            self._add_key(name, rows, batch.column(name))
+        if self.target is not None:
+            for j, name in enumerate(self.layout.targets):
+                self.target[rows, j] = number_array(batch.column(name))
+        for name, values in self.columns.items():
+            values[rows] = own_array(batch.column(name), values.dtype)
+        self.at = rows.stop
+
+    def _add_key(self, name: str, rows: slice, column: pa.Array) -> None:
+        self.keys[name][rows], is_null = key_array(column, name, self.layout.key_dtypes[name])
+        if is_null is not None:
+            self.null_keys.setdefault(name, np.zeros(len(self.x), dtype=bool))[rows] = is_null
+
+    def block(self) -> TableBlock:
+        """The finished block."""
+        target = self.target[:, 0] if self.target is not None and self.layout.is_single_target else self.target
+        return TableBlock(self.start, self.x, self.is_ok, self.keys, target, self.columns, self.null_keys)

@@ -1,0 +1,77 @@
+"""Players: the columns, or named groups of columns, that coalitions are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dshap.errors import InputError, unknown_name
+from dshap.types import BoolArray
+
+__all__ = ["Players"]
+
+
+@dataclass(frozen=True, eq=False)
+class Players:
+    """Names of the d players and the columns that each of them holds.
+
+    `of(n_columns, names, groups)` makes them from ``players={"location": ["lat", "lon"]}``: a group takes the place of
+    its first column, the other columns stay single.
+    """
+
+    names: tuple[str, ...]
+    members: BoolArray
+    """(d, columns): column c belongs to player i; every column belongs to exactly one."""
+
+    @classmethod
+    def of(
+        cls,
+        n_columns: int,
+        column_names: Sequence[str] | None = None,
+        groups: Mapping[str, Sequence[str | int]] | None = None,
+    ) -> Players:
+        columns = [str(name) for name in column_names] if column_names else [f"x{j}" for j in range(n_columns)]
+        if len(columns) != n_columns or len(set(columns)) != n_columns:
+            raise InputError(f"{n_columns} columns need as many different names, not {columns}")
+        owner = _owners(columns, groups or {})
+        names = tuple(dict.fromkeys(owner))
+        members = np.array([[name == of_column for of_column in owner] for name in names], dtype=bool)
+        return cls(names, members.reshape(len(names), n_columns))
+
+    def columns(self, masks: BoolArray) -> BoolArray:
+        """(m, columns) bool: the columns that are present when the players of masks (m, d) are."""
+        return (np.asarray(masks, dtype=np.uint8) @ self.members.astype(np.uint8)).astype(bool)
+
+    def fingerprint(self) -> dict[str, list[int]]:
+        return {
+            name: [int(c) for c in np.flatnonzero(row)] for name, row in zip(self.names, self.members, strict=True)
+        }
+
+
+def _owners(columns: list[str], groups: Mapping[str, Sequence[str | int]]) -> list[str]:
+    """The name of the player that each column belongs to."""
+    owner = list(columns)
+    taken: dict[int, str] = {}
+    for group, members in groups.items():
+        if not members:
+            raise InputError(f"player {group!r} holds no column: list at least one, or leave it out")
+        for member in members:
+            column = _position(columns, member)
+            if column in taken:
+                raise InputError(f"column {columns[column]!r} belongs to the players {taken[column]!r} and {group!r}")
+            taken[column] = group
+            owner[column] = group
+    clash = [name for column, name in enumerate(columns) if column not in taken and name in groups]
+    if clash:
+        raise InputError(f"player {clash[0]!r} has the name of a column outside it: rename the player")
+    return owner
+
+
+def _position(columns: list[str], member: str | int) -> int:
+    if isinstance(member, int | np.integer) and 0 <= member < len(columns):
+        return int(member)
+    if member not in columns:
+        raise InputError(unknown_name("column", str(member), columns))
+    return columns.index(str(member))

@@ -1,0 +1,143 @@
+"""What all value functions over tables share: players, the data behind them, and checked predictions."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from dshap.errors import InputError, PredictError
+from dshap.kernels import ProductKernel
+from dshap.types import FloatArray, State
+from dshap.values.players import Players
+
+__all__ = ["Expansion", "TableValue", "checked_predict", "column_names_of", "expansion_of"]
+
+
+@runtime_checkable
+class Expansion(Protocol):
+    """What kernel value functions need of a model: f(x) = c + Σ_r a_r k(x, z_r) with a product kernel k.
+
+    `dshap.models.KernelExpansion` is one.  It is met by its shape: values and models live on one floor.
+    """
+
+    kernel: ProductKernel
+    landmarks: FloatArray
+    """(r, columns)"""
+    weights: FloatArray
+    """(r, k)"""
+    intercept: FloatArray
+    """(k,)"""
+    feature_names: tuple[str, ...] | None
+    output_names: tuple[str, ...] | None
+
+    def predict(self, x: FloatArray) -> FloatArray: ...
+    def digest(self) -> str: ...
+
+
+class TableValue:
+    """Base of the value functions: holds players and data; subclasses say what a coalition is worth.
+
+    Parameters
+    ----------
+    data : array (b, columns), data frame, or any source that `dshap.explain` takes
+        The rows that v(empty) is the mean over.
+    n_columns, n_outputs : int
+    feature_names : names of the columns, None when unknown
+    players : mapping of a player's name to its columns; the other columns stay single
+    output_names : names of the k outputs
+    """
+
+    needs_moments = False
+    sample_size = 0
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        n_columns: int,
+        n_outputs: int,
+        feature_names: Sequence[str] | None,
+        players: Mapping[str, Sequence[str | int]] | None,
+        output_names: Sequence[str] | None,
+    ) -> None:
+        self.data = data
+        self.n_columns = n_columns
+        self.n_outputs = n_outputs
+        self.feature_names = None if feature_names is None else tuple(str(name) for name in feature_names)
+        self.players = Players.of(n_columns, self.feature_names, players)
+        self.output_names = tuple(map(str, output_names)) if output_names is not None else _numbered(n_outputs)
+        if len(self.output_names) != n_outputs:
+            raise InputError(f"{len(self.output_names)} output names for {n_outputs} outputs")
+
+    @property
+    def n_players(self) -> int:
+        return len(self.players.names)
+
+    @property
+    def player_names(self) -> tuple[str, ...]:
+        return self.players.names
+
+    def without_data(self) -> Self:
+        """A copy that workers can hold: everything but `data`."""
+        small = copy.copy(self)
+        small.data = None
+        return small
+
+    def choose(self, sample: FloatArray) -> State:
+        """Nothing is left to choose."""
+        return State()
+
+    def chosen(self, choice: State) -> Self:
+        return self
+
+
+def _numbered(n_outputs: int) -> tuple[str, ...]:
+    return tuple(f"output{j}" for j in range(n_outputs)) if n_outputs > 1 else ("output",)
+
+
+def column_names_of(table: Any) -> tuple[str, ...] | None:
+    """Column names of anything that has `columns` (a data frame) or `feature_names`; None for arrays."""
+    names = getattr(table, "columns", None)
+    if names is None:
+        names = getattr(table, "feature_names", None)
+    return None if names is None else tuple(str(name) for name in names)
+
+
+def checked_predict(predict: Callable[[FloatArray], Any], rows: FloatArray, n_outputs: int | None = None) -> FloatArray:
+    """predict(rows) as float64 (n, k), or a `PredictError` that says what came back.
+
+    Parameters
+    ----------
+    predict : rows (n, columns) -> (n,) or (n, k)
+    n_outputs : the k that is expected; None at the first call, which sets it
+    """
+    name = getattr(predict, "__qualname__", type(predict).__name__)
+    try:
+        raw = predict(rows)
+    except Exception as error:
+        raise PredictError(f"predict function {name} failed: {type(error).__name__}: {error}") from error
+    try:
+        values = np.asarray(raw, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise PredictError(f"predict function {name} gave {type(raw).__name__}, not numbers") from error
+    shape = values.shape
+    if values.ndim == 1:
+        values = values[:, None]
+    if values.ndim != 2 or len(values) != len(rows) or (n_outputs is not None and values.shape[1] != n_outputs):
+        wanted = f"({len(rows)},) or ({len(rows)}, {'k' if n_outputs is None else n_outputs})"
+        raise PredictError(f"predict function {name} gave shape {shape} for {len(rows)} rows: it must give {wanted}")
+    return values
+
+
+def expansion_of(model: Any) -> Expansion:
+    """The kernel expansion of a model: itself, or what its fit left in `expansion_`."""
+    expansion = getattr(model, "expansion_", model)
+    if not isinstance(expansion, Expansion):
+        hint = "fit it first" if hasattr(model, "fit") and hasattr(model, "penalty") else (
+            "give a fitted dshap.models.KernelRidge or a KernelExpansion, or use dshap.values.Marginal(predict, ...)"
+        )
+        raise InputError(f"{type(model).__name__} holds no product-kernel expansion: {hint}")
+    return expansion

@@ -1,0 +1,71 @@
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dshap.designs.coalitions import first_distinct, masks_of_size, pack, random_masks, spans, stream, unpack
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 8])
+def test_masks_of_size_are_all_of_them_once(d):
+    for size in range(d + 1):
+        masks = masks_of_size(d, size)
+        assert masks.shape == (comb(d, size), d)
+        assert (masks.sum(axis=1) == size).all()
+        assert len(np.unique(masks, axis=0)) == len(masks)
+        if 2 * size != d:  # row j of size d − s complements row j of size s
+            assert (masks == ~masks_of_size(d, d - size)).all()
+
+
+def test_masks_of_size_are_lexicographic():
+    assert [np.flatnonzero(mask).tolist() for mask in masks_of_size(4, 2)] == [
+        [0, 1],
+        [0, 2],
+        [0, 3],
+        [1, 2],
+        [1, 3],
+        [2, 3],
+    ]
+
+
+@given(st.integers(1, 150), st.integers(0, 40), st.integers(0, 2**32))
+def test_packing_round_trip(d, m, seed):
+    masks = np.random.default_rng(seed).random((m, d)) < 0.5
+    assert (unpack(pack(masks), d) == masks).all()
+
+
+@given(st.sampled_from([1, 3, 64, 65, 130]), st.integers(0, 60), st.integers(0, 2**32))
+def test_first_distinct_equals_a_plain_loop(d, m, seed):
+    rng = np.random.default_rng(seed)
+    masks = (rng.random((7, d)) < 0.5)[rng.integers(7, size=m)]  # few different rows, many repeats
+    seen = {}
+    for mask in masks:
+        seen.setdefault(mask.tobytes(), len(seen))
+    first, which = first_distinct(masks)
+    assert [mask.tobytes() for mask in masks[first]] == list(seen)
+    assert which.tolist() == [seen[mask.tobytes()] for mask in masks]
+
+
+def test_random_masks_are_uniform():
+    """Chi-square over the 20 coalitions of size 3 of 6, 20,000 draws: 19 degrees of freedom, 43.8 is the 0.1 % point;
+    the seed is fixed, so it cannot fail by chance."""
+    masks = random_masks(stream(5, 0).random((20_000, 6)), np.full(20_000, 3))
+    assert (masks.sum(axis=1) == 3).all()
+    _, counts = np.unique(masks, axis=0, return_counts=True)
+    assert len(counts) == 20
+    assert ((counts - 1000) ** 2 / 1000).sum() < 43.8
+
+
+def test_streams_depend_on_every_coordinate():
+    draws = {stream(seed, a, b).random() for seed in (0, 1) for a in (0, 1) for b in (0, 1)}
+    assert len(draws) == 8
+    assert stream(3, 1, 2).random() == stream(3, 1, 2).random()
+
+
+def test_spans_cover_without_gaps():
+    parts = list(spans(3_000_000, 24))
+    assert parts[0][0] == 0 and parts[-1][1] == 3_000_000
+    assert all(stop == start for (_, stop), (start, _) in zip(parts, parts[1:], strict=False))
+    assert max(stop - start for start, stop in parts) * 24 * 8 <= 2**24
