@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
@@ -36,6 +36,7 @@ __all__ = [
     "State",
     "Status",
     "ValueFunction",
+    "tree_sum",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -150,6 +151,32 @@ class Moments(Record):
         if self.arrays.keys() != other.arrays.keys():
             raise ValueError(f"moments of different kinds: {sorted(self.arrays)} and {sorted(other.arrays)}")
         return type(self)({name: np.asarray(array + other.arrays[name]) for name, array in self.arrays.items()})
+
+
+class Summable(Protocol):
+    """Anything with a `+`: records of sums, tuples of names, promises of either."""
+
+    def __add__(self, other: Any, /) -> Any: ...
+
+
+AnySummable = TypeVar("AnySummable", bound=Summable)
+
+
+def tree_sum(leaves: Iterable[AnySummable]) -> AnySummable:
+    """Sum over neighbours, level by level, an odd last one moved up: the tree depends on the number of leaves alone.
+
+    Holds one partial sum a level.  Every sum over row spans goes through here, so that whoever adds gets the same bits.
+    """
+    stack: list[tuple[int, AnySummable]] = []  # (leaves in it, their sum), sizes falling
+    for leaf in leaves:
+        size = 1
+        while stack and stack[-1][0] == size:
+            leaf, size = stack.pop()[1] + leaf, 2 * size
+        stack.append((size, leaf))
+    total = stack.pop()[1]
+    while stack:
+        total = stack.pop()[1] + total
+    return total
 
 
 class Status:

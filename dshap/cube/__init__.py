@@ -1,8 +1,9 @@
 """The attribution cube in Zarr: layout, writing by workers, reading while it grows."""
 
 from dshap.cube.files import CreateOnlyFolder, StateFolder, write_new
-from dshap.cube.layout import CONTAINER, CubeLayout, create_cube, read_run
+from dshap.cube.layout import CONTAINER, CubeLayout, create_cube, create_store, read_job, read_run
 from dshap.cube.reader import CubeStatus, cube_paths, cube_status, feature_ranking, open_cube, verify_cube
+from dshap.cube.workspace import Workspace
 from dshap.cube.writer import CubeWriter
 
 __all__ = [
@@ -12,11 +13,14 @@ __all__ = [
     "CubeStatus",
     "CubeWriter",
     "StateFolder",
+    "Workspace",
     "create_cube",
+    "create_store",
     "cube_paths",
     "cube_status",
     "feature_ranking",
     "open_cube",
+    "read_job",
     "read_run",
     "verify_cube",
     "write_new",

@@ -17,11 +17,12 @@ import zarr
 from dshap.errors import StoreMismatchError
 from dshap.types import Status
 
-__all__ = ["CONTAINER", "RUN", "STATISTICS", "CubeLayout", "create_cube", "key_variable", "read_run"]
+__all__ = ["CONTAINER", "RUN", "STATISTICS", "CubeLayout", "create_cube", "create_store", "key_variable", "read_job", "read_run"]
 
 CONTAINER = "state"
 """A scalar container variable (CF): its folder holds receipts, the plan and prepared states, and no chunk."""
-RUN = "dshap_run"
+RUN, JOB = "dshap_run", "dshap_job"
+"""Attributes that hold all that describes a run, or a job of several, as one JSON string."""
 STATISTICS = ("sum", "sum_of_magnitudes", "sum_of_squares")
 KEY_FILL: Mapping[str, Any] = {"int64": -1, "string": "", "datetime64[ns]": np.iinfo(np.int64).min}
 
@@ -56,7 +57,7 @@ def key_variable(column: str, columns: Mapping[str, str]) -> str:
     return "key" if len(columns) == 1 else f"key_{column}"
 
 
-def create_cube(path: Path, layout: CubeLayout, base_value: np.ndarray | None = None) -> None:
+def create_cube(path: Path, layout: CubeLayout) -> None:
     """Create the cube at `path`: every row pending, metadata complete.  Renamed into place, so never half there."""
     private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,8 +97,7 @@ def _create(path: Path, layout: CubeLayout) -> None:
     _small(root, "output", np.array(layout.outputs, dtype=np.dtypes.StringDType()), ("output",), long_name="output")
     _small(root, "base_value", np.full(len(layout.outputs), np.nan), ("output",),
            long_name="value of the empty coalition: mean prediction over the background", units=layout.units)  # fmt: skip
-    _small(root, CONTAINER, np.array(0, np.int8), (),
-           long_name="container of the run's receipts, plan and prepared states; no data")  # fmt: skip
+    _container(root)
     _blocks(root, layout)
     if layout.columns:
         rows = root.create_group("rows", attributes={"title": "the explained columns, as they were read"})
@@ -133,6 +133,11 @@ def _key(group: zarr.Group, layout: CubeLayout, name: str, column: str, kind: st
     _per_row(group, layout, name, dtype, KEY_FILL[kind], (), **attributes)
 
 
+def _container(root: zarr.Group) -> None:
+    _small(root, CONTAINER, np.array(0, np.int8), (),
+           long_name="container of the run's receipts, plan and prepared states; no data")  # fmt: skip
+
+
 def _small(group: zarr.Group, name: str, values: np.ndarray, dims: tuple[str, ...], **attributes: Any) -> None:
     array = group.create_array(
         name,
@@ -160,10 +165,33 @@ def _blocks(root: zarr.Group, layout: CubeLayout) -> None:
            long_name="what is summed")  # fmt: skip
 
 
+def create_store(path: Path, job: Mapping[str, Any]) -> None:
+    """The root group of a job's store, whose cubes are sibling groups; left as it is where it is there."""
+    if read_job(path) is not None:
+        return
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise StoreMismatchError(f"{path} exists and is no store of this program: choose another store")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
+    root = zarr.open_group(private, mode="w-", zarr_format=3)
+    root.attrs.update({"title": "Shapley attributions, one group for each explanation", "source": "dshap"})
+    root.attrs[JOB] = json.dumps(job, sort_keys=True)
+    _container(root)
+    os.rename(private, path)
+
+
+def read_job(path: Path) -> dict[str, Any] | None:
+    """The job that a store records, None where `path` is no store of a job."""
+    return _read_json(path, JOB)
+
+
 def read_run(path: Path) -> dict[str, Any] | None:
     """The run that a cube records, None where `path` is no cube of this program."""
+    return _read_json(path, RUN)
+
+
+def _read_json(path: Path, attribute: str) -> dict[str, Any] | None:
     try:
-        attributes = zarr.open_group(path, mode="r").attrs
-        return dict(json.loads(str(attributes[RUN])))
+        return dict(json.loads(str(zarr.open_group(path, mode="r").attrs[attribute])))
     except (FileNotFoundError, KeyError, ValueError, NotADirectoryError):
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,14 @@ class KernelShapDesign(WholeViews):
             raise InputError(unknown_name("sampling", self.sampling, SAMPLERS))
         object.__setattr__(self, "n_players", checked_integer("n_players", self.n_players, 1))
         object.__setattr__(self, "seed", checked_integer("seed", self.seed, 0))
-        object.__setattr__(self, "budgets", tuple(self._checked_budget(budget) for budget in self.budgets))
+        asked, budgets = self.budgets, tuple(map(self._checked_budget, self.budgets))
+        for given, (now, grown) in zip(asked[1:], pairwise(budgets), strict=True):
+            if grown <= now:
+                raise InputError(
+                    f"n_coalitions={given} gives {grown} coalitions to a design that has {now} already: "
+                    f"give at least {now + self._group} (there are 2^{self.n_players} in all)"
+                )
+        object.__setattr__(self, "budgets", budgets)
         if self.n_coalitions <= CHECKED_PER_PLAYER * self.n_players:
             _solution(self)
 
@@ -100,13 +108,7 @@ class KernelShapDesign(WholeViews):
         InputError
             No more coalitions than now, or none are left.
         """
-        grown = self._checked_budget(n_coalitions)
-        if grown <= self.n_coalitions:
-            raise InputError(
-                f"grow(n_coalitions={n_coalitions}) gives {grown} coalitions and this design has {self.n_coalitions}: "
-                f"give at least {self.n_coalitions + self._group}, of at most {2**self.n_players} that there are"
-            )
-        return replace(self, budgets=(*self.budgets, grown))
+        return replace(self, budgets=(*self.budgets, n_coalitions))
 
     def fingerprint(self) -> dict[str, Any]:
         """Name and parameters, with the budgets of all stages."""
@@ -131,7 +133,7 @@ class KernelShapDesign(WholeViews):
         if not least <= budget <= MAX_COALITIONS:
             raise InputError(
                 f"n_coalitions={n_coalitions} for {d} players: with paired={self.paired} give at least {least}, "
-                f"and at most {MAX_COALITIONS} (2^d = {2**d} are all that there are)"
+                f"and at most {MAX_COALITIONS} (there are 2^{d} in all)"
             )
         return budget - budget % self._group
 
@@ -150,8 +152,8 @@ def kernelshap(
     d : int
         Number of players.
     n_coalitions : int
-        Distinct coalitions, the empty and the full one counted: at least 2d paired, d + 1 not.  An odd number drops
-        one where paired; 2^d or more gives all.
+        Distinct coalitions, the empty and the full one counted: at least 2d where paired, else d + 1.  An odd number
+        drops one where paired; 2^d or more gives all.
     sampling : {"leverage", "kernel"}
         "leverage": every size equally likely, without replacement.  "kernel": in proportion to the Shapley kernel,
         with replacement, outer sizes enumerated while they fit.

@@ -35,7 +35,7 @@ def draw_by_leverage(strata: Sequence[Stratum], budgets: Sequence[int], seed: in
     References
     ----------
     C. Musco and R. T. Witter, "Provably accurate Shapley value estimation via leverage score sampling", ICLR 2025,
-    algorithm 1.
+    arXiv:2410.01917.
     """
     counts = [[0] * len(strata)]
     for stage, budget in enumerate(budgets):

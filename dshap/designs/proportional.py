@@ -32,7 +32,7 @@ def draw_by_kernel(strata: Sequence[Stratum], budgets: Sequence[int], seed: int)
     References
     ----------
     S. M. Lundberg and S.-I. Lee, "A unified approach to interpreting model predictions", NeurIPS 2017;
-    I. Covert and S.-I. Lee, "Improving KernelSHAP", AISTATS 2021, section 3.2.
+    I. Covert and S.-I. Lee, "Improving KernelSHAP", AISTATS 2021 (paired draws).
     """
     stratum_of = {stratum.size: h for h, stratum in enumerate(strata)}
     lookup = np.array([stratum_of.get(size, -1) for size in range(strata[0].n_players)])  # by size of a unit

@@ -1,0 +1,41 @@
+"""The engine: a plan, and the plain-loop and Dask executors that carry it out."""
+
+from dshap.engine.cluster import (
+    DaskExecutor,
+    collect_partitions,
+    connect,
+    current_client,
+    is_dask_collection,
+    local_client,
+    shut_down,
+)
+from dshap.engine.fit import fit_model
+from dshap.engine.graph import Executor, LoopExecutor
+from dshap.engine.plan import Plan, format_bytes, make_plan
+from dshap.engine.progress import LineProgress, Progress, SilentProgress
+from dshap.engine.run import Failure, map_spans, resolve_value, run_explanation
+from dshap.engine.tasks import Context
+
+__all__ = [
+    "Context",
+    "DaskExecutor",
+    "Executor",
+    "Failure",
+    "LineProgress",
+    "LoopExecutor",
+    "Plan",
+    "Progress",
+    "SilentProgress",
+    "collect_partitions",
+    "connect",
+    "current_client",
+    "fit_model",
+    "format_bytes",
+    "is_dask_collection",
+    "local_client",
+    "make_plan",
+    "map_spans",
+    "resolve_value",
+    "run_explanation",
+    "shut_down",
+]

@@ -6,6 +6,7 @@ import logging
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import distributed
@@ -14,6 +15,7 @@ from distributed import Client, Future, LocalCluster, WorkerPlugin, as_completed
 
 from dshap.engine.graph import Call, OnDone, OnFailed, Reduction, one_blas_thread
 from dshap.errors import DshapError, InputError
+from dshap.types import tree_sum
 from dshap.values import warm_up
 
 __all__ = ["DaskExecutor", "collect_partitions", "connect", "current_client", "is_dask_collection", "local_client"]
@@ -45,6 +47,17 @@ def _call(run: str, call: Call, *inputs: Any) -> Any:
 
 def _add(left: Any, right: Any) -> Any:
     return left + right
+
+
+@dataclass(frozen=True)
+class _Promise:
+    """A sum that a worker will make; adding two submits their addition."""
+
+    future: Future
+    submit: Callable[..., Future]
+
+    def __add__(self, other: _Promise) -> _Promise:
+        return _Promise(self.submit(_add, self.future, other.future, step=0.5), self.submit)
 
 
 class DaskExecutor:
@@ -115,13 +128,10 @@ class DaskExecutor:
         def submit(function: Callable[..., Any], *args: Any, step: float) -> Future:
             return self.client.submit(function, *args, priority=priority + step, pure=False)
 
-        def tree(leaves: tuple[Call, ...]) -> Future:
-            if len(leaves) == 1:
-                return submit(_call, run, leaves[0], step=0.0)
-            half = len(leaves) // 2
-            return submit(_add, tree(leaves[:half]), tree(leaves[half:]), step=0.5)
-
-        total = tree(reduction.leaves) if reduction.leaves else None
+        total = None
+        if reduction.leaves:
+            leaves = (submit(_call, run, leaf, step=0.0) for leaf in reduction.leaves)
+            total = tree_sum(_Promise(leaf, submit) for leaf in leaves).future
         return submit(_call, run, reduction.finish, total, step=0.5)
 
     @property

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from threadpoolctl import threadpool_limits
 
-__all__ = ["Call", "Executor", "LoopExecutor", "OnDone", "OnFailed", "Reduction", "one_blas_thread", "tree_sum"]
+from dshap.types import tree_sum
 
-T = TypeVar("T")
-
+__all__ = ["Call", "Executor", "LoopExecutor", "OnDone", "OnFailed", "Reduction", "one_blas_thread"]
 
 @dataclass(frozen=True)
 class Call:
@@ -64,15 +63,6 @@ class Executor(Protocol):
         ...
 
 
-def tree_sum(leaves: Sequence[Callable[[], T]], add: Callable[[T, T], T]) -> T:
-    """The sum over leaves in a fixed binary tree: the same halves whoever computes them."""
-    if len(leaves) == 1:
-        return leaves[0]()
-    half = len(leaves) // 2
-    left = tree_sum(leaves[:half], add)
-    return add(left, tree_sum(leaves[half:], add))
-
-
 _limit_lock = Lock()
 _limit_depth = 0
 _limiter: Any = None
@@ -120,6 +110,5 @@ class LoopExecutor:
     def _reduce(context: Any, reduction: Reduction) -> Any:
         total = None
         if reduction.leaves:
-            leaves = [lambda leaf=leaf: leaf.function(context, *leaf.args) for leaf in reduction.leaves]
-            total = tree_sum(leaves, lambda left, right: left + right)
+            total = tree_sum(leaf.function(context, *leaf.args) for leaf in reduction.leaves)
         return reduction.finish.function(context, total, *reduction.finish.args)

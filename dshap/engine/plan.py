@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -23,6 +24,8 @@ TASK_SECONDS = 2.0
 MAX_INSTANCE_TILE, MIN_INSTANCE_TILE, SMALLEST_TILE = 32_768, 256, 64
 WANTED_TASKS = 32
 """Evaluation tasks that keep a small cluster busy to the end, where the table is small."""
+STAGE_OPTIONS = {"moments": "coalition_tile", "evaluation": "instance_tile"}
+"""The option that lowers a stage's bytes."""
 MAX_CHUNK = 4_096
 ROW_SPAN = 65_536
 MOMENT_TILE_BYTES = 32 << 20
@@ -107,18 +110,10 @@ class Plan:
         DoesNotFitError
             With the numbers and the option to change.
         """
-        if memory_limit is None:
-            return
         largest = max(self.stages, key=lambda stage: stage.task_bytes)
-        needed = largest.task_bytes * threads + self.cache_bytes + idle_bytes
-        if needed > memory_limit:
-            option = "coalition_tile" if largest.name == "moments" else "instance_tile"
-            now = self.coalition_tile if option == "coalition_tile" else self.instance_tile
-            raise DoesNotFitError(
-                f"stage {largest.name} needs {format_bytes(needed)} on a worker of {threads} "
-                f"thread{'s' if threads > 1 else ''} ({format_bytes(idle_bytes)} of it idle) but workers have "
-                f"{format_bytes(memory_limit)}: lower {option} (now {now}) or give workers more memory"
-            )
+        option = STAGE_OPTIONS.get(largest.name, "row_span")
+        remedy = f"lower {option} (now {getattr(self, option):,})"
+        check_stages(self.stages, memory_limit, threads, idle_bytes + self.cache_bytes, remedy)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), allow_nan=True)
@@ -149,6 +144,38 @@ class Plan:
             f"{'s' if self.coalition_groups > 1 else ''}; sums over spans of {self.row_span:,} rows"
         )
         return "\n".join(lines + [f"{choice}: {why}" for choice, why in self.reasons])
+
+
+def check_stages(
+    stages: Sequence[Stage], memory_limit: int | None, threads: int, idle_bytes: int, remedy: str
+) -> None:
+    """Refuse stages that a worker with this limit cannot hold; `remedy` is the option to change."""
+    if memory_limit is None:
+        return
+    largest = max(stages, key=lambda stage: stage.task_bytes)
+    needed = largest.task_bytes * threads + idle_bytes
+    if needed > memory_limit:
+        raise DoesNotFitError(
+            f"stage {largest.name} needs {format_bytes(needed)} on a worker of {threads} "
+            f"thread{'s' if threads > 1 else ''} ({format_bytes(idle_bytes)} of it held throughout) but workers have "
+            f"{format_bytes(memory_limit)}: {remedy} or give workers more memory"
+        )
+
+
+def fit_stages(model: FittableModel, reader: RowReader, n_outputs: int = 1) -> tuple[Stage, ...]:
+    """The stages of fitting a model on all rows, before landmarks and length-scales are chosen."""
+    span, n_columns = min(ROW_SPAN, reader.n_rows), len(reader.feature_names)
+    n_sample, n_spans = min(model.sample_size, reader.n_rows), len(spans(0, reader.n_rows, ROW_SPAN))
+    r, read = int(model.embedding.n_landmarks or 0), reader.read_bytes(span) + 16 * span * (n_columns + n_outputs)
+    sums = model.moment_bytes(n_outputs)
+    held = (2 + math.ceil(math.log2(n_spans))) * sums
+    return (
+        Stage("tune", 1, read + model.tune_bytes(n_columns), 0.0, "rows", "kernel, landmarks", "none"),
+        Stage("fit", n_spans, read + model.moment_task_bytes(n_columns, n_outputs) + held,
+              2.0 * reader.n_rows * r * (r + 8 * n_columns), "rows", "state/model-*", "fit"),
+        Stage("score", n_spans if model.holdout else 0, read + 8 * 1024 * r * 4, 2.0 * model.holdout * reader.n_rows * r,
+              "held-out rows", "R²", "fit"),
+    )  # fmt: skip
 
 
 def spans(start: int, stop: int, step: int) -> list[tuple[int, int]]:

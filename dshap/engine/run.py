@@ -21,9 +21,10 @@ from dshap.engine.tasks import (
     moments_leaf,
     partial_leaf,
 )
+from dshap.models.rows import sample_positions
 from dshap.types import FloatArray, Record, RowReader, State, ValueFunction
 
-__all__ = ["Failure", "map_spans", "read_sample", "resolve_value", "run_explanation", "sample_positions"]
+__all__ = ["Failure", "map_spans", "read_sample", "resolve_value", "run_explanation"]
 
 
 SAMPLE_SEED = 0
@@ -43,6 +44,7 @@ class Failure:
 def run_explanation(executor: Executor, context: Context, progress: Progress) -> list[Failure]:
     """Base value, moments, evaluation; gives the tiles that failed (their rows are marked so in the cube)."""
     _base(executor, context, progress)
+    context.writer.write_base(context.base())
     _moments(executor, context, progress)
     return _evaluation(executor, context, progress)
 
@@ -125,13 +127,6 @@ def map_spans(
 
 def _on_span(context: Any, _: None, function: Callable[..., Any], start: int, stop: int, args: tuple[Any, ...]) -> Any:
     return function(context, start, stop, *args)
-
-
-def sample_positions(n_rows: int, n_sample: int, seed: int) -> np.ndarray:
-    """Sorted positions of a seeded sample without replacement; every row where there are no more than asked for."""
-    if n_rows <= n_sample:
-        return np.arange(n_rows)
-    return np.sort(np.random.default_rng([seed, n_rows]).choice(n_rows, n_sample, replace=False))
 
 
 def read_sample(reader: RowReader, n_sample: int, seed: int, step: int, *, target: bool = False) -> Record:

@@ -6,60 +6,25 @@ spans of rows, `solve` on their sum, `score_moments` on the rows held out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import LinAlgError, eigh, solve, solve_triangular
 from threadpoolctl import threadpool_limits
 
 from dshap.errors import InputError
-from dshap.kernels import RBF, Kernel, KeptLandmarks, Nystrom, NystromFeatures, ProductKernel
-from dshap.models.expansion import KernelExpansion, as_rows, names_of
-from dshap.models.rows import Blocks, row_draws, sample_positions, spans, tree_sum
+from dshap.kernels import RBF, Kernel, Nystrom, NystromFeatures, ProductKernel
+from dshap.models.expansion import as_rows, names_of
+from dshap.models.ridge_sums import TunedRidge
+from dshap.models.rows import HELD_OUT, Blocks, is_finite, row_roles, sample_positions, spans, tree_sum
 from dshap.models.tuning import Tuning, columns_to_validate, landmark_coordinates, tune
-from dshap.types import BoolArray, FloatArray, Moments
+from dshap.types import FloatArray, Moments
 
-__all__ = ["FitReport", "KernelRidge", "TunedRidge"]
+__all__ = ["KernelRidge"]
 
 RANK_TOLERANCE = 1e-12
 """Sums are of whitened features, which keeps them well conditioned down to here."""
-VALIDATION_PART = 0.1
-"""Of the rows not held out, where penalty="validate"."""
-PENALTIES = 10.0 ** np.arange(-10.0, 0.01, 0.25)
-"""λ that penalty="validate" chooses from."""
-MICRO_BLOCK = 1024
-TRAIN, VALIDATION, HELD_OUT = 0, 1, 2
-
-
-@dataclass(frozen=True)
-class FitReport:
-    """How a fit ended."""
-
-    kernel: dict[str, str]
-    """column -> family and parameter."""
-    landmarks: KeptLandmarks
-    penalty: float
-    n_rows: int
-    """Rows in the final sums."""
-    n_held_out: int
-    n_skipped: int
-    """Rows left out because a feature or the target is not finite."""
-    tuning: Tuning | None = None
-    r2: FloatArray | None = None
-    """(k,): held-out R² of each output, once `KernelRidge.score` was given its sums."""
-
-    def __str__(self) -> str:
-        lines = [f"{self.n_rows} rows, {self.n_held_out} held out, {self.n_skipped} skipped; penalty {self.penalty:.2g}"]
-        lines.append(f"landmarks: {self.landmarks}")
-        if self.tuning is not None:
-            lines.append(f"tuning: validation error {self.tuning.error:.4f} in {self.tuning.evaluations} evaluations")
-        if self.r2 is not None:
-            lines.append("held-out R²: " + ", ".join(f"{value:.4f}" for value in self.r2))
-        lines.extend(f"  {name}: {kernel}" for name, kernel in self.kernel.items())
-        return "\n".join(lines)
 
 
 class KernelRidge:
@@ -120,7 +85,7 @@ class KernelRidge:
         self.penalty, self.intercept, self.standardize = penalty, intercept, standardize
         self.holdout, self.seed, self.sample_size = holdout, seed, sample_size
 
-    def fit(self, X: Any, y: Any = None, *, missing: str = "refuse") -> Self:  # noqa: N803 (scikit-learn's names)
+    def fit(self, X: Any, y: Any = None, *, missing: str = "refuse") -> Self:
         """Fit on arrays, a table, or blocks of rows; the chunks of the input do not change a bit of the result.
 
         Parameters
@@ -147,14 +112,14 @@ class KernelRidge:
         fitted = tuned.solve(moments)
         if self.holdout:
             fitted.score(tree_sum(fitted.score_moments(x, t, s + np.arange(len(x))) for s, x, t in spans(blocks)))
-        self.__dict__.update(fitted.__dict__)
+        self.__dict__ = fitted.__dict__  # the options are the same; nothing of an earlier fit stays
         return self
 
     def _sample(self, blocks: Blocks, missing: str) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
         """x, y and positions of the sample; counts the rows first, and looks for NaN on the way."""
         n_rows = 0
         for start, x, y in spans(blocks):
-            is_ok = _is_finite(x, y)
+            is_ok = is_finite(x, y)
             if missing == "refuse" and not is_ok.all():
                 raise InputError(
                     f"{(~is_ok).sum()} of rows {start}..{start + len(x) - 1} hold NaN or infinity in X or y, the first "
@@ -188,7 +153,7 @@ class KernelRidge:
             Their positions in the table; where given, held-out rows are left out of every choice.
         """
         x, y = as_rows(sample_x), np.asarray(sample_y, dtype=float)
-        is_ok = _is_finite(x, y)
+        is_ok = is_finite(x, y)
         if positions is not None:
             is_ok &= self.roles(positions) != HELD_OUT
         if not is_ok.any():
@@ -199,35 +164,38 @@ class KernelRidge:
             landmarks = self.embedding.select(x, landmark_coordinates(kernel, x))
             kept = NystromFeatures(kernel, landmarks, RANK_TOLERANCE).report
         names = feature_names if feature_names is not None else names_of(sample_x)
-        return TunedRidge(self._unfitted(), kernel, landmarks[kept.kept], kept, targets.mean(axis=0), y.ndim, names, tuning)
+        return TunedRidge(
+            self.unfitted(), kernel, landmarks[kept.kept], kept, targets.mean(axis=0), y.ndim, names, tuning
+        )
 
     def _bound(self, x: FloatArray, y: FloatArray) -> tuple[ProductKernel, Tuning | None]:
         if isinstance(self.kernel, ProductKernel):
+            if self.kernel.n_columns != x.shape[1]:
+                raise InputError(f"the kernel has {self.kernel.n_columns} columns, the data {x.shape[1]}")
             return self.kernel, None
         unit = np.where(np.ptp(x, axis=0) > 0, x.std(axis=0), 1.0) if self.standardize else np.ones(x.shape[1])
         kernel = self.kernel.bind(x.shape[1], x / unit, self.seed)
         is_scale = np.array(kernel.families) != "categorical"
         kernel = ProductKernel(kernel.families, np.where(is_scale, kernel.parameters * unit, kernel.parameters))
-        free = columns_to_validate(self.kernel, x.shape[1])
+        free = columns_to_validate(self.kernel, x.shape[1]) & (np.ptp(x, axis=0) > 0)
         if not free.any():
             return kernel, None
         tuning = tune(kernel, free, x, y, penalty=None if self.penalty == "validate" else self.penalty, seed=self.seed)
         return tuning.kernel, tuning
 
-    def _unfitted(self) -> KernelRidge:
+    def unfitted(self) -> KernelRidge:
+        """A new model with the same options."""
         names = ("kernel", "embedding", "penalty", "intercept", "standardize", "holdout", "seed", "sample_size")
         return KernelRidge(**{name: getattr(self, name) for name in names})
 
     def roles(self, positions: NDArray[np.integer]) -> NDArray[np.int8]:
         """(n,): `TRAIN`, `VALIDATION` or `HELD_OUT` of each row, from its position in the table and the seed."""
-        draw = row_draws(positions, self.seed)
-        last = self.holdout + (VALIDATION_PART * (1.0 - self.holdout) if self.penalty == "validate" else 0.0)
-        return np.where(draw < self.holdout, HELD_OUT, np.where(draw < last, VALIDATION, TRAIN)).astype(np.int8)
+        return row_roles(positions, self.seed, self.holdout, is_validated=self.penalty == "validate")
 
-    def predict(self, X: Any) -> FloatArray:  # noqa: N803
+    def predict(self, X: Any) -> FloatArray:
         """f(X) (n,), or (n, k) where the target had two axes; columns of a table are matched by name."""
         out = self.expansion_.predict(X)
-        return out[:, 0] if self._target_ndim == 1 else out
+        return out[:, 0] if self.target_ndim_ == 1 else out
 
     @property
     def r2_(self) -> FloatArray | None:
@@ -235,7 +203,7 @@ class KernelRidge:
 
     def score_moments(self, x: FloatArray, y: FloatArray, positions: NDArray[np.integer]) -> Moments:
         """Sums over the held-out rows among these, for `score`; targets count from the intercept."""
-        is_ok = _is_finite(x, y) & (self.roles(positions) == HELD_OUT)
+        is_ok = is_finite(x, y) & (self.roles(positions) == HELD_OUT)
         target = y.reshape(len(y), -1)[is_ok] - self.expansion_.intercept  # (held out, k)
         with threadpool_limits(1, user_api="blas"):
             error = target + self.expansion_.intercept - self.expansion_.predict(x[is_ok])
@@ -250,49 +218,16 @@ class KernelRidge:
         return r2
 
 
-@dataclass(frozen=True, eq=False)
-class TunedRidge:
-    """A `KernelRidge` whose kernel and landmarks are chosen; picklable, numpy in and out."""
-
-    model: KernelRidge
-    kernel: ProductKernel
-    landmarks: FloatArray
-    """(q, columns): those that pivoted Cholesky kept, in its order."""
-    kept: KeptLandmarks
-    shift: FloatArray
-    """(k,): mean of the sample's targets; sums are of y − shift, so that a large mean costs no digits."""
-    target_ndim: int
-    feature_names: tuple[str, ...] | None = None
-    tuning: Tuning | None = None
-
-    def moments(self, x: FloatArray, y: FloatArray, positions: NDArray[np.integer]) -> Moments:
-        """Sums over rows x (n, columns), y (n,) or (n, k) by role; positions (n,) are theirs in the table.
-
-        Φ = k(x, Z) L⁻ᵀ (n, q) is whitened row by row: ΦᵀΦ, Φᵀy, Φᵀ1, Σy, Σy², n; rows with NaN only counted.
-        """
-        roles, is_ok = self.model.roles(positions), _is_finite(x, y)
-        target = y.reshape(len(y), -1) - self.shift  # (n, k)
-        total = self._sums(x[:0], target[:0], roles[:0])
-        with threadpool_limits(1, user_api="blas"):
-            for start in range(0, len(x), MICRO_BLOCK):
-                use = start + np.flatnonzero((is_ok & (roles != HELD_OUT))[start : start + MICRO_BLOCK])
-                total = total + self._sums(x[use], target[use], roles[use])
-        counts = {"n_held_out": is_ok & (roles == HELD_OUT), "n_skipped": ~is_ok}
-        return total + Moments(
-            {name: np.zeros_like(array) for name, array in total.arrays.items()}
-            | {name: np.array([float(count.sum())]) for name, count in counts.items()}
+def _as_blocks(X: Any, y: Any) -> Blocks:
+    """What `fit` was given, as a callable that gives (x, y) blocks from the start."""
+    if y is not None:
+        return lambda: [(X, y)]
+    if callable(X):
+        return X
+    if isinstance(X, np.ndarray) or hasattr(X, "columns"):
+        raise InputError("y is missing: fit(X, y), or fit(blocks) with blocks of (X, y)")
+    if iter(X) is X:
+        raise InputError(
+            "blocks are read more than once: give a list, or a callable that returns them, not an iterator"
         )
-
-    def _sums(self, x: FloatArray, target: FloatArray, roles: NDArray[np.int8]) -> Moments:
-        cross = self.kernel.matrix(x, self.landmarks)  # (n, q)
-        features = solve_triangular(self.kept.factor, cross.T, lower=True, check_finite=False).T
-        arrays = {"n_held_out": np.zeros(1), "n_skipped": np.zeros(1)}
-        for role, name in self._roles_summed():
-            phi, y = features[roles == role], target[roles == role]
-            arrays[f"{name}_gram"], arrays[f"{name}_cross"] = phi.T @ phi, phi.T @ y
-            arrays[f"{name}_ones"], arrays[f"{name}_y"] = phi.sum(axis=0), y.sum(axis=0)
-            arrays[f"{name}_y2"], arrays[f"{name}_n"] = np.square(y).sum(axis=0), np.array([float(len(y))])
-        return Moments(arrays)
-
-    def _roles_summed(self) -> list[tuple[int, str]]:
-        return [(TRAIN, "train")] + [(VALIDATION, "validation")] * (self.model.penalty == "validate")
+    return lambda: X

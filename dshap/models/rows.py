@@ -10,12 +10,29 @@ from numpy.typing import NDArray
 
 from dshap.errors import InputError
 from dshap.models.expansion import as_rows, names_of
-from dshap.types import FloatArray, Moments
+from dshap.types import BoolArray, FloatArray, Moments
 
-__all__ = ["SPAN", "Blocks", "row_draws", "sample_positions", "spans", "tree_sum"]
+__all__ = [
+    "HELD_OUT",
+    "SPAN",
+    "TRAIN",
+    "VALIDATION",
+    "Blocks",
+    "is_finite",
+    "row_draws",
+    "row_roles",
+    "sample_positions",
+    "spans",
+    "tree_sum",
+]
 
 SPAN = 65_536
 """Rows of one leaf of the sums: spans begin at its multiples, however the input is chunked."""
+
+TRAIN, VALIDATION, HELD_OUT = 0, 1, 2
+"""Roles of rows in a fit; held-out rows enter no sum."""
+VALIDATION_PART = 0.1
+"""Of the rows not held out."""
 
 Blocks = Callable[[], Iterable[tuple[Any, Any]]]
 """Gives the table once more, from its start, as (x, y) blocks."""
@@ -35,6 +52,18 @@ def row_draws(positions: NDArray[np.integer], seed: int) -> FloatArray:
     key = _splitmix64(np.array([seed % 2**64], dtype=np.uint64) + _GOLDEN)
     counter = np.asarray(positions).astype(np.uint64) + np.uint64(1)
     return (_splitmix64(key + counter * _GOLDEN) >> np.uint64(11)) * 2.0**-53
+
+
+def row_roles(positions: NDArray[np.integer], seed: int, holdout: float, *, is_validated: bool) -> NDArray[np.int8]:
+    """(n,): the role of each row, the same in any chunk and on any machine."""
+    draw = row_draws(positions, seed)
+    last = holdout + (VALIDATION_PART * (1.0 - holdout) if is_validated else 0.0)
+    return np.where(draw < holdout, HELD_OUT, np.where(draw < last, VALIDATION, TRAIN)).astype(np.int8)
+
+
+def is_finite(x: FloatArray, y: FloatArray) -> BoolArray:
+    """(n,): no NaN or infinity in features or targets."""
+    return np.isfinite(x).all(axis=1) & np.isfinite(y.reshape(len(y), -1)).all(axis=1)
 
 
 def sample_positions(n_rows: int, size: int, seed: int) -> NDArray[np.int64]:

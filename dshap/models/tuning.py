@@ -30,7 +30,7 @@ ROUNDS = (40, 30, 40)
 """Evaluations of each round of L-BFGS; landmarks are chosen anew before each, categories tried before the last."""
 LENGTHSCALE_RANGE = (0.02, 1e3)
 """In standard deviations of the column: below, rows are strangers; above, the column does not matter."""
-LOG_PENALTY_RANGE = (np.log(1e-9), 0.0)
+LOG_PENALTY_RANGE = (np.log(1e-7), 0.0)
 LOGIT_RHO_RANGE = (-7.0, 7.0)
 JITTER = 1e-11
 """Times the rows, on the diagonal of the trial solves only: keeps their Cholesky alive where landmarks coincide."""

@@ -57,6 +57,7 @@ def open_source(
     InputError
         A kind of table that is not known, or one that does not fit the options.
     """
+    key = () if key is None else key
     if isinstance(data, str | Path):
         return ParquetSource(data, features=features, target=target, key=key, missing=missing)
     if isinstance(data, np.ndarray):

@@ -11,8 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from dshap.errors import InputError
 from dshap.sources.arrow import arrow_array, key_array, key_dtype, number_array, own_array, own_dtype
-from dshap.sources.table import Names, TableBlock, as_names, check_missing, check_span, key_refusal, layout_of, repeats
-from dshap.types import BoolArray, FloatArray
+from dshap.sources.table import (
+    Names,
+    as_names,
+    check_missing,
+    check_span,
+    key_refusal,
+    layout_of,
+    null_key_refusal,
+    repeats,
+)
+from dshap.types import FloatArray, RowBlock
 
 __all__ = ["ArraySource", "from_pandas"]
 
@@ -38,7 +47,7 @@ class ArraySource:
     Raises
     ------
     InputError
-        Text, a wrong shape, no rows, unequal lengths.
+        Text, a wrong shape, no rows, unequal lengths, a row without a key.
     """
 
     def __init__(
@@ -63,7 +72,6 @@ class ArraySource:
             raise InputError(f"empty table: shape {self._x.shape}; give at least one row and one column")
         self.feature_names = _feature_names(feature_names, self._x.shape[1])
         self._keys: dict[str, NDArray[Any]] = {}
-        self._null_keys: dict[str, BoolArray] = {}
         self.key_dtypes: dict[str, str] = {}
         """key column -> "int64", "datetime64[ns]" or "string"."""
         for name, values in (keys or {}).items():
@@ -91,20 +99,20 @@ class ArraySource:
 
     def read(
         self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
-    ) -> TableBlock:
-        """Rows start..stop; see `dshap.types.RowBlock`.  Missing keys read as -1, "" or NaT, marked in `null_keys`."""
+    ) -> RowBlock:
+        """Rows start..stop; see `dshap.types.RowBlock`.  The target of a source without one is None."""
         check_span(start, stop, self.n_rows)
-        if target and self._target is None:
-            raise InputError("the target was asked of a source without one: open it with target = an array")
         x = np.ascontiguousarray(self._x[start:stop], dtype=np.float64)  # (n, columns)
-        return TableBlock(
+        is_ok = np.ones(len(x), dtype=bool)
+        if self.missing != "pass":
+            np.isfinite(x).all(axis=1, out=is_ok)
+        return RowBlock(
             start=start,
             x=x,
-            is_ok=np.ones(len(x), dtype=bool) if self.missing == "pass" else np.isfinite(x).all(axis=1),
+            is_ok=is_ok,
             keys={name: values[start:stop] for name, values in self._keys.items()} if keys else {},
             target=self._target[start:stop].astype(np.float64) if target and self._target is not None else None,
             columns={name: self._column(name)[start:stop] for name in self.feature_names} if columns else {},
-            null_keys={name: is_null[start:stop] for name, is_null in self._null_keys.items()} if keys else {},
         )
 
     def read_bytes(self, n_rows: int) -> int:
@@ -130,7 +138,7 @@ class ArraySource:
         self._keys[name], is_null = key_array(column, name, dtype)
         self.key_dtypes[name] = dtype
         if is_null is not None:
-            self._null_keys[name] = is_null
+            raise InputError(null_key_refusal({name: int(np.count_nonzero(is_null))}))
 
     def _check_lengths(self) -> None:
         parts = {f"key {name!r}": len(values) for name, values in self._keys.items()}
@@ -144,8 +152,10 @@ class ArraySource:
 def _numbers(values: ArrayLike, name: str) -> NDArray[Any]:
     """The values as an array of bools, integers or floats; masked ones as NaN."""
     if isinstance(values, np.ma.MaskedArray):
-        values = values.astype(np.float64).filled(np.nan)
+        values = np.ma.filled(values.astype(np.float64), np.nan)
     array = np.asarray(values)
+    if array.dtype == np.longdouble:
+        array = array.astype(np.float64)
     if array.dtype.kind in "OUST":
         raise InputError(
             f"{name} holds text or objects (dtype {array.dtype}) where numbers are needed: encode them as numbers, or "

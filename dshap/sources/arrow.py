@@ -57,7 +57,8 @@ def own_dtype(kind: pa.DataType, has_nulls: bool) -> np.dtype[Any]:
     """The numpy dtype that keeps a number column as it is; float64 for decimals, and for integers with nulls."""
     kind = _plain(kind)
     if pa.types.is_floating(kind) or (not has_nulls and (pa.types.is_integer(kind) or pa.types.is_boolean(kind))):
-        return np.dtype(kind.to_pandas_dtype())
+        dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+        return dtype
     return np.dtype(np.float64)
 
 
@@ -88,14 +89,14 @@ def _arrow_ready(values: NDArray[Any]) -> NDArray[Any]:
 def number_array(column: pa.Array) -> FloatArray:
     """The column as float64 (n,), null as NaN; integers above 2^53 are rounded."""
     plain = column.cast(_plain(column.type))
-    return plain.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return np.asarray(plain.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
 def own_array(column: pa.Array, dtype: np.dtype[Any]) -> NDArray[Any]:
     """The column (n,) in the dtype that `own_dtype` gave."""
     if dtype.kind == "f":
         return number_array(column).astype(dtype, copy=False)
-    return column.cast(_plain(column.type)).to_numpy(zero_copy_only=False).astype(dtype, copy=False)
+    return np.asarray(column.cast(_plain(column.type)).to_numpy(zero_copy_only=False), dtype=dtype)
 
 
 def key_array(column: pa.Array, name: str, dtype: str) -> tuple[NDArray[Any], BoolArray | None]:

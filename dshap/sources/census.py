@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dshap.errors import InputError
 from dshap.sources.keys import save_key_hashes
+from dshap.sources.table import null_key_refusal
 from dshap.types import BoolArray, FloatArray, RowBlock, RowReader
 
 __all__ = ["SPAN_ROWS", "Census", "SpanCensus", "census_span", "census_spans", "merge_census"]
@@ -76,23 +77,21 @@ class Census:
         Raises
         ------
         InputError
-            A row without a key; with "refuse" a row that holds NaN or infinity; with "skip" no row that holds none.
+            A row without a key; with "refuse" a row that holds NaN or infinity; with "skip" no row without.
         """
         if self.null_keys:
-            raise InputError(
-                f"{_rows(max(self.null_keys.values()))} no key: {_counts(self.null_keys)}; fill them, drop these rows, "
-                "or take the column out of key"
-            )
+            raise InputError(null_key_refusal(self.null_keys))
         missing = reader.missing if missing is None else missing
-        if missing == "refuse" and self.n_bad:
+        if missing == "pass" or not self.n_bad:
+            return
+        found = f"{_rows(self.n_bad)} NaN or infinity: {_counts(self.bad)}"
+        if self.n_bad == self.n_rows:
             raise InputError(
-                f'{_rows(self.n_bad)} NaN or infinity: {_counts(self.bad)}; set missing = "skip" to explain the '
-                'others, or "pass" for a black-box model that takes NaN'
+                f"{found}, and there is no other row to explain: fill these columns or take them out of features"
             )
-        if missing == "skip" and self.n_bad == self.n_rows:
+        if missing == "refuse":
             raise InputError(
-                f'every one of {self.n_rows} rows holds NaN or infinity: {_counts(self.bad)}; missing = "skip" leaves '
-                "none to explain: fill these columns or take them out of features"
+                f'{found}; set missing = "skip" to explain the others, or "pass" for a black-box model that takes NaN'
             )
 
 
@@ -102,7 +101,7 @@ def _rows(count: int) -> str:
 
 def _counts(counts: Mapping[str, int]) -> str:
     """ "temp 9, hum 3", the largest first."""
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} {count}" for name, count in ordered[:SHOWN_COLUMNS])
     return shown + (f" and {len(ordered) - SHOWN_COLUMNS} more columns" if len(ordered) > SHOWN_COLUMNS else "")
 

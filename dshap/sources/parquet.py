@@ -129,10 +129,12 @@ class ParquetSource:
     def read(
         self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
     ) -> TableBlock:
-        """Rows start..stop; see `dshap.types.RowBlock`.  Missing keys read as -1, "" or NaT, marked in `null_keys`."""
+        """Rows start..stop; see `dshap.types.RowBlock`.
+
+        Missing keys read as -1, "" or NaT, marked in `null_keys`.  The target of a source without one is None.
+        """
         check_span(start, stop, self.n_rows)
-        if target and not self.has_target:
-            raise InputError("the target was asked of a source without one: open it with target = its column")
+        target = target and self.has_target
         layout = self._layout
         builder = BlockBuilder(layout, start, stop - start, keys, target, self.column_dtypes if columns else {})
         for batch in self._batches(start, stop, layout.names(keys, target)):

@@ -15,7 +15,7 @@ from dshap.sources.arrow import KEY_DTYPES, is_number, is_text, key_array, key_d
 from dshap.types import BoolArray, RowBlock
 
 __all__ = ["MISSING", "BlockBuilder", "Layout", "Names", "TableBlock", "as_names", "check_missing", "check_span"]
-__all__ += ["key_refusal", "layout_of", "repeats"]
+__all__ += ["key_refusal", "null_key_refusal", "layout_of", "repeats"]
 
 MISSING = ("refuse", "skip", "pass")
 
@@ -88,10 +88,10 @@ def layout_of(
     for name in keys + targets:
         _require(schema, name)
     chosen = _numbers(schema, keys + targets) if features is None else as_names(features)
-    _check_roles(chosen, keys, targets)
     for option, names in (("features", chosen), ("target", targets)):
         for name in names:
             _require_number(schema, name, option)
+    _check_roles(chosen, keys, targets)
     key_dtypes = {name: _require_key(schema, name) for name in keys}
     return Layout(chosen, key_dtypes, targets, isinstance(target, str), missing)
 
@@ -148,6 +148,12 @@ def _require_key(schema: pa.Schema, name: str) -> str:
 def key_refusal(name: str, kind: pa.DataType) -> str:
     """The sentence for a column that cannot be a key."""
     return f"key {name!r} holds {kind}, but a key is integer, text, date or timestamp: cast it, or name another column"
+
+
+def null_key_refusal(null_keys: Mapping[str, int]) -> str:
+    """The sentence for rows without a key: key column -> how many."""
+    counts = ", ".join(f"{name} {count}" for name, count in null_keys.items())
+    return f"rows hold no key ({counts}): fill them, drop these rows, or take the column out of key"
 
 
 class BlockBuilder:

@@ -1,3 +1,4 @@
+from itertools import pairwise
 from math import comb
 
 import numpy as np
@@ -67,5 +68,5 @@ def test_streams_depend_on_every_coordinate():
 def test_spans_cover_without_gaps():
     parts = list(spans(3_000_000, 24))
     assert parts[0][0] == 0 and parts[-1][1] == 3_000_000
-    assert all(stop == start for (_, stop), (start, _) in zip(parts, parts[1:], strict=False))
+    assert all(stop == start for (_, stop), (start, _) in pairwise(parts))
     assert max(stop - start for start, stop in parts) * 24 * 8 <= 2**24

@@ -122,14 +122,19 @@ def test_symmetric_players_at_every_coalition_get_the_same():
     assert abs(phi[3] - phi[0]) > 1
 
 
+def triples_with_player_0(d):
+    """A three-way game: weighting drawn coalitions by the kernel again misses its values by a third of their range."""
+    return np.array([float(T & 1 and T.bit_count() == 3) for T in range(2**d)])
+
+
 @every_kind
-@pytest.mark.parametrize("order", [3, 8])
-def test_mean_over_seeds_is_the_shapley_value(sampling, paired, order):
+@pytest.mark.parametrize(
+    "a", [triples_with_player_0(8), dividends(8, np.random.default_rng(8))], ids=["triples", "every order"]
+)
+def test_mean_over_seeds_is_the_shapley_value(sampling, paired, a):
     """600 seeds, 8 players, 80 of 256 coalitions.  A regression is consistent, not unbiased: allowed is 3 % of the
-    range of φ for its bias (measured: below 1 %) and 4 standard errors of the mean; 8 players in 8 cases, so false
-    alarms below 1 in 200, and the seeds are fixed.  Weights squared, and weights missing on the enumerated sizes,
-    miss by 10 to 60 % of the range."""
-    a = dividends(8, np.random.default_rng(order), order)
+    range of φ for its bias (measured on the triples: 1 to 2 %) and 4 standard errors of the mean (at most 1.2 % of the
+    range); 64 comparisons, so false alarms below 1 in 200, and the seeds are fixed."""
     v, truth = game(a), shapley_of_dividends(a)
     phi = np.array([attribute(kernelshap(8, 80, sampling=sampling, paired=paired, seed=s), v) for s in range(600)])
     noise = phi.std(axis=0) / np.sqrt(len(phi))
@@ -162,9 +167,7 @@ def test_grown_designs_stay_consistent(sampling, paired):
 
 
 @every_kind
-@pytest.mark.parametrize(
-    ("d", "budgets"), [(6, (20, 22, 30, 64)), (12, (40, 41 + 1, 300, 4096)), (20, (64, 512, 5000))]
-)
+@pytest.mark.parametrize(("d", "budgets"), [(6, (20, 22, 64)), (12, (40, 42, 300, 4096)), (20, (64, 5000))])
 def test_grown_list_begins_with_the_smaller_one(sampling, paired, d, budgets):
     design = kernelshap(d, budgets[0], sampling=sampling, paired=paired, seed=4)
     masks = [design.masks]
@@ -222,9 +225,9 @@ def test_seeds_differ():
 
 
 @every_kind
-@pytest.mark.parametrize("d", [60, 200, 1500])
+@pytest.mark.parametrize("d", [60, 200])
 def test_many_players(sampling, paired, d):
-    """Binomials up to C(1500, 750), which no float holds; an additive game stays exact."""
+    """Binomials up to C(200, 100), which no integer of 64 bits holds; an additive game stays exact."""
     design = kernelshap(d, 8 * d, sampling=sampling, paired=paired)
     masks, effect = design.block(0, design.n_coalitions).masks, np.linspace(-1, 1, d)
     assert len(masks) == 8 * d and len(np.unique(np.packbits(masks, axis=1), axis=0)) == 8 * d
@@ -256,12 +259,12 @@ def test_finish_takes_one_base_value_for_all_instances():
         (lambda: kernelshap(6, 20, seed=-1), "seed must be an integer of at least 0"),
         (lambda: kernelshap(6, 20, seed=None), "seed must be an integer"),
         (lambda: kernelshap(6, 20).grow(21), "give at least 22"),
-        (lambda: kernelshap(6, 20).grow(12), "this design has 20"),
-        (lambda: kernelshap(6, 64).grow(70), "of at most 64 that there are"),
+        (lambda: kernelshap(6, 20).grow(12), "gives 12 coalitions to a design that has 20 already"),
+        (lambda: kernelshap(6, 64).grow(70), r"there are 2\^6 in all"),
         (lambda: kernelshap(6, 20).block(0, 21), "0 <= start <= stop <= 20"),
         (lambda: kernelshap(6, 20).block(5, 4), "0 <= start <= stop <= 20"),
         (lambda: kernelshap(300, 500_000).operator, "1.1 GiB, at most 1 GiB"),
-        (lambda: KernelShapDesign(6, (20, 20)), "budgets must grow"),
+        (lambda: KernelShapDesign(6, (20, 20)), "give at least 22"),
     ],
 )
 def test_bad_input_is_refused(call, message):

@@ -1,6 +1,5 @@
 """What the two samplers draw and how they weight it."""
 
-from collections import Counter
 from math import comb
 
 import numpy as np
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 
 from dshap.designs import kernelshap
 from dshap.designs.leverage import draw_by_leverage
+from dshap.designs.proportional import draw_by_kernel
 from dshap.designs.shapley_kernel import kernel_mass, kernel_weight, normal_matrix
 from dshap.designs.strata import strata_of
 
@@ -33,17 +33,27 @@ def test_strata_hold_every_coalition_once(d, paired):
     assert mass == pytest.approx(sum(comb(d, s) * kernel_weight(d, s) for s in range(1, d)), rel=1e-14)
 
 
-def test_leverage_counts_by_hand():
-    """d = 10, 202 coalitions: c solves 2·10 + 2·45 + 5·c = 200, so c = 18 of sizes 3 to 7, 20 − 2 of them halves."""
-    sizes, weight = weights(kernelshap(10, 202))
-    assert Counter(sizes.tolist()) == {1: 10, 9: 10, **dict.fromkeys(range(2, 9), 0)} | {
-        s: comb(10, s) if comb(10, s) <= 25.7 else n for s, n in Counter(sizes.tolist()).items()
-    }
-    c = (200 - 20) / 7  # sizes 2 to 8 share what the two outer ones leave: 25.7 < C(10, 2) = 45
-    for s in range(2, 9):
-        assert int(c) <= (sizes == s).sum() <= int(c) + 1 + (s == 5)
-        np.testing.assert_allclose(weight[sizes == s], kernel_mass(10, s) / c, rtol=1e-14)
-    np.testing.assert_allclose(weight[(sizes == 1) | (sizes == 9)], kernel_weight(10, 1), rtol=1e-14)
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize(
+    ("d", "n", "counts", "expected"),
+    [
+        # 22 proper: sizes 1 and 4 are there whole (5 each), c = 6 for the two others; w(1) = 4/(5·4), 4/(2·3·6)
+        (5, 24, [5, 6, 6, 5], [1 / 5, 1 / 9, 1 / 9, 1 / 5]),
+        # 36 proper: 6 + 6 and c = 8 for three sizes; w(1) = 5/(6·5), 5/(2·4·8), 5/(3·3·8)
+        (6, 38, [6, 8, 8, 8, 6], [1 / 6, 5 / 64, 5 / 72, 5 / 64, 1 / 6]),
+        # 5 proper for five sizes: c = 1; unpaired only, where every size has a stratum of its own
+        (6, 7, [1, 1, 1, 1, 1], [1.0, 5 / 8, 5 / 9, 5 / 8, 1.0]),
+    ],
+)
+def test_leverage_by_hand(d, n, counts, expected, paired):
+    if paired and n < 2 * d:
+        return
+    sample = draw_by_leverage(strata_of(d, paired), [(n - 2) // (1 + paired)], seed=0)
+    masks = np.concatenate([sample.units, ~sample.units]) if paired else sample.units
+    weight = np.tile(sample.mass / (1 + paired), 1 + paired)
+    sizes = masks.sum(axis=1)
+    assert [(sizes == s).sum() for s in range(1, d)] == counts
+    np.testing.assert_allclose(weight, np.array(expected)[sizes - 1], rtol=1e-14)
 
 
 @settings(max_examples=80, deadline=None)
@@ -121,6 +131,15 @@ def test_mean_normal_matrix_is_that_of_all_coalitions(sampling, paired, n):
     )
     noise = sample.std(axis=0) / np.sqrt(len(sample))
     assert (np.abs(sample.mean(axis=0) - truth) < 4 * noise + 0.02 * truth).all()
+
+
+@pytest.mark.parametrize("draw", [draw_by_leverage, draw_by_kernel])
+def test_binomials_that_no_float_holds(draw):
+    """C(1100, 550) is above 1e308."""
+    strata = strata_of(1100, True)
+    sample = draw(strata, [1650], seed=0)
+    assert len(np.unique(np.packbits(sample.units, axis=1), axis=0)) == 1650
+    assert sample.mass.sum() == pytest.approx(sum(stratum.mass for stratum in strata), rel=1e-2)
 
 
 @pytest.mark.parametrize("paired", [True, False])

@@ -1,0 +1,188 @@
+"""From what a user has to what a task reads: every kind of table becomes a `RowReader`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dshap.engine import DaskExecutor, Executor, collect_partitions, is_dask_collection, map_spans
+from dshap.errors import InputError
+from dshap.sources import (
+    SPAN_ROWS,
+    ArraySource,
+    Census,
+    ParquetSource,
+    census_span,
+    merge_census,
+    open_source,
+    repeated_keys,
+    write_part,
+)
+from dshap.types import RowReader
+
+__all__ = ["open_rows", "take_census"]
+
+SPOOL_ROWS = 1_048_576
+"""Rows of one spooled part."""
+TARGET = "dshap target "
+"""Name of a spooled target that had none."""
+
+
+def open_rows(
+    rows: Any,
+    executor: Executor,
+    make_folder: Callable[[], Path],
+    *,
+    features: Sequence[str] | None = None,
+    n_columns: int | None = None,
+    target: Any = None,
+    key: Any = (),
+    missing: str = "refuse",
+) -> RowReader:
+    """A reader that the tasks of this executor can use.
+
+    Parameters
+    ----------
+    rows : path, numpy array, data frame, Dask array or dataframe, xarray Dataset or DataArray, or a source
+    executor : where the tasks run; rows in the memory of this process are spooled to Parquet for other processes, and
+        Dask collections are, by the workers, for any
+    make_folder : gives an empty folder for the spool
+    features : columns to take, by name; where None all number columns but key and target
+    n_columns : how many there must be
+    target, key, missing : as in `dshap.sources.open_source`
+
+    Raises
+    ------
+    InputError
+        A table of the wrong columns, kind or size.
+    """
+    key = () if key is None else key
+    rows, features = _from_xarray(rows, features)
+    options = {"features": features, "target": target, "key": key, "missing": missing}
+    if is_dask_collection(rows):
+        reader: RowReader = _spool_dask(rows, executor, make_folder(), options)
+    elif isinstance(rows, str | Path):
+        reader = ParquetSource(os.path.abspath(rows), **options)
+    elif isinstance(rows, RowReader):
+        reader = _checked_reader(rows, features)
+    else:
+        reader = open_source(rows, **options)
+    if n_columns is not None and len(reader.feature_names) != n_columns:
+        raise InputError(
+            f"the rows have {len(reader.feature_names)} columns ({', '.join(reader.feature_names[:8])}…), "
+            f"the value function {n_columns}: give the columns that it was made for"
+        )
+    if isinstance(reader, ArraySource) and not executor.is_local:
+        reader = _spool_source(reader, make_folder())
+    return reader
+
+
+def _from_xarray(rows: Any, features: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
+    """xarray objects as the data frame, Dask collection or array that they hold; met by their methods."""
+    if hasattr(rows, "to_dask_dataframe"):  # a Dataset: one variable a column
+        if len(rows.sizes) != 1:
+            raise InputError(f"the dataset has dims {dict(rows.sizes)}: give one variable a column, along one dim")
+        is_lazy = any(is_dask_collection(variable.data) for variable in rows.variables.values())
+        return (rows.to_dask_dataframe() if is_lazy else rows.to_dataframe().reset_index()), features
+    if hasattr(rows, "dims") and hasattr(rows, "coords"):  # a DataArray (instance, feature)
+        if rows.ndim != 2:
+            raise InputError(f"the array has dims {rows.dims}: give (instance, feature)")
+        labels = rows.coords.get(rows.dims[1])
+        names = None if labels is None else [str(label) for label in labels.values]
+        if names and features and set(features) <= set(names):
+            rows = rows.isel({rows.dims[1]: [names.index(name) for name in features]})
+            names = list(features)
+        return rows.data, names or features
+    return rows, features
+
+
+def _checked_reader(reader: RowReader, features: Sequence[str] | None) -> RowReader:
+    if features is not None and tuple(reader.feature_names) != tuple(features):
+        raise InputError(
+            f"the source gives columns {list(reader.feature_names)}, the model was fitted on {list(features)}: "
+            "open the source with features= these names, in this order"
+        )
+    return reader
+
+
+def _spool_dask(rows: Any, executor: Executor, folder: Path, options: Mapping[str, Any]) -> RowReader:
+    """Every partition written where it lives, as one part; read back in order."""
+    client = executor.client if isinstance(executor, DaskExecutor) else None
+    if hasattr(rows, "ndim") and rows.ndim == 2 and not hasattr(rows, "columns"):
+        if options["target"] is not None or len(options["key"]):
+            raise InputError("target and key of a Dask array have no place: use a Dask dataframe")
+        names = list(options["features"] or [f"x{j}" for j in range(rows.shape[1])])
+        collect_partitions(rows, _PartWriter(folder, names), client)
+        return ParquetSource(folder, **{**options, "features": names})
+    collect_partitions(rows, _PartWriter(folder, None), client)
+    return ParquetSource(folder, **options)
+
+
+class _PartWriter:
+    """write(partition, index) -> rows, on a worker; empty partitions leave no part."""
+
+    def __init__(self, folder: Path, names: Sequence[str] | None) -> None:
+        self.folder, self.names = folder, names
+
+    def __call__(self, partition: Any, index: int) -> int:
+        if len(partition):
+            write_part(self.folder, index, partition, names=self.names)
+        return len(partition)
+
+
+def _spool_source(source: ArraySource, folder: Path) -> RowReader:
+    """Rows of this process's memory as Parquet parts with the same values, keys and target."""
+    targets: list[str] = []
+    for index, start in enumerate(range(0, source.n_rows, SPOOL_ROWS)):
+        block = source.read(start, min(start + SPOOL_ROWS, source.n_rows), keys=True, target=True, columns=True)
+        columns = {**block.columns, **block.keys}
+        if block.target is not None:
+            outputs = block.target.reshape(len(block.x), -1).T
+            targets = [f"{TARGET}{j}" for j in range(len(outputs))]
+            columns |= dict(zip(targets, outputs, strict=True))
+        write_part(folder, index, columns)
+    return ParquetSource(
+        folder,
+        features=source.feature_names,
+        key=source.key_names,
+        target=targets[0] if len(targets) == 1 else targets or None,
+        missing=source.missing,
+    )
+
+
+def take_census(reader: RowReader, executor: Executor, make_folder: Callable[[], Path]) -> Census:
+    """One pass over the rows: counts, digests; refuses bad values by the reader's policy, and repeated keys.
+
+    Raises
+    ------
+    InputError
+        What is bad, how much of it, and what to do.
+    """
+    keys = make_folder() if reader.key_names else None
+    spans = map_spans(executor, None, _census_task, reader.n_rows, SPAN_ROWS, reader, keys)
+    census = merge_census(spans)
+    census.raise_on_bad(reader)
+    if keys is not None:
+        n_repeated, positions = repeated_keys(keys, spans)
+        if n_repeated:
+            raise InputError(
+                f"{n_repeated} rows repeat the key of an earlier row, for example {_examples(reader, positions)}: "
+                "give a key that names each row once, or none"
+            )
+    return census
+
+
+def _census_task(_: Any, start: int, stop: int, reader: RowReader, keys: Path | None) -> Any:
+    return census_span(reader, start, stop, keys)
+
+
+def _examples(reader: RowReader, positions: Sequence[int]) -> str:
+    shown = []
+    for position in list(positions)[:3]:
+        keys = reader.read(position, position + 1, keys=True).keys
+        shown.append(" ".join(f"{name}={values[0]}" for name, values in keys.items()) + f" (row {position})")
+    return ", ".join(shown)

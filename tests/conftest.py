@@ -1,0 +1,40 @@
+"""Shared fixtures: one local cluster of two worker processes for the whole session, and small kernel models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from dshap.engine import local_client, shut_down
+from dshap.kernels import RBF, Categorical, Laplacian, Matern, Product
+from dshap.models import KernelExpansion
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[object]:
+    """Two worker processes of one thread, ended with the session."""
+    started = local_client(2, memory_limit="2GiB")
+    started.as_current().__exit__(None, None, None)  # tests say which client they mean
+    yield started
+    shut_down(started)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+@pytest.fixture
+def expansion(rng: np.random.Generator) -> KernelExpansion:
+    """A kernel model of five columns, every family among its factors, two outputs."""
+    kernel = Product([RBF(1.1), Matern(1.5, 0.9), Laplacian(1.4), Matern(2.5, 1.2), Categorical(0.3)]).bind(5)
+    landmarks = np.column_stack([rng.normal(size=(20, 4)), rng.integers(0, 3, 20)])
+    return KernelExpansion(kernel, landmarks, rng.normal(size=(20, 2)), np.array([0.5, -1.0]))
+
+
+@pytest.fixture
+def table(rng: np.random.Generator) -> np.ndarray:
+    """(300, 5): four numeric columns and a category."""
+    return np.column_stack([rng.normal(size=(300, 4)), rng.integers(0, 3, 300)])

@@ -1,0 +1,129 @@
+"""Landmarks, pivoted Cholesky, Nyström features and the ridge solve."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dshap.errors import InputError
+from dshap.kernels import RBF, Nystrom, NystromFeatures, pivoted_cholesky, solve_ridge
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(3)
+
+
+def test_landmarks_are_distinct_rows_of_the_sample_and_follow_the_seed(rng):
+    sample = rng.integers(0, 4, size=(300, 3)).astype(float)  # 64 distinct rows
+    landmarks = Nystrom(60, seed=1).select(sample)
+    assert len(np.unique(landmarks, axis=0)) == 60
+    assert {tuple(row) for row in landmarks} <= {tuple(row) for row in sample}
+    np.testing.assert_array_equal(landmarks, Nystrom(60, seed=1).select(sample))
+    assert not np.array_equal(landmarks, Nystrom(60, seed=2).select(sample))
+
+
+def test_kmeanspp_reaches_the_tail_and_scales_columns(rng):
+    sample = rng.normal(size=(2000, 2)) * [1.0, 1e4]
+    sample[0] = [30.0, 0.0]  # one row far out in the column of small units
+    assert 30.0 in Nystrom(10).select(sample)[:, 0]
+
+
+def test_given_and_uniform_landmarks(rng):
+    sample = rng.normal(size=(20, 2))
+    own = Nystrom(landmarks=sample[:4])
+    assert (own.n_landmarks, own.selection) == (4, "given")
+    np.testing.assert_array_equal(own.select(sample), sample[:4])
+    assert len(np.unique(Nystrom(20, "uniform").select(sample), axis=0)) == 20
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Nystrom(), "n_landmarks is None"),
+        (lambda: Nystrom(0), "n_landmarks is 0"),
+        (lambda: Nystrom(5, "kmeans"), "did you mean 'kmeans\\+\\+'"),
+        (lambda: Nystrom(landmarks=np.array([[np.nan]])), "finite"),
+        (lambda: Nystrom(9).select(np.zeros((8, 2))), "more landmarks than"),
+        (lambda: Nystrom(3).select(np.repeat([[0.0], [1.0]], 5, axis=0)), "2 distinct rows"),
+        (lambda: Nystrom(landmarks=np.zeros((2, 3))).select(np.zeros((8, 2))), "3 columns, the data 2"),
+    ],
+)
+def test_bad_embeddings_are_refused(make, words):
+    with pytest.raises(InputError, match=words):
+        make()
+
+
+def test_pivoted_cholesky_factors_stops_and_repeats(rng):
+    x = rng.normal(size=(120, 2))
+    gram = RBF(2.0).bind(2).matrix(x, x)
+    kept = pivoted_cholesky(gram, 1e-8)
+    own = gram[np.ix_(kept.kept, kept.kept)]
+    np.testing.assert_allclose(kept.factor @ kept.factor.T, own, atol=1e-14)  # backward stable
+    assert kept.rank == len(kept.kept) < 120
+    assert (np.diff(np.diagonal(kept.factor)) <= 1e-15).all()  # pivots fall
+    cross = gram[:, kept.kept]
+    left = 1.0 - np.einsum("nq,qn->n", cross, np.linalg.solve(own, cross.T))
+    assert left.max() <= 2e-8  # tolerance, and as much for the plain solve
+    np.testing.assert_allclose(kept.residual, left.max(), atol=1e-9)
+    np.testing.assert_array_equal(kept.kept, pivoted_cholesky(gram.copy(), 1e-8).kept)
+
+
+def test_rank_of_duplicates_and_of_a_binary_column(rng):
+    x = np.repeat(rng.normal(size=(5, 2)), 3, axis=0)
+    assert pivoted_cholesky(RBF(1.0).bind(2).matrix(x, x), 1e-10).rank == 5
+    binary = rng.integers(0, 2, (40, 1)).astype(float)
+    kept = pivoted_cholesky(RBF(1.0).bind(1).matrix(binary, binary), 1e-6)
+    assert (kept.rank, kept.residual) == (2, pytest.approx(0.0, abs=1e-15))
+    assert "rank 2" in str(kept)
+
+
+def test_ties_go_to_the_first_landmark():
+    np.testing.assert_array_equal(pivoted_cholesky(np.eye(6), 1e-6).kept, range(6))
+
+
+def test_features_reproduce_the_kernel_on_every_subset(rng):
+    x = rng.normal(size=(80, 3))
+    features = NystromFeatures(RBF().bind(3, x), x, 1e-10)
+    for columns in (None, [0], [0, 2]):
+        phi = features.transform(x, columns)
+        np.testing.assert_allclose(phi @ phi.T, features.kernel.matrix(x, x, columns), atol=1e-8)  # tolerance^1/2 · cov
+    assert "condition" in str(features.report)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_solve_ridge_agrees_with_the_dense_conditional_mean_embedding(size, rng):
+    """Every row a landmark: K_xS (G + nλK)⁻¹R = K_xS (K_S + nλI)⁻¹ K_S̄, to 1e-6 of the largest value.
+
+    The tolerance leaves room for rank_tolerance / λ = 1e-9 and for rounding of the raw Gram (measured: 1e-10 to 2e-8).
+    """
+    rows, x, ridge = rng.normal(size=(400, 4)), rng.normal(size=(50, 4)), 400 * 1e-3
+    kernel = RBF().bind(4, rows)
+    for columns in itertools.combinations(range(4), size):
+        others = [column for column in range(4) if column not in columns]
+        own, rest = kernel.matrix(rows, rows, columns), kernel.matrix(rows, rows, others)
+        kept = pivoted_cholesky(own, 1e-12).kept
+        left, cross = own[kept], kernel.matrix(x, rows, columns)
+        weights = solve_ridge(left @ left.T, left @ rest, left[:, kept], ridge)
+        dense = cross @ np.linalg.solve(own + ridge * np.eye(400), rest)
+        np.testing.assert_allclose(cross[:, kept] @ weights, dense, atol=1e-6 * np.abs(dense).max(), rtol=0)
+
+
+def test_solve_ridge_keeps_the_shape_of_its_right_hand_side(rng):
+    own = RBF(0.5).bind(1).matrix(*[np.linspace(0, 3, 5)[:, None]] * 2)
+    gram, cross = own @ own, rng.normal(size=(5, 2))
+    expected = np.linalg.solve(gram + 0.1 * own, cross)
+    np.testing.assert_allclose(solve_ridge(gram, cross, own, 0.1), expected, rtol=1e-10)
+    np.testing.assert_allclose(solve_ridge(gram, cross[:, 0], own, 0.1), expected[:, 0], rtol=1e-10)
+
+
+def test_solve_ridge_refuses_what_float64_cannot_solve(rng):
+    x = rng.normal(size=(200, 2))
+    own = RBF(3.0).bind(2).matrix(x, x)
+    with pytest.raises(InputError, match=r"kernel matrix is not positive definite: rank \d+ of 200"):
+        solve_ridge(own @ own, own, own, 1.0)  # not thinned by pivoted Cholesky
+    kept = pivoted_cholesky(own, 1e-14).kept
+    with pytest.raises(InputError, match=r"smallest eigenvalue .* to the ridge"):
+        solve_ridge(own[kept] @ own[:, kept], own[kept], own[np.ix_(kept, kept)], 1e-9)
+    with pytest.raises(InputError, match="zero or positive"):
+        solve_ridge(np.eye(2), np.ones(2), np.eye(2), -1.0)

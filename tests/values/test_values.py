@@ -1,0 +1,196 @@
+"""Value functions against their definitions, an outside program, and each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dshap import designs
+from dshap.errors import InputError, PredictError
+from dshap.kernels import RBF, Nystrom
+from dshap.models import KernelExpansion
+from dshap.values import KernelInterventional, KernelObservational, Marginal
+from tests.values import oracles
+
+D = 5
+
+
+def proper_masks(d: int = D) -> np.ndarray:
+    return designs.exact(d).block(2, 2**d).masks
+
+
+def values_of(value, masks, rows, data, cuts=3):
+    """evaluate(prepare(moments)) with the moments summed over uneven parts of the data."""
+    if not value.needs_moments:
+        return value.evaluate(value.prepare(masks), rows)
+    parts = np.array_split(data, cuts)
+    total = value.moments(masks, parts[0])
+    for part in parts[1:]:
+        total = total + value.moments(masks, part)
+    return value.evaluate(value.prepare(masks, total), rows)
+
+
+@pytest.fixture
+def smooth(rng):
+    """An RBF model of four columns and one output, landmarks among 400 rows."""
+    data = rng.normal(size=(400, 4))
+    kernel = RBF("median").bind(4, data)
+    return KernelExpansion(kernel, data[:30], rng.normal(size=(30, 1)), np.array([2.0])), data
+
+
+def test_interventional_is_the_mean_over_the_background(expansion, table):
+    masks, rows = proper_masks(), table[:4]
+    got = values_of(KernelInterventional(expansion, table), masks, rows, table)
+    for mask, values in zip(masks, got.swapaxes(0, 1), strict=True):
+        assert_allclose(values, oracles.interventional(expansion, rows, table, np.flatnonzero(mask)), atol=1e-11)
+
+
+def test_interventional_equals_marginal_on_the_same_model(expansion, table):
+    """Must show: 1e-8 in float64; both are means of the same 300 numbers, so rounding is all there is."""
+    masks, rows = proper_masks(), table[:20]
+    fused = values_of(KernelInterventional(expansion, table), masks, rows, table)
+    called = values_of(Marginal(expansion.predict, table, buffer_rows=1000), masks, rows, table)
+    assert_allclose(fused, called, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("players", [None, {"pair": ["x1", "x3"]}, {"a": [0, 4], "b": [1, 2]}])
+def test_shapley_values_equal_brute_force(expansion, table, players):
+    """The whole sum, groups of columns included, against the definition over marginal contributions."""
+    rows, background = table[:3], table[:40]
+    value = KernelInterventional(expansion, background, players=players)
+    d = value.n_players
+    design = designs.exact(d)
+    masks = design.masks
+    v = np.empty((len(rows), len(masks), 2))
+    v[:, 2:] = values_of(value, masks[2:], rows, background)
+    v[:, 0], v[:, 1] = value.predict(background).mean(axis=0), value.predict(rows)
+    phi = np.einsum("md,nmk->ndk", design.operator, v)
+    members = [np.flatnonzero(own) for own in value.players.members]
+
+    def worth(coalition):
+        columns = [c for player in coalition for c in members[player]]
+        return oracles.interventional(expansion, rows, background, columns)
+
+    assert_allclose(phi.swapaxes(0, 1), oracles.shapley(worth, d), atol=1e-11)
+
+
+def test_one_background_row_is_a_plug_in_reference(rng):
+    reference = rng.normal(size=(1, 3))
+    value = Marginal(lambda x: x[:, 0] * x[:, 1] + x[:, 2], reference)
+    row = rng.normal(size=(1, 3))
+    masks = np.array([[True, False, False], [False, True, True]])
+    expected = [row[0, 0] * reference[0, 1] + reference[0, 2], reference[0, 0] * row[0, 1] + row[0, 2]]
+    assert_allclose(value.evaluate(value.prepare(masks), row)[0, :, 0], expected)
+
+
+@pytest.mark.parametrize("buffer_rows", [1, 7, 40, 1000])
+def test_marginal_does_not_depend_on_its_buffer(expansion, table, buffer_rows):
+    masks = proper_masks()[:6]
+    whole = values_of(Marginal(expansion.predict, table[:40]), masks, table[:5], table)
+    cut = values_of(Marginal(expansion.predict, table[:40], buffer_rows=buffer_rows), masks, table[:5], table)
+    assert_allclose(cut, whole, atol=1e-12)
+
+
+def test_observational_is_the_dense_formula(smooth):
+    """Must show: every row a landmark = Proposition 3 with n×n matrices, 1e-6 relative, n = 400, λ = 1e-3."""
+    model, data = smooth
+    masks, rows = proper_masks(4), np.vstack([data[:3], data[:2] + 0.5])
+    value = KernelObservational(model, data, Nystrom(landmarks=data), penalty=1e-3, rank_tolerance=1e-12)
+    got = values_of(value, masks, rows, data, cuts=1)
+    for mask, values in zip(masks, got.swapaxes(0, 1), strict=True):
+        dense = oracles.observational(model, rows, data, np.flatnonzero(mask), 1e-3)
+        assert np.abs(values - dense).max() <= 1e-6 * np.abs(dense).max()
+
+
+def test_observational_with_every_family_and_two_outputs(expansion, table):
+    data = table[:120]
+    masks, rows = proper_masks(), table[100:104]
+    value = KernelObservational(expansion, data, Nystrom(landmarks=data), penalty=1e-2, rank_tolerance=1e-12)
+    got = values_of(value, masks, rows, data, cuts=2)
+    for mask, values in zip(masks, got.swapaxes(0, 1), strict=True):
+        dense = oracles.observational(expansion, rows, data, np.flatnonzero(mask), 1e-2)
+        assert_allclose(values, dense, rtol=0, atol=1e-6 * np.abs(dense).max())
+
+
+def test_the_ridge_is_lambda_times_n(smooth):
+    """Twice the same data is the same distribution: with λn the values stay, with λ alone they would move."""
+    model, data = smooth
+    masks = proper_masks(4)[:6]
+    value = KernelObservational(model, data, Nystrom(landmarks=data[:60]), penalty=1e-2)
+    once = values_of(value, masks, data[:4], data)
+    twice = values_of(value, masks, data[:4], np.vstack([data, data]))
+    assert_allclose(once, twice, rtol=1e-8)
+
+
+def test_far_from_the_data_the_embedding_gives_the_intercept(smooth):
+    model, data = smooth
+    value = KernelObservational(model, data, Nystrom(landmarks=data[:60]), penalty=1e-3)
+    far = np.full((1, 4), 1e3)
+    assert_allclose(values_of(value, proper_masks(4), far, data), 2.0)
+
+
+def test_rank_is_part_of_the_estimator(rng):
+    """One coalition of a binary column keeps two landmarks, whatever their number."""
+    data = np.column_stack([rng.integers(0, 2, 200), rng.normal(size=200)]).astype(float)
+    model = KernelExpansion(RBF(1.0).bind(2), data[:10], rng.normal(size=(10, 1)), np.zeros(1))
+    value = KernelObservational(model, data, Nystrom(landmarks=data[:50]), penalty=1e-3)
+    masks = np.array([[True, False]])
+    assert value.prepare(masks, value.moments(masks, data))["rank"].tolist() == [2]
+
+
+def test_landmarks_are_chosen_by_seed(smooth):
+    model, data = smooth
+    value = KernelObservational(model, data, Nystrom(20, seed=3), penalty=1e-3)
+    with pytest.raises(InputError, match="not chosen yet"):
+        value.moments(proper_masks(4), data)
+    first, again = (value.choose(data)["landmarks"] for _ in range(2))
+    assert (first == again).all() and value.sample_size and value.chosen(value.choose(data)).sample_size == 0
+    other = KernelObservational(model, data, Nystrom(20, seed=4), penalty=1e-3)
+    assert (other.choose(data)["landmarks"] != first).any()
+
+
+def test_shap_gives_the_same_values(expansion, table):
+    """Must show: shap.KernelExplainer with all 2^5 coalitions on the same background, 1e-6 (shap 0.51)."""
+    shap = pytest.importorskip("shap", reason="shap is not installed")
+    background, rows = table[:60], table[60:64]
+    explainer = shap.KernelExplainer(lambda x: expansion.predict(x)[:, 0], background)
+    theirs = explainer.shap_values(rows, nsamples=2**D, l1_reg=False, silent=True)  # (n, d)
+    value = KernelInterventional(expansion, background)
+    design = designs.exact(D)
+    v = np.empty((len(rows), 2**D, 2))
+    v[:, 2:] = values_of(value, design.masks[2:], rows, background)
+    v[:, 0], v[:, 1] = value.predict(background).mean(axis=0), value.predict(rows)
+    ours = np.einsum("md,nmk->ndk", design.operator, v)[..., 0]
+    assert_allclose(ours, theirs, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("predict", "message"),
+    [
+        (lambda x: x[:-1, 0], r"gave shape \(59,\) for 60 rows: it must give \(60,\) or \(60, k\)"),
+        (lambda x: np.zeros((1, 2, 3)), "gave shape"),
+        (lambda x: ["a"] * len(x), "gave list, not numbers"),
+        (lambda x: 1 / 0, "failed: ZeroDivisionError"),
+    ],
+)
+def test_a_bad_predict_function_is_told_at_once(table, predict, message):
+    with pytest.raises(PredictError, match=message):
+        Marginal(predict, table[:60])
+
+
+def test_bad_options(expansion, table):
+    with pytest.raises(InputError, match="penalty is 0"):
+        KernelObservational(expansion, table, Nystrom(5), penalty=0.0)
+    with pytest.raises(InputError, match="rank_tolerance is 2"):
+        KernelObservational(expansion, table, Nystrom(5), penalty=1e-3, rank_tolerance=2)
+    with pytest.raises(InputError, match="at least one row"):
+        Marginal(expansion.predict, np.empty((0, 5)))
+    with pytest.raises(InputError, match="holds no product-kernel expansion"):
+        KernelInterventional(lambda x: x, table)
+    with pytest.raises(InputError, match="'x9'"):
+        KernelInterventional(expansion, table, players={"p": ["x9"]})
+    with pytest.raises(InputError, match="belongs to the players"):
+        KernelInterventional(expansion, table, players={"p": ["x1"], "q": ["x1"]})
+    with pytest.raises(InputError, match="holds no column"):
+        KernelInterventional(expansion, table, players={"p": []})
