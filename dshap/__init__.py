@@ -11,5 +11,5 @@ from dshap.errors import DshapError
 __version__ = "0.1.0"
 __all__ = ["DshapError", "designs", "explain", "fit", "kernels", "models", "open_cube", "sources", "values"]
 
-from dshap.api import explain, fit  # noqa: E402 (the face knows the version)
-from dshap.cube import open_cube  # noqa: E402
+from dshap.api import explain, fit
+from dshap.cube import open_cube

@@ -51,9 +51,19 @@ from dshap.errors import DoesNotFitError, FailedBlocksError, InputError, StoreMi
 from dshap.inputs import open_rows, take_census
 from dshap.models import KernelRidge
 from dshap.options import RunOptions
+from dshap.sources import Census
 from dshap.types import Design, RowReader, ValueFunction
 
-__all__ = ["NUMERICS_VERSION", "Explanation", "explain", "fit"]
+__all__ = [
+    "IDLE_WORKER_BYTES",
+    "NUMERICS_VERSION",
+    "Explanation",
+    "check_targets",
+    "digest_of",
+    "explain",
+    "fit",
+    "refuse_difference",
+]
 
 NUMERICS_VERSION = 1
 """Raised when the same options give other numbers; a store of another version is not resumed."""
@@ -181,20 +191,24 @@ def _check_in_memory(plan: Plan) -> None:
         )
 
 
-def choose_design(design: Design | str, n_players: int, max_coalitions: int | None) -> tuple[Design, str]:
-    """The design and why it was taken."""
+def choose_design(
+    design: Design | str, n_players: int, max_coalitions: int | None, seed: int = 0
+) -> tuple[Design, str]:
+    """The design and why it was taken; `seed` is that of a design that is sampled and not given."""
     if not isinstance(design, str):
         return design, "given"
     limit = max_coalitions or max(MAX_COALITIONS, 4 * n_players)
     if design == "exact":
         return designs.exact(n_players), "given"
     if design == "kernelshap":
-        return designs.kernelshap(n_players, min(limit, 2 ** min(n_players, 62))), f"{limit:,} coalitions at most"
+        return designs.kernelshap(
+            n_players, min(limit, 2 ** min(n_players, 62)), seed=seed
+        ), f"{limit:,} coalitions at most"
     if design != "auto":
         raise InputError(unknown_name("design", design, ("auto", "exact", "kernelshap")))
     if n_players <= 24 and 2**n_players <= limit:
         return designs.exact(n_players), f"auto: all 2^{n_players} coalitions are at most {limit:,}"
-    return designs.kernelshap(n_players, limit), f"auto: 2^{n_players} coalitions are more than {limit:,}"
+    return designs.kernelshap(n_players, limit, seed=seed), f"auto: 2^{n_players} coalitions are more than {limit:,}"
 
 
 @dataclass
@@ -223,14 +237,19 @@ class Explanation:
         *,
         design: Design | str = "auto",
         key: Any = None,
+        seed: int = 0,
+        census: Census | None = None,
     ) -> Explanation:
-        """Everything that can be refused is refused here; nothing is written outside the workspace."""
+        """Everything that can be refused is refused here; nothing is written outside the workspace.
+
+        `census` is that of `rows`, where it was taken before; `seed` is that of a sampled design that is not given.
+        """
         names = value.feature_names
         reader = open_rows(
             rows, executor, lambda: workspace.folder("rows"),
             features=names, n_columns=value.n_columns, key=key, missing=options.missing,
         )  # fmt: skip
-        census = take_census(reader, executor, lambda: workspace.folder("keys"))
+        census = census or take_census(reader, executor, lambda: workspace.folder("keys"))
         data, data_census = reader, census
         if not _is_same(value.data, rows):
             data = open_rows(
@@ -238,7 +257,7 @@ class Explanation:
                 features=names, n_columns=value.n_columns, missing=options.missing,
             )  # fmt: skip
             data_census = take_census(data, executor, lambda: workspace.folder("data-keys"))
-        chosen, why = choose_design(design, value.n_players, options.max_coalitions)
+        chosen, why = choose_design(design, value.n_players, options.max_coalitions, seed)
         plan = _stored_plan(path) or make_plan(value, chosen, reader, data, options, (("design", why),))
         limits = [limit for limit in (executor.memory_limit, options.memory_limit) if limit]
         plan.check(min(limits, default=None), executor.n_threads, IDLE_WORKER_BYTES)
@@ -269,13 +288,13 @@ class Explanation:
             units=options.units,
             keys=dict(reader.key_dtypes),
             columns=kept,
-            run={"digest": _digest(run), "fingerprint": run, "version": dshap.__version__, "processor": _processor()},
+            run={"digest": digest_of(run), "fingerprint": run, "version": dshap.__version__, "processor": _processor()},
         )
         learnt = {name: run[name] for name in ("numerics", "value", "data")} | {"row_span": plan.row_span}
         tiles: tuple[str, ...] = ()
         if value.needs_moments:
             masks = (design.block(*span).masks for span in plan.coalition_spans)
-            tiles = tuple(f"moments-{_digest({**learnt, 'masks': _mask_digest(m)})}" for m in masks)
+            tiles = tuple(f"moments-{digest_of({**learnt, 'masks': _mask_digest(m)})}" for m in masks)
         context = Context(
             value=value.without_data(),
             design=design,
@@ -284,11 +303,11 @@ class Explanation:
             data=data,
             writer=CubeWriter(path, layout, layout.run["digest"]),
             states=StateFolder(path / CONTAINER),
-            base_name=f"base-{_digest(learnt)}",
+            base_name=f"base-{digest_of(learnt)}",
             tile_names=tiles,
             keep_rows=options.keep_rows,
         )
-        return cls(path, layout, context, choice_name=f"landmarks-{_digest(learnt)}")
+        return cls(path, layout, context, choice_name=f"landmarks-{digest_of(learnt)}")
 
     def create(self) -> None:
         """The store, every row pending, with its plan; left as it is where it is there."""
@@ -369,7 +388,12 @@ def _refuse_other_run(path: Path, run: Mapping[str, Any]) -> None:
         if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
             raise StoreMismatchError(f"{path} exists and is no attribution cube: choose another store")
         return
-    was, now = _flat(stored.get("fingerprint", {})), _flat(json.loads(json.dumps(run)))
+    refuse_difference(path, stored.get("fingerprint", {}), run)
+
+
+def refuse_difference(path: Path, stored: Mapping[str, Any], run: Mapping[str, Any]) -> None:
+    """A `StoreMismatchError` that names what differs between two fingerprints, where anything does."""
+    was, now = _flat(stored), _flat(json.loads(json.dumps(run)))
     changed = [
         f"{name} was {was.get(name, 'absent')}, now {now.get(name, 'absent')}"
         for name in sorted(was.keys() | now.keys())
@@ -390,7 +414,8 @@ def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
     return {name: leaf for key, own in tree.items() for name, leaf in _flat(own, f"{prefix}.{key}".strip(".")).items()}
 
 
-def _digest(content: Any) -> str:
+def digest_of(content: Any) -> str:
+    """blake2b of plain values, as text."""
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=10).hexdigest()
 
 
@@ -451,8 +476,11 @@ def fit_rows(
         rows, executor, lambda: workspace.folder("fit"), features=features, target=target, missing=missing
     )
     census = take_census(reader, executor, lambda: workspace.folder("fit-keys"))
-    if missing == "refuse" and census.n_bad_targets:
-        raise InputError(
-            f"{census.n_bad_targets} rows have no finite target: drop them, or fit with missing='skip'"
-        )
+    check_targets(census, missing)
     return fit_model(executor, model, reader, progress)
+
+
+def check_targets(census: Census, missing: str) -> None:
+    """Refuse rows that cannot be fitted on, unless they are to be skipped."""
+    if missing == "refuse" and census.n_bad_targets:
+        raise InputError(f'{census.n_bad_targets} rows have no finite target: drop them, or fit with missing = "skip"')

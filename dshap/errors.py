@@ -61,6 +61,8 @@ def unknown_name(kind: str, given: str, allowed: Iterable[str]) -> str:
     near = difflib.get_close_matches(str(given), names, n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     shown = ", ".join(names[:24]) + (f", … ({len(names)} in all)" if len(names) > 24 else "")
-    return f"unknown {kind} {given!r}{hint} Allowed: {shown or 'none'}." if near else (
-        f"unknown {kind} {given!r}. Allowed: {shown or 'none'}."
+    return (
+        f"unknown {kind} {given!r}{hint} Allowed: {shown or 'none'}."
+        if near
+        else (f"unknown {kind} {given!r}. Allowed: {shown or 'none'}.")
     )

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dshap.engine import DaskExecutor, Executor, collect_partitions, is_dask_collection, map_spans
 from dshap.errors import InputError
 from dshap.sources import (
@@ -83,7 +81,7 @@ def open_rows(
 
 def _from_xarray(rows: Any, features: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
     """xarray objects as the data frame, Dask collection or array that they hold; met by their methods."""
-    if hasattr(rows, "to_dask_dataframe"):  # a Dataset: one variable a column
+    if hasattr(rows, "data_vars"):  # a Dataset: one variable a column
         if len(rows.sizes) != 1:
             raise InputError(f"the dataset has dims {dict(rows.sizes)}: give one variable a column, along one dim")
         is_lazy = any(is_dask_collection(variable.data) for variable in rows.variables.values())

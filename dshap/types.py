@@ -241,7 +241,7 @@ class RowReader(Protocol):
 
     @property
     def missing(self) -> str:
-        """"refuse", "skip" or "pass"."""
+        """ "refuse", "skip" or "pass"."""
         ...
 
     def read(

@@ -15,8 +15,7 @@ from dshap.models import KernelExpansion
 @pytest.fixture(scope="session")
 def client() -> Iterator[object]:
     """Two worker processes of one thread, ended with the session."""
-    started = local_client(2, memory_limit="2GiB")
-    started.as_current().__exit__(None, None, None)  # tests say which client they mean
+    started = local_client(2, memory_limit="2GiB", set_as_default=False)  # tests say which client they mean
     yield started
     shut_down(started)
 

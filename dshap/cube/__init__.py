@@ -2,8 +2,9 @@
 
 from dshap.cube.files import CreateOnlyFolder, StateFolder, write_new
 from dshap.cube.layout import CONTAINER, CubeLayout, create_cube, create_store, read_job, read_run
+from dshap.cube.lookup import find_row, kept_row, row_key
 from dshap.cube.reader import CubeStatus, cube_paths, cube_status, feature_ranking, open_cube, verify_cube
-from dshap.cube.workspace import Workspace
+from dshap.cube.workspace import Workspace, is_running
 from dshap.cube.writer import CubeWriter
 
 __all__ = [
@@ -19,9 +20,13 @@ __all__ = [
     "cube_paths",
     "cube_status",
     "feature_ranking",
+    "find_row",
+    "is_running",
+    "kept_row",
     "open_cube",
     "read_job",
     "read_run",
+    "row_key",
     "verify_cube",
     "write_new",
 ]

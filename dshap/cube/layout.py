@@ -17,7 +17,17 @@ import zarr
 from dshap.errors import StoreMismatchError
 from dshap.types import Status
 
-__all__ = ["CONTAINER", "RUN", "STATISTICS", "CubeLayout", "create_cube", "create_store", "key_variable", "read_job", "read_run"]
+__all__ = [
+    "CONTAINER",
+    "RUN",
+    "STATISTICS",
+    "CubeLayout",
+    "create_cube",
+    "create_store",
+    "key_variable",
+    "read_job",
+    "read_run",
+]
 
 CONTAINER = "state"
 """A scalar container variable (CF): its folder holds receipts, the plan and prepared states, and no chunk."""
@@ -96,7 +106,7 @@ def _create(path: Path, layout: CubeLayout) -> None:
            long_name="player: a column or a group of columns")  # fmt: skip
     _small(root, "output", np.array(layout.outputs, dtype=np.dtypes.StringDType()), ("output",), long_name="output")
     _small(root, "base_value", np.full(len(layout.outputs), np.nan), ("output",),
-           long_name="value of the empty coalition: mean prediction over the background", units=layout.units)  # fmt: skip
+           long_name="value of the empty coalition: mean over the background", units=layout.units)  # fmt: skip
     _container(root)
     _blocks(root, layout)
     if layout.columns:

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 import zarr
 
-from dshap.cube.layout import CONTAINER, RUN, STATISTICS, read_run
+from dshap.cube.layout import CONTAINER, STATISTICS, read_run
 from dshap.cube.writer import block_digest, receipts_of
 from dshap.errors import InputError
 from dshap.types import Status
@@ -63,7 +63,8 @@ def _indexed(cube: xr.Dataset) -> xr.Dataset:
         raise InputError("the cube has no key: give key= to explain, or select with isel")
     if cube.sizes["instance"] > MAX_INDEXED_ROWS:
         raise InputError(
-            f"an index over {cube.sizes['instance']:,} rows is too large (at most {MAX_INDEXED_ROWS:,}): select with isel"
+            f"an index over {cube.sizes['instance']:,} rows is too large (at most {MAX_INDEXED_ROWS:,}): "
+            "select with isel"
         )
     return cube.set_xindex(keys[0]) if len(keys) == 1 else cube.set_index(instance=keys)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
 import shutil
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import IO, Self
 
 from dshap.errors import InputError, LockedError
 
-__all__ = ["Workspace"]
+__all__ = ["Workspace", "is_running"]
 
 
 class Workspace:
@@ -36,10 +37,11 @@ class Workspace:
     def __init__(self, store: Path) -> None:
         self.path = store.parent / f".{store.name}.running"
         self._file: IO[bytes] | None = None
+        self._number = itertools.count()
 
     def folder(self, name: str) -> Path:
         """A fresh folder in it."""
-        path = self.path / name
+        path = self.path / f"{name}-{next(self._number)}"
         path.mkdir(parents=True)
         return path
 
@@ -47,7 +49,9 @@ class Workspace:
         try:
             self._lock()
         except BlockingIOError as error:
-            raise LockedError(f"{self.path.parent / self.path.name[1:-8]} is locked by a running job: wait for it") from error
+            raise LockedError(
+                f"{self.path.parent / self.path.name[1:-8]} is locked by a running job: wait for it"
+            ) from error
         except OSError as error:
             raise InputError(f"cannot write {self.path.parent}: {error.strerror}; choose another store") from error
         for left in self.path.iterdir():
@@ -76,3 +80,15 @@ class Workspace:
         shutil.rmtree(self.path, ignore_errors=True)
         if self._file:
             self._file.close()
+
+
+def is_running(store: Path) -> bool:
+    """A run holds the lock of this store now."""
+    try:
+        with open(store.parent / f".{store.name}.running" / "lock", "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -11,7 +11,7 @@ from dshap.engine.cluster import (
 )
 from dshap.engine.fit import fit_model
 from dshap.engine.graph import Executor, LoopExecutor
-from dshap.engine.plan import Plan, format_bytes, make_plan
+from dshap.engine.plan import Plan, Stage, check_stages, fit_stages, format_bytes, make_plan
 from dshap.engine.progress import LineProgress, Progress, SilentProgress
 from dshap.engine.run import Failure, map_spans, resolve_value, run_explanation
 from dshap.engine.tasks import Context
@@ -26,10 +26,13 @@ __all__ = [
     "Plan",
     "Progress",
     "SilentProgress",
+    "Stage",
+    "check_stages",
     "collect_partitions",
     "connect",
     "current_client",
     "fit_model",
+    "fit_stages",
     "format_bytes",
     "is_dask_collection",
     "local_client",

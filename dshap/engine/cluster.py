@@ -85,7 +85,7 @@ class DaskExecutor:
 
     def _run(self, run: str, reductions: Iterator[Reduction], on_done: OnDone, on_failed: OnFailed | None) -> None:
         running: dict[Future, Reduction] = {}
-        finished = as_completed()
+        finished = as_completed(loop=self.client.loop)
         priority = 0
 
         def submit_next() -> bool:
@@ -153,7 +153,9 @@ def current_client() -> Client | None:
         return None
 
 
-def local_client(workers: int | None = None, memory_limit: str | int = "auto", threads: int = 1) -> Client:
+def local_client(
+    workers: int | None = None, memory_limit: str | int = "auto", threads: int = 1, *, set_as_default: bool = True
+) -> Client:
     """A cluster of worker processes on this machine, scheduler on loopback, no dashboard; close with `shut_down`.
 
     Parameters
@@ -161,6 +163,7 @@ def local_client(workers: int | None = None, memory_limit: str | int = "auto", t
     workers : number of processes; one a core when None
     memory_limit : of each worker, like "3GiB"
     threads : tasks that one worker runs at once
+    set_as_default : make it the current client, which `explain` takes by itself
     """
     logging.getLogger("distributed").setLevel(logging.ERROR)  # a killed worker is our story to tell
     cluster = LocalCluster(
@@ -168,10 +171,10 @@ def local_client(workers: int | None = None, memory_limit: str | int = "auto", t
         threads_per_worker=threads,
         memory_limit=memory_limit,
         processes=True,
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
         host="127.0.0.1",
     )
-    return Client(cluster)
+    return Client(cluster, set_as_default=set_as_default)
 
 
 def connect(address: str, timeout_s: float = 30.0) -> Client:
@@ -179,7 +182,9 @@ def connect(address: str, timeout_s: float = 30.0) -> Client:
     try:
         return Client(address, timeout=timeout_s)
     except (OSError, ValueError) as error:
-        raise InputError(f"no scheduler answers at {address!r}: start `dask scheduler`, or correct the address") from error
+        raise InputError(
+            f"no scheduler answers at {address!r}: start `dask scheduler`, or correct the address"
+        ) from error
 
 
 def shut_down(client: Client) -> None:
@@ -190,9 +195,7 @@ def shut_down(client: Client) -> None:
         cluster.close()
 
 
-def collect_partitions(
-    collection: Any, write: Callable[[Any, int], int], client: Client | None
-) -> list[int]:
+def collect_partitions(collection: Any, write: Callable[[Any, int], int], client: Client | None) -> list[int]:
     """write(partition, index) for every row partition of a Dask array or dataframe, where the partition lives.
 
     Gives the row counts; the partitions themselves never pass through the client.

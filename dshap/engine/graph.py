@@ -14,6 +14,7 @@ from dshap.types import tree_sum
 
 __all__ = ["Call", "Executor", "LoopExecutor", "OnDone", "OnFailed", "Reduction", "one_blas_thread"]
 
+
 @dataclass(frozen=True)
 class Call:
     """function(context, *inputs, *args), with the context of the process that runs it."""

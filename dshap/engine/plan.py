@@ -5,6 +5,7 @@ It follows from shapes, options and seed alone, never from the number or memory 
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -12,10 +13,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dshap.errors import DoesNotFitError, InputError
+from dshap.models import KernelRidge
 from dshap.options import RunOptions
 from dshap.types import N_ENDS, Design, RowReader, ValueFunction
 
-__all__ = ["Plan", "Stage", "format_bytes", "make_plan", "spans"]
+__all__ = ["Plan", "Stage", "check_stages", "fit_stages", "format_bytes", "make_plan", "spans"]
 
 OPERATIONS_PER_SECOND = 5e9
 """What one core does on the small matrix products of this program; only steers tile sizes and the printed cost."""
@@ -87,7 +89,7 @@ class Plan:
         """Indices of the coalition tiles of each group, as even as can be."""
         n_tiles = len(self.coalition_spans)
         cuts = [n_tiles * g // self.coalition_groups for g in range(self.coalition_groups + 1)]
-        return [list(range(a, b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        return [list(range(a, b)) for a, b in itertools.pairwise(cuts)]
 
     @property
     def data_spans(self) -> list[tuple[int, int]]:
@@ -146,9 +148,7 @@ class Plan:
         return "\n".join(lines + [f"{choice}: {why}" for choice, why in self.reasons])
 
 
-def check_stages(
-    stages: Sequence[Stage], memory_limit: int | None, threads: int, idle_bytes: int, remedy: str
-) -> None:
+def check_stages(stages: Sequence[Stage], memory_limit: int | None, threads: int, idle_bytes: int, remedy: str) -> None:
     """Refuse stages that a worker with this limit cannot hold; `remedy` is the option to change."""
     if memory_limit is None:
         return
@@ -162,10 +162,10 @@ def check_stages(
         )
 
 
-def fit_stages(model: FittableModel, reader: RowReader, n_outputs: int = 1) -> tuple[Stage, ...]:
+def fit_stages(model: KernelRidge, reader: RowReader, n_outputs: int = 1) -> tuple[Stage, ...]:
     """The stages of fitting a model on all rows, before landmarks and length-scales are chosen."""
     span, n_columns = min(ROW_SPAN, reader.n_rows), len(reader.feature_names)
-    n_sample, n_spans = min(model.sample_size, reader.n_rows), len(spans(0, reader.n_rows, ROW_SPAN))
+    n_spans = len(spans(0, reader.n_rows, ROW_SPAN))
     r, read = int(model.embedding.n_landmarks or 0), reader.read_bytes(span) + 16 * span * (n_columns + n_outputs)
     sums = model.moment_bytes(n_outputs)
     held = (2 + math.ceil(math.log2(n_spans))) * sums
@@ -173,7 +173,7 @@ def fit_stages(model: FittableModel, reader: RowReader, n_outputs: int = 1) -> t
         Stage("tune", 1, read + model.tune_bytes(n_columns), 0.0, "rows", "kernel, landmarks", "none"),
         Stage("fit", n_spans, read + model.moment_task_bytes(n_columns, n_outputs) + held,
               2.0 * reader.n_rows * r * (r + 8 * n_columns), "rows", "state/model-*", "fit"),
-        Stage("score", n_spans if model.holdout else 0, read + 8 * 1024 * r * 4, 2.0 * model.holdout * reader.n_rows * r,
+        Stage("score", n_spans if model.holdout else 0, read + 8 * 1024 * r * 4, 2.0 * reader.n_rows * r * model.holdout,
               "held-out rows", "R²", "fit"),
     )  # fmt: skip
 
@@ -260,7 +260,9 @@ def _stages(
     span = min(plan.row_span, plan.data_rows)
     data_bytes = data.read_bytes(span) + 2 * 8 * span * value.n_columns
     out = [
-        Stage("census", len(spans(0, plan.n_rows, ROW_SPAN)), _census_bytes(plan, rows), 0.0, "rows", "digests", "none"),
+        Stage(
+            "census", len(spans(0, plan.n_rows, ROW_SPAN)), _census_bytes(plan, rows), 0.0, "rows", "digests", "none"
+        ),
         Stage("base", n_spans, data_bytes + _predict_bytes(value, span), 0.0, "data", "state/base-*", "stage"),
     ]
     if value.sample_size:

@@ -118,9 +118,7 @@ def map_spans(
     """function(context, start, stop, *args) for spans of a table; results in the order of the spans."""
     cut = spans(0, n_rows, step)
     results: dict[str, Any] = {}
-    reductions = [
-        Reduction(f"span {start}", (), Call(_on_span, (function, start, stop, args))) for start, stop in cut
-    ]
+    reductions = [Reduction(f"span {start}", (), Call(_on_span, (function, start, stop, args))) for start, stop in cut]
     executor.run(context, reductions, lambda reduction, result: results.update({reduction.name: result}))
     return [results[f"span {start}"] for start, _ in cut]
 
@@ -149,7 +147,7 @@ def read_sample(reader: RowReader, n_sample: int, seed: int, step: int, *, targe
 def resolve_value(
     executor: Executor, value: ValueFunction, data: RowReader, states: StateStore, name: str, step: int
 ) -> ValueFunction:
-    """The value function with its landmarks chosen, on a worker, from a seeded sample; the choice is kept as a state."""
+    """The value function with its landmarks chosen on a worker from a seeded sample; the choice is kept as a state."""
     if not value.sample_size:
         return value
     if not states.has(name):

@@ -200,4 +200,6 @@ def _named(context: Context, tile: int, block: RowBlock, function: Any, argument
         return function(context, block.x[block.is_ok], argument)
     except PredictError as error:
         first = ", ".join(f"{name} {values[0]}" for name, values in block.keys.items()) or f"row {block.start}"
-        raise PredictError(f"block {tile} (rows {block.start} to {block.stop - 1}, first key {first}): {error}") from error
+        raise PredictError(
+            f"block {tile} (rows {block.start} to {block.stop - 1}, first key {first}): {error}"
+        ) from error

@@ -1,6 +1,6 @@
 """Product kernels and the features that approximate them."""
 
-from dshap.kernels.nystrom import KeptLandmarks, Nystrom, NystromFeatures, pivoted_cholesky, solve_ridge
+from dshap.kernels.nystrom import KeptLandmarks, Nystrom, NystromFeatures, pivoted_cholesky
 from dshap.kernels.product import (
     RBF,
     Categorical,
@@ -25,5 +25,4 @@ __all__ = [
     "ProductKernel",
     "median_lengthscale",
     "pivoted_cholesky",
-    "solve_ridge",
 ]

@@ -12,17 +12,15 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, eigvalsh, solve_triangular
-from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, dsygst
+from scipy.linalg import eigvalsh, solve_triangular
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf
 
 from dshap.errors import InputError, unknown_name
 from dshap.kernels.product import ProductKernel
 from dshap.types import FloatArray
 
-__all__ = ["SELECTIONS", "KeptLandmarks", "Nystrom", "NystromFeatures", "pivoted_cholesky", "solve_ridge"]
-
-MAX_NOISE = 1000.0
-"""Rounding of a whitened Gram, in units of the ridge, up to which `solve_ridge` answers (error there: 1e-4)."""
+__all__ = ["SELECTIONS", "KeptLandmarks", "Nystrom", "NystromFeatures", "pivoted_cholesky"]
 
 
 def _kmeanspp(rows: FloatArray, n_landmarks: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -138,6 +136,36 @@ class KeptLandmarks:
         diagonal = np.diagonal(self.factor)
         return float((diagonal[0] / diagonal[-1]) ** 2)
 
+    def whitened(self, columns: FloatArray) -> FloatArray:
+        """Φ = k(x, Z_kept) L⁻ᵀ (n, q) from the kernel columns (n, q) of the kept landmarks, in their order."""
+        return dtrsm(1.0, self.factor, columns.T, lower=1).T
+
+    def ridge_weights(self, gram: FloatArray, cross: FloatArray, ridge: float) -> FloatArray:
+        """w (q, k) = L⁻ᵀ (ΦᵀΦ + ridge·I)⁻¹ Φᵀy, so that k(x, Z_kept) w is the ridge regression on Φ.
+
+        Equal to (KᵀK + ridge·K_zz)⁻¹ Kᵀy; but sums of whitened rows meet a system whose smallest eigenvalue is the
+        ridge, where those of raw kernel columns lose as many digits as K_zz has.
+
+        Parameters
+        ----------
+        gram, cross : (q, q), (q, k)
+            ΦᵀΦ and Φᵀy.
+        ridge : float
+            λn: the penalty of the mean loss times the number of rows.
+
+        Raises
+        ------
+        InputError
+            Where the system is not positive definite in float64; says the rank, the smallest eigenvalue and a ridge.
+        """
+        system = gram + ridge * np.eye(len(gram))
+        factor, info = dpotrf(system, lower=1)
+        diagonal = np.square(np.diagonal(factor))
+        if info or diagonal.min() <= len(gram) * np.finfo(float).eps * diagonal.max():
+            raise InputError(_singular(system, ridge))
+        white = dpotrs(factor, cross, lower=1)[0]
+        return solve_triangular(self.factor, white, lower=True, trans="T", check_finite=False)
+
     def __str__(self) -> str:
         return f"rank {self.rank}, residual {self.residual:.1e}, jitter {self.jitter:g}, condition {self.condition:.1e}"
 
@@ -195,77 +223,17 @@ class NystromFeatures:
     def transform(self, x: FloatArray, columns: Sequence[int] | None = None) -> FloatArray:
         """Φ (n, q) of rows x (n, columns); a subset of columns is factored anew, at r³/3."""
         kept = self.report if columns is None else self.keep(columns)
-        cross = self.kernel.matrix(x, self.landmarks[kept.kept], columns)  # (n, q)
-        return solve_triangular(kept.factor, cross.T, lower=True, check_finite=False).T
+        return kept.whitened(self.kernel.matrix(x, self.landmarks[kept.kept], columns))
 
 
-def solve_ridge(gram: FloatArray, cross: FloatArray, kernel_zz: FloatArray, ridge: float) -> FloatArray:
-    """Solve (gram + ridge·kernel_zz) w = cross, whitened: (L⁻¹ G L⁻ᵀ + ridge·I) u = L⁻¹ cross, w = L⁻ᵀ u.
-
-    Rounding in `gram` then meets a well-conditioned system, and what it does to directions that kernel_zz hardly holds
-    is damped again by L⁻ᵀ.  Where it outweighs the ridge there (rank_tolerance near machine precision), the whitened
-    Gram, which is positive semi-definite in exact numbers, is projected back on that cone: about 1e-8 of the largest
-    value at λ = 1e-3 and rank_tolerance 1e-12.
-
-    Parameters
-    ----------
-    gram : (q, q)
-        Σ_n k(X_n, z) k(X_n, z)ᵀ over the kept landmarks; only the lower triangle is read.
-    cross : (q,) or (q, k)
-        Right-hand sides.
-    kernel_zz : (q, q)
-        Kernel matrix of the kept landmarks in pivot order (see `pivoted_cholesky`); only the lower triangle is read.
-    ridge : float
-        λn: the penalty of the mean loss times the number of rows.
-
-    Returns
-    -------
-    weights, of the shape of `cross`
-
-    Raises
-    ------
-    InputError
-        Where kernel_zz is not positive definite in float64, or rounding exceeds `MAX_NOISE` times the ridge; says the
-        rank and what to try.
-    """
-    if not ridge >= 0.0:
-        raise InputError(f"ridge is {ridge}: a penalty must be zero or positive")
-    factor, info = dpotrf(kernel_zz, lower=1, clean=1)
-    if info:
-        raise InputError(_singular("the landmarks' kernel matrix", kernel_zz, "raise rank_tolerance"))
-    white, _ = dsygst(gram, factor, itype=1, lower=1)  # lower triangle of L⁻¹ G L⁻ᵀ
-    right = solve_triangular(factor, cross, lower=True, check_finite=False)
-    solution = _solve_shifted(white, right, ridge)
-    return solve_triangular(factor, solution, lower=True, trans="T", check_finite=False).reshape(cross.shape)
-
-
-def _solve_shifted(white: FloatArray, right: FloatArray, ridge: float) -> FloatArray:
-    """(A + ridge·I)⁻¹ right by Cholesky; by eigenvalues, those of A below zero raised to it, where that fails."""
-    shifted = white.copy()
-    shifted[np.diag_indices_from(shifted)] += ridge
-    factor, info = dpotrf(shifted, lower=1)
-    if not info:
-        return dpotrs(factor, right, lower=1)[0]
-    if not (np.isfinite(shifted).all() and ridge > 0.0):
-        raise InputError(_singular(f"the whitened system at ridge {ridge:.3g} (penalty times rows)", shifted, None))
-    values, vectors = eigh(white, lower=True)
-    if -values[0] > MAX_NOISE * ridge:
-        raise InputError(_singular(f"the whitened system at ridge {ridge:.3g} (penalty times rows)", shifted, None))
-    damped = 1.0 / (np.maximum(values, 0.0) + ridge)
-    return vectors @ (damped.reshape(-1, *[1] * (right.ndim - 1)) * (vectors.T @ right))
-
-
-def _singular(what: str, lower: FloatArray, advice: str | None) -> str:
-    """Rank, smallest eigenvalue and a remedy of a matrix (its lower triangle) that Cholesky refused."""
-    if not np.isfinite(lower).all():
-        return f"{what} holds NaN or infinity: drop such rows, or check the length-scales"
-    values = eigvalsh(lower, lower=True)
+def _singular(system: FloatArray, ridge: float) -> str:
+    """Rank, smallest eigenvalue and a remedy of a system that Cholesky refused."""
+    if not np.isfinite(system).all():
+        return "the Gram matrix holds NaN or infinity: drop such rows, or check the length-scales"
+    values = eigvalsh(system)
     floor = len(values) * np.finfo(float).eps * values[-1]
-    advice = (
-        advice
-        or f"add {max(10.0 * floor, -2.0 * values[0]):.1e} to the ridge (a larger penalty), or raise rank_tolerance"
-    )
     return (
-        f"{what} is not positive definite: rank {int((values > floor).sum())} of {len(values)}, "
-        f"smallest eigenvalue {values[0]:.1e}; {advice}"
+        f"penalty times rows is {ridge:.3g}, too small for the {len(values)} landmarks that were kept (rank "
+        f"{int((values > floor).sum())}, smallest eigenvalue {values[0]:.1e}): make it {10.0 * floor:.1g} or more, "
+        "or ask for fewer landmarks"
     )

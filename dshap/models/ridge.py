@@ -15,11 +15,19 @@ from threadpoolctl import threadpool_limits
 
 from dshap.errors import InputError
 from dshap.kernels import RBF, Kernel, Nystrom, NystromFeatures, ProductKernel
-from dshap.models.expansion import as_rows, names_of
-from dshap.models.ridge_sums import TunedRidge
-from dshap.models.rows import HELD_OUT, Blocks, is_finite, row_roles, sample_positions, spans, tree_sum
-from dshap.models.tuning import Tuning, columns_to_validate, landmark_coordinates, tune
-from dshap.types import FloatArray, Moments
+from dshap.models.expansion import MICRO_BLOCK, KernelExpansion, as_rows, names_of
+from dshap.models.ridge_sums import FitReport, TunedRidge
+from dshap.models.rows import HELD_OUT, Blocks, is_finite, row_roles, sample_positions, spans
+from dshap.models.tuning import (
+    N_LANDMARKS,
+    N_TRAIN,
+    N_VALIDATION,
+    Tuning,
+    columns_to_validate,
+    landmark_coordinates,
+    tune,
+)
+from dshap.types import FloatArray, Moments, Record, tree_sum
 
 __all__ = ["KernelRidge"]
 
@@ -191,6 +199,59 @@ class KernelRidge:
     def roles(self, positions: NDArray[np.integer]) -> NDArray[np.int8]:
         """(n,): `TRAIN`, `VALIDATION` or `HELD_OUT` of each row, from its position in the table and the seed."""
         return row_roles(positions, self.seed, self.holdout, is_validated=self.penalty == "validate")
+
+    def to_record(self) -> Record:
+        """The fitted model as flat arrays: its expansion, its penalty and its report; see `restored`."""
+        arrays = {**self.expansion_.to_record().arrays, **self.report_.to_arrays()}
+        return Record({**arrays, "target_ndim": np.array(self.target_ndim_)})
+
+    def restored(self, record: Record) -> KernelRidge:
+        """The fitted model of this model's options that `to_record` stored."""
+        expansion = KernelExpansion.from_record(record)
+        report = FitReport.from_arrays(record.arrays, expansion.kernel, expansion.feature_names)
+        return self.fitted(expansion, report, int(record["target_ndim"]))
+
+    def fitted(self, expansion: KernelExpansion, report: FitReport, target_ndim: int) -> KernelRidge:
+        """A model of the same options with these fitted attributes."""
+        model, names = self.unfitted(), expansion.feature_names
+        model.expansion_, model.report_, model.penalty_ = expansion, report, report.penalty
+        model.n_features_in_, model.target_ndim_ = expansion.n_columns, target_ndim
+        if names is not None:
+            model.feature_names_in_ = np.array(names, dtype=object)
+        return model
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The options that change the fit, as plain values."""
+        given = self.embedding.landmarks
+        kernel = self.kernel.describe() if isinstance(self.kernel, ProductKernel) else repr(self.kernel)
+        return {
+            "model": "kernel_ridge",
+            "kernel": kernel,
+            "landmarks": self.embedding.n_landmarks if given is None else Record({"landmarks": given}).digest(),
+            "selection": [self.embedding.selection, self.embedding.seed],
+            "penalty": self.penalty,
+            "intercept": None if self.intercept is None else np.asarray(self.intercept, dtype=float).tolist(),
+            "standardize": self.standardize,
+            "holdout": self.holdout,
+            "seed": self.seed,
+            "sample_size": self.sample_size,
+        }
+
+    def moment_bytes(self, n_outputs: int) -> int:
+        """Bytes of the sums of one span: two Grams (training, validation) and their right-hand sides."""
+        r = int(self.embedding.n_landmarks or 0)
+        return 2 * 8 * (r * (r + n_outputs + 1) + 2 * n_outputs)
+
+    def moment_task_bytes(self, n_columns: int, n_outputs: int) -> int:
+        """Peak bytes of `TunedRidge.moments` beyond its rows: kernel blocks with their temporaries, four sums."""
+        r = int(self.embedding.n_landmarks or 0)
+        return 8 * MICRO_BLOCK * (5 * r + n_columns) + 4 * self.moment_bytes(n_outputs)
+
+    def tune_bytes(self, n_columns: int) -> int:
+        """Peak bytes of `tuned` beyond its rows: the trial's kernel matrices, or the distances of k-means++."""
+        r = int(self.embedding.n_landmarks or 0)
+        trial = 8 * (N_TRAIN + N_VALIDATION) * N_LANDMARKS * 6
+        return trial + 8 * (3 * self.sample_size * n_columns + 4 * r * r)
 
     def predict(self, X: Any) -> FloatArray:
         """f(X) (n,), or (n, k) where the target had two axes; columns of a table are matched by name."""

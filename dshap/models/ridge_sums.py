@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, solve_triangular
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg import eigh
 from threadpoolctl import threadpool_limits
 
 from dshap.errors import InputError
@@ -47,6 +47,37 @@ class FitReport:
     tuning: Tuning | None = None
     r2: FloatArray | None = None
     """(k,): held-out R² of each output, once `KernelRidge.score` was given its sums."""
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Flat arrays, with the prefix `report_`; the kernel is stored with the expansion."""
+        tuning = self.tuning
+        return {
+            "report_counts": np.array([self.n_rows, self.n_held_out, self.n_skipped]),
+            "report_penalty": np.array(self.penalty),
+            "report_kept": self.landmarks.kept,
+            "report_factor": self.landmarks.factor,
+            "report_residual": np.array(self.landmarks.residual),
+            "report_r2": np.empty(0) if self.r2 is None else self.r2,
+            "report_tuning": np.empty(0) if tuning is None else np.array(
+                [tuning.penalty, tuning.error, tuning.evaluations]
+            ),
+        }  # fmt: skip
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], kernel: ProductKernel, names: Sequence[str] | None
+    ) -> FitReport:
+        kept, factor = arrays["report_kept"], arrays["report_factor"]
+        landmarks = KeptLandmarks(kept, factor, len(kept), float(arrays["report_residual"]))
+        tuning, r2 = arrays["report_tuning"], arrays["report_r2"]
+        return cls(
+            kernel.describe(names),
+            landmarks,
+            float(arrays["report_penalty"]),
+            *(int(count) for count in arrays["report_counts"]),
+            tuning=Tuning(kernel, float(tuning[0]), float(tuning[1]), int(tuning[2])) if len(tuning) else None,
+            r2=r2 if len(r2) else None,
+        )
 
     def __str__(self) -> str:
         lines = [
@@ -95,7 +126,7 @@ class TunedRidge:
         arrays = {"n_held_out": _count(roles == HELD_OUT), "n_skipped": _count(roles == SKIPPED)}
         for role, name in [(TRAIN, "train"), (VALIDATION, "validation")][: 1 + (self.model.penalty == "validate")]:
             y, cross = target[roles == role], self.kernel.matrix(x[roles == role], self.landmarks)  # (n, k), (n, q)
-            phi = solve_triangular(self.kept.factor, cross.T, lower=True, check_finite=False).T
+            phi = self.kept.whitened(cross)
             arrays[f"{name}_gram"], arrays[f"{name}_cross"] = phi.T @ phi, phi.T @ y
             arrays[f"{name}_ones"], arrays[f"{name}_y"] = phi.sum(axis=0), y.sum(axis=0)
             arrays[f"{name}_y2"], arrays[f"{name}_n"] = np.square(y).sum(axis=0), _count(roles == role)
@@ -129,17 +160,13 @@ class TunedRidge:
 
     def _fitted(self, moments: Moments, train: _Side, penalty: float) -> KernelRidge:
         centre = self._centre(train)
-        white = _solve(train.gram, train.n * penalty, train.cross - np.outer(train.ones, centre))  # (q, k)
-        weights = solve_triangular(self.kept.factor, white, lower=True, trans="T")
-        model, names = self.model.unfitted(), self.feature_names
-        model.expansion_ = KernelExpansion(self.kernel, self.landmarks, weights, self.shift + centre, names)
-        model.penalty_, model.n_features_in_, model.target_ndim_ = penalty, self.kernel.n_columns, self.target_ndim
-        if names is not None:
-            model.feature_names_in_ = np.array(names, dtype=object)
+        right = train.cross - np.outer(train.ones, centre)  # (q, k)
+        weights = self.kept.ridge_weights(train.gram, right, train.n * penalty)
+        expansion = KernelExpansion(self.kernel, self.landmarks, weights, self.shift + centre, self.feature_names)
         n_held_out, n_skipped = int(moments["n_held_out"][0]), int(moments["n_skipped"][0])
-        kernel = self.kernel.describe(names)
-        model.report_ = FitReport(kernel, self.kept, penalty, train.n, n_held_out, n_skipped, self.tuning)
-        return model
+        kernel = self.kernel.describe(self.feature_names)
+        report = FitReport(kernel, self.kept, penalty, train.n, n_held_out, n_skipped, self.tuning)
+        return self.model.fitted(expansion, report, self.target_ndim)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,19 +191,6 @@ class _Side:
 
 def _count(is_there: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.array([np.count_nonzero(is_there)], dtype=np.int64)
-
-
-def _solve(gram: FloatArray, ridge: float, right: FloatArray) -> FloatArray:
-    """(gram + ridge·I)⁻¹ right."""
-    factor, info = dpotrf(gram + ridge * np.eye(len(gram)), lower=1)
-    diagonal = np.square(np.diagonal(factor))
-    if info or diagonal.min() <= len(gram) * np.finfo(float).eps * diagonal.max():
-        more = 10.0 * len(gram) * np.finfo(float).eps * float(np.trace(gram))
-        raise InputError(
-            f"penalty times rows is {ridge:.3g}, too small for the {len(gram)} landmarks that were kept: "
-            f"make it {more:.1g} or more, or ask for fewer landmarks"
-        )
-    return dpotrs(factor, right, lower=1)[0]
 
 
 def _validated_penalty(train: _Side, validation: _Side, centre: FloatArray) -> float:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dshap.errors import InputError
 from dshap.models.expansion import as_rows, names_of
-from dshap.types import BoolArray, FloatArray, Moments
+from dshap.types import BoolArray, FloatArray
 
 __all__ = [
     "HELD_OUT",
@@ -23,7 +23,6 @@ __all__ = [
     "row_roles",
     "sample_positions",
     "spans",
-    "tree_sum",
 ]
 
 SPAN = 65_536
@@ -102,20 +101,3 @@ def spans(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:
 
 def _joined(parts: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
     return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
-
-
-def tree_sum(leaves: Iterable[Moments]) -> Moments:
-    """Sum over neighbours, level by level, an odd last one moved up: the tree depends on the number of leaves alone.
-
-    Holds one partial sum per level.
-    """
-    stack: list[tuple[int, Moments]] = []  # (leaves in it, their sum), sizes falling
-    for leaf in leaves:
-        size = 1
-        while stack and stack[-1][0] == size:
-            leaf, size = stack.pop()[1] + leaf, 2 * size
-        stack.append((size, leaf))
-    total = stack.pop()[1]
-    while stack:
-        total = stack.pop()[1] + total
-    return total

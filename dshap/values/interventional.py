@@ -75,7 +75,9 @@ class KernelInterventional(TableValue):
         mean = moments["complement"] / moments["count"]  # (m, r)
         table = np.ascontiguousarray(mean[:, None, :] * self.model.weights.T)  # (m, k, r)
         model = self.model
-        return SubsetTable(model.kernel, model.landmarks, self.players.columns(masks), table, model.intercept).to_state()
+        return SubsetTable(
+            model.kernel, model.landmarks, self.players.columns(masks), table, model.intercept
+        ).to_state()
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k)."""
@@ -96,9 +98,7 @@ class KernelInterventional(TableValue):
 
     def moment_task_bytes(self, n: int, m: int) -> int:
         rows = min(n, SUM_ROWS)
-        return (
-            8 * rows * self._r * (self.n_columns + 3) + lattice_bytes(self.n_columns, self._r) + self.moment_bytes(m)
-        )
+        return 8 * rows * self._r * (self.n_columns + 3) + lattice_bytes(self.n_columns, self._r) + self.moment_bytes(m)
 
     def task_bytes(self, n: int, m: int) -> int:
         return SubsetTable.task_bytes(n, m, self.n_outputs, self._r, self.n_columns)

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from dshap.errors import InputError
-from dshap.kernels import KeptLandmarks, Nystrom, pivoted_cholesky, solve_ridge
+from dshap.kernels import KeptLandmarks, Nystrom, pivoted_cholesky
 from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.loops import subset_product
 from dshap.values.table_value import Expansion, TableValue, column_names_of, expansion_of
@@ -64,7 +64,9 @@ class KernelObservational(TableValue):
         if not penalty > 0.0:
             raise InputError(f"penalty is {penalty:g}: it must be positive (1e-4 is a good start)")
         if not 0.0 < rank_tolerance < 1.0:
-            raise InputError(f"rank_tolerance is {rank_tolerance:g}: it must lie between 0 and 1, well below the penalty")
+            raise InputError(
+                f"rank_tolerance is {rank_tolerance:g}: it must lie between 0 and 1, well below the penalty"
+            )
         self.model: Expansion = expansion_of(model)
         self.embedding, self.penalty, self.rank_tolerance = embedding, float(penalty), float(rank_tolerance)
         self.landmarks: FloatArray | None = embedding.landmarks
@@ -112,7 +114,10 @@ class KernelObservational(TableValue):
         return kept
 
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
-        """`gram` and `cross`: the G_S and R_S of the coalitions one after the other, flat; `count`."""
+        """`gram` and `cross`: ΦᵀΦ and Φᵀk_S̄(X, z) of the coalitions one after the other, flat; `count`.
+
+        Φ = k_S(X, Z_S) L⁻ᵀ are whitened rows (see `KeptLandmarks.ridge_weights`), so G_S = L ΦᵀΦ Lᵀ.
+        """
         columns = self.players.columns(masks)
         kept = self._kept(columns)
         r = len(self.model.landmarks)
@@ -125,9 +130,9 @@ class KernelObservational(TableValue):
             to_model = self.model.kernel.factors(part, self.model.landmarks)
             for present, keep, gram, cross in zip(columns, kept, grams, crosses, strict=True):
                 inside, outside = np.flatnonzero(present), np.flatnonzero(~present)
-                near = _product(to_data, inside, at)[:, keep.kept]  # (n, q) k_S(X, Z_S)
-                gram += near.T @ near
-                cross += near.T @ _product(to_model, outside, away)
+                phi = keep.whitened(_product(to_data, inside, at)[:, keep.kept])  # (n, q)
+                gram += phi.T @ phi
+                cross += phi.T @ _product(to_model, outside, away)
         return Moments(
             {
                 "gram": np.concatenate([g.ravel() for g in grams]),
@@ -146,7 +151,7 @@ class KernelObservational(TableValue):
         crosses = np.split(moments["cross"], np.cumsum(rank * r)[:-1])
         ridge = self.penalty * float(moments["count"])
         weights = [
-            solve_ridge(gram.reshape(k.rank, k.rank), cross.reshape(k.rank, r), k.factor @ k.factor.T, ridge).ravel()
+            k.ridge_weights(gram.reshape(k.rank, k.rank), cross.reshape(k.rank, r), ridge).ravel()
             for k, gram, cross in zip(kept, grams, crosses, strict=True)
         ]
         return State(

@@ -45,9 +45,7 @@ class Players:
         return (np.asarray(masks, dtype=np.uint8) @ self.members.astype(np.uint8)).astype(bool)
 
     def fingerprint(self) -> dict[str, list[int]]:
-        return {
-            name: [int(c) for c in np.flatnonzero(row)] for name, row in zip(self.names, self.members, strict=True)
-        }
+        return {name: [int(c) for c in np.flatnonzero(row)] for name, row in zip(self.names, self.members, strict=True)}
 
 
 def _owners(columns: list[str], groups: Mapping[str, Sequence[str | int]]) -> list[str]:

@@ -40,9 +40,7 @@ class SubsetTable:
     def values(self, rows: FloatArray) -> FloatArray:
         """(n, m, k) for rows (n, columns)."""
         out = np.empty((len(rows), len(self.columns), len(self.base)))
-        table_values(
-            self.kernel.factors(rows, self.landmarks), lattice_codes(self.columns), self.table, self.base, out
-        )
+        table_values(self.kernel.factors(rows, self.landmarks), lattice_codes(self.columns), self.table, self.base, out)
         return out
 
     @staticmethod

@@ -136,8 +136,12 @@ def expansion_of(model: Any) -> Expansion:
     """The kernel expansion of a model: itself, or what its fit left in `expansion_`."""
     expansion = getattr(model, "expansion_", model)
     if not isinstance(expansion, Expansion):
-        hint = "fit it first" if hasattr(model, "fit") and hasattr(model, "penalty") else (
-            "give a fitted dshap.models.KernelRidge or a KernelExpansion, or use dshap.values.Marginal(predict, ...)"
+        hint = (
+            "fit it first"
+            if hasattr(model, "fit") and hasattr(model, "penalty")
+            else (
+                "give a fitted dshap.models.KernelRidge or a KernelExpansion, or use dshap.values.Marginal(predict, ...)"
+            )
         )
         raise InputError(f"{type(model).__name__} holds no product-kernel expansion: {hint}")
     return expansion
