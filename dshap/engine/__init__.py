@@ -11,7 +11,7 @@ from dshap.engine.cluster import (
 )
 from dshap.engine.fit import fit_model
 from dshap.engine.graph import Executor, LoopExecutor
-from dshap.engine.plan import Plan, Stage, check_stages, fit_stages, format_bytes, make_plan
+from dshap.engine.plan import Plan, Stage, check_stages, fit_stages, format_bytes, make_plan, stage_lines
 from dshap.engine.progress import LineProgress, Progress, SilentProgress
 from dshap.engine.run import Failure, map_spans, resolve_value, run_explanation
 from dshap.engine.tasks import Context
@@ -41,4 +41,5 @@ __all__ = [
     "resolve_value",
     "run_explanation",
     "shut_down",
+    "stage_lines",
 ]

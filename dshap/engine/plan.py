@@ -17,7 +17,7 @@ from dshap.models import KernelRidge
 from dshap.options import RunOptions
 from dshap.types import N_ENDS, Design, RowReader, ValueFunction
 
-__all__ = ["Plan", "Stage", "check_stages", "fit_stages", "format_bytes", "make_plan", "spans"]
+__all__ = ["Plan", "Stage", "check_stages", "fit_stages", "format_bytes", "make_plan", "spans", "stage_lines"]
 
 OPERATIONS_PER_SECOND = 5e9
 """What one core does on the small matrix products of this program; only steers tile sizes and the printed cost."""
@@ -133,12 +133,7 @@ class Plan:
             f"{self.n_rows:,} rows × {self.n_players} players × {self.n_outputs} outputs, "
             f"{self.n_coalitions:,} coalitions, {self.n_tasks:,} tasks, "
             f"{format_bytes(self.process_bytes)} a worker beyond its idle size",
-            f"{'stage':<12}{'tasks':>8}{'bytes/task':>12}{'one core':>12}  {'makes':<28}resumes by",
-        ]
-        lines += [
-            f"{stage.name:<12}{stage.n_tasks:>8,}{format_bytes(stage.task_bytes):>12}"
-            f"{_duration(stage.operations):>12}  {stage.makes:<28}{stage.grain}"
-            for stage in self.stages
+            *stage_lines(self.stages),
         ]
         lines.append(
             f"tiles: {self.instance_tile:,} rows (chunks of {self.chunk_rows:,}, micro-blocks of {self.micro_rows}) × "
@@ -146,6 +141,18 @@ class Plan:
             f"{'s' if self.coalition_groups > 1 else ''}; sums over spans of {self.row_span:,} rows"
         )
         return "\n".join(lines + [f"{choice}: {why}" for choice, why in self.reasons])
+
+
+def stage_lines(stages: Sequence[Stage]) -> list[str]:
+    """The stages as a table with a heading."""
+    return [
+        f"{'stage':<12}{'tasks':>8}{'bytes/task':>12}{'one core':>12}  {'makes':<28}resumes by",
+        *(
+            f"{stage.name:<12}{stage.n_tasks:>8,}{format_bytes(stage.task_bytes):>12}"
+            f"{_duration(stage.operations):>12}  {stage.makes:<28}{stage.grain}"
+            for stage in stages
+        ),
+    ]
 
 
 def check_stages(stages: Sequence[Stage], memory_limit: int | None, threads: int, idle_bytes: int, remedy: str) -> None:

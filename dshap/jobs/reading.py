@@ -102,7 +102,7 @@ def _place(loc: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[str, type[Ba
     """("[model]", its record, "landmarks") of a location like ("model", "kernel_ridge", "landmarks")."""
     if not loc or loc[0] not in TABLES:
         return "", Job, str(loc[0]) if loc else ""
-    table, rest = str(loc[0]), [part for part in loc[1:]]
+    table, rest = str(loc[0]), list(loc[1:])
     place = f"[{table}]"
     if table == "explain":
         place = "[[explain]]"

@@ -2,6 +2,283 @@
 
 from __future__ import annotations
 
-from dshap.jobs.reading import read_job_file as load_job
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
 
-__all__ = ["ExplanationResult", "JobPlan", "JobResult", "load_job", "plan_job", "run_job"]
+from dshap.api import (
+    IDLE_WORKER_BYTES,
+    NUMERICS_VERSION,
+    Explanation,
+    check_targets,
+    choose_design,
+    digest_of,
+    refuse_difference,
+)
+from dshap.cube import CONTAINER, StateFolder, Workspace, create_store, read_job
+from dshap.engine import (
+    Executor,
+    LoopExecutor,
+    Plan,
+    Progress,
+    Stage,
+    check_stages,
+    fit_model,
+    fit_stages,
+    make_plan,
+    stage_lines,
+)
+from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
+from dshap.inputs import take_census
+from dshap.jobs.executor import executor_of
+from dshap.jobs.parts import Model, design_of, import_function, open_table, ridge_of, stand_in, value_of
+from dshap.jobs.schema import Explain, ImportedModel, Job
+from dshap.models import FitReport, KernelRidge
+from dshap.sources import Census, ParquetSource, open_source
+from dshap.types import Record
+
+__all__ = ["ExplanationResult", "JobPlan", "JobResult", "fit_report", "plan_job", "run_job"]
+
+SMALL_TABLE_ROWS = 1_000_000
+"""Up to here the census is taken in this process, so that a job that is finished or refused starts no cluster."""
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """What a job will do, before anything is fitted."""
+
+    source: str
+    """The table, in a line."""
+    fit: tuple[Stage, ...]
+    """Stages of the fit; none where the model is not fitted by the job."""
+    explanations: tuple[tuple[str, Plan], ...]
+    """(name, plan); a kernel model counts with all the landmarks that were asked for."""
+
+    def check(self, memory_limit: int | None, threads: int = 1) -> None:
+        """Refuse what does not fit a worker: a `DoesNotFitError`."""
+        if self.fit:
+            remedy = "lower [model] landmarks or sample_size"
+            check_stages(self.fit, memory_limit, threads, IDLE_WORKER_BYTES, remedy)
+        for _, plan in self.explanations:
+            plan.check(memory_limit, threads, IDLE_WORKER_BYTES)
+
+    def __str__(self) -> str:
+        fit = ["", "model: fitted on the table", *stage_lines(self.fit)] if self.fit else []
+        plans = [line for name, plan in self.explanations for line in ("", f"explanation {name}", str(plan))]
+        return "\n".join([self.source, *fit, *plans])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "fit": [asdict(stage) for stage in self.fit],
+            "explanations": {name: asdict(plan) for name, plan in self.explanations},
+        }
+
+
+@dataclass(frozen=True)
+class ExplanationResult:
+    """How one explanation ended."""
+
+    name: str
+    path: Path
+    was_complete: bool
+    """Nothing was left to do when the job started."""
+    failure: FailedBlocksError | None = None
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """How a job ended."""
+
+    store: Path
+    explanations: tuple[ExplanationResult, ...]
+    report: FitReport | None
+    """How the fit ended; None where the model is not fitted by the job."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """step -> how long it took."""
+
+    @property
+    def was_complete(self) -> bool:
+        return all(result.was_complete for result in self.explanations)
+
+    @property
+    def paths(self) -> dict[str, Path]:
+        """name -> the cube of each explanation."""
+        return {result.name: result.path for result in self.explanations}
+
+    def raise_on_failed(self) -> None:
+        """A `FailedBlocksError` for all explanations that have blocks without attributions."""
+        failed = [result for result in self.explanations if result.failure]
+        if failed:
+            raise FailedBlocksError("; ".join(f"{result.name}: {result.failure}" for result in failed))
+
+
+def plan_job(job: Job) -> JobPlan:
+    """The plan of a job: fits nothing, writes nothing, starts no cluster; refuses what the job's own limits refuse.
+
+    Raises
+    ------
+    InputError
+        Columns or options that do not fit the table.
+    """
+    reader = open_table(job)
+    if isinstance(job.model, ImportedModel):
+        return _planned(job, reader, import_function(job.model.function), ())
+    fit = fit_stages(ridge_of(job, reader), reader, len(reader.target_names))
+    return _planned(job, reader, stand_in(job, reader), fit)
+
+
+def _planned(job: Job, reader: ParquetSource, model: Model, fit: tuple[Stage, ...]) -> JobPlan:
+    plans = tuple((explain.name, _plan(explain, job, model, reader)) for explain in job.explain)
+    return JobPlan(reader.describe(), fit, plans)
+
+
+def _plan(explain: Explain, job: Job, model: Model, reader: ParquetSource) -> Plan:
+    value, options = value_of(explain, job, model, reader), job.options()
+    given, d = design_of(job, value.n_players), value.n_players
+    design, why = choose_design(given, d, options.max_coalitions, job.design_seed)
+    return make_plan(value, design, reader, open_source(value.data), options, (("design", why),))
+
+
+def run_job(job: Job, progress: Progress) -> JobResult:
+    """Fit, then explain; what an earlier run of the same job finished is not done again.
+
+    Raises
+    ------
+    InputError, DoesNotFitError, StoreMismatchError, LockedError
+        Before anything is fitted or written.
+    """
+    plan, reader = plan_job(job), open_table(job)
+    plan.check(job.memory_limit, getattr(job.cluster, "threads", 1))
+    store = Path(job.job.store).absolute()
+    executor = executor_of(job.cluster)
+    with Workspace(store) as workspace, contextlib.ExitStack() as stack:
+        stack.callback(getattr(executor, "close", lambda: None))
+        return _Run(job, plan, reader, store, executor, workspace, progress).carry_out()
+
+
+@dataclass
+class _Run:
+    """A job that runs: what its steps share."""
+
+    job: Job
+    plan: JobPlan
+    reader: ParquetSource
+    store: Path
+    executor: Executor
+    workspace: Workspace
+    progress: Progress
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def carry_out(self) -> JobResult:
+        with self._timed("census"):
+            census = self._census()
+        fingerprint = _fingerprint(self.job, self.reader, census)
+        _refuse_other_job(self.store, fingerprint)
+        with self._timed("fit"):
+            model = self._model(fingerprint)
+        prepared = [(explain.name, self._prepared(explain, model, census)) for explain in self.job.explain]
+        if not all(explanation.is_complete for _, explanation in prepared):
+            create_store(self.store, _description(self.job, fingerprint))
+        results = tuple(self._explained(name, explanation) for name, explanation in prepared)
+        report = model.report_ if isinstance(model, KernelRidge) else None
+        return JobResult(self.store, results, report, self.seconds)
+
+    @contextlib.contextmanager
+    def _timed(self, step: str) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self.seconds[step] = time.monotonic() - started
+
+    def _census(self) -> Census:
+        is_small = self.reader.n_rows <= SMALL_TABLE_ROWS
+        census = take_census(
+            self.reader, LoopExecutor() if is_small else self.executor, lambda: self.workspace.folder("keys")
+        )
+        if not isinstance(self.job.model, ImportedModel):
+            check_targets(census, self.reader.missing)
+        if constant := census.constant_columns(self.reader):
+            self.progress.say(f"constant: {', '.join(constant)}; the attribution is 0")
+        return census
+
+    def _model(self, fingerprint: dict[str, Any]) -> Model:
+        """The fitted model, from the store where it is there; a predict function as it is."""
+        if isinstance(self.job.model, ImportedModel):
+            return import_function(self.job.model.function)
+        ridge, states = ridge_of(self.job, self.reader), StateFolder(self.store / CONTAINER)
+        name = f"model-{digest_of(fingerprint)}"
+        if states.has(name):
+            return ridge.restored(states.get(name, Record))
+        self.plan.check(self.executor.memory_limit, self.executor.n_threads)
+        fitted = fit_model(self.executor, ridge, self.reader, self.progress)
+        create_store(self.store, _description(self.job, fingerprint))
+        states.put(name, fitted.to_record())
+        return fitted
+
+    def _prepared(self, explain: Explain, model: Model, census: Census) -> Explanation:
+        value = value_of(explain, self.job, model, self.reader)
+        return Explanation.prepare(
+            value,
+            self.reader,
+            self.store / explain.name,
+            self.executor,
+            self.workspace,
+            self.job.options(),
+            design=design_of(self.job, value.n_players),
+            seed=self.job.design_seed,
+            census=census,
+        )
+
+    def _explained(self, name: str, explanation: Explanation) -> ExplanationResult:
+        """Run one explanation; failed blocks are kept for the end."""
+        if explanation.is_complete:
+            return ExplanationResult(name, explanation.path, was_complete=True)
+        self.progress.say(f"explanation {name}: {explanation.plan.n_rows:,} rows, "
+                          f"{explanation.plan.n_coalitions:,} coalitions")  # fmt: skip
+        failure = None
+        with self._timed(name):
+            try:
+                explanation.run(self.executor, self.progress).raise_on_failed()
+            except FailedBlocksError as error:
+                failure = error
+        return ExplanationResult(name, explanation.path, was_complete=False, failure=failure)
+
+
+def _fingerprint(job: Job, reader: ParquetSource, census: Census) -> dict[str, Any]:
+    """What all explanations of a store share, and the fit depends on; each cube has its own besides."""
+    return {
+        "numerics": NUMERICS_VERSION,
+        "seed": job.job.seed,
+        "model": job.model.model_dump(mode="json"),
+        "features": list(reader.feature_names),
+        "target": list(reader.target_names),
+        "keys": dict(reader.key_dtypes),
+        "missing": reader.missing,
+        "rows": {"digest": census.fingerprint, "n": census.n_rows},
+    }
+
+
+def _description(job: Job, fingerprint: dict[str, Any]) -> dict[str, Any]:
+    """What the store's attribute `dshap_job` holds."""
+    return {"name": job.job.name, "units": job.run.units, "fingerprint": fingerprint}
+
+
+def _refuse_other_job(store: Path, fingerprint: dict[str, Any]) -> None:
+    stored = read_job(store)
+    if stored is not None:
+        refuse_difference(store, stored.get("fingerprint", {}), fingerprint)
+    elif store.exists() and (not store.is_dir() or any(store.iterdir())):
+        raise StoreMismatchError(f"{store} exists and is no store of a job: choose another [job] store")
+
+
+def fit_report(store: Path) -> FitReport | None:
+    """How the fit of a job's store ended; None where the store has none."""
+    states = StateFolder(store / CONTAINER)
+    for name in states.names():
+        if name.startswith("model-"):
+            with contextlib.suppress(InputError, KeyError):
+                return KernelRidge().restored(states.get(name, Record)).report_
+    return None

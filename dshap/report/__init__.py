@@ -1,0 +1,15 @@
+"""What a person looks at: rankings, one row broken down, a picture."""
+
+from dshap.report.breakdown import Breakdown, breakdown, breakdown_lines
+from dshap.report.picture import ranking_picture
+from dshap.report.ranking import Ranking, ranking_lines, rankings
+
+__all__ = [
+    "Breakdown",
+    "Ranking",
+    "breakdown",
+    "breakdown_lines",
+    "ranking_lines",
+    "ranking_picture",
+    "rankings",
+]

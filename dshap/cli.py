@@ -1,0 +1,247 @@
+"""The command line: results on standard output, progress and errors on standard error.
+
+Exit statuses: 0 done or nothing to do, 1 a bug, 2 bad job or input, 3 does not fit, 4 the store holds another run,
+5 finished with failed blocks, 6 locked by a running job, 130 interrupted (the same command goes on).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from dshap.errors import DshapError, InputError
+
+if TYPE_CHECKING:
+    from dshap.engine import Progress
+    from dshap.jobs import Job, JobResult
+
+__all__ = ["cli", "main"]
+
+INTERRUPTED, BUG, BAD_INPUT = 130, 1, 2
+
+
+def main() -> None:
+    """Entry point of the `dshap` command."""
+    cli(prog_name="dshap")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="dshap", message="dshap %(version)s")
+def cli() -> None:
+    """Shapley values for models on tables that outgrow one machine."""
+
+
+def command(function: Callable[..., None]) -> click.Command:
+    """A command with --json, -q and -v, whose errors are one line and an exit status."""
+
+    @functools.wraps(function)
+    def guarded(*args: Any, quiet: bool, verbose: bool, **options: Any) -> None:
+        _set_up(quiet, verbose)
+        try:
+            function(*args, quiet=quiet, **options)
+        except (Exception, KeyboardInterrupt) as error:
+            _give_up(error, verbose)
+
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Results as JSON."),
+        click.option("-q", "--quiet", is_flag=True, help="No progress, errors only."),
+        click.option("-v", "--verbose", is_flag=True, help="Logs, and tracebacks of errors."),
+    ):
+        guarded = option(guarded)
+    return cli.command()(guarded)
+
+
+def _set_up(quiet: bool, verbose: bool) -> None:
+    """Logs on standard error; a polite kill ends like Ctrl-C, so that locks and clusters are given back."""
+    level = logging.INFO if verbose else logging.ERROR if quiet else logging.WARNING
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(name)s: %(message)s")
+    signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(*_: Any) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _give_up(error: BaseException, verbose: bool) -> NoReturn:
+    if isinstance(error, click.ClickException | click.exceptions.Exit):
+        raise error
+    if verbose:
+        traceback.print_exception(error)
+    message, status = _ending(error)
+    click.echo(f"dshap: {' '.join(message.split())}", err=True)
+    raise click.exceptions.Exit(status)
+
+
+def _ending(error: BaseException) -> tuple[str, int]:
+    """What is said about an error, and the exit status."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted; what is finished is kept, the same command goes on", INTERRUPTED
+    if isinstance(error, DshapError):
+        return str(error), error.exit_status
+    if isinstance(error, OSError):
+        return f"{error.filename or 'file'}: {error.strerror or error}", BAD_INPUT
+    return f"this is a bug: {type(error).__name__}: {error} (-v shows where)", BUG
+
+
+def _progress(quiet: bool) -> Progress:
+    from dshap.engine import LineProgress, SilentProgress
+
+    return SilentProgress() if quiet else LineProgress(sys.stderr)
+
+
+def _print(lines: list[str], content: Any, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(content, indent=2, default=str))
+    else:
+        click.echo("\n".join(lines))
+
+
+JOB = click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path))
+STORE = click.argument("store", metavar="STORE", type=click.Path(path_type=Path))
+
+
+@command
+@JOB
+def plan(job_file: Path, as_json: bool, quiet: bool) -> None:
+    """Show the stages, tasks and bytes of a job; nothing is started or written."""
+    from dshap.jobs import load_job, plan_job
+
+    job = load_job(job_file)
+    planned = plan_job(job)
+    _print([str(planned)], planned.to_dict(), as_json)
+    planned.check(job.memory_limit, getattr(job.cluster, "threads", 1))
+
+
+@command
+@JOB
+def run(job_file: Path, as_json: bool, quiet: bool) -> None:
+    """Carry out a job, or finish one that was interrupted."""
+    from dshap.jobs import load_job, run_job
+
+    job = load_job(job_file)
+    result = run_job(job, _progress(quiet))
+    lines, content = _results(job, result)
+    _print(lines, content, as_json)
+    result.raise_on_failed()
+
+
+def _results(job: Job, result: JobResult) -> tuple[list[str], dict[str, Any]]:
+    """What a finished job shows: fit, rankings, one row broken down, where everything is."""
+    from dshap import report
+
+    units, ranked = job.run.units, report.rankings(result.paths)
+    row = report.breakdown(result.paths, job.report.instance)
+    picture = job.report.picture and Path(job.report.picture).absolute()
+    if picture and not (result.was_complete and picture.exists()):
+        report.ranking_picture(ranked, picture, f"{job.job.name}: what moves the prediction", units)
+    places = [("cube", f"{path} ({name})") for name, path in result.paths.items()]
+    places += [("picture", str(picture))] if picture else []
+    fitted = [f"model: {str(result.report).splitlines()[0]}", *_r2_lines(result)] if result.report else []
+    steps = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in result.seconds.items())
+    lines = [
+        "nothing to do: every explanation is finished" if result.was_complete else f"done: {steps}",
+        *(["", *fitted] if fitted else []),
+        "", *report.ranking_lines(ranked, units),
+        "", *report.breakdown_lines(row, units),
+        "", *(f"{what}: {where}" for what, where in places),
+    ]  # fmt: skip
+    content = {
+        "job": job.job.name,
+        "was_complete": result.was_complete,
+        "held_out_r2": _r2(result),
+        "ranking": {ranking.label: dict(ranking.magnitude) for ranking in ranked},
+        "breakdown": row.to_dict(),
+        "cubes": result.paths,
+        "picture": picture,
+        "seconds": result.seconds,
+    }
+    return lines, content
+
+
+def _r2(result: JobResult) -> list[float] | None:
+    return None if result.report is None or result.report.r2 is None else result.report.r2.tolist()
+
+
+def _r2_lines(result: JobResult) -> list[str]:
+    r2 = _r2(result)
+    return [f"held-out R²: {', '.join(f'{value:.4f}' for value in r2)}"] if r2 else []
+
+
+@command
+@STORE
+def status(store: Path, as_json: bool, quiet: bool) -> None:
+    """Rows and blocks that are done, failed and left, and whether a run is going on."""
+    from dataclasses import asdict
+
+    from dshap.cube import cube_status, is_running
+
+    paths = _cubes(store)
+    own = {name: cube_status(path) for name, path in paths.items()}
+    active = is_running(store.absolute()) or is_running(store.absolute().parent)
+    lines = [f"{name}: {_status_line(each)}" for name, each in own.items()]
+    lines.append("a run is going on" if active else "no run is going on")
+    _print(lines, {"cubes": {name: asdict(each) for name, each in own.items()}, "is_running": active}, as_json)
+
+
+def _status_line(own: Any) -> str:
+    rows = {"ok": own.ok, "skipped": own.skipped, "failed": own.failed, "pending": own.pending}
+    shown = ", ".join(f"{count:,} {name}" for name, count in rows.items() if count or name in ("ok", "pending"))
+    return f"{own.n_rows:,} rows: {shown}; {own.blocks_done} of {own.n_blocks} blocks done"
+
+
+def _cubes(store: Path) -> dict[str, Path]:
+    """name -> cube of a store, which is one cube or holds several."""
+    from dshap.cube import cube_paths, read_job
+
+    if not store.exists():
+        raise InputError(f"{store} does not exist")
+    paths = cube_paths(store)
+    if not paths:
+        is_job = read_job(store) is not None
+        raise InputError(f"{store} holds no attribution cube" + (" yet: its job is not that far" if is_job else ""))
+    return {path.name: path for path in paths}
+
+
+@command
+@STORE
+def show(store: Path, as_json: bool, quiet: bool) -> None:
+    """How much each feature matters, from what is finished so far; works while a run is going on."""
+    from dshap import report
+    from dshap.cube import cube_status, read_job
+    from dshap.jobs import fit_report
+
+    paths, job = _cubes(store), read_job(store) or {}
+    ranked, fitted = report.rankings(paths), fit_report(store)
+    own = {name: cube_status(path) for name, path in paths.items()}
+    lines = [
+        *(["model: " + str(fitted), ""] if fitted else []),
+        *report.ranking_lines(ranked, job.get("units", "")),
+        "", *(f"{name}: {_status_line(each)}" for name, each in own.items()),
+    ]  # fmt: skip
+    content = {ranking.label: {"rows": ranking.rows, "mean_magnitude": dict(ranking.magnitude),
+                               "mean": dict(ranking.mean)} for ranking in ranked}  # fmt: skip
+    _print(lines, content, as_json)
+
+
+@command
+@STORE
+def verify(store: Path, as_json: bool, quiet: bool) -> None:
+    """Compare the stored values with the digests of their receipts."""
+    from dshap.cube import verify_cube
+    from dshap.errors import FailedBlocksError
+
+    found = {name: verify_cube(path) for name, path in _cubes(store).items()}
+    lines = [f"{name}: {problem}" for name, problems in found.items() for problem in problems or ["verified"]]
+    _print(lines, found, as_json)
+    if count := sum(map(len, found.values())):
+        raise FailedBlocksError(f"{count} blocks of {store} do not hold what was written")

@@ -1,0 +1,76 @@
+"""Global rankings: mean |attribution| of each feature, from the block summaries of the cubes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dshap.cube import cube_status, feature_ranking
+from dshap.report.numbers import decimals_of, number
+
+__all__ = ["Ranking", "ranking_lines", "rankings"]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How much each feature matters in one explanation, for one output."""
+
+    label: str
+    """The explanation, and the output where there are several."""
+    rows: int
+    """Rows that are finished and counted."""
+    magnitude: Mapping[str, float]
+    """feature -> mean |attribution|."""
+    mean: Mapping[str, float]
+    """feature -> mean attribution."""
+
+
+def rankings(cubes: Mapping[str, Path]) -> list[Ranking]:
+    """The ranking of every explanation (name -> cube) and output, over the blocks that are finished; in milliseconds."""
+    return [ranking for name, path in cubes.items() for ranking in _of_cube(name, path)]
+
+
+def _of_cube(name: str, path: Path) -> list[Ranking]:
+    table = feature_ranking(path)
+    outputs = [str(output) for output in table["output"].values]
+    features = [str(feature) for feature in table["feature"].values]
+    rows = table.attrs["rows"] if cube_status(path).blocks_done else 0
+    return [
+        Ranking(
+            name if len(outputs) == 1 else f"{name}, {output}",
+            rows,
+            dict(zip(features, table["mean_magnitude"].isel(output=j).values.tolist(), strict=True)),
+            dict(zip(features, table["mean"].isel(output=j).values.tolist(), strict=True)),
+        )
+        for j, output in enumerate(outputs)
+    ]
+
+
+def features_of(given: Sequence[Ranking]) -> list[str]:
+    """Every feature, the largest of the first ranking first."""
+    names = list(dict.fromkeys(feature for ranking in given for feature in ranking.magnitude))
+    return sorted(names, key=lambda name: -given[0].magnitude.get(name, 0.0))
+
+
+def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
+    """A table: features down, for each explanation mean |attribution| and mean; sorted by the first."""
+    features = features_of(given)
+    decimals = decimals_of(value for ranking in given for value in ranking.magnitude.values())
+    width = max(len("feature"), *map(len, features))
+    column = max(24, *(len(ranking.label) + 2 for ranking in given))
+    heads = "".join(f"{'mean |φ|':>{column - 12}}{'mean φ':>12}" for _ in given)
+    lines = [
+        "attributions" + (f" ({units})" if units not in ("", "1") else "") + ", over "
+        + ", ".join(f"{ranking.rows:,} rows ({ranking.label})" for ranking in given),
+        " " * width + "".join(f"{ranking.label:>{column}}" for ranking in given),
+        f"{'feature':<{width}}{heads}",
+    ]  # fmt: skip
+    for feature in features:
+        cells = "".join(
+            f"{number(ranking.magnitude.get(feature), decimals):>{column - 12}}"
+            f"{number(ranking.mean.get(feature), decimals, sign=True):>12}"
+            for ranking in given
+        )
+        lines.append(f"{feature:<{width}}{cells}")
+    return lines

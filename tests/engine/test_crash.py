@@ -1,0 +1,184 @@
+"""Kills for real: whatever dies, and when, the same command finishes the rest and the arrays are the same bits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import dshap
+from dshap.cube import open_cube, verify_cube
+from dshap.engine import local_client, shut_down
+from tests.engine import crash_job
+from tests.engine.test_executors import assert_same_bits
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+SCRIPT = Path(crash_job.__file__)
+N_BLOCKS = -(-crash_job.N_ROWS // crash_job.OPTIONS["instance_tile"])
+N_TILES = -(-(2**crash_job.D - 2) // crash_job.OPTIONS["coalition_tile"])
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> dict[str, Path]:
+    """Each job in this process, without a cluster and without a pause."""
+    out = {}
+    for kind in ("observational", "marginal"):
+        value, rows, options = crash_job.job(kind, is_slow=False)
+        out[kind] = tmp_path_factory.mktemp("undisturbed") / f"{kind}.zarr"
+        dshap.explain(value, rows, store=out[kind], **options)
+    return out
+
+
+@contextlib.contextmanager
+def running(store: Path, kind: str) -> Iterator[subprocess.Popen]:
+    """The job in a process group of its own, which is ended with the test."""
+    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[2])}
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPT), str(store), kind],
+        start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen | None = None) -> None:
+    end = time.monotonic() + 120
+    while not condition():
+        if process is not None and process.poll() is not None:
+            pytest.fail(f"the job ended too soon: {process.communicate()[0]}")
+        if time.monotonic() > end:
+            pytest.fail("the job never came that far")
+        time.sleep(0.002)
+
+
+def names(store: Path, pattern: str) -> set[str]:
+    return {path.name for path in (store / "state").glob(pattern)}
+
+
+def marks(store: Path) -> dict[str, tuple[int, int]]:
+    """inode and time of every finished piece: a piece that is computed again would have others."""
+    found = [*(store / "state").glob("*.npz"), *(store / "state" / "receipts").glob("*.json")]
+    return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in found}
+
+
+def finish(store: Path, kind: str) -> str:
+    """The same command again, to its end; what it said."""
+    with running(store, kind) as process:
+        output = process.communicate(timeout=180)[0]
+    assert process.returncode == 0, output
+    return output
+
+
+MOMENTS = {
+    "no tile": lambda store: bool(names(store, "landmarks-*")) and not names(store, "moments-*"),
+    "during the moments": lambda store: len(names(store, "moments-*")) >= 3,
+    "some blocks": lambda store: len(names(store, "receipts/*.json")) >= 4,
+    "all but one block": lambda store: len(names(store, "receipts/*.json")) >= N_BLOCKS - 1,
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("victim", ["client and all", "client alone"])
+def test_a_killed_job_is_finished_by_the_same_command(tmp_path, undisturbed, moment, victim):
+    """SIGKILL; then nothing that was finished is computed again, and no block is wrong."""
+    store = tmp_path / "cube.zarr"
+    with running(store, "observational") as process:
+        wait_for(lambda: MOMENTS[moment](store), process)
+        if victim == "client and all":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()  # workers may live on for seconds, and write: the same bytes, the second mark refused
+        process.wait()
+        before = marks(store)
+        output = finish(store, "observational")
+    after = marks(store)
+    assert {name: after[name] for name in before} == before
+    assert len(names(store, "moments-*")) == N_TILES and len(names(store, "receipts/*.json")) == N_BLOCKS
+    if moment == "some blocks":
+        assert "moments:" not in output and "kept from before" in output
+    assert_same_bits(open_cube(undisturbed["observational"]), open_cube(store))
+    assert verify_cube(store) == []
+
+
+def test_a_killed_job_of_few_rows_loses_one_group_of_coalitions(tmp_path, undisturbed):
+    """40 rows, one block: partial sums of coalition groups are kept."""
+    store = tmp_path / "cube.zarr"
+    with running(store, "marginal") as process:
+        wait_for(lambda: len(names(store, "partial-*")) >= 4, process)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    before = marks(store)
+    finish(store, "marginal")
+    after = marks(store)
+    kept = [name for name in before if name in after]
+    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+    assert_same_bits(open_cube(undisturbed["marginal"]), open_cube(store))
+
+
+def test_a_second_run_of_a_finished_job_changes_nothing(tmp_path, undisturbed):
+    store = tmp_path / "cube.zarr"
+    finish(store, "observational")
+    before = {path: path.stat().st_mtime_ns for path in store.rglob("*")}
+    finish(store, "observational")
+    assert {path: path.stat().st_mtime_ns for path in store.rglob("*")} == before
+
+
+def test_a_run_survives_the_death_of_a_worker(tmp_path, undisturbed):
+    """SIGKILL of a worker during the moments and again during the evaluation: the same arrays."""
+    store = tmp_path / "cube.zarr"
+    client = local_client(2, memory_limit="1GiB", set_as_default=False)
+
+    def kill_one_when(condition: Callable[[], bool]) -> None:
+        wait_for(condition)
+        pids = client.run(os.getpid)
+        os.kill(next(iter(pids.values())), signal.SIGKILL)
+
+    def kill_twice() -> None:
+        kill_one_when(lambda: len(names(store, "moments-*")) >= 2)
+        kill_one_when(lambda: len(names(store, "receipts/*.json")) >= 2)
+
+    killer = threading.Thread(target=kill_twice)
+    killer.start()
+    try:
+        value, rows, options = crash_job.job("observational", is_slow=True)
+        dshap.explain(value, rows, store=store, client=client, **options)
+        killer.join(timeout=60)
+        assert not killer.is_alive()
+    finally:
+        shut_down(client)
+    assert_same_bits(open_cube(undisturbed["observational"]), open_cube(store))
+
+
+def deadly_predict(x):
+    """Kills the worker wherever the first column is above 3 and the call comes from an evaluation."""
+    if len(x) > 30 and (x[:, 0] > 100).any():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x.sum(axis=1)
+
+
+def test_a_task_that_kills_its_worker_is_set_aside_and_the_run_goes_on(tmp_path):
+    import numpy as np
+
+    rows = np.random.default_rng(0).normal(size=(256, 3))
+    rows[130, 0] = 1000.0
+    client = local_client(2, memory_limit="1GiB", set_as_default=False)
+    try:
+        value = dshap.values.Marginal(deadly_predict, rows[:4])
+        with pytest.raises(dshap.DshapError, match=r"1 of 4 blocks \(64 rows\) have no attribution; rows 128 to 191"):
+            dshap.explain(value, rows, store=tmp_path / "c.zarr", client=client, instance_tile=64, coalition_groups=1)
+    finally:
+        shut_down(client)
+    status = open_cube(tmp_path / "c.zarr").status.values
+    assert (status[128:192] == 3).all() and (np.delete(status, slice(128, 192)) == 1).all()
