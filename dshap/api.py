@@ -71,7 +71,7 @@ MAX_COALITIONS = 2_048
 """Design "auto": exact up to this many coalitions, sampled above."""
 IN_MEMORY_BYTES = 2 << 30
 """Largest cube that store=None computes."""
-IDLE_WORKER_BYTES = 300 << 20
+IDLE_WORKER_BYTES = 320 << 20
 """What a warm worker takes before its first task."""
 
 

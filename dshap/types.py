@@ -240,6 +240,13 @@ class RowReader(Protocol):
         ...
 
     @property
+    def has_target(self) -> bool: ...
+    @property
+    def column_dtypes(self) -> Mapping[str, np.dtype[Any]]:
+        """feature column -> its own dtype, one for the whole table."""
+        ...
+
+    @property
     def missing(self) -> str:
         """ "refuse", "skip" or "pass"."""
         ...
@@ -270,6 +277,8 @@ class ValueFunction(Protocol):
 
     @property
     def player_names(self) -> tuple[str, ...]: ...
+    @property
+    def output_names(self) -> tuple[str, ...]: ...
     @property
     def data(self) -> Any:
         """The rows that v(empty) is the mean over and that `moments` sums: an array, or whatever `explain` takes."""

@@ -111,9 +111,9 @@ def _create(path: Path, layout: CubeLayout) -> None:
     _blocks(root, layout)
     if layout.columns:
         rows = root.create_group("rows", attributes={"title": "the explained columns, as they were read"})
-        for column, dtype in layout.columns.items():
-            kind = np.dtype(dtype)
-            _per_row(rows, layout, column, dtype, np.nan if kind.kind == "f" else kind.type(0), (), long_name=column)
+        for column, name in layout.columns.items():
+            own = np.dtype(name)
+            _per_row(rows, layout, column, name, np.nan if own.kind == "f" else own.type(0), (), long_name=column)
 
 
 def _per_row(

@@ -33,6 +33,8 @@ ROW_SPAN = 65_536
 MOMENT_TILE_BYTES = 32 << 20
 MAX_COALITION_TILE = 256
 MICRO_BYTES = 24 << 20
+OVERHEAD_BYTES = 8 << 20
+"""Messages, codecs and the allocator's rounding in a worker at work."""
 CACHE_BYTES = 256 << 20
 """States of a run are kept in the worker's memory where all of them fit in this."""
 
@@ -98,7 +100,7 @@ class Plan:
     @property
     def process_bytes(self) -> int:
         """Peak bytes of a worker that runs one task at a time, beyond what it takes idle."""
-        return max(stage.task_bytes for stage in self.stages) + self.cache_bytes
+        return max(stage.task_bytes for stage in self.stages) + self.cache_bytes + OVERHEAD_BYTES
 
     @property
     def n_tasks(self) -> int:
@@ -115,7 +117,7 @@ class Plan:
         largest = max(self.stages, key=lambda stage: stage.task_bytes)
         option = STAGE_OPTIONS.get(largest.name, "row_span")
         remedy = f"lower {option} (now {getattr(self, option):,})"
-        check_stages(self.stages, memory_limit, threads, idle_bytes + self.cache_bytes, remedy)
+        check_stages(self.stages, memory_limit, threads, idle_bytes + self.cache_bytes + OVERHEAD_BYTES, remedy)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), allow_nan=True)
@@ -173,7 +175,7 @@ def fit_stages(model: KernelRidge, reader: RowReader, n_outputs: int = 1) -> tup
     """The stages of fitting a model on all rows, before landmarks and length-scales are chosen."""
     span, n_columns = min(ROW_SPAN, reader.n_rows), len(reader.feature_names)
     n_spans = len(spans(0, reader.n_rows, ROW_SPAN))
-    r, read = int(model.embedding.n_landmarks or 0), reader.read_bytes(span) + 16 * span * (n_columns + n_outputs)
+    r, read = model.embedding.size, reader.read_bytes(span) + 16 * span * (n_columns + n_outputs)
     sums = model.moment_bytes(n_outputs)
     held = (2 + math.ceil(math.log2(n_spans))) * sums
     return (

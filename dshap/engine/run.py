@@ -86,7 +86,8 @@ def _evaluation(executor: Executor, context: Context, progress: Progress) -> lis
     def failed(reduction: Reduction, error: Exception) -> None:
         tile = reduction.finish.args[0]
         context.writer.mark_failed(tile, *tiles[tile])
-        failures.append(Failure(tile, *tiles[tile], reason=_reason(error)))
+        start, stop = tiles[tile]
+        failures.append(Failure(tile, start, stop, _reason(error)))
         progress.advance(rows(tile))
 
     progress.begin("evaluation", context.plan.n_rows, "rows", sum(map(rows, done)))
@@ -130,7 +131,7 @@ def _on_span(context: Any, _: None, function: Callable[..., Any], start: int, st
 def read_sample(reader: RowReader, n_sample: int, seed: int, step: int, *, target: bool = False) -> Record:
     """`x` (n, columns), and `target`, of the good rows of a seeded sample; reads the table span by span."""
     positions = sample_positions(reader.n_rows, n_sample, seed)
-    parts: dict[str, list[FloatArray]] = {"x": [], "target": [], "position": []}
+    parts: dict[str, list[np.ndarray]] = {"x": [], "target": [], "position": []}
     for start, stop in spans(0, reader.n_rows, step):
         inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, stop)]
         if not len(inside):

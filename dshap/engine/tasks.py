@@ -88,11 +88,11 @@ class Context:
         if not self.value.needs_moments:
             return self.value.prepare(self.design.block(*self.plan.coalition_spans[tile]).masks)
         name = self.tile_names[tile]
-        if name in self._cache:
-            return self._cache[name]  # type: ignore[no-any-return]
-        state: State = self.states.get(name, State)
-        if self.plan.cache_bytes:
-            self._cache[name] = state
+        state: State | None = self._cache.get(name)
+        if state is None:
+            state = self.states.get(name, State)
+            if self.plan.cache_bytes:
+                self._cache[name] = state
         return state
 
 

@@ -84,6 +84,11 @@ class Nystrom:
         if self.n_landmarks is None or self.n_landmarks < 1:
             raise InputError(f"n_landmarks is {self.n_landmarks}: give a number of at least 1, or landmarks")
 
+    @property
+    def size(self) -> int:
+        """r"""
+        return int(self.n_landmarks or 0)
+
     def select(self, sample: FloatArray, coordinates: FloatArray | None = None) -> FloatArray:
         """Landmarks (r, columns) from a sample (n, columns); rows with NaN or infinity are passed over.
 
@@ -105,14 +110,14 @@ class Nystrom:
             return self.landmarks
         is_ok = np.isfinite(rows).all(axis=1)
         rows = rows[is_ok]
-        if len(rows) < self.n_landmarks:
+        if len(rows) < self.size:
             raise InputError(
                 f"{self.n_landmarks} landmarks asked for and the sample has {len(rows)} rows without NaN: "
                 "more landmarks than (distinct) rows; ask for fewer"
             )
         unit = rows.std(axis=0)
         scaled = rows / np.where(unit > 0.0, unit, 1.0) if coordinates is None else coordinates[is_ok]
-        return rows[SELECTIONS[self.selection](scaled, self.n_landmarks, np.random.default_rng(self.seed))]
+        return rows[SELECTIONS[self.selection](scaled, self.size, np.random.default_rng(self.seed))]
 
 
 @dataclass(frozen=True, eq=False)

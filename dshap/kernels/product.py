@@ -257,8 +257,8 @@ class Product(Kernel):
         bound = []
         for column, kernel in enumerate(self.kernels):
             own = kernel.bind(1, None if sample is None else sample[:, column : column + 1], seed)
-            is_median = isinstance(kernel, _Stationary) and not kernel.is_resolved
-            scale = np.sqrt(n_columns) if is_median and np.ptp(sample[:, column]) > 0 else 1.0
+            is_median = sample is not None and not kernel.is_resolved and np.ptp(sample[:, column]) > 0
+            scale = np.sqrt(n_columns) if is_median else 1.0
             bound.append(ProductKernel(own.families, own.parameters * scale))
         return ProductKernel(
             tuple(kernel.families[0] for kernel in bound), np.array([kernel.parameters[0] for kernel in bound])

@@ -70,6 +70,13 @@ class KernelRidge:
     >>> print(model.report_)
     """
 
+    expansion_: KernelExpansion
+    report_: FitReport
+    penalty_: float
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+    target_ndim_: int
+
     def __init__(
         self,
         kernel: Kernel | ProductKernel | None = None,
@@ -188,7 +195,8 @@ class KernelRidge:
         free = columns_to_validate(self.kernel, x.shape[1]) & (np.ptp(x, axis=0) > 0)
         if not free.any():
             return kernel, None
-        tuning = tune(kernel, free, x, y, penalty=None if self.penalty == "validate" else self.penalty, seed=self.seed)
+        penalty = None if isinstance(self.penalty, str) else self.penalty
+        tuning = tune(kernel, free, x, y, penalty=penalty, seed=self.seed)
         return tuning.kernel, tuning
 
     def unfitted(self) -> KernelRidge:
@@ -239,17 +247,17 @@ class KernelRidge:
 
     def moment_bytes(self, n_outputs: int) -> int:
         """Bytes of the sums of one span: two Grams (training, validation) and their right-hand sides."""
-        r = int(self.embedding.n_landmarks or 0)
+        r = self.embedding.size
         return 2 * 8 * (r * (r + n_outputs + 1) + 2 * n_outputs)
 
     def moment_task_bytes(self, n_columns: int, n_outputs: int) -> int:
         """Peak bytes of `TunedRidge.moments` beyond its rows: kernel blocks with their temporaries, four sums."""
-        r = int(self.embedding.n_landmarks or 0)
+        r = self.embedding.size
         return 8 * MICRO_BLOCK * (5 * r + n_columns) + 4 * self.moment_bytes(n_outputs)
 
     def tune_bytes(self, n_columns: int) -> int:
         """Peak bytes of `tuned` beyond its rows: the trial's kernel matrices, or the distances of k-means++."""
-        r = int(self.embedding.n_landmarks or 0)
+        r = self.embedding.size
         trial = 8 * (N_TRAIN + N_VALIDATION) * N_LANDMARKS * 6
         return trial + 8 * (3 * self.sample_size * n_columns + 4 * r * r)
 

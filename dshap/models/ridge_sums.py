@@ -70,11 +70,14 @@ class FitReport:
         kept, factor = arrays["report_kept"], arrays["report_factor"]
         landmarks = KeptLandmarks(kept, factor, len(kept), float(arrays["report_residual"]))
         tuning, r2 = arrays["report_tuning"], arrays["report_r2"]
+        n_rows, n_held_out, n_skipped = arrays["report_counts"]
         return cls(
             kernel.describe(names),
             landmarks,
             float(arrays["report_penalty"]),
-            *(int(count) for count in arrays["report_counts"]),
+            n_rows=int(n_rows),
+            n_held_out=int(n_held_out),
+            n_skipped=int(n_skipped),
             tuning=Tuning(kernel, float(tuning[0]), float(tuning[1]), int(tuning[2])) if len(tuning) else None,
             r2=r2 if len(r2) else None,
         )
@@ -123,7 +126,10 @@ class TunedRidge:
             return reduce(add, (self._sums(x[block], target[block], roles[block]) for block in blocks))
 
     def _sums(self, x: FloatArray, target: FloatArray, roles: NDArray[np.integer]) -> Moments:
-        arrays = {"n_held_out": _count(roles == HELD_OUT), "n_skipped": _count(roles == SKIPPED)}
+        arrays: dict[str, NDArray[Any]] = {
+            "n_held_out": _count(roles == HELD_OUT),
+            "n_skipped": _count(roles == SKIPPED),
+        }
         for role, name in [(TRAIN, "train"), (VALIDATION, "validation")][: 1 + (self.model.penalty == "validate")]:
             y, cross = target[roles == role], self.kernel.matrix(x[roles == role], self.landmarks)  # (n, k), (n, q)
             phi = self.kept.whitened(cross)
@@ -182,8 +188,8 @@ class _Side:
 
     @classmethod
     def of(cls, moments: Moments, name: str) -> _Side:
-        arrays = (moments[f"{name}_{field}"] for field in ("gram", "cross", "ones", "y", "y2"))
-        return cls(*arrays, int(moments[f"{name}_n"][0]))
+        gram, cross, ones, y, y2 = (moments[f"{name}_{field}"] for field in ("gram", "cross", "ones", "y", "y2"))
+        return cls(gram, cross, ones, y, y2, int(moments[f"{name}_n"][0]))
 
     def __add__(self, other: _Side) -> _Side:
         return _Side(*(getattr(self, field) + getattr(other, field) for field in self.__dataclass_fields__))

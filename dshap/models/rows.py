@@ -50,7 +50,7 @@ def row_draws(positions: NDArray[np.integer], seed: int) -> FloatArray:
     """A uniform number in [0, 1) for each row (n,), from seed and position in the table alone."""
     key = _splitmix64(np.array([seed % 2**64], dtype=np.uint64) + _GOLDEN)
     counter = np.asarray(positions).astype(np.uint64) + np.uint64(1)
-    return (_splitmix64(key + counter * _GOLDEN) >> np.uint64(11)) * 2.0**-53
+    return (_splitmix64(key + counter * _GOLDEN) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def row_roles(positions: NDArray[np.integer], seed: int, holdout: float, *, is_validated: bool) -> NDArray[np.int8]:
@@ -62,7 +62,7 @@ def row_roles(positions: NDArray[np.integer], seed: int, holdout: float, *, is_v
 
 def is_finite(x: FloatArray, y: FloatArray) -> BoolArray:
     """(n,): no NaN or infinity in features or targets."""
-    return np.isfinite(x).all(axis=1) & np.isfinite(y.reshape(len(y), -1)).all(axis=1)
+    return np.logical_and(np.isfinite(x).all(axis=1), np.isfinite(y.reshape(len(y), -1)).all(axis=1))
 
 
 def sample_positions(n_rows: int, size: int, seed: int) -> NDArray[np.int64]:

@@ -212,6 +212,7 @@ def _descend(now: Tuning, free: BoolArray, trial: Trial, evaluations: int) -> Tu
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
         error, slope = validation_error(*point(theta), trial)
+        assert slope is not None
         return error, slope[free]
 
     bounds = _bounds(now.kernel, trial.x)[free]
@@ -223,13 +224,14 @@ def _descend(now: Tuning, free: BoolArray, trial: Trial, evaluations: int) -> Tu
 def _with_categories(now: Tuning, free: BoolArray, trial: Trial) -> Tuning:
     """Columns of few whole numbers become categorical, one after the other, where that lowers the error."""
     now = replace(now, error=validation_error(now.kernel, now.penalty, trial, gradient=False)[0])
-    for column in np.flatnonzero(free[:-1]):
+    for column in np.flatnonzero(free[:-1]).tolist():
         if now.kernel.families[column] == "categorical" or not _is_countable(trial.x[:, column]):
             continue
         for candidate in [_categorical(now.kernel, column, rho) for rho in RHO_TRIALS]:
             error = validation_error(candidate, now.penalty, trial, gradient=False)[0]
-            better = {"kernel": candidate, "error": error} if error < now.error else {}
-            now = replace(now, evaluations=now.evaluations + 1, **better)
+            now = replace(now, evaluations=now.evaluations + 1)
+            if error < now.error:
+                now = replace(now, kernel=candidate, error=error)
     return now
 
 

@@ -46,7 +46,7 @@ def lattice_bytes(n_columns: int, r: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _fill_lattice(factors, row, lattice):  # type: ignore[no-untyped-def]
+def _fill_lattice(factors, row, lattice):
     """lattice (groups, 2^GROUP, r) of one row of factors (c, n, r)."""
     c, _, r = factors.shape
     for group in range(lattice.shape[0]):
@@ -60,7 +60,7 @@ def _fill_lattice(factors, row, lattice):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _lookup(lattice, codes, coalition, product):  # type: ignore[no-untyped-def]
+def _lookup(lattice, codes, coalition, product):
     """product (r,) of one coalition from the lattices of one row."""
     r = product.shape[0]
     for j in range(r):
@@ -73,7 +73,7 @@ def _lookup(lattice, codes, coalition, product):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
-def table_values(factors, codes, table, base, out):  # type: ignore[no-untyped-def]
+def table_values(factors, codes, table, base, out):
     """out (n, m, k) = base (k,) + Σ_r k_S(x_n, z_r) table (m, k, r), from factors (c, n, r) and codes (m, groups)."""
     _, n, r = factors.shape
     m, k = table.shape[0], table.shape[1]
@@ -91,7 +91,7 @@ def table_values(factors, codes, table, base, out):  # type: ignore[no-untyped-d
 
 
 @njit(nogil=True, cache=True)
-def subset_sums(factors, codes, out):  # type: ignore[no-untyped-def]
+def subset_sums(factors, codes, out):
     """out (m, r) += Σ_n k_S(x_n, z_r), row after row, from factors (c, n, r) and codes (m, groups)."""
     _, n, r = factors.shape
     lattice = np.empty((codes.shape[1], 1 << GROUP, r))
@@ -105,7 +105,7 @@ def subset_sums(factors, codes, out):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def subset_product(factors, columns, out):  # type: ignore[no-untyped-def]
+def subset_product(factors, columns, out):
     """out (n, r) = Π over the columns listed (any number of int64) of factors (c, n, r)."""
     _, n, r = factors.shape
     for row in range(n):

@@ -178,7 +178,7 @@ class KernelObservational(TableValue):
         return out + model.intercept
 
     def _r_and_q(self) -> tuple[int, int]:
-        return len(self.model.landmarks), int(self.embedding.n_landmarks or 0)
+        return len(self.model.landmarks), self.embedding.size
 
     def _factor_bytes(self, n: int) -> int:
         """Kernel factors of n rows to both sets of landmarks, three temporaries of one, and two products."""

@@ -1,0 +1,80 @@
+"""The plan's bytes against what workers really take: measured ≤ planned ≤ 3 × measured."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dshap
+from dshap import designs
+from dshap.engine import Plan, local_client, shut_down
+from dshap.kernels import RBF, Nystrom
+from dshap.models import KernelExpansion
+from dshap.values import KernelInterventional, KernelObservational, Marginal
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+
+
+def resident_bytes(field: str) -> int:
+    """VmRSS or VmHWM of this process (`ru_maxrss` would be inherited from the parent)."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field):
+            return 1024 * int(line.split()[1])
+    raise LookupError(field)
+
+
+def settle() -> int:
+    """Bytes of the idle process, from where its peak starts anew."""
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")
+    return resident_bytes("VmRSS")
+
+
+def model_of(n_landmarks: int, n_columns: int, k: int = 1) -> KernelExpansion:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(n_landmarks, n_columns))
+    return KernelExpansion(RBF(2.0).bind(n_columns), z, rng.normal(size=(n_landmarks, k)), np.zeros(k))
+
+
+def jobs(n_rows: int) -> dict:
+    """value function, rows, options of jobs whose peaks lie in different stages."""
+    rng = np.random.default_rng(1)
+    narrow, wide = rng.normal(size=(n_rows, 8)), rng.normal(size=(20 * n_rows, 40))
+    return {
+        "moments": (
+            KernelObservational(model_of(500, 8), narrow, Nystrom(256), penalty=1e-4),
+            narrow, {"design": designs.kernelshap(8, 66), "coalition_tile": 32},
+        ),
+        "states": (
+            KernelInterventional(model_of(400, 8, k=2), narrow), narrow,
+            {"design": designs.exact(8), "micro_rows": 1_024},
+        ),
+        "black box": (
+            Marginal(lambda x: x @ np.ones(40), wide[:500]), wide[:256], {"design": designs.kernelshap(40, 400)},
+        ),
+        "wide tiles": (
+            Marginal(lambda x: x @ np.ones(40), wide[:1]), wide,
+            {"design": designs.kernelshap(40, 162), "instance_tile": 32_768},
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", jobs(10))
+def test_the_plan_tells_what_a_worker_takes(name, tmp_path):
+    client = local_client(1, memory_limit="3GiB", set_as_default=False)
+    try:
+        value, rows, options = jobs(300)[name]
+        dshap.explain(value, rows, store=tmp_path / "warm.zarr", client=client, **options)
+        value, rows, options = jobs(4_000)[name]
+        idle = max(client.run(settle).values())
+        dshap.explain(value, rows, store=tmp_path / "cube.zarr", client=client, **options)
+        measured = max(client.run(resident_bytes, "VmHWM").values()) - idle
+    finally:
+        shut_down(client)
+    plan = Plan.from_json((tmp_path / "cube.zarr" / "state" / "plan.json").read_bytes())
+    print(f"{name}: idle {idle / 2**20:.0f} MiB, measured {measured / 2**20:.1f}, planned {plan.process_bytes / 2**20:.1f}")
+    print(plan)
+    assert measured <= plan.process_bytes <= 3 * measured

@@ -1,0 +1,225 @@
+"""Imports point downward only: every module under dshap/ is read, and an arrow up or sideways fails."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "dshap"
+FLOORS = (
+    {"types", "errors", "options"},
+    {"designs", "kernels"},
+    {"values", "models"},
+    {"engine", "cube", "sources"},
+    {"", "api", "inputs", "cli", "jobs", "report"},  # "" is dshap/__init__, which re-exports the face
+)
+FACE = len(FLOORS) - 1
+FLOOR_OF = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
+OWNERS = {
+    "dask": {"engine"},
+    "distributed": {"engine"},
+    "zarr": {"cube"},
+    "xarray": {"cube"},
+    "pyarrow": {"sources"},
+}
+"""Package -> the only folders that may import it."""
+HEAVY = (*OWNERS, "pandas")
+
+
+def part_of(module: str) -> str:
+    """dshap.engine.plan -> engine."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def complaints(module: str, imported: Iterable[str]) -> list[str]:
+    """What is wrong with the imports of one module; `imported` are full names of modules."""
+    here, found = part_of(module), []
+    if here not in FLOOR_OF:
+        return [f"{module}: {here!r} stands on no floor"]
+    for name in imported:
+        top = name.split(".")[0]
+        if top != "dshap":
+            if top in OWNERS and here not in OWNERS[top]:
+                found.append(f"{module} imports {name}: only {', '.join(OWNERS[top])} may")
+            continue
+        there = part_of(name)
+        if there not in FLOOR_OF:
+            found.append(f"{module} imports {name}, which stands on no floor")
+        elif FLOOR_OF[there] > FLOOR_OF[here]:
+            found.append(f"{module} imports {name}: up from floor {FLOOR_OF[here]} to {FLOOR_OF[there]}")
+        elif FLOOR_OF[there] == FLOOR_OF[here] not in (0, FACE) and there != here:
+            found.append(f"{module} imports {name}: sideways on floor {FLOOR_OF[here]}")
+    return found
+
+
+def imports_of(module: str, source: str, *, is_package: bool = False, known: frozenset[str] = frozenset()) -> list[str]:
+    """Full names of all modules that the source imports, inside functions too; annotations do not count.
+
+    An import under ``if TYPE_CHECKING`` or of a name that only annotations use costs nothing and moves nothing, but an
+    arrow between floors counts wherever it stands: only packages of others are let through.
+    """
+    tree = ast.parse(source)
+    free = _names_only_annotated(tree)
+    under_checking = {id(node) for block in _type_checking_blocks(tree) for node in ast.walk(block)}
+    names: list[str] = []
+    for node in ast.walk(tree):
+        for name, bound in _imported(node, module, is_package, known):
+            is_ours = name.split(".")[0] == "dshap"
+            if is_ours or (id(node) not in under_checking and bound not in free):
+                names.append(name)
+    return names
+
+
+def _imported(node: ast.AST, module: str, is_package: bool, known: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """(full module name, name that it is bound to) of one statement or of a call of import_module("…")."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield alias.name, alias.asname or alias.name.split(".")[0]
+    elif isinstance(node, ast.ImportFrom):
+        base = node.module or ""
+        if node.level:
+            parts = module.split(".") if is_package else module.split(".")[:-1]
+            base = ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [base])])
+        for alias in node.names:
+            inner = f"{base}.{alias.name}"  # from dshap import designs is the module dshap.designs
+            yield (inner if inner in known else base), alias.asname or alias.name
+    elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in (
+        "import_module",
+        "__import__",
+    ):
+        if node.args and isinstance(node.args[0], ast.Constant):
+            yield str(node.args[0].value), ""
+
+
+def _type_checking_blocks(tree: ast.AST) -> Iterator[ast.stmt]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from node.body
+
+
+def _names_only_annotated(tree: ast.Module) -> set[str]:
+    """Names that stand in annotations only, in a module whose annotations are never evaluated."""
+    is_lazy = any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body)
+    annotations = [
+        note
+        for node in ast.walk(tree)
+        for note in (getattr(node, "annotation", None), getattr(node, "returns", None))
+        if isinstance(note, ast.AST)
+    ]
+    inside = {id(node) for note in annotations for node in ast.walk(note)}
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    annotated = {node.id for node in names if id(node) in inside}
+    return annotated - {node.id for node in names if id(node) not in inside} if is_lazy else set()
+
+
+def modules() -> dict[str, Path]:
+    """Full name -> file of every module of the package."""
+    out = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        out[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return out
+
+
+MODULES = modules()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_downward(module):
+    path = MODULES[module]
+    imported = imports_of(
+        module, path.read_text(), is_package=path.name == "__init__.py", known=frozenset(MODULES)
+    )
+    assert complaints(module, imported) == []
+
+
+def test_every_floor_is_there():
+    """A renamed folder must be put on its floor, or the walk would watch nothing."""
+    there = {part_of(module) for module in MODULES}
+    assert there >= {"types", "errors", "options", "designs", "kernels", "values", "models"}
+    assert there >= {"engine", "cube", "sources", "api", "inputs", "jobs"}
+
+
+@pytest.mark.parametrize(
+    ("module", "imported", "n_wrong"),
+    [
+        ("dshap.designs.exact", ["numpy", "dshap.errors", "dshap.types", "dshap.designs.coalitions"], 0),
+        ("dshap.designs.exact", ["dshap.kernels"], 1),  # sideways on floor 1
+        ("dshap.values.marginal", ["dshap.models.ridge"], 1),  # sideways on floor 2
+        ("dshap.values.marginal", ["dshap.kernels.product", "scipy.linalg"], 0),
+        ("dshap.types", ["dshap.kernels"], 1),  # up
+        ("dshap.options", ["dshap.errors"], 0),  # the waist is one floor without folders
+        ("dshap.models.ridge", ["dshap.engine.run"], 1),  # up
+        ("dshap.engine.run", ["dshap.cube.files", "dshap.sources"], 2),  # sideways on floor 3, twice
+        ("dshap.engine.cluster", ["dask.base", "distributed", "dshap.values"], 0),
+        ("dshap.engine.cluster", ["dshap.api"], 1),  # up
+        ("dshap.engine.cluster", ["dshap"], 1),  # the package itself is the face
+        ("dshap.cube.reader", ["zarr", "xarray"], 0),
+        ("dshap.cube.reader", ["dask.array"], 1),
+        ("dshap.sources.parquet", ["pyarrow.parquet", "pandas"], 0),
+        ("dshap.values.marginal", ["xarray"], 1),
+        ("dshap.jobs.runner", ["dshap.api", "dshap.report", "dshap.cube"], 0),  # the face may use itself
+        ("dshap.jobs.runner", ["distributed"], 1),
+        ("dshap.newcomer.part", ["numpy"], 1),  # no floor
+        ("dshap.api", ["dshap.newcomer"], 1),
+    ],
+)
+def test_the_rules_can_fail(module, imported, n_wrong):
+    assert len(complaints(module, imported)) == n_wrong
+
+
+def test_the_walk_finds_every_form_of_import():
+    source = textwrap.dedent("""
+        from __future__ import annotations
+        import zarr.storage as zs
+        from ..cube import files
+        from . import plan
+        from dshap import designs, __version__
+        if TYPE_CHECKING:
+            import pyarrow
+            from dshap.api import explain
+        import xarray as xr
+        import distributed as dd
+        def late(x: xr.Dataset) -> dd.Client:
+            import dask
+            importlib.import_module("pandas")
+            return dd.Client()
+    """)
+    known = frozenset({"dshap.cube.files", "dshap.engine.plan", "dshap.designs"})
+    found = imports_of("dshap.engine.run", source, known=known)
+    assert sorted(found) == sorted(
+        ["__future__", "zarr.storage", "dshap.cube.files", "dshap.engine.plan", "dshap.designs", "dshap", "dshap.api",
+         "distributed", "dask", "pandas"]
+    )  # fmt: skip
+    assert imports_of("dshap.cube", "from .files import write_new", is_package=True) == ["dshap.cube.files"]
+    assert imports_of("dshap.api", "import xarray as xr\ndef f(x: xr.Dataset): ...") == ["xarray"]  # evaluated
+
+
+def loaded_after(imports: str) -> set[str]:
+    """Heavy packages in sys.modules of a fresh process, dshap/__init__ (the face) not run."""
+    code = f"""
+        import sys, types
+        parent = types.ModuleType("dshap")
+        parent.__path__ = [{str(PACKAGE)!r}]
+        sys.modules["dshap"] = parent
+        import {imports}
+        print(*[name for name in {HEAVY!r} if name in sys.modules])
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    return set(run.stdout.split())
+
+
+def test_floors_0_to_2_load_no_cluster_store_or_table_package():
+    lower = [f"dshap.{part}" for parts in FLOORS[:3] for part in sorted(parts)]
+    assert loaded_after(", ".join(lower)) == set()
+
+
+def test_the_upper_floors_do_load_them():
+    """The test above looks in the right place."""
+    assert loaded_after("dshap.cube") >= {"zarr", "xarray"}
