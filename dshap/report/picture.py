@@ -31,7 +31,7 @@ def ranking_picture(given: Sequence[Ranking], path: str | Path, title: str, unit
         raise InputError('pictures need matplotlib: pip install "dshap[report]"') from error
     features = features_of(given)
     shown = features[:MAX_FEATURES]
-    figure = Figure(figsize=(8.0, 1.6 + 0.2 * len(shown) * (len(given) + 0.8)), layout="constrained")
+    figure = Figure(figsize=(8.0, 1.4 + 0.16 * len(shown) * (len(given) + 0.8)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     _bars(axes, given, shown)
@@ -48,7 +48,7 @@ def _bars(axes, given: Sequence[Ranking], features: Sequence[str]) -> None:  # t
     """Bars with their numbers; the first explanation on top of each pair, the largest feature on top."""
     height = 0.8 / len(given)
     values = [ranking.magnitude.get(feature, 0.0) for ranking in given for feature in features]
-    decimals = max(0, decimals_of(values) - 1)
+    decimals = decimals_of(values)
     for index, ranking in enumerate(given):
         offset = height * (index - (len(given) - 1) / 2)
         lengths = [ranking.magnitude.get(feature, 0.0) for feature in features]
@@ -63,7 +63,7 @@ def _bars(axes, given: Sequence[Ranking], features: Sequence[str]) -> None:  # t
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.xaxis.grid(True, color="#dddddd", linewidth=0.7)
     axes.set_axisbelow(True)
-    axes.legend(loc="lower right", frameon=False, title="absent features", title_fontsize=9, fontsize=9)
+    axes.legend(loc="lower right", frameon=False, title="explanation", title_fontsize=9, fontsize=9)
 
 
 def _saved(figure, path: Path) -> Path:  # type: ignore[no-untyped-def]

@@ -54,7 +54,7 @@ VALUES = {
 }
 DESIGNS = {
     "exact": exact,
-    "leverage": lambda d: kernelshap(d, 3 * d + 3, seed=4),  # between enumerated sizes and everything; odd for d even
+    "leverage": lambda d: kernelshap(d, 2**d - 7, seed=4),  # odd; for d = 5 the outer sizes are whole, the inner sampled
     "unpaired": lambda d: kernelshap(d, 13, paired=False, seed=2),
 }
 

@@ -1,0 +1,110 @@
+"""A file is whole or not there, whoever dies when; the second writer of a name finds it taken."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from dshap.cube import CreateOnlyFolder, StateFolder, write_new
+from dshap.types import State
+
+KILLERS = {
+    "before anything is filled": """
+        def dying_open(*args, **options):
+            real_open(*args, **options)
+            os.kill(os.getpid(), signal.SIGKILL)
+        import dshap.cube.files as files
+        real_open, files.open = open, dying_open
+    """,
+    "filled, not yet on disk": "os.fsync = die",
+    "on disk, not yet linked": "os.link = die",
+}
+
+
+@pytest.mark.parametrize("moment", KILLERS)
+def test_a_process_killed_while_it_writes_leaves_no_false_mark(tmp_path, moment):
+    """SIGKILL, for real, in the middle of write_new: the name does not exist, and the next run creates it whole."""
+    folder = CreateOnlyFolder(tmp_path)
+    code = f"""
+        import os, signal
+        from pathlib import Path
+        from dshap.cube import CreateOnlyFolder
+        def die(*_):
+            os.kill(os.getpid(), signal.SIGKILL)
+        {textwrap.indent(textwrap.dedent(KILLERS[moment]), " " * 8).strip()}
+        CreateOnlyFolder({str(tmp_path)!r}).put_json("block-00000000", {{"block": 0}})
+        print("not killed")
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert run.returncode == -signal.SIGKILL and run.stdout == "", run.stderr
+    left = list(tmp_path.iterdir())
+    assert len(left) == 1 and left[0].name.startswith(".")  # what it wrote privately is there, and is no mark
+    assert not folder.has("block-00000000") and list(folder.names()) == []
+    assert folder.put_json("block-00000000", {"block": 0}) is True
+    assert list(folder.names()) == ["block-00000000"] and folder.get_json("block-00000000") == {"block": 0}
+
+
+def test_killed_just_after_the_link_the_mark_is_whole(tmp_path):
+    code = f"""
+        import os, signal
+        from pathlib import Path
+        from dshap.cube import write_new
+        link = os.link
+        def link_and_die(*args):
+            link(*args)
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.link = link_and_die
+        write_new(Path({str(tmp_path / "mark")!r}), b"whole")
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert run.returncode == -signal.SIGKILL and (tmp_path / "mark").read_bytes() == b"whole"
+    assert write_new(tmp_path / "mark", b"other") is False
+
+
+def test_the_second_writer_finds_it_taken(tmp_path):
+    path = tmp_path / "new folder" / "mark"
+    assert write_new(path, b"first") is True and write_new(path, b"second") is False
+    assert path.read_bytes() == b"first" and [entry.name for entry in path.parent.iterdir()] == ["mark"]
+
+
+def test_of_many_writers_at_once_one_wins(tmp_path):
+    """Whatever is there is one writer's content, whole."""
+    contents = [bytes([65 + i]) * 100_000 for i in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(lambda content: write_new(tmp_path / "mark", content), contents))
+    assert sum(won) == 1 and (tmp_path / "mark").read_bytes() == contents[won.index(True)]
+    assert os.listdir(tmp_path) == ["mark"]
+
+
+def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_new(tmp_path / "mark", b"x")
+    assert os.listdir(tmp_path) == []
+
+
+def test_states_are_arrays_that_numpy_opens(tmp_path):
+    states = StateFolder(tmp_path)
+    record = State({"weights": np.arange(6.0).reshape(2, 3), "names": np.array(["a", "ü"])})
+    states.put("moments-1", record)
+    states.put("moments-1", State({"weights": np.zeros(1)}))  # taken: left as it is
+    assert states.get("moments-1", State).digest() == record.digest() and list(states.names()) == ["moments-1"]
+    with np.load(tmp_path / "moments-1.npz", allow_pickle=False) as stored:
+        np.testing.assert_array_equal(stored["weights"], record["weights"])
+    states.remove("moments-1")
+    states.remove("moments-1")
+    assert not states.has("moments-1")
+
+
+def test_names_of_a_folder_that_is_not_there(tmp_path):
+    assert list(CreateOnlyFolder(tmp_path / "nothing").names()) == []
