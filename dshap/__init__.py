@@ -5,11 +5,31 @@ attribution (n, d, k) = finish( sum over coalition tiles of  values (n, m, k) x 
 
 from __future__ import annotations
 
-from dshap import designs, kernels, models, sources, values
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from dshap.errors import DshapError
+
+if TYPE_CHECKING:
+    from dshap import designs, kernels, models, sources, values
+    from dshap.api import explain, fit
+    from dshap.cube import open_cube
 
 __version__ = "0.1.0"
 __all__ = ["DshapError", "designs", "explain", "fit", "kernels", "models", "open_cube", "sources", "values"]
 
-from dshap.api import explain, fit
-from dshap.cube import open_cube
+_HOMES = {"explain": "dshap.api", "fit": "dshap.api", "open_cube": "dshap.cube"}
+_FOLDERS = ("designs", "kernels", "models", "sources", "values")
+
+
+def __getattr__(name: str) -> Any:
+    """Parts are imported when they are first used, so that the command line answers at once."""
+    if name in _FOLDERS:
+        return importlib.import_module(f"dshap.{name}")
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'dshap' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from dshap.cube import Workspace
 from dshap.engine import DaskExecutor, Executor, collect_partitions, is_dask_collection, map_spans
 from dshap.errors import InputError
+from dshap.options import RunOptions
 from dshap.sources import (
     SPAN_ROWS,
     ArraySource,
@@ -20,9 +25,9 @@ from dshap.sources import (
     repeated_keys,
     write_part,
 )
-from dshap.types import RowReader
+from dshap.types import BoolArray, RowReader, ValueFunction
 
-__all__ = ["open_rows", "take_census"]
+__all__ = ["Inputs", "check_targets", "open_rows", "take_census"]
 
 SPOOL_ROWS = 1_048_576
 """Rows of one spooled part."""
@@ -152,6 +157,56 @@ def _spool_source(source: ArraySource, folder: Path) -> RowReader:
     )
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """The rows to explain and the rows that a value function learns from, opened and counted."""
+
+    rows: RowReader
+    census: Census
+    data: RowReader
+    data_census: Census
+
+    @classmethod
+    def open(
+        cls,
+        value: ValueFunction,
+        rows: Any,
+        executor: Executor,
+        workspace: Workspace,
+        options: RunOptions,
+        key: Any,
+        census: Census | None = None,
+    ) -> Inputs:
+        """One reader and one census where both are the same table."""
+        columns: dict[str, Any] = {"features": value.feature_names, "n_columns": value.n_columns}
+        reader = open_rows(
+            rows, executor, lambda: workspace.folder("rows"), key=key, missing=options.missing, **columns
+        )
+        census = census or take_census(reader, executor, lambda: workspace.folder("keys"))
+        if _is_same(value.data, rows):
+            return cls(reader, census, reader, census)
+        data = open_rows(value.data, executor, lambda: workspace.folder("data"), missing=options.missing, **columns)
+        return cls(reader, census, data, take_census(data, executor, lambda: workspace.folder("data-keys")))
+
+    def active_players(self, value: ValueFunction) -> BoolArray:
+        """(d,): players with a column that varies over rows and data; the others are worth nothing.
+
+        Where nothing varies, the first player is kept: a game needs one.
+        """
+        low = np.minimum(self.census.low, self.data_census.low)
+        high = np.maximum(self.census.high, self.data_census.high)
+        names = self.rows.feature_names
+        varies = (low < high) | [name in self.census.bad or name in self.data_census.bad for name in names]
+        is_active = np.array((value.player_columns & varies).any(axis=1))
+        is_active[0] |= not is_active.any()
+        return is_active
+
+
+def _is_same(data: Any, rows: Any) -> bool:
+    """The value function learns from the very rows that are explained."""
+    return data is rows or (isinstance(data, str | Path) and isinstance(rows, str | Path) and str(data) == str(rows))
+
+
 def take_census(reader: RowReader, executor: Executor, make_folder: Callable[[], Path]) -> Census:
     """One pass over the rows: counts, digests; refuses bad values by the reader's policy, and repeated keys.
 
@@ -184,3 +239,9 @@ def _examples(reader: RowReader, positions: Sequence[int]) -> str:
         keys = reader.read(position, position + 1, keys=True).keys
         shown.append(" ".join(f"{name}={values[0]}" for name, values in keys.items()) + f" (row {position})")
     return ", ".join(shown)
+
+
+def check_targets(census: Census, missing: str) -> None:
+    """Refuse rows that cannot be fitted on, unless they are to be skipped."""
+    if missing == "refuse" and census.n_bad_targets:
+        raise InputError(f'{census.n_bad_targets} rows have no finite target: drop them, or fit with missing = "skip"')

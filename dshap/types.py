@@ -92,6 +92,10 @@ class Design(Protocol):
         """A larger design whose coalition list begins with this one's."""
         ...
 
+    def with_players(self, n_players: int) -> Design:
+        """A design of this kind for another number of players."""
+        ...
+
     def fingerprint(self) -> dict[str, JSON]:
         """Name and parameters; two designs with one fingerprint are the same design."""
         ...
@@ -278,6 +282,11 @@ class ValueFunction(Protocol):
     @property
     def player_names(self) -> tuple[str, ...]: ...
     @property
+    def player_columns(self) -> BoolArray:
+        """(d, columns): column c belongs to player i."""
+        ...
+
+    @property
     def output_names(self) -> tuple[str, ...]: ...
     @property
     def data(self) -> Any:
@@ -300,6 +309,10 @@ class ValueFunction(Protocol):
 
     def chosen(self, choice: State) -> ValueFunction:
         """This value function with that choice made."""
+        ...
+
+    def over(self, is_active: BoolArray) -> ValueFunction:
+        """The game of the active players (d,) alone: the columns of the others are absent from every coalition."""
         ...
 
     def without_data(self) -> ValueFunction:

@@ -68,6 +68,10 @@ class ExactDesign(WholeViews):
         """InputError: every coalition is there."""
         raise InputError(f"exact({self.n_players}) holds all {self.n_coalitions} coalitions and cannot grow")
 
+    def with_players(self, n_players: int) -> ExactDesign:
+        """All coalitions of another number of players."""
+        return ExactDesign(n_players)
+
     def fingerprint(self) -> dict[str, Any]:
         """{"design": "exact", "n_players": d}."""
         return {"design": "exact", "n_players": self.n_players}

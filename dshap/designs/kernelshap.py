@@ -110,6 +110,10 @@ class KernelShapDesign(WholeViews):
         """
         return replace(self, budgets=(*self.budgets, n_coalitions))
 
+    def with_players(self, n_players: int) -> KernelShapDesign:
+        """As many coalitions of another number of players, all there are where they are fewer; in one stage."""
+        return replace(self, n_players=n_players, budgets=(self.n_coalitions,))
+
     def fingerprint(self) -> dict[str, Any]:
         """Name and parameters, with the budgets of all stages."""
         return {

@@ -62,6 +62,7 @@ class Plan:
     n_rows: int
     data_rows: int
     n_players: int
+    """Of the design: those whose columns vary."""
     n_outputs: int
     n_coalitions: int
     instance_tile: int
@@ -182,8 +183,8 @@ def fit_stages(model: KernelRidge, reader: RowReader, n_outputs: int = 1) -> tup
         Stage("tune", 1, read + model.tune_bytes(n_columns), 0.0, "rows", "kernel, landmarks", "none"),
         Stage("fit", n_spans, read + model.moment_task_bytes(n_columns, n_outputs) + held,
               2.0 * reader.n_rows * r * (r + 8 * n_columns), "rows", "state/model-*", "fit"),
-        Stage("score", n_spans if model.holdout else 0, read + 8 * 1024 * r * 4, 2.0 * reader.n_rows * r * model.holdout,
-              "held-out rows", "R²", "fit"),
+        Stage("score", n_spans if model.holdout else 0, read + 8 * 1024 * r * 4,
+              2.0 * reader.n_rows * r * model.holdout, "held-out rows", "R²", "fit"),
     )  # fmt: skip
 
 

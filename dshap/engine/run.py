@@ -22,7 +22,7 @@ from dshap.engine.tasks import (
     partial_leaf,
 )
 from dshap.models.rows import sample_positions
-from dshap.types import FloatArray, Record, RowReader, State, ValueFunction
+from dshap.types import Record, RowReader, State, ValueFunction
 
 __all__ = ["Failure", "map_spans", "read_sample", "resolve_value", "run_explanation"]
 

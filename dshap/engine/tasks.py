@@ -16,6 +16,7 @@ from dshap.types import (
     FULL,
     N_ENDS,
     Attribution,
+    BoolArray,
     Design,
     FloatArray,
     Moments,
@@ -66,9 +67,13 @@ class Context:
     data: RowReader
     writer: BlockWriter
     states: StateStore
+    choice_name: str
+    """State file of what the value function chose from a sample."""
     base_name: str
     tile_names: tuple[str, ...]
     """State file of each coalition tile; empty where nothing is learnt from data."""
+    is_active: BoolArray
+    """(d of the cube,): players that the design has; the others hold constant columns, and their attribution is 0."""
     keep_rows: bool = False
     """The writer wants the explained columns in their own dtypes."""
     _cache: OrderedDict[str, Any] = field(default_factory=OrderedDict, repr=False)
@@ -176,7 +181,9 @@ def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] |
     phi = context.design.finish(sums, v_empty, prediction)
     if context.design.is_efficient:
         check_additivity(phi, base, prediction)
-    return Attribution(phi, base, prediction, np.full(len(rows), Status.OK, np.int8))
+    everyone = np.zeros((len(rows), len(context.is_active), context.plan.n_outputs))
+    everyone[:, context.is_active] = phi
+    return Attribution(everyone, base, prediction, np.full(len(rows), Status.OK, np.int8))
 
 
 def check_additivity(phi: FloatArray, base: FloatArray, prediction: FloatArray) -> None:

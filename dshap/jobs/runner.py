@@ -9,15 +9,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dshap.api import (
-    IDLE_WORKER_BYTES,
-    NUMERICS_VERSION,
-    Explanation,
-    check_targets,
-    choose_design,
-    digest_of,
-    refuse_difference,
-)
 from dshap.cube import CONTAINER, StateFolder, Workspace, create_store, read_job
 from dshap.engine import (
     Executor,
@@ -32,7 +23,15 @@ from dshap.engine import (
     stage_lines,
 )
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
-from dshap.inputs import take_census
+from dshap.explanation import (
+    IDLE_WORKER_BYTES,
+    NUMERICS_VERSION,
+    Explanation,
+    choose_design,
+    digest_of,
+    refuse_difference,
+)
+from dshap.inputs import check_targets, take_census
 from dshap.jobs.executor import executor_of
 from dshap.jobs.parts import Model, design_of, import_function, open_table, ridge_of, stand_in, value_of
 from dshap.jobs.schema import Explain, ImportedModel, Job

@@ -23,7 +23,7 @@ class Players:
 
     names: tuple[str, ...]
     members: BoolArray
-    """(d, columns): column c belongs to player i; every column belongs to exactly one."""
+    """(d, columns): column c belongs to player i; a column belongs to one player, or to none (see `over`)."""
 
     @classmethod
     def of(
@@ -39,6 +39,11 @@ class Players:
         names = tuple(dict.fromkeys(owner))
         members = np.array([[name == of_column for of_column in owner] for name in names], dtype=bool)
         return cls(names, members.reshape(len(names), n_columns))
+
+    def over(self, is_active: BoolArray) -> Players:
+        """The active players (d,) alone; no coalition then holds the columns of the others."""
+        names = tuple(name for name, active in zip(self.names, is_active, strict=True) if active)
+        return Players(names, self.members[is_active])
 
     def columns(self, masks: BoolArray) -> BoolArray:
         """(m, columns) bool: the columns that are present when the players of masks (m, d) are."""

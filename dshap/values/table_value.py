@@ -10,7 +10,7 @@ import numpy as np
 
 from dshap.errors import InputError, PredictError
 from dshap.kernels import ProductKernel
-from dshap.types import FloatArray, State
+from dshap.types import BoolArray, FloatArray, State
 from dshap.values.players import Players
 
 __all__ = ["Expansion", "TableValue", "checked_predict", "column_names_of", "expansion_of"]
@@ -80,6 +80,17 @@ class TableValue:
     def player_names(self) -> tuple[str, ...]:
         return self.players.names
 
+    def over(self, is_active: BoolArray) -> Self:
+        """The game of the active players (d,) alone: the columns of the others are absent from every coalition."""
+        smaller = copy.copy(self)
+        smaller.players = self.players.over(is_active)
+        return smaller
+
+    @property
+    def player_columns(self) -> BoolArray:
+        """(d, columns): column c belongs to player i."""
+        return self.players.members
+
     def without_data(self) -> Self:
         """A copy that workers can hold: everything but `data`."""
         small = copy.copy(self)
@@ -140,7 +151,7 @@ def expansion_of(model: Any) -> Expansion:
             "fit it first"
             if hasattr(model, "fit") and hasattr(model, "penalty")
             else (
-                "give a fitted dshap.models.KernelRidge or a KernelExpansion, or use dshap.values.Marginal(predict, ...)"
+                "give a fitted dshap.models.KernelRidge or a KernelExpansion, or use Marginal(predict, ...)"
             )
         )
         raise InputError(f"{type(model).__name__} holds no product-kernel expansion: {hint}")

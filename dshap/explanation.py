@@ -1,0 +1,280 @@
+"""One explanation, from checked inputs and a plan to a finished cube."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dshap
+from dshap import designs
+from dshap.cube import (
+    CONTAINER,
+    CubeLayout,
+    CubeWriter,
+    StateFolder,
+    Workspace,
+    create_cube,
+    read_run,
+    write_new,
+)
+from dshap.engine import (
+    Context,
+    Executor,
+    Failure,
+    Plan,
+    Progress,
+    make_plan,
+    resolve_value,
+    run_explanation,
+)
+from dshap.errors import FailedBlocksError, InputError, StoreMismatchError, unknown_name
+from dshap.inputs import Inputs
+from dshap.options import RunOptions
+from dshap.sources import Census
+from dshap.types import BoolArray, Design, RowReader, ValueFunction
+
+__all__ = [
+    "IDLE_WORKER_BYTES",
+    "NUMERICS_VERSION",
+    "Explanation",
+    "choose_design",
+    "digest_of",
+    "refuse_difference",
+]
+
+NUMERICS_VERSION = 1
+"""Raised when the same options give other numbers; a store of another version is not resumed."""
+MAX_COALITIONS = 2_048
+"""Design "auto": exact up to this many coalitions, sampled above."""
+IDLE_WORKER_BYTES = 320 << 20
+"""What a warm worker takes before its first task."""
+
+
+def choose_design(
+    design: Design | str, n_players: int, max_coalitions: int | None, seed: int = 0
+) -> tuple[Design, str]:
+    """The design and why it was taken; `seed` is that of a design that is sampled and not given."""
+    if not isinstance(design, str):
+        return design, "given"
+    limit = max_coalitions or max(MAX_COALITIONS, 4 * n_players)
+    if design == "exact":
+        return designs.exact(n_players), "given"
+    if design == "kernelshap":
+        return designs.kernelshap(
+            n_players, min(limit, 2 ** min(n_players, 62)), seed=seed
+        ), f"{limit:,} coalitions at most"
+    if design != "auto":
+        raise InputError(unknown_name("design", design, ("auto", "exact", "kernelshap")))
+    if n_players <= 24 and 2**n_players <= limit:
+        return designs.exact(n_players), f"auto: all 2^{n_players} coalitions are at most {limit:,}"
+    return designs.kernelshap(n_players, limit, seed=seed), f"auto: 2^{n_players} coalitions are more than {limit:,}"
+
+
+@dataclass
+class Explanation:
+    """One explanation that is checked and planned: `create` its store, or `run` it."""
+
+    path: Path
+    layout: CubeLayout
+    context: Context
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def plan(self) -> Plan:
+        return self.context.plan
+
+    @classmethod
+    def prepare(
+        cls,
+        value: ValueFunction,
+        rows: Any,
+        path: Path,
+        executor: Executor,
+        workspace: Workspace,
+        options: RunOptions,
+        *,
+        design: Design | str = "auto",
+        key: Any = None,
+        seed: int = 0,
+        census: Census | None = None,
+    ) -> Explanation:
+        """Everything that can be refused is refused here; nothing is written outside the workspace.
+
+        `census` is that of `rows`, where it was taken before; `seed` is that of a sampled design that is not given.
+        """
+        inputs = Inputs.open(value, rows, executor, workspace, options, key, census)
+        is_active = inputs.active_players(value)
+        chosen, why = choose_design(design, int(is_active.sum()), options.max_coalitions, seed)
+        reasons = [("design", why)]
+        if not is_active.all():
+            constant = [name for name, active in zip(value.player_names, is_active, strict=True) if not active]
+            reasons.append(("players", f"{', '.join(constant)}: constant in all rows, attribution 0"))
+            if chosen.n_players == value.n_players:
+                chosen = chosen.with_players(int(is_active.sum()))
+        game = value.over(is_active)
+        run = _fingerprint(game, chosen, inputs, options)
+        _refuse_other_run(path, run)
+        plan = _stored_plan(path) or make_plan(game, chosen, inputs.rows, inputs.data, options, tuple(reasons))
+        limits = [limit for limit in (executor.memory_limit, options.memory_limit) if limit]
+        plan.check(min(limits, default=None), executor.n_threads, IDLE_WORKER_BYTES)
+        layout = _layout(value, inputs.rows, options, plan, run)
+        return cls(path, layout, _context(game, chosen, inputs, plan, path, layout, is_active))
+
+    def create(self) -> None:
+        """The store, every row pending, with its plan; left as it is where it is there."""
+        if read_run(self.path) is None:
+            create_cube(self.path, self.layout)
+        write_new(self.path / CONTAINER / "plan.json", self.plan.to_json().encode())
+
+    @property
+    def is_complete(self) -> bool:
+        """Nothing is left to do."""
+        return read_run(self.path) is not None and len(self.context.writer.done()) == len(self.plan.instance_spans)
+
+    def run(self, executor: Executor, progress: Progress) -> Explanation:
+        """Carry out what is left; this explanation with the blocks that failed."""
+        if self.is_complete:
+            return self
+        self.create()
+        states = self.context.states
+        value = resolve_value(
+            executor, self.context.value, self.context.data, states, self.context.choice_name, self.plan.row_span
+        )
+        context = replace(self.context, value=value)
+        failures = run_explanation(executor, context, progress)
+        return replace(self, failures=tuple(failures))
+
+    def raise_on_failed(self) -> None:
+        """A `FailedBlocksError` that names the first of the failed blocks."""
+        if self.failures:
+            first = self.failures[0]
+            n_rows = sum(failure.stop - failure.start for failure in self.failures)
+            raise FailedBlocksError(
+                f"{len(self.failures)} of {len(self.plan.instance_spans)} blocks ({n_rows} rows) have no attribution; "
+                f"rows {first.start} to {first.stop - 1}: {first.reason}. The others are in {self.path}; "
+                "run the same again to retry"
+            )
+
+
+def _layout(value: ValueFunction, rows: RowReader, options: RunOptions, plan: Plan, run: dict[str, Any]) -> CubeLayout:
+    kept = {name: str(dtype) for name, dtype in rows.column_dtypes.items()} if options.keep_rows else {}
+    return CubeLayout(
+        n_rows=rows.n_rows,
+        players=value.player_names,
+        outputs=value.output_names,
+        tile=plan.instance_tile,
+        chunk=plan.chunk_rows,
+        dtype=options.dtype,
+        units=options.units,
+        keys=dict(rows.key_dtypes),
+        columns=kept,
+        run={"digest": digest_of(run), "fingerprint": run, "version": dshap.__version__, "processor": _processor()},
+    )
+
+
+def _context(
+    game: ValueFunction,
+    design: Design,
+    inputs: Inputs,
+    plan: Plan,
+    path: Path,
+    layout: CubeLayout,
+    is_active: BoolArray,
+) -> Context:
+    """What the tasks share; state files are named by all that their content follows from."""
+    run = layout.run["fingerprint"]
+    learnt = {name: run[name] for name in ("numerics", "value", "data")} | {"row_span": plan.row_span}
+    tiles: tuple[str, ...] = ()
+    if game.needs_moments:
+        masks = (design.block(*span).masks for span in plan.coalition_spans)
+        tiles = tuple(f"moments-{digest_of({**learnt, 'masks': _mask_digest(m)})}" for m in masks)
+    return Context(
+        value=game.without_data(),
+        design=design,
+        plan=plan,
+        rows=inputs.rows,
+        data=inputs.data,
+        writer=CubeWriter(path, layout, layout.run["digest"]),
+        states=StateFolder(path / CONTAINER),
+        choice_name=f"landmarks-{digest_of(learnt)}",
+        base_name=f"base-{digest_of(learnt)}",
+        tile_names=tiles,
+        is_active=is_active,
+        keep_rows=bool(layout.columns),
+    )
+
+
+def _stored_plan(path: Path) -> Plan | None:
+    try:
+        return Plan.from_json((path / CONTAINER / "plan.json").read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _fingerprint(game: ValueFunction, design: Design, inputs: Inputs, options: RunOptions) -> dict[str, Any]:
+    """Everything that changes a number of the cube; workers, window and display are not in it."""
+    kept = {name: own for name, own in asdict(options).items() if name not in ("memory_limit", "max_coalitions")}
+    return {
+        "numerics": NUMERICS_VERSION,
+        "value": game.fingerprint(),
+        "design": design.fingerprint(),
+        "features": list(inputs.rows.feature_names),
+        "outputs": list(game.output_names),
+        "keys": dict(inputs.rows.key_dtypes),
+        "options": {name: own for name, own in kept.items() if own is not None},
+        "rows": {"digest": inputs.census.fingerprint, "n": inputs.rows.n_rows},
+        "data": {"digest": inputs.data_census.fingerprint, "n": inputs.data.n_rows},
+    }
+
+
+def _refuse_other_run(path: Path, run: Mapping[str, Any]) -> None:
+    stored = read_run(path)
+    if stored is None:
+        if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
+            raise StoreMismatchError(f"{path} exists and is no attribution cube: choose another store")
+        return
+    refuse_difference(path, stored.get("fingerprint", {}), run)
+
+
+def refuse_difference(path: Path, stored: Mapping[str, Any], run: Mapping[str, Any]) -> None:
+    """A `StoreMismatchError` that names what differs between two fingerprints, where anything does."""
+    was, now = _flat(stored), _flat(json.loads(json.dumps(run)))
+    changed = [
+        f"{name} was {was.get(name, 'absent')}, now {now.get(name, 'absent')}"
+        for name in sorted(was.keys() | now.keys())
+        if was.get(name) != now.get(name)
+    ]
+    if changed:
+        raise StoreMismatchError(
+            f"{path} holds another run: {'; '.join(changed[:4])}"
+            + (f" and {len(changed) - 4} more differences" if len(changed) > 4 else "")
+            + "; choose another store, or remove it"
+        )
+
+
+def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """value.penalty -> 0.001 and the like."""
+    if not isinstance(tree, dict):
+        return {prefix: tree}
+    return {name: leaf for key, own in tree.items() for name, leaf in _flat(own, f"{prefix}.{key}".strip(".")).items()}
+
+
+def digest_of(content: Any) -> str:
+    """blake2b of plain values, as text."""
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=10).hexdigest()
+
+
+def _mask_digest(masks: np.ndarray) -> str:
+    return hashlib.blake2b(np.packbits(masks, axis=1).tobytes(), digest_size=10).hexdigest()
+
+
+def _processor() -> str:
+    """The instruction set that the bits of the arrays belong to."""
+    return platform.machine()

@@ -1,0 +1,460 @@
+"""`dshap.explain` end to end, in this process: what a user asks for, and what a user gets wrong."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import zarr
+
+import dshap
+from dshap.cube import cube_status, open_cube, read_run, verify_cube
+from dshap.designs import exact, kernelshap
+from dshap.errors import (
+    DoesNotFitError,
+    DshapError,
+    FailedBlocksError,
+    InputError,
+    LockedError,
+    PredictError,
+    StoreMismatchError,
+)
+from dshap.kernels import RBF, Categorical, Nystrom, Product
+from dshap.models import KernelExpansion, KernelRidge
+from dshap.types import Status
+from dshap.values import KernelInterventional, KernelObservational, Marginal
+from tests.cube.cubes import bytes_of
+
+D, N_ROWS, TILE = 4, 90, 32
+NAMES = ["a", "b", "c", "const"]
+COALITIONS = [frozenset(s) for size in range(D + 1) for s in itertools.combinations(range(D), size)]
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch):
+    """Not on a cluster that another test may have left as the current one."""
+    monkeypatch.setattr("dshap.api.current_client", lambda: None)
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(rng.normal(size=(N_ROWS, 3)), columns=NAMES[:3])
+    frame["const"] = 2.5
+    return frame.assign(id=[f"row-{i}" for i in range(N_ROWS)])
+
+
+def f(x):
+    """Interactions of every order; the last column is constant in the data and used all the same."""
+    a, b, c, const = x.T
+    return np.sin(a) * b + a * b * c + c**2 + const * (1 + a * b * c)
+
+
+def two_outputs(x):
+    return np.column_stack([f(x), x[:, 0] - 3 * x[:, 1]])
+
+
+def marginal(frame, predict=f, **options):
+    return Marginal(predict, frame[NAMES].iloc[:25], **options)
+
+
+def kernel_model(n_outputs=1, d=D):
+    rng = np.random.default_rng(2)
+    kernel = Product([RBF(1.2)] * (d - 1) + [Categorical(0.4)]).bind(d)
+    landmarks = np.column_stack([rng.normal(size=(15, d - 1)), np.full(15, 2.5)])
+    weights = rng.normal(size=(15, n_outputs))
+    return KernelExpansion(kernel, landmarks, weights, np.zeros(n_outputs), feature_names=tuple(NAMES))
+
+
+VALUES = {
+    "marginal": lambda frame: marginal(frame),
+    "two outputs": lambda frame: marginal(frame, two_outputs),
+    "interventional": lambda frame: KernelInterventional(kernel_model(2), frame[NAMES]),
+    "observational": lambda frame: KernelObservational(kernel_model(), frame[NAMES], Nystrom(20), penalty=1e-3),
+}
+
+
+def brute_force(worth):
+    """Σ_S s!(d−s−1)!/d! (v(S ∪ i) − v(S)) for a mapping coalition -> value."""
+    phi = np.zeros(D)
+    for i, s in itertools.product(range(D), COALITIONS):
+        if i not in s:
+            weight = math.factorial(len(s)) * math.factorial(D - len(s) - 1) / math.factorial(D)
+            phi[i] += weight * (worth[s | {i}] - worth[s])
+    return phi
+
+
+# what is right
+
+
+@pytest.mark.parametrize("design", [exact(D), kernelshap(D, 12, seed=3)], ids=["exact", "kernelshap"])
+@pytest.mark.parametrize("name", VALUES)
+def test_every_row_adds_up_and_a_constant_column_gets_nothing(frame, name, design):
+    """Σφ + base = f(x) to a few roundings.  A constant column leaves every value of a coalition as it is: with all
+    coalitions its attribution cancels to rounding, 1e-12; a sampled regression spreads its error over all players."""
+    cube = dshap.explain(VALUES[name](frame), frame, key="id", design=design)
+    gap = cube.attribution.sum("feature") + cube.base_value - cube.prediction
+    assert float(abs(gap).max()) < 1e-12 * float(abs(cube.prediction).max())
+    assert (cube.status == Status.OK).all() and (cube.key.values == frame.id.to_numpy()).all()
+    if isinstance(design, type(exact(D))) and name != "observational":
+        assert float(abs(cube.attribution.sel(feature="const")).max()) < 1e-12
+
+
+def test_a_constant_column_gets_nothing_observationally(frame):
+    """Also where absent columns follow the present ones: knowing a constant says nothing.  The two coalitions share
+    their numbers but not their roundings, which the ridge of 1e-3 magnifies a thousandfold: 1e-10."""
+    cube = dshap.explain(VALUES["observational"](frame), frame[NAMES], design="exact")
+    # the embedding of no column at all is the mean itself, that of a constant one the mean shrunk by 1/(1 + penalty)
+    shrunk = 1e-3 * float(abs(cube.prediction).max())
+    assert float(abs(cube.attribution.sel(feature="const")).max()) < shrunk
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_games_through_kernel_ridge_are_solved_exactly(seed):
+    """A game of d = 4 with interactions of every order, as a function on {0, 1}^4: kernel ridge interpolates it (one
+    landmark a corner, no penalty), `Marginal` against the empty corner asks for the game back, and the exact design
+    must give its Shapley values.  1e-9: the condition of the kernel matrix, about 1e3, times rounding, with room."""
+    rng = np.random.default_rng(seed)
+    corners = np.array(list(itertools.product([0.0, 1.0], repeat=D)))
+    worth = {s: rng.normal() for s in COALITIONS}
+    y = np.array([worth[frozenset(np.flatnonzero(corner))] for corner in corners])
+    model = KernelRidge(RBF(1.0), Nystrom(landmarks=corners), penalty=0.0).fit(corners, y)
+    value = Marginal(model.predict, np.zeros((1, D)))
+    cube = dshap.explain(value, np.ones((1, D)), design=exact(D))
+    np.testing.assert_allclose(cube.attribution.values[0, :, 0], brute_force(worth), rtol=0, atol=1e-9)
+
+
+def test_kernel_ridge_at_random_points_is_the_brute_force_of_its_own_values(frame):
+    """Fitted on data with interactions of every order; v(S) by hand from predictions with columns replaced."""
+    x = frame[NAMES].to_numpy()
+    model = KernelRidge(RBF(1.5), Nystrom(40), penalty=1e-4).fit(x, f(x))
+    background, row = x[:30], x[50]
+    worth = {}
+    for s in COALITIONS:
+        mixed = background.copy()
+        mixed[:, list(s)] = row[list(s)]
+        worth[s] = model.predict(mixed).mean()
+    expected = brute_force(worth)
+    for design in (exact(D), kernelshap(D, 2**D)):
+        cube = dshap.explain(Marginal(model.predict, background), row[None], design=design)
+        np.testing.assert_allclose(cube.attribution.values[0, :, 0], expected, rtol=0, atol=1e-12 * abs(x).max() * 100)
+
+
+def test_columns_are_matched_by_name_in_any_order(frame):
+    value = marginal(frame)
+    one = dshap.explain(value, frame[NAMES])
+    other = dshap.explain(value, frame[["c", "id", "const", "b", "a"]], key="id")
+    assert list(other.feature.values) == NAMES
+    assert one.attribution.values.tobytes() == other.attribution.values.tobytes()
+
+
+def test_players_are_groups_of_columns(frame):
+    """The group's attribution is that of one player; where the other columns do not interact with it, the sum."""
+    additive = Marginal(lambda x: x @ [1.0, -2.0, 3.0, 0.5], frame[NAMES].iloc[:25], players={"ac": ["a", "c"]})
+    cube = dshap.explain(additive, frame[NAMES])
+    assert list(cube.feature.values) == ["ac", "b", "const"]
+    single = dshap.explain(Marginal(lambda x: x @ [1.0, -2.0, 3.0, 0.5], frame[NAMES].iloc[:25]), frame[NAMES])
+    np.testing.assert_allclose(
+        cube.attribution.sel(feature="ac"), single.attribution.sel(feature=["a", "c"]).sum("feature"), atol=1e-12
+    )
+    with pytest.raises(InputError, match="unknown column 'd'"):
+        marginal(frame, players={"ac": ["a", "d"]})
+
+
+def test_several_outputs_are_those_of_each_alone(frame):
+    both = dshap.explain(marginal(frame, two_outputs, output_names=["f", "g"]), frame[NAMES])
+    alone = dshap.explain(marginal(frame), frame[NAMES])
+    assert list(both.output.values) == ["f", "g"] and both.base_value.shape == (2,)
+    np.testing.assert_allclose(both.attribution.sel(output="f"), alone.attribution[..., 0], rtol=0, atol=1e-13)
+
+
+def test_float32_is_stored_within_1e_6(frame, tmp_path):
+    """One rounding to 24 bits: 6e-8 of each number.  Predictions and sums stay float64."""
+    value = marginal(frame)
+    wide = dshap.explain(value, frame[NAMES])
+    narrow = dshap.explain(value, frame[NAMES], dtype="float32", store=tmp_path / "c.zarr")
+    assert narrow.attribution.dtype == np.float32 and narrow.prediction.dtype == np.float64
+    np.testing.assert_allclose(narrow.attribution, wide.attribution, rtol=1e-6, atol=1e-12)
+    np.testing.assert_array_equal(narrow.prediction, wide.prediction)
+    assert verify_cube(tmp_path / "c.zarr") == []
+
+
+def test_keep_rows_stores_the_explained_columns_as_they_were(frame, tmp_path):
+    table = frame[NAMES].astype({"b": "float32"})
+    dshap.explain(marginal(frame), table, keep_rows=True, store=tmp_path / "c.zarr", instance_tile=TILE)
+    rows = zarr.open_group(tmp_path / "c.zarr" / "rows", mode="r")
+    assert {name: str(array.dtype) for name, array in rows.arrays()} == {n: str(table[n].dtype) for n in NAMES}
+    for name in NAMES:
+        np.testing.assert_array_equal(rows[name][...], table[name])
+
+
+def test_designs_by_name(frame):
+    assert dshap.explain(marginal(frame), frame[NAMES][:3], design="exact").sizes["instance"] == 3
+    cube = dshap.explain(marginal(frame), frame[NAMES][:3], design="kernelshap", max_coalitions=10)
+    assert cube.attribution.notnull().all()
+
+
+def test_store_none_leaves_nothing(frame, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    dshap.explain(marginal(frame), frame[NAMES])
+    assert list(tmp_path.iterdir()) == []
+
+
+# rows that cannot be explained
+
+
+def holed(frame):
+    table = frame.copy()
+    table.loc[[3, 40, 41], "a"] = np.nan
+    table.loc[41, "c"] = np.inf
+    return table
+
+
+def test_missing_refuse_counts_by_column(frame, tmp_path):
+    with pytest.raises(InputError, match=r"3 rows hold NaN or infinity: a 3, c 1; set missing = \"skip\""):
+        dshap.explain(marginal(frame), holed(frame), key="id", store=tmp_path / "c.zarr")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_missing_skip_keeps_places_and_keys(frame, name):
+    table = holed(frame)
+    skipped = np.isin(np.arange(N_ROWS), [3, 40, 41])
+    cube = dshap.explain(VALUES[name](frame), table, key="id", missing="skip", instance_tile=TILE)
+    np.testing.assert_array_equal(cube.status, np.where(skipped, Status.SKIPPED, Status.OK))
+    np.testing.assert_array_equal(cube.attribution.isnull().all(("feature", "output")), skipped)
+    assert (cube.key.values == frame.id.to_numpy()).all()
+    whole = dshap.explain(VALUES[name](frame), frame, key="id", instance_tile=TILE)
+    np.testing.assert_allclose(cube.attribution[~skipped], whole.attribution[~skipped], rtol=0, atol=1e-12)
+
+
+def test_missing_pass_reaches_a_black_box(frame):
+    """A model with a rule of its own for NaN."""
+
+    def with_a_rule(x):
+        return f(np.where(np.isfinite(x), x, 0.0))
+
+    cube = dshap.explain(marginal(frame, with_a_rule), holed(frame)[NAMES], missing="pass")
+    filled = holed(frame)[NAMES].replace([np.nan, np.inf], 0.0)
+    expected = dshap.explain(marginal(frame), filled)
+    assert (cube.status == Status.OK).all()
+    np.testing.assert_allclose(cube.attribution, expected.attribution, rtol=0, atol=1e-12)
+
+
+def test_missing_pass_does_not_hide_a_model_that_gives_nan(frame, tmp_path):
+    with pytest.raises(FailedBlocksError, match="the model gave NaN or infinity for 2 rows"):
+        dshap.explain(
+            marginal(frame), holed(frame)[NAMES], missing="pass", store=tmp_path / "c.zarr", instance_tile=TILE
+        )
+    # rows 0 to 31 hold one bad row, rows 32 to 63 two, rows 64 to 89 none: the first failure is block 0
+    status = cube_status(tmp_path / "c.zarr")
+    assert (status.failed, status.ok) == (64, 26)
+
+
+# what is refused, with nothing written
+
+
+def two_rows_alike(frame):
+    return frame.assign(id=["row-0", "row-0", *frame.id[2:-1], "row-7"])
+
+
+REFUSED = {
+    "an unknown option": ({"mising": "skip"}, InputError, r"unknown option 'mising'; did you mean 'missing'\?"),
+    "an unknown policy": ({"missing": "skipp"}, InputError, r"unknown missing 'skipp'; did you mean 'skip'\?"),
+    "an unknown design": ({"design": "kernalshap"}, InputError, r"did you mean 'kernelshap'\?"),
+    "a tile of nothing": ({"instance_tile": 0}, InputError, "instance_tile is 0: give a whole number of at least 1"),
+    "another design": ({"design": exact(3)}, InputError, "the design has 3 players, the value function 4"),
+    "a size of nonsense": ({"memory_limit": "big"}, InputError, "memory size 'big' is not understood"),
+    "little memory": ({"memory_limit": "2MB"}, DoesNotFitError, r"stage \w+ needs .* but workers have 1.9 MiB: lower"),
+    "tol": ({"tol": 0.1}, InputError, "not built yet"),
+    "an unknown key": ({"key": "ix"}, InputError, "ix.*Allowed|unknown.*'ix'"),
+}
+BAD_ROWS = {
+    "repeated keys": (two_rows_alike, InputError, r"2 rows repeat the key of an earlier row, for example id=row-0 \(row 1\)"),
+    "an empty table": (lambda frame: frame[:0], InputError, "empty table"),
+    "text": (lambda frame: frame.assign(b="much"), InputError, "'?b'?.*text"),
+    "a column missing": (lambda frame: frame.drop(columns="b"), InputError, "'b'"),
+    "no rows at all": (lambda frame: None, InputError, "rows of type NoneType: give a path"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_options_are_refused_in_one_line_and_nothing_is_written(frame, tmp_path, name):
+    options, kind, text = REFUSED[name]
+    with pytest.raises(kind, match=text) as raised:
+        dshap.explain(marginal(frame), frame, **{"key": "id", "store": tmp_path / "c.zarr", **options})
+    assert isinstance(raised.value, DshapError) and "\n" not in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_rows_are_refused_in_one_line_and_nothing_is_written(frame, tmp_path, name):
+    make, kind, text = BAD_ROWS[name]
+    with pytest.raises(kind, match=text) as raised:
+        dshap.explain(marginal(frame), make(frame), key="id", store=tmp_path / "c.zarr")
+    assert "\n" not in str(raised.value) and list(tmp_path.iterdir()) == []
+
+
+def test_an_array_of_other_columns_is_refused(frame, tmp_path):
+    with pytest.raises(InputError, match="3"):
+        dshap.explain(marginal(frame), frame[NAMES].to_numpy()[:, :3], store=tmp_path / "c.zarr")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_under_a_file_is_refused(frame, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match=r"cannot write .*; choose another store"):
+        dshap.explain(marginal(frame), frame, key="id", store=tmp_path / "file" / "c.zarr")
+    assert (tmp_path / "file").read_text() == "mine" and len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("content", ["a file", "a folder of another"])
+def test_a_store_that_is_something_else_is_refused(frame, tmp_path, content):
+    store = tmp_path / "c.zarr"
+    if content == "a file":
+        store.write_text("mine")
+    else:
+        store.mkdir()
+        (store / "mine").write_text("mine")
+    before = bytes_of(tmp_path)
+    with pytest.raises(StoreMismatchError, match="is no attribution cube: choose another store"):
+        dshap.explain(marginal(frame), frame, key="id", store=store)
+    assert bytes_of(tmp_path) == before
+
+
+def test_a_predict_function_of_the_wrong_shape_is_refused_at_once(frame):
+    with pytest.raises(PredictError, match=r"gave shape \(3,\) for 25 rows: it must give \(25,\) or \(25, k\)"):
+        marginal(frame, lambda x: np.zeros(3))
+    with pytest.raises(PredictError, match="failed: ZeroDivisionError"):
+        marginal(frame, lambda x: 1 / 0)
+
+
+# one run and the next
+
+
+OTHER_RUNS = {
+    "design": (lambda frame: marginal(frame), {"design": kernelshap(D, 10)}, "design.*was exact, now kernelshap"),
+    "model": (lambda frame: marginal(frame, two_outputs), {}, "value.predict"),
+    "background": (lambda frame: Marginal(f, frame[NAMES].iloc[:24]), {}, "data.n was 25, now 24|value.background was"),
+    "dtype": (lambda frame: marginal(frame), {"dtype": "float32"}, "options.dtype was float64, now float32"),
+    "players": (lambda frame: marginal(frame, players={"ab": ["a", "b"]}), {"design": "auto"}, "n_players was 4, now 3"),
+    "key": (lambda frame: marginal(frame), {"key": None}, "keys.id was string, now absent"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def finished(frame, tmp_path):
+    store = tmp_path / "c.zarr"
+    dshap.explain(marginal(frame), frame, key="id", design=exact(D), store=store, instance_tile=TILE)
+    return store
+
+
+@pytest.mark.parametrize("name", OTHER_RUNS)
+def test_another_run_names_what_differs_and_nothing_changes(frame, finished, name):
+    make, options, text = OTHER_RUNS[name]
+    before = bytes_of(finished.parent)
+    with pytest.raises(StoreMismatchError, match=text) as raised:
+        dshap.explain(
+            make(frame), frame, store=finished, **{"key": "id", "design": exact(D), "instance_tile": TILE, **options}
+        )
+    assert "choose another store, or remove it" in str(raised.value) and raised.value.exit_status == 4
+    assert bytes_of(finished.parent) == before
+
+
+def test_other_rows_are_another_run(frame, finished):
+    before = bytes_of(finished.parent)
+    changed = frame.assign(a=np.where(frame.index == 89, np.nextafter(frame.a, 9), frame.a))
+    with pytest.raises(StoreMismatchError, match="rows.digest was"):
+        dshap.explain(marginal(frame), changed, key="id", design=exact(D), store=finished, instance_tile=TILE)
+    assert bytes_of(finished.parent) == before
+
+
+def test_a_finished_run_does_nothing(frame, finished):
+    """No file is written, and the model is asked for its fingerprint only."""
+    calls = []
+
+    def counted(x):
+        calls.append(len(x))
+        return f(x)
+
+    counted.__qualname__ = f.__qualname__
+    before = bytes_of(finished.parent)
+    cube = dshap.explain(
+        marginal(frame, counted), frame, key="id", design=exact(D), store=finished, instance_tile=TILE
+    )
+    assert bytes_of(finished.parent) == before and calls == [25]
+    assert (cube.status == Status.OK).all()
+
+
+def test_display_and_memory_do_not_make_another_run(frame, finished):
+    before = bytes_of(finished.parent)
+    dshap.explain(marginal(frame), frame, key="id", design=exact(D), store=finished, instance_tile=TILE,
+                  memory_limit="8GiB", progress=False)  # fmt: skip
+    assert bytes_of(finished.parent) == before
+
+
+class Sick:
+    """f, but it fails on the block that holds a certain row, until healed; one fingerprint sick and healed."""
+
+    def __init__(self, row: np.ndarray, how: str) -> None:
+        self.row, self.how, self.is_healed = row, how, False
+
+    def __call__(self, x):
+        if not self.is_healed and (x[:, 1] == self.row[1]).any():
+            if self.how == "raises":
+                raise RuntimeError("cannot digest this")
+            return f(x)[:-1] if self.how == "wrong shape" else np.full(len(x), np.nan)
+        return f(x)
+
+
+SAID = {
+    "raises": r"predict function Sick failed: RuntimeError: cannot digest this",
+    "wrong shape": r"predict function Sick gave shape \(\d+,\) for \d+ rows",
+    "gives NaN": r"the model gave NaN or infinity",
+}
+
+
+@pytest.mark.parametrize("how", SAID)
+def test_a_failing_block_is_named_and_a_healed_model_finishes_it(frame, tmp_path, how):
+    store, sick = tmp_path / "c.zarr", Sick(frame[NAMES].to_numpy()[40], how)
+    run = {"key": "id", "store": store, "instance_tile": TILE}
+    text = rf"1 of 3 blocks \(32 rows\) have no attribution.*block 1 \(rows 32 to 63, first key id row-32\): {SAID[how]}"
+    with pytest.raises(FailedBlocksError, match=text) as raised:
+        dshap.explain(marginal(frame, sick), frame, **run)
+    assert raised.value.exit_status == 5 and "run the same again to retry" in str(raised.value)
+    expected = np.where(np.arange(N_ROWS) // TILE == 1, Status.FAILED, Status.OK)
+    np.testing.assert_array_equal(open_cube(store).status, expected)
+    receipts = {name: own for name, own in bytes_of(store).items() if "receipts" in name}
+    assert len(receipts) == 2
+    sick.is_healed = True
+    cube = dshap.explain(marginal(frame, sick), frame, **run)
+    assert (cube.status == Status.OK).all() and verify_cube(store) == []
+    after = bytes_of(store)
+    assert {name: after[name] for name in receipts} == receipts  # finished blocks were not done again
+    undisturbed = dshap.explain(marginal(frame), frame, key="id", instance_tile=TILE)
+    assert cube.attribution.values.tobytes() == undisturbed.attribution.values.tobytes()
+
+
+def test_prepared_first_and_run_later(frame, tmp_path):
+    store = tmp_path / "c.zarr"
+    pending = dshap.explain(marginal(frame), frame, key="id", store=store, compute=False)
+    assert (pending.status == Status.PENDING).all() and (store / "state" / "plan.json").exists()
+    assert (dshap.explain(marginal(frame), frame, key="id", store=store).status == Status.OK).all()
+    assert read_run(store)["fingerprint"]["rows"]["n"] == N_ROWS
+
+
+def test_a_run_inside_a_run_is_locked_out(frame, tmp_path):
+    """The same store, while the first run is going: refused, and the first finishes."""
+    store, seen = tmp_path / "c.zarr", []
+
+    def nosy(x):
+        if store.exists() and not seen:
+            seen.append(True)
+            with pytest.raises(LockedError, match="locked by a running job"):
+                dshap.explain(marginal(frame), frame, key="id", store=store)
+        return f(x)
+
+    assert (dshap.explain(marginal(frame, nosy), frame, key="id", store=store).status == Status.OK).all() and seen
