@@ -1,4 +1,4 @@
-"""The face: `explain`, `fit`, `prepare`.  Wires the floors; no numerics."""
+"""The face: `explain` and `fit`.  Wires the floors; no numerics."""
 
 from __future__ import annotations
 

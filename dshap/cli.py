@@ -84,13 +84,18 @@ def _give_up(error: BaseException, verbose: bool) -> NoReturn:
 
 def _ending(error: BaseException) -> tuple[str, int]:
     """What is said about an error, and the exit status."""
-    if isinstance(error, KeyboardInterrupt):
+    if _is_interrupt(error):
         return "interrupted; what is finished is kept, the same command goes on", INTERRUPTED
     if isinstance(error, DshapError):
         return str(error), error.exit_status
     if isinstance(error, OSError):
         return f"{error.filename or 'file'}: {error.strerror or error}", BAD_INPUT
     return f"this is a bug: {type(error).__name__}: {error} (-v shows where)", BUG
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """A Ctrl-C, or what went wrong while it was answered."""
+    return error is not None and (isinstance(error, KeyboardInterrupt) or _is_interrupt(error.__context__))
 
 
 def _progress(quiet: bool) -> Progress:

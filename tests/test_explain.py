@@ -8,10 +8,11 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 import zarr
 
 import dshap
-from dshap.cube import cube_status, open_cube, read_run, verify_cube
+from dshap.cube import cube_status, kept_row, open_cube, read_run, verify_cube
 from dshap.designs import exact, kernelshap
 from dshap.errors import (
     DoesNotFitError,
@@ -93,23 +94,20 @@ def brute_force(worth):
 @pytest.mark.parametrize("design", [exact(D), kernelshap(D, 12, seed=3)], ids=["exact", "kernelshap"])
 @pytest.mark.parametrize("name", VALUES)
 def test_every_row_adds_up_and_a_constant_column_gets_nothing(frame, name, design):
-    """Σφ + base = f(x) to a few roundings.  A constant column leaves every value of a coalition as it is: with all
-    coalitions its attribution cancels to rounding, 1e-12; a sampled regression spreads its error over all players."""
+    """Σφ + base = f(x) to a few roundings.  A constant column is no player of the game: exactly 0."""
     cube = dshap.explain(VALUES[name](frame), frame, key="id", design=design)
     gap = cube.attribution.sum("feature") + cube.base_value - cube.prediction
     assert float(abs(gap).max()) < 1e-12 * float(abs(cube.prediction).max())
     assert (cube.status == Status.OK).all() and (cube.key.values == frame.id.to_numpy()).all()
-    if isinstance(design, type(exact(D))) and name != "observational":
-        assert float(abs(cube.attribution.sel(feature="const")).max()) < 1e-12
+    assert (cube.attribution.sel(feature="const") == 0.0).all()
+    assert float(abs(cube.attribution).max(("instance", "output")).sel(feature=NAMES[:3]).min()) > 0.01
 
 
-def test_a_constant_column_gets_nothing_observationally(frame):
-    """Also where absent columns follow the present ones: knowing a constant says nothing.  The two coalitions share
-    their numbers but not their roundings, which the ridge of 1e-3 magnifies a thousandfold: 1e-10."""
-    cube = dshap.explain(VALUES["observational"](frame), frame[NAMES], design="exact")
-    # the embedding of no column at all is the mean itself, that of a constant one the mean shrunk by 1/(1 + penalty)
-    shrunk = 1e-3 * float(abs(cube.prediction).max())
-    assert float(abs(cube.attribution.sel(feature="const")).max()) < shrunk
+def test_all_columns_constant(frame):
+    """Rows all alike and a background like them: nothing to attribute."""
+    same = pd.DataFrame(np.ones((5, D)), columns=NAMES)
+    cube = dshap.explain(Marginal(f, same), same)
+    assert (cube.attribution == 0.0).all() and (cube.prediction == cube.base_value).all()
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -128,7 +126,8 @@ def test_random_games_through_kernel_ridge_are_solved_exactly(seed):
 
 
 def test_kernel_ridge_at_random_points_is_the_brute_force_of_its_own_values(frame):
-    """Fitted on data with interactions of every order; v(S) by hand from predictions with columns replaced."""
+    """Fitted on data with interactions of every order; v(S) by hand from predictions with columns replaced, over all
+    four columns although one is constant.  1e-12 of predictions of about 10, in a sum of 16 of them."""
     x = frame[NAMES].to_numpy()
     model = KernelRidge(RBF(1.5), Nystrom(40), penalty=1e-4).fit(x, f(x))
     background, row = x[:30], x[50]
@@ -140,7 +139,7 @@ def test_kernel_ridge_at_random_points_is_the_brute_force_of_its_own_values(fram
     expected = brute_force(worth)
     for design in (exact(D), kernelshap(D, 2**D)):
         cube = dshap.explain(Marginal(model.predict, background), row[None], design=design)
-        np.testing.assert_allclose(cube.attribution.values[0, :, 0], expected, rtol=0, atol=1e-12 * abs(x).max() * 100)
+        np.testing.assert_allclose(cube.attribution.values[0, :, 0], expected, rtol=0, atol=1e-11)
 
 
 def test_columns_are_matched_by_name_in_any_order(frame):
@@ -189,6 +188,17 @@ def test_keep_rows_stores_the_explained_columns_as_they_were(frame, tmp_path):
     assert {name: str(array.dtype) for name, array in rows.arrays()} == {n: str(table[n].dtype) for n in NAMES}
     for name in NAMES:
         np.testing.assert_array_equal(rows[name][...], table[name])
+
+
+@pytest.mark.xfail(strict=True, reason="names of kept columns are used as paths and as variables of the cube")
+@pytest.mark.parametrize("name", ["temp/°C", "..", "instance"])
+def test_kept_columns_may_have_any_name(frame, tmp_path, name):
+    """A path inside the store, the folder above, the dimension: each an ordinary name in a table."""
+    table = frame[NAMES].rename(columns={"a": name})
+    dshap.explain(Marginal(f, table[:25]), table, keep_rows=True, store=tmp_path / "c.zarr")
+    assert set(kept_row(tmp_path / "c.zarr", 7)) == set(table.columns)
+    rows = xr.open_datatree(tmp_path / "c.zarr", engine="zarr", consolidated=False)["rows"]
+    assert "instance" not in rows.to_dataset().indexes
 
 
 def test_designs_by_name(frame):
@@ -245,7 +255,8 @@ def test_missing_pass_reaches_a_black_box(frame):
 
 
 def test_missing_pass_does_not_hide_a_model_that_gives_nan(frame, tmp_path):
-    with pytest.raises(FailedBlocksError, match="the model gave NaN or infinity for 2 rows"):
+    text = "block 0 .*the model gave NaN or infinity for 1 row"
+    with pytest.raises(FailedBlocksError, match=text), np.errstate(invalid="ignore"):
         dshap.explain(
             marginal(frame), holed(frame)[NAMES], missing="pass", store=tmp_path / "c.zarr", instance_tile=TILE
         )
@@ -266,14 +277,14 @@ REFUSED = {
     "an unknown policy": ({"missing": "skipp"}, InputError, r"unknown missing 'skipp'; did you mean 'skip'\?"),
     "an unknown design": ({"design": "kernalshap"}, InputError, r"did you mean 'kernelshap'\?"),
     "a tile of nothing": ({"instance_tile": 0}, InputError, "instance_tile is 0: give a whole number of at least 1"),
-    "another design": ({"design": exact(3)}, InputError, "the design has 3 players, the value function 4"),
+    "another design": ({"design": exact(6)}, InputError, "the design has 6 players, the value function"),
     "a size of nonsense": ({"memory_limit": "big"}, InputError, "memory size 'big' is not understood"),
     "little memory": ({"memory_limit": "2MB"}, DoesNotFitError, r"stage \w+ needs .* but workers have 1.9 MiB: lower"),
     "tol": ({"tol": 0.1}, InputError, "not built yet"),
     "an unknown key": ({"key": "ix"}, InputError, "ix.*Allowed|unknown.*'ix'"),
 }
 BAD_ROWS = {
-    "repeated keys": (two_rows_alike, InputError, r"2 rows repeat the key of an earlier row, for example id=row-0 \(row 1\)"),
+    "repeated keys": (two_rows_alike, InputError, r"2 rows repeat the key .*, for example id=row-0 \(row 1\)"),
     "an empty table": (lambda frame: frame[:0], InputError, "empty table"),
     "text": (lambda frame: frame.assign(b="much"), InputError, "'?b'?.*text"),
     "a column missing": (lambda frame: frame.drop(columns="b"), InputError, "'b'"),
@@ -338,11 +349,15 @@ def test_a_predict_function_of_the_wrong_shape_is_refused_at_once(frame):
 OTHER_RUNS = {
     "design": (lambda frame: marginal(frame), {"design": kernelshap(D, 10)}, "design.*was exact, now kernelshap"),
     "model": (lambda frame: marginal(frame, two_outputs), {}, "value.predict"),
-    "background": (lambda frame: Marginal(f, frame[NAMES].iloc[:24]), {}, "data.n was 25, now 24|value.background was"),
+    "background": (lambda frame: Marginal(f, frame[NAMES].iloc[:24]), {}, "value.background was|data.n was 25, now 24"),
     "dtype": (lambda frame: marginal(frame), {"dtype": "float32"}, "options.dtype was float64, now float32"),
-    "players": (lambda frame: marginal(frame, players={"ab": ["a", "b"]}), {"design": "auto"}, "n_players was 4, now 3"),
+    "players": (
+        lambda frame: marginal(frame, players={"ab": ["a", "b"]}),
+        {"design": "auto"},
+        "value.players.a was .*, now absent",
+    ),
     "key": (lambda frame: marginal(frame), {"key": None}, "keys.id was string, now absent"),
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -364,10 +379,18 @@ def test_another_run_names_what_differs_and_nothing_changes(frame, finished, nam
     assert bytes_of(finished.parent) == before
 
 
+@pytest.mark.xfail(strict=True, reason="names of constant players are not in the fingerprint")
+def test_a_constant_player_of_another_name_is_another_run(frame, finished):
+    """Else the call gives back a cube with the other run's feature names."""
+    value = marginal(frame, players={"renamed": ["const"]})
+    with pytest.raises(StoreMismatchError):
+        dshap.explain(value, frame, key="id", design=exact(D), store=finished, instance_tile=TILE)
+
+
 def test_other_rows_are_another_run(frame, finished):
     before = bytes_of(finished.parent)
     changed = frame.assign(a=np.where(frame.index == 89, np.nextafter(frame.a, 9), frame.a))
-    with pytest.raises(StoreMismatchError, match="rows.digest was"):
+    with pytest.raises(StoreMismatchError, match=r"rows\.digest was"):
         dshap.explain(marginal(frame), changed, key="id", design=exact(D), store=finished, instance_tile=TILE)
     assert bytes_of(finished.parent) == before
 
@@ -382,9 +405,7 @@ def test_a_finished_run_does_nothing(frame, finished):
 
     counted.__qualname__ = f.__qualname__
     before = bytes_of(finished.parent)
-    cube = dshap.explain(
-        marginal(frame, counted), frame, key="id", design=exact(D), store=finished, instance_tile=TILE
-    )
+    cube = dshap.explain(marginal(frame, counted), frame, key="id", design=exact(D), store=finished, instance_tile=TILE)
     assert bytes_of(finished.parent) == before and calls == [25]
     assert (cube.status == Status.OK).all()
 
@@ -417,11 +438,23 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("how", SAID)
+@pytest.mark.parametrize(
+    "how",
+    [
+        "raises",
+        "wrong shape",
+        pytest.param(
+            "gives NaN",
+            marks=pytest.mark.xfail(strict=True, reason="partial sums with NaN are stored, and a healed run adds them"),
+        ),
+    ],
+)
 def test_a_failing_block_is_named_and_a_healed_model_finishes_it(frame, tmp_path, how):
     store, sick = tmp_path / "c.zarr", Sick(frame[NAMES].to_numpy()[40], how)
     run = {"key": "id", "store": store, "instance_tile": TILE}
-    text = rf"1 of 3 blocks \(32 rows\) have no attribution.*block 1 \(rows 32 to 63, first key id row-32\): {SAID[how]}"
+    text = (
+        rf"1 of 3 blocks \(32 rows\) have no attribution.*block 1 \(rows 32 to 63, first key id row-32\): {SAID[how]}"
+    )
     with pytest.raises(FailedBlocksError, match=text) as raised:
         dshap.explain(marginal(frame, sick), frame, **run)
     assert raised.value.exit_status == 5 and "run the same again to retry" in str(raised.value)

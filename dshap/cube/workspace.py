@@ -37,6 +37,7 @@ class Workspace:
     def __init__(self, store: Path) -> None:
         self.path = store.parent / f".{store.name}.running"
         self._file: IO[bytes] | None = None
+        self._made = [parent for parent in store.parents if not parent.exists()]
         self._number = itertools.count()
 
     def folder(self, name: str) -> Path:
@@ -78,6 +79,9 @@ class Workspace:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
+        for parent in self._made:  # deepest first; those that now hold a store stay
+            with contextlib.suppress(OSError):
+                parent.rmdir()
         if self._file:
             self._file.close()
 

@@ -19,10 +19,11 @@ from dshap.types import N_ENDS, Design, RowReader, ValueFunction
 
 __all__ = ["Plan", "Stage", "check_stages", "fit_stages", "format_bytes", "make_plan", "spans", "stage_lines"]
 
-OPERATIONS_PER_SECOND = 5e9
+OPERATIONS_PER_SECOND = 1.5e10
 """What one core does on the small matrix products of this program; only steers tile sizes and the printed cost."""
 TASK_SECONDS = 2.0
 """Length of an evaluation task that is aimed at: 2.4 to 3.4 ms of scheduling are then nothing."""
+SHORT_TASK_SECONDS = 0.25
 MAX_INSTANCE_TILE, MIN_INSTANCE_TILE, SMALLEST_TILE = 32_768, 256, 64
 WANTED_TASKS = 32
 """Evaluation tasks that keep a small cluster busy to the end, where the table is small."""
@@ -32,7 +33,10 @@ MAX_CHUNK = 4_096
 ROW_SPAN = 65_536
 MOMENT_TILE_BYTES = 32 << 20
 MAX_COALITION_TILE = 256
-MICRO_BYTES = 24 << 20
+FEW_TILES = 4
+"""Coalition tiles where the moments take seconds only."""
+MICRO_BYTES = 8 << 20
+"""Kernel factors of a micro-block stay near the cache."""
 OVERHEAD_BYTES = 8 << 20
 """Messages, codecs and the allocator's rounding in a worker at work."""
 CACHE_BYTES = 256 << 20
@@ -208,13 +212,12 @@ def make_plan(
             f"({', '.join(value.player_names[:6])}…): make the design with n_players={value.n_players}"
         )
     proper = design.n_coalitions - N_ENDS
-    tile = options.coalition_tile or _coalition_tile(value, proper)
+    tile = options.coalition_tile or _coalition_tile(value, proper, data.n_rows)
     n_tiles = max(1, math.ceil(proper / tile))
     instance_tile = _instance_tile(value, rows.n_rows, proper, options)
     n_instance_tiles = math.ceil(rows.n_rows / instance_tile)
-    groups = options.coalition_groups or (
-        1 if n_instance_tiles >= WANTED_TASKS // 2 else math.ceil(WANTED_TASKS / n_instance_tiles)
-    )
+    wanted = _wanted_tasks(value, rows.n_rows, proper)
+    groups = options.coalition_groups or (1 if 2 * n_instance_tiles >= wanted else math.ceil(wanted / n_instance_tiles))
     state_bytes = sum(value.state_bytes(b - a) for a, b in spans(0, proper, tile))
     plan = Plan(
         n_rows=rows.n_rows,
@@ -235,13 +238,22 @@ def make_plan(
     return replace(plan, stages=_stages(plan, value, rows, data, options))
 
 
-def _coalition_tile(value: ValueFunction, proper: int) -> int:
+def _coalition_tile(value: ValueFunction, proper: int, data_rows: int) -> int:
     """Coalitions prepared together: moments and state within a bound, and enough tiles to share among workers."""
     size = max(value.moment_bytes(2) + value.state_bytes(2), 1) / 2
     fits = int(MOMENT_TILE_BYTES // size)
-    wanted = math.ceil(proper / WANTED_TASKS)
-    tile = max(1, min(fits, MAX_COALITION_TILE, max(wanted, 2)))
+    n_tiles = WANTED_TASKS
+    if value.needs_moments:  # every tile computes the kernel anew: no more of them than there is work for
+        seconds = value.moment_operations(data_rows, proper) / OPERATIONS_PER_SECOND
+        n_tiles = int(min(WANTED_TASKS, max(FEW_TILES, seconds)))
+    tile = max(1, min(fits, MAX_COALITION_TILE, max(math.ceil(proper / n_tiles), 2)))
     return tile - tile % 2 if tile > 1 else 1  # pairs of complements stay together
+
+
+def _wanted_tasks(value: ValueFunction, n_rows: int, proper: int) -> int:
+    """Evaluation tasks that keep workers busy to the end: many, but none of less than `SHORT_TASK_SECONDS`."""
+    seconds = value.operations(n_rows, proper) / OPERATIONS_PER_SECOND
+    return WANTED_TASKS if not math.isfinite(seconds) else max(1, min(WANTED_TASKS, int(seconds / SHORT_TASK_SECONDS)))
 
 
 def _instance_tile(value: ValueFunction, n_rows: int, proper: int, options: RunOptions) -> int:
@@ -250,7 +262,8 @@ def _instance_tile(value: ValueFunction, n_rows: int, proper: int, options: RunO
         return options.instance_tile
     per_row = value.operations(1, proper)
     by_cost = TASK_SECONDS * OPERATIONS_PER_SECOND / per_row if math.isfinite(per_row) and per_row > 0 else 0.0
-    rows = min(MAX_INSTANCE_TILE, max(MIN_INSTANCE_TILE, by_cost), max(SMALLEST_TILE, n_rows / WANTED_TASKS))
+    wanted = _wanted_tasks(value, n_rows, proper)
+    rows = min(MAX_INSTANCE_TILE, max(MIN_INSTANCE_TILE, by_cost), max(SMALLEST_TILE, n_rows / wanted))
     return int(2 ** math.ceil(math.log2(rows)))
 
 

@@ -33,10 +33,26 @@ class Family:
     """One kind of factor, k = polynomial(t)·exp(exponent(t)), from the distance |x − z| and the column's parameter."""
 
     exponent: Callable[[FloatArray, float], FloatArray]
+    """Overwrites the distances with the exponents."""
     polynomial: Callable[[FloatArray, float], FloatArray] | None = None
 
 
 _SQRT3, _SQRT5 = np.sqrt(3.0), np.sqrt(5.0)
+
+
+def _rbf_exponent(distance: FloatArray, scale: float) -> FloatArray:
+    distance *= distance
+    distance *= -0.5 / scale**2
+    return distance
+
+
+def _linear_exponent(slope: float) -> Callable[[FloatArray, float], FloatArray]:
+    return lambda distance, scale: np.multiply(distance, -slope / scale, out=distance)
+
+
+def _categorical_exponent(distance: FloatArray, rho: float) -> FloatArray:
+    np.copyto(distance, np.log(rho) if rho > 0 else -np.inf, where=distance > 0)
+    return distance
 
 
 def _matern52_polynomial(distance: FloatArray, scale: float) -> FloatArray:
@@ -45,13 +61,11 @@ def _matern52_polynomial(distance: FloatArray, scale: float) -> FloatArray:
 
 
 FAMILIES: Mapping[str, Family] = {
-    "rbf": Family(lambda distance, scale: (-0.5 / scale**2) * distance * distance),
-    "laplacian": Family(lambda distance, scale: (-1.0 / scale) * distance),  # Matérn 1/2 is the same function
-    "matern32": Family(
-        lambda distance, scale: (-_SQRT3 / scale) * distance, lambda distance, scale: 1.0 + (_SQRT3 / scale) * distance
-    ),
-    "matern52": Family(lambda distance, scale: (-_SQRT5 / scale) * distance, _matern52_polynomial),
-    "categorical": Family(lambda distance, rho: np.where(distance > 0, np.log(rho) if rho > 0 else -np.inf, 0.0)),
+    "rbf": Family(_rbf_exponent),
+    "laplacian": Family(_linear_exponent(1.0)),  # Matérn 1/2 is the same function
+    "matern32": Family(_linear_exponent(_SQRT3), lambda distance, scale: 1.0 + (_SQRT3 / scale) * distance),
+    "matern52": Family(_linear_exponent(_SQRT5), _matern52_polynomial),
+    "categorical": Family(_categorical_exponent),
 }
 
 
@@ -96,10 +110,17 @@ class ProductKernel:
         return values if polynomial is None else np.multiply(values, polynomial, out=values)
 
     def factors(self, x: FloatArray, z: FloatArray) -> FloatArray:
-        """k_j(x_ij, z_rj) (columns, n, r) of every column, from x (n, columns) and z (r, columns)."""
+        """k_j(x_ij, z_rj) (columns, n, r) of every column, from x (n, columns) and z (r, columns).
+
+        Values that repeat in a column (hours, categories) are computed once.
+        """
         out = np.empty((self.n_columns, len(x), len(z)))  # (columns, n, r)
         for column in range(self.n_columns):
-            out[column] = self.factor(column, x[:, column], z[:, column])
+            values, where = np.unique(x[:, column], return_inverse=True)
+            if 2 * len(values) <= len(x):
+                np.take(self.factor(column, values, z[:, column]), where, axis=0, out=out[column], mode="clip")
+            else:
+                out[column] = self.factor(column, x[:, column], z[:, column])
         return out
 
     def matrix(self, x: FloatArray, z: FloatArray, columns: Sequence[int] | None = None) -> FloatArray:
@@ -121,7 +142,8 @@ class ProductKernel:
     def _parts(self, column: int, x: FloatArray, z: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """exponent (n, r) and polynomial (n, r) of one column's factor."""
         family, parameter = FAMILIES[self.families[column]], float(self.parameters[column])
-        distance = np.abs(np.subtract.outer(np.asarray(x, float), np.asarray(z, float)))  # (n, r)
+        distance = np.subtract.outer(np.asarray(x, float), np.asarray(z, float))  # (n, r)
+        np.abs(distance, out=distance)
         polynomial = None if family.polynomial is None else family.polynomial(distance, parameter)
         return family.exponent(distance, parameter), polynomial
 

@@ -46,9 +46,14 @@ def breakdown(cubes: Mapping[str, Path], instance: Sequence[str | int] | None = 
     """The row with this key (the first row when None) in every cube (name -> path); reads one chunk of each."""
     first = next(iter(cubes.values()))
     position = 0 if instance is None else find_row(first, instance)
-    values = next((kept for path in cubes.values() if (kept := kept_row(path, position))), {})
     parts = tuple(part for name, path in cubes.items() for part in _parts(name, path, position))
-    return Breakdown(position, row_key(first, position), values, parts)
+    written = [path for name, path in cubes.items() if _status_of(parts, name) in ("ok", "skipped")]
+    values = next((kept for path in written if (kept := kept_row(path, position))), {})
+    return Breakdown(position, row_key(written[0], position) if written else {}, values, parts)
+
+
+def _status_of(parts: Sequence[Part], name: str) -> str:
+    return next(part.status for part in parts if part.label == name or part.label.startswith(f"{name}, "))
 
 
 def _parts(name: str, path: Path, position: int) -> list[Part]:

@@ -16,7 +16,7 @@ from dshap.values.table_value import Expansion, TableValue, column_names_of, exp
 
 __all__ = ["KernelObservational"]
 
-SUM_ROWS = 512
+SUM_ROWS = 256
 """Rows whose kernel factors are held at once in the sums over the data."""
 LANDMARK_SAMPLE = 20_000
 """Rows that landmarks are chosen from."""

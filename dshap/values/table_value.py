@@ -150,9 +150,7 @@ def expansion_of(model: Any) -> Expansion:
         hint = (
             "fit it first"
             if hasattr(model, "fit") and hasattr(model, "penalty")
-            else (
-                "give a fitted dshap.models.KernelRidge or a KernelExpansion, or use Marginal(predict, ...)"
-            )
+            else ("give a fitted dshap.models.KernelRidge or a KernelExpansion, or use Marginal(predict, ...)")
         )
         raise InputError(f"{type(model).__name__} holds no product-kernel expansion: {hint}")
     return expansion

@@ -128,15 +128,27 @@ def test_sibling_cubes_are_one_tree(tmp_path):
     assert tree["observational/attribution"].shape == (N_ROWS, 3, 2)
 
 
-def test_a_cube_is_created_whole_or_not_at_all(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError,
+        pytest.param(
+            ValueError, marks=pytest.mark.xfail(strict=True, reason="only OSError removes the private folder")
+        ),
+        pytest.param(
+            KeyboardInterrupt, marks=pytest.mark.xfail(strict=True, reason="only OSError removes the private folder")
+        ),
+    ],
+)
+def test_a_cube_is_created_whole_or_not_at_all(tmp_path, monkeypatch, error):
     """The creation dies half-way: nothing stands under the cube's name, and no private folder is left."""
     path = tmp_path / "cube.zarr"
 
     def broken(*_):
-        raise OSError("disk full")
+        raise error("disk full")
 
     monkeypatch.setattr("dshap.cube.layout._blocks", broken)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(error, match="disk full"):
         create_cube(path, layout_of())
     assert list(tmp_path.iterdir()) == []
 

@@ -79,7 +79,10 @@ def test_a_killed_holder_frees_it_and_its_content_is_cleared(tmp_path):
 
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot write .*file: .*; choose another store"), Workspace(tmp_path / "file" / "c.zarr"):
+    with (
+        pytest.raises(InputError, match=r"cannot write .*file: .*; choose another store"),
+        Workspace(tmp_path / "file" / "c.zarr"),
+    ):
         pass
 
 

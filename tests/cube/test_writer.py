@@ -13,7 +13,7 @@ import zarr
 from dshap.cube import CubeWriter, cube_status, open_cube
 from dshap.errors import DshapError
 from dshap.types import Status
-from tests.cube.cubes import KEYS, N_ROWS, TILE, block_of, bytes_of, layout_of, make_cube, phi_of
+from tests.cube.cubes import KEYS, N_ROWS, TILE, block_of, bytes_of, make_cube, phi_of
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_skipped_rows_keep_their_place(tmp_path):
 
 
 def test_a_block_of_skipped_rows_only(tmp_path):
-    layout, writer = make_cube(tmp_path / "cube.zarr", skipped=tuple(range(TILE)))
+    _layout, writer = make_cube(tmp_path / "cube.zarr", skipped=tuple(range(TILE)))
     assert np.isnan(open_cube(writer.path).attribution).all() and cube_status(writer.path).skipped == N_ROWS
 
 

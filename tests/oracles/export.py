@@ -45,6 +45,10 @@ def export_cube(
     """
     dataset, run = open_cube(cube), (read_run(cube) or {})["fingerprint"]
     value, given = run["value"], run["design"]
+    is_player = np.array([str(name) in value["players"] for name in dataset.feature.values])
+    if float(abs(dataset.attribution[:, ~is_player]).sum()) > 0.0:  # no players, since they never vary
+        raise SystemExit(f"{cube}: an attribution of a constant column is not 0")
+    dataset = dataset.isel(feature=is_player)
     explained = np.flatnonzero(dataset.status.values == Status.OK)
     chosen = np.sort(np.random.default_rng(seed).choice(explained, min(n_rows, len(explained)), replace=False))
     design = _design(given)
@@ -61,7 +65,7 @@ def export_cube(
         "weights": model.weights,
         "intercept": model.intercept,
         "masks": design.masks,
-        "members": _members(run, rows.shape[1]),
+        "members": _members(value["players"], dataset.feature.values, rows.shape[1]),
         "budget": np.array(design.n_coalitions),
         "target_std": np.asarray(target_std, dtype=float),
     }
@@ -81,10 +85,9 @@ def _design(given: dict[str, Any]) -> Any:
     return designs.kernelshap(given["n_players"], given["budgets"][0], paired=given["paired"], seed=given["seed"])
 
 
-def _members(run: dict[str, Any], n_columns: int) -> np.ndarray:
+def _members(columns_of: dict[str, list[int]], players: np.ndarray, n_columns: int) -> np.ndarray:
     """(d, columns) bool: columns of each player, in the order of the cube's features."""
-    columns_of = run["value"]["players"]
-    return np.array([np.isin(np.arange(n_columns), columns_of[name]) for name in run["players"]])
+    return np.array([np.isin(np.arange(n_columns), columns_of[str(name)]) for name in players])
 
 
 def _landmarks(cube: Path) -> np.ndarray:

@@ -45,13 +45,13 @@ class SubsetKernel:
     def __init__(self, export, x, z, subsets):
         factors = [
             kernel_factor(str(family), float(parameter), np.abs(x[:, j, None] - z[None, :, j]))
-            for j, (family, parameter) in enumerate(zip(export["family"], export["parameter"]))
+            for j, (family, parameter) in enumerate(zip(export["family"], export["parameter"], strict=True))
         ]
         half = (len(factors) + 1) // 2
         self.parts = [(slice(0, half), {}), (slice(half, None), {})]
         for columns, products in self.parts:
             for subset in {tuple(row) for row in subsets[:, columns].tolist()}:
-                chosen = [factor for factor, is_in in zip(factors[columns], subset) if is_in]
+                chosen = [factor for factor, is_in in zip(factors[columns], subset, strict=True) if is_in]
                 products[subset] = math.prod(chosen, start=np.ones((len(x), len(z))))
 
     def __call__(self, subset):
@@ -92,9 +92,7 @@ def interventional(export, present):
         for j, subset in enumerate(~present):
             mean[j] += away(subset).sum(axis=0)
     mean /= len(export["data"])
-    at = SubsetKernel(export, export["rows"], z, present)
-    values = [(at(subset) * mu) @ export["weights"] + export["intercept"] for subset, mu in zip(present, mean)]
-    return np.stack(values, axis=1)
+    return expansion(export, present, mean)
 
 
 def observational(export, present):
@@ -121,21 +119,27 @@ def _observational(export, present):
     second = [np.zeros((len(keep), len(keep))) for keep in kept]
     for part in chunks(export["data"]):
         kernel = SubsetKernel(export, part, z, present)
-        for subset, keep, feature, total in zip(present, kept, features, second):
+        for subset, keep, feature, total in zip(present, kept, features, second, strict=True):
             psi = kernel(subset)[:, keep] @ feature
             total += psi.T @ psi
     dual = []  # (q, n) of each coalition: what a data row's kernel values are multiplied with to give its weights
-    for subset, keep, feature, total in zip(present, kept, features, second):
+    for subset, keep, feature, total in zip(present, kept, features, second, strict=True):
         total += float(export["penalty"]) * len(export["data"]) * np.eye(len(keep))
         psi = to_rows(subset)[:, keep] @ feature
         dual.append(feature @ np.linalg.lstsq(total, psi.T, rcond=None)[0])
     conditional = np.zeros((len(present), len(rows), len(landmarks)))
     for part in chunks(export["data"]):
         kernel, away = SubsetKernel(export, part, z, present), SubsetKernel(export, part, landmarks, ~present)
-        for j, (subset, keep) in enumerate(zip(present, kept)):
+        for j, (subset, keep) in enumerate(zip(present, kept, strict=True)):
             conditional[j] += (kernel(subset)[:, keep] @ dual[j]).T @ away(~subset)
-    at = SubsetKernel(export, rows, landmarks, present)
-    return np.stack([(at(s) * mu) @ export["weights"] + export["intercept"] for s, mu in zip(present, conditional)], 1)
+    return expansion(export, present, conditional)
+
+
+def expansion(export, present, means):
+    """v_S(x) = c + sum_r a_r k_S(x, z_r) mean_r, for the mean kernel (r,) or (n, r) of each coalition: (n, m, k)."""
+    at = SubsetKernel(export, export["rows"], export["landmarks"], present)
+    products = [(at(subset) * mean) @ export["weights"] for subset, mean in zip(present, means, strict=True)]
+    return np.stack(products, axis=1) + export["intercept"]
 
 
 VALUES = {"kernel_interventional": interventional, "kernel_observational": observational}
@@ -189,8 +193,8 @@ def main(path):
         "prediction": np.abs(prediction - export["prediction"]),
     }
     relative = {name: float((own / export["target_std"]).max()) for name, own in differences.items()}
-    shown = ", ".join(f"{name} {own:.2e}" for name, own in relative.items())
-    print(f"{len(phi)} rows, {len(export['masks'])} coalitions, {export['kind']}: {shown} of the target's standard deviation")
+    shown = ", ".join(f"{name} {own:.2e}" for name, own in relative.items()) + " of the target's standard deviation"
+    print(f"{len(phi)} rows, {len(export['masks'])} coalitions, {export['kind']}: {shown}")
     return 0 if max(relative.values()) <= TOLERANCE else 1
 
 

@@ -1,0 +1,373 @@
+"""The command line as a user meets it: exit statuses, one line for each refusal, nothing written or lost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+import dshap
+from dshap.cli import cli
+from dshap.cube import Workspace
+from tests.jobs.job_files import JOB, changed, small_table, write_job
+
+MARGINAL = [{"name": "marginal", "value": "marginal", "background": 5}]
+FUNCTIONS = """
+import time
+import numpy as np
+
+def linear(x):
+    return x @ np.arange(1.0, x.shape[1] + 1)
+
+def two_outputs(x):
+    return np.column_stack([linear(x), -linear(x)])
+
+def wrong_shape(x):
+    return linear(x)[:-1]
+
+def fails_when_hot(x):
+    if (x[:, 1] > 90).any():
+        raise RuntimeError("sensor out of range")
+    return linear(x)
+
+def slow(x):
+    time.sleep(0.02)
+    return linear(x)
+
+def takes_nan(x):
+    return np.nan_to_num(x, posinf=0.0).sum(axis=1)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    """A working directory with a table and a module of predict functions."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    small_table().to_parquet(tmp_path / "table.parquet")
+    (tmp_path / "my_models.py").write_text(FUNCTIONS)
+    yield tmp_path
+    sys.modules.pop("my_models", None)
+
+
+def dshap_(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def run_job(folder: Path, *changes, command: str = "run", options: tuple[str, ...] = ("-q",)) -> Result:
+    return dshap_(command, write_job(folder, changed(*changes)), *options)
+
+
+def imported(function: str) -> tuple:
+    return ("model", {"kind": "import", "function": f"my_models:{function}"}), ("explain", MARGINAL)
+
+
+def tree(path: Path) -> dict[str, str]:
+    """file -> digest of everything below a folder."""
+    files = (file for file in path.rglob("*") if file.is_file())
+    return {str(file.relative_to(path)): hashlib.md5(file.read_bytes()).hexdigest() for file in files}
+
+
+def refused(result: Result, status: int, *said: str) -> None:
+    """One line on standard error that says all this, and the exit status."""
+    assert result.exit_code == status, result.output
+    lines = [line for line in result.stderr.splitlines() if line]
+    assert len(lines) == 1 and lines[0].startswith("dshap: "), result.stderr
+    for part in said:
+        assert part in lines[0]
+
+
+def test_run_show_status_verify_and_a_second_run(folder):
+    first = run_job(folder, ("report", {"picture": "ranking.png", "instance": 1007}), options=())
+    assert first.exit_code == 0, first.output
+    assert "held-out R²: 0." in first.stdout and "one row (id = 1007), rentals" in first.stdout
+    assert str(folder / "out.zarr" / "observational") in first.stdout
+    assert "fit: " in first.stderr and "evaluation: 300 rows" in first.stderr
+    assert (folder / "ranking.png").stat().st_size > 10_000
+    before = tree(folder)
+    started = time.monotonic()
+    second = run_job(folder, ("report", {"picture": "ranking.png", "instance": 1007}), options=())
+    assert second.exit_code == 0 and second.stdout.startswith("nothing to do")
+    assert second.stdout.splitlines()[1:] == first.stdout.splitlines()[1:]  # the same results are shown
+    assert time.monotonic() - started < 5.0 and tree(folder) == before and second.stderr == ""
+    shown = dshap_("show", "out.zarr")
+    assert shown.exit_code == 0 and "held-out R²" in shown.stdout and "300 rows (interventional)" in shown.stdout
+    status = dshap_("status", "out.zarr")
+    assert status.exit_code == 0 and "3 of 3 blocks done" in status.stdout and "no run is going on" in status.stdout
+    assert dshap_("verify", "out.zarr").exit_code == 0
+    assert dshap_("show", "out.zarr/interventional").exit_code == 0  # a cube alone
+
+
+def test_the_breakdown_adds_up_and_json_holds_the_same(folder):
+    result = run_job(folder, options=("--json", "-q"))
+    content = json.loads(result.stdout)
+    assert result.stderr == "" and content["held_out_r2"][0] > 0.5
+    row = content["breakdown"]
+    assert row["key"] == {"id": "1000"} and row["values"]["hr"] == small_table().hr[0]
+    for part in row["parts"]:
+        total = part["base_value"] + sum(part["attribution"].values())
+        assert total == pytest.approx(part["prediction"], abs=1e-9)
+    cube = dshap.open_cube(folder / "out.zarr" / "interventional")
+    magnitude = abs(cube.attribution).mean("instance").isel(output=0)
+    assert content["ranking"]["interventional"] == pytest.approx(dict(zip(magnitude.feature.values, magnitude.values)))
+    for command in ("show", "status", "verify"):
+        json.loads(dshap_(command, "out.zarr", "--json").stdout)
+
+
+def test_plan_starts_nothing(folder):
+    before = tree(folder)
+    planned = run_job(folder, command="plan")
+    assert planned.exit_code == 0 and "explanation observational" in planned.stdout and "tune" in planned.stdout
+    assert set(json.loads(run_job(folder, command="plan", options=("--json",)).stdout)["explanations"]) == {
+        "interventional", "observational",
+    }  # fmt: skip
+    assert set(tree(folder)) == {*before, "job.toml"}
+
+
+def test_explanations_can_be_added_to_a_store(folder):
+    assert run_job(folder).exit_code == 0
+    before = tree(folder / "out.zarr")
+    more = [*JOB["explain"], {"name": "sampled", "value": "marginal", "background": 7}]
+    again = run_job(folder, ("explain", more), options=())
+    assert again.exit_code == 0 and "explanation sampled" in again.stderr and "fit" not in again.stderr
+    after = tree(folder / "out.zarr")
+    assert {name: digest for name, digest in after.items() if not name.startswith("sampled/")} == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ([("source.features", ["hr", "tmp"])], ["unknown column 'tmp'", "'temp'"]),
+        ([("source.features", ["hr", "note"])], ["'note' holds text", "numbers are needed"]),
+        ([("source.target", "z")], ["unknown column 'z'"]),
+        ([("source.key", "nokey")], ["unknown column 'nokey'"]),
+        ([("source.path", "none.parquet")], ["none.parquet"]),
+        ([("model.landmark", 3)], ["unknown key 'landmark'", "'landmarks'"]),
+        ([("model.landmarks", 301)], ["landmarks = 301", "300 rows"]),
+        ([("model.lengthscale", [1.0, 2.0])], ["2 values for 3 columns"]),
+        ([("design", {"kind": "kernelshap", "n_coalitions": 4})], ["n_coalitions=4 for 3 players"]),
+        ([("explain.0.players", {"a": ["temp", "tmp"]})], ["unknown column 'tmp'", "'temp'"]),
+        ([("job.store", "table.parquet/out.zarr")], ["cannot write", "table.parquet", "another store"]),
+        ([*imported("nothing")], ["has no function 'nothing'"]),
+        ([("model", {"kind": "import", "function": "no_such:f"}), ("explain", MARGINAL)], ["no_such", "PYTHONPATH"]),
+        ([*imported("wrong_shape")], ["wrong_shape gave shape (4,) for 5 rows", "(5,) or (5, k)"]),
+        ([("cluster", {"kind": "python", "file": "none.py", "memory_limit": "2GiB"})], ["none.py", "no such file"]),
+        ([("cluster", {"kind": "python", "file": "my_models.py", "memory_limit": "2GiB"})], ["define client(workers"]),
+        ([("report", {"picture": "table.parquet/a.png"})], ["picture", "cannot be written"]),
+        ([("report", {"instance": 5})], ["no row has the key 5"]),
+    ],
+)  # fmt: skip
+def test_bad_input(folder, changes, said):
+    refused(run_job(folder, *changes), 2, *said)
+    if "report" not in dict(changes):
+        assert sorted(path.name for path in folder.iterdir() if path.name != "__pycache__") == [
+            "job.toml", "my_models.py", "table.parquet",
+        ]  # fmt: skip
+
+
+def test_bad_rows(folder):
+    table = small_table()
+    table.loc[[3, 4, 9], "temp"], table.loc[9, "hum"] = np.nan, np.inf
+    table.to_parquet(folder / "table.parquet")
+    refused(run_job(folder), 2, "3 rows hold NaN or infinity: temp 3, hum 1", 'missing = "skip"')
+    skipped = run_job(folder, ("source.missing", "skip"))
+    assert skipped.exit_code == 0, skipped.output
+    cube = dshap.open_cube(folder / "out.zarr" / "interventional")
+    assert cube.sizes["instance"] == 300 and (cube.key.values == table.id).all()
+    assert list(np.flatnonzero(np.isnan(cube.attribution.values).any((1, 2)))) == [3, 4, 9]
+    assert "297 ok, 3 skipped" in dshap_("status", "out.zarr").stdout
+    shown = run_job(folder, ("source.missing", "skip"), ("report", {"instance": 1003}), options=())
+    assert "interventional: skipped" in shown.stdout
+    passed = run_job(folder, *imported("takes_nan"), ("source.missing", "pass"), ("job.store", "passed.zarr"))
+    assert passed.exit_code == 0, passed.output
+
+
+def test_bad_targets_repeated_keys_and_no_rows(folder):
+    table = small_table()
+    table.loc[[3, 4], "y"] = np.nan
+    table.to_parquet(folder / "table.parquet")
+    refused(run_job(folder), 2, "2 rows have no finite target")
+    table = small_table()
+    table.loc[[3, 4], "id"] = 1000
+    table.to_parquet(folder / "table.parquet")
+    refused(run_job(folder), 2, "2 rows repeat the key", "id=1000 (row 3)")
+    small_table().iloc[:0].to_parquet(folder / "table.parquet")
+    refused(run_job(folder), 2, "empty table")
+    assert not (folder / "out.zarr").exists()
+
+
+def test_a_constant_column_has_attribution_zero(folder):
+    table = small_table()
+    table["hum"] = 4.0
+    table.to_parquet(folder / "table.parquet")
+    assert run_job(folder).exit_code == 0
+    for name in ("interventional", "observational"):
+        assert (dshap.open_cube(folder / "out.zarr" / name).attribution.sel(feature="hum") == 0).all()
+
+
+def test_a_store_with_another_run_is_left_alone(folder):
+    assert run_job(folder).exit_code == 0
+    before = tree(folder / "out.zarr")
+    refused(run_job(folder, ("model.penalty", 1e-3)), 4, "model.penalty was 0.0001, now 0.001", "another store")
+    refused(run_job(folder, ("explain.1.landmarks", 25)), 4, "landmarks was 20, now 25")
+    refused(run_job(folder, ("source.features", ["hr", "temp"]), ("model.lengthscale", 1.0)), 4, "features")
+    table = small_table()
+    table.loc[5, "hr"] += 1
+    table.to_parquet(folder / "table.parquet")
+    refused(run_job(folder), 4, "rows.digest")
+    assert tree(folder / "out.zarr") == before
+    (folder / "other").mkdir()
+    (folder / "other" / "precious.txt").write_text("mine")
+    refused(run_job(folder, ("job.store", "other")), 4, "is no store of a job")
+    assert tree(folder / "other").keys() == {"precious.txt"}
+
+
+def test_a_job_that_does_not_fit(folder):
+    refused(run_job(folder, ("run.memory_limit", "100MB")), 3, "95.4 MiB", "give workers more memory")
+    limited = ("cluster", {"kind": "local", "workers": 1, "memory_limit": "200MB"})
+    refused(run_job(folder, limited), 3, "workers have 190.7 MiB")
+    planned = run_job(folder, limited, command="plan")
+    assert planned.exit_code == 3 and "evaluation" in planned.stdout  # the plan is shown, then refused
+    assert not (folder / "out.zarr").exists()
+
+
+def test_a_job_that_is_running(folder):
+    with Workspace(folder / "out.zarr"):
+        refused(run_job(folder), 6, "locked by a running job")
+    assert run_job(folder).exit_code == 0
+    with Workspace(folder / "out.zarr"):
+        assert "a run is going on" in dshap_("status", "out.zarr").stdout
+        assert "a run is going on" in dshap_("status", "out.zarr/interventional").stdout
+        assert dshap_("show", "out.zarr").exit_code == 0
+
+
+def test_a_failing_predict_function_names_block_and_key(folder):
+    table = small_table()
+    table.loc[150, "temp"] = 99.0
+    table.to_parquet(folder / "table.parquet")
+    result = run_job(folder, *imported("fails_when_hot"), ("source.target", None))
+    refused(result, 5, "marginal: 1 of 3 blocks (100 rows)", "block 1 (rows 100 to 199, first key id 1100)",
+            "RuntimeError: sensor out of range", "run the same again to retry")  # fmt: skip
+    assert "200 ok, 100 failed" in dshap_("status", "out.zarr").stdout.replace(", 0 pending", "")
+    assert "200 rows (marginal)" in dshap_("show", "out.zarr").stdout
+    source = (folder / "my_models.py").read_text().replace("> 90", "> 900")
+    (folder / "my_models.py").write_text(source)
+    sys.modules.pop("my_models")
+    assert run_job(folder, *imported("fails_when_hot"), ("source.target", None)).exit_code == 0
+    assert "300 ok, 0 pending" in dshap_("status", "out.zarr").stdout
+
+
+def test_several_outputs_are_shown_side_by_side(folder):
+    shown = run_job(folder, *imported("two_outputs"), ("source.target", None), options=())
+    assert shown.exit_code == 0 and "marginal, output0" in shown.stdout and "marginal, output1" in shown.stdout
+
+
+def test_changed_values_are_found(folder):
+    assert run_job(folder).exit_code == 0
+    (folder / "out.zarr" / "observational" / "prediction" / "c" / "0" / "0").unlink()
+    found = dshap_("verify", "out.zarr")
+    assert found.exit_code == 5 and "observational: block 0 (rows 0 to 99): stored values changed" in found.stdout
+
+
+@pytest.mark.parametrize("command", ["status", "show", "verify"])
+def test_no_store(folder, command):
+    refused(dshap_(command, "none.zarr"), 2, "none.zarr does not exist")
+    refused(dshap_(command, folder), 2, "holds no attribution cube")
+
+
+def test_usage_errors(folder):
+    assert dshap_("rnu").exit_code == 2 and dshap_("run").exit_code == 2 and dshap_("run", "--no").exit_code == 2
+    assert dshap_("--version").output == f"dshap {dshap.__version__}\n"
+    assert dshap_("--help").exit_code == 0
+    refused(dshap_("run", "none.toml"), 2, "job file none.toml: No such file or directory")
+
+
+def test_bugs_and_verbose(folder, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("first\nsecond")
+
+    monkeypatch.setattr("dshap.jobs.run_job", broken)
+    refused(run_job(folder), 1, "this is a bug: RuntimeError: first second")
+    assert "Traceback" in run_job(folder, options=("-v",)).stderr
+
+
+def start(folder: Path, job: dict) -> subprocess.Popen:
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    code = "from dshap.cli import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, "run", str(write_job(folder, job))],
+        cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def interrupted(folder: Path, job: dict, polite: signal.Signals, n_before: int) -> int:
+    """Start the job, stop it after another block; gives the blocks that are done."""
+    process = start(folder, job)
+    receipts = folder / "out.zarr" / "marginal" / "state" / "receipts"
+    deadline = time.monotonic() + 60
+    while not len(list(receipts.glob("*.json"))) > n_before and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(polite)
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == 130 and output == ""
+    assert errors.splitlines()[-1] == "dshap: interrupted; what is finished is kept, the same command goes on"
+    assert "Traceback" not in errors and not list(folder.glob(".out.zarr*"))
+    return len(list(receipts.glob("*.json")))
+
+
+def test_an_interrupted_run_goes_on(folder):
+    job = changed(*imported("slow"), ("run.instance_tile", 25), ("source.target", None), ("run.micro_rows", 1))
+    n_first = interrupted(folder, job, signal.SIGINT, 0)
+    assert n_first < interrupted(folder, job, signal.SIGTERM, n_first) < 12
+    receipts = folder / "out.zarr" / "marginal" / "state" / "receipts"
+    kept = {file: file.stat().st_mtime_ns for file in receipts.glob("*.json")}
+    (folder / "my_models.py").write_text(FUNCTIONS.replace("time.sleep(0.02)", "pass"))
+    result = dshap_("run", write_job(folder, job))
+    assert result.exit_code == 0 and "kept from before" in result.stderr
+    assert {file: file.stat().st_mtime_ns for file in kept} == kept
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("kind", ["local", "python", "scheduler"])
+def test_clusters(folder, client, kind):
+    """The same arrays on every kind of cluster as in this process; a second run starts none."""
+    (folder / "own.py").write_text(
+        "from dshap.engine import local_client\n"
+        "def client(workers, memory_limit):\n"
+        "    return local_client(workers, memory_limit, set_as_default=False)\n"
+    )
+    cluster = {
+        "local": {"kind": "local", "workers": 1, "memory_limit": "2GiB"},
+        "python": {"kind": "python", "file": "own.py", "workers": 1, "memory_limit": "2GiB"},
+        "scheduler": {"kind": "scheduler", "address": client.scheduler.address},
+    }[kind]
+    assert run_job(folder, ("job.store", "here.zarr")).exit_code == 0
+    result = run_job(folder, ("cluster", cluster))
+    assert result.exit_code == 0, result.output
+    for name in ("interventional", "observational"):
+        here, there = (dshap.open_cube(folder / store / name) for store in ("here.zarr", "out.zarr"))
+        assert here.identical(there) or (here.attribution.values == there.attribution.values).all()
+    started = time.monotonic()
+    assert run_job(folder, ("cluster", cluster)).stdout.startswith("nothing to do")
+    assert time.monotonic() - started < 3.0
+
+
+def test_rows_are_a_data_frame_away(folder):
+    """The store opens as plain xarray, without this library."""
+    import xarray as xr
+
+    assert run_job(folder).exit_code == 0
+    trees = xr.open_datatree(folder / "out.zarr", engine="zarr", consolidated=False)
+    assert {"interventional", "observational"} <= set(trees.children)
+    frame = trees["interventional"]["attribution"].to_series()
+    assert isinstance(frame, pd.Series) and len(frame) == 900

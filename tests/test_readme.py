@@ -1,0 +1,25 @@
+"""What the README shows runs, and ends in what it says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+
+
+def test_the_ten_lines_end_in_the_printed_cube(tmp_path):
+    code, shown = re.search(r"## Ten lines\n\n```python\n(.*?)```\n\n```\n(.*?)```", README, re.DOTALL).groups()
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    for line in shown.strip().splitlines():
+        assert line.split("...")[0].rstrip() in done.stdout, line
+    assert (tmp_path / "attributions.zarr").is_dir()
+
+
+def test_every_path_that_the_readme_names_is_there():
+    root = Path(__file__).parents[1]
+    for path in re.findall(r"\]\(([\w./-]+)\)", README):
+        assert (root / path).exists(), path
