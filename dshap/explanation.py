@@ -119,7 +119,7 @@ class Explanation:
             if chosen.n_players == value.n_players:
                 chosen = chosen.with_players(int(is_active.sum()))
         game = value.over(is_active)
-        run = _fingerprint(game, chosen, inputs, options)
+        run = _fingerprint(value, game, chosen, inputs, options)
         _refuse_other_run(path, run)
         plan = _stored_plan(path) or make_plan(game, chosen, inputs.rows, inputs.data, options, tuple(reasons))
         limits = [limit for limit in (executor.memory_limit, options.memory_limit) if limit]
@@ -218,7 +218,9 @@ def _stored_plan(path: Path) -> Plan | None:
         return None
 
 
-def _fingerprint(game: ValueFunction, design: Design, inputs: Inputs, options: RunOptions) -> dict[str, Any]:
+def _fingerprint(
+    value: ValueFunction, game: ValueFunction, design: Design, inputs: Inputs, options: RunOptions
+) -> dict[str, Any]:
     """Everything that changes a number of the cube; workers, window and display are not in it."""
     kept = {name: own for name, own in asdict(options).items() if name not in ("memory_limit", "max_coalitions")}
     return {
@@ -226,6 +228,7 @@ def _fingerprint(game: ValueFunction, design: Design, inputs: Inputs, options: R
         "value": game.fingerprint(),
         "design": design.fingerprint(),
         "features": list(inputs.rows.feature_names),
+        "players": list(value.player_names),
         "outputs": list(game.output_names),
         "keys": dict(inputs.rows.key_dtypes),
         "options": {name: own for name, own in kept.items() if own is not None},

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,6 @@ __all__ = [
     "CubeLayout",
     "create_cube",
     "create_store",
-    "key_variable",
     "read_job",
     "read_run",
 ]
@@ -61,10 +61,28 @@ class CubeLayout:
     def n_blocks(self) -> int:
         return -(-self.n_rows // self.tile)
 
+    @property
+    def key_variables(self) -> dict[str, str]:
+        """key column -> its variable: `key` where there is one key column, else `key_<column>`."""
+        if len(self.keys) == 1:
+            return dict.fromkeys(self.keys, "key")
+        return {column: f"key_{name}" for column, name in _variable_names(self.keys).items()}
 
-def key_variable(column: str, columns: Mapping[str, str]) -> str:
-    """`key` where there is one key column, else `key_<column>`."""
-    return "key" if len(columns) == 1 else f"key_{column}"
+    @property
+    def row_variables(self) -> dict[str, str]:
+        """kept column -> its variable in the group `rows`."""
+        return _variable_names(self.columns)
+
+
+def _variable_names(columns: Iterable[str]) -> dict[str, str]:
+    """column -> a name that Zarr takes as one array, CF as one word and xarray as no dimension; all different."""
+    names: dict[str, str] = {}
+    for column in columns:
+        name = re.sub(r"[^\w.-]", "_", column).strip(".") or "column"
+        while name in ("instance", *names.values()):
+            name += "_"
+        names[column] = name
+    return names
 
 
 def create_cube(path: Path, layout: CubeLayout) -> None:
@@ -74,15 +92,14 @@ def create_cube(path: Path, layout: CubeLayout) -> None:
     try:
         _create(private, layout)
         os.rename(private, path)
-    except OSError as error:
+    except BaseException as error:
         shutil.rmtree(private, ignore_errors=True)
-        if path.exists():
+        if isinstance(error, OSError) and path.exists():
             raise StoreMismatchError(f"{path} appeared while it was being created: is another run using it?") from error
         raise
 
 
 def _create(path: Path, layout: CubeLayout) -> None:
-    keys = [key_variable(column, layout.keys) for column in layout.keys]
     root = zarr.open_group(path, mode="w-", zarr_format=3)
     root.attrs.update(
         {
@@ -94,14 +111,14 @@ def _create(path: Path, layout: CubeLayout) -> None:
     )
     _per_row(root, layout, "attribution", layout.dtype, np.nan, ("feature", "output"),
              long_name="Shapley value of each feature for each output", units=layout.units,
-             ancillary_variables="status", coordinates=" ".join(keys))  # fmt: skip
+             ancillary_variables="status", coordinates=" ".join(layout.key_variables.values()))  # fmt: skip
     _per_row(root, layout, "prediction", "float64", np.nan, ("output",),
              long_name="model output: base value plus the sum of attributions", units=layout.units,
              ancillary_variables="status")  # fmt: skip
     _per_row(root, layout, "status", "int8", Status.PENDING, (), long_name="how the explanation of this row ended",
              flag_values=list(range(len(Status.MEANINGS))), flag_meanings=" ".join(Status.MEANINGS))  # fmt: skip
     for column, kind in layout.keys.items():
-        _key(root, layout, key_variable(column, layout.keys), column, kind)
+        _key(root, layout, layout.key_variables[column], column, kind)
     _small(root, "feature", np.array(layout.players, dtype=np.dtypes.StringDType()), ("feature",),
            long_name="player: a column or a group of columns")  # fmt: skip
     _small(root, "output", np.array(layout.outputs, dtype=np.dtypes.StringDType()), ("output",), long_name="output")
@@ -113,7 +130,8 @@ def _create(path: Path, layout: CubeLayout) -> None:
         rows = root.create_group("rows", attributes={"title": "the explained columns, as they were read"})
         for column, name in layout.columns.items():
             own = np.dtype(name)
-            _per_row(rows, layout, column, name, np.nan if own.kind == "f" else own.type(0), (), long_name=column)
+            fill = np.nan if own.kind == "f" else own.type(0)
+            _per_row(rows, layout, layout.row_variables[column], name, fill, (), long_name=column)
 
 
 def _per_row(
@@ -183,11 +201,15 @@ def create_store(path: Path, job: Mapping[str, Any]) -> None:
         raise StoreMismatchError(f"{path} exists and is no store of this program: choose another store")
     path.parent.mkdir(parents=True, exist_ok=True)
     private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
-    root = zarr.open_group(private, mode="w-", zarr_format=3)
-    root.attrs.update({"title": "Shapley attributions, one group for each explanation", "source": "dshap"})
-    root.attrs[JOB] = json.dumps(job, sort_keys=True)
-    _container(root)
-    os.rename(private, path)
+    try:
+        root = zarr.open_group(private, mode="w-", zarr_format=3)
+        root.attrs.update({"title": "Shapley attributions, one group for each explanation", "source": "dshap"})
+        root.attrs[JOB] = json.dumps(job, sort_keys=True)
+        _container(root)
+        os.rename(private, path)
+    except BaseException:
+        shutil.rmtree(private, ignore_errors=True)
+        raise
 
 
 def read_job(path: Path) -> dict[str, Any] | None:

@@ -53,15 +53,15 @@ def kept_row(path: Path, position: int) -> dict[str, Any]:
     if not (path / "rows").is_dir():
         return {}
     rows = zarr.open_group(path / "rows", mode="r")
-    return {name: np.asarray(array[position])[()].item() for name, array in rows.arrays()}
+    return {str(array.attrs["long_name"]): np.asarray(array[position])[()].item() for _, array in rows.arrays()}
 
 
 def _keys(path: Path) -> dict[str, zarr.Array[Any]]:
     """key column -> its array, in the order of the cube's keys."""
     group = zarr.open_group(path, mode="r")
     names = str(group["attribution"].attrs.get("coordinates", "")).split()
-    arrays = {name: group[name] for name in names}
-    return {str(array.attrs["long_name"])[len("key of the row (") : -1]: array for array in arrays.values()}
+    arrays = [array for array in map(group.get, names) if isinstance(array, zarr.Array)]
+    return {str(array.attrs["long_name"])[len("key of the row (") : -1]: array for array in arrays}
 
 
 def _plain(array: zarr.Array[Any], rows: slice) -> np.ndarray:

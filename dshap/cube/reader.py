@@ -28,7 +28,8 @@ def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
     Parameters
     ----------
     store : path of a cube; a store of several explanations holds one cube in each of its groups
-    index : make the key an index of `instance`, so that ``cube.sel(instance=key)`` works (up to 10 million rows)
+    index : make the key an index, so that ``cube.sel(key=5)`` works, with several key columns
+        ``cube.sel(key_shop=5, key_day="2012-08-09")`` (up to 10 million rows)
 
     Returns
     -------
@@ -66,7 +67,7 @@ def _indexed(cube: xr.Dataset) -> xr.Dataset:
             f"an index over {cube.sizes['instance']:,} rows is too large (at most {MAX_INDEXED_ROWS:,}): "
             "select with isel"
         )
-    return cube.set_xindex(keys[0]) if len(keys) == 1 else cube.set_index(instance=keys)
+    return cube.set_xindex(keys if len(keys) > 1 else keys[0])
 
 
 def cube_paths(store: Path) -> list[Path]:

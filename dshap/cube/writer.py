@@ -10,7 +10,7 @@ import numpy as np
 import zarr
 
 from dshap.cube.files import CreateOnlyFolder
-from dshap.cube.layout import CONTAINER, CubeLayout, key_variable
+from dshap.cube.layout import CONTAINER, CubeLayout
 from dshap.errors import DshapError
 from dshap.types import Attribution, FloatArray, RowBlock, Status
 
@@ -57,9 +57,9 @@ class CubeWriter:
         self._array("prediction")[start:stop] = prediction
         for column, values in block.keys.items():
             as_stored = values.astype(np.int64) if values.dtype.kind == "M" else values
-            self._array(key_variable(column, self.layout.keys))[start:stop] = as_stored
+            self._array(self.layout.key_variables[column])[start:stop] = as_stored
         for column, values in block.columns.items():
-            self._array(f"rows/{column}")[start:stop] = values
+            self._array(f"rows/{self.layout.row_variables[column]}")[start:stop] = values
         self._array("status")[start:stop] = status
         self._summarise(tile, attribution.phi)
         receipt = {

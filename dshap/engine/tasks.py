@@ -161,6 +161,9 @@ def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> Floa
             micro = slice(start, start + plan.micro_rows)
             values = context.value.evaluate(state, rows[micro])  # (n, m, k)
             sums[micro] += np.matmul(score.T, values)
+    is_bad = ~np.isfinite(sums).all(axis=(1, 2))
+    if is_bad.any():
+        raise PredictError(f"the model gave NaN or infinity for coalitions of {np.count_nonzero(is_bad)} row(s)")
     return sums
 
 
@@ -168,7 +171,8 @@ def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] |
     """The whole sum for these rows: coalitions, the two ends, the finish of the design."""
     base, prediction = context.base(), context.value.predict(rows)
     if not np.isfinite(prediction).all():
-        raise PredictError(f"the model gave NaN or infinity for {int((~np.isfinite(prediction)).any(1).sum())} rows")
+        n_bad = np.count_nonzero(~np.isfinite(prediction).all(axis=1))
+        raise PredictError(f"the model gave NaN or infinity for {n_bad} row(s)")
     if partials is None:
         sums = coalition_sums(context, rows, list(range(len(context.plan.coalition_spans))))
     else:

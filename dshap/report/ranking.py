@@ -27,7 +27,7 @@ class Ranking:
 
 
 def rankings(cubes: Mapping[str, Path]) -> list[Ranking]:
-    """The ranking of every explanation (name -> cube) and output, over the blocks that are finished; in milliseconds."""
+    """The ranking of each explanation (name -> cube) and output over the blocks that are finished, in milliseconds."""
     return [ranking for name, path in cubes.items() for ranking in _of_cube(name, path)]
 
 

@@ -130,15 +130,7 @@ def test_sibling_cubes_are_one_tree(tmp_path):
 
 @pytest.mark.parametrize(
     "error",
-    [
-        OSError,
-        pytest.param(
-            ValueError, marks=pytest.mark.xfail(strict=True, reason="only OSError removes the private folder")
-        ),
-        pytest.param(
-            KeyboardInterrupt, marks=pytest.mark.xfail(strict=True, reason="only OSError removes the private folder")
-        ),
-    ],
+    [OSError, ValueError, KeyboardInterrupt],
 )
 def test_a_cube_is_created_whole_or_not_at_all(tmp_path, monkeypatch, error):
     """The creation dies half-way: nothing stands under the cube's name, and no private folder is left."""

@@ -34,19 +34,10 @@ def test_index_selects_by_key(tmp_path, kind):
     np.testing.assert_array_equal(np.squeeze(row.attribution.values), phi_of(layout)[13])
 
 
-@pytest.mark.xfail(strict=True, reason="the docstring of open_cube says instance=key, which takes row number key")
-def test_index_selects_by_key_along_instance(tmp_path):
-    """What the docstring promises; a whole number must not be taken for a position, silently."""
-    layout, _ = make_cube(tmp_path / "cube.zarr")
-    key = int(KEYS["int64"](N_ROWS)[2])
-    row = open_cube(tmp_path / "cube.zarr", index=True).sel(instance=key)
-    np.testing.assert_array_equal(np.squeeze(row.attribution.values), phi_of(layout)[2])
-
-
 def test_index_of_several_keys(tmp_path):
     layout, _ = make_cube(tmp_path / "cube.zarr", keys={"id": "int64", "name": "string"})
     cube = open_cube(tmp_path / "cube.zarr", index=True)
-    row = cube.sel(instance=(int(KEYS["int64"](N_ROWS)[4]), str(KEYS["string"](N_ROWS)[4])))
+    row = cube.sel(key_id=int(KEYS["int64"](N_ROWS)[4]), key_name=str(KEYS["string"](N_ROWS)[4]))
     np.testing.assert_array_equal(np.squeeze(row.attribution.values), phi_of(layout)[4])
 
 
@@ -179,7 +170,6 @@ def test_find_row_of_two_keys_and_of_none(tmp_path):
         find_row(tmp_path / "none.zarr", [21])
 
 
-@pytest.mark.xfail(strict=True, reason="names of key variables are split at blanks")
 def test_find_row_of_keys_with_blanks_in_their_names(tmp_path):
     make_cube(tmp_path / "cube.zarr", keys={"customer id": "int64", "name": "string"})
     key = [str(KEYS["int64"](N_ROWS)[9]), str(KEYS["string"](N_ROWS)[9])]
