@@ -28,10 +28,10 @@ def main() -> None:
     options = parser.parse_args()
     started = client(options.workers, options.memory_limit)
     print(started.scheduler.address, flush=True)
-    try:
-        signal.pause()
-    except KeyboardInterrupt:
-        shut_down(started)
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, lambda *_: None)  # ends the pause
+    signal.pause()
+    shut_down(started)
 
 
 if __name__ == "__main__":

@@ -162,7 +162,7 @@ def test_refused(change, said):
 
 def test_imported_functions_are_explained_by_marginal_values():
     parse_job(IMPORTED)
-    with pytest.raises(InputError, match='use value = "marginal"'):
+    with pytest.raises(InputError, match=r'use value = "marginal"'):
         parse_job(changed(("explain", JOB["explain"]), job=IMPORTED))
     with pytest.raises(InputError, match=r'function = "a.b": give "package.module:name"'):
         parse_job(changed(("model.function", "a.b"), job=IMPORTED))

@@ -1,0 +1,120 @@
+"""SIGKILL of a job on the command line: the same command finishes it, and neither refits nor recomputes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dshap.cube import open_cube
+from tests.engine.test_executors import assert_same_bits
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+
+JOB = """
+[job]
+name = "crash"
+store = "{store}"
+[source]
+kind = "parquet"
+path = "table.parquet"
+key = ["id"]
+target = "y"
+[model]
+kind = "kernel_ridge"
+landmarks = 150
+lengthscale = "median"
+penalty = "validate"
+[[explain]]
+name = "interventional"
+value = "kernel_interventional"
+[[explain]]
+name = "observational"
+value = "kernel_observational"
+landmarks = 120
+penalty = 1e-3
+[design]
+kind = "kernelshap"
+n_coalitions = 250
+[cluster]
+kind = "{cluster}"
+{workers}
+[run]
+coalition_tile = 8
+instance_tile = 256
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(6_000, 9)), columns=list("abcdefghi"))
+    frame["y"] = np.sin(frame["a"]) * frame["b"] + frame["c"]
+    frame["id"] = [f"row {i}" for i in range(len(frame))]
+    frame.to_parquet(tmp_path / "table.parquet")
+    for name, cluster, workers in (("killed", "local", "workers = 2"), ("calm", "none", "")):
+        (tmp_path / f"{name}.toml").write_text(JOB.format(store=f"{name}.zarr", cluster=cluster, workers=workers))
+    return tmp_path
+
+
+def start(folder: Path, job: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "dshap", "run", job], cwd=folder, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def run(folder: Path, job: str) -> str:
+    process = start(folder, job)
+    try:
+        output = process.communicate(timeout=200)[0]
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, output
+    return output
+
+
+def kill_when(folder: Path, pattern: str, count: int) -> None:
+    """Start the job, and kill its whole process group once so many files are there."""
+    process = start(folder, "killed.toml")
+    end = time.monotonic() + 120
+    while len(list(folder.glob(f"killed.zarr/{pattern}"))) < count:
+        if process.poll() is not None or time.monotonic() > end:
+            pytest.fail(f"the job never came that far: {process.communicate()[0]}")
+        time.sleep(0.002)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def finished(folder: Path) -> dict[str, tuple[int, int]]:
+    files = [*folder.glob("killed.zarr/**/state/*.npz"), *folder.glob("killed.zarr/**/receipts/*.json")]
+    return {str(file): (file.stat().st_ino, file.stat().st_mtime_ns) for file in files}
+
+
+def test_three_kills_and_the_same_command(folder):
+    """After the fit, during the moments, among the blocks: each piece is made once."""
+    run(folder, "calm.toml")
+    pieces: dict[str, tuple[int, int]] = {}
+    moments = (("state/model-*", 1), ("observational/state/moments-*", 3), ("observational/state/receipts/*", 2))
+    for pattern, count in moments:
+        kill_when(folder, pattern, count)
+        now = finished(folder)
+        assert {name: now[name] for name in pieces} == pieces, pattern
+        pieces = now
+    output = run(folder, "killed.toml")
+    now = finished(folder)
+    assert {name: now[name] for name in pieces} == pieces
+    assert "fit:" not in output and "moments:" not in output and "kept from before" in output
+    for name in ("interventional", "observational"):
+        assert_same_bits(open_cube(folder / "calm.zarr" / name), open_cube(folder / "killed.zarr" / name))
+    assert "nothing to do" in run(folder, "killed.toml")
+    assert finished(folder) == now
