@@ -15,16 +15,19 @@
 #
 # A kernel ridge predicts the bike rentals of an hour. Which column moves the prediction, and by how much? Shapley
 # values share the distance between a prediction and the mean prediction among the columns. They need a notion of
-# *absent column*, and there is more than one: this notebook compares three. Run it from the root of the repository.
+# *absent column*, and there is more than one: this notebook compares two, one of them computed in two ways.
 
 # %%
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import pandas as pd
 
 import dshap
 
+ROOT = next(folder for folder in [Path.cwd(), *Path.cwd().parents] if (folder / "workflows" / "data").is_dir())
 COLUMNS = ["yr", "mnth", "hr", "workingday", "weathersit", "temp", "hum"]
-hours = pd.read_parquet("workflows/data/bike_hour.parquet")
+hours = pd.read_parquet(ROOT / "workflows" / "data" / "bike_hour.parquet")
 hours[["dteday", *COLUMNS, "count"]].head()
 
 # %% [markdown]
@@ -88,17 +91,17 @@ explanations = {"interventional": interventional, "observational": observational
 ranking = pd.DataFrame(
     {name: abs(own.attribution).mean("instance").isel(output=0).to_series() for name, own in explanations.items()}
 ).sort_values("interventional")
-axes = ranking.plot.barh(figsize=(7, 4), xlabel="mean |attribution| (rentals per hour)", ylabel="")
+figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+ranking.plot.barh(ax=axes, xlabel="mean |attribution| (rentals per hour)", ylabel="", color=["#33658a", "#f26419"])
 axes.spines[["top", "right"]].set_visible(False)
 
 # %% [markdown]
 # **One column, hour by hour.** The attribution of `hr` against `hr`: commuting hours on working days, midday on others.
 
 # %%
-figure, axes = plt.subplots(figsize=(7, 3.5))
-points = axes.scatter(
-    some["hr"], interventional.attribution.sel(feature="hr").isel(output=0), c=some["workingday"], s=14
-)
+figure, axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
+of_hr = interventional.attribution.sel(feature="hr").isel(output=0)
+points = axes.scatter(some["hr"], of_hr, c=some["workingday"], s=14, cmap="coolwarm")
 axes.set(xlabel="hr", ylabel="attribution of hr (rentals per hour)")
 axes.legend(points.legend_elements()[0], ["free day", "working day"], frameon=False)
 

@@ -119,7 +119,9 @@ def test_the_breakdown_adds_up_and_json_holds_the_same(folder):
         assert total == pytest.approx(part["prediction"], abs=1e-9)
     cube = dshap.open_cube(folder / "out.zarr" / "interventional")
     magnitude = abs(cube.attribution).mean("instance").isel(output=0)
-    assert content["ranking"]["interventional"] == pytest.approx(dict(zip(magnitude.feature.values, magnitude.values, strict=True)))
+    assert content["ranking"]["interventional"] == pytest.approx(
+        dict(zip(magnitude.feature.values, magnitude.values, strict=True))
+    )
     for command in ("show", "status", "verify"):
         json.loads(dshap_(command, "out.zarr", "--json").stdout)
 

@@ -184,7 +184,7 @@ def fit_stages(model: KernelRidge, reader: RowReader, n_outputs: int = 1) -> tup
     sums = model.moment_bytes(n_outputs)
     held = (2 + math.ceil(math.log2(n_spans))) * sums
     return (
-        Stage("tune", 1, read + model.tune_bytes(n_columns), 0.0, "rows", "kernel, landmarks", "none"),
+        Stage("tune", 1, read + model.tune_bytes(reader.n_rows, n_columns), 0.0, "rows", "kernel, landmarks", "none"),
         Stage("fit", n_spans, read + model.moment_task_bytes(n_columns, n_outputs) + held,
               2.0 * reader.n_rows * r * (r + 8 * n_columns), "rows", "state/model-*", "fit"),
         Stage("score", n_spans if model.holdout else 0, read + 8 * 1024 * r * 4,
@@ -344,10 +344,9 @@ def _evaluation_bytes(plan: Plan, value: ValueFunction, rows: RowReader, options
         + 2 * 8 * n * value.n_columns
         + 4 * 8 * n * cell
         + stored
-        + _predict_bytes(value, n)
         + state
         + 9 * tile * plan.n_players
-        + value.task_bytes(min(plan.micro_rows, n), tile)
+        + max(_predict_bytes(value, n), value.task_bytes(min(plan.micro_rows, n), tile))
     )
 
 

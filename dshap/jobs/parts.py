@@ -108,7 +108,7 @@ def import_function(name: str) -> Callable[[FloatArray], Any]:
         found = getattr(found, part, None)
     if not callable(found):
         raise InputError(f'[model] function = "{name}": {module_name} has no function {attribute!r}')
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def design_of(job: Job, n_players: int) -> Design | str:

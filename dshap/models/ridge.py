@@ -255,11 +255,12 @@ class KernelRidge:
         r = self.embedding.size
         return 8 * MICRO_BLOCK * (5 * r + n_columns) + 4 * self.moment_bytes(n_outputs)
 
-    def tune_bytes(self, n_columns: int) -> int:
+    def tune_bytes(self, n_rows: int, n_columns: int) -> int:
         """Peak bytes of `tuned` beyond its rows: the trial's kernel matrices, or the distances of k-means++."""
         r = self.embedding.size
-        trial = 8 * (N_TRAIN + N_VALIDATION) * N_LANDMARKS * 6
-        return trial + 8 * (3 * self.sample_size * n_columns + 4 * r * r)
+        n_sample = min(self.sample_size, n_rows)
+        trial = 8 * min(N_TRAIN + N_VALIDATION, n_sample) * N_LANDMARKS * 6
+        return trial + 8 * (3 * n_sample * n_columns + 4 * r * r)
 
     def predict(self, X: Any) -> FloatArray:
         """f(X) (n,), or (n, k) where the target had two axes; columns of a table are matched by name."""

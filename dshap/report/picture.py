@@ -44,7 +44,7 @@ def ranking_picture(given: Sequence[Ranking], path: str | Path, title: str, unit
     return _saved(figure, Path(path))
 
 
-def _bars(axes, given: Sequence[Ranking], features: Sequence[str]) -> None:  # type: ignore[no-untyped-def]
+def _bars(axes, given: Sequence[Ranking], features: Sequence[str]) -> None:
     """Bars with their numbers; the first explanation on top of each pair, the largest feature on top."""
     height = 0.8 / len(given)
     values = [ranking.magnitude.get(feature, 0.0) for ranking in given for feature in features]
@@ -66,7 +66,7 @@ def _bars(axes, given: Sequence[Ranking], features: Sequence[str]) -> None:  # t
     axes.legend(loc="lower right", frameon=False, title="explanation", title_fontsize=9, fontsize=9)
 
 
-def _saved(figure, path: Path) -> Path:  # type: ignore[no-untyped-def]
+def _saved(figure, path: Path) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=150)

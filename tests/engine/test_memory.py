@@ -10,9 +10,10 @@ import pytest
 
 import dshap
 from dshap import designs
-from dshap.engine import Plan, local_client, shut_down
+from dshap.engine import Plan, fit_stages, local_client, shut_down
 from dshap.kernels import RBF, Nystrom
-from dshap.models import KernelExpansion
+from dshap.models import KernelExpansion, KernelRidge
+from dshap.sources import ArraySource
 from dshap.values import KernelInterventional, KernelObservational, Marginal
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
@@ -31,6 +32,14 @@ def settle() -> int:
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")
     return resident_bytes("VmRSS")
+
+
+def warm_up(client) -> None:
+    """Everything imported and compiled on the workers, by a job that takes next to nothing."""
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    ridge = KernelRidge(RBF("validate"), Nystrom(5), penalty="validate", holdout=0.1)
+    model = dshap.fit(ridge, x, x[:, 0], client=client)
+    dshap.explain(KernelObservational(model, x, Nystrom(5), penalty=1e-3), x, client=client)
 
 
 def model_of(n_landmarks: int, n_columns: int, k: int = 1) -> KernelExpansion:
@@ -66,8 +75,7 @@ def jobs(n_rows: int) -> dict:
 def test_the_plan_tells_what_a_worker_takes(name, tmp_path):
     client = local_client(1, memory_limit="3GiB", set_as_default=False)
     try:
-        value, rows, options = jobs(300)[name]
-        dshap.explain(value, rows, store=tmp_path / "warm.zarr", client=client, **options)
+        warm_up(client)
         value, rows, options = jobs(4_000)[name]
         idle = max(client.run(settle).values())
         dshap.explain(value, rows, store=tmp_path / "cube.zarr", client=client, **options)
@@ -80,3 +88,22 @@ def test_the_plan_tells_what_a_worker_takes(name, tmp_path):
     )
     print(plan)
     assert measured <= plan.process_bytes <= 3 * measured
+
+
+@pytest.mark.parametrize("lengthscale", ["validate", "median"])
+def test_the_plan_tells_what_a_fit_takes(lengthscale, tmp_path):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(20_000, 12))
+    y = np.sin(x[:, 0]) + x[:, 1]
+    model = KernelRidge(RBF(lengthscale), Nystrom(500), penalty="validate", holdout=0.1)
+    client = local_client(1, memory_limit="3GiB", set_as_default=False)
+    try:
+        warm_up(client)
+        idle = max(client.run(settle).values())
+        dshap.fit(model, x, y, client=client)
+        measured = max(client.run(resident_bytes, "VmHWM").values()) - idle
+    finally:
+        shut_down(client)
+    planned = max(stage.task_bytes for stage in fit_stages(model, ArraySource(x, target=y)))
+    print(f"fit {lengthscale}: measured {measured / 2**20:.1f}, planned {planned / 2**20:.1f} MiB")
+    assert measured <= planned <= 3 * measured

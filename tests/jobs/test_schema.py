@@ -170,7 +170,7 @@ def test_imported_functions_are_explained_by_marginal_values():
 
 def test_many_problems_are_counted():
     bad = changed(("model.landmarks", 0), ("model.holdout", 2), ("job.seed", -1), ("run.keep_rows", 1), ("nope", {}))
-    with pytest.raises(InputError, match="; and 2 more$"):
+    with pytest.raises(InputError, match=r"; and 2 more$"):
         parse_job(bad)
 
 
