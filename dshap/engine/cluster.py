@@ -26,13 +26,8 @@ __all__ = ["DaskExecutor", "collect_partitions", "connect", "current_client", "i
 TASKS_AHEAD = 2
 """Tasks per thread that are submitted beyond those that run: a bounded window, whatever the size of the run."""
 
-WORKER_ENVIRONMENT = {
-    "MALLOC_TRIM_THRESHOLD_": 128 << 20,
-    "MALLOC_MMAP_THRESHOLD_": 32 << 20,
-    "DASK_LOGGING__DISTRIBUTED": "error",
-}
-"""Dask's own trim threshold makes glibc map every array above 128 KiB anew and fault each page: six times the time of a
-fit, half that of a run.  These keep freed memory of up to 128 MiB for the next block."""
+WORKER_ENVIRONMENT = {"DASK_LOGGING__DISTRIBUTED": "error"}
+"""A killed worker is our story to tell."""
 WORKER_PRELOAD = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 """Ctrl-C reaches every process of the terminal: the client alone answers it, and ends the workers."""
 
@@ -61,7 +56,7 @@ def _keep_freed_memory() -> None:
     """Let glibc reuse freed arrays of up to 32 MiB, and keep at most 64 MiB of them between tasks.
 
     Dask's nanny sets MALLOC_TRIM_THRESHOLD_, which also freezes the mmap threshold at 128 KiB: every temporary above it
-    is then mapped and zeroed anew, and numpy kernels run up to twice as long.
+    is then mapped and zeroed anew, and numpy kernels take twice as long (a fit six times).
     """
     with contextlib.suppress(OSError, AttributeError):  # no glibc, nothing to set
         libc = ctypes.CDLL(None)
@@ -194,7 +189,7 @@ def local_client(
     threads : tasks that one worker runs at once
     set_as_default : make it the current client, which `explain` takes by itself
     """
-    logging.getLogger("distributed").setLevel(logging.ERROR)  # a killed worker is our story to tell
+    logging.getLogger("distributed").setLevel(logging.ERROR)
     environment = dask.config.get("distributed.nanny.pre-spawn-environ") | WORKER_ENVIRONMENT
     with dask.config.set({"distributed.nanny.pre-spawn-environ": environment}):
         cluster = LocalCluster(
