@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 from dshap.errors import DshapError
 
 if TYPE_CHECKING:
-    from dshap import designs, kernels, models, sources, values
+    from dshap import designs, engine, kernels, models, sources, values
     from dshap.api import explain, fit
     from dshap.cube import open_cube
 
 __version__ = "0.1.0"
-__all__ = ["DshapError", "designs", "explain", "fit", "kernels", "models", "open_cube", "sources", "values"]
+__all__ = ["DshapError", "designs", "engine", "explain", "fit", "kernels", "models", "open_cube", "sources", "values"]
 
 _HOMES = {"explain": "dshap.api", "fit": "dshap.api", "open_cube": "dshap.cube"}
-_FOLDERS = ("designs", "kernels", "models", "sources", "values")
+_FOLDERS = ("designs", "engine", "kernels", "models", "sources", "values")
 
 
 def __getattr__(name: str) -> Any:

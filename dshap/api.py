@@ -11,22 +11,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dshap.cube import (
+    CubeLayout,
     Workspace,
+    is_running,
     open_cube,
+    read_job,
 )
 from dshap.engine import (
     DaskExecutor,
     Executor,
     LineProgress,
     LoopExecutor,
-    Plan,
     Progress,
     SilentProgress,
     current_client,
     fit_model,
     format_bytes,
 )
-from dshap.errors import DoesNotFitError, InputError
+from dshap.errors import DoesNotFitError, InputError, LockedError
 from dshap.explanation import Explanation
 from dshap.inputs import check_targets, open_rows, take_census
 from dshap.models import KernelRidge
@@ -113,9 +115,11 @@ def explain(
     record = RunOptions.of({**options, "max_coalitions": max_coalitions})
     executor = executor_for(client)
     with _store_or_memory(store) as path, Workspace(path) as workspace:
+        if read_job(path.parent) is not None and is_running(path.parent):
+            raise LockedError(f"{path.parent} is locked by a running job: wait for it")
         explanation = Explanation.prepare(value, rows, path, executor, workspace, record, design=design, key=key)
         if store is None:
-            _check_in_memory(explanation.plan)
+            _check_in_memory(explanation.layout)
         if compute:
             explanation.run(executor, progress_for(progress)).raise_on_failed()
         else:
@@ -140,7 +144,7 @@ def _store_or_memory(store: str | Path | None) -> Iterator[Path]:
     if store is not None:
         if "://" in str(store):
             raise InputError(f"store {str(store)!r}: object stores are not built yet; give a path of a file system")
-        yield Path(store).absolute()
+        yield Path(store).expanduser().absolute()
         return
     folder = Path(tempfile.mkdtemp(prefix="dshap-"))
     try:
@@ -149,8 +153,8 @@ def _store_or_memory(store: str | Path | None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _check_in_memory(plan: Plan) -> None:
-    size = 8 * plan.n_rows * plan.n_players * plan.n_outputs
+def _check_in_memory(layout: CubeLayout) -> None:
+    size = 8 * layout.n_rows * len(layout.players) * len(layout.outputs)
     if size > IN_MEMORY_BYTES:
         raise DoesNotFitError(
             f"the attributions take {format_bytes(size)}, and store=None allows {format_bytes(IN_MEMORY_BYTES)}: "

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import math
 import signal
 import sys
 import traceback
@@ -23,8 +24,11 @@ from dshap.errors import DshapError, InputError
 if TYPE_CHECKING:
     from dshap.engine import Progress
     from dshap.jobs import Job, JobResult
+    from dshap.report import Ranking
 
 __all__ = ["cli", "main"]
+
+LOG = logging.getLogger(__name__)
 
 INTERRUPTED, BUG, BAD_INPUT = 130, 1, 2
 
@@ -106,9 +110,18 @@ def _progress(quiet: bool) -> Progress:
 
 def _print(lines: list[str], content: Any, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(content, indent=2, default=str))
+        click.echo(json.dumps(_finite(content), indent=2, default=str, allow_nan=False))
     else:
         click.echo("\n".join(lines))
+
+
+def _finite(content: Any) -> Any:
+    """The same with None for NaN and infinity, which JSON has no words for."""
+    if isinstance(content, dict):
+        return {name: _finite(own) for name, own in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(own) for own in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 JOB = click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path))
@@ -132,45 +145,72 @@ def plan(job_file: Path, as_json: bool, quiet: bool) -> None:
 def run(job_file: Path, as_json: bool, quiet: bool) -> None:
     """Carry out a job, or finish one that was interrupted."""
     from dshap.jobs import load_job, run_job
+    from dshap.report import require_matplotlib
 
     job = load_job(job_file)
+    if job.report.picture:
+        require_matplotlib()
     result = run_job(job, _progress(quiet))
-    lines, content = _results(job, result)
+    lines, content, problems = _results(job, result)
     _print(lines, content, as_json)
+    if problems:
+        click.echo(f"dshap: warning: {' '.join('; '.join(problems).split())}", err=True)
     result.raise_on_failed()
 
 
-def _results(job: Job, result: JobResult) -> tuple[list[str], dict[str, Any]]:
-    """What a finished job shows: fit, rankings, one row broken down, where everything is."""
+def _results(job: Job, result: JobResult) -> tuple[list[str], dict[str, Any], list[str]]:
+    """What a finished job shows (fit, rankings, one row broken down, where everything is), and what could not be."""
     from dshap import report
 
-    units, ranked = job.run.units, report.rankings(result.paths)
-    row = report.breakdown(result.paths, job.report.instance)
-    picture = job.report.picture and Path(job.report.picture).absolute()
-    if picture and not (result.was_complete and picture.exists()):
-        report.ranking_picture(ranked, picture, f"{job.job.name}: what moves the prediction", units)
-    places = [("cube", f"{path} ({name})") for name, path in result.paths.items()]
-    places += [("picture", str(picture))] if picture else []
-    fitted = [f"model: {str(result.report).splitlines()[0]}", *_r2_lines(result)] if result.report else []
+    problems: list[str] = []
+
+    def tried(make: Callable[..., Any], *given: Any) -> Any:
+        """What it makes; None where that fails, since the job itself is finished."""
+        try:
+            return make(*given)
+        except Exception as error:
+            LOG.info("the report failed", exc_info=error)
+            problems.append(_ending(error)[0])
+            return None
+
+    units, ranked = job.run.units, tried(report.rankings, result.paths) or []
+    row = tried(report.breakdown, result.paths, job.report.instance)
+    picture = tried(_picture, job, result, ranked) if ranked else None
+    if problems and picture:
+        problems.append(f"the picture {picture} was still written")
+    places = [f"cube: {path} ({name})" for name, path in result.paths.items()]
     steps = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in result.seconds.items())
-    lines = [
-        "nothing to do: every explanation is finished" if result.was_complete else f"done: {steps}",
-        *(["", *fitted] if fitted else []),
-        "", *report.ranking_lines(ranked, units),
-        "", *report.breakdown_lines(row, units),
-        "", *(f"{what}: {where}" for what, where in places),
-    ]  # fmt: skip
+    sections = [
+        ["nothing to do: every explanation is finished" if result.was_complete else f"done: {steps}"],
+        [f"model: {str(result.report).splitlines()[0]}", *_r2_lines(result)] if result.report else [],
+        report.ranking_lines(ranked, units) if ranked else [],
+        report.breakdown_lines(row, units) if row else [],
+        [*places, f"picture: {picture}"] if picture else places,
+    ]
+    lines = [line for section in sections if section for line in ("", *section)][1:]
     content = {
         "job": job.job.name,
         "was_complete": result.was_complete,
         "held_out_r2": _r2(result),
         "ranking": {ranking.label: dict(ranking.magnitude) for ranking in ranked},
-        "breakdown": row.to_dict(),
+        "breakdown": row.to_dict() if row else None,
         "cubes": result.paths,
         "picture": picture,
         "seconds": result.seconds,
     }
-    return lines, content
+    return lines, content, problems
+
+
+def _picture(job: Job, result: JobResult, ranked: list[Ranking]) -> Path | None:
+    """The picture of [report], drawn where it is not there yet; None where none is asked for."""
+    from dshap.report import ranking_picture
+
+    if not job.report.picture:
+        return None
+    path = Path(job.report.picture).absolute()
+    if not (result.was_complete and path.exists()):
+        ranking_picture(ranked, path, f"{job.job.name}: what moves the prediction", job.run.units)
+    return path
 
 
 def _r2(result: JobResult) -> list[float] | None:
@@ -242,11 +282,14 @@ def show(store: Path, as_json: bool, quiet: bool) -> None:
 @STORE
 def verify(store: Path, as_json: bool, quiet: bool) -> None:
     """Compare the stored values with the digests of their receipts."""
-    from dshap.cube import verify_cube
+    from dshap.cube import cube_status, verify_cube
     from dshap.errors import FailedBlocksError
 
-    found = {name: verify_cube(path) for name, path in _cubes(store).items()}
-    lines = [f"{name}: {problem}" for name, problems in found.items() for problem in problems or ["verified"]]
+    paths = _cubes(store)
+    own = {name: cube_status(path) for name, path in paths.items()}
+    found = {name: verify_cube(path) for name, path in paths.items()}
+    verified = {name: f"verified: {each.blocks_done} of {each.n_blocks} blocks finished" for name, each in own.items()}
+    lines = [f"{name}: {problem}" for name, problems in found.items() for problem in problems or [verified[name]]]
     _print(lines, found, as_json)
     if count := sum(map(len, found.values())):
         raise FailedBlocksError(f"{count} blocks of {store} do not hold what was written")

@@ -10,6 +10,7 @@ __all__ = [
     "DshapError",
     "FailedBlocksError",
     "InputError",
+    "InterruptedRunError",
     "LockedError",
     "PredictError",
     "StoreMismatchError",
@@ -47,6 +48,12 @@ class FailedBlocksError(DshapError):
     """The run is over, and some blocks of rows have no attribution; a later run tries them again."""
 
     exit_status = 5
+
+
+class InterruptedRunError(DshapError):
+    """The cluster went away; a later run goes on from what is finished."""
+
+    exit_status = 130
 
 
 class LockedError(DshapError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,7 +23,6 @@ from dshap.cube import (
     Workspace,
     create_cube,
     read_run,
-    write_new,
 )
 from dshap.engine import (
     Context,
@@ -31,6 +31,7 @@ from dshap.engine import (
     Plan,
     Progress,
     make_plan,
+    on_block,
     resolve_value,
     run_explanation,
 )
@@ -53,6 +54,7 @@ NUMERICS_VERSION = 1
 """Raised when the same options give other numbers; a store of another version is not resumed."""
 MAX_COALITIONS = 2_048
 """Design "auto": exact up to this many coalitions, sampled above."""
+PROBE_ROWS = 64
 IDLE_WORKER_BYTES = 320 << 20
 """What a warm worker takes before its first task."""
 
@@ -109,6 +111,7 @@ class Explanation:
 
         `census` is that of `rows`, where it was taken before; `seed` is that of a sampled design that is not given.
         """
+        _check_kinds(value, design)
         inputs = Inputs.open(value, rows, executor, workspace, options, key, census)
         is_active = inputs.active_players(value)
         chosen, why = choose_design(design, int(is_active.sum()), options.max_coalitions, seed)
@@ -127,11 +130,12 @@ class Explanation:
         layout = _layout(value, inputs.rows, options, plan, run)
         return cls(path, layout, _context(game, chosen, inputs, plan, path, layout, is_active))
 
-    def create(self) -> None:
-        """The store, every row pending, with its plan; left as it is where it is there."""
-        if read_run(self.path) is None:
-            create_cube(self.path, self.layout)
-        write_new(self.path / CONTAINER / "plan.json", self.plan.to_json().encode())
+    def create(self) -> bool:
+        """The store, every row pending, with its plan; False where it was there, and is left as it is."""
+        if read_run(self.path) is not None:
+            return False
+        create_cube(self.path, self.layout, {"plan.json": self.plan.to_json()})
+        return True
 
     @property
     def is_complete(self) -> bool:
@@ -142,13 +146,17 @@ class Explanation:
         """Carry out what is left; this explanation with the blocks that failed."""
         if self.is_complete:
             return self
-        self.create()
-        states = self.context.states
-        value = resolve_value(
-            executor, self.context.value, self.context.data, states, self.context.choice_name, self.plan.row_span
-        )
-        context = replace(self.context, value=value)
-        failures = run_explanation(executor, context, progress)
+        is_new = self.create()
+        context = self.context
+        try:
+            value = resolve_value(
+                executor, context.value, context.data, context.states, context.choice_name, self.plan.row_span
+            )
+            failures = run_explanation(executor, replace(context, value=value), progress)
+        except InputError:  # a bad option that only the work could show: the store is as if it had not been made
+            if is_new and not context.writer.done():
+                shutil.rmtree(self.path)
+            raise
         return replace(self, failures=tuple(failures))
 
     def raise_on_failed(self) -> None:
@@ -211,6 +219,16 @@ def _context(
     )
 
 
+def _check_kinds(value: Any, design: Any) -> None:
+    if not isinstance(value, ValueFunction):
+        raise InputError(
+            f"explain was given {type(value).__name__} as the value function: wrap a model like "
+            "dshap.values.Marginal(model.predict, background)"
+        )
+    if not isinstance(design, str | Design):
+        raise InputError(f"design is {design!r}: give 'auto', 'exact', 'kernelshap' or one of dshap.designs")
+
+
 def _stored_plan(path: Path) -> Plan | None:
     try:
         return Plan.from_json((path / CONTAINER / "plan.json").read_bytes())
@@ -222,7 +240,8 @@ def _fingerprint(
     value: ValueFunction, game: ValueFunction, design: Design, inputs: Inputs, options: RunOptions
 ) -> dict[str, Any]:
     """Everything that changes a number of the cube; workers, window and display are not in it."""
-    kept = {name: own for name, own in asdict(options).items() if name not in ("memory_limit", "max_coalitions")}
+    shown = ("memory_limit", "max_coalitions", "missing", "units")  # limits, display, and what the readers say
+    kept = {name: own for name, own in asdict(options).items() if name not in shown}
     return {
         "numerics": NUMERICS_VERSION,
         "value": game.fingerprint(),
@@ -232,9 +251,23 @@ def _fingerprint(
         "outputs": list(game.output_names),
         "keys": dict(inputs.rows.key_dtypes),
         "options": {name: own for name, own in kept.items() if own is not None},
-        "rows": {"digest": inputs.census.fingerprint, "n": inputs.rows.n_rows},
-        "data": {"digest": inputs.data_census.fingerprint, "n": inputs.data.n_rows},
+        "rows": {"digest": inputs.census.fingerprint, "n": inputs.rows.n_rows, "missing": inputs.rows.missing},
+        "data": {"digest": inputs.data_census.fingerprint, "n": inputs.data.n_rows, "missing": inputs.data.missing},
+        "probe": _probe(value, inputs.rows),
     }
+
+
+def _probe(value: ValueFunction, rows: RowReader) -> str:
+    """Digest of the predictions of the first rows: how a black box is known again.
+
+    Raises
+    ------
+    PredictError
+        Where the model fails on them; nothing is written yet.
+    """
+    block = rows.read(0, min(PROBE_ROWS, rows.n_rows), keys=True)
+    predictions = on_block(0, block, value.predict, block.x[block.is_ok])
+    return hashlib.blake2b(predictions.tobytes(), digest_size=10).hexdigest()
 
 
 def _refuse_other_run(path: Path, run: Mapping[str, Any]) -> None:

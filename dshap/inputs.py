@@ -64,14 +64,18 @@ def open_rows(
         A table of the wrong columns, kind or size.
     """
     key = () if key is None else key
-    rows, features = _from_xarray(rows, features)
+    rows, features = _from_xarray(rows, features, [*as_names(target), *as_names(key)])
+    if isinstance(rows, list | tuple):
+        rows = np.asarray(rows)
+    if hasattr(rows, "iloc") and not is_dask_collection(rows) and target is not None and not as_names(target):
+        rows, target = rows.assign(**{TARGET: np.asarray(target)}), TARGET  # a data frame and its y
     options = {"features": features, "target": target, "key": key, "missing": missing}
     if is_dask_collection(rows):
         reader: RowReader = _spool_dask(rows, executor, make_folder(), options)
     elif isinstance(rows, str | Path):
-        reader = ParquetSource(os.path.abspath(rows), **options)
+        reader = ParquetSource(os.path.abspath(os.path.expanduser(rows)), **options)
     elif isinstance(rows, RowReader):
-        reader = _checked_reader(rows, features)
+        reader = _checked_reader(rows, features, target, key, missing)
     else:
         reader = open_source(rows, **options)
     if n_columns is not None and len(reader.feature_names) != n_columns:
@@ -84,12 +88,23 @@ def open_rows(
     return reader
 
 
-def _from_xarray(rows: Any, features: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
-    """xarray objects as the data frame, Dask collection or array that they hold; met by their methods."""
+def as_names(given: Any) -> list[str]:
+    """Column names out of one name or a list of them; none out of values and mappings."""
+    if isinstance(given, str):
+        return [given]
+    return list(given) if isinstance(given, list | tuple) and all(isinstance(own, str) for own in given) else []
+
+
+def _from_xarray(rows: Any, features: Sequence[str] | None, taken: Sequence[str]) -> tuple[Any, Sequence[str] | None]:
+    """xarray objects as the data frame, Dask collection or array that they hold; met by their methods.
+
+    The data variables of a dataset are its features, those `taken` as key or target apart; coordinates are not.
+    """
     if hasattr(rows, "data_vars"):  # a Dataset: one variable a column
         if len(rows.sizes) != 1:
             raise InputError(f"the dataset has dims {dict(rows.sizes)}: give one variable a column, along one dim")
         is_lazy = any(is_dask_collection(variable.data) for variable in rows.variables.values())
+        features = features or [str(name) for name in rows.data_vars if name not in taken]
         return (rows.to_dask_dataframe() if is_lazy else rows.to_dataframe().reset_index()), features
     if hasattr(rows, "dims") and hasattr(rows, "coords"):  # a DataArray (instance, feature)
         if rows.ndim != 2:
@@ -103,7 +118,14 @@ def _from_xarray(rows: Any, features: Sequence[str] | None) -> tuple[Any, Sequen
     return rows, features
 
 
-def _checked_reader(reader: RowReader, features: Sequence[str] | None) -> RowReader:
+def _checked_reader(
+    reader: RowReader, features: Sequence[str] | None, target: Any, key: Any, missing: str
+) -> RowReader:
+    """A source as it was opened: what belongs to it is not said again with another meaning."""
+    if target is not None or len(key):
+        raise InputError("target and key belong to the source that was given: name them where it is opened")
+    if missing not in ("refuse", reader.missing):
+        raise InputError(f"missing = {missing!r}, but the source was opened with {reader.missing!r}: say it there")
     if features is not None and tuple(reader.feature_names) != tuple(features):
         raise InputError(
             f"the source gives columns {list(reader.feature_names)}, the model was fitted on {list(features)}: "
@@ -119,10 +141,15 @@ def _spool_dask(rows: Any, executor: Executor, folder: Path, options: Mapping[st
         if options["target"] is not None or len(options["key"]):
             raise InputError("target and key of a Dask array have no place: use a Dask dataframe")
         names = list(options["features"] or [f"x{j}" for j in range(rows.shape[1])])
-        collect_partitions(rows, _PartWriter(folder, names), client)
+        _refuse_empty(collect_partitions(rows, _PartWriter(folder, names), client))
         return ParquetSource(folder, **{**options, "features": names})
-    collect_partitions(rows, _PartWriter(folder, None), client)
+    _refuse_empty(collect_partitions(rows, _PartWriter(folder, None), client))
     return ParquetSource(folder, **options)
+
+
+def _refuse_empty(counts: Sequence[int]) -> None:
+    if not sum(counts):
+        raise InputError("empty table: the Dask collection has no rows; give a table with rows")
 
 
 class _PartWriter:
@@ -183,10 +210,23 @@ class Inputs:
             rows, executor, lambda: workspace.folder("rows"), key=key, missing=options.missing, **columns
         )
         census = census or take_census(reader, executor, lambda: workspace.folder("keys"))
+        if reader.missing == "pass" and value.needs_moments:
+            raise InputError('missing = "pass" is for black boxes: explain a kernel model with "refuse" or "skip"')
         if _is_same(value.data, rows):
             return cls(reader, census, reader, census)
-        data = open_rows(value.data, executor, lambda: workspace.folder("data"), missing=options.missing, **columns)
-        return cls(reader, census, data, take_census(data, executor, lambda: workspace.folder("data-keys")))
+        is_named = not isinstance(value.data, np.ndarray)  # by the rows' own names where the value function knows none
+        columns["features"] = value.feature_names or (reader.feature_names if is_named else None)
+        try:
+            data = open_rows(value.data, executor, lambda: workspace.folder("data"), missing=reader.missing, **columns)
+            data_census = take_census(data, executor, lambda: workspace.folder("data-keys"))
+        except InputError as error:
+            raise InputError(f"background or data of the value function: {error}") from error
+        if data_census.n_bad and data.missing == "skip" and not value.needs_moments:
+            raise InputError(
+                f"{data_census.n_bad} rows of the background hold NaN or infinity: drop them, or set missing = "
+                '"pass" for a model that takes NaN'
+            )
+        return cls(reader, census, data, data_census)
 
     def active_players(self, value: ValueFunction) -> BoolArray:
         """(d,): players with a column that varies over rows and data; the others are worth nothing.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -47,8 +48,10 @@ class RunOptions:
         _check_choice("dtype", self.dtype, STORED_DTYPES)
         for name in ("max_coalitions", "instance_tile", "coalition_tile", "coalition_groups", "micro_rows", "row_span"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-                raise InputError(f"{name} is {value!r}: give a whole number of at least 1, or leave it out")
+            if value is not None:
+                object.__setattr__(self, name, _whole_number(name, value))
+        if not isinstance(self.keep_rows, bool):
+            raise InputError(f"keep_rows is {self.keep_rows!r}: give True or False")
         if self.memory_limit is not None:
             object.__setattr__(self, "memory_limit", parse_bytes(self.memory_limit))
 
@@ -60,6 +63,16 @@ class RunOptions:
             if name not in allowed:
                 raise InputError(unknown_name("option", name, allowed))
         return cls(**given)
+
+
+def _whole_number(name: str, value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1 or isinstance(value, bool):
+        raise InputError(f"{name} is {value!r}: give a whole number of at least 1, or leave it out")
+    return number
 
 
 def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:

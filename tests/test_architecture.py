@@ -17,7 +17,16 @@ FLOORS = (
     {"designs", "kernels"},
     {"values", "models"},
     {"engine", "cube", "sources"},
-    {"", "api", "__main__", "explanation", "inputs", "cli", "jobs", "report"},  # "" is dshap/__init__, which re-exports the face
+    {
+        "",
+        "api",
+        "__main__",
+        "explanation",
+        "inputs",
+        "cli",
+        "jobs",
+        "report",
+    },  # "" is dshap/__init__, which re-exports the face
 )
 FACE = len(FLOORS) - 1
 FLOOR_OF = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}

@@ -78,6 +78,19 @@ def tree(path: Path) -> dict[str, str]:
     return {str(file.relative_to(path)): hashlib.md5(file.read_bytes()).hexdigest() for file in files}
 
 
+def strict_json(text: str) -> dict:
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def untouched(folder: Path) -> None:
+    """Nothing beside the job and its inputs."""
+    names = sorted(path.name for path in folder.iterdir() if path.name != "__pycache__")
+    assert names == ["job.toml", "my_models.py", "table.parquet"]
+
+
 def refused(result: Result, status: int, *said: str) -> None:
     """One line on standard error that says all this, and the exit status."""
     assert result.exit_code == status, result.output
@@ -104,7 +117,8 @@ def test_run_show_status_verify_and_a_second_run(folder):
     assert shown.exit_code == 0 and "held-out R²" in shown.stdout and "300 rows (interventional)" in shown.stdout
     status = dshap_("status", "out.zarr")
     assert status.exit_code == 0 and "3 of 3 blocks done" in status.stdout and "no run is going on" in status.stdout
-    assert dshap_("verify", "out.zarr").exit_code == 0
+    verified = dshap_("verify", "out.zarr")
+    assert verified.exit_code == 0 and "interventional: verified: 3 of 3 blocks finished" in verified.stdout
     assert dshap_("show", "out.zarr/interventional").exit_code == 0  # a cube alone
 
 
@@ -165,16 +179,75 @@ def test_explanations_can_be_added_to_a_store(folder):
         ([*imported("wrong_shape")], ["wrong_shape gave shape (4,) for 5 rows", "(5,) or (5, k)"]),
         ([("cluster", {"kind": "python", "file": "none.py", "memory_limit": "2GiB"})], ["none.py", "no such file"]),
         ([("cluster", {"kind": "python", "file": "my_models.py", "memory_limit": "2GiB"})], ["define client(workers"]),
-        ([("report", {"picture": "table.parquet/a.png"})], ["picture", "cannot be written"]),
-        ([("report", {"instance": 5})], ["no row has the key 5"]),
     ],
 )  # fmt: skip
 def test_bad_input(folder, changes, said):
     refused(run_job(folder, *changes), 2, *said)
-    if "report" not in dict(changes):
-        assert sorted(path.name for path in folder.iterdir() if path.name != "__pycache__") == [
-            "job.toml", "my_models.py", "table.parquet",
-        ]  # fmt: skip
+    untouched(folder)
+
+
+def test_a_picture_without_matplotlib_is_refused_before_the_fit(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    refused(run_job(folder, ("report", {"picture": "a.png"})), 2, 'pip install "dshap[report]"')
+    untouched(folder)
+    assert run_job(folder).exit_code == 0  # nothing else needs it
+
+
+def warned(result: Result, status: int, *said: str) -> None:
+    """The results, then the warning as the first of the lines on standard error, and the exit status."""
+    assert result.exit_code == status, result.output
+    first = result.stderr.splitlines()[0]
+    assert first.startswith("dshap: warning: ") and all(text in first for text in said), result.stderr
+    assert len(result.stderr.splitlines()) == 1 + (status != 0)
+    assert "cube: " in result.stdout and "warning" not in result.stdout
+    assert result.output.index("cube: ") < result.output.index("dshap: warning")
+
+
+def test_a_report_that_fails_hides_no_results(folder, monkeypatch):
+    picture = str(folder / "a.png")
+    for _ in range(2):  # the second time the job is finished
+        missing = run_job(folder, ("report", {"instance": 5, "picture": "a.png"}))
+        warned(missing, 0, "no row has the key 5", f"the picture {picture} was still written")
+        assert "300 rows (interventional)" in missing.stdout and "one row" not in missing.stdout
+        assert f"picture: {picture}" in missing.stdout and Path(picture).exists()
+    as_json = run_job(folder, ("report", {"instance": 5}), options=("--json", "-q"))
+    content = strict_json(as_json.stdout)
+    assert as_json.exit_code == 0 and content["breakdown"] is None and content["ranking"]["interventional"]
+    unwritable = run_job(folder, ("report", {"picture": "table.parquet/a.png"}))
+    warned(unwritable, 0, "picture", "cannot be written")
+    assert "one row (id = 1000)" in unwritable.stdout and "still written" not in unwritable.stderr
+    assert "picture" not in unwritable.stdout
+
+    def broken(*_):
+        raise RuntimeError("first\nsecond")
+
+    monkeypatch.setattr("dshap.report.rankings", broken)
+    warned(run_job(folder), 0, "this is a bug: RuntimeError: first second")
+
+
+def test_a_failed_block_and_a_failed_report(folder):
+    table = small_table()
+    table.loc[150, "temp"] = 99.0
+    table.to_parquet(folder / "table.parquet")
+    result = run_job(folder, *imported("fails_when_hot"), ("source.target", None), ("report", {"instance": 5}))
+    warned(result, 5, "no row has the key 5")
+    assert "1 of 3 blocks" in result.stderr.splitlines()[1]
+    verified = dshap_("verify", "out.zarr")
+    assert verified.exit_code == 0 and verified.stdout == "marginal: verified: 2 of 3 blocks finished\n"
+
+
+def test_json_has_no_nan_and_no_infinity(folder):
+    table = small_table()
+    table.loc[0, "temp"] = np.nan
+    table.to_parquet(folder / "table.parquet")
+    job = (*imported("linear"), ("source.target", None), ("source.missing", "skip"))
+    planned = run_job(folder, *job, command="plan", options=("--json",))
+    assert planned.exit_code == 0 and "null" in planned.stdout and strict_json(planned.stdout)
+    done = strict_json(run_job(folder, *job, options=("--json", "-q")).stdout)
+    (part,) = done["breakdown"]["parts"]
+    assert part["status"] == "skipped" and set(part["attribution"].values()) == {None} == {part["prediction"]}
+    for command in ("show", "status", "verify"):
+        strict_json(dshap_(command, "out.zarr", "--json").stdout)
 
 
 def test_bad_rows(folder):

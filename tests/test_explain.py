@@ -25,6 +25,7 @@ from dshap.errors import (
 )
 from dshap.kernels import RBF, Categorical, Nystrom, Product
 from dshap.models import KernelExpansion, KernelRidge
+from dshap.sources import ParquetSource
 from dshap.types import Status
 from dshap.values import KernelInterventional, KernelObservational, Marginal
 from tests.cube.cubes import bytes_of
@@ -404,7 +405,7 @@ def test_a_finished_run_does_nothing(frame, finished):
     counted.__qualname__ = f.__qualname__
     before = bytes_of(finished.parent)
     cube = dshap.explain(marginal(frame, counted), frame, key="id", design=exact(D), store=finished, instance_tile=TILE)
-    assert bytes_of(finished.parent) == before and calls == [25]
+    assert bytes_of(finished.parent) == before and calls == [25, 64]  # the background, the first rows
     assert (cube.status == Status.OK).all()
 
 
@@ -441,15 +442,18 @@ SAID = {
     ["raises", "wrong shape", "gives NaN"],
 )
 def test_a_failing_block_is_named_and_a_healed_model_finishes_it(frame, tmp_path, how):
-    store, sick = tmp_path / "c.zarr", Sick(frame[NAMES].to_numpy()[40], how)
+    store, sick = (
+        tmp_path / "c.zarr",
+        Sick(frame[NAMES].to_numpy()[80], how),
+    )  # beyond the 64 rows that the model is tried on
     run = {"key": "id", "store": store, "instance_tile": TILE}
     text = (
-        rf"1 of 3 blocks \(32 rows\) have no attribution.*block 1 \(rows 32 to 63, first key id row-32\): {SAID[how]}"
+        rf"1 of 3 blocks \(26 rows\) have no attribution.*block 2 \(rows 64 to 89, first key id row-64\): {SAID[how]}"
     )
     with pytest.raises(FailedBlocksError, match=text) as raised:
         dshap.explain(marginal(frame, sick), frame, **run)
     assert raised.value.exit_status == 5 and "run the same again to retry" in str(raised.value)
-    expected = np.where(np.arange(N_ROWS) // TILE == 1, Status.FAILED, Status.OK)
+    expected = np.where(np.arange(N_ROWS) // TILE == 2, Status.FAILED, Status.OK)
     np.testing.assert_array_equal(open_cube(store).status, expected)
     receipts = {name: own for name, own in bytes_of(store).items() if "receipts" in name}
     assert len(receipts) == 2
@@ -460,6 +464,89 @@ def test_a_failing_block_is_named_and_a_healed_model_finishes_it(frame, tmp_path
     assert {name: after[name] for name in receipts} == receipts  # finished blocks were not done again
     undisturbed = dshap.explain(marginal(frame), frame, key="id", instance_tile=TILE)
     assert cube.attribution.values.tobytes() == undisturbed.attribution.values.tobytes()
+
+
+def test_a_model_that_fails_on_the_first_rows_is_refused_at_once(frame, tmp_path):
+    sick = Sick(frame[NAMES].to_numpy()[40], "raises")
+    with pytest.raises(PredictError, match=r"rows 0 to 63, first key id row-0\): predict function Sick failed"):
+        dshap.explain(marginal(frame, sick), frame, key="id", store=tmp_path / "c.zarr", instance_tile=TILE)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_model_behind_one_reference_row_is_another_run(frame, tmp_path):
+    """One zero row as reference: every linear model predicts 0 there, yet each has its own cube."""
+    reference = np.zeros((1, D))
+    run = {"key": "id", "store": tmp_path / "c.zarr"}
+    dshap.explain(Marginal(lambda x: x[:, 0], reference, feature_names=NAMES), frame, **run)
+    with pytest.raises(StoreMismatchError, match="probe was"):
+        dshap.explain(Marginal(lambda x: 2 * x[:, 0], reference, feature_names=NAMES), frame, **run)
+
+
+def test_a_background_with_nan_is_refused_where_rows_are_skipped(frame):
+    background = frame[NAMES].to_numpy()[:20].copy()
+    background[3, 1] = np.nan
+    value = Marginal(lambda x: np.nan_to_num(x).sum(axis=1), background, feature_names=NAMES)
+    with pytest.raises(InputError, match=r"background .* 1 row holds NaN or infinity"):
+        dshap.explain(value, frame, key="id")
+    with pytest.raises(InputError, match=r"1 rows of the background hold NaN or infinity: drop them"):
+        dshap.explain(value, frame, key="id", missing="skip")
+    assert (dshap.explain(value, frame, key="id", missing="pass").status == Status.OK).all()
+
+
+def test_columns_are_matched_by_the_names_that_the_model_knows(frame):
+    """A background frame in another order than the estimator's: taken by name, not by position."""
+    model = dshap.models.KernelRidge(dshap.kernels.RBF(1.0), dshap.kernels.Nystrom(20)).fit(
+        frame[NAMES], f(frame[NAMES].to_numpy())
+    )
+    straight = dshap.explain(Marginal(model.predict, frame[NAMES][:20]), frame, key="id")
+    turned = dshap.explain(Marginal(model.predict, frame[NAMES[::-1]][:20]), frame[[*NAMES[::-1], "id"]], key="id")
+    assert straight.feature.values.tolist() == NAMES == turned.feature.values.tolist()
+    assert straight.attribution.values.tobytes() == turned.attribution.values.tobytes()
+    with pytest.raises(InputError, match=r"unknown column 'a'.* The model needs it"):
+        Marginal(model.predict, frame[NAMES[1:]][:20])
+
+
+def test_a_source_keeps_its_own_words(frame, tmp_path):
+    frame.to_parquet(tmp_path / "t.parquet")
+    source = ParquetSource(tmp_path / "t.parquet", features=NAMES, key="id", missing="skip")
+    value = Marginal(f, frame[NAMES].to_numpy()[:20], feature_names=NAMES)
+    with pytest.raises(InputError, match="belong to the source"):
+        dshap.explain(value, source, key="id")
+    with pytest.raises(InputError, match="opened with 'skip'"):
+        dshap.explain(value, source, missing="pass")
+    dshap.explain(value, source, store=tmp_path / "c.zarr")
+    with pytest.raises(StoreMismatchError, match="missing was skip, now pass"):
+        again = ParquetSource(tmp_path / "t.parquet", features=NAMES, key="id", missing="pass")
+        dshap.explain(value, again, store=tmp_path / "c.zarr")
+
+
+def test_a_bad_option_that_only_the_work_shows_leaves_no_store(frame, tmp_path):
+    x = frame[NAMES].to_numpy()
+    model = dshap.models.KernelRidge(dshap.kernels.RBF(1.0), dshap.kernels.Nystrom(20)).fit(x, f(x))
+    make = dshap.values.KernelObservational
+    store = tmp_path / "c.zarr"
+    with pytest.raises(InputError, match="landmarks"):
+        dshap.explain(make(model, x, dshap.kernels.Nystrom(5_000), penalty=1e-3), x, store=store)
+    assert not store.exists()
+    dshap.explain(make(model, x, dshap.kernels.Nystrom(30), penalty=1e-3), x, store=store)
+    with pytest.raises(InputError, match="black boxes"):
+        dshap.explain(make(model, x, dshap.kernels.Nystrom(30), penalty=1e-3), x, missing="pass")
+
+
+def test_things_that_are_no_value_function_or_design(frame):
+    with pytest.raises(InputError, match=r"given function as the value function: wrap a model"):
+        dshap.explain(f, frame)
+    with pytest.raises(InputError, match="design is 8"):
+        dshap.explain(marginal(frame), frame, key="id", design=8)
+
+
+def test_a_dataset_of_xarray_has_its_variables_as_features(frame):
+    """Not its dimension, which would be the row number."""
+    x = frame[NAMES]
+    dataset = xr.Dataset({name: ("row", x[name].to_numpy()) for name in [*NAMES]}, coords={"row": np.arange(len(x))})
+    dataset["y"] = ("row", f(x.to_numpy()))
+    model = dshap.fit(dshap.models.KernelRidge(dshap.kernels.RBF(1.0), dshap.kernels.Nystrom(20)), dataset, "y")
+    assert list(model.feature_names_in_) == NAMES
 
 
 def test_prepared_first_and_run_later(frame, tmp_path):

@@ -85,12 +85,19 @@ def _variable_names(columns: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def create_cube(path: Path, layout: CubeLayout) -> None:
-    """Create the cube at `path`: every row pending, metadata complete.  Renamed into place, so never half there."""
-    private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
+def create_cube(path: Path, layout: CubeLayout, files: Mapping[str, str] | None = None) -> None:
+    """Create the cube at `path`: every row pending, metadata complete.  Renamed into place, so never half there.
+
+    `files` are texts for its `state` folder.  What an earlier creation left when it was killed is cleared.
+    """
+    for left in path.parent.glob(f".{path.name}.*.new"):
+        shutil.rmtree(left, ignore_errors=True)
+    private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.new")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         _create(private, layout)
+        for name, text in (files or {}).items():
+            (private / CONTAINER / name).write_text(text)
         os.rename(private, path)
     except BaseException as error:
         shutil.rmtree(private, ignore_errors=True)
@@ -200,7 +207,7 @@ def create_store(path: Path, job: Mapping[str, Any]) -> None:
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise StoreMismatchError(f"{path} exists and is no store of this program: choose another store")
     path.parent.mkdir(parents=True, exist_ok=True)
-    private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
+    private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.new")
     try:
         root = zarr.open_group(private, mode="w-", zarr_format=3)
         root.attrs.update({"title": "Shapley attributions, one group for each explanation", "source": "dshap"})

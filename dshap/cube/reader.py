@@ -13,7 +13,7 @@ import xarray as xr
 import zarr
 
 from dshap.cube.layout import CONTAINER, STATISTICS, read_run
-from dshap.cube.writer import block_digest, receipts_of
+from dshap.cube.writer import SUMMARIES, block_digest, receipts_of
 from dshap.errors import InputError
 from dshap.types import Status
 
@@ -42,7 +42,7 @@ def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
     InputError
         Where there is no cube, with the groups that are cubes.
     """
-    path = Path(store)
+    path = Path(store).expanduser()
     if read_run(path) is None:
         inside = [str(found) for found in cube_paths(path)]
         raise InputError(
@@ -76,7 +76,7 @@ def cube_paths(store: Path) -> list[Path]:
         return [store]
     if not store.is_dir():
         return []
-    return [path for path in sorted(store.iterdir()) if path.is_dir() and read_run(path) is not None]
+    return [path for path in sorted(store.iterdir()) if not path.name.startswith(".") and read_run(path) is not None]
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ def feature_ranking(path: Path) -> xr.Dataset:
     done = np.zeros(blocks.sizes["block"], dtype=bool)
     done[[receipt["block"] for receipt in _receipts(path)]] = True
     chosen = blocks.isel(block=np.flatnonzero(done)).load()
-    count = max(int(chosen["count"].sum()), 1)
-    total = chosen["attribution"].sum("block") / count
+    count = int(chosen["count"].sum())
+    total = chosen["attribution"].sum("block") / max(count, 1)
     mean, magnitude, square = (total.sel(statistic=name, drop=True) for name in STATISTICS)
     out = xr.Dataset({"mean": mean, "mean_magnitude": magnitude, "root_mean_square": np.sqrt(square)})
     with xr.open_zarr(path, consolidated=False, chunks=None) as cube:
@@ -140,14 +140,30 @@ def _receipts(path: Path) -> Iterator[dict[str, Any]]:
     return (folder.get_json(name) for name in folder.names())
 
 
+def _stored_names(path: Path) -> list[str]:
+    """The arrays along instance, those of the group `rows` too."""
+    root = zarr.open_group(path, mode="r")
+    groups = [("", root)] + ([("rows/", zarr.open_group(path / "rows", mode="r"))] if "rows" in root else [])
+    return [
+        prefix + name
+        for prefix, group in groups
+        for name, array in group.arrays()
+        if (getattr(array.metadata, "dimension_names", None) or ("",))[0] == "instance"
+    ]
+
+
 def verify_cube(path: Path) -> list[str]:
     """What the stored values say against their receipts; empty where all agree."""
     run = read_run(path) or {}
-    arrays = {name: zarr.open_array(path / name, mode="r") for name in ("attribution", "prediction", "status")}
+    names, base = _stored_names(path), np.asarray(zarr.open_array(path / "base_value", mode="r")[...])
+    arrays = {name: zarr.open_array(path / name, mode="r") for name in names}
+    summaries = {name: zarr.open_array(path / name, mode="r") for name in SUMMARIES}
     problems = []
     for receipt in _receipts(path):
         rows = slice(receipt["start"], receipt["stop"])
-        digest = block_digest(*(np.asarray(array[rows]) for array in arrays.values()))
+        stored = {name: np.asarray(array[rows]) for name, array in arrays.items()}
+        stored |= {name: np.asarray(array[receipt["block"]]) for name, array in summaries.items()}
+        digest = block_digest(stored | {"base_value": base})
         if digest != receipt["digest"]:
             problems.append(f"block {receipt['block']} (rows {rows.start} to {rows.stop - 1}): stored values changed")
         if receipt["fingerprint"] != run.get("digest"):

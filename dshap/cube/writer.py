@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import numpy as np
 import zarr
 
 from dshap.cube.files import CreateOnlyFolder
-from dshap.cube.layout import CONTAINER, CubeLayout
+from dshap.cube.layout import CONTAINER, CubeLayout, read_run
 from dshap.errors import DshapError
 from dshap.types import Attribution, FloatArray, RowBlock, Status
 
-__all__ = ["CubeWriter", "block_digest", "receipts_of"]
+__all__ = ["SUMMARIES", "CubeWriter", "block_digest", "receipts_of"]
+
+SUMMARIES = ("blocks/attribution", "blocks/count")
+"""Arrays with one entry a block."""
 
 
 def receipts_of(path: Path) -> CreateOnlyFolder:
@@ -22,11 +26,14 @@ def receipts_of(path: Path) -> CreateOnlyFolder:
     return CreateOnlyFolder(path / CONTAINER / "receipts")
 
 
-def block_digest(phi: np.ndarray, prediction: np.ndarray, status: np.ndarray) -> str:
-    """blake2b over the stored values of a block."""
+def block_digest(stored: Mapping[str, np.ndarray]) -> str:
+    """blake2b over the stored values of a block, array after array by name."""
     hasher = hashlib.blake2b(digest_size=16)
-    for array in (phi, prediction, status):
-        hasher.update(np.ascontiguousarray(array).tobytes())
+    for name in sorted(stored):
+        values = np.asarray(stored[name])
+        hasher.update(f"{name}:".encode())
+        is_text = values.dtype.kind == "T"
+        hasher.update("\0".join(values.tolist()).encode() if is_text else np.ascontiguousarray(values).tobytes())
     return hasher.hexdigest()
 
 
@@ -49,29 +56,49 @@ class CubeWriter:
         `attribution` holds the good rows of `block` only.
         """
         start, stop = self._aligned(tile, block)
-        phi = self._in_place(block, attribution.phi).astype(self.layout.dtype, copy=False)
-        prediction = self._in_place(block, attribution.prediction)
-        status = np.full(len(block.x), Status.SKIPPED, np.int8)
-        status[block.is_ok] = attribution.status
-        self._array("attribution")[start:stop] = phi
-        self._array("prediction")[start:stop] = prediction
-        for column, values in block.keys.items():
-            as_stored = values.astype(np.int64) if values.dtype.kind == "M" else values
-            self._array(self.layout.key_variables[column])[start:stop] = as_stored
-        for column, values in block.columns.items():
-            self._array(f"rows/{self.layout.row_variables[column]}")[start:stop] = values
-        self._array("status")[start:stop] = status
-        self._summarise(tile, attribution.phi)
+        self._refuse_other_store()
+        stored = self._arrays_of(block, attribution)
+        for name, values in stored.items():
+            self._array(name)[start:stop] = values
+        summary = self._summary(attribution.phi)
+        for name, value in summary.items():
+            self._array(name)[tile] = value
         receipt = {
             "block": tile,
             "start": start,
             "stop": stop,
-            "digest": block_digest(phi, prediction, status),
+            "digest": block_digest(stored | summary | {"base_value": attribution.base}),
             "ok": int(block.is_ok.sum()),
             "fingerprint": self.fingerprint,
         }
-        receipts_of(self.path).put_json(_block_name(tile), receipt)
+        self._put_receipt(_block_name(tile), receipt)
         return receipt
+
+    def _arrays_of(self, block: RowBlock, attribution: Attribution) -> dict[str, np.ndarray]:
+        """variable -> values of the whole block as they are stored; the status comes last."""
+        stored = {
+            "attribution": self._in_place(block, attribution.phi).astype(self.layout.dtype, copy=False),
+            "prediction": self._in_place(block, attribution.prediction),
+        }
+        for column, values in block.keys.items():
+            as_stored = values.astype(np.int64) if values.dtype.kind == "M" else values
+            stored[self.layout.key_variables[column]] = as_stored
+        for column, values in block.columns.items():
+            stored[f"rows/{self.layout.row_variables[column]}"] = values.astype(self.layout.columns[column], copy=False)
+        status = np.full(len(block.x), Status.SKIPPED, np.int8)
+        status[block.is_ok] = attribution.status
+        return stored | {"status": status}
+
+    def _refuse_other_store(self) -> None:
+        """A worker that outlives its run must not write into the store of the next one."""
+        if (read_run(self.path) or {}).get("digest") != self.fingerprint:
+            raise DshapError(f"{self.path} belongs to another run by now: this one stops writing")
+
+    def _put_receipt(self, name: str, receipt: dict[str, Any]) -> None:
+        receipts = receipts_of(self.path)
+        if not receipts.put_json(name, receipt) and receipts.get_json(name)["fingerprint"] != self.fingerprint:
+            receipts.remove(name)  # of a run that was removed while a worker of it went on
+            receipts.put_json(name, receipt)
 
     def write_base(self, base: FloatArray) -> None:
         self._array("base_value")[...] = base
@@ -82,13 +109,15 @@ class CubeWriter:
             self._array("status")[start:stop] = np.full(stop - start, Status.FAILED, np.int8)
 
     def done(self) -> set[int]:
-        """Blocks with a receipt: trusted, not read again."""
-        return {int(name.removeprefix("block-")) for name in receipts_of(self.path).names()}
+        """Blocks with a receipt of this run: trusted, not read again."""
+        receipts = receipts_of(self.path)
+        own = (receipts.get_json(name) for name in receipts.names())
+        return {int(receipt["block"]) for receipt in own if receipt["fingerprint"] == self.fingerprint}
 
-    def _summarise(self, tile: int, phi: FloatArray) -> None:
+    @staticmethod
+    def _summary(phi: FloatArray) -> dict[str, np.ndarray]:
         sums = np.stack([phi.sum(axis=0), np.abs(phi).sum(axis=0), np.square(phi).sum(axis=0)])  # (3, d, k)
-        self._array("blocks/attribution")[tile] = sums
-        self._array("blocks/count")[tile] = len(phi)
+        return dict(zip(SUMMARIES, (sums, np.array(len(phi))), strict=True))
 
     @staticmethod
     def _in_place(block: RowBlock, values: FloatArray) -> FloatArray:

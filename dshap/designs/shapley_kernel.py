@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,25 +11,22 @@ from dshap.designs.coalitions import spans
 from dshap.errors import InputError
 from dshap.types import Design, FloatArray
 
-__all__ = ["ConstrainedSolution", "kernel_mass", "kernel_weight", "normal_matrix"]
+__all__ = ["ConstrainedSolution", "kernel_mass", "normal_matrix"]
 
 RANK_TOLERANCE = 1e-12
 """Of the largest eigenvalue; a missing direction leaves about 1e-16, a regular design stays above 1e-6."""
 
 
 def kernel_mass(d: int, size: int) -> float:
-    """(d − 1)/(s(d − s)): the kernel weights of all coalitions of one size together; no binomial, so any d."""
-    return (d - 1) / (size * (d - size))
+    """(d − 1)/(s(d − s)): the kernel weights of all coalitions of one size together; no binomial, so any d.
 
-
-def kernel_weight(d: int, size: int) -> float:
-    """The Shapley kernel w(s) = (d − 1)/(C(d, s) s (d − s)) of one coalition of size 0 < s < d.
+    One coalition of size 0 < s < d has the weight w(s) = (d − 1)/(C(d, s) s (d − s)).
 
     References
     ----------
     S. M. Lundberg and S.-I. Lee, "A unified approach to interpreting model predictions", NeurIPS 2017, theorem 2.
     """
-    return (d - 1) / (math.comb(d, size) * size * (d - size))
+    return (d - 1) / (size * (d - size))
 
 
 def normal_matrix(design: Design) -> FloatArray:

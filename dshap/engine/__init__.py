@@ -14,7 +14,7 @@ from dshap.engine.graph import Executor, LoopExecutor
 from dshap.engine.plan import Plan, Stage, check_stages, fit_stages, format_bytes, make_plan, stage_lines
 from dshap.engine.progress import LineProgress, Progress, SilentProgress
 from dshap.engine.run import Failure, map_spans, resolve_value, run_explanation
-from dshap.engine.tasks import Context
+from dshap.engine.tasks import Context, on_block
 
 __all__ = [
     "Context",
@@ -38,6 +38,7 @@ __all__ = [
     "local_client",
     "make_plan",
     "map_spans",
+    "on_block",
     "resolve_value",
     "run_explanation",
     "shut_down",

@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import cloudpickle
 import dask
 import distributed
 from dask.base import is_dask_collection
 from distributed import Client, Future, LocalCluster, WorkerPlugin, as_completed
+from distributed.client import FuturesCancelledError
+from distributed.comm import CommClosedError
 
 from dshap.engine.graph import Call, OnDone, OnFailed, Reduction, one_blas_thread
-from dshap.errors import DshapError, InputError
+from dshap.errors import DshapError, InputError, InterruptedRunError
 from dshap.types import tree_sum
 from dshap.values import warm_up
 
@@ -33,6 +36,8 @@ WORKER_PRELOAD = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 
 M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -3, -1
 """Parameters of mallopt(3)."""
+
+WORKER_WAIT_S = 60
 
 _contexts: dict[str, Any] = {}
 
@@ -95,17 +100,43 @@ class DaskExecutor:
     is_local = False
 
     def __init__(self, client: Client) -> None:
+        if client.status != "running":
+            raise InputError(f"the Dask client is {client.status}: connect a new one, or give client=None")
+        if not client.nthreads():
+            try:
+                client.wait_for_workers(1, timeout=WORKER_WAIT_S)
+            except TimeoutError as error:
+                raise InputError(
+                    f"the Dask cluster has no workers after {WORKER_WAIT_S} s: start some, then run again"
+                ) from error
         self.client = client
 
     def run(
         self, context: Any, reductions: Iterable[Reduction], on_done: OnDone, on_failed: OnFailed | None = None
     ) -> None:
         run = f"dshap-{uuid.uuid4().hex[:12]}"
-        self.client.register_plugin(ContextPlugin(run, context), name=run)
+        self._send(run, context)
         try:
             self._run(run, iter(reductions), on_done, on_failed)
+        except (CommClosedError, FuturesCancelledError) as error:
+            raise _gone(error) from error
         finally:
-            self.client.unregister_worker_plugin(run)
+            with contextlib.suppress(OSError, CommClosedError):  # the scheduler is gone, and the plugin with it
+                self.client.unregister_worker_plugin(run)
+
+    def _send(self, run: str, context: Any) -> None:
+        try:
+            plugin = ContextPlugin(run, context)
+            cloudpickle.dumps(plugin)
+        except Exception as error:
+            raise InputError(
+                f"the model or the rows cannot be sent to workers ({error}): define predict in a module, without open "
+                "files, locks or connections"
+            ) from error
+        try:
+            self.client.register_plugin(plugin, name=run)
+        except OSError as error:
+            raise _gone(error) from error
 
     def _run(self, run: str, reductions: Iterator[Reduction], on_done: OnDone, on_failed: OnFailed | None) -> None:
         running: dict[Future, Reduction] = {}
@@ -126,10 +157,13 @@ class DaskExecutor:
         def n_tasks() -> int:
             return sum(max(1, len(reduction.leaves)) for reduction in running.values())
 
-        window = TASKS_AHEAD * max(1, sum(self.client.nthreads().values())) + 1
-        try:
+        def fill_window() -> None:  # measured anew: workers come and go
+            window = TASKS_AHEAD * max(1, sum(self.client.nthreads().values())) + 1
             while n_tasks() < window and submit_next():
                 pass
+
+        try:
+            fill_window()
             for future in finished:
                 reduction = running.pop(future)
                 error = future.exception() if future.status == "error" else None
@@ -140,8 +174,7 @@ class DaskExecutor:
                 else:
                     on_failed(reduction, error)
                 future.release()
-                while n_tasks() < window and submit_next():
-                    pass
+                fill_window()
         finally:
             if running:
                 self.client.cancel(list(running), force=True)
@@ -167,6 +200,13 @@ class DaskExecutor:
         """The smallest limit of a worker, in bytes; None where none is set."""
         limits = [worker["memory_limit"] for worker in self.client.scheduler_info(n_workers=-1)["workers"].values()]
         return min((limit for limit in limits if limit), default=None)
+
+
+def _gone(error: BaseException) -> InterruptedRunError:
+    return InterruptedRunError(
+        f"the scheduler does not answer any more ({type(error).__name__}): what was finished is kept, run the same "
+        "again on a cluster that is up"
+    )
 
 
 def current_client() -> Client | None:

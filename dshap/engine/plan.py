@@ -226,7 +226,7 @@ def make_plan(
         n_outputs=value.n_outputs,
         n_coalitions=design.n_coalitions,
         instance_tile=instance_tile,
-        chunk_rows=math.gcd(instance_tile, MAX_CHUNK) if instance_tile % MAX_CHUNK else MAX_CHUNK,
+        chunk_rows=_chunk_rows(instance_tile),
         micro_rows=options.micro_rows or _micro_rows(value, min(tile, max(1, proper)), instance_tile),
         coalition_tile=tile,
         coalition_groups=min(groups, n_tiles),
@@ -265,6 +265,11 @@ def _instance_tile(value: ValueFunction, n_rows: int, proper: int, options: RunO
     wanted = _wanted_tasks(value, n_rows, proper)
     rows = min(MAX_INSTANCE_TILE, max(MIN_INSTANCE_TILE, by_cost), max(SMALLEST_TILE, n_rows / wanted))
     return int(2 ** math.ceil(math.log2(rows)))
+
+
+def _chunk_rows(tile: int) -> int:
+    """The largest divisor of a tile that is no more than `MAX_CHUNK`: whole chunks fill a shard."""
+    return next(rows for rows in range(min(tile, MAX_CHUNK), 0, -1) if tile % rows == 0)
 
 
 def _micro_rows(value: ValueFunction, tile: int, instance_tile: int) -> int:

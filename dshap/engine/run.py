@@ -20,6 +20,7 @@ from dshap.engine.tasks import (
     moments_finish,
     moments_leaf,
     partial_leaf,
+    partial_name,
 )
 from dshap.models.rows import sample_positions
 from dshap.types import Record, RowReader, State, ValueFunction
@@ -98,6 +99,10 @@ def _evaluation(executor: Executor, context: Context, progress: Progress) -> lis
         failed,
     )
     progress.end()
+    if not failures and context.plan.coalition_groups > 1:
+        for tile in range(len(tiles)):
+            for group in range(context.plan.coalition_groups):
+                context.states.remove(partial_name(tile, group))
     return failures
 
 

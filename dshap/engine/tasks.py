@@ -4,6 +4,7 @@ reader, the writer and the states, so that client and scheduler carry names and 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -28,7 +29,7 @@ from dshap.types import (
     ValueFunction,
 )
 
-__all__ = ["BlockWriter", "Context", "StateStore"]
+__all__ = ["BlockWriter", "Context", "StateStore", "on_block"]
 
 ADDITIVITY_TOLERANCE = 1e-8
 """Largest |Σφ + base − prediction|, relative to the largest number in it, that rounding explains."""
@@ -40,6 +41,7 @@ class StateStore(Protocol):
     def has(self, name: str) -> bool: ...
     def put(self, name: str, record: Record) -> None: ...
     def get(self, name: str, kind: type[Record]) -> Any: ...
+    def remove(self, name: str) -> None: ...
 
 
 class BlockWriter(Protocol):
@@ -139,7 +141,8 @@ def partial_leaf(context: Context, tile: int, group: int) -> tuple[str, ...]:
     name = partial_name(tile, group)
     if not context.states.has(name):
         block = _read(context, tile)
-        sums = _named(context, tile, block, coalition_sums, context.plan.groups[group])
+        good = block.x[block.is_ok]
+        sums = on_block(tile, block, coalition_sums, context, good, context.plan.groups[group])
         context.states.put(name, Record({"sums": sums}))
     return (name,)
 
@@ -147,7 +150,8 @@ def partial_leaf(context: Context, tile: int, group: int) -> tuple[str, ...]:
 def evaluate(context: Context, partials: tuple[str, ...] | None, tile: int) -> dict[str, Any]:
     """Attributions of one instance tile, written to the cube; gives the receipt."""
     block = _read(context, tile)
-    return context.writer.write(tile, block, _named(context, tile, block, attributions, partials))
+    good = block.x[block.is_ok]
+    return context.writer.write(tile, block, on_block(tile, block, attributions, context, good, partials))
 
 
 def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> FloatArray:
@@ -205,12 +209,11 @@ def _read(context: Context, tile: int) -> RowBlock:
     return context.rows.read(*context.plan.instance_spans[tile], keys=True, columns=context.keep_rows)
 
 
-def _named(context: Context, tile: int, block: RowBlock, function: Any, argument: Any) -> Any:
-    """function(context, good rows, argument); a failing model is reported with the block and its first key."""
+def on_block(tile: int, block: RowBlock, function: Callable[..., FloatArray | Attribution], *args: Any) -> Any:
+    """function(*args), on rows of this block; a failing model is reported with the block and its first key."""
     try:
-        return function(context, block.x[block.is_ok], argument)
+        return function(*args)
     except PredictError as error:
         first = ", ".join(f"{name} {values[0]}" for name, values in block.keys.items()) or f"row {block.start}"
-        raise PredictError(
-            f"block {tile} (rows {block.start} to {block.stop - 1}, first key {first}): {error}"
-        ) from error
+        rows = f"rows {block.start} to {block.stop - 1}"
+        raise PredictError(f"block {tile} ({rows}, first key {first}): {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -106,6 +107,8 @@ Memory = Annotated[str | int, BeforeValidator(_memory)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]
+Place = Annotated[Text, AfterValidator(os.path.expanduser)]
+"""A path, in which "~" is the home folder."""
 
 
 class Table(BaseModel):
@@ -118,7 +121,7 @@ class JobTable(Table):
     """[job]"""
 
     name: Text
-    store: Text
+    store: Place
     """Path of the Zarr store; each explanation is a group in it."""
     seed: Seed = 0
     """Landmarks, held-out rows, sampled background and coalitions; a design may have its own."""
@@ -130,7 +133,7 @@ class Source(Table):
     """[source]"""
 
     kind: Literal["parquet"]
-    path: Text
+    path: Place
     """File, folder or glob."""
     key: Names = ()
     """Column(s) that name a row."""
@@ -235,7 +238,7 @@ class PythonCluster(Table):
     """[cluster] kind = "python": a file of the user's with `client(workers, memory_limit)`."""
 
     kind: Literal["python"]
-    file: Text
+    file: Place
     workers: Count | None = None
     memory_limit: Memory | None = None
 
@@ -272,7 +275,7 @@ class Run(Table):
 class Report(Table):
     """[report]: what `dshap run` shows at its end."""
 
-    picture: Text | None = None
+    picture: Place | None = None
     """Path of a PNG of the rankings."""
     instance: Annotated[tuple[str | int, ...], BeforeValidator(_as_key)] | None = None
     """Key of the row that is broken down (its position where there is no key); the first row where left out."""

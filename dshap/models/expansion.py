@@ -103,10 +103,6 @@ class KernelExpansion:
             out[block] = self.kernel.matrix(rows[block], self.landmarks) @ self.weights
         return out + self.intercept
 
-    def factors(self, x: FloatArray) -> FloatArray:
-        """k_j(x_j, z_rj) (columns, n, r): all that product-game code takes."""
-        return self.kernel.factors(x, self.landmarks)
-
     def to_record(self) -> Record:
         """Flat arrays; names as fixed-width text, absent where there are none."""
         names = {name: getattr(self, name) for name in ("feature_names", "output_names")}

@@ -228,23 +228,6 @@ class KernelRidge:
             model.feature_names_in_ = np.array(names, dtype=object)
         return model
 
-    def fingerprint(self) -> dict[str, Any]:
-        """The options that change the fit, as plain values."""
-        given = self.embedding.landmarks
-        kernel = self.kernel.describe() if isinstance(self.kernel, ProductKernel) else repr(self.kernel)
-        return {
-            "model": "kernel_ridge",
-            "kernel": kernel,
-            "landmarks": self.embedding.n_landmarks if given is None else Record({"landmarks": given}).digest(),
-            "selection": [self.embedding.selection, self.embedding.seed],
-            "penalty": self.penalty,
-            "intercept": None if self.intercept is None else np.asarray(self.intercept, dtype=float).tolist(),
-            "standardize": self.standardize,
-            "holdout": self.holdout,
-            "seed": self.seed,
-            "sample_size": self.sample_size,
-        }
-
     def moment_bytes(self, n_outputs: int) -> int:
         """Bytes of the sums of one span: two Grams (training, validation) and their right-hand sides."""
         r = self.embedding.size

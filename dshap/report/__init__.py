@@ -1,7 +1,7 @@
 """What a person looks at: rankings, one row broken down, a picture."""
 
 from dshap.report.breakdown import Breakdown, breakdown, breakdown_lines
-from dshap.report.picture import ranking_picture
+from dshap.report.picture import ranking_picture, require_matplotlib
 from dshap.report.ranking import Ranking, ranking_lines, rankings
 
 __all__ = [
@@ -12,4 +12,5 @@ __all__ = [
     "ranking_lines",
     "ranking_picture",
     "rankings",
+    "require_matplotlib",
 ]

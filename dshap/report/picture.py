@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from dshap.errors import InputError
 from dshap.report.numbers import decimals_of, number
 from dshap.report.ranking import Ranking, features_of
 
-__all__ = ["ranking_picture"]
+__all__ = ["ranking_picture", "require_matplotlib"]
 
 MAX_FEATURES = 30
 """Bars that are drawn; more features are counted in a note."""
 COLOURS = ("#33658a", "#f26419", "#86bbd8", "#f6ae2d", "#758e4f", "#7d5ba6")
+
+
+def require_matplotlib() -> None:
+    """Refuse pictures where matplotlib is not installed: an `InputError` that names the extra; imports nothing."""
+    if find_spec("matplotlib") is None:
+        raise InputError('pictures need matplotlib: pip install "dshap[report]"')
 
 
 def ranking_picture(given: Sequence[Ranking], path: str | Path, title: str, units: str = "") -> Path:
@@ -24,11 +31,10 @@ def ranking_picture(given: Sequence[Ranking], path: str | Path, title: str, unit
     InputError
         matplotlib is not installed, or the picture cannot be written.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError('pictures need matplotlib: pip install "dshap[report]"') from error
+    require_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     features = features_of(given)
     shown = features[:MAX_FEATURES]
     figure = Figure(figsize=(8.0, 1.4 + 0.16 * len(shown) * (len(given) + 0.8)), layout="constrained")

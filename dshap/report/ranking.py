@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dshap.cube import cube_status, feature_ranking
+from dshap.cube import feature_ranking
 from dshap.report.numbers import decimals_of, number
 
 __all__ = ["Ranking", "ranking_lines", "rankings"]
@@ -35,11 +35,10 @@ def _of_cube(name: str, path: Path) -> list[Ranking]:
     table = feature_ranking(path)
     outputs = [str(output) for output in table["output"].values]
     features = [str(feature) for feature in table["feature"].values]
-    rows = table.attrs["rows"] if cube_status(path).blocks_done else 0
     return [
         Ranking(
             name if len(outputs) == 1 else f"{name}, {output}",
-            rows,
+            table.attrs["rows"],
             dict(zip(features, table["mean_magnitude"].isel(output=j).values.tolist(), strict=True)),
             dict(zip(features, table["mean"].isel(output=j).values.tolist(), strict=True)),
         )

@@ -9,10 +9,10 @@ import numpy as np
 
 from dshap.errors import InputError
 from dshap.sources.arrays import ArraySource, from_pandas
-from dshap.sources.census import SPAN_ROWS, Census, SpanCensus, census_span, census_spans, merge_census
+from dshap.sources.census import SPAN_ROWS, Census, SpanCensus, census_span, merge_census
 from dshap.sources.keys import repeated_keys
 from dshap.sources.parquet import ParquetSource
-from dshap.sources.spool import spool_array, spool_frame, write_part
+from dshap.sources.spool import write_part
 from dshap.sources.table import Names, TableBlock
 from dshap.types import RowReader
 
@@ -24,13 +24,10 @@ __all__ = [
     "SpanCensus",
     "TableBlock",
     "census_span",
-    "census_spans",
     "from_pandas",
     "merge_census",
     "open_source",
     "repeated_keys",
-    "spool_array",
-    "spool_frame",
     "write_part",
 ]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from dshap.errors import InputError
+from dshap.errors import InputError, unknown_name
 from dshap.sources.arrow import arrow_array, key_array, key_dtype, number_array, own_array, own_dtype
 from dshap.sources.table import (
     Names,
@@ -19,6 +19,7 @@ from dshap.sources.table import (
     key_refusal,
     layout_of,
     null_key_refusal,
+    read_bytes_of,
     repeats,
 )
 from dshap.types import FloatArray, RowBlock
@@ -116,8 +117,9 @@ class ArraySource:
         )
 
     def read_bytes(self, n_rows: int) -> int:
-        """Peak bytes that reading n_rows takes beyond the block: one mark for each number."""
-        return n_rows * len(self.feature_names)
+        """Peak bytes of reading n_rows beyond the block; as for Parquet, so that a table has one plan."""
+        n_targets = 0 if self._target is None else self._target.size // self.n_rows
+        return read_bytes_of(n_rows, self.n_rows, self.feature_names, self.key_dtypes, n_targets)
 
     def describe(self) -> str:
         """One line for plans and logs."""
@@ -183,6 +185,7 @@ def from_pandas(
     Nullable, Arrow and categorical columns are taken by the values they hold: a categorical of numbers is numbers.
     """
     named = as_names(features) + as_names(key) + as_names(target)
+    _refuse_index(frame, named)
     arrays = _arrow_columns(frame, named, is_all=features is None)
     fields = [(name, arrays[name].type if name in arrays else pa.binary()) for name in map(str, frame.columns)]
     layout = layout_of(pa.schema(fields), features=features, target=target, key=key, missing=missing)
@@ -197,6 +200,18 @@ def from_pandas(
         missing=missing,
         columns={name: _own(arrays[name]) for name in layout.features},
     )
+
+
+def _refuse_index(frame: Any, named: tuple[str, ...]) -> None:
+    """Raise where a column is asked for that is the frame's index."""
+    names = list(map(str, frame.columns))
+    index = {str(level) for level in frame.index.names if level is not None}
+    for name in named:
+        if name in index and name not in names:
+            raise InputError(
+                f"{unknown_name('column', name, names)} {name!r} is the index, which is not read: call reset_index() "
+                "on the frame to make it a column"
+            )
 
 
 def _arrow_columns(frame: Any, named: tuple[str, ...], is_all: bool) -> dict[str, pa.Array]:

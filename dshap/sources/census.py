@@ -21,7 +21,7 @@ from dshap.sources.keys import save_key_hashes
 from dshap.sources.table import null_key_refusal
 from dshap.types import BoolArray, FloatArray, RowBlock, RowReader
 
-__all__ = ["SPAN_ROWS", "Census", "SpanCensus", "census_span", "census_spans", "merge_census"]
+__all__ = ["SPAN_ROWS", "Census", "SpanCensus", "census_span", "merge_census"]
 
 SPAN_ROWS = 65_536
 """Rows of a span.  Part of the fingerprint: it must not change."""
@@ -71,8 +71,8 @@ class Census:
         spans = zip(reader.feature_names, self.low, self.high, strict=True)
         return tuple(name for name, low, high in spans if low == high and name not in self.bad)
 
-    def raise_on_bad(self, reader: RowReader, missing: str | None = None) -> None:
-        """Raise where the rows cannot be explained under this policy, `reader.missing` by default.
+    def raise_on_bad(self, reader: RowReader) -> None:
+        """Raise where the rows cannot be explained under the policy of their reader.
 
         Raises
         ------
@@ -81,15 +81,14 @@ class Census:
         """
         if self.null_keys:
             raise InputError(null_key_refusal(self.null_keys))
-        missing = reader.missing if missing is None else missing
-        if missing == "pass" or not self.n_bad:
+        if reader.missing == "pass" or not self.n_bad:
             return
         found = f"{_rows(self.n_bad)} NaN or infinity: {_counts(self.bad)}"
         if self.n_bad == self.n_rows:
             raise InputError(
                 f"{found}, and there is no other row to explain: fill these columns or take them out of features"
             )
-        if missing == "refuse":
+        if reader.missing == "refuse":
             raise InputError(
                 f'{found}; set missing = "skip" to explain the others, or "pass" for a black-box model that takes NaN'
             )
@@ -104,11 +103,6 @@ def _counts(counts: Mapping[str, int]) -> str:
     ordered = sorted(counts.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} {count}" for name, count in ordered[:SHOWN_COLUMNS])
     return shown + (f" and {len(ordered) - SHOWN_COLUMNS} more columns" if len(ordered) > SHOWN_COLUMNS else "")
-
-
-def census_spans(n_rows: int) -> list[tuple[int, int]]:
-    """The spans (start, stop) of a table."""
-    return [(start, min(start + SPAN_ROWS, n_rows)) for start in range(0, n_rows, SPAN_ROWS)]
 
 
 def census_span(reader: RowReader, start: int, stop: int, key_directory: str | Path | None = None) -> SpanCensus:

@@ -14,15 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dshap.errors import InputError
-from dshap.sources.parquet_files import (
-    BATCH_ROWS,
-    find_files,
-    footer_digest,
-    open_file,
-    read_footer,
-    read_rows,
-)
-from dshap.sources.table import BlockBuilder, Names, TableBlock, check_span, layout_of
+from dshap.sources.parquet_files import find_files, open_file, read_footer, read_rows
+from dshap.sources.table import BlockBuilder, Names, TableBlock, check_span, layout_of, read_bytes_of
 
 __all__ = ["ParquetSource"]
 
@@ -75,9 +68,6 @@ class ParquetSource:
         self._layout = layout_of(schema, features=features, target=target, key=key, missing=missing)
         footers = [read_footer(self._root, name, self._layout) for name in self._names]
         self._starts = np.concatenate([[0], np.cumsum([each.n_rows for each in footers])])  # (files + 1,)
-        self._group_rows = max(each.group_rows for each in footers)
-        self._row_bytes = max(each.row_bytes for each in footers)
-        self._page_bytes = max(each.page_bytes for each in footers)
         self.column_dtypes: Mapping[str, np.dtype[Any]] = {
             feature: np.result_type(*(each.dtypes[feature] for each in footers)) for feature in self._layout.features
         }
@@ -142,9 +132,8 @@ class ParquetSource:
         return builder.block()
 
     def read_bytes(self, n_rows: int) -> int:
-        """Peak bytes that reading n_rows takes beyond the block: two decoded batches, and a page of every column."""
-        batch = min(BATCH_ROWS, n_rows + 2 * self._group_rows)
-        return int(2 * batch * self._row_bytes + self._page_bytes + batch * len(self.feature_names))
+        """Peak bytes that reading n_rows takes beyond the block; see `read_bytes_of`."""
+        return read_bytes_of(n_rows, self.n_rows, self.feature_names, self.key_dtypes, len(self.target_names))
 
     def describe(self) -> str:
         """One line for plans and logs."""
@@ -153,12 +142,6 @@ class ParquetSource:
         roles += [f"key {', '.join(self.key_names)}"] if self.key_names else []
         roles += [f"target {', '.join(self.target_names)}"] if self.has_target else []
         return f"parquet {where}: {', '.join(roles)}"
-
-    def fingerprint_files(self) -> list[tuple[str, int, int, str]]:
-        """(name, bytes, rows, blake2b of the footer) of every file: a fingerprint that reads no data."""
-        rows = np.diff(self._starts).tolist()
-        files = zip(self._names, self.paths, rows, strict=True)
-        return [(name, os.path.getsize(path), count, footer_digest(path)) for name, path, count in files]
 
     def _batches(self, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows start..stop in order, file by file."""

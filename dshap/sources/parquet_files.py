@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,22 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dshap.errors import InputError
-from dshap.sources.arrow import is_text, own_dtype
-from dshap.sources.table import Layout, layout_of
+from dshap.sources.arrow import own_dtype
+from dshap.sources.table import BATCH_ROWS, STREAM_BYTES, Layout, layout_of
 
-__all__ = ["BATCH_ROWS", "Footer", "find_files", "footer_digest", "open_file", "read_footer", "read_rows"]
-
-BATCH_ROWS = 16_384
-"""Rows decoded at once: 3 MB at 20 columns.  8,192 and 65,536 were measured to be equally fast."""
-STREAM_BYTES = 65_536
-"""Read-ahead per column.  One row group of 1e6 rows and 20 columns: 47 MB so, 211 MB with Arrow's pre_buffer."""
-PAGE_BYTES = 1 << 20
-"""Largest page, and largest dictionary, that writers make by default."""
-VALUE_BYTES = 8
-"""A number, decoded."""
-TEXT_BYTES, TEXT_LENGTH = 48, 32
-"""A text is 8 bytes and its characters in each of two batches, and once a Python string and its pointer (80 bytes and
-its characters): per batch 48 bytes and 1.5 times its length, taken as at least 32 since dictionaries hide it."""
+__all__ = ["Footer", "find_files", "open_file", "read_footer", "read_rows"]
 
 
 def find_files(path: str | Path) -> tuple[str, tuple[str, ...]]:
@@ -83,30 +70,19 @@ class Footer:
     """What the footer of one file tells, without reading a row."""
 
     n_rows: int
-    group_rows: int
-    """Rows of the largest row group."""
     dtypes: Mapping[str, np.dtype[Any]]
     """feature -> the numpy dtype that keeps it; a column whose nulls are not counted may hold some."""
-    row_bytes: float
-    """Decoded bytes of a row, of all columns with a role."""
-    page_bytes: float
-    """Bytes of the pages that are open at once, of all columns with a role."""
 
 
 def read_footer(root: str, name: str, layout: Layout) -> Footer:
     """The footer of one file; raises where its columns do not fit the layout."""
     with open_file(root, name) as file:
         _check_same_layout(layout, file.schema_arrow, name)
-        columns = {column: _chunks(file, column) for column in layout.names()}
-        kinds = {column: file.schema_arrow.field(column).type for column in columns}
-        costs = [_column_bytes(kinds[column], chunks) for column, chunks in columns.items()]
-        return Footer(
-            n_rows=file.metadata.num_rows,
-            group_rows=max(_group_rows(file), default=0),
-            dtypes={column: own_dtype(kinds[column], _may_hold_nulls(columns[column])) for column in layout.features},
-            row_bytes=sum(row for row, _ in costs),
-            page_bytes=sum(pages for _, pages in costs),
-        )
+        dtypes = {
+            name: own_dtype(file.schema_arrow.field(name).type, _may_hold_nulls(_chunks(file, name)))
+            for name in layout.features
+        }
+        return Footer(file.metadata.num_rows, dtypes)
 
 
 def _check_same_layout(layout: Layout, schema: pa.Schema, name: str) -> None:
@@ -133,20 +109,3 @@ def _chunks(file: pq.ParquetFile, name: str) -> list[Any]:
 def _may_hold_nulls(chunks: list[Any]) -> bool:
     counted = (chunk.statistics for chunk in chunks)
     return any(each is None or not each.has_null_count or each.null_count > 0 for each in counted)
-
-
-def _column_bytes(kind: pa.DataType, chunks: list[Any]) -> tuple[float, float]:
-    """(decoded bytes of a row, bytes of the open pages) of one column."""
-    largest = max((chunk.total_uncompressed_size for chunk in chunks), default=0)
-    length = largest / max((chunk.num_values for chunk in chunks if chunk.num_values), default=1)
-    row = TEXT_BYTES + 1.5 * max(length, TEXT_LENGTH) if is_text(kind) else VALUE_BYTES
-    return row, STREAM_BYTES + 2 * min(PAGE_BYTES, largest)
-
-
-def footer_digest(path: str) -> str:
-    """blake2b of a file's footer: its schema, row counts, and where each column chunk lies."""
-    with open(path, "rb") as file:
-        file.seek(-8, os.SEEK_END)
-        n_bytes = int.from_bytes(file.read(4), "little")
-        file.seek(-8 - n_bytes, os.SEEK_END)
-        return hashlib.blake2b(file.read(n_bytes), digest_size=16).hexdigest()

@@ -16,7 +16,7 @@ from dshap.errors import InputError
 from dshap.sources.arrow import arrow_array
 from dshap.sources.table import Names, as_names, repeats
 
-__all__ = ["ROW_GROUP_ROWS", "spool_array", "spool_frame", "write_part"]
+__all__ = ["ROW_GROUP_ROWS", "write_part"]
 
 ROW_GROUP_ROWS = 65_536
 """One span of the census, two evaluation tiles."""
@@ -51,29 +51,6 @@ def write_part(directory: str | Path, index: int, table_like: Any, *, names: Nam
     finally:
         private.unlink(missing_ok=True)
     return part
-
-
-def spool_array(
-    directory: str | Path,
-    index: int,
-    x: Any,
-    *,
-    feature_names: Names,
-    keys: Mapping[str, Any] | None = None,
-    target: Mapping[str, Any] | None = None,
-) -> Path:
-    """One part of rows x (n, columns) with their keys and targets, each a mapping of column name -> (n,)."""
-    columns = _by_name(np.asarray(x), feature_names)
-    for name, values in {**(keys or {}), **(target or {})}.items():
-        if name in columns:
-            raise InputError(f"column {name!r} is a feature and also a key or target: give it another name")
-        columns[name] = values
-    return write_part(directory, index, columns)
-
-
-def spool_frame(directory: str | Path, index: int, frame: Any, *, columns: Names = None) -> Path:
-    """One part of a pandas DataFrame, of the named columns only where `columns` is given."""
-    return write_part(directory, index, frame if columns is None else frame[list(as_names(columns))])
 
 
 def _arrow_table(table_like: Any, names: Names) -> pa.Table:

@@ -10,7 +10,13 @@ import numpy as np
 
 from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Moments, State
-from dshap.values.table_value import TableValue, checked_predict, column_names_of
+from dshap.values.table_value import (
+    TableValue,
+    checked_predict,
+    column_names_of,
+    columns_by_name,
+    fitted_names_of,
+)
 
 __all__ = ["Marginal"]
 
@@ -29,7 +35,10 @@ class Marginal(TableValue):
         Any number of rows, kept whole on every worker; one row is a plug-in reference point.
     players : mapping, optional
         ``{"location": ["lat", "lon"]}`` makes one player of several columns.
-    feature_names, output_names : sequence of str, optional
+    feature_names : sequence of str, optional
+        Names of the columns that predict takes, in its order.  Where not given: those that the estimator behind
+        ``predict`` was fitted on (`feature_names_in_`), else those of the background.  Frames are matched by them.
+    output_names : sequence of str, optional
     buffer_rows : int
         Rows handed to one predict call at most (unless a single row is larger).
 
@@ -53,7 +62,9 @@ class Marginal(TableValue):
         output_names: Sequence[str] | None = None,
         buffer_rows: int = 65_536,
     ) -> None:
-        names = feature_names if feature_names is not None else column_names_of(background)
+        names = feature_names if feature_names is not None else fitted_names_of(predict) or column_names_of(background)
+        if names is not None and hasattr(background, "columns"):
+            background = columns_by_name(background, names)
         try:
             rows = np.array(background, dtype=np.float64)
         except (TypeError, ValueError) as error:

@@ -8,12 +8,20 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from dshap.errors import InputError, PredictError
+from dshap.errors import InputError, PredictError, unknown_name
 from dshap.kernels import ProductKernel
 from dshap.types import BoolArray, FloatArray, State
 from dshap.values.players import Players
 
-__all__ = ["Expansion", "TableValue", "checked_predict", "column_names_of", "expansion_of"]
+__all__ = [
+    "Expansion",
+    "TableValue",
+    "checked_predict",
+    "column_names_of",
+    "columns_by_name",
+    "expansion_of",
+    "fitted_names_of",
+]
 
 
 @runtime_checkable
@@ -115,6 +123,21 @@ def column_names_of(table: Any) -> tuple[str, ...] | None:
     if names is None:
         names = getattr(table, "feature_names", None)
     return None if names is None else tuple(str(name) for name in names)
+
+
+def fitted_names_of(predict: Any) -> tuple[str, ...] | None:
+    """Column names that the estimator behind a predict function was fitted on; None where it knows none."""
+    names = getattr(getattr(predict, "__self__", predict), "feature_names_in_", None)
+    return None if names is None else tuple(str(name) for name in names)
+
+
+def columns_by_name(frame: Any, names: Sequence[str]) -> Any:
+    """These columns of a data frame, in this order; a missing one is refused."""
+    held = {str(column): column for column in frame.columns}
+    for name in names:
+        if name not in held:
+            raise InputError(unknown_name("column", name, held) + " The model needs it.")
+    return frame[[held[name] for name in names]]
 
 
 def checked_predict(predict: Callable[[FloatArray], Any], rows: FloatArray, n_outputs: int | None = None) -> FloatArray:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pickle
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import zarr
 
-from dshap.cube import CubeWriter, cube_status, open_cube
+from dshap.cube import CubeWriter, create_cube, cube_status, open_cube, verify_cube
 from dshap.errors import DshapError
 from dshap.types import Status
 from tests.cube.cubes import KEYS, N_ROWS, TILE, block_of, bytes_of, make_cube, phi_of
@@ -79,13 +81,14 @@ def test_the_receipt_says_what_was_stored(tmp_path):
 def test_the_receipt_comes_last(tmp_path, monkeypatch):
     """Where the write of the status fails, nothing says that the block is done."""
     layout, writer = make_cube(tmp_path / "cube.zarr", tiles=[])
-    whole = CubeWriter._summarise
+    whole = CubeWriter._array
 
-    def broken(self, tile, phi):
-        whole(self, tile, phi)
-        raise OSError("disk full")
+    def broken(self, name):
+        if name == "blocks/count":
+            raise OSError("disk full")
+        return whole(self, name)
 
-    monkeypatch.setattr(CubeWriter, "_summarise", broken)
+    monkeypatch.setattr(CubeWriter, "_array", broken)
     with pytest.raises(OSError, match="disk full"):
         writer.write(0, *block_of(layout, 0))
     assert writer.done() == set()
@@ -124,3 +127,31 @@ def test_failed_is_marked_and_then_healed(tmp_path):
     assert [cube_status(writer.path).ok, cube_status(writer.path).failed, writer.done()] == [TILE, TILE, {0}]
     writer.write(1, *block_of(layout, 1))
     assert cube_status(writer.path).failed == 0 and cube_status(writer.path).ok == 2 * TILE
+
+
+def test_a_worker_of_a_removed_run_writes_nothing_into_the_next(tmp_path):
+    """The store was removed and made anew by another run while a worker went on; receipts of strangers do not count."""
+    layout, old = make_cube(tmp_path / "cube.zarr", tiles=[0])
+    receipt = (old.path / "state" / "receipts" / "block-00000000.json").read_bytes()
+    shutil.rmtree(old.path)
+    run = {**layout.run, "digest": "another"}
+    create_cube(old.path, dataclasses.replace(layout, run=run))
+    new = CubeWriter(old.path, layout, "another")
+    with pytest.raises(DshapError, match="belongs to another run"):
+        old.write(1, *block_of(layout, 1))
+    receipts = old.path / "state" / "receipts"
+    receipts.mkdir(parents=True, exist_ok=True)
+    (receipts / "block-00000000.json").write_bytes(receipt)  # it got as far as the receipt
+    assert new.done() == set()
+    new.write_base(np.arange(1.0, len(layout.outputs) + 1))
+    new.write(0, *block_of(layout, 0))
+    assert new.done() == {0} and verify_cube(old.path) == []
+
+
+@pytest.mark.parametrize("name", ["key", "blocks/count", "base_value"])
+def test_verify_reads_keys_summaries_and_base_too(tmp_path, name):
+    _, writer = make_cube(tmp_path / "cube.zarr", keys={"id": "int64"})
+    assert verify_cube(writer.path) == []
+    array = zarr.open_array(writer.path / name, mode="r+")
+    array[...] = array[...] + 1
+    assert len(verify_cube(writer.path)) == 3

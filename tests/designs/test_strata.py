@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 from dshap.designs import kernelshap
 from dshap.designs.leverage import draw_by_leverage
 from dshap.designs.proportional import draw_by_kernel
-from dshap.designs.shapley_kernel import kernel_mass, kernel_weight, normal_matrix
+from dshap.designs.shapley_kernel import kernel_mass, normal_matrix
 from dshap.designs.strata import strata_of
+
+
+def kernel_weight(d, size):
+    """The Shapley kernel of one coalition, written out."""
+    return (d - 1) / (comb(d, size) * size * (d - size))
+
 
 KINDS = [("leverage", True), ("leverage", False), ("kernel", True), ("kernel", False)]
 every_kind = pytest.mark.parametrize(("sampling", "paired"), KINDS)

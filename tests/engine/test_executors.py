@@ -17,7 +17,7 @@ import xarray as xr
 import dshap
 from dshap import designs
 from dshap.cube import open_cube, read_run
-from dshap.engine import Plan, local_client, shut_down
+from dshap.engine import local_client, shut_down
 from dshap.engine.graph import Call, LoopExecutor, Reduction
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelExpansion, KernelRidge
@@ -132,8 +132,7 @@ def test_any_chunking_of_the_input_gives_the_same_bits(frame, model, tmp_path, c
         design = designs.kernelshap(5, 16)
         executor = client if where == "dask" else None
         dshap.explain(value, rows, design=design, store=store, client=executor, row_span=500)
-        plan = Plan.from_json((store / "state" / "plan.json").read_bytes())
-        plans.append((plan.instance_spans, plan.coalition_spans, plan.data_spans, plan.groups))
+        plans.append((store / "state" / "plan.json").read_bytes())
         cubes.append(open_cube(store))
         assert read_run(store)["fingerprint"] == read_run(tmp_path / "numpy.zarr")["fingerprint"], name
     assert all(plan == plans[0] for plan in plans)
@@ -195,8 +194,8 @@ def test_few_rows_and_many_slow_coalitions_keep_both_workers_busy(client, tmp_pa
     for file in calls.iterdir():
         file.unlink()  # the tries of the constructor
     cube = dshap.explain(value, rows, design=designs.exact(10), client=client)
-    made = sorted(file.stat().st_size for file in calls.iterdir())
-    assert len(made) == 2 and made[0] >= sum(made) / 4, made
+    made = [file.stat().st_size for file in calls.iterdir() if file.name != str(os.getpid())]
+    assert len(made) == 2 and min(made) >= sum(made) / 4, made
     assert cube.status.values.tolist() == [1, 1]
 
 

@@ -83,10 +83,8 @@ def test_the_plan_tells_what_a_worker_takes(name, tmp_path):
     finally:
         shut_down(client)
     plan = Plan.from_json((tmp_path / "cube.zarr" / "state" / "plan.json").read_bytes())
-    print(
-        f"{name}: idle {idle / 2**20:.0f} MiB, measured {measured / 2**20:.1f}, planned {plan.process_bytes / 2**20:.1f}"
-    )
-    print(plan)
+    figures = ", ".join(f"{n / 2**20:.1f} MiB" for n in (idle, measured, plan.process_bytes))
+    print(f"{name}: idle, measured, planned: {figures}")
     assert measured <= plan.process_bytes <= 3 * measured
 
 

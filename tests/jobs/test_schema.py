@@ -168,6 +168,21 @@ def test_imported_functions_are_explained_by_marginal_values():
         parse_job(changed(("model.function", "a.b"), job=IMPORTED))
 
 
+def test_home_folder(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    job = parse_job(
+        changed(
+            ("job.store", "~/a.zarr"),
+            ("source.path", "~/b/*.parquet"),
+            ("cluster", {"kind": "python", "file": "~/c.py"}),
+            ("report", {"picture": "~/d.png"}),
+        )
+    )
+    assert (job.job.store, job.source.path) == ("/home/me/a.zarr", "/home/me/b/*.parquet")
+    assert (job.cluster.file, job.report.picture) == ("/home/me/c.py", "/home/me/d.png")
+    assert parse_job(changed(("job.store", "a~/b"))).job.store == "a~/b"
+
+
 def test_many_problems_are_counted():
     bad = changed(("model.landmarks", 0), ("model.holdout", 2), ("job.seed", -1), ("run.keep_rows", 1), ("nope", {}))
     with pytest.raises(InputError, match=r"; and 2 more$"):

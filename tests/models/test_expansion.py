@@ -24,7 +24,8 @@ def expansion():
 
 def test_predict_is_the_sum_over_landmarks_across_micro_blocks(expansion):
     x = np.random.default_rng(1).normal(size=(2500, 3))
-    expected = expansion.intercept + np.einsum("cnr,rk->nk", expansion.factors(x).prod(axis=0)[None], expansion.weights)
+    factors = expansion.kernel.factors(x, expansion.landmarks)  # (columns, n, r)
+    expected = expansion.intercept + factors.prod(axis=0) @ expansion.weights
     np.testing.assert_allclose(expansion.predict(x), expected, atol=1e-13)  # a sum of 6 terms near 1
     assert expansion.predict(x[:0]).shape == (0, 2)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +73,14 @@ def test_rankings_of_cubes(cubes):
     assert list(ranked[0].mean.values()) == pytest.approx(phi.mean("instance").values, abs=1e-9)
 
 
+def test_rows_are_those_of_the_summaries(cubes, monkeypatch):
+    """The count comes with the ranking: no pass over the status of every row."""
+    for rows in (0, 17):
+        counted = dshap.cube.feature_ranking(cubes["one"]).assign_attrs(rows=rows)
+        monkeypatch.setattr("dshap.report.ranking.feature_ranking", lambda path, counted=counted: counted)
+        assert rankings({"one": cubes["one"]})[0].rows == rows
+
+
 def test_breakdown(cubes):
     row = breakdown(cubes, ["2011-01-04"])
     assert row.position == 3 and row.key == {"id": "2011-01-04"} and set(row.values) == {"a", "b", "c"}
@@ -122,13 +130,6 @@ def test_picture(tmp_path):
 
 
 def test_matplotlib_is_named_where_it_is_missing(tmp_path, monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *args, **options):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real(name, *args, **options)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(InputError, match=r'pip install "dshap\[report\]"'):
         ranking_picture(RANKINGS, tmp_path / "a.png", "title")

@@ -124,6 +124,23 @@ def test_keys_of_a_frame():
         from_pandas(FRAME, ["whole"], "when")
 
 
+def test_a_key_that_is_the_index_says_so():
+    frame = pd.DataFrame({"x": [1.0, 2.0]}, index=pd.Index([7, 8], name="id"))
+    with pytest.raises(InputError, match=r"unknown column 'id'.* 'id' is the index, .* call reset_index\(\)"):
+        from_pandas(frame, key="id")
+    assert from_pandas(frame.reset_index(), key="id").read(0, 2, keys=True).keys["id"].tolist() == [7, 8]
+    with pytest.raises(InputError, match=r"Allowed: x\.$"):
+        from_pandas(frame, key="other")
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "int32[pyarrow]"])
+def test_a_nullable_integer_without_a_value_is_nan(dtype):
+    source = from_pandas(pd.DataFrame({"x": pd.array([2, None], dtype=dtype)}), missing="skip")
+    block = source.read(0, 2, columns=True)
+    np.testing.assert_array_equal(block.x[:, 0], [2, np.nan])
+    assert block.is_ok.tolist() == [True, False] and block.columns["x"].dtype == np.float64
+
+
 def test_targets_of_a_frame():
     one = from_pandas(FRAME, ["whole"], target="a")
     two = from_pandas(FRAME, ["whole"], target=["a", "flag"])

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dshap.errors import InputError
-from dshap.sources import ParquetSource, spool_array, spool_frame, write_part
+from dshap.sources import ParquetSource, write_part
 
 ODD = [np.nan, -0.0, 0.0, 5e-324, -2.2e-308, np.inf, -np.inf, 1.7976931348623157e308, 0.1, 2**53 + 1]
 PAYLOAD = np.array([0x7FF8000000000001, 0xFFF8000000000000], dtype=np.uint64).view(np.float64)  # two other NaNs
@@ -22,13 +22,13 @@ def bits(values):
 def test_floats_keep_every_bit(tmp_path, order):
     x = np.array(np.concatenate([ODD, PAYLOAD, np.random.default_rng(0).normal(size=88)]).reshape(50, 2), order=order)
     write_part(tmp_path, 0, x[:20], names=["a", "b"])
-    spool_frame(tmp_path, 1, pd.DataFrame(x[20:40], columns=["a", "b"], index=np.arange(20) + 7))
+    write_part(tmp_path, 1, pd.DataFrame(x[20:40], columns=["a", "b"], index=np.arange(20) + 7))
     write_part(tmp_path, 2, {"a": x[40:, 0], "b": x[40:, 1]})
     np.testing.assert_array_equal(bits(ParquetSource(tmp_path, missing="pass").read(0, 50).x), bits(x))
 
 
 def test_frames_keep_nan_bits(tmp_path):
-    spool_frame(tmp_path, 0, pd.DataFrame({"a": ODD, "b": 1.0, "c": "text"}), columns=["a", "b"])
+    write_part(tmp_path, 0, pd.DataFrame({"a": ODD, "b": 1.0, "c": "text"}))
     source = ParquetSource(tmp_path, missing="pass")
     assert source.feature_names == ("a", "b")
     np.testing.assert_array_equal(bits(source.read(0, len(ODD)).x[:, 0]), bits(np.array(ODD)))
@@ -40,9 +40,7 @@ def test_keys_and_targets_come_back(tmp_path):
         "name": np.array(["", "ü\U0001f600", "a\0b"], dtype=np.dtypes.StringDType()),
         "when": np.array(["2024-01-01T00:00:00.000000001", "1969-12-31", "2024-02-29"], "M8[ns]"),
     }
-    path = spool_array(
-        tmp_path, 12, np.eye(3), feature_names=["a", "b", "c"], keys=keys, target={"y": np.array(ODD[:3])}
-    )
+    path = write_part(tmp_path, 12, {**dict(zip("abc", np.eye(3), strict=True)), **keys, "y": np.array(ODD[:3])})
     block = ParquetSource(tmp_path, features=["a", "b", "c"], key=list(keys), target="y").read(
         0, 3, keys=True, target=True
     )
@@ -111,8 +109,3 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
 def test_bad_parts(tmp_path, table, names, message):
     with pytest.raises(InputError, match=message):
         write_part(tmp_path, 0, table, names=names)
-
-
-def test_a_key_named_like_a_feature_is_refused(tmp_path):
-    with pytest.raises(InputError, match="'a' is a feature and also a key or target"):
-        spool_array(tmp_path, 0, np.ones((1, 1)), feature_names="a", keys={"a": [1]})
