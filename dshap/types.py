@@ -15,7 +15,8 @@ import hashlib
 import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+from pathlib import Path
+from typing import IO, Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,8 +137,9 @@ class Record:
         return buffer.getvalue()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+    def load(cls, file: str | Path | IO[bytes]) -> Self:
+        """The record in an .npz file."""
+        with np.load(file, allow_pickle=False) as stored:
             return cls({name: stored[name] for name in stored.files})
 
 

@@ -1,6 +1,6 @@
 """The attribution cube in Zarr: layout, writing by workers, reading while it grows."""
 
-from dshap.cube.files import CreateOnlyFolder, StateFolder, write_new
+from dshap.cube.files import ReceiptFolder, StateFolder, write_new
 from dshap.cube.layout import CONTAINER, CubeLayout, create_cube, create_store, read_job, read_run
 from dshap.cube.lookup import find_row, kept_row, row_key
 from dshap.cube.reader import CubeStatus, cube_paths, cube_status, feature_ranking, open_cube, verify_cube
@@ -9,7 +9,7 @@ from dshap.cube.writer import CubeWriter
 
 __all__ = [
     "CONTAINER",
-    "CreateOnlyFolder",
+    "ReceiptFolder",
     "CubeLayout",
     "CubeStatus",
     "CubeWriter",

@@ -13,11 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dshap.types import Record
 
-__all__ = ["CreateOnlyFolder", "StateFolder", "write_new"]
+__all__ = ["ReceiptFolder", "StateFolder", "write_new"]
 
 
 def write_new(path: Path, data: bytes) -> bool:
@@ -38,9 +36,9 @@ def write_new(path: Path, data: bytes) -> bool:
 
 
 class CreateOnlyFolder:
-    """Small JSON files by name."""
+    """Files of one kind by name, each written once."""
 
-    suffix = ".json"
+    suffix: str
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -58,14 +56,21 @@ class CreateOnlyFolder:
                 if entry.name.endswith(self.suffix) and not entry.name.startswith("."):
                     yield entry.name[: -len(self.suffix)]
 
-    def put_json(self, name: str, content: dict[str, Any]) -> bool:
-        return write_new(self.file(name), json.dumps(content, sort_keys=True).encode())
-
-    def get_json(self, name: str) -> dict[str, Any]:
-        return dict(json.loads(self.file(name).read_bytes()))
-
     def remove(self, name: str) -> None:
         self.file(name).unlink(missing_ok=True)
+
+
+class ReceiptFolder(CreateOnlyFolder):
+    """Small records of text and numbers, as JSON."""
+
+    suffix = ".json"
+
+    def put(self, name: str, content: dict[str, Any]) -> bool:
+        """False where there is one of this name: it is left as it is."""
+        return write_new(self.file(name), json.dumps(content, sort_keys=True).encode())
+
+    def get(self, name: str) -> dict[str, Any]:
+        return dict(json.loads(self.file(name).read_bytes()))
 
 
 class StateFolder(CreateOnlyFolder):
@@ -77,5 +82,4 @@ class StateFolder(CreateOnlyFolder):
         write_new(self.file(name), record.to_bytes())
 
     def get(self, name: str, kind: type[Record]) -> Any:
-        with np.load(self.file(name), allow_pickle=False) as stored:
-            return kind({key: stored[key] for key in stored.files})
+        return kind.load(self.file(name))

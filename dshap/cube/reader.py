@@ -137,7 +137,7 @@ def feature_ranking(path: Path) -> xr.Dataset:
 
 def _receipts(path: Path) -> Iterator[dict[str, Any]]:
     folder = receipts_of(path)
-    return (folder.get_json(name) for name in folder.names())
+    return (folder.get(name) for name in folder.names())
 
 
 def _stored_names(path: Path) -> list[str]:

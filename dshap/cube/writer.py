@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from dshap.cube.files import CreateOnlyFolder
+from dshap.cube.files import ReceiptFolder
 from dshap.cube.layout import CONTAINER, CubeLayout, read_run
 from dshap.errors import DshapError
 from dshap.types import Attribution, FloatArray, RowBlock, Status
@@ -21,9 +21,9 @@ SUMMARIES = ("blocks/attribution", "blocks/count")
 """Arrays with one entry a block."""
 
 
-def receipts_of(path: Path) -> CreateOnlyFolder:
+def receipts_of(path: Path) -> ReceiptFolder:
     """The receipts of the cube at `path`, one for each finished block."""
-    return CreateOnlyFolder(path / CONTAINER / "receipts")
+    return ReceiptFolder(path / CONTAINER / "receipts")
 
 
 def block_digest(stored: Mapping[str, np.ndarray]) -> str:
@@ -96,9 +96,9 @@ class CubeWriter:
 
     def _put_receipt(self, name: str, receipt: dict[str, Any]) -> None:
         receipts = receipts_of(self.path)
-        if not receipts.put_json(name, receipt) and receipts.get_json(name)["fingerprint"] != self.fingerprint:
+        if not receipts.put(name, receipt) and receipts.get(name)["fingerprint"] != self.fingerprint:
             receipts.remove(name)  # of a run that was removed while a worker of it went on
-            receipts.put_json(name, receipt)
+            receipts.put(name, receipt)
 
     def write_base(self, base: FloatArray) -> None:
         self._array("base_value")[...] = base
@@ -111,7 +111,7 @@ class CubeWriter:
     def done(self) -> set[int]:
         """Blocks with a receipt of this run: trusted, not read again."""
         receipts = receipts_of(self.path)
-        own = (receipts.get_json(name) for name in receipts.names())
+        own = (receipts.get(name) for name in receipts.names())
         return {int(receipt["block"]) for receipt in own if receipt["fingerprint"] == self.fingerprint}
 
     @staticmethod

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from dshap.cube import CreateOnlyFolder, StateFolder, write_new
+from dshap.cube import ReceiptFolder, StateFolder, write_new
 from dshap.types import State
 
 KILLERS = {
@@ -31,15 +31,15 @@ KILLERS = {
 @pytest.mark.parametrize("moment", KILLERS)
 def test_a_process_killed_while_it_writes_leaves_no_false_mark(tmp_path, moment):
     """SIGKILL, for real, in the middle of write_new: the name does not exist, and the next run creates it whole."""
-    folder = CreateOnlyFolder(tmp_path)
+    folder = ReceiptFolder(tmp_path)
     code = f"""
         import os, signal
         from pathlib import Path
-        from dshap.cube import CreateOnlyFolder
+        from dshap.cube import ReceiptFolder
         def die(*_):
             os.kill(os.getpid(), signal.SIGKILL)
         {textwrap.indent(textwrap.dedent(KILLERS[moment]), " " * 8).strip()}
-        CreateOnlyFolder({str(tmp_path)!r}).put_json("block-00000000", {{"block": 0}})
+        ReceiptFolder({str(tmp_path)!r}).put("block-00000000", {{"block": 0}})
         print("not killed")
     """
     run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
@@ -47,8 +47,8 @@ def test_a_process_killed_while_it_writes_leaves_no_false_mark(tmp_path, moment)
     left = list(tmp_path.iterdir())
     assert len(left) == 1 and left[0].name.startswith(".")  # what it wrote privately is there, and is no mark
     assert not folder.has("block-00000000") and list(folder.names()) == []
-    assert folder.put_json("block-00000000", {"block": 0}) is True
-    assert list(folder.names()) == ["block-00000000"] and folder.get_json("block-00000000") == {"block": 0}
+    assert folder.put("block-00000000", {"block": 0}) is True
+    assert list(folder.names()) == ["block-00000000"] and folder.get("block-00000000") == {"block": 0}
 
 
 def test_killed_just_after_the_link_the_mark_is_whole(tmp_path):
@@ -107,4 +107,4 @@ def test_states_are_arrays_that_numpy_opens(tmp_path):
 
 
 def test_names_of_a_folder_that_is_not_there(tmp_path):
-    assert list(CreateOnlyFolder(tmp_path / "nothing").names()) == []
+    assert list(ReceiptFolder(tmp_path / "nothing").names()) == []
