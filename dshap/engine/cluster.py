@@ -17,7 +17,6 @@ import distributed
 from dask.base import is_dask_collection
 from distributed import Client, Future, LocalCluster, WorkerPlugin, as_completed
 from distributed.client import FuturesCancelledError
-from distributed.comm import CommClosedError
 
 from dshap.engine.graph import Call, OnDone, OnFailed, Reduction, one_blas_thread
 from dshap.errors import DshapError, InputError, InterruptedRunError
@@ -118,10 +117,12 @@ class DaskExecutor:
         self._send(run, context)
         try:
             self._run(run, iter(reductions), on_done, on_failed)
-        except (CommClosedError, FuturesCancelledError) as error:
+        except (OSError, FuturesCancelledError) as error:
+            if self.client.status == "running":
+                raise
             raise _gone(error) from error
         finally:
-            with contextlib.suppress(OSError, CommClosedError):  # the scheduler is gone, and the plugin with it
+            with contextlib.suppress(OSError):  # the scheduler is gone, and the plugin with it
                 self.client.unregister_worker_plugin(run)
 
     def _send(self, run: str, context: Any) -> None:

@@ -1,0 +1,118 @@
+"""Clusters that are not there, go away, or grow."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import dask
+import numpy as np
+import pytest
+from distributed import Client
+
+import dshap
+from dshap.cube import open_cube
+from dshap.engine import local_client, shut_down
+from dshap.errors import InputError, InterruptedRunError
+from dshap.values import Marginal
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+
+
+class Slow:
+    """A model that takes its time, and leaves the number of its process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, x):
+        (self.folder / str(os.getpid())).touch()
+        time.sleep(0.02)
+        return x.sum(axis=1)
+
+
+def test_a_closed_client_and_one_without_workers(monkeypatch):
+    monkeypatch.setattr("dshap.engine.cluster.WORKER_WAIT_S", 1)
+    x = np.zeros((4, 2))
+    client = local_client(1, memory_limit="1GiB", set_as_default=False)
+    try:
+        client.cluster.scale(0)
+        while client.nthreads():
+            time.sleep(0.05)
+        with pytest.raises(InputError, match="has no workers after 1 s: start some"):
+            dshap.explain(Marginal(Slow(Path()), x), x, client=client)
+    finally:
+        shut_down(client)
+    with pytest.raises(InputError, match="the Dask client is closed: connect a new one"):
+        dshap.explain(Marginal(lambda x: x[:, 0], x), x, client=client)
+
+
+def test_what_cannot_be_sent_is_said(client):
+    lock = threading.Lock()
+
+    def predict(x):
+        with lock:
+            return x[:, 0]
+
+    with pytest.raises(InputError, match=r"cannot be sent to workers .*define predict in a module"):
+        dshap.explain(Marginal(predict, np.zeros((3, 2))), np.ones((5, 2)), client=client)
+
+
+def test_workers_that_come_late_are_used(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(3_000, 3))
+    value = Marginal(Slow(tmp_path), rows[:4])
+    client = local_client(1, memory_limit="1GiB", set_as_default=False)
+    timer = threading.Timer(1.0, client.cluster.scale, [4])
+    timer.start()
+    try:
+        dshap.explain(value, rows, client=client, instance_tile=16)
+        workers = {str(pid) for pid in client.run(os.getpid).values()}
+    finally:
+        timer.join()
+        shut_down(client)
+    assert len(workers) == 4 and workers <= {file.name for file in tmp_path.iterdir()}
+
+
+def test_a_scheduler_that_dies_interrupts_the_run_and_loses_nothing(tmp_path):
+    """Scheduler and worker in processes of their own; SIGKILL of the scheduler; the plain loop finishes the store."""
+    calls = tmp_path / "calls"
+    calls.mkdir()
+    rows = np.random.default_rng(0).normal(size=(2_000, 3))
+    value, store = Marginal(Slow(calls), rows[:4]), tmp_path / "c.zarr"
+    dask_command = [sys.executable, "-m", "dask"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    file = tmp_path / "scheduler.json"
+    where = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
+    scheduler = subprocess.Popen([*dask_command, "scheduler", *where], **quiet)
+    worker = subprocess.Popen(
+        [*dask_command, "worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-dashboard", "--no-nanny"],
+        **quiet,
+    )
+    killer = threading.Thread(target=_kill_when, args=(scheduler, store))
+    try:
+        with dask.config.set({"distributed.comm.timeouts.connect": "2s", "distributed.comm.retry.count": 0}):
+            while not file.exists():
+                time.sleep(0.05)
+            client = Client(scheduler_file=str(file), set_as_default=False)
+            killer.start()
+            with pytest.raises(InterruptedRunError, match="what was finished is kept, run the same again"):
+                dshap.explain(value, rows, store=store, client=client, instance_tile=16)
+    finally:
+        for process in (scheduler, worker):
+            process.kill()
+            process.wait()
+        killer.join()
+    kept = len(list((store / "state" / "receipts").glob("*.json")))
+    assert 3 <= kept < 125 and InterruptedRunError.exit_status == 130
+    dshap.explain(value, rows, store=store, instance_tile=16)
+    assert (open_cube(store).status == 1).all()
+
+
+def _kill_when(scheduler: subprocess.Popen, store: Path) -> None:
+    while len(list((store / "state" / "receipts").glob("*.json"))) < 3:
+        time.sleep(0.01)
+    scheduler.kill()
