@@ -179,7 +179,8 @@ def fit(
     model : KernelRidge
         Not changed; the fitted model is returned.
     rows, client, progress : as in `explain`
-    target : column name(s) of the table; for an array the values, (n,) or (n, k)
+    target : column name(s) of the table; for an array or a data frame also the values, (n,) or (n, k); None for a
+        source that was opened with its target
     features : columns to fit on; None: all number columns but the target
     missing : "refuse" or "skip" rows with NaN or infinity, in a feature or in the target
 
@@ -209,6 +210,8 @@ def fit_rows(
     reader = open_rows(
         rows, executor, lambda: workspace.folder("fit"), features=features, target=target, missing=missing
     )
+    if not reader.has_target:
+        raise InputError("there is no target to fit: name its column, or open the source with target=")
     census = take_census(reader, executor, lambda: workspace.folder("fit-keys"))
     check_targets(census, missing)
     return fit_model(executor, model, reader, progress)
