@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from dshap.types import BoolArray, FloatArray, Moments, State
+from dshap.values.kernel_value import KernelValue
 from dshap.values.loops import lattice_bytes, lattice_codes, subset_sums
 from dshap.values.subset_table import SubsetTable
-from dshap.values.table_value import Expansion, TableValue, column_names_of, expansion_of
 
 __all__ = ["KernelInterventional"]
 
@@ -18,7 +18,7 @@ SUM_ROWS = 128
 """Rows whose kernel factors are held at once in the sums over the background."""
 
 
-class KernelInterventional(TableValue):
+class KernelInterventional(KernelValue):
     """v_S(x) = c + Σ_r a_r k_S(x, z_r) μ_r(S̄), μ_r(S̄) = mean over the background of k_S̄(X_b, z_r).
 
     Equals `Marginal(model.predict, background)`, at the cost of one row of background however many there are.
@@ -37,8 +37,6 @@ class KernelInterventional(TableValue):
     over the model's landmarks.  r·b·m multiplications once, r·m for every explained row.
     """
 
-    needs_moments = True
-
     def __init__(
         self,
         model: Any,
@@ -47,19 +45,7 @@ class KernelInterventional(TableValue):
         players: Mapping[str, Sequence[str | int]] | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
-        self.model: Expansion = expansion_of(model)
-        super().__init__(
-            background,
-            n_columns=self.model.kernel.n_columns,
-            n_outputs=self.model.weights.shape[1],
-            feature_names=self.model.feature_names or column_names_of(background),
-            players=players,
-            output_names=output_names or self.model.output_names,
-        )
-
-    def predict(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k)."""
-        return self.model.predict(rows)
+        super().__init__(model, background, players=players, output_names=output_names)
 
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """`complement` (m, r) = Σ_b k_S̄(X_b, z_r) and `count`."""

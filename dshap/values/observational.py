@@ -11,8 +11,8 @@ import numpy as np
 from dshap.errors import InputError
 from dshap.kernels import KeptLandmarks, Nystrom, pivoted_cholesky
 from dshap.types import BoolArray, FloatArray, Moments, State
+from dshap.values.kernel_value import KernelValue
 from dshap.values.loops import subset_product
-from dshap.values.table_value import Expansion, TableValue, column_names_of, expansion_of
 
 __all__ = ["KernelObservational"]
 
@@ -22,7 +22,7 @@ LANDMARK_SAMPLE = 20_000
 """Rows that landmarks are chosen from."""
 
 
-class KernelObservational(TableValue):
+class KernelObservational(KernelValue):
     """v_S(x) = c + Σ_r a_r k_S(x, z_r) [k_S(x, Z_S) W_S]_r with W_S = (G_S + λn K_ZZ,S)⁻¹ R_S.
 
     G_S = Σ_n k_S(X_n, Z_S)ᵀ k_S(X_n, Z_S) and R_S = Σ_n k_S(X_n, Z_S)ᵀ k_S̄(X_n, z): the conditional mean embedding of
@@ -48,8 +48,6 @@ class KernelObservational(TableValue):
     q ≤ the number of landmarks.  The sums start again at each span of rows and nothing n×n is formed.
     """
 
-    needs_moments = True
-
     def __init__(
         self,
         model: Any,
@@ -67,17 +65,9 @@ class KernelObservational(TableValue):
             raise InputError(
                 f"rank_tolerance is {rank_tolerance:g}: it must lie between 0 and 1, well below the penalty"
             )
-        self.model: Expansion = expansion_of(model)
         self.embedding, self.penalty, self.rank_tolerance = embedding, float(penalty), float(rank_tolerance)
         self.landmarks: FloatArray | None = embedding.landmarks
-        super().__init__(
-            data,
-            n_columns=self.model.kernel.n_columns,
-            n_outputs=self.model.weights.shape[1],
-            feature_names=self.model.feature_names or column_names_of(data),
-            players=players,
-            output_names=output_names or self.model.output_names,
-        )
+        super().__init__(model, data, players=players, output_names=output_names)
 
     @property
     def sample_size(self) -> int:  # type: ignore[override]
@@ -92,10 +82,6 @@ class KernelObservational(TableValue):
         resolved = copy.copy(self)
         resolved.landmarks = choice["landmarks"]
         return resolved
-
-    def predict(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k)."""
-        return self.model.predict(rows)
 
     def _landmarks(self) -> FloatArray:
         if self.landmarks is None:

@@ -4,45 +4,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Self
 
 import numpy as np
 
 from dshap.errors import InputError, PredictError, unknown_name
-from dshap.kernels import ProductKernel
 from dshap.types import BoolArray, FloatArray, State
 from dshap.values.players import Players
 
 __all__ = [
-    "Expansion",
     "TableValue",
     "checked_predict",
     "column_names_of",
     "columns_by_name",
-    "expansion_of",
     "fitted_names_of",
 ]
-
-
-@runtime_checkable
-class Expansion(Protocol):
-    """What kernel value functions need of a model: f(x) = c + Σ_r a_r k(x, z_r) with a product kernel k.
-
-    `dshap.models.KernelExpansion` is one.  It is met by its shape: values and models live on one floor.
-    """
-
-    kernel: ProductKernel
-    landmarks: FloatArray
-    """(r, columns)"""
-    weights: FloatArray
-    """(r, k)"""
-    intercept: FloatArray
-    """(k,)"""
-    feature_names: tuple[str, ...] | None
-    output_names: tuple[str, ...] | None
-
-    def predict(self, x: FloatArray) -> FloatArray: ...
-    def digest(self) -> str: ...
 
 
 class TableValue:
@@ -164,16 +140,3 @@ def checked_predict(predict: Callable[[FloatArray], Any], rows: FloatArray, n_ou
         wanted = f"({len(rows)},) or ({len(rows)}, {'k' if n_outputs is None else n_outputs})"
         raise PredictError(f"predict function {name} gave shape {shape} for {len(rows)} rows: it must give {wanted}")
     return values
-
-
-def expansion_of(model: Any) -> Expansion:
-    """The kernel expansion of a model: itself, or what its fit left in `expansion_`."""
-    expansion = getattr(model, "expansion_", model)
-    if not isinstance(expansion, Expansion):
-        hint = (
-            "fit it first"
-            if hasattr(model, "fit") and hasattr(model, "penalty")
-            else ("give a fitted dshap.models.KernelRidge or a KernelExpansion, or use Marginal(predict, ...)")
-        )
-        raise InputError(f"{type(model).__name__} holds no product-kernel expansion: {hint}")
-    return expansion

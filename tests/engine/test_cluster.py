@@ -35,7 +35,7 @@ class Slow:
         return x.sum(axis=1)
 
 
-def test_a_closed_client_and_one_without_workers(monkeypatch):
+def test_a_closed_client_and_one_without_workers(monkeypatch, tmp_path):
     monkeypatch.setattr("dshap.engine.cluster.WORKER_WAIT_S", 1)
     x = np.zeros((4, 2))
     client = local_client(1, memory_limit="1GiB", set_as_default=False)
@@ -44,7 +44,7 @@ def test_a_closed_client_and_one_without_workers(monkeypatch):
         while client.nthreads():
             time.sleep(0.05)
         with pytest.raises(InputError, match="has no workers after 1 s: start some"):
-            dshap.explain(Marginal(Slow(Path()), x), x, client=client)
+            dshap.explain(Marginal(Slow(tmp_path), x), x, client=client)
     finally:
         shut_down(client)
     with pytest.raises(InputError, match="the Dask client is closed: connect a new one"):
