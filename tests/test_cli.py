@@ -382,6 +382,7 @@ def start(folder: Path, job: dict) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-c", code, "run", str(write_job(folder, job))],
         cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
     )  # fmt: skip
 
 
