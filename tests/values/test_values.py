@@ -47,7 +47,7 @@ def test_interventional_is_the_mean_over_the_background(expansion, table):
 
 
 def test_interventional_equals_marginal_on_the_same_model(expansion, table):
-    """Must show: 1e-8 in float64; both are means of the same 300 numbers, so rounding is all there is."""
+    """To 1e-8 in float64; both are means of the same 300 numbers, so rounding is all there is."""
     masks, rows = proper_masks(), table[:20]
     fused = values_of(KernelInterventional(expansion, table), masks, rows, table)
     called = values_of(Marginal(expansion.predict, table, buffer_rows=1000), masks, rows, table)
@@ -93,7 +93,7 @@ def test_marginal_does_not_depend_on_its_buffer(expansion, table, buffer_rows):
 
 
 def test_observational_is_the_dense_formula(smooth):
-    """Must show: every row a landmark = Proposition 3 with n×n matrices, 1e-6 relative, n = 400, λ = 1e-3."""
+    """Every row a landmark = Proposition 3 with n×n matrices, 1e-6 relative, n = 400, λ = 1e-3."""
     model, data = smooth
     masks, rows = proper_masks(4), np.vstack([data[:3], data[:2] + 0.5])
     value = KernelObservational(model, data, Nystrom(landmarks=data), penalty=1e-3, rank_tolerance=1e-12)
@@ -151,7 +151,7 @@ def test_landmarks_are_chosen_by_seed(smooth):
 
 
 def test_shap_gives_the_same_values(expansion, table):
-    """Must show: shap.KernelExplainer with all 2^5 coalitions on the same background, 1e-6 (shap 0.51)."""
+    """shap.KernelExplainer with all 2^5 coalitions on the same background, 1e-6 (shap 0.51)."""
     shap = pytest.importorskip("shap", reason="shap is not installed")
     background, rows = table[:60], table[60:64]
     explainer = shap.KernelExplainer(lambda x: expansion.predict(x)[:, 0], background)
