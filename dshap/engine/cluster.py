@@ -16,7 +16,7 @@ import dask
 import distributed
 from dask.base import is_dask_collection
 from distributed import Client, Future, LocalCluster, WorkerPlugin, as_completed
-from distributed.client import FuturesCancelledError
+from distributed.client import FutureCancelledError, FuturesCancelledError
 
 from dshap.engine.graph import Call, OnDone, OnFailed, Reduction, one_blas_thread
 from dshap.errors import DshapError, InputError, InterruptedRunError
@@ -117,7 +117,9 @@ class DaskExecutor:
         self._send(run, context)
         try:
             self._run(run, iter(reductions), on_done, on_failed)
-        except (OSError, FuturesCancelledError) as error:
+        except (FutureCancelledError, FuturesCancelledError) as error:  # nobody cancels but a lost connection
+            raise _gone(error) from error
+        except OSError as error:
             if self.client.status == "running":
                 raise
             raise _gone(error) from error
