@@ -1,6 +1,7 @@
 """Product kernels and the features that approximate them."""
 
-from dshap.kernels.nystrom import KeptLandmarks, Nystrom, NystromFeatures, pivoted_cholesky
+from dshap.kernels.features import Basis, Embedding, Fourier, FourierBasis, FourierFeatures, SubsetFeatures
+from dshap.kernels.nystrom import KeptLandmarks, Nystrom, NystromBasis, pivoted_cholesky, ridge_solve
 from dshap.kernels.product import (
     RBF,
     Categorical,
@@ -14,15 +15,22 @@ from dshap.kernels.product import (
 
 __all__ = [
     "RBF",
+    "Basis",
     "Categorical",
+    "Embedding",
+    "Fourier",
+    "FourierBasis",
+    "FourierFeatures",
     "Kernel",
     "KeptLandmarks",
     "Laplacian",
     "Matern",
     "Nystrom",
-    "NystromFeatures",
+    "NystromBasis",
     "Product",
     "ProductKernel",
+    "SubsetFeatures",
     "median_lengthscale",
     "pivoted_cholesky",
+    "ridge_solve",
 ]

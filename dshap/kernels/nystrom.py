@@ -6,28 +6,46 @@ never papered over with a jitter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigvalsh, solve_triangular
+from scipy.linalg import eigh, eigvalsh, solve_triangular
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf
 
 from dshap.errors import InputError, unknown_name
 from dshap.kernels.product import ProductKernel
-from dshap.types import FloatArray
+from dshap.types import BoolArray, FloatArray, Record
 
-__all__ = ["SELECTIONS", "KeptLandmarks", "Nystrom", "NystromFeatures", "pivoted_cholesky"]
+__all__ = ["SELECTIONS", "KeptLandmarks", "Nystrom", "NystromBasis", "pivoted_cholesky", "ridge_solve"]
+
+LANDMARK_SAMPLE = 20_000
+"""Rows that landmarks are chosen from."""
+PILOT_TOLERANCE = 1e-8
+"""Rank tolerance of the pilot landmarks that ridge leverage scores are estimated with."""
+SCORE_BLOCK = 1_024
 
 
-def _kmeanspp(rows: FloatArray, n_landmarks: int, rng: np.random.Generator) -> NDArray[np.intp]:
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """Rows that landmarks are chosen from."""
+
+    rows: FloatArray
+    """(n, columns)"""
+    coordinates: FloatArray
+    """(n, p): what distances are measured in."""
+    kernel: ProductKernel | None
+    rng: np.random.Generator
+
+
+def _kmeanspp(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
     """Indices of D² sampling: each next row with a chance in proportion to its squared distance to those chosen."""
+    rows = candidates.coordinates
     chosen = np.empty(n_landmarks, dtype=np.intp)
     nearest = np.ones(len(rows))  # (n,): squared distance to the nearest chosen row; the first is uniform
-    for step, draw in enumerate(rng.random(n_landmarks)):
+    for step, draw in enumerate(candidates.rng.random(n_landmarks)):
         cumulative = np.cumsum(nearest)
         if not cumulative[-1] > 0.0:
             raise InputError(
@@ -42,12 +60,45 @@ def _kmeanspp(rows: FloatArray, n_landmarks: int, rng: np.random.Generator) -> N
     return chosen
 
 
-def _uniform(rows: FloatArray, n_landmarks: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    return rng.choice(len(rows), n_landmarks, replace=False)
+def _uniform(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
+    return candidates.rng.choice(len(candidates.rows), n_landmarks, replace=False)
 
 
-SELECTIONS = {"kmeans++": _kmeanspp, "uniform": _uniform}
-"""selection -> function(scaled rows (n, columns), n_landmarks, generator) -> indices (n_landmarks,)."""
+def _leverage(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
+    """Indices drawn without replacement in proportion to ridge leverage scores (n,).
+
+    l_i(μ) = [K (K + μI)⁻¹]_ii, estimated with as many uniform pilot landmarks: φ_iᵀ(ΦᵀΦ + μI)⁻¹φ_i plus what the
+    pilot leaves unexplained, (k(x_i, x_i) − ‖φ_i‖²)/μ, at most 1.  μ makes the scores add up to n_landmarks / 2.
+    """
+    if candidates.kernel is None:
+        raise InputError('selection "leverage" needs the kernel: use it as the embedding of a model or value function')
+    pilot = candidates.rows[_uniform(candidates, n_landmarks)]
+    basis = NystromBasis(candidates.kernel, pilot, PILOT_TOLERANCE)
+    features = basis.subset(np.ones(pilot.shape[1], dtype=bool))
+    blocks = [candidates.rows[start : start + SCORE_BLOCK] for start in range(0, len(candidates.rows), SCORE_BLOCK)]
+    phi = np.vstack([features.whitened(basis.matrix(block)[:, features.kept]) for block in blocks])  # (n, q)
+    values, vectors = eigh(phi.T @ phi)
+    values = np.maximum(values, 0.0)
+    rotated = np.square(phi @ vectors)  # (n, q)
+    unexplained = np.maximum(1.0 - np.square(phi).sum(axis=1), 0.0)
+    ridge = _effective_ridge(values, min(n_landmarks, len(values)) / 2)
+    scores = np.minimum(rotated @ (1.0 / (values + ridge)) + unexplained / ridge, 1.0)
+    keys = np.log(np.maximum(candidates.rng.random(len(scores)), 1e-300)) / np.maximum(scores, 1e-300)
+    return np.sort(np.argpartition(keys, len(keys) - n_landmarks)[len(keys) - n_landmarks :])  # Efraimidis & Spirakis
+
+
+def _effective_ridge(values: FloatArray, dimension: float) -> float:
+    """μ with Σ values / (values + μ) = dimension, by bisection on its logarithm."""
+    low, high = np.log(max(values.max(), 1e-300)) - 60.0, np.log(max(values.sum() / dimension, 1e-300)) + 1.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        is_small = np.sum(values / (values + np.exp(middle))) < dimension
+        low, high = (low, middle) if is_small else (middle, high)
+    return float(np.exp(high))
+
+
+SELECTIONS = {"kmeans++": _kmeanspp, "uniform": _uniform, "leverage": _leverage}
+"""selection -> function(candidates, n_landmarks) -> indices (n_landmarks,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,18 +109,26 @@ class Nystrom:
     ----------
     n_landmarks : int, optional
         r; not needed where `landmarks` are given.
-    selection : {"kmeans++", "uniform", "given"}
-        D² sampling on scaled columns (reaches the tails), rows drawn without replacement, or `landmarks` as given.
+    selection : {"kmeans++", "uniform", "leverage", "given"}
+        D² sampling on scaled columns (reaches the tails), rows drawn without replacement, rows drawn without
+        replacement in proportion to their ridge leverage scores, or `landmarks` as given.
     seed : int
         The same seed and sample give the same landmarks.
     landmarks : (r, columns), optional
         Landmarks of your own; `selection` becomes "given".
+
+    Notes
+    -----
+    Chosen from a seeded sample of up to 20,000 of all rows.  Sources: Arthur & Vassilvitskii, k-means++ (2007); Alaoui
+    & Mahoney, Fast Randomized Kernel Ridge Regression with Statistical Guarantees (2015), for the leverage scores.
     """
 
     n_landmarks: int | None = None
     selection: str = "kmeans++"
     seed: int = 0
     landmarks: FloatArray | None = None
+
+    dtype = np.float64
 
     def __post_init__(self) -> None:
         if self.landmarks is not None:
@@ -89,7 +148,36 @@ class Nystrom:
         """r"""
         return int(self.n_landmarks or 0)
 
-    def select(self, sample: FloatArray, coordinates: FloatArray | None = None) -> FloatArray:
+    @property
+    def n_features(self) -> int:
+        """At most: those that pivoted Cholesky keeps."""
+        return self.size
+
+    @property
+    def sample_size(self) -> int:
+        """Rows that landmarks are chosen from; 0 where they are given."""
+        return LANDMARK_SAMPLE if self.landmarks is None else 0
+
+    def anchors(self, sample: FloatArray, kernel: ProductKernel, coordinates: FloatArray | None = None) -> FloatArray:
+        """Landmarks (r, columns); see `select`."""
+        return self.select(sample, coordinates, kernel)
+
+    def basis(self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float) -> NystromBasis:
+        return NystromBasis(kernel, anchors, rank_tolerance)
+
+    def fingerprint(self) -> dict[str, Any]:
+        given = self.landmarks
+        return {
+            "kind": "nystrom",
+            "n_landmarks": self.n_landmarks,
+            "selection": self.selection,
+            "seed": self.seed,
+            "landmarks": None if given is None else Record({"landmarks": given}).digest(),
+        }
+
+    def select(
+        self, sample: FloatArray, coordinates: FloatArray | None = None, kernel: ProductKernel | None = None
+    ) -> FloatArray:
         """Landmarks (r, columns) from a sample (n, columns); rows with NaN or infinity are passed over.
 
         Parameters
@@ -97,6 +185,8 @@ class Nystrom:
         sample : (n, columns)
         coordinates : (n, p), optional
             What the distances of "kmeans++" are measured in; the columns over their standard deviations when None.
+        kernel : ProductKernel, optional
+            What "leverage" scores count in.
 
         Raises
         ------
@@ -117,7 +207,8 @@ class Nystrom:
             )
         unit = rows.std(axis=0)
         scaled = rows / np.where(unit > 0.0, unit, 1.0) if coordinates is None else coordinates[is_ok]
-        return rows[SELECTIONS[self.selection](scaled, self.size, np.random.default_rng(self.seed))]
+        candidates = _Candidates(rows, scaled, kernel, np.random.default_rng(self.seed))
+        return rows[SELECTIONS[self.selection](candidates, self.size)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +227,10 @@ class KeptLandmarks:
     """What was added to the diagonal before factoring: nothing."""
 
     @property
+    def n_features(self) -> int:
+        return self.rank
+
+    @property
     def condition(self) -> float:
         """Estimate of cond(L Lᵀ) from the ends of the pivoted diagonal (low by up to a factor of about the rank)."""
         diagonal = np.diagonal(self.factor)
@@ -145,31 +240,9 @@ class KeptLandmarks:
         """Φ = k(x, Z_kept) L⁻ᵀ (n, q) from the kernel columns (n, q) of the kept landmarks, in their order."""
         return dtrsm(1.0, self.factor, columns.T, lower=1).T
 
-    def ridge_weights(self, gram: FloatArray, cross: FloatArray, ridge: float) -> FloatArray:
-        """w (q, k) = L⁻ᵀ (ΦᵀΦ + ridge·I)⁻¹ Φᵀy, so that k(x, Z_kept) w is the ridge regression on Φ.
-
-        Equal to (KᵀK + ridge·K_zz)⁻¹ Kᵀy; but sums of whitened rows meet a system whose smallest eigenvalue is the
-        ridge, where those of raw kernel columns lose as many digits as K_zz has.
-
-        Parameters
-        ----------
-        gram, cross : (q, q), (q, k)
-            ΦᵀΦ and Φᵀy.
-        ridge : float
-            λn: the penalty of the mean loss times the number of rows.
-
-        Raises
-        ------
-        InputError
-            Where the system is not positive definite in float64; says the rank, the smallest eigenvalue and a ridge.
-        """
-        system = gram + ridge * np.eye(len(gram))
-        factor, info = dpotrf(system, lower=1)
-        diagonal = np.square(np.diagonal(factor))
-        if info or diagonal.min() <= len(gram) * np.finfo(float).eps * diagonal.max():
-            raise InputError(_singular(system, ridge))
-        white = dpotrs(factor, cross, lower=1)[0]
-        return solve_triangular(self.factor, white, lower=True, trans="T", check_finite=False)
+    def coefficients(self, weights: FloatArray) -> FloatArray:
+        """w (q, k) = L⁻ᵀ weights, so that Φ weights = k(x, Z_kept) w."""
+        return np.asarray(solve_triangular(self.factor, weights, lower=True, trans="T", check_finite=False))
 
     def __str__(self) -> str:
         return f"rank {self.rank}, residual {self.residual:.1e}, jitter {self.jitter:g}, condition {self.condition:.1e}"
@@ -201,34 +274,65 @@ def pivoted_cholesky(gram: FloatArray, tolerance: float) -> KeptLandmarks:
 
 
 @dataclass(frozen=True, eq=False)
-class NystromFeatures:
-    """Features Φ_S(x) = k_S(x, Z_kept) L⁻ᵀ, so that Φ_S Φ_Sᵀ approximates K_S.
+class NystromBasis:
+    """Kernel columns of landmarks: products over S are k_S(x, z_r); features are whitened, Φ_S = k_S(x, Z_S) L⁻ᵀ.
 
     Parameters
     ----------
     kernel : ProductKernel
     landmarks : (r, columns)
     rank_tolerance : float
-        Residual at which landmarks are left out, see `pivoted_cholesky`.
+        Residual at which landmarks are left out of a subset's features, see `pivoted_cholesky`.
     """
 
     kernel: ProductKernel
     landmarks: FloatArray
-    rank_tolerance: float = 1e-6
+    rank_tolerance: float
 
-    def keep(self, columns: Sequence[int] | None = None) -> KeptLandmarks:
-        """The landmarks that matter for the kernel on `columns` (all when None)."""
-        return pivoted_cholesky(self.kernel.matrix(self.landmarks, self.landmarks, columns), self.rank_tolerance)
+    dtype = np.float64
 
-    @cached_property
-    def report(self) -> KeptLandmarks:
-        """Rank, residual, jitter and condition on all columns; prints as one line."""
-        return self.keep()
+    @property
+    def size(self) -> int:
+        return len(self.landmarks)
 
-    def transform(self, x: FloatArray, columns: Sequence[int] | None = None) -> FloatArray:
-        """Φ (n, q) of rows x (n, columns); a subset of columns is factored anew, at r³/3."""
-        kept = self.report if columns is None else self.keep(columns)
-        return kept.whitened(self.kernel.matrix(x, self.landmarks[kept.kept], columns))
+    def factors(self, x: FloatArray) -> FloatArray:
+        """(columns, n, r)"""
+        return self.kernel.factors(x, self.landmarks)
+
+    def matrix(self, x: FloatArray) -> FloatArray:
+        """k(x, z) (n, r)."""
+        return self.kernel.matrix(x, self.landmarks)
+
+    def subset(self, columns: BoolArray) -> KeptLandmarks:
+        """The landmarks that count for the kernel on these columns (columns,); r³/3."""
+        inside = np.flatnonzero(columns).tolist()
+        return pivoted_cholesky(self.kernel.matrix(self.landmarks, self.landmarks, inside), self.rank_tolerance)
+
+
+def ridge_solve(gram: FloatArray, cross: FloatArray, ridge: float) -> FloatArray:
+    """w (p, k) = (ΦᵀΦ + ridge·I)⁻¹ Φᵀy: ridge regression on whitened features.
+
+    With w' = L⁻ᵀw this is (KᵀK + ridge·K_zz)⁻¹ Kᵀy; but sums of whitened rows meet a system whose smallest eigenvalue
+    is the ridge, where those of raw kernel columns lose as many digits as K_zz has.
+
+    Parameters
+    ----------
+    gram, cross : (p, p), (p, k)
+        ΦᵀΦ and Φᵀy.
+    ridge : float
+        λn: the penalty of the mean loss times the number of rows.
+
+    Raises
+    ------
+    InputError
+        Where the system is not positive definite in float64; says the rank, the smallest eigenvalue and a ridge.
+    """
+    system = gram + ridge * np.eye(len(gram))
+    factor, info = dpotrf(system, lower=1)
+    diagonal = np.square(np.diagonal(factor))
+    if info or diagonal.min() <= len(gram) * np.finfo(float).eps * diagonal.max():
+        raise InputError(_singular(system, ridge))
+    return np.asarray(dpotrs(factor, cross, lower=1)[0])
 
 
 def _singular(system: FloatArray, ridge: float) -> str:

@@ -94,6 +94,20 @@ class KernelExpansion:
     def n_outputs(self) -> int:
         return self.intercept.size
 
+    @property
+    def size(self) -> int:
+        """r"""
+        return len(self.landmarks)
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """(r, k): f(x) = intercept + Re Σ_r coefficients_r Π_j factors_j."""
+        return self.weights
+
+    def factors(self, x: FloatArray) -> FloatArray:
+        """k_j(x_j, z_rj) (columns, n, r) of rows (n, columns)."""
+        return self.kernel.factors(x, self.landmarks)
+
     def predict(self, x: Any) -> FloatArray:
         """f(x) (n, k) in float64; memory beyond the result is bounded by 1,024 rows of kernel values."""
         rows = as_rows(x, self.n_columns, self.feature_names)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from dshap.errors import InputError
-from dshap.kernels import RBF, Kernel, Nystrom, NystromFeatures, ProductKernel
+from dshap.kernels import RBF, Kernel, Nystrom, ProductKernel
 from dshap.models.expansion import MICRO_BLOCK, KernelExpansion, as_rows, names_of
 from dshap.models.ridge_sums import FitReport, TunedRidge
 from dshap.models.rows import HELD_OUT, Blocks, is_finite, row_roles, sample_positions, spans
@@ -176,8 +176,8 @@ class KernelRidge:
         x, targets = x[is_ok], y.reshape(len(y), -1)[is_ok]  # (n, columns), (n, k)
         with threadpool_limits(1, user_api="blas"):
             kernel, tuning = self._bound(x, targets)
-            landmarks = self.embedding.select(x, landmark_coordinates(kernel, x))
-            kept = NystromFeatures(kernel, landmarks, RANK_TOLERANCE).report
+            landmarks = self.embedding.anchors(x, kernel, landmark_coordinates(kernel, x))
+            kept = self.embedding.basis(kernel, landmarks, RANK_TOLERANCE).subset(np.ones(x.shape[1], dtype=bool))
         names = feature_names if feature_names is not None else names_of(sample_x)
         return TunedRidge(
             self.unfitted(), kernel, landmarks[kept.kept], kept, targets.mean(axis=0), y.ndim, names, tuning

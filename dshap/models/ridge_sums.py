@@ -14,7 +14,7 @@ from scipy.linalg import eigh
 from threadpoolctl import threadpool_limits
 
 from dshap.errors import InputError
-from dshap.kernels import KeptLandmarks, ProductKernel
+from dshap.kernels import KeptLandmarks, ProductKernel, ridge_solve
 from dshap.models.expansion import MICRO_BLOCK, KernelExpansion
 from dshap.models.rows import HELD_OUT, TRAIN, VALIDATION, is_finite
 from dshap.models.tuning import Tuning
@@ -167,7 +167,7 @@ class TunedRidge:
     def _fitted(self, moments: Moments, train: _Side, penalty: float) -> KernelRidge:
         centre = self._centre(train)
         right = train.cross - np.outer(train.ones, centre)  # (q, k)
-        weights = self.kept.ridge_weights(train.gram, right, train.n * penalty)
+        weights = self.kept.coefficients(ridge_solve(train.gram, right, train.n * penalty))
         expansion = KernelExpansion(self.kernel, self.landmarks, weights, self.shift + centre, self.feature_names)
         n_held_out, n_skipped = int(moments["n_held_out"][0]), int(moments["n_skipped"][0])
         kernel = self.kernel.describe(self.feature_names)

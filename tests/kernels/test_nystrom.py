@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dshap.errors import InputError
-from dshap.kernels import RBF, Nystrom, NystromFeatures, pivoted_cholesky
+from dshap.kernels import RBF, Nystrom, NystromBasis, pivoted_cholesky, ridge_solve
 
 
 @pytest.fixture
@@ -84,11 +84,15 @@ def test_ties_go_to_the_first_landmark():
 
 def test_features_reproduce_the_kernel_on_every_subset(rng):
     x = rng.normal(size=(80, 3))
-    features = NystromFeatures(RBF().bind(3, x), x, 1e-10)
-    for columns in (None, [0], [0, 2]):
-        phi = features.transform(x, columns)
-        np.testing.assert_allclose(phi @ phi.T, features.kernel.matrix(x, x, columns), atol=1e-8)  # tolerance^1/2 · cov
-    assert "condition" in str(features.report)
+    basis = NystromBasis(RBF().bind(3, x), x, 1e-10)
+    for columns in ([0, 1, 2], [0], [0, 2]):
+        features = basis.subset(np.isin(np.arange(3), columns))
+        products = basis.factors(x)[columns].prod(axis=0)[:, features.kept]
+        phi = features.whitened(products)
+        np.testing.assert_allclose(phi @ phi.T, basis.kernel.matrix(x, x, columns), atol=1e-8)  # tolerance^1/2 · cov
+        weights = rng.normal(size=(features.n_features, 2))
+        np.testing.assert_allclose(products @ features.coefficients(weights), phi @ weights, atol=1e-7)
+        assert "condition" in str(features)
 
 
 @pytest.mark.parametrize(("penalty", "tolerance"), [(1e-3, 1e-6), (1e-6, 1e-5)])
@@ -105,7 +109,7 @@ def test_ridge_on_whitened_rows_is_the_dense_conditional_mean_embedding(size, pe
         own, rest = kernel.matrix(rows, rows, columns), kernel.matrix(rows, rows, others)
         keep, cross = pivoted_cholesky(own, 1e-12), kernel.matrix(x, rows, columns)
         phi = keep.whitened(own[:, keep.kept])
-        weights = keep.ridge_weights(phi.T @ phi, phi.T @ rest, ridge)
+        weights = keep.coefficients(ridge_solve(phi.T @ phi, phi.T @ rest, ridge))
         dense = cross @ np.linalg.solve(own + ridge * np.eye(400), rest)
         np.testing.assert_allclose(cross[:, keep.kept] @ weights, dense, atol=tolerance * np.abs(dense).max(), rtol=0)
 
@@ -116,4 +120,4 @@ def test_a_ridge_that_float64_cannot_solve_is_refused(rng):
     keep = pivoted_cholesky(own, 1e-14)
     phi = keep.whitened(own[:, keep.kept])
     with pytest.raises(InputError, match=r"too small for the \d+ landmarks that were kept \(rank \d+, smallest"):
-        keep.ridge_weights(phi[:20].T @ phi[:20], phi[:20].T @ own[:20], 1e-18)
+        ridge_solve(phi[:20].T @ phi[:20], phi[:20].T @ own[:20], 1e-18)

@@ -1,0 +1,235 @@
+"""Features of product kernels on any subset of the columns: what embeddings and models are made of.
+
+An `Embedding` says how features are chosen (`Nystrom` landmarks, `Fourier` frequencies).  Bound to a kernel and its
+anchors it is a `Basis`: per-column factors (columns, n, q), real or complex, whose products over a subset S of the
+columns become real features Φ_S (n, p) with Φ_S Φ_Sᵀ ≈ K_S; and weights of these features go back to coefficients of
+the products, so that Φ_S w = Re(products · coefficients).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.errors import InputError
+from dshap.kernels.product import ProductKernel
+from dshap.types import BoolArray, FloatArray
+
+__all__ = ["Basis", "Embedding", "Fourier", "FourierBasis", "FourierFeatures", "SubsetFeatures"]
+
+
+class SubsetFeatures(Protocol):
+    """Features Φ_S of one subset of the columns, made from products (n, q_S) of the factors over it."""
+
+    kept: NDArray[np.intp]
+    """(q_S,): the products that are used, of the q there are."""
+
+    @property
+    def n_features(self) -> int:
+        """p_S"""
+        ...
+
+    def whitened(self, products: NDArray[Any]) -> FloatArray:
+        """Φ_S (n, p_S) from the kept products (n, q_S); Φ_S Φ_Sᵀ approximates K_S."""
+        ...
+
+    def coefficients(self, weights: FloatArray) -> NDArray[Any]:
+        """(q_S, k) from weights (p_S, k): Φ_S weights = Re(products · coefficients)."""
+        ...
+
+
+class Basis(Protocol):
+    """Product features with everything chosen."""
+
+    @property
+    def size(self) -> int:
+        """q"""
+        ...
+
+    @property
+    def dtype(self) -> type[Any]:
+        """Of the factors: float64 or complex128."""
+        ...
+
+    def factors(self, x: FloatArray) -> NDArray[Any]:
+        """(columns, n, q) from rows (n, columns)."""
+        ...
+
+    def matrix(self, x: FloatArray) -> NDArray[Any]:
+        """Products (n, q) over all columns."""
+        ...
+
+    def subset(self, columns: BoolArray) -> SubsetFeatures:
+        """The features of the columns (columns,) that are True."""
+        ...
+
+
+class Embedding(Protocol):
+    """How features are chosen; `Nystrom` and `Fourier`."""
+
+    @property
+    def size(self) -> int:
+        """q: products."""
+        ...
+
+    @property
+    def n_features(self) -> int:
+        """p: real features, at most."""
+        ...
+
+    @property
+    def dtype(self) -> type[Any]:
+        """Of the products: float64 or complex128."""
+        ...
+
+    @property
+    def sample_size(self) -> int:
+        """Rows of the data that `anchors` wants to see; 0 where it needs none."""
+        ...
+
+    def anchors(self, sample: FloatArray, kernel: ProductKernel, coordinates: FloatArray | None = None) -> FloatArray:
+        """Landmarks or frequencies (q, columns)."""
+        ...
+
+    def basis(self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float) -> Basis: ...
+    def fingerprint(self) -> dict[str, Any]:
+        """Everything that changes a feature."""
+        ...
+
+
+def _normal(rng: np.random.Generator, n: int) -> FloatArray:
+    return rng.standard_normal(n)
+
+
+def _student(degrees: float) -> Any:
+    return lambda rng, n: rng.standard_t(degrees, n)
+
+
+SPECTRA = {"rbf": _normal, "laplacian": _student(1.0), "matern32": _student(3.0), "matern52": _student(5.0)}
+"""family -> draws (n,) of the spectral law of its factor with length-scale 1 (Bochner): normal, Cauchy, Student."""
+
+
+@dataclass(frozen=True)
+class Fourier:
+    """Random Fourier features: cos and sin of ω·x, the frequencies ω drawn from the kernel's spectral law.
+
+    k(x, z) = E cos ω·(x − z); a subset of columns uses the same frequencies on these columns alone.
+
+    Parameters
+    ----------
+    n_features : int
+        Real features: a cosine and a sine for each of n_features / 2 frequencies; even.
+    seed : int
+    orthogonal : bool
+        Frequencies of the RBF columns are orthogonal to each other in groups of as many as there are such columns
+        (Yu et al. 2016), which lowers the variance; other columns are drawn independently.
+
+    Notes
+    -----
+    For RBF, Laplacian and Matérn columns; a categorical factor has no frequencies.  Source: Rahimi & Recht, Random
+    Features for Large-Scale Kernel Machines (2007); Yu et al., Orthogonal Random Features (2016).
+    """
+
+    n_features: int
+    seed: int = 0
+    orthogonal: bool = True
+
+    dtype = np.complex128
+    sample_size = 0
+
+    def __post_init__(self) -> None:
+        if self.n_features < 2 or self.n_features % 2:
+            raise InputError(
+                f"n_features is {self.n_features}: give an even number of at least 2, a cosine and a sine for each "
+                "frequency"
+            )
+
+    @property
+    def size(self) -> int:
+        """Frequencies."""
+        return self.n_features // 2
+
+    def anchors(self, sample: FloatArray, kernel: ProductKernel, coordinates: FloatArray | None = None) -> FloatArray:
+        """Frequencies (q, columns) in radians per unit of each column; the sample is not looked at.
+
+        Raises
+        ------
+        InputError
+            A categorical column.
+        """
+        refused = [column for column, family in enumerate(kernel.families) if family not in SPECTRA]
+        if refused:
+            raise InputError(
+                f"column {refused[0]} has a {kernel.families[refused[0]]} kernel, which has no frequencies: use "
+                "Nystrom landmarks, or an RBF, Laplacian or Matern kernel on that column"
+            )
+        rng = np.random.default_rng(self.seed)
+        draws = np.column_stack([SPECTRA[family](rng, self.size) for family in kernel.families])
+        is_rbf = np.array([family == "rbf" for family in kernel.families])
+        if self.orthogonal and is_rbf.sum() > 1:
+            draws[:, is_rbf] = _orthogonal(draws[:, is_rbf], rng)
+        return np.asarray(draws / kernel.parameters)
+
+    def basis(self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float) -> FourierBasis:
+        return FourierBasis(kernel, anchors)
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"kind": "fourier", "n_features": self.n_features, "seed": self.seed, "orthogonal": self.orthogonal}
+
+
+def _orthogonal(gaussian: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Rows of these lengths in directions that are orthogonal within each group of as many rows as columns."""
+    q, c = gaussian.shape
+    length = np.linalg.norm(gaussian, axis=1, keepdims=True)
+    groups = [np.linalg.qr(rng.standard_normal((c, c))) for _ in range(-(-q // c))]
+    directions = np.concatenate([(own * np.sign(np.diagonal(upper))).T for own, upper in groups])
+    return directions[:q] * length
+
+
+@dataclass(frozen=True, eq=False)
+class FourierFeatures:
+    """Φ_S = [Re, Im](products)/√q: the same for every subset of columns, full rank by construction."""
+
+    kept: NDArray[np.intp]
+
+    @property
+    def n_features(self) -> int:
+        return 2 * len(self.kept)
+
+    def whitened(self, products: NDArray[Any]) -> FloatArray:
+        """Φ_S (n, 2q)."""
+        return np.hstack([products.real, products.imag]) / np.sqrt(len(self.kept))
+
+    def coefficients(self, weights: FloatArray) -> NDArray[Any]:
+        """(q, k) complex: a·cos + b·sin = Re((a − ib) e^{iω·x})."""
+        cos, sin = np.split(weights, 2)
+        return np.asarray((cos - 1j * sin) / np.sqrt(len(self.kept)))
+
+
+@dataclass(frozen=True, eq=False)
+class FourierBasis:
+    """e^{iω_rj x_j} of every column; products over S are e^{iω_S·x_S}."""
+
+    kernel: ProductKernel
+    frequencies: FloatArray
+    """(q, columns)"""
+
+    dtype = np.complex128
+
+    @property
+    def size(self) -> int:
+        return len(self.frequencies)
+
+    def factors(self, x: FloatArray) -> NDArray[Any]:
+        """(columns, n, q)"""
+        return np.exp(1j * (x.T[:, :, None] * self.frequencies.T[:, None, :]))
+
+    def matrix(self, x: FloatArray) -> NDArray[Any]:
+        """e^{iω·x} (n, q)."""
+        return np.exp(1j * (x @ self.frequencies.T))
+
+    def subset(self, columns: BoolArray) -> FourierFeatures:
+        return FourierFeatures(np.arange(self.size))
