@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
@@ -301,6 +301,11 @@ class ValueFunction(Protocol):
         ...
 
     @property
+    def needs_predictions(self) -> bool:
+        """True where `moments` wants f(x) of the rows, which the engine then computes once."""
+        ...
+
+    @property
     def sample_size(self) -> int:
         """Rows of `data` that `choose` wants to see (to choose landmarks); 0 when nothing is left to choose."""
         ...
@@ -331,6 +336,10 @@ class ValueFunction(Protocol):
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """All work on the coalitions masks (m, d) that no instance changes."""
+        ...
+
+    def join(self, states: Sequence[State]) -> State:
+        """One State of the coalitions of several, in their order: what the rows cost is then paid once."""
         ...
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:

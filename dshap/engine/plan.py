@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dshap.errors import DoesNotFitError, InputError
-from dshap.models import KernelRidge
+from dshap.models import KernelModel
 from dshap.options import RunOptions
 from dshap.types import N_ENDS, Design, RowReader, ValueFunction
 
@@ -32,9 +32,11 @@ STAGE_OPTIONS = {"moments": "coalition_tile", "evaluation": "instance_tile"}
 MAX_CHUNK = 4_096
 ROW_SPAN = 65_536
 MOMENT_TILE_BYTES = 32 << 20
-MAX_COALITION_TILE = 256
-FEW_TILES = 4
-"""Coalition tiles where the moments take seconds only."""
+MAX_COALITION_TILE = 512
+WANTED_LEAVES = 4
+"""Tasks of the moments that share the work, where the data are few spans."""
+MOMENT_TILE_SECONDS = 240.0
+"""Of one core, at most, for the moments of one coalition tile: what a crash loses."""
 MICRO_BYTES = 8 << 20
 """Kernel factors of a micro-block stay near the cache."""
 OVERHEAD_BYTES = 8 << 20
@@ -75,6 +77,8 @@ class Plan:
     micro_rows: int
     coalition_tile: int
     coalition_groups: int
+    join_tiles: int
+    """Coalition tiles whose states are evaluated as one."""
     row_span: int
     cache_bytes: int
     """Bytes of prepared states that a worker keeps."""
@@ -176,19 +180,29 @@ def check_stages(stages: Sequence[Stage], memory_limit: int | None, threads: int
         )
 
 
-def fit_stages(model: KernelRidge, reader: RowReader, n_outputs: int = 1) -> tuple[Stage, ...]:
-    """The stages of fitting a model on all rows, before landmarks and length-scales are chosen."""
+def fit_stages(model: KernelModel, reader: RowReader, n_outputs: int = 1) -> tuple[Stage, ...]:
+    """The stages of fitting a model on all rows, before features and length-scales are chosen.
+
+    Parameters
+    ----------
+    model : KernelModel
+    reader : RowReader
+    n_outputs : int
+        Columns of the target, or its classes.
+    """
     span, n_columns = min(ROW_SPAN, reader.n_rows), len(reader.feature_names)
     n_spans = len(spans(0, reader.n_rows, ROW_SPAN))
-    r, read = model.embedding.size, reader.read_bytes(span) + 16 * span * (n_columns + n_outputs)
-    sums = model.moment_bytes(n_outputs)
-    held = (2 + math.ceil(math.log2(n_spans))) * sums
+    p, read = model.embedding.n_features, reader.read_bytes(span) + 16 * span * (n_columns + n_outputs)
+    tune = model.tune_bytes(reader.n_rows, n_columns, n_outputs)
+    held = (2 + math.ceil(math.log2(n_spans))) * model.moment_bytes(n_outputs)
+    sums = max(model.moment_task_bytes(n_columns, n_outputs), model.solve_bytes(n_outputs)) + held
+    operations = reader.n_rows * (2.0 * p * n_columns * 8 + model.row_operations(n_outputs))
     return (
-        Stage("tune", 1, read + model.tune_bytes(reader.n_rows, n_columns), 0.0, "rows", "kernel, landmarks", "none"),
-        Stage("fit", n_spans, read + model.moment_task_bytes(n_columns, n_outputs) + held,
-              2.0 * reader.n_rows * r * (r + 8 * n_columns), "rows", "state/model-*", "fit"),
-        Stage("score", n_spans if model.holdout else 0, read + 8 * 1024 * r * 4,
-              2.0 * reader.n_rows * r * model.holdout, "held-out rows", "R²", "fit"),
+        Stage("tune", 1, read + tune, 0.0, "rows", "kernel, features", "none"),
+        Stage("fit", n_spans * model.n_passes, read + sums, model.n_passes * operations, "rows", "state/model-*",
+              "fit"),
+        Stage("score", n_spans if model.holdout else 0, read + model.predict_bytes(n_outputs),
+              2.0 * reader.n_rows * p * model.holdout, "held-out rows", "score", "fit"),
     )  # fmt: skip
 
 
@@ -218,7 +232,10 @@ def make_plan(
     n_instance_tiles = math.ceil(rows.n_rows / instance_tile)
     wanted = _wanted_tasks(value, rows.n_rows, proper)
     groups = options.coalition_groups or (1 if 2 * n_instance_tiles >= wanted else math.ceil(wanted / n_instance_tiles))
+    groups = min(groups, n_tiles)
     state_bytes = sum(value.state_bytes(b - a) for a, b in spans(0, proper, tile))
+    is_kept = value.needs_moments and state_bytes <= CACHE_BYTES
+    joined = max(1, min(MAX_COALITION_TILE // tile, math.ceil(n_tiles / groups))) if is_kept else 1
     plan = Plan(
         n_rows=rows.n_rows,
         data_rows=data.n_rows,
@@ -227,11 +244,12 @@ def make_plan(
         n_coalitions=design.n_coalitions,
         instance_tile=instance_tile,
         chunk_rows=_chunk_rows(instance_tile),
-        micro_rows=options.micro_rows or _micro_rows(value, min(tile, max(1, proper)), instance_tile),
+        micro_rows=options.micro_rows or _micro_rows(value, min(tile * joined, max(1, proper)), instance_tile),
         coalition_tile=tile,
-        coalition_groups=min(groups, n_tiles),
+        coalition_groups=groups,
+        join_tiles=joined,
         row_span=options.row_span or ROW_SPAN,
-        cache_bytes=state_bytes if value.needs_moments and state_bytes <= CACHE_BYTES else 0,
+        cache_bytes=state_bytes if is_kept else 0,
         stages=(),
         reasons=reasons,
     )
@@ -245,7 +263,8 @@ def _coalition_tile(value: ValueFunction, proper: int, data_rows: int) -> int:
     n_tiles = WANTED_TASKS
     if value.needs_moments:  # every tile computes the kernel anew: no more of them than there is work for
         seconds = value.moment_operations(data_rows, proper) / OPERATIONS_PER_SECOND
-        n_tiles = int(min(WANTED_TASKS, max(FEW_TILES, seconds)))
+        shared = min(WANTED_LEAVES, max(1, int(seconds))) / math.ceil(data_rows / ROW_SPAN)
+        n_tiles = math.ceil(max(shared, seconds / MOMENT_TILE_SECONDS))
     tile = max(1, min(fits, MAX_COALITION_TILE, max(math.ceil(proper / n_tiles), 2)))
     return tile - tile % 2 if tile > 1 else 1  # pairs of complements stay together
 
@@ -340,10 +359,10 @@ def _predict_bytes(value: ValueFunction, n: int) -> int:
 def _evaluation_bytes(plan: Plan, value: ValueFunction, rows: RowReader, options: RunOptions) -> int:
     """Rows twice, sums and their finish (four arrays of attributions), what is written, one state, one micro-block."""
     n = min(plan.instance_tile, plan.n_rows)
-    tile = max(1, min(plan.coalition_tile, plan.n_coalitions - N_ENDS))
+    tile = max(1, min(plan.coalition_tile * plan.join_tiles, plan.n_coalitions - N_ENDS))
     cell = plan.n_players * plan.n_outputs
     stored = 2 * n * cell * (8 if options.dtype == "float64" else 4)
-    state = 0 if plan.cache_bytes else value.state_bytes(tile)
+    state = value.state_bytes(tile)  # beside the states that are kept: their parts, while they are joined
     return int(
         rows.read_bytes(n)
         + 2 * 8 * n * value.n_columns

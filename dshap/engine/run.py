@@ -51,7 +51,10 @@ def run_explanation(executor: Executor, context: Context, progress: Progress) ->
 
 
 def _base(executor: Executor, context: Context, progress: Progress) -> None:
-    if context.states.has(context.base_name):
+    spans = context.plan.data_spans
+    wants_predictions = context.value.needs_predictions and not all(map(context.states.has, context.tile_names))
+    has_predictions = all(context.states.has(context.prediction_name(start)) for start, _ in spans)
+    if context.states.has(context.base_name) and (has_predictions or not wants_predictions):
         return
     leaves = tuple(Call(base_leaf, span) for span in context.plan.data_spans)
     progress.begin("base value", 1, "stages")
@@ -66,6 +69,9 @@ def _moments(executor: Executor, context: Context, progress: Progress) -> None:
     progress.begin("moments", len(context.tile_names), "coalition tiles", len(context.tile_names) - len(todo))
     executor.run(context, (_moment_reduction(context, tile) for tile in todo), lambda *_: progress.advance())
     progress.end()
+    if context.value.needs_predictions:
+        for start, _ in context.plan.data_spans:
+            context.states.remove(context.prediction_name(start))
 
 
 def _moment_reduction(context: Context, tile: int) -> Reduction:

@@ -90,23 +90,30 @@ class Context:
             self._cache["base"] = total["prediction"] / total["count"]
         return np.asarray(self._cache["base"])
 
-    def state(self, tile: int) -> State:
-        """The prepared state of a coalition tile: kept in memory where the plan says that all of them fit."""
+    def state(self, tiles: list[int]) -> State:
+        """The prepared state of coalition tiles, joined: kept in memory where the plan says that all of them fit."""
         if not self.value.needs_moments:
-            return self.value.prepare(self.design.block(*self.plan.coalition_spans[tile]).masks)
-        name = self.tile_names[tile]
+            masks = [self.design.block(*self.plan.coalition_spans[tile]).masks for tile in tiles]
+            return self.value.prepare(np.concatenate(masks))
+        name = " ".join(self.tile_names[tile] for tile in tiles)
         state: State | None = self._cache.get(name)
         if state is None:
-            state = self.states.get(name, State)
+            state = self.value.join([self.states.get(self.tile_names[tile], State) for tile in tiles])
             if self.plan.cache_bytes:
                 self._cache[name] = state
         return state
+
+    def prediction_name(self, start: int) -> str:
+        """State file of the predictions of the span of data that begins here."""
+        return f"{self.base_name.replace('base', 'predictions', 1)}-{start:012d}"
 
 
 def base_leaf(context: Context, start: int, stop: int) -> Moments:
     """Σ f(X) and the number of rows, over the good rows of a span of the data."""
     block = context.data.read(start, stop)
     predictions = context.value.predict(block.x[block.is_ok])
+    if context.value.needs_predictions:
+        context.states.put(context.prediction_name(start), Record({"prediction": predictions}))
     return Moments({"prediction": predictions.sum(axis=0), "count": np.array(float(len(predictions)))})
 
 
@@ -121,7 +128,10 @@ def moments_leaf(context: Context, tile: int, start: int, stop: int) -> Moments:
     """The value function's sums for one coalition tile over a span of the data."""
     block = context.data.read(start, stop)
     masks = context.design.block(*context.plan.coalition_spans[tile]).masks
-    return context.value.moments(masks, block.x[block.is_ok])
+    predictions = None
+    if context.value.needs_predictions:
+        predictions = context.states.get(context.prediction_name(start), Record)["prediction"]
+    return context.value.moments(masks, block.x[block.is_ok], predictions)
 
 
 def moments_finish(context: Context, total: Moments, tile: int) -> str:
@@ -158,9 +168,10 @@ def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> Floa
     """Σ over the coalitions of these tiles of values (n, m, k) × score (m, d) -> (n, d, k)."""
     plan = context.plan
     sums = np.zeros((len(rows), plan.n_players, plan.n_outputs))
-    for tile in tiles:
-        score = context.design.block(*plan.coalition_spans[tile]).score
-        state = context.state(tile)
+    for joined in (tiles[i : i + plan.join_tiles] for i in range(0, len(tiles), plan.join_tiles)):
+        spans = [plan.coalition_spans[tile] for tile in joined]
+        score = context.design.block(spans[0][0], spans[-1][1]).score
+        state = context.state(joined)
         for start in range(0, len(rows), plan.micro_rows):
             micro = slice(start, start + plan.micro_rows)
             values = context.value.evaluate(state, rows[micro])  # (n, m, k)

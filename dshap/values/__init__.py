@@ -5,6 +5,15 @@ from dshap.values.loops import warm_up
 from dshap.values.marginal import Marginal
 from dshap.values.observational import KernelObservational
 from dshap.values.players import Players
+from dshap.values.regression import ConditionalRegression
 from dshap.values.subset_table import SubsetTable
 
-__all__ = ["KernelInterventional", "KernelObservational", "Marginal", "Players", "SubsetTable", "warm_up"]
+__all__ = [
+    "ConditionalRegression",
+    "KernelInterventional",
+    "KernelObservational",
+    "Marginal",
+    "Players",
+    "SubsetTable",
+    "warm_up",
+]

@@ -9,13 +9,13 @@ import numpy as np
 
 from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.kernel_value import KernelValue
-from dshap.values.loops import lattice_bytes, lattice_codes, subset_sums
-from dshap.values.subset_table import SubsetTable
+from dshap.values.loops import LANES, Coalitions, rows_last, subset_sums
+from dshap.values.subset_table import SubsetTable, loop_items
 
 __all__ = ["KernelInterventional"]
 
-SUM_ROWS = 128
-"""Rows whose kernel factors are held at once in the sums over the background."""
+SUM_ROWS = 256
+"""Rows whose factors are held at once in the sums over the background."""
 
 
 class KernelInterventional(KernelValue):
@@ -25,8 +25,8 @@ class KernelInterventional(KernelValue):
 
     Parameters
     ----------
-    model : KernelExpansion, or a fitted model that has one (`expansion_`)
-        f(x) = c + Σ_r a_r Π_j k_j(x_j, z_rj), a product kernel.
+    model : KernelExpansion, FourierExpansion, a list of them (their sum), or a fitted model (`expansion_`)
+        f(x) = c + Σ_r a_r Π_j k_j(x_j, z_rj): product kernels, or the complex exponentials of Fourier features.
     background : array (b, columns), data frame, Dask collection or source
         Every row counts; it is read once, by spans.
     players, output_names : see `Marginal`
@@ -36,6 +36,8 @@ class KernelInterventional(KernelValue):
     Source: Chau, Hu, Gonzalez, Sejdinovic, RKHS-SHAP (2022), Proposition 3, with the mean embedding of S̄ as a vector
     over the model's landmarks.  r·b·m multiplications once, r·m for every explained row.
     """
+
+    shared_arrays = ("base",)
 
     def __init__(
         self,
@@ -49,51 +51,45 @@ class KernelInterventional(KernelValue):
 
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """`complement` (m, r) = Σ_b k_S̄(X_b, z_r) and `count`."""
-        codes = lattice_codes(~self.players.columns(masks))
-        total = np.zeros((len(masks), self._r))
+        coalitions = Coalitions.of(~self.players.columns(masks))
+        total = np.zeros((len(masks), self._r), self.model.coefficients.dtype)
         for start in range(0, len(rows), SUM_ROWS):
-            subset_sums(self.model.kernel.factors(rows[start : start + SUM_ROWS], self.model.landmarks), codes, total)
+            subset_sums(rows_last(self.model.factors(rows[start : start + SUM_ROWS])), coalitions, total)
         return Moments({"complement": total, "count": np.array(float(len(rows)))})
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """T[S, k, r] = a_rk μ_r(S̄)."""
+        """T[S, k, r] = A_rk μ_r(S̄)."""
         assert moments is not None
         mean = moments["complement"] / moments["count"]  # (m, r)
-        table = np.ascontiguousarray(mean[:, None, :] * self.model.weights.T)  # (m, k, r)
-        model = self.model
-        return SubsetTable(
-            model.kernel, model.landmarks, self.players.columns(masks), table, model.intercept
-        ).to_state()
+        table = np.ascontiguousarray(mean[:, None, :] * self.model.coefficients.T)  # (m, k, r)
+        return SubsetTable(self.model, self.players.columns(masks), table, self.model.intercept).to_state()
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k)."""
-        return SubsetTable.from_state(self.model.kernel, self.model.landmarks, state).values(rows)
-
-    @property
-    def _r(self) -> int:
-        return len(self.model.landmarks)
+        return SubsetTable.from_state(self.model, state).values(rows)
 
     def state_bytes(self, m: int) -> int:
-        return SubsetTable.nbytes(m, self.n_outputs, self._r, self.n_columns)
+        return SubsetTable.nbytes(m, self.n_outputs, self._r, self.n_columns, self._item)
 
     def moment_bytes(self, m: int) -> int:
-        return 8 * (m * self._r + 1)
+        return self._item * m * self._r + 8
 
     def prepare_bytes(self, m: int) -> int:
         return 2 * self.moment_bytes(m) + 2 * self.state_bytes(m)
 
     def moment_task_bytes(self, n: int, m: int) -> int:
-        rows = min(n, SUM_ROWS)
-        return 8 * rows * self._r * (self.n_columns + 3) + lattice_bytes(self.n_columns, self._r) + self.moment_bytes(m)
+        n = min(n, SUM_ROWS)
+        loop = loop_items(self.n_columns) + m * LANES
+        return self._item * (n * self._r * (self.n_columns + 3) + loop) + self.moment_bytes(m)
 
     def task_bytes(self, n: int, m: int) -> int:
-        return SubsetTable.task_bytes(n, m, self.n_outputs, self._r, self.n_columns)
+        return SubsetTable.task_bytes(n, m, self.n_outputs, self._r, self.n_columns, self._item)
 
     def moment_operations(self, n: int, m: int) -> float:
-        return 2.0 * n * self._r * (m + 8 * self.n_columns)
+        return self._item / 4.0 * n * self._r * (m + 8 * self.n_columns)
 
     def operations(self, n: int, m: int) -> float:
-        return 2.0 * n * self._r * (m * (1 + self.n_outputs) + 8 * self.n_columns)
+        return self._item / 4.0 * n * self._r * (m * (1 + self.n_outputs) + 8 * self.n_columns)
 
     def fingerprint(self) -> dict[str, Any]:
         return {

@@ -2,234 +2,237 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dshap.errors import InputError
-from dshap.kernels import KeptLandmarks, Nystrom, pivoted_cholesky
+from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, ridge_solve
 from dshap.types import BoolArray, FloatArray, Moments, State
+from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, flat, split, symmetric
 from dshap.values.kernel_value import KernelValue
-from dshap.values.loops import subset_product
+from dshap.values.loops import Lattice, rows_last
 
 __all__ = ["KernelObservational"]
 
-SUM_ROWS = 256
-"""Rows whose kernel factors are held at once in the sums over the data."""
-LANDMARK_SAMPLE = 20_000
-"""Rows that landmarks are chosen from."""
 
+class KernelObservational(EmbeddedValue, KernelValue):
+    """v_S(x) = c + Σ_r a_r k_S(x, z_r) [Φ_S(x) W_S]_r with W_S = (Φ_SᵀΦ_S + λnI)⁻¹ Σ_n Φ_S(X_n)ᵀ k_S̄(X_n, z).
 
-class KernelObservational(KernelValue):
-    """v_S(x) = c + Σ_r a_r k_S(x, z_r) [k_S(x, Z_S) W_S]_r with W_S = (G_S + λn K_ZZ,S)⁻¹ R_S.
-
-    G_S = Σ_n k_S(X_n, Z_S)ᵀ k_S(X_n, Z_S) and R_S = Σ_n k_S(X_n, Z_S)ᵀ k_S̄(X_n, z): the conditional mean embedding of
-    the absent columns, on Nyström features.  Z_S are the landmarks that pivoted Cholesky keeps for the kernel on S.
+    The conditional mean embedding of the absent columns, μ_r(S̄ | x_S), on features Φ_S of the present ones: Nyström
+    landmarks that pivoted Cholesky keeps for the kernel on S, or random Fourier features.
 
     Parameters
     ----------
-    model : KernelExpansion, or a fitted model that has one
+    model : KernelExpansion, FourierExpansion, a list of them (their sum), or a fitted model that has one
     data : array (n, columns), data frame, Dask collection or source
         The rows that the conditional distribution is learnt from; every row counts.
-    embedding : Nystrom
-        How the landmarks Z are chosen (from a seeded sample of up to 20,000 rows).
+    embedding : Nystrom or Fourier
+        `Nystrom(landmarks=model.expansion_.landmarks)` shares the kernel products of the model.
     penalty : float
         λ of the mean squared loss: the ridge is λn.
     rank_tolerance : float
         Landmarks whose part of the kernel is explained by others up to this residual are left out, per coalition.
+    kernel : Kernel or ProductKernel, optional
+        Of the embedding; the model's where None.
+    centred : bool
+        Regress k_S̄ − μ(S̄) on centred features and add the mean embedding μ(S̄) back: as λ grows the value goes to the
+        interventional one.  False is the paper's form, which goes to c.
     players, output_names : see `Marginal`
 
     Notes
     -----
     Source: RKHS-SHAP (2022), Proposition 3; with every row a landmark it is the paper's n×n formula.  Far from the data
     the value goes to c.  (q² + q·r) n multiplications a coalition once, q·r for every explained row and coalition, with
-    q ≤ the number of landmarks.  The sums start again at each span of rows and nothing n×n is formed.
+    q ≤ the number of features.  The sums start again at each span of rows and nothing n×n is formed.
     """
 
     def __init__(
         self,
         model: Any,
         data: Any,
-        embedding: Nystrom,
+        embedding: Embedding,
         penalty: float,
         rank_tolerance: float = 1e-6,
         *,
+        kernel: Kernel | ProductKernel | None = None,
+        centred: bool = False,
         players: Mapping[str, Sequence[str | int]] | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
         if not penalty > 0.0:
             raise InputError(f"penalty is {penalty:g}: it must be positive (1e-4 is a good start)")
-        if not 0.0 < rank_tolerance < 1.0:
-            raise InputError(
-                f"rank_tolerance is {rank_tolerance:g}: it must lie between 0 and 1, well below the penalty"
-            )
-        self.embedding, self.penalty, self.rank_tolerance = embedding, float(penalty), float(rank_tolerance)
-        self.landmarks: FloatArray | None = embedding.landmarks
-        super().__init__(model, data, players=players, output_names=output_names)
+        self.penalty, self.centred = float(penalty), bool(centred)
+        KernelValue.__init__(self, model, data, players=players, output_names=output_names)
+        self._embed(getattr(self.model, "kernel", None) if kernel is None else kernel, embedding, rank_tolerance)
 
     @property
-    def sample_size(self) -> int:  # type: ignore[override]
-        return LANDMARK_SAMPLE if self.landmarks is None else 0
-
-    def choose(self, sample: FloatArray) -> State:
-        """`landmarks` (q, columns) from a sample (n, columns) of the data."""
-        return State({"landmarks": self.embedding.select(sample)})
-
-    def chosen(self, choice: State) -> Self:
-        """A copy that holds these landmarks."""
-        resolved = copy.copy(self)
-        resolved.landmarks = choice["landmarks"]
-        return resolved
-
-    def _landmarks(self) -> FloatArray:
-        if self.landmarks is None:
-            raise InputError("landmarks are not chosen yet: value = value.chosen(value.choose(sample))")
-        return self.landmarks
-
-    def _kept(self, columns: BoolArray) -> list[KeptLandmarks]:
-        """For each coalition, the landmarks that count for the kernel on its columns."""
-        z = self._landmarks()
-        factors = self.model.kernel.factors(z, z)  # (columns, q, q)
-        gram = np.empty(factors.shape[1:])
-        kept = []
-        for present in columns:
-            subset_product(factors, np.flatnonzero(present), gram)
-            kept.append(pivoted_cholesky(gram, self.rank_tolerance))
-        return kept
-
-    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
-        """`gram` and `cross`: ΦᵀΦ and Φᵀk_S̄(X, z) of the coalitions one after the other, flat; `count`.
-
-        Φ = k_S(X, Z_S) L⁻ᵀ are whitened rows (see `KeptLandmarks.ridge_weights`), so G_S = L ΦᵀΦ Lᵀ.
-        """
-        columns = self.players.columns(masks)
-        kept = self._kept(columns)
-        r = len(self.model.landmarks)
-        grams = [np.zeros((k.rank, k.rank)) for k in kept]
-        crosses = [np.zeros((k.rank, r)) for k in kept]
-        at, away = np.empty((2, SUM_ROWS, max(len(self._landmarks()), r)))
-        for start in range(0, len(rows), SUM_ROWS):
-            part = rows[start : start + SUM_ROWS]
-            to_data = self.model.kernel.factors(part, self._landmarks())
-            to_model = self.model.kernel.factors(part, self.model.landmarks)
-            for present, keep, gram, cross in zip(columns, kept, grams, crosses, strict=True):
-                inside, outside = np.flatnonzero(present), np.flatnonzero(~present)
-                phi = keep.whitened(_product(to_data, inside, at)[:, keep.kept])  # (n, q)
-                gram += phi.T @ phi
-                cross += phi.T @ _product(to_model, outside, away)
-        return Moments(
-            {
-                "gram": np.concatenate([g.ravel() for g in grams]),
-                "cross": np.concatenate([c.ravel() for c in crosses]),
-                "count": np.array(float(len(rows))),
-            }
+    def _is_shared(self) -> bool:
+        """The embedding's products are the model's own."""
+        basis, model = self._bound_basis, self.model
+        kernel, own_kernel = getattr(basis, "kernel", None), getattr(model, "kernel", None)
+        anchors, own = getattr(basis, "landmarks", np.zeros(1)), getattr(model, "landmarks", np.zeros(0))
+        return (
+            isinstance(kernel, ProductKernel)
+            and isinstance(own_kernel, ProductKernel)
+            and np.array_equal(anchors, own)
+            and kernel.families == own_kernel.families
+            and np.array_equal(kernel.parameters, own_kernel.parameters)
         )
 
+    def _lattices(self, columns: BoolArray, away: BoolArray, n: int) -> tuple[Lattice, Lattice]:
+        """Of the embedding's products over `columns`, and of the model's over `away` (m, columns)."""
+        basis, model = self._bound_basis, self.model
+        at = Lattice(columns, basis.size, n, basis.dtype)
+        if self._is_shared:
+            return at, at.also(away)
+        return at, Lattice(away, model.size, n, model.coefficients.dtype)
+
+    def _fill(self, at: Lattice, away: Lattice, rows: FloatArray) -> None:
+        at.fill(rows_last(self._bound_basis.factors(rows)))
+        if not away.is_shared:
+            away.fill(rows_last(self.model.factors(rows)))
+
+    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
+        """`gram` ΦᵀΦ, `cross` Φᵀk_S̄(X, z) of the coalitions one after the other, flat; `count`.
+
+        With `centred` also `ones` Φᵀ1 and `mean` Σ k_S̄(X, z).  Φ are whitened rows, see `ridge_solve`.
+        """
+        columns = self.players.columns(masks)
+        features, dtype = self._features(columns), self.model.coefficients.dtype
+        grams = [np.zeros((own.n_features, own.n_features), order="F") for own in features]
+        crosses = [np.zeros((own.n_features, self._r), dtype, order="F") for own in features]
+        ones, means = [np.zeros(own.n_features) for own in features], [np.zeros(self._r, dtype) for _ in features]
+        at, away = self._lattices(columns, ~columns, SUM_ROWS)
+        for start in range(0, len(rows), SUM_ROWS):
+            self._fill(at, away, rows[start : start + SUM_ROWS])
+            for j, own in enumerate(features):
+                phi = own.whitened(at.product(j, own.kept))  # (n, p)
+                absent = away.product(j)  # (n, r)
+                add_gram(grams[j], phi)
+                crosses[j] += phi.T @ absent
+                if self.centred:
+                    ones[j] += phi.sum(axis=0)
+                    means[j] += absent.sum(axis=0)
+        sums = {"gram": flat(grams), "cross": flat(crosses), "count": np.array(float(len(rows)))}
+        return Moments({**sums, "ones": flat(ones), "mean": np.stack(means)} if self.centred else sums)
+
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """`weights`: the W_S (q, r) one after the other, flat; `kept` (Σq,) and `rank` (m,) say where each begins."""
+        """`weights`: of the products, W_S (q, r) one after the other, flat; `kept` (Σq,) and `rank` (m,) say where each
+        begins; `shift` (m, r): what is added to Φ_S(x) W_S, zero unless centred."""
         assert moments is not None
         columns = self.players.columns(masks)
-        kept, r = self._kept(columns), len(self.model.landmarks)
-        rank = np.array([k.rank for k in kept])
-        grams = np.split(moments["gram"], np.cumsum(rank**2)[:-1])
-        crosses = np.split(moments["cross"], np.cumsum(rank * r)[:-1])
-        ridge = self.penalty * float(moments["count"])
-        weights = [
-            k.ridge_weights(gram.reshape(k.rank, k.rank), cross.reshape(k.rank, r), ridge).ravel()
-            for k, gram, cross in zip(kept, grams, crosses, strict=True)
-        ]
+        features, r, n = self._features(columns), self._r, float(moments["count"])
+        sizes = [own.n_features for own in features]
+        grams = split(moments["gram"], [(p, p) for p in sizes])
+        crosses = split(moments["cross"], [(p, r) for p in sizes])
+        ones = split(moments["ones"], [(p,) for p in sizes]) if self.centred else [np.zeros(p) for p in sizes]
+        mean = moments["mean"] / n if self.centred else np.zeros((len(masks), r), self.model.coefficients.dtype)
+        weights, shift = [], mean.copy()
+        for j, own in enumerate(features):
+            gram = symmetric(grams[j]) - np.outer(ones[j], ones[j]) / n
+            white = _solve(gram, crosses[j] - np.outer(ones[j], mean[j]), self.penalty * n)
+            shift[j] -= (ones[j] / n) @ white
+            weights.append(_folded(own, white).ravel())
         return State(
             {
                 "columns": columns,
-                "rank": rank,
-                "kept": np.concatenate([k.kept for k in kept]),
+                "rank": np.array([len(own.kept) for own in features]),
+                "kept": np.concatenate([own.kept for own in features]),
                 "weights": np.concatenate(weights),
+                "shift": shift,
             }
         )
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k)."""
-        model, z = self.model, self._landmarks()
-        n, m, r = len(rows), len(state["columns"]), len(model.landmarks)
-        to_data, to_model = model.kernel.factors(rows, z), model.kernel.factors(rows, model.landmarks)
-        at, away = np.empty((2, n, max(len(z), r)))
-        out = np.empty((n, m, self.n_outputs))
-        for j, (present, kept, weights) in enumerate(_coalitions(state, r)):
-            inside = np.flatnonzero(present)
-            conditional = _product(to_data, inside, at)[:, kept] @ weights  # (n, r) μ_r(S̄ | x_S)
-            conditional *= _product(to_model, inside, away)
-            out[:, j] = conditional @ model.weights
-        return out + model.intercept
-
-    def _r_and_q(self) -> tuple[int, int]:
-        return len(self.model.landmarks), self.embedding.size
-
-    def _factor_bytes(self, n: int) -> int:
-        """Kernel factors of n rows to both sets of landmarks, three temporaries of one, and two products."""
-        r, q = self._r_and_q()
-        return 8 * n * ((self.n_columns + 3) * (q + r) + 2 * max(q, r))
+        columns, coefficients = state["columns"], self.model.coefficients
+        at, inside = self._lattices(columns, columns, len(rows))
+        self._fill(at, inside, rows)
+        out = np.empty((len(rows), len(columns), self.n_outputs))
+        for j, (kept, weights) in enumerate(_coalitions(state, self._r, self._parts)):
+            conditional = _parts(at.product(j, kept)) @ weights  # (n, r) μ_r(S̄ | x_S)
+            conditional += state["shift"][j]
+            conditional *= inside.product(j)
+            out[:, j] = (conditional @ coefficients).real
+        return out + self.model.intercept
 
     def state_bytes(self, m: int) -> int:
-        r, q = self._r_and_q()
-        return m * (8 * q * (r + 1) + self.n_columns + 8)
+        return m * (self._item * (self._r * (self._q * self._parts + 1)) + 8 * self._q + self.n_columns + 8)
+
+    @property
+    def _parts(self) -> int:
+        """Weights of a product: for Fourier features those of its real and of its imaginary part."""
+        return 1 if self.embedding.dtype == np.float64 else 2
 
     def moment_bytes(self, m: int) -> int:
-        r, q = self._r_and_q()
-        return 8 * (m * q * (q + r) + 1)
+        p, r = self._p, self._r
+        return m * (8 * p * p + self._item * p * r + self.centred * (8 * p + self._item * r)) + 8
 
     def prepare_bytes(self, m: int) -> int:
-        """Moments, the weights twice (a list, then one array), the factors of the landmarks and their Cholesky."""
-        _, q = self._r_and_q()
-        return self.moment_bytes(m) + 2 * self.state_bytes(m) + 8 * q * q * (self.n_columns + m + 6)
+        """Moments, the weights twice (a list, then one array), the features, and one coalition's solve."""
+        solve = 4 * 8 * self._p**2 + 3 * self._item * self._p * self._r
+        return self.moment_bytes(m) + 2 * self.state_bytes(m) + self._feature_bytes(m) + solve
+
+    def _block_bytes(self, n: int) -> int:
+        """Lattices of both sides."""
+        return self._lattice_bytes(n, self._q, self._basis_item) + self._lattice_bytes(n, self._r, self._item)
 
     def moment_task_bytes(self, n: int, m: int) -> int:
-        """Factors, the landmarks' Cholesky, and the moments twice (a list, then one array)."""
-        r, q = self._r_and_q()
-        return self._factor_bytes(min(n, SUM_ROWS)) + 8 * q * q * (m + 4) + 8 * q * (q + r) + 2 * self.moment_bytes(m)
+        """Lattices, features, Φ, and the moments twice (a list, then one array)."""
+        p = self._p
+        block = self._block_bytes(min(n, SUM_ROWS)) + 2 * 8 * SUM_ROWS * p + self._item * p * self._r
+        return block + self._feature_bytes(m) + 2 * self.moment_bytes(m)
 
     def task_bytes(self, n: int, m: int) -> int:
-        return self._factor_bytes(n) + 8 * n * (2 * len(self.model.landmarks) + 2 * m * self.n_outputs)
+        return self._block_bytes(n) + 3 * self._item * n * self._r + 16 * n * m * self.n_outputs
 
     def moment_operations(self, n: int, m: int) -> float:
-        r, q = self._r_and_q()
-        return 2.0 * n * (m * (q * (q + r) + self.n_columns * (q + r) / 2) + 8 * self.n_columns * (q + r))
+        p, r = self._p, self._r
+        return n * (m * (p * p + self._item / 4.0 * p * r) / 2.0 + 16.0 * self.n_columns * (self._q + r))
 
     def operations(self, n: int, m: int) -> float:
-        r, q = self._r_and_q()
-        return 2.0 * n * (m * (q * r + self.n_columns * (q + r) / 2) + 8 * self.n_columns * (q + r))
+        p, r = self._p, self._r
+        return n * (m * (self._item / 8.0 * p * r + 2.0 * r) + 16.0 * self.n_columns * (self._q + r))
 
     def fingerprint(self) -> dict[str, Any]:
-        given = self.embedding.landmarks
         return {
             "value": "kernel_observational",
             "model": self.model.digest(),
             "players": self.players.fingerprint(),
             "penalty": self.penalty,
-            "rank_tolerance": self.rank_tolerance,
-            "embedding": {
-                "n_landmarks": self.embedding.n_landmarks,
-                "selection": self.embedding.selection,
-                "seed": self.embedding.seed,
-                "landmarks": None if given is None else State({"landmarks": given}).digest(),
-            },
+            "centred": self.centred,
+            **self._embedding_fingerprint(),
         }
 
 
-def _product(factors: FloatArray, columns: np.ndarray, buffer: FloatArray) -> FloatArray:
-    """Π over columns of factors (c, n, r) -> (n, r), in a view of the buffer."""
-    _, n, r = factors.shape
-    out = buffer.reshape(-1)[: n * r].reshape(n, r)
-    subset_product(factors, columns, out)
-    return out
+def _solve(gram: FloatArray, cross: NDArray[Any], ridge: float) -> NDArray[Any]:
+    """`ridge_solve` for right-hand sides that may be complex."""
+    if not np.iscomplexobj(cross):
+        return ridge_solve(gram, cross, ridge)
+    both = ridge_solve(gram, np.hstack([cross.real, cross.imag]), ridge)
+    return np.asarray(both[:, : cross.shape[1]] + 1j * both[:, cross.shape[1] :])
 
 
-def _coalitions(state: State, r: int) -> Iterator[tuple[BoolArray, np.ndarray, FloatArray]]:
-    """(columns (c,), kept (q,), weights (q, r)) of each coalition of a state."""
+def _parts(products: NDArray[Any]) -> FloatArray:
+    """What the weights of a state are multiplied with: the products (n, q), or their real and imaginary parts."""
+    if not np.iscomplexobj(products):
+        return products
+    return np.hstack([products.real, products.imag]) / np.sqrt(products.shape[1])
+
+
+def _folded(own: SubsetFeatures, white: NDArray[Any]) -> NDArray[Any]:
+    """Weights of `_parts` from those of the whitened features."""
+    return own.coefficients(white) if own.n_features == len(own.kept) else white
+
+
+def _coalitions(state: State, r: int, parts: int) -> Iterator[tuple[np.ndarray, NDArray[Any]]]:
+    """(kept (q,), weights (q·parts, r)) of each coalition of a state."""
     at = 0
     weights = state["weights"].reshape(-1, r)
-    for present, rank in zip(state["columns"], state["rank"], strict=True):
+    for rank in state["rank"]:
         stop = at + int(rank)
-        yield present, state["kept"][at:stop], weights[at:stop]
+        yield state["kept"][at:stop], weights[parts * at : parts * stop]
         at = stop

@@ -1,32 +1,39 @@
-"""SubsetTable: the State of every value function of the form v_S(x) = base + Σ_r k_S(x, z_r) T[r, S]."""
+"""SubsetTable: the State of every value function of the form v_S(x) = base + Re Σ_r φ_S,r(x) T[r, S]."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dshap.kernels.product import ProductKernel
 from dshap.types import BoolArray, FloatArray, State
-from dshap.values.loops import lattice_bytes, lattice_codes, table_values
+from dshap.values.loops import GROUP, LANES, TERMS, Coalitions, rows_last, table_values
 
-__all__ = ["SubsetTable"]
+__all__ = ["SubsetTable", "Terms"]
+
+
+class Terms(Protocol):
+    """What products are made of: a kernel model, landmarks, frequencies."""
+
+    def factors(self, x: FloatArray) -> NDArray[Any]:
+        """(columns, n, r), real or complex, of rows (n, columns)."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
 class SubsetTable:
-    """v_S(x) = base + Σ_r k_S(x, z_r) T[r, S] for a list of coalitions.
+    """v_S(x) = base + Re Σ_r Π_{j in S} factors_jr(x_j) T[r, S] for a list of coalitions.
 
-    The table is kept as (m, k, r), landmarks last, so that the sum over them runs through memory in order.
+    Kernel models have real factors k_j(x_j, z_rj), Fourier models complex ones.  The table is kept as (m, k, r).
     """
 
-    kernel: ProductKernel
-    landmarks: FloatArray
-    """(r, columns)"""
+    terms: Terms
     columns: BoolArray
     """(m, columns) that each coalition keeps."""
-    table: FloatArray
-    """(m, k, r)"""
+    table: NDArray[Any]
+    """(m, k, r), of the dtype of the factors"""
     base: FloatArray
     """(k,)"""
 
@@ -34,20 +41,27 @@ class SubsetTable:
         return State({"columns": self.columns, "table": self.table, "base": self.base})
 
     @classmethod
-    def from_state(cls, kernel: ProductKernel, landmarks: FloatArray, state: State) -> SubsetTable:
-        return cls(kernel, landmarks, state["columns"], state["table"], state["base"])
+    def from_state(cls, terms: Terms, state: State) -> SubsetTable:
+        return cls(terms, state["columns"], state["table"], state["base"])
 
     def values(self, rows: FloatArray) -> FloatArray:
         """(n, m, k) for rows (n, columns)."""
         out = np.empty((len(rows), len(self.columns), len(self.base)))
-        table_values(self.kernel.factors(rows, self.landmarks), lattice_codes(self.columns), self.table, self.base, out)
+        factors = rows_last(self.terms.factors(rows))
+        table_values(factors, Coalitions.of(self.columns), self.table, self.base, out)
         return out
 
     @staticmethod
-    def nbytes(m: int, k: int, r: int, n_columns: int) -> int:
-        return m * (8 * k * r + n_columns) + 8 * k
+    def nbytes(m: int, k: int, r: int, n_columns: int, itemsize: int = 8) -> int:
+        return m * (itemsize * k * r + n_columns) + 8 * k
 
     @staticmethod
-    def task_bytes(n: int, m: int, k: int, r: int, n_columns: int) -> int:
-        """Factors of n rows, three temporaries of one factor, the lattices and the values."""
-        return 8 * n * r * (n_columns + 3) + lattice_bytes(n_columns, r) + 8 * n * m * k
+    def task_bytes(n: int, m: int, k: int, r: int, n_columns: int, itemsize: int = 8) -> int:
+        """Factors of n rows with three temporaries of one, the lattices and the sums of a step, and the values."""
+        return itemsize * (n * r * (n_columns + 3) + loop_items(n_columns) + m * k * LANES) + 8 * n * m * k
+
+
+def loop_items(n_columns: int) -> int:
+    """Numbers in the lattices of one step of a loop."""
+    groups = max(2, -(-n_columns // GROUP))
+    return TERMS * LANES * ((groups + 1) * (1 << -(-n_columns // groups)) + n_columns)

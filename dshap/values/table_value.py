@@ -35,7 +35,10 @@ class TableValue:
     """
 
     needs_moments = False
+    needs_predictions = False
     sample_size = 0
+    shared_arrays: tuple[str, ...] = ()
+    """Arrays of a State that do not go by coalitions."""
 
     def __init__(
         self,
@@ -80,6 +83,17 @@ class TableValue:
         small = copy.copy(self)
         small.data = None
         return small
+
+    def join(self, states: Sequence[State]) -> State:
+        """One State of the coalitions of several, in their order: arrays are strung together, shared ones kept."""
+        if len(states) == 1:
+            return states[0]
+        first = states[0]
+        joined = {
+            name: own if name in self.shared_arrays else np.concatenate([state[name] for state in states])
+            for name, own in first.arrays.items()
+        }
+        return State(joined)
 
     def choose(self, sample: FloatArray) -> State:
         """Nothing is left to choose."""

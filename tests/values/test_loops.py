@@ -1,29 +1,66 @@
-"""Compiled loops against their plain numpy twins, on masks of any number of columns."""
+"""Compiled loops against their plain numpy twins, on coalitions of any number of columns, real and complex."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from dshap.values import loops
 
+KINDS = {"real": np.float64, "complex": np.complex128}
 
+
+def draws(rng, kind: str, shape):
+    return rng.random(shape) if kind == "real" else np.exp(1j * rng.normal(size=shape))
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("c", [1, 5, 6, 7, 13, 24])
 @pytest.mark.parametrize("k", [1, 3])
-def test_twins_agree(rng, c, k):
-    n, r, m = 4, 9, 11
-    factors, columns = rng.random((c, n, r)), rng.random((m, c)) < 0.5
+def test_twins_agree(rng, c, k, kind):
+    """Rows and terms that are no multiples of a step, and more than one step of rows."""
+    n, r, m = loops.LANES + 5, 9, 11
+    factors, columns = draws(rng, kind, (c, r, n)), rng.random((m, c)) < 0.5
     columns[0], columns[1] = False, True
-    codes = loops.lattice_codes(columns)
-    table, base = rng.normal(size=(m, k, r)), rng.normal(size=k)
+    coalitions = loops.Coalitions.of(columns)
+    table, base = rng.normal(size=(m, k, r)).astype(KINDS[kind]), rng.normal(size=k)
+    table *= np.exp(0.3j) if kind == "complex" else 1.0
     out = np.empty((n, m, k))
-    loops.table_values(factors, codes, table, base, out)
-    assert_allclose(out, loops.plain_table_values(factors, columns, table, base), rtol=1e-12, atol=1e-13)
-    sums = np.ones((m, r))
-    loops.subset_sums(factors, codes, sums)
-    assert_allclose(sums - 1, loops.plain_subset_sums(factors, columns), rtol=1e-12, atol=1e-13)
-    for present in columns:
-        product = np.empty((n, r))
-        loops.subset_product(factors, np.flatnonzero(present), product)
-        assert_allclose(product, loops.plain_subset_product(factors, present), rtol=1e-14)
+    loops.table_values(factors, coalitions, table, base, out)
+    assert_allclose(out, loops.plain_table_values(factors, columns, table, base), rtol=1e-12, atol=1e-12)
+    sums = np.ones((m, r), KINDS[kind])
+    loops.subset_sums(factors, coalitions, sums)
+    assert_allclose(sums - 1, loops.plain_subset_sums(factors, columns), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, loops.LANES, 4 * loops.LANES + 1])
+def test_sums_count_every_row_once(rng, n):
+    columns = np.array([[True, False, True]])
+    sums = np.zeros((1, 2))
+    loops.subset_sums(np.ones((3, 2, n)), loops.Coalitions.of(columns), sums)
+    assert_array_equal(sums, [[n, n]])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("c", [1, 4, 5, 9, 14])
+def test_lattice_products(rng, c, kind):
+    columns = rng.random((7, c)) < 0.5
+    lattice = loops.Lattice(columns, 6, 8, KINDS[kind])
+    other = lattice.also(~columns)
+    kept = np.array([4, 0, 5])
+    assert other.is_shared and not lattice.is_shared
+    for n in (8, 3):  # a last block that is smaller
+        factors = draws(rng, kind, (c, 6, n))
+        lattice.fill(factors)
+        for j, present in enumerate(columns):
+            plain = loops.plain_subset_products(factors, present)
+            assert_allclose(lattice.product(j, kept), plain[kept].T, rtol=1e-14)
+            assert_allclose(lattice.product(j), plain.T, rtol=1e-14)
+            assert_allclose(other.product(j), loops.plain_subset_products(factors, ~present).T, rtol=1e-14)
+
+
+def test_rows_last_is_a_view_where_rows_lie_next_to_each_other(rng):
+    factors = rng.random((2, 3, 4)).swapaxes(1, 2)
+    assert np.shares_memory(loops.rows_last(factors), factors)
+    assert_array_equal(loops.rows_last(np.ascontiguousarray(factors)), factors.swapaxes(1, 2))

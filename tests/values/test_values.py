@@ -144,10 +144,10 @@ def test_landmarks_are_chosen_by_seed(smooth):
     value = KernelObservational(model, data, Nystrom(20, seed=3), penalty=1e-3)
     with pytest.raises(InputError, match="not chosen yet"):
         value.moments(proper_masks(4), data)
-    first, again = (value.choose(data)["landmarks"] for _ in range(2))
+    first, again = (value.choose(data)["anchors"] for _ in range(2))
     assert (first == again).all() and value.sample_size and value.chosen(value.choose(data)).sample_size == 0
     other = KernelObservational(model, data, Nystrom(20, seed=4), penalty=1e-3)
-    assert (other.choose(data)["landmarks"] != first).any()
+    assert (other.choose(data)["anchors"] != first).any()
 
 
 def test_shap_gives_the_same_values(expansion, table):

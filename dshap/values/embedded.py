@@ -1,0 +1,162 @@
+"""What observational value functions share: features of every coalition's columns, learnt from the data."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg.blas import dsyrk
+
+from dshap.errors import InputError
+from dshap.kernels import Basis, Embedding, Kernel, ProductKernel, SubsetFeatures
+from dshap.types import BoolArray, FloatArray, State
+from dshap.values.loops import Lattice
+from dshap.values.table_value import TableValue
+
+__all__ = ["SUM_ROWS", "EmbeddedValue", "add_gram", "flat", "split", "symmetric"]
+
+SUM_ROWS = 256
+"""Rows whose factors are held at once in the sums over the data."""
+KERNEL_SAMPLE = 20_000
+"""Rows that a length-scale "median" is taken from."""
+
+
+class EmbeddedValue(TableValue):
+    """Base of the value functions that regress on features Φ_S of the present columns.
+
+    A mixin: the constructor of the subclass calls `_embed` once the columns are known.
+    """
+
+    needs_moments = True
+
+    def _embed(self, kernel: Kernel | ProductKernel | None, embedding: Embedding, rank_tolerance: float) -> None:
+        """Check and hold the options; the anchors stay to be chosen."""
+        if not 0.0 < rank_tolerance < 1.0:
+            raise InputError(
+                f"rank_tolerance is {rank_tolerance:g}: it must lie between 0 and 1, well below the penalty"
+            )
+        if not isinstance(kernel, Kernel | ProductKernel):
+            raise InputError(
+                f"kernel is {kernel!r}: give one of dshap.kernels, like RBF(); a model without a product kernel of its "
+                "own needs one for the embedding"
+            )
+        if getattr(kernel, "lengthscale", None) == "validate":
+            raise InputError('lengthscale "validate" belongs to models: give "median", numbers, or a model\'s kernel')
+        self.kernel, self.embedding, self.rank_tolerance = kernel, embedding, float(rank_tolerance)
+        self._memory: tuple[bytes, list[SubsetFeatures]] | None = None
+        self.basis: Basis | None = None
+        if not self.sample_size:
+            self.basis = self.chosen(self.choose(np.empty((0, self.n_columns)))).basis
+
+    @property
+    def sample_size(self) -> int:  # type: ignore[override]
+        """Rows to choose from; 0 once chosen."""
+        if self.basis is not None:
+            return 0
+        return max(self.embedding.sample_size, 0 if self._is_bound else KERNEL_SAMPLE)
+
+    @property
+    def _is_bound(self) -> bool:
+        return isinstance(self.kernel, ProductKernel) or self.kernel.is_resolved
+
+    def choose(self, sample: FloatArray) -> State:
+        """`anchors` (q, columns), landmarks or frequencies, and the kernel, from a sample (n, columns) of the data."""
+        kernel = self.kernel
+        bound = kernel if isinstance(kernel, ProductKernel) else kernel.bind(self.n_columns, sample)
+        if bound.n_columns != self.n_columns:
+            raise InputError(f"the kernel has {bound.n_columns} columns, the data {self.n_columns}")
+        return State({"anchors": self.embedding.anchors(sample, bound), **bound.to_arrays()})
+
+    def chosen(self, choice: State) -> Self:
+        """A copy that holds these anchors."""
+        resolved = copy.copy(self)
+        kernel = ProductKernel.from_arrays(choice.arrays)
+        resolved.basis = self.embedding.basis(kernel, choice["anchors"], self.rank_tolerance)
+        return resolved
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_memory": None}
+
+    @property
+    def _bound_basis(self) -> Basis:
+        if self.basis is None:
+            raise InputError("landmarks are not chosen yet: value = value.chosen(value.choose(sample))")
+        return self.basis
+
+    def _features(self, columns: BoolArray) -> list[SubsetFeatures]:
+        """Of each coalition's columns (m, columns); those of the last coalitions asked for are remembered."""
+        key = np.packbits(columns).tobytes()
+        memory = self._memory
+        if memory is None or memory[0] != key:
+            basis = self._bound_basis
+            memory = self._memory = (key, [basis.subset(present) for present in columns])
+        return memory[1]
+
+    @property
+    def _q(self) -> int:
+        """Products of the embedding."""
+        return self.embedding.size
+
+    @property
+    def _p(self) -> int:
+        """Features, at most."""
+        return self.embedding.n_features
+
+    @property
+    def _basis_item(self) -> int:
+        return int(np.dtype(self.embedding.dtype).itemsize)
+
+    def _feature_bytes(self, m: int) -> int:
+        """The factors of the anchors, and of m coalitions what the features keep."""
+        return 8 * self._q**2 * (self.n_columns + m + 4) if self.embedding.dtype == np.float64 else 8 * m * self._q
+
+    def _lattice_bytes(self, n: int, n_terms: int, itemsize: int) -> int:
+        """Factors of n rows, three temporaries of one, and the lattices."""
+        return itemsize * n * n_terms * (self.n_columns + 3) + Lattice.nbytes(self.n_columns, n_terms, n, itemsize)
+
+    def _embedding_fingerprint(self) -> dict[str, Any]:
+        kernel = self.kernel
+        if isinstance(kernel, ProductKernel):
+            described: Any = {"families": list(kernel.families), "parameters": [float(p) for p in kernel.parameters]}
+        else:
+            described = _plain(kernel)
+        return {
+            "embedding": self.embedding.fingerprint(),
+            "kernel": described,
+            "rank_tolerance": self.rank_tolerance,
+        }
+
+
+def _plain(kernel: Any) -> Any:
+    """A kernel's options as plain values."""
+    if isinstance(kernel, list | tuple):
+        return [_plain(own) for own in kernel]
+    if isinstance(kernel, np.ndarray):
+        return [float(own) for own in kernel]
+    if isinstance(kernel, Kernel):
+        return {"kind": type(kernel).__name__, **{name: _plain(own) for name, own in vars(kernel).items()}}
+    return kernel
+
+
+def add_gram(gram: FloatArray, phi: FloatArray) -> None:
+    """gram (p, p) += ΦᵀΦ in place, its lower triangle alone; Fortran order."""
+    dsyrk(1.0, phi, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)
+
+
+def symmetric(lower: FloatArray) -> FloatArray:
+    """The matrix whose lower triangle this is."""
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
+
+
+def flat(arrays: Sequence[FloatArray]) -> FloatArray:
+    """One array of arrays of different sizes, one after the other."""
+    return np.concatenate([array.ravel(order="F") for array in arrays])
+
+
+def split(array: FloatArray, shapes: Sequence[tuple[int, ...]]) -> list[FloatArray]:
+    """What `flat` strung together."""
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    parts = np.split(array, np.cumsum(sizes)[:-1])
+    return [part.reshape(shape, order="F") for part, shape in zip(parts, shapes, strict=True)]

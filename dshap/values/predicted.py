@@ -1,0 +1,101 @@
+"""Value functions that call a model, whatever its data are: columns, outputs and a probe of the predict function."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dshap.errors import InputError
+from dshap.types import FloatArray
+from dshap.values.table_value import (
+    TableValue,
+    checked_predict,
+    column_names_of,
+    columns_by_name,
+    fitted_names_of,
+)
+
+__all__ = ["PROBE_ROWS", "PredictedValue"]
+
+PROBE_ROWS = 64
+"""Rows whose predictions stand for the predict function in the fingerprint."""
+
+
+class PredictedValue(TableValue):
+    """Base of the value functions of a predict function whose data may be any table that `dshap.explain` takes.
+
+    predict is tried at once: on the first rows of an array or a data frame, on a row of zeros where reading the data
+    would be work.  A path tells no columns: they are those of `feature_names`, or of the estimator behind predict.
+    """
+
+    def __init__(
+        self,
+        predict: Callable[[FloatArray], Any],
+        data: Any,
+        *,
+        players: Mapping[str, Sequence[str | int]] | None,
+        feature_names: Sequence[str] | None,
+        output_names: Sequence[str] | None,
+        buffer_rows: int,
+    ) -> None:
+        if buffer_rows < 1:
+            raise InputError(f"buffer_rows is {buffer_rows}: it must be at least 1")
+        data = np.asarray(data) if isinstance(data, list | tuple) else data
+        names = feature_names if feature_names is not None else fitted_names_of(predict) or column_names_of(data)
+        n_columns = _n_columns(data, names)
+        self._predict, self.buffer_rows = predict, int(buffer_rows)
+        self._probe = checked_predict(predict, _probe_rows(data, names, n_columns))
+        super().__init__(
+            data,
+            n_columns=n_columns,
+            n_outputs=self._probe.shape[1],
+            feature_names=names,
+            players=players,
+            output_names=output_names,
+        )
+
+    def predict(self, rows: FloatArray) -> FloatArray:
+        """f(x) (n, k)."""
+        parts = [
+            checked_predict(self._predict, rows[start : start + self.buffer_rows], self.n_outputs)
+            for start in range(0, len(rows), self.buffer_rows)
+        ]
+        return np.concatenate(parts) if parts else np.empty((0, self.n_outputs))
+
+    def _predict_fingerprint(self) -> dict[str, str]:
+        """The predict function is known by its name and by what it predicted when it was tried."""
+        return {
+            "predict": f"{getattr(self._predict, '__module__', '')}.{getattr(self._predict, '__qualname__', '')}",
+            "predictions": hashlib.blake2b(self._probe.tobytes(), digest_size=16).hexdigest(),
+        }
+
+
+def _n_columns(data: Any, names: Sequence[str] | None) -> int:
+    """Columns that predict takes: of the array, or as many as there are names."""
+    shape: tuple[Any, ...] = getattr(data, "shape", ())
+    if not hasattr(data, "columns") and len(shape) == 2:
+        return int(shape[1])
+    if names is None:
+        raise InputError(
+            f"data of type {type(data).__name__} does not tell its columns: give feature_names, those that predict "
+            "takes, in its order"
+        )
+    return len(names)
+
+
+def _probe_rows(data: Any, names: Sequence[str] | None, n_columns: int) -> FloatArray:
+    """What predict is tried on (rows, columns): the first rows where they lie in memory, else a row of zeros."""
+    head: Any = np.zeros((1, n_columns))
+    if isinstance(data, np.ndarray):
+        head = data[:PROBE_ROWS]
+    elif names is not None and hasattr(data, "iloc") and not hasattr(data, "__dask_graph__"):
+        head = columns_by_name(data, names).iloc[:PROBE_ROWS]
+    try:
+        rows = np.array(head, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"data has text where numbers are needed: {error}") from error
+    rows = rows[np.isfinite(rows).all(axis=1)]
+    return rows if len(rows) else np.zeros((1, n_columns))

@@ -1,0 +1,229 @@
+"""Observational values of any model by regression: E[f(X) | X_S = x_S] for every coalition S at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+from dshap.errors import InputError
+from dshap.kernels import Embedding, Kernel, ProductKernel, ridge_solve
+from dshap.types import BoolArray, FloatArray, Moments, State
+from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, flat, split, symmetric
+from dshap.values.loops import Lattice, rows_last
+from dshap.values.predicted import PredictedValue
+from dshap.values.subset_table import SubsetTable
+
+__all__ = ["ConditionalRegression"]
+
+PENALTIES = 10.0 ** np.arange(-9.0, 0.01, 0.5)
+"""λ that penalty="validate" chooses from."""
+VALIDATION_PART = 0.1
+VALIDATION_SEED = 0
+FIELDS = ("gram", "cross", "ones", "f", "f2", "n")
+"""The sums of one role: ΦᵀΦ, Φᵀf, Φᵀ1 of the coalitions one after the other; Σf, Σf², number of rows."""
+
+
+class ConditionalRegression(EmbeddedValue, PredictedValue):
+    """v_S(x) = f̄ + Φ_S(x)ᵀ (Φ_SᵀΦ_S + λnI)⁻¹ Σ_n Φ_S(X_n) (f(X_n) − f̄), a kernel ridge regression for every coalition.
+
+    x_S and x_S̄ come from one row, so E[f(x_S, X_S̄) | X_S = x_S] = E[f(X) | X_S = x_S]: no kernel model and no product
+    kernel is needed, and the model is called once a row of the data.  Every coalition has the features Φ_S of its own
+    columns: Nyström landmarks that pivoted Cholesky keeps for the kernel on S, or random Fourier features.
+
+    Parameters
+    ----------
+    predict : callable
+        rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.
+    data : array (n, columns), data frame, Dask collection or source
+        The rows that the regressions are fitted on; every row counts.
+    kernel : Kernel or ProductKernel
+        Of the regressions; a length-scale "median" is taken from a sample.  A fitted model's `expansion_.kernel` is a
+        good choice.
+    embedding : Nystrom or Fourier
+    penalty : float or "validate"
+        λ of the mean squared loss: the ridge is λn.  "validate": each coalition's own, the one of least error
+        (f − v_S)² on a tenth of the rows, from `PENALTIES`; fitted again on all rows.
+    rank_tolerance : float
+        Landmarks whose part of the kernel is explained by others up to this residual are left out, per coalition.
+    players, feature_names, output_names, buffer_rows : see `Marginal`
+
+    Raises
+    ------
+    PredictError
+        The predict function fails or gives another shape than (n,) or (n, k).
+
+    Notes
+    -----
+    Source: RKHS-SHAP (2022), equation 9 and its appendix C, with the regression on f itself; DESIGN's derivation is in
+    the first line.  Far from the data the value is f̄.  2 q² multiplications a row and coalition once, q for every
+    explained row and coalition, with q at most the number of landmarks.
+    """
+
+    needs_predictions = True
+    shared_arrays = ("base",)
+
+    def __init__(
+        self,
+        predict: Callable[[FloatArray], Any],
+        data: Any,
+        kernel: Kernel | ProductKernel,
+        embedding: Embedding,
+        penalty: float | str = 1e-4,
+        rank_tolerance: float = 1e-6,
+        *,
+        players: Mapping[str, Sequence[str | int]] | None = None,
+        feature_names: Sequence[str] | None = None,
+        output_names: Sequence[str] | None = None,
+        buffer_rows: int = 65_536,
+    ) -> None:
+        if penalty != "validate" and (isinstance(penalty, str) or not penalty > 0.0):
+            raise InputError(f"penalty is {penalty!r}: give a positive number (1e-4 is a good start), or 'validate'")
+        self.penalty = penalty
+        super().__init__(
+            predict,
+            data,
+            players=players,
+            feature_names=feature_names,
+            output_names=output_names,
+            buffer_rows=buffer_rows,
+        )
+        self._embed(kernel, embedding, rank_tolerance)
+
+    @property
+    def _roles(self) -> tuple[str, ...]:
+        return ("train", "validation") if self.penalty == "validate" else ("train",)
+
+    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
+        """For each role (training, and validation where the penalty is to be chosen) the sums of `FIELDS`."""
+        f = self.predict(rows) if predictions is None else predictions  # (n, k)
+        columns = self.players.columns(masks)
+        sums: dict[str, Any] = {}
+        is_validation = np.zeros(len(rows), dtype=bool)
+        if self.penalty == "validate":
+            is_validation = np.random.default_rng(VALIDATION_SEED).random(len(rows)) < VALIDATION_PART
+        for role, chosen in zip(self._roles, (~is_validation, is_validation), strict=False):
+            own = self._sums(columns, rows[chosen], f[chosen])
+            sums |= {f"{role}_{name}": array for name, array in own.items()}
+        return Moments(sums)
+
+    def _sums(self, columns: BoolArray, rows: FloatArray, f: FloatArray) -> dict[str, FloatArray]:
+        basis, features, k = self._bound_basis, self._features(columns), self.n_outputs
+        grams = [np.zeros((own.n_features, own.n_features), order="F") for own in features]
+        crosses = [np.zeros((own.n_features, k)) for own in features]
+        ones = [np.zeros(own.n_features) for own in features]
+        lattice = Lattice(columns, basis.size, SUM_ROWS, basis.dtype)
+        for start in range(0, len(rows), SUM_ROWS):
+            part, target = rows[start : start + SUM_ROWS], f[start : start + SUM_ROWS]
+            lattice.fill(rows_last(basis.factors(part)))
+            for j, own in enumerate(features):
+                phi = own.whitened(lattice.product(j, own.kept))  # (n, p)
+                add_gram(grams[j], phi)
+                crosses[j] += phi.T @ target
+                ones[j] += phi.sum(axis=0)
+        return {
+            "gram": flat(grams),
+            "cross": flat(crosses),
+            "ones": flat(ones),
+            "f": f.sum(axis=0),
+            "f2": np.square(f).sum(axis=0),
+            "n": np.array(float(len(rows))),
+        }
+
+    def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
+        """A `SubsetTable` (m, k, q), and of each coalition `rank`, `penalty` and, where validated, `error` (m,).
+
+        error: mean over validation rows and outputs of (f − v_S)² over the variance of f, of the fit without them.
+        """
+        assert moments is not None
+        columns = self.players.columns(masks)
+        features = self._features(columns)
+        sides = [_side(moments, role, [own.n_features for own in features], self.n_outputs) for role in self._roles]
+        mean = np.sum([side["f"][0] for side in sides], axis=0) / sum(float(side["n"][0]) for side in sides)  # (k,)
+        table = np.zeros((len(masks), self.n_outputs, self._q), self.embedding.dtype)
+        penalties, errors = np.empty(len(masks)), np.full(len(masks), np.nan)
+        for j, own in enumerate(features):
+            parts = [{name: side[name][j if len(side[name]) > 1 else 0] for name in FIELDS} for side in sides]
+            if isinstance(self.penalty, str):
+                penalties[j], errors[j] = _validated(parts[0], parts[1], mean)
+            else:
+                penalties[j] = self.penalty
+            gram = symmetric(np.sum([part["gram"] for part in parts], axis=0))
+            right = np.sum([part["cross"] - np.outer(part["ones"], mean) for part in parts], axis=0)
+            n = sum(float(part["n"]) for part in parts)
+            table[j][:, own.kept] = own.coefficients(ridge_solve(gram, right, penalties[j] * n)).T
+        state = SubsetTable(self._bound_basis, columns, table, mean).to_state()
+        rank = np.array([own.n_features for own in features])
+        return State({**state.arrays, "rank": rank, "penalty": penalties, "error": errors})
+
+    def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
+        """values (n, m, k)."""
+        return SubsetTable.from_state(self._bound_basis, state).values(rows)
+
+    def state_bytes(self, m: int) -> int:
+        return SubsetTable.nbytes(m, self.n_outputs, self._q, self.n_columns, self._basis_item) + 24 * m
+
+    def moment_bytes(self, m: int) -> int:
+        return len(self._roles) * 8 * (m * self._p * (self._p + self.n_outputs + 1) + 2 * self.n_outputs + 1)
+
+    def prepare_bytes(self, m: int) -> int:
+        """Moments, the state twice, the features, and one coalition's solve."""
+        return self.moment_bytes(m) + 2 * self.state_bytes(m) + self._feature_bytes(m) + 6 * 8 * self._p**2
+
+    def moment_task_bytes(self, n: int, m: int) -> int:
+        """Features, lattices, Φ, and the moments twice (a list, then one array)."""
+        rows = min(n, SUM_ROWS)
+        block = self._lattice_bytes(rows, self._q, self._basis_item) + 2 * 8 * rows * self._p
+        return block + self._feature_bytes(m) + 2 * self.moment_bytes(m) + 8 * n * (self.n_outputs + 1)
+
+    def task_bytes(self, n: int, m: int) -> int:
+        return SubsetTable.task_bytes(n, m, self.n_outputs, self._q, self.n_columns, self._basis_item)
+
+    def moment_operations(self, n: int, m: int) -> float:
+        return n * (m * (self._p**2 + 4.0 * self._q) + 16.0 * self.n_columns * self._q)
+
+    def operations(self, n: int, m: int) -> float:
+        return self._basis_item / 4.0 * n * self._q * (m * (1 + self.n_outputs) + 8 * self.n_columns)
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {
+            "value": "conditional_regression",
+            **self._predict_fingerprint(),
+            "players": self.players.fingerprint(),
+            "penalty": self.penalty,
+            **self._embedding_fingerprint(),
+        }
+
+
+def _side(moments: Moments, role: str, sizes: list[int], k: int) -> dict[str, list[FloatArray]]:
+    """The sums of one role: a list with an entry for each coalition, or for all of them."""
+    shapes: dict[str, list[tuple[int, ...]]] = {
+        "gram": [(p, p) for p in sizes],
+        "cross": [(p, k) for p in sizes],
+        "ones": [(p,) for p in sizes],
+    }
+    return {
+        name: split(moments[f"{role}_{name}"], shapes[name]) if name in shapes else [moments[f"{role}_{name}"]]
+        for name in FIELDS
+    }
+
+
+def _validated(train: dict[str, Any], held: dict[str, Any], mean: FloatArray) -> tuple[float, float]:
+    """The λ of least validation error, and that error: a quadratic form in the two sets of sums.
+
+    With ΦᵀΦ = V diag(a) Vᵀ and u(λ) = (a + nλ)⁻¹ Vᵀ Φᵀ(f − f̄): ‖Φ_v V u − (f_v − f̄)‖² over the spread of f_v.
+    """
+    values, vectors = eigh(symmetric(train["gram"]))
+    right = vectors.T @ (train["cross"] - np.outer(train["ones"], mean))  # (p, k)
+    quadratic = vectors.T @ symmetric(held["gram"]) @ vectors
+    linear = vectors.T @ (held["cross"] - np.outer(held["ones"], mean))
+    spread = held["f2"] - 2.0 * mean * held["f"] + held["n"] * mean**2  # (k,)
+    unit = np.where(spread > 0.0, spread, 1.0)
+    errors = []
+    for penalty in PENALTIES:
+        u = right / (np.maximum(values, 0.0) + train["n"] * penalty)[:, None]
+        errors.append(np.mean((np.sum(u * (quadratic @ u) - 2.0 * u * linear, axis=0) + spread) / unit))
+    best = int(np.argmin(errors))
+    return float(PENALTIES[best]), float(errors[best])
