@@ -12,13 +12,35 @@ from dshap.errors import DshapError
 
 if TYPE_CHECKING:
     from dshap import designs, engine, kernels, models, sources, values
-    from dshap.api import explain, fit
+    from dshap.api import explain, fit, mse_v, prepare
     from dshap.cube import open_cube
+    from dshap.prepared import open_prepared
 
 __version__ = "0.1.0"
-__all__ = ["DshapError", "designs", "engine", "explain", "fit", "kernels", "models", "open_cube", "sources", "values"]
+__all__ = [
+    "DshapError",
+    "designs",
+    "engine",
+    "explain",
+    "fit",
+    "kernels",
+    "models",
+    "mse_v",
+    "open_cube",
+    "open_prepared",
+    "prepare",
+    "sources",
+    "values",
+]
 
-_HOMES = {"explain": "dshap.api", "fit": "dshap.api", "open_cube": "dshap.cube"}
+_HOMES = {
+    "explain": "dshap.api",
+    "fit": "dshap.api",
+    "mse_v": "dshap.api",
+    "open_cube": "dshap.cube",
+    "open_prepared": "dshap.prepared",
+    "prepare": "dshap.api",
+}
 _FOLDERS = ("designs", "engine", "kernels", "models", "sources", "values")
 
 

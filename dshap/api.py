@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dshap.cube import (
     CubeLayout,
@@ -31,21 +31,25 @@ from dshap.engine import (
 from dshap.errors import DoesNotFitError, InputError, LockedError
 from dshap.explanation import Explanation
 from dshap.inputs import check_targets, open_rows, take_census
-from dshap.models import KernelRidge
+from dshap.models import KernelModel
 from dshap.options import RunOptions
+from dshap.prepared import Prepared
+from dshap.quality import Quality, measured_quality, prepare_value
 from dshap.types import Design, ValueFunction
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["explain", "fit"]
+__all__ = ["explain", "fit", "mse_v", "prepare"]
+
+AnyModel = TypeVar("AnyModel", bound=KernelModel)
 
 IN_MEMORY_BYTES = 2 << 30
 """Largest cube that store=None computes."""
 
 
 def explain(
-    value: ValueFunction,
+    value: ValueFunction | Prepared,
     rows: Any,
     *,
     design: Design | str = "auto",
@@ -65,7 +69,7 @@ def explain(
 
     Parameters
     ----------
-    value : a value function of `dshap.values`
+    value : a value function of `dshap.values`, or one that `prepare` prepared: then nothing is learnt any more
     rows : the instances: a path of Parquet files (file, folder or glob), numpy array, pandas DataFrame, Dask array or
         dataframe, xarray Dataset or DataArray, or a source of `dshap.sources`.  Columns are matched by name wherever
         the value function knows names.
@@ -117,7 +121,11 @@ def explain(
     with _store_or_memory(store) as path, Workspace(path) as workspace:
         if read_job(path.parent) is not None and is_running(path.parent):
             raise LockedError(f"{path.parent} is locked by a running job: wait for it")
-        explanation = Explanation.prepare(value, rows, path, executor, workspace, record, design=design, key=key)
+        prepared = value if isinstance(value, Prepared) else None
+        game = value.value if isinstance(value, Prepared) else value
+        explanation = Explanation.prepare(
+            game, rows, path, executor, workspace, record, design=design, key=key, prepared=prepared
+        )
         if store is None:
             _check_in_memory(explanation.layout)
         if compute:
@@ -126,6 +134,87 @@ def explain(
             explanation.create()
         cube = open_cube(path)
         return cube.load() if store is None else cube
+
+
+def prepare(
+    value: ValueFunction,
+    rows: Any = None,
+    design: Design | str = "auto",
+    store: str | Path | None = None,
+    *,
+    client: Any = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Prepared:
+    """Learn all that no instance changes, once, for any number of runs: `explain(prepared, new_rows)` fits nothing.
+
+    Parameters
+    ----------
+    value : a value function that learns from its data (`KernelInterventional`, `KernelObservational`,
+        `ConditionalRegression`, `Gaussian`)
+    rows : the data to learn from, as `explain` takes rows; None: those of the value function
+    design : "auto", "exact", "kernelshap" or a design of `dshap.designs`
+    store : path of a folder that holds the states; the same call again finishes what a crash left, and where all is
+        there computes nothing
+    client, progress : as in `explain`
+    **options : `coalition_tile`, `row_span`, `missing`, `max_coalitions`, `memory_limit` of `dshap.options.RunOptions`
+
+    Returns
+    -------
+    Prepared
+        Open it again with `dshap.open_prepared(store, value)`.  All players count, constant columns too: tomorrow's
+        rows may vary where the data do not.
+
+    Raises
+    ------
+    InputError, DoesNotFitError, StoreMismatchError, LockedError
+        As `explain`.
+    """
+    if store is None:
+        raise InputError("prepare needs store=, the path of a folder that the states are kept in")
+    path, executor = Path(store).expanduser().absolute(), executor_for(client)
+    with Workspace(path) as workspace:
+        return prepare_value(value, rows, design, path, executor, workspace, options, progress_for(progress))
+
+
+def mse_v(
+    value: ValueFunction | Prepared,
+    rows: Any,
+    *,
+    design: Design | str = "auto",
+    client: Any = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Quality:
+    """MSE_v: mean over rows and proper coalitions of (f(x) − v_S(x))², the quality of conditional values without truth.
+
+    E (f(X) − v(X_S))² is least for v_S(x) = E[f(X) | X_S = x_S], so of two estimates the one with the smaller MSE_v on
+    rows that neither learnt from is closer to it, whatever the truth is.  Interventional values are no such estimate,
+    and show it.
+
+    Parameters
+    ----------
+    value : a value function, or a prepared one
+    rows : rows that nothing was learnt from, as `explain` takes them
+    design : its proper coalitions, equally weighted; "auto": all where they are at most `max_coalitions`
+    client, progress, **options : as in `explain`
+
+    Returns
+    -------
+    Quality
+
+    Notes
+    -----
+    Source: Frye et al., Shapley explainability on the data manifold (2021), equation 11; Olsen et al., A comparative
+    study of methods for estimating model-agnostic Shapley value explanations (2024).
+    """
+    executor = executor_for(client)
+    with _store_or_memory(None) as path, Workspace(path) as workspace:
+        prepared = value
+        if not isinstance(prepared, Prepared):
+            own = path.with_name("prepared")
+            prepared = prepare_value(prepared, None, design, own, executor, workspace, options, progress_for(progress))
+        return measured_quality(prepared, rows, path, executor, workspace, options, progress_for(progress))
 
 
 def executor_for(client: Any) -> Executor:
@@ -163,7 +252,7 @@ def _check_in_memory(layout: CubeLayout) -> None:
 
 
 def fit(
-    model: KernelRidge,
+    model: AnyModel,
     rows: Any,
     target: Any,
     *,
@@ -171,16 +260,16 @@ def fit(
     client: Any = None,
     missing: str = "refuse",
     progress: bool | None = None,
-) -> KernelRidge:
+) -> AnyModel:
     """Fit a model on all rows of any table, on a cluster: the same bits as `model.fit` in one process.
 
     Parameters
     ----------
-    model : KernelRidge
+    model : KernelRidge or KernelLogistic
         Not changed; the fitted model is returned.
     rows, client, progress : as in `explain`
     target : column name(s) of the table; for an array or a data frame also the values, (n,) or (n, k); None for a
-        source that was opened with its target
+        source that was opened with its target.  Numbers: for labels of another kind use `KernelLogistic.fit`
     features : columns to fit on; None: all number columns but the target
     missing : "refuse" or "skip" rows with NaN or infinity, in a feature or in the target
 
@@ -188,6 +277,8 @@ def fit(
     ------
     InputError
         Bad rows or options.
+    DoesNotFitError
+        A worker's memory is too small for the sums.
     """
     executor = executor_for(client)
     with _store_or_memory(None) as path, Workspace(path) as workspace:
@@ -195,7 +286,7 @@ def fit(
 
 
 def fit_rows(
-    model: KernelRidge,
+    model: AnyModel,
     rows: Any,
     target: Any,
     executor: Executor,
@@ -203,7 +294,7 @@ def fit_rows(
     progress: Progress,
     features: list[str] | None,
     missing: str,
-) -> KernelRidge:
+) -> AnyModel:
     """`fit` inside a workspace that is open."""
     if missing == "pass":
         raise InputError('missing = "pass" is for black boxes: a kernel model is fitted with "refuse" or "skip"')

@@ -38,6 +38,7 @@ from dshap.engine import (
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError, unknown_name
 from dshap.inputs import Inputs
 from dshap.options import RunOptions
+from dshap.prepared import Prepared
 from dshap.sources import Census
 from dshap.types import BoolArray, Design, RowReader, ValueFunction
 
@@ -45,9 +46,12 @@ __all__ = [
     "IDLE_WORKER_BYTES",
     "NUMERICS_VERSION",
     "Explanation",
+    "check_kinds",
     "choose_design",
     "digest_of",
+    "learnt_of",
     "refuse_difference",
+    "tile_names",
 ]
 
 NUMERICS_VERSION = 1
@@ -106,14 +110,20 @@ class Explanation:
         key: Any = None,
         seed: int = 0,
         census: Census | None = None,
+        prepared: Prepared | None = None,
     ) -> Explanation:
         """Everything that can be refused is refused here; nothing is written outside the workspace.
 
-        `census` is that of `rows`, where it was taken before; `seed` is that of a sampled design that is not given.
+        `census` is that of `rows`, where it was taken before; `seed` is that of a sampled design that is not given;
+        `prepared` holds the states of this value function.
         """
-        _check_kinds(value, design)
-        inputs = Inputs.open(value, rows, executor, workspace, options, key, census)
-        is_active = inputs.active_players(value)
+        check_kinds(value, design)
+        inputs = Inputs.open(value, rows, executor, workspace, options, key, census, prepared)
+        is_active = np.ones(value.n_players, dtype=bool)
+        if prepared is None:
+            is_active = inputs.active_players(value)
+        else:
+            design, options = _as_prepared(prepared, design, options)
         chosen, why = choose_design(design, int(is_active.sum()), options.max_coalitions, seed)
         reasons = [("design", why)]
         if not is_active.all():
@@ -123,12 +133,16 @@ class Explanation:
                 chosen = chosen.with_players(int(is_active.sum()))
         game = value.over(is_active)
         run = _fingerprint(value, game, chosen, inputs, options)
+        if prepared is not None:
+            run["value"] = prepared.learnt["value"]
         _refuse_other_run(path, run)
-        plan = _stored_plan(path) or make_plan(game, chosen, inputs.rows, inputs.data, options, tuple(reasons))
+        plan = _stored_plan(path) or make_plan(
+            game, chosen, inputs.rows, inputs.data, options, tuple(reasons), is_prepared=prepared is not None
+        )
         limits = [limit for limit in (executor.memory_limit, options.memory_limit) if limit]
         plan.check(min(limits, default=None), executor.n_threads, IDLE_WORKER_BYTES)
         layout = _layout(value, inputs.rows, options, plan, run)
-        return cls(path, layout, _context(game, chosen, inputs, plan, path, layout, is_active))
+        return cls(path, layout, _context(game, chosen, inputs, plan, path, layout, is_active, prepared))
 
     def create(self) -> bool:
         """The store, every row pending, with its plan; False where it was there, and is left as it is."""
@@ -140,7 +154,7 @@ class Explanation:
     @property
     def is_complete(self) -> bool:
         """Nothing is left to do."""
-        return read_run(self.path) is not None and len(self.context.writer.done()) == len(self.plan.instance_spans)
+        return read_run(self.path) is not None and len(self.context.cube.done()) == len(self.plan.instance_spans)
 
     def run(self, executor: Executor, progress: Progress) -> Explanation:
         """Carry out what is left; this explanation with the blocks that failed."""
@@ -154,7 +168,7 @@ class Explanation:
             )
             failures = run_explanation(executor, replace(context, value=value), progress)
         except InputError:  # a bad option that only the work could show: the store is as if it had not been made
-            if is_new and not context.writer.done():
+            if is_new and not context.cube.done():
                 shutil.rmtree(self.path)
             raise
         return replace(self, failures=tuple(failures))
@@ -195,14 +209,11 @@ def _context(
     path: Path,
     layout: CubeLayout,
     is_active: BoolArray,
+    prepared: Prepared | None,
 ) -> Context:
-    """What the tasks share; state files are named by all that their content follows from."""
+    """What the tasks share."""
     run = layout.run["fingerprint"]
-    learnt = {name: run[name] for name in ("numerics", "value", "data")} | {"row_span": plan.row_span}
-    tiles: tuple[str, ...] = ()
-    if game.needs_moments:
-        masks = (design.block(*span).masks for span in plan.coalition_spans)
-        tiles = tuple(f"moments-{digest_of({**learnt, 'masks': _mask_digest(m)})}" for m in masks)
+    learnt = learnt_of(run, plan)
     return Context(
         value=game.without_data(),
         design=design,
@@ -210,16 +221,30 @@ def _context(
         rows=inputs.rows,
         data=inputs.data,
         writer=CubeWriter(path, layout, layout.run["digest"]),
-        states=StateFolder(path / CONTAINER),
+        states=StateFolder(path / CONTAINER, None if prepared is None else prepared.states.path),
         choice_name=f"landmarks-{digest_of(learnt)}",
         base_name=f"base-{digest_of(learnt)}",
-        tile_names=tiles,
+        tile_names=tile_names(learnt, game, design, plan),
         is_active=is_active,
         keep_rows=bool(layout.columns),
     )
 
 
-def _check_kinds(value: Any, design: Any) -> None:
+def learnt_of(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    """What the states of a run follow from, coalitions apart."""
+    return {name: run[name] for name in ("numerics", "value", "data")} | {"row_span": plan.row_span}
+
+
+def tile_names(learnt: Mapping[str, Any], game: ValueFunction, design: Design, plan: Plan) -> tuple[str, ...]:
+    """State files of the coalition tiles, named by all that their content follows from; none to be learnt, none."""
+    if not game.needs_moments:
+        return ()
+    masks = (design.block(*span).masks for span in plan.coalition_spans)
+    return tuple(f"moments-{digest_of({**learnt, 'masks': _mask_digest(m)})}" for m in masks)
+
+
+def check_kinds(value: Any, design: Any) -> None:
+    """Refuse what is no value function or no design."""
     if not isinstance(value, ValueFunction):
         raise InputError(
             f"explain was given {type(value).__name__} as the value function: wrap a model like "
@@ -227,6 +252,23 @@ def _check_kinds(value: Any, design: Any) -> None:
         )
     if not isinstance(design, str | Design):
         raise InputError(f"design is {design!r}: give 'auto', 'exact', 'kernelshap' or one of dshap.designs")
+
+
+def _as_prepared(prepared: Prepared, design: Design | str, options: RunOptions) -> tuple[Design, RunOptions]:
+    """The design and the tiles of the states.
+
+    Raises
+    ------
+    InputError
+        Where another design was asked for.
+    """
+    own = prepared.design
+    if design != "auto" and (isinstance(design, str) or design.fingerprint() != own.fingerprint()):
+        raise InputError(
+            f"the states in {prepared.path} were prepared for {own.n_coalitions} coalitions of {own.n_players} players "
+            'by another design: leave design at "auto", or prepare them for this one'
+        )
+    return own, replace(options, coalition_tile=prepared.coalition_tile, row_span=prepared.row_span)
 
 
 def _stored_plan(path: Path) -> Plan | None:

@@ -14,6 +14,7 @@ from dshap.cube import Workspace
 from dshap.engine import DaskExecutor, Executor, collect_partitions, is_dask_collection, map_spans
 from dshap.errors import InputError
 from dshap.options import RunOptions
+from dshap.prepared import Prepared, PreparedData
 from dshap.sources import (
     SPAN_ROWS,
     ArraySource,
@@ -203,8 +204,9 @@ class Inputs:
         options: RunOptions,
         key: Any,
         census: Census | None = None,
+        prepared: Prepared | None = None,
     ) -> Inputs:
-        """One reader and one census where both are the same table."""
+        """One reader and one census where both are the same table; the data of a prepared value are not read."""
         columns: dict[str, Any] = {"features": value.feature_names, "n_columns": value.n_columns}
         reader = open_rows(
             rows, executor, lambda: workspace.folder("rows"), key=key, missing=options.missing, **columns
@@ -212,6 +214,8 @@ class Inputs:
         census = census or take_census(reader, executor, lambda: workspace.folder("keys"))
         if reader.missing == "pass" and value.needs_moments:
             raise InputError('missing = "pass" is for black boxes: explain a kernel model with "refuse" or "skip"')
+        if prepared is not None:
+            return cls(reader, census, prepared.data, _census_of(prepared.data))
         if _is_same(value.data, rows):
             return cls(reader, census, reader, census)
         is_named = not isinstance(value.data, np.ndarray)  # by the rows' own names where the value function knows none
@@ -240,6 +244,11 @@ class Inputs:
         is_active = np.array((value.player_columns & varies).any(axis=1))
         is_active[0] |= not is_active.any()
         return is_active
+
+
+def _census_of(data: PreparedData) -> Census:
+    """As far as it is kept: the number of rows and their digest."""
+    return Census(data.n_rows, 0, 0, {}, {}, (), (), data.digest)
 
 
 def _is_same(data: Any, rows: Any) -> bool:

@@ -23,6 +23,8 @@ FLOORS = (
         "__main__",
         "explanation",
         "inputs",
+        "prepared",
+        "quality",
         "cli",
         "jobs",
         "report",

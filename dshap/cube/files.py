@@ -74,9 +74,28 @@ class ReceiptFolder(CreateOnlyFolder):
 
 
 class StateFolder(CreateOnlyFolder):
-    """Records of arrays by name, as .npz files that `numpy.load` opens without pickle."""
+    """Records of arrays by name, as .npz files that `numpy.load` opens without pickle.
+
+    Parameters
+    ----------
+    path : folder that is written
+    prepared : a second folder, which is looked in first and never written
+    """
 
     suffix = ".npz"
+
+    def __init__(self, path: str | Path, prepared: str | Path | None = None) -> None:
+        super().__init__(path)
+        self.prepared = None if prepared is None else Path(prepared)
+
+    def file(self, name: str) -> Path:
+        own = self.path / f"{name}{self.suffix}"
+        if self.prepared is not None and (self.prepared / own.name).exists():
+            return self.prepared / own.name
+        return own
+
+    def remove(self, name: str) -> None:
+        (self.path / f"{name}{self.suffix}").unlink(missing_ok=True)
 
     def put(self, name: str, record: Record) -> None:
         write_new(self.file(name), record.to_bytes())

@@ -13,7 +13,8 @@ from dshap.engine.fit import fit_model
 from dshap.engine.graph import Executor, LoopExecutor
 from dshap.engine.plan import Plan, Stage, check_stages, fit_stages, format_bytes, make_plan, stage_lines
 from dshap.engine.progress import LineProgress, Progress, SilentProgress
-from dshap.engine.run import Failure, map_spans, resolve_value, run_explanation
+from dshap.engine.quality import coalition_errors
+from dshap.engine.run import Failure, learn, map_spans, resolve_value, run_explanation
 from dshap.engine.tasks import Context, on_block
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "SilentProgress",
     "Stage",
     "check_stages",
+    "coalition_errors",
     "collect_partitions",
     "connect",
     "current_client",
@@ -35,6 +37,7 @@ __all__ = [
     "fit_stages",
     "format_bytes",
     "is_dask_collection",
+    "learn",
     "local_client",
     "make_plan",
     "map_spans",

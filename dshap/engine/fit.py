@@ -1,36 +1,48 @@
-"""Fitting a model on all rows: a sample, sums over spans of rows in a fixed tree, a solve, and a held-out score."""
+"""Fitting a model on all rows: a sample, passes of sums over spans of rows in a fixed tree, and a held-out score."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dshap.engine.graph import Call, Executor, Reduction
-from dshap.engine.plan import spans
+from dshap.engine.plan import OVERHEAD_BYTES, check_stages, fit_stages, spans
 from dshap.engine.progress import Progress
 from dshap.engine.run import read_sample
-from dshap.models import KernelRidge, TunedRidge
+from dshap.models import KernelModel, Step
 from dshap.models.rows import SPAN
-from dshap.types import Moments, RowReader
+from dshap.types import FloatArray, Moments, RowReader
 
 __all__ = ["fit_model"]
 
+AnyModel = TypeVar("AnyModel", bound=KernelModel)
 
-def fit_model(executor: Executor, model: KernelRidge, reader: RowReader, progress: Progress) -> KernelRidge:
-    """The fitted model: the same bits as `model.fit` on the same rows in one process."""
+
+def fit_model(executor: Executor, model: AnyModel, reader: RowReader, progress: Progress) -> AnyModel:
+    """The fitted model: the same bits as `model.fit` on the same rows in one process.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where a worker cannot hold the sums: said when the sample has told how many outputs there are.
+    """
     cut = spans(0, reader.n_rows, SPAN)
-    progress.begin("fit", 3 if model.holdout else 2, "steps")
-    tuned = _one(executor, (model, reader), Reduction("tune", (), Call(_tune)))
-    progress.advance()
-    leaves = tuple(Call(_moments, span) for span in cut)
-    fitted: KernelRidge = _one(executor, (tuned, reader), Reduction("sums", leaves, Call(_solve)))
+    progress.begin("fit", 1 + model.n_passes + bool(model.holdout), "passes")
+    limits = (executor.memory_limit, executor.n_threads)
+    step: Any = _one(executor, (model, reader), Reduction("tune", (), Call(_tune, limits)))
+    while not isinstance(step, KernelModel):
+        progress.advance()
+        leaves = tuple(Call(_moments, span) for span in cut)
+        step = _one(executor, (step, reader), Reduction("sums", leaves, Call(_solve)))
+    fitted: AnyModel = step  # type: ignore[assignment]
     progress.advance()
     if model.holdout:
         leaves = tuple(Call(_score_moments, span) for span in cut)
-        fitted.score(_one(executor, (fitted, reader), Reduction("score", leaves, Call(_total))))
+        fitted.held_out_score(_one(executor, (fitted, reader), Reduction("score", leaves, Call(_total))))
         progress.advance()
     progress.end()
+    fitted.warn_unless_converged()
     return fitted
 
 
@@ -40,23 +52,25 @@ def _one(executor: Executor, context: Any, reduction: Reduction) -> Any:
     return results[0]
 
 
-def _tune(context: tuple[KernelRidge, RowReader], _: None) -> TunedRidge:
+def _tune(context: tuple[KernelModel, RowReader], _: None, memory_limit: int | None, threads: int) -> Step:
     model, reader = context
     sample = read_sample(reader, model.sample_size, model.seed, SPAN, target=True)
+    stages = fit_stages(model, reader, model.count_outputs(sample["target"]))
+    check_stages(stages, memory_limit, threads, OVERHEAD_BYTES, "ask for fewer landmarks or features, merge classes")
     return model.tuned(sample["x"], sample["target"], sample["position"], feature_names=reader.feature_names)
 
 
-def _moments(context: tuple[TunedRidge, RowReader], start: int, stop: int) -> Moments:
-    tuned, reader = context
+def _moments(context: tuple[Step, RowReader], start: int, stop: int) -> Moments:
+    step, reader = context
     block = reader.read(start, stop, target=True)
-    return tuned.moments(block.x, _target(block), np.arange(start, stop))
+    return step.moments(block.x, _target(block), np.arange(start, stop))
 
 
-def _solve(context: tuple[TunedRidge, RowReader], total: Moments) -> KernelRidge:
+def _solve(context: tuple[Step, RowReader], total: Moments) -> Step | KernelModel:
     return context[0].solve(total)
 
 
-def _score_moments(context: tuple[KernelRidge, RowReader], start: int, stop: int) -> Moments:
+def _score_moments(context: tuple[KernelModel, RowReader], start: int, stop: int) -> Moments:
     fitted, reader = context
     block = reader.read(start, stop, target=True)
     return fitted.score_moments(block.x, _target(block), np.arange(start, stop))
@@ -66,7 +80,7 @@ def _total(_: Any, total: Moments) -> Moments:
     return total
 
 
-def _target(block: Any) -> np.ndarray:
+def _target(block: Any) -> FloatArray:
     if block.target is None:
         raise ValueError("the reader was opened without a target")
     return np.asarray(block.target)

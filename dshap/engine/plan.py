@@ -218,8 +218,10 @@ def make_plan(
     data: RowReader,
     options: RunOptions,
     reasons: tuple[tuple[str, str], ...] = (),
+    *,
+    is_prepared: bool = False,
 ) -> Plan:
-    """The plan of explaining `rows` by a value function that learns from `data`."""
+    """The plan of explaining `rows` by a value function that learns from `data`, or did so before (`is_prepared`)."""
     if design.n_players != value.n_players:
         raise InputError(
             f"the design has {design.n_players} players, the value function {value.n_players} "
@@ -253,7 +255,9 @@ def make_plan(
         stages=(),
         reasons=reasons,
     )
-    return replace(plan, stages=_stages(plan, value, rows, data, options))
+    stages = _stages(plan, value, rows, data, options)
+    learning = ("landmarks", "base", "moments")
+    return replace(plan, stages=tuple(own for own in stages if not (is_prepared and own.name in learning)))
 
 
 def _coalition_tile(value: ValueFunction, proper: int, data_rows: int) -> int:

@@ -25,7 +25,7 @@ from dshap.engine.tasks import (
 from dshap.models.rows import sample_positions
 from dshap.types import Record, RowReader, State, ValueFunction
 
-__all__ = ["Failure", "map_spans", "read_sample", "resolve_value", "run_explanation"]
+__all__ = ["Failure", "learn", "map_spans", "read_sample", "resolve_value", "run_explanation"]
 
 
 SAMPLE_SEED = 0
@@ -43,11 +43,16 @@ class Failure:
 
 
 def run_explanation(executor: Executor, context: Context, progress: Progress) -> list[Failure]:
-    """Base value, moments, evaluation; gives the tiles that failed (their rows are marked so in the cube)."""
-    _base(executor, context, progress)
-    context.writer.write_base(context.base())
-    _moments(executor, context, progress)
+    """Learning, then evaluation; gives the tiles that failed (their rows are marked so in the cube)."""
+    learn(executor, context, progress)
+    context.cube.write_base(context.base())
     return _evaluation(executor, context, progress)
+
+
+def learn(executor: Executor, context: Context, progress: Progress) -> None:
+    """What no instance changes: base value and moments, as states; what is there is not computed again."""
+    _base(executor, context, progress)
+    _moments(executor, context, progress)
 
 
 def _base(executor: Executor, context: Context, progress: Progress) -> None:
@@ -81,7 +86,7 @@ def _moment_reduction(context: Context, tile: int) -> Reduction:
 
 def _evaluation(executor: Executor, context: Context, progress: Progress) -> list[Failure]:
     tiles = context.plan.instance_spans
-    done = context.writer.done()
+    done = context.cube.done()
     todo = [tile for tile in range(len(tiles)) if tile not in done]
     failures: list[Failure] = []
     if not todo:
@@ -92,7 +97,7 @@ def _evaluation(executor: Executor, context: Context, progress: Progress) -> lis
 
     def failed(reduction: Reduction, error: Exception) -> None:
         tile = reduction.finish.args[0]
-        context.writer.mark_failed(tile, *tiles[tile])
+        context.cube.mark_failed(tile, *tiles[tile])
         start, stop = tiles[tile]
         failures.append(Failure(tile, start, stop, _reason(error)))
         progress.advance(rows(tile))

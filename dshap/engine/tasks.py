@@ -67,7 +67,8 @@ class Context:
     plan: Plan
     rows: RowReader
     data: RowReader
-    writer: BlockWriter
+    writer: BlockWriter | None
+    """None where no rows are explained."""
     states: StateStore
     choice_name: str
     """State file of what the value function chose from a sample."""
@@ -82,6 +83,13 @@ class Context:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": OrderedDict()}
+
+    @property
+    def cube(self) -> BlockWriter:
+        """The writer of the rows that are explained."""
+        if self.writer is None:
+            raise DshapError("no rows are explained here: there is no cube to write")
+        return self.writer
 
     def base(self) -> FloatArray:
         """v(empty) (k,): the mean prediction over the data."""
@@ -161,7 +169,7 @@ def evaluate(context: Context, partials: tuple[str, ...] | None, tile: int) -> d
     """Attributions of one instance tile, written to the cube; gives the receipt."""
     block = _read(context, tile)
     good = block.x[block.is_ok]
-    return context.writer.write(tile, block, on_block(tile, block, attributions, context, good, partials))
+    return context.cube.write(tile, block, on_block(tile, block, attributions, context, good, partials))
 
 
 def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> FloatArray:

@@ -1,8 +1,29 @@
 """Kernel machines: fitted as sums over rows, reduced to one form."""
 
+from dshap.models.adapters import from_sklearn
 from dshap.models.expansion import KernelExpansion
+from dshap.models.expansion_sum import ExpansionSum
 from dshap.models.fourier import FourierExpansion
+from dshap.models.gpytorch import from_gpytorch
+from dshap.models.kernel_model import KernelModel, Step
+from dshap.models.logistic import KernelLogistic
+from dshap.models.logistic_sums import LogisticStep
+from dshap.models.report import Convergence, FitReport
 from dshap.models.ridge import KernelRidge
-from dshap.models.ridge_sums import FitReport, TunedRidge
+from dshap.models.ridge_sums import TunedRidge
 
-__all__ = ["FitReport", "FourierExpansion", "KernelExpansion", "KernelRidge", "TunedRidge"]
+__all__ = [
+    "Convergence",
+    "ExpansionSum",
+    "FitReport",
+    "FourierExpansion",
+    "KernelExpansion",
+    "KernelLogistic",
+    "KernelModel",
+    "KernelRidge",
+    "LogisticStep",
+    "Step",
+    "TunedRidge",
+    "from_gpytorch",
+    "from_sklearn",
+]

@@ -117,6 +117,12 @@ class KernelExpansion:
             out[block] = self.kernel.matrix(rows[block], self.landmarks) @ self.weights
         return out + self.intercept
 
+    def __add__(self, other: Any) -> Any:
+        """The `ExpansionSum` of both."""
+        from dshap.models.expansion_sum import ExpansionSum
+
+        return ExpansionSum((self, other))
+
     def to_record(self) -> Record:
         """Flat arrays; names as fixed-width text, absent where there are none."""
         names = {name: getattr(self, name) for name in ("feature_names", "output_names")}

@@ -108,6 +108,12 @@ class FourierExpansion:
             out[block] = np.cos(angle) @ amplitudes.real - np.sin(angle) @ amplitudes.imag
         return out + self.intercept
 
+    def __add__(self, other: Any) -> Any:
+        """The `ExpansionSum` of both."""
+        from dshap.models.expansion_sum import ExpansionSum
+
+        return ExpansionSum((self, other))
+
     def to_record(self) -> Record:
         """Flat arrays; names as fixed-width text, and the kernel, absent where there are none."""
         names = {name: getattr(self, name) for name in ("feature_names", "output_names")}

@@ -14,10 +14,13 @@ from dshap.types import BoolArray, FloatArray
 
 __all__ = [
     "HELD_OUT",
+    "SKIPPED",
     "SPAN",
     "TRAIN",
     "VALIDATION",
     "Blocks",
+    "as_blocks",
+    "block_sample",
     "is_finite",
     "row_draws",
     "row_roles",
@@ -28,8 +31,8 @@ __all__ = [
 SPAN = 65_536
 """Rows of one leaf of the sums: spans begin at its multiples, however the input is chunked."""
 
-TRAIN, VALIDATION, HELD_OUT = 0, 1, 2
-"""Roles of rows in a fit; held-out rows enter no sum."""
+TRAIN, VALIDATION, HELD_OUT, SKIPPED = 0, 1, 2, 3
+"""Roles of rows in a fit; held-out rows enter no sum, nor do those with NaN or infinity, which are skipped."""
 VALIDATION_PART = 0.1
 """Of the rows not held out."""
 
@@ -83,7 +86,7 @@ def spans(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:
     start, waiting, n_waiting, names, n_columns = 0, [], 0, None, None
     for x_block, y_block in blocks():
         names = names or names_of(x_block)
-        x, y = as_rows(x_block, n_columns, names), np.asarray(y_block, dtype=float)
+        x, y = as_rows(x_block, n_columns, names), _as_targets(y_block)
         n_columns = x.shape[1]
         if len(x) != len(y) or y.ndim not in (1, 2):
             raise InputError(f"X has {len(x)} rows and y has shape {y.shape}: give (n,) or (n, k) of the same n")
@@ -99,5 +102,63 @@ def spans(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         yield start, *_joined(waiting)
 
 
+def _as_targets(y: Any) -> FloatArray:
+    try:
+        return np.asarray(y, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"targets must be numbers: {error}; KernelLogistic takes labels of any kind") from error
+
+
 def _joined(parts: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
     return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts])
+
+
+def as_blocks(X: Any, y: Any) -> Blocks:
+    """What `fit` was given, as a callable that gives (x, y) blocks from the start.
+
+    Raises
+    ------
+    InputError
+        For a table without targets, or an iterator, which can be read only once.
+    """
+    if y is not None:
+        return lambda: [(X, y)]
+    if callable(X):
+        return X
+    if isinstance(X, np.ndarray) or hasattr(X, "columns"):
+        raise InputError("y is missing: fit(X, y), or fit(blocks) with blocks of (X, y)")
+    if iter(X) is X:
+        raise InputError(
+            "blocks are read more than once: give a list, or a callable that returns them, not an iterator"
+        )
+    return lambda: X
+
+
+def block_sample(
+    blocks: Blocks, size: int, seed: int, missing: str
+) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
+    """x, y and positions of a seeded sample; counts the rows first, and looks for NaN on the way.
+
+    Raises
+    ------
+    InputError
+        For an empty table, or with missing="refuse" rows with NaN or infinity.
+    """
+    n_rows = 0
+    for start, x, y in spans(blocks):
+        is_ok = is_finite(x, y)
+        if missing == "refuse" and not is_ok.all():
+            raise InputError(
+                f"{(~is_ok).sum()} of rows {start}..{start + len(x) - 1} hold NaN or infinity in X or y, the first "
+                f"is row {start + np.argmin(is_ok)}: drop them, or fit with missing='skip'"
+            )
+        n_rows += len(x)
+    if not n_rows:
+        raise InputError("no rows to fit: X is empty")
+    positions = sample_positions(n_rows, size, seed)
+    parts = [
+        (x[own - start], y[own - start])
+        for start, x, y in spans(blocks)
+        for own in [positions[(positions >= start) & (positions < start + len(x))]]
+    ]
+    return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts]), positions

@@ -16,10 +16,11 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
+from dshap.errors import InputError
 from dshap.kernels import Kernel, Nystrom, Product, ProductKernel
 from dshap.types import BoolArray, FloatArray
 
-__all__ = ["SLOPES", "Tuning", "columns_to_validate", "landmark_coordinates", "tune", "validation_error"]
+__all__ = ["SLOPES", "Tuning", "bound", "columns_to_validate", "landmark_coordinates", "tune", "validation_error"]
 
 N_TRAIN, N_VALIDATION, N_LANDMARKS = 3000, 2000, 250
 """Rows and landmarks that a trial looks at, at most: 0.1 s an evaluation for 12 columns."""
@@ -71,6 +72,24 @@ class Trial(NamedTuple):
     x_validation: FloatArray
     y_validation: FloatArray
     landmarks: FloatArray
+
+
+def bound(kernel: Kernel | ProductKernel, x: FloatArray, seed: int, *, standardize: bool) -> ProductKernel:
+    """The kernel for rows x (n, columns), before any validation; standardize: numbers count in standard deviations.
+
+    Raises
+    ------
+    InputError
+        A bound kernel of another number of columns.
+    """
+    if isinstance(kernel, ProductKernel):
+        if kernel.n_columns != x.shape[1]:
+            raise InputError(f"the kernel has {kernel.n_columns} columns, the data {x.shape[1]}")
+        return kernel
+    unit = np.where(np.ptp(x, axis=0) > 0, x.std(axis=0), 1.0) if standardize else np.ones(x.shape[1])
+    own = kernel.bind(x.shape[1], x / unit, seed)
+    is_scale = np.array(own.families) != "categorical"
+    return ProductKernel(own.families, np.where(is_scale, own.parameters * unit, own.parameters))
 
 
 def columns_to_validate(kernel: Kernel | ProductKernel, n_columns: int) -> BoolArray:
@@ -141,7 +160,14 @@ def validation_error(
 
 
 def tune(
-    kernel: ProductKernel, free: BoolArray, x: FloatArray, y: FloatArray, *, penalty: float | None = None, seed: int = 0
+    kernel: ProductKernel,
+    free: BoolArray,
+    x: FloatArray,
+    y: FloatArray,
+    *,
+    penalty: float | None = None,
+    seed: int = 0,
+    may_be_categorical: bool = True,
 ) -> Tuning:
     """Length-scales, ρ and (where None) penalty that minimise the error of held-out rows of a sample.
 
@@ -155,13 +181,15 @@ def tune(
         Finite rows; at most 5,000 of them, drawn by `seed`, are used.
     penalty : float, optional
         Kept where given.
+    may_be_categorical : bool
+        False keeps every column in its family.
     """
     free = np.append(free & (np.ptp(x, axis=0) > 0), penalty is None)  # (columns + 1,): the last one is the penalty
     rows = np.random.default_rng(seed).permutation(len(x))[: N_TRAIN + N_VALIDATION]
     now = Tuning(kernel, 1e-4 if penalty is None else penalty, np.inf, 0)
     for step, evaluations in enumerate(ROUNDS):
         trial = _split(now.kernel, x[rows], y[rows], seed)
-        if step == len(ROUNDS) - 1:
+        if may_be_categorical and step == len(ROUNDS) - 1:
             now = _with_categories(now, free, trial)
         now = _descend(now, free, trial, evaluations)
     return now

@@ -90,7 +90,7 @@ class KernelValue(TableValue):
 def expansion_of(model: Any) -> Expansion:
     """The expansion of a model: itself, what its fit left in `expansion_`, or the sum of a list of them."""
     if isinstance(model, list | tuple) and model:
-        return functools.reduce(operator.add, map(expansion_of, model))
+        return functools.reduce(operator.add, map(expansion_of, model))  # an ExpansionSum
     expansion = getattr(model, "expansion_", model)
     if not isinstance(expansion, Expansion):
         hint = (

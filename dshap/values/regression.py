@@ -20,6 +20,8 @@ __all__ = ["ConditionalRegression"]
 
 PENALTIES = 10.0 ** np.arange(-9.0, 0.01, 0.5)
 """λ that penalty="validate" chooses from."""
+LEAST_RIDGE = 0.01
+"""λn at least, in that choice: a variance about f of a hundredth of the kernel's; less follows single rows."""
 VALIDATION_PART = 0.1
 VALIDATION_SEED = 0
 FIELDS = ("gram", "cross", "ones", "f", "f2", "n")
@@ -45,7 +47,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     embedding : Nystrom or Fourier
     penalty : float or "validate"
         λ of the mean squared loss: the ridge is λn.  "validate": each coalition's own, the one of least error
-        (f − v_S)² on a tenth of the rows, from `PENALTIES`; fitted again on all rows.
+        (f − v_S)² on a tenth of the rows, from `PENALTIES` with λn ≥ 0.01; fitted again on all rows.
     rank_tolerance : float
         Landmarks whose part of the kernel is explained by others up to this residual are left out, per coalition.
     players, feature_names, output_names, buffer_rows : see `Marginal`
@@ -221,9 +223,10 @@ def _validated(train: dict[str, Any], held: dict[str, Any], mean: FloatArray) ->
     linear = vectors.T @ (held["cross"] - np.outer(held["ones"], mean))
     spread = held["f2"] - 2.0 * mean * held["f"] + held["n"] * mean**2  # (k,)
     unit = np.where(spread > 0.0, spread, 1.0)
+    penalties = PENALTIES[(train["n"] * PENALTIES >= LEAST_RIDGE) | (PENALTIES == PENALTIES[-1])]
     errors = []
-    for penalty in PENALTIES:
+    for penalty in penalties:
         u = right / (np.maximum(values, 0.0) + train["n"] * penalty)[:, None]
         errors.append(np.mean((np.sum(u * (quadratic @ u) - 2.0 * u * linear, axis=0) + spread) / unit))
     best = int(np.argmin(errors))
-    return float(PENALTIES[best]), float(errors[best])
+    return float(penalties[best]), float(errors[best])

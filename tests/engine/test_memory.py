@@ -11,8 +11,8 @@ import pytest
 import dshap
 from dshap import designs
 from dshap.engine import Plan, fit_stages, local_client, shut_down
-from dshap.kernels import RBF, Nystrom
-from dshap.models import KernelExpansion, KernelRidge
+from dshap.kernels import RBF, Fourier, Nystrom
+from dshap.models import KernelExpansion, KernelLogistic, KernelRidge
 from dshap.sources import ArraySource
 from dshap.values import KernelInterventional, KernelObservational, Marginal
 
@@ -88,12 +88,24 @@ def test_the_plan_tells_what_a_worker_takes(name, tmp_path):
     assert measured <= plan.process_bytes <= 3 * measured
 
 
-@pytest.mark.parametrize("lengthscale", ["validate", "median"])
-def test_the_plan_tells_what_a_fit_takes(lengthscale, tmp_path):
+def fits() -> dict:
+    """model, target of a number, outputs."""
+    classes = lambda f: np.digitize(f, [-1.0, 1.0]).astype(float)  # noqa: E731
+    return {
+        "validate": (KernelRidge(RBF("validate"), Nystrom(500), "validate", holdout=0.1), np.copy, 1),
+        "median": (KernelRidge(RBF("median"), Nystrom(500), "validate", holdout=0.1), np.copy, 1),
+        "Fourier": (KernelRidge(RBF("median"), Fourier(800), "validate", holdout=0.1), np.copy, 1),
+        "three classes": (KernelLogistic(RBF("median"), Nystrom(300), 1e-3, holdout=0.1), classes, 3),
+        "three classes, validate": (KernelLogistic(RBF("median"), Fourier(200), "validate"), classes, 3),
+    }
+
+
+@pytest.mark.parametrize("name", fits())
+def test_the_plan_tells_what_a_fit_takes(name, tmp_path):
     rng = np.random.default_rng(2)
     x = rng.normal(size=(20_000, 12))
-    y = np.sin(x[:, 0]) + x[:, 1]
-    model = KernelRidge(RBF(lengthscale), Nystrom(500), penalty="validate", holdout=0.1)
+    model, target, n_outputs = fits()[name]
+    y = target(np.sin(x[:, 0]) + x[:, 1])
     client = local_client(1, memory_limit="3GiB", set_as_default=False)
     try:
         warm_up(client)
@@ -102,6 +114,6 @@ def test_the_plan_tells_what_a_fit_takes(lengthscale, tmp_path):
         measured = max(client.run(resident_bytes, "VmHWM").values()) - idle
     finally:
         shut_down(client)
-    planned = max(stage.task_bytes for stage in fit_stages(model, ArraySource(x, target=y)))
-    print(f"fit {lengthscale}: measured {measured / 2**20:.1f}, planned {planned / 2**20:.1f} MiB")
+    planned = max(stage.task_bytes for stage in fit_stages(model, ArraySource(x, target=y), n_outputs))
+    print(f"fit {name}: measured {measured / 2**20:.1f}, planned {planned / 2**20:.1f} MiB")
     assert measured <= planned <= 3 * measured

@@ -8,17 +8,26 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge as PeerRidge  # scikit-learn 1.5 or later
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from dshap.errors import InputError
-from dshap.kernels import RBF, Nystrom, ProductKernel
-from dshap.models import KernelRidge
+from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product, ProductKernel
+from dshap.models import FourierExpansion, KernelRidge
 from dshap.models.ridge_sums import PENALTIES
 from dshap.models.rows import SPAN, row_draws, sample_positions, spans
 from dshap.types import Record
 
 BIKE = ["season", "yr", "mnth", "hr", "holiday", "weekday", "workingday", "weathersit", "temp", "atemp", "hum"]
 BIKE += ["windspeed"]
+
+
+def both_embeddings(n):
+    return [Nystrom(n), Fourier(2 * n)]
 
 
 def make_table(n=300, k=1, seed=0):
@@ -62,14 +71,65 @@ def test_landmark_weights_solve_the_stated_normal_equations():
     assert model.predict(x).shape == (len(x),)
 
 
+def test_fourier_weights_are_those_of_ridge_on_cosines_and_sines():
+    """The features written out: 1e-8, the condition of the system (about 1e6) times 1e-15, and some."""
+    x, y = make_table(k=2)
+    kernel = Product([RBF(1.0), Laplacian(2.0), RBF(0.5)])
+    model = KernelRidge(kernel, Fourier(60, seed=3), 1e-3).fit(x, y)
+    angle = x @ Fourier(60, seed=3).anchors(x, kernel.bind(3)).T  # (n, 30)
+    phi = np.hstack([np.cos(angle), np.sin(angle)]) / np.sqrt(30)
+    centred = y - y.mean(axis=0)
+    twin = np.linalg.solve(phi.T @ phi + len(x) * 1e-3 * np.eye(60), phi.T @ centred)
+    np.testing.assert_allclose(model.predict(x), y.mean(axis=0) + phi @ twin, atol=1e-8)
+    assert isinstance(model.expansion_, FourierExpansion) and model.expansion_.size == 30
+    np.testing.assert_array_equal(model.expansion_.kernel.parameters, [1.0, 2.0, 0.5])
+
+
+def test_fourier_features_and_landmarks_tell_the_same_story():
+    """A smooth function of 3 columns: 400 features of either kind leave next to nothing unexplained."""
+    x, y = make_table(4000)
+    fits = [KernelRidge(RBF("median"), embedding, 1e-7, holdout=0.2).fit(x, y) for embedding in both_embeddings(200)]
+    assert min(fit.r2_[0] for fit in fits) > 0.97  # noise alone leaves 0.993
+    assert abs(fits[0].r2_[0] - fits[1].r2_[0]) < 0.01
+    assert "frequencies: 200, a cosine and a sine each" in str(fits[1].report_)
+
+
+def test_fourier_features_take_tuned_lengthscales_but_no_categories():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.integers(0, 12, 1500), rng.normal(size=1500)]).astype(float)
+    y = rng.normal(size=12)[x[:, 0].astype(int)] + 0.3 * x[:, 1]
+    families = [KernelRidge(RBF("validate"), own, 1e-4).fit(x, y).expansion_.kernel.families for own in
+                both_embeddings(20)]  # fmt: skip
+    assert families == [("categorical", "rbf"), ("rbf", "rbf")]
+    with pytest.raises(InputError, match="column 0 has a categorical kernel, which has no frequencies"):
+        KernelRidge(Product([Categorical(), RBF("validate")]), Fourier(40)).fit(x, y)
+
+
+def test_scikit_learns_tools_take_the_model():
+    """Options by name, clones, cross-validation and grid search of scikit-learn 1.5 or later."""
+    x, y = make_table(600)
+    model = KernelRidge(RBF("median"), Nystrom(40), 1e-3, seed=5)
+    assert clone(model).get_params()["seed"] == 5
+    search = GridSearchCV(model, {"penalty": [1e-4, 10.0]}, cv=2).fit(x, y[:, 0])
+    assert search.best_params_ == {"penalty": 1e-4}
+    fitted = search.best_estimator_
+    assert fitted.score(x, y[:, 0]) == pytest.approx(r2_score(y[:, 0], fitted.predict(x)), abs=1e-12)
+    assert cross_val_score(make_pipeline(StandardScaler(), model), x, y[:, 0], cv=2).min() > 0.8
+    with pytest.raises(InputError, match="unknown option 'penaly'; did you mean 'penalty'"):
+        model.set_params(penaly=1.0)
+    with pytest.raises(InputError, match="penalty is -1"):
+        model.set_params(penalty=-1)
+
+
 def test_a_large_mean_of_the_target_costs_no_digits():
     x, y = make_table()
     low, high = (KernelRidge(RBF(1.0), Nystrom(30), "validate").fit(x, y + shift) for shift in (0.0, 1e6))
     np.testing.assert_allclose(low.predict(x), high.predict(x) - 1e6, atol=1e-6)  # 1e6 carries 1e-10 in float64
 
 
+@pytest.mark.parametrize("embedding", both_embeddings(20))
 @pytest.mark.parametrize("penalty", [1e-4, "validate"])
-def test_chunks_of_the_input_do_not_change_a_bit(penalty):
+def test_chunks_of_the_input_do_not_change_a_bit(penalty, embedding):
     n = SPAN + 4000  # two spans
     x, y = make_table(n, k=2)
 
@@ -77,7 +137,7 @@ def test_chunks_of_the_input_do_not_change_a_bit(penalty):
         edges = [0, *cuts, n]
         return lambda: ((x[a:b], y[a:b]) for a, b in itertools.pairwise(edges))
 
-    make = lambda: KernelRidge(RBF("median"), Nystrom(20), penalty, holdout=0.1)  # noqa: E731
+    make = lambda: KernelRidge(RBF("median"), embedding, penalty, holdout=0.1)  # noqa: E731
     whole = make().fit(x, y)
     for given in (blocks([1, 1000, 1000, 66000]), blocks(range(7001, n, 7001)), list(blocks([65000])())):
         model = make().fit(given)
@@ -96,7 +156,7 @@ def test_the_pieces_a_cluster_runs_give_the_same_bits():
     np.testing.assert_array_equal(weights_of(fitted), weights_of(whole))
     scores = fitted.score_moments(x, y, np.arange(len(x)))
     # 1e-12: one sum here, a tree of two there
-    np.testing.assert_allclose(fitted.score(scores), whole.r2_, rtol=1e-12)
+    np.testing.assert_allclose(fitted.held_out_score(scores)["r2"], whole.r2_, rtol=1e-12)
 
 
 def test_held_out_rows_enter_no_sum():
@@ -192,6 +252,11 @@ def test_rows_with_nan_are_refused_or_skipped_and_counted():
             lambda x, y: KernelRidge(RBF(0.1), Nystrom(landmarks=x[:50]), 0.0).fit(x[:20], y[:20]),
             "penalty times rows is 0, too small for the 50 landmarks",
         ),
+        (
+            lambda x, y: KernelRidge(RBF(0.1), Fourier(60), 0.0).fit(x[:20], y[:20]),
+            "penalty times rows is 0, too small for the 60 Fourier features",
+        ),
+        (lambda x, y: KernelRidge(embedding=Nystrom(9)).fit(x, ["a"] * 300), "targets must be numbers"),
     ],
 )
 def test_bad_input_is_refused(fit, words):
@@ -228,11 +293,13 @@ def test_bike_sharing_reaches_its_r2():
     assert model.r2_[0] > 0.92  # seen: 0.932 to 0.938 over four seeds
 
 
-def test_a_stored_model_comes_back_whole():
+@pytest.mark.parametrize("embedding", both_embeddings(20))
+def test_a_stored_model_comes_back_whole(embedding):
     x, y = make_table(2000)
-    model = KernelRidge(RBF("validate"), Nystrom(20), "validate", holdout=0.2)
+    model = KernelRidge(RBF("validate"), embedding, "validate", holdout=0.2)
     fitted = model.unfitted().fit(x, y)
     back = model.restored(Record.load(io.BytesIO(fitted.to_record().to_bytes())))
     np.testing.assert_array_equal(back.predict(x), fitted.predict(x))
     assert str(back.report_) == str(fitted.report_) and back.penalty_ == fitted.penalty_
+    assert type(back.expansion_) is type(fitted.expansion_)
     assert back.r2_.tobytes() == fitted.r2_.tobytes() and back.n_features_in_ == fitted.n_features_in_

@@ -1,0 +1,156 @@
+"""Value functions prepared once, on all their data, for any number of runs: `prepare` and `open_prepared`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import dshap
+from dshap import designs
+from dshap.cube import StateFolder, write_new
+from dshap.errors import DshapError, InputError, StoreMismatchError
+from dshap.types import Design, Record, RowBlock, RowReader, ValueFunction
+
+__all__ = ["PREPARED", "Prepared", "PreparedData", "open_prepared", "save_prepared"]
+
+PREPARED = "prepared.json"
+PROBE = "probe"
+"""State of the rows that a model is known by, and what it predicted for them."""
+PROBE_ROWS = 64
+PROBE_TOLERANCE = 1e-9
+"""Relative difference of predictions that another processor explains."""
+
+
+@dataclass(frozen=True)
+class PreparedData:
+    """The table that was learnt from, as far as a run on its states needs it: no row is read any more."""
+
+    n_rows: int
+    feature_names: tuple[str, ...]
+    missing: str
+    digest: str
+    key_names: tuple[str, ...] = ()
+    key_dtypes: Mapping[str, str] = field(default_factory=dict)
+    has_target: bool = False
+    column_dtypes: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
+
+    def read(
+        self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
+    ) -> RowBlock:
+        raise DshapError("a state is missing in the prepared store: it was not finished, prepare it again")
+
+    def read_bytes(self, n_rows: int) -> int:
+        return 0
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A value function whose states lie in a folder; give it to `dshap.explain` as the value function."""
+
+    value: ValueFunction
+    design: Design
+    path: Path
+    learnt: Mapping[str, Any]
+    """What the states follow from."""
+    data: PreparedData
+    coalition_tile: int
+    row_span: int
+
+    @property
+    def states(self) -> StateFolder:
+        return StateFolder(self.path / "state")
+
+    def describe(self) -> str:
+        """One line for people."""
+        kind = self.learnt["value"]["value"]
+        return f"{kind} on {self.data.n_rows:,} rows, {self.design.n_coalitions:,} coalitions, {self.path}"
+
+    def coalition_summary(self) -> dict[str, NDArray[Any]]:
+        """What the states say of each proper coalition, where they do: `rank`, `penalty`, `error`, in the design's
+        order; and `size`, its number of players."""
+        names = json.loads((self.path / PREPARED).read_text())["tiles"]
+        states = [self.states.get(name, Record) for name in names]
+        kept = [name for name in ("rank", "penalty", "error") if states and name in states[0].arrays]
+        sizes = self.design.block(2, self.design.n_coalitions).masks.sum(axis=1)
+        return {"size": sizes, **{name: np.concatenate([state[name] for state in states]) for name in kept}}
+
+
+def probe_of(value: ValueFunction, data: RowReader) -> Record:
+    """The first good rows of the data, and what the model predicts for them."""
+    block = data.read(0, min(PROBE_ROWS, data.n_rows))
+    rows = block.x[block.is_ok]
+    return Record({"x": rows, "prediction": value.predict(rows)})
+
+
+def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record) -> None:
+    """The description beside the states; made last, so that it stands for all of them."""
+    prepared.states.put(PROBE, probe)
+    data = prepared.data
+    content = {
+        "version": dshap.__version__,
+        "learnt": dict(prepared.learnt),
+        "design": prepared.design.fingerprint(),
+        "data": {
+            "n_rows": data.n_rows,
+            "feature_names": list(data.feature_names),
+            "missing": data.missing,
+            "digest": data.digest,
+        },
+        "coalition_tile": prepared.coalition_tile,
+        "row_span": prepared.row_span,
+        "tiles": list(tile_names),
+    }
+    write_new(prepared.path / PREPARED, json.dumps(content, indent=1).encode())
+
+
+def open_prepared(store: str | Path, value: ValueFunction) -> Prepared:
+    """The states that `dshap.prepare` left in `store`, for the value function that they were made with.
+
+    Parameters
+    ----------
+    store : path
+    value : the value function, made as it was then; its data are not read
+
+    Raises
+    ------
+    InputError
+        No finished states there.
+    StoreMismatchError
+        They belong to another value function or to another model.
+    """
+    path = Path(store).expanduser().absolute()
+    try:
+        content = json.loads((path / PREPARED).read_text())
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InputError(f"{path} holds no prepared value function: make it with dshap.prepare(value, ...)") from error
+    was, now = content["learnt"]["value"], json.loads(json.dumps(value.fingerprint()))
+    names = sorted(n for n in was.keys() | now.keys() if was.get(n) != now.get(n) and n != "predictions")
+    if names:  # predictions are compared below, on rows that were kept
+        raise StoreMismatchError(
+            f"{path} was prepared for another value function (it differs in {', '.join(names)}): make the value "
+            "function as it was then, or prepare into another store"
+        )
+    data = content["data"]
+    prepared = Prepared(
+        value,
+        designs.restored(content["design"]),
+        path,
+        content["learnt"],
+        PreparedData(data["n_rows"], tuple(data["feature_names"]), data["missing"], data["digest"]),
+        content["coalition_tile"],
+        content["row_span"],
+    )
+    probe = prepared.states.get(PROBE, Record)
+    predictions = value.predict(probe["x"])
+    if not np.allclose(predictions, probe["prediction"], rtol=PROBE_TOLERANCE, atol=0.0, equal_nan=True):
+        raise StoreMismatchError(
+            f"{path} was prepared with another model: its predictions for the first rows of the data differ; prepare "
+            "into another store"
+        )
+    return prepared

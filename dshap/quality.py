@@ -1,0 +1,171 @@
+"""Learning without rows to explain, and the quality of what was learnt: what `prepare` and `mse_v` do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dshap.cube import StateFolder, Workspace
+from dshap.engine import (
+    Context,
+    Executor,
+    Plan,
+    Progress,
+    coalition_errors,
+    learn,
+    make_plan,
+    resolve_value,
+)
+from dshap.errors import InputError
+from dshap.explanation import (
+    IDLE_WORKER_BYTES,
+    NUMERICS_VERSION,
+    check_kinds,
+    choose_design,
+    digest_of,
+    learnt_of,
+    tile_names,
+)
+from dshap.inputs import Inputs, open_rows, take_census
+from dshap.options import RunOptions
+from dshap.prepared import Prepared, PreparedData, open_prepared, probe_of, save_prepared
+from dshap.types import N_ENDS, BoolArray, Design, FloatArray, RowReader, ValueFunction
+
+__all__ = ["Quality", "measured_quality", "prepare_value"]
+
+
+@dataclass(frozen=True, eq=False)
+class Quality:
+    """MSE_v of a value function on held-out rows."""
+
+    mse: FloatArray
+    """(k,): mean over rows and proper coalitions of (f − v_S)²."""
+    mse_of_coalitions: FloatArray
+    """(m, k): mean over rows."""
+    masks: BoolArray
+    """(m, d): the proper coalitions."""
+    variance: FloatArray
+    """(k,): of f over these rows."""
+    n_rows: int
+
+    @property
+    def by_size(self) -> FloatArray:
+        """(d − 1, k): mean over the coalitions of 1, 2, … players; NaN where the design has none."""
+        sizes = self.masks.sum(axis=1)
+        means = [self.mse_of_coalitions[sizes == size] for size in range(1, self.masks.shape[1])]
+        return np.array([own.mean(axis=0) if len(own) else np.full(len(self.mse), np.nan) for own in means])
+
+    def __str__(self) -> str:
+        shares = ", ".join(f"{mse:.6g} ({mse / v:.2%} of the variance)" if v > 0 else f"{mse:.6g}"
+                           for mse, v in zip(self.mse, self.variance, strict=True))  # fmt: skip
+        return f"MSE_v {shares}; {self.n_rows:,} rows, {len(self.masks):,} coalitions"
+
+
+def prepare_value(
+    value: ValueFunction,
+    rows: Any,
+    design: Design | str,
+    path: Path,
+    executor: Executor,
+    workspace: Workspace,
+    given: Mapping[str, Any],
+    progress: Progress,
+) -> Prepared:
+    """`dshap.prepare` inside a workspace that is open."""
+    check_kinds(value, design)
+    options = RunOptions.of(given)
+    if options.missing == "pass" and value.needs_moments:
+        raise InputError('missing = "pass" is for black boxes: prepare a kernel model with "refuse" or "skip"')
+    columns: dict[str, Any] = {"features": value.feature_names, "n_columns": value.n_columns}
+    table = value.data if rows is None else rows
+    data = open_rows(table, executor, lambda: workspace.folder("data"), missing=options.missing, **columns)
+    census = take_census(data, executor, lambda: workspace.folder("keys"))
+    chosen, why = choose_design(design, value.n_players, options.max_coalitions)
+    plan = make_plan(value, chosen, data, data, options, (("design", why),))
+    plan = replace(plan, stages=tuple(own for own in plan.stages if own.name != "evaluation"))
+    limits = [limit for limit in (executor.memory_limit, options.memory_limit) if limit]
+    plan.check(min(limits, default=None), executor.n_threads, IDLE_WORKER_BYTES)
+    run = {
+        "numerics": NUMERICS_VERSION,
+        "value": value.fingerprint(),
+        "data": {"digest": census.fingerprint, "n": data.n_rows, "missing": data.missing},
+    }
+    learnt = learnt_of(run, plan)
+    kept = PreparedData(data.n_rows, tuple(data.feature_names), data.missing, census.fingerprint)
+    prepared = Prepared(value, chosen, path, learnt, kept, plan.coalition_tile, plan.row_span)
+    if (path / "prepared.json").exists():
+        return _same(open_prepared(path, value), prepared)
+    context = _context(prepared, plan, data, data, prepared.states, executor)
+    learn(executor, context, progress)
+    save_prepared(prepared, context.tile_names, probe_of(value, data))
+    return prepared
+
+
+def _context(
+    prepared: Prepared, plan: Plan, rows: RowReader, data: RowReader, states: StateFolder, executor: Executor
+) -> Context:
+    """What the tasks share, the landmarks chosen; nothing is written but states."""
+    name, learnt = digest_of(dict(prepared.learnt)), prepared.learnt
+    value, design, choice = prepared.value.without_data(), prepared.design, f"landmarks-{name}"
+    return Context(
+        value=resolve_value(executor, value, data, states, choice, plan.row_span),
+        design=design,
+        plan=plan,
+        rows=rows,
+        data=data,
+        writer=None,
+        states=states,
+        choice_name=choice,
+        base_name=f"base-{name}",
+        tile_names=tile_names(learnt, prepared.value, design, plan),
+        is_active=np.ones(value.n_players, dtype=bool),
+    )
+
+
+def _same(stored: Prepared, wanted: Prepared) -> Prepared:
+    """What is there, where it is what was asked for."""
+    pairs = [
+        ("data", stored.data.digest, wanted.data.digest),
+        ("design", stored.design.fingerprint(), wanted.design.fingerprint()),
+        ("coalition_tile", stored.coalition_tile, wanted.coalition_tile),
+        ("row_span", stored.row_span, wanted.row_span),
+    ]
+    for name, was, now in pairs:
+        if was != now:
+            raise InputError(
+                f"{stored.path} was prepared with another {name} ({was}, now {now}): prepare into another store, or "
+                "open it with dshap.open_prepared"
+            )
+    return stored
+
+
+def measured_quality(
+    prepared: Prepared,
+    rows: Any,
+    path: Path,
+    executor: Executor,
+    workspace: Workspace,
+    given: Mapping[str, Any],
+    progress: Progress,
+) -> Quality:
+    """MSE_v of a prepared value function on these rows."""
+    options = replace(
+        RunOptions.of(given), coalition_tile=prepared.coalition_tile, row_span=prepared.row_span, coalition_groups=1
+    )
+    value, design = prepared.value, prepared.design
+    inputs = Inputs.open(value, rows, executor, workspace, options, None, None, prepared)
+    plan = make_plan(value, design, inputs.rows, inputs.data, options, is_prepared=True)
+    states = StateFolder(path / "state", prepared.states.path)
+    context = _context(prepared, plan, inputs.rows, inputs.data, states, executor)
+    total = coalition_errors(executor, context, progress)
+    n = float(total["n"])
+    if not n:
+        raise InputError("no row is free of NaN and infinity: give rows to measure on")
+    mse = total["error2"] / n
+    variance = total["f2"] / n - np.square(total["f"] / n)
+    masks = design.block(N_ENDS, design.n_coalitions).masks
+    return Quality(mse.mean(axis=0), mse, masks, variance, int(n))
