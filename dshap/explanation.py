@@ -38,7 +38,7 @@ from dshap.engine import (
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError, unknown_name
 from dshap.inputs import Inputs
 from dshap.options import RunOptions
-from dshap.prepared import Prepared
+from dshap.prepared import Prepared, played
 from dshap.sources import Census
 from dshap.types import BoolArray, Design, RowReader, ValueFunction
 
@@ -58,18 +58,37 @@ NUMERICS_VERSION = 1
 """Raised when the same options give other numbers; a store of another version is not resumed."""
 MAX_COALITIONS = 2_048
 """Design "auto": exact up to this many coalitions, sampled above."""
+MAX_TABLE_COALITIONS = 4_096
+"""The same where a table of subsets is all there is to a coalition, and a closed form takes over above."""
 PROBE_ROWS = 64
 IDLE_WORKER_BYTES = 320 << 20
 """What a warm worker takes before its first task."""
 
 
 def choose_design(
-    design: Design | str, n_players: int, max_coalitions: int | None, seed: int = 0
+    design: Design | str, value: ValueFunction, max_coalitions: int | None, seed: int = 0
 ) -> tuple[Design, str]:
-    """The design and why it was taken; `seed` is that of a design that is sampled and not given."""
+    """The design and why it was taken; `seed` is that of a design that is sampled and not given.
+
+    A `designs.ClosedFormDesign` asks for the closed form of the value function.
+    """
     if not isinstance(design, str):
         return design, "given"
-    limit = max_coalitions or max(MAX_COALITIONS, 4 * n_players)
+    n_players, form = value.n_players, value.closed_form()
+    if design == "quadrature":
+        if form is None:
+            raise InputError(
+                f"design 'quadrature' is a closed form of KernelInterventional, and {type(value).__name__} has none: "
+                "give 'auto', 'exact' or 'kernelshap'"
+            )
+        return designs.ClosedFormDesign(n_players), f"given: {_closed(value)}"
+    most = MAX_COALITIONS if form is None else MAX_TABLE_COALITIONS
+    limit = max_coalitions or max(most, 4 * n_players)
+    is_all = n_players <= 24 and 2**n_players <= limit
+    if design == "auto" and form is not None and max_coalitions is None and not is_all:
+        return designs.ClosedFormDesign(n_players), (
+            f"auto: 2^{n_players} coalitions are more than {limit:,}; {_closed(value)} (max_coalitions= samples instead)"
+        )
     if design == "exact":
         return designs.exact(n_players), "given"
     if design == "kernelshap":
@@ -77,10 +96,18 @@ def choose_design(
             n_players, min(limit, 2 ** min(n_players, 62)), seed=seed
         ), f"{limit:,} coalitions at most"
     if design != "auto":
-        raise InputError(unknown_name("design", design, ("auto", "exact", "kernelshap")))
-    if n_players <= 24 and 2**n_players <= limit:
+        raise InputError(unknown_name("design", design, ("auto", "exact", "kernelshap", "quadrature")))
+    if is_all:
         return designs.exact(n_players), f"auto: all 2^{n_players} coalitions are at most {limit:,}"
     return designs.kernelshap(n_players, limit, seed=seed), f"auto: 2^{n_players} coalitions are more than {limit:,}"
+
+
+def _closed(value: Any) -> str:
+    """What a closed form is made with, in a line."""
+    return (
+        f"quadrature with {value.n_background:,} rows of the background, chosen by herding, and as many nodes as an "
+        f"error of {value.tolerance:g} standard deviations takes"
+    )
 
 
 @dataclass
@@ -124,14 +151,14 @@ class Explanation:
             is_active = inputs.active_players(value)
         else:
             design, options = _as_prepared(prepared, design, options)
-        chosen, why = choose_design(design, int(is_active.sum()), options.max_coalitions, seed)
+        chosen, why = choose_design(design, value.over(is_active), options.max_coalitions, seed)
         reasons = [("design", why)]
         if not is_active.all():
             constant = [name for name, active in zip(value.player_names, is_active, strict=True) if not active]
             reasons.append(("players", f"{', '.join(constant)}: constant in all rows, attribution 0"))
             if chosen.n_players == value.n_players:
                 chosen = chosen.with_players(int(is_active.sum()))
-        game = value.over(is_active)
+        game = played(value.over(is_active), chosen)
         run = _fingerprint(value, game, chosen, inputs, options)
         if prepared is not None:
             run["value"] = prepared.learnt["value"]
@@ -251,7 +278,9 @@ def check_kinds(value: Any, design: Any) -> None:
             "dshap.values.Marginal(model.predict, background)"
         )
     if not isinstance(design, str | Design):
-        raise InputError(f"design is {design!r}: give 'auto', 'exact', 'kernelshap' or one of dshap.designs")
+        raise InputError(
+            f"design is {design!r}: give 'auto', 'exact', 'kernelshap', 'quadrature' or one of dshap.designs"
+        )
 
 
 def _as_prepared(prepared: Prepared, design: Design | str, options: RunOptions) -> tuple[Design, RunOptions]:

@@ -17,7 +17,7 @@ from dshap.cube import StateFolder, write_new
 from dshap.errors import DshapError, InputError, StoreMismatchError
 from dshap.types import Design, Record, RowBlock, RowReader, ValueFunction
 
-__all__ = ["PREPARED", "Prepared", "PreparedData", "open_prepared", "save_prepared"]
+__all__ = ["PREPARED", "Prepared", "PreparedData", "open_prepared", "played", "save_prepared"]
 
 PREPARED = "prepared.json"
 PROBE = "probe"
@@ -81,6 +81,16 @@ class Prepared:
         return {"size": sizes, **{name: np.concatenate([state[name] for state in states]) for name in kept}}
 
 
+def played(value: ValueFunction, design: Design) -> ValueFunction:
+    """The value function that this design asks: itself, or its closed form."""
+    if not isinstance(design, designs.ClosedFormDesign):
+        return value
+    form = value.closed_form()
+    if form is None:
+        raise InputError(f"{type(value).__name__} has no closed form: give another design")
+    return form
+
+
 def probe_of(value: ValueFunction, data: RowReader) -> Record:
     """The first good rows of the data, and what the model predicts for them."""
     block = data.read(0, min(PROBE_ROWS, data.n_rows))
@@ -129,6 +139,8 @@ def open_prepared(store: str | Path, value: ValueFunction) -> Prepared:
         content = json.loads((path / PREPARED).read_text())
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"{path} holds no prepared value function: make it with dshap.prepare(value, ...)") from error
+    design = designs.restored(content["design"])
+    value = played(value, design)
     was, now = content["learnt"]["value"], json.loads(json.dumps(value.fingerprint()))
     names = sorted(n for n in was.keys() | now.keys() if was.get(n) != now.get(n) and n != "predictions")
     if names:  # predictions are compared below, on rows that were kept
@@ -139,7 +151,7 @@ def open_prepared(store: str | Path, value: ValueFunction) -> Prepared:
     data = content["data"]
     prepared = Prepared(
         value,
-        designs.restored(content["design"]),
+        design,
         path,
         content["learnt"],
         PreparedData(data["n_rows"], tuple(data["feature_names"]), data["missing"], data["digest"]),

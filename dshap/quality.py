@@ -32,7 +32,7 @@ from dshap.explanation import (
 )
 from dshap.inputs import Inputs, open_rows, take_census
 from dshap.options import RunOptions
-from dshap.prepared import Prepared, PreparedData, open_prepared, probe_of, save_prepared
+from dshap.prepared import Prepared, PreparedData, open_prepared, played, probe_of, save_prepared
 from dshap.types import N_ENDS, BoolArray, Design, FloatArray, RowReader, ValueFunction
 
 __all__ = ["Quality", "measured_quality", "prepare_value"]
@@ -84,7 +84,8 @@ def prepare_value(
     table = value.data if rows is None else rows
     data = open_rows(table, executor, lambda: workspace.folder("data"), missing=options.missing, **columns)
     census = take_census(data, executor, lambda: workspace.folder("keys"))
-    chosen, why = choose_design(design, value.n_players, options.max_coalitions)
+    chosen, why = choose_design(design, value, options.max_coalitions)
+    value = played(value, chosen)
     plan = make_plan(value, chosen, data, data, options, (("design", why),))
     plan = replace(plan, stages=tuple(own for own in plan.stages if own.name != "evaluation"))
     limits = [limit for limit in (executor.memory_limit, options.memory_limit) if limit]

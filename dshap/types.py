@@ -27,6 +27,7 @@ __all__ = [
     "N_ENDS",
     "Attribution",
     "BoolArray",
+    "ClosedForm",
     "CoalitionBlock",
     "Design",
     "FloatArray",
@@ -301,6 +302,15 @@ class ValueFunction(Protocol):
         ...
 
     @property
+    def is_closed_form(self) -> bool:
+        """True for a `ClosedForm`."""
+        ...
+
+    def closed_form(self) -> ClosedForm | None:
+        """The closed form of this value function, where it has one."""
+        ...
+
+    @property
     def needs_predictions(self) -> bool:
         """True where `moments` wants f(x) of the rows, which the engine then computes once."""
         ...
@@ -376,4 +386,17 @@ class ValueFunction(Protocol):
 
     def fingerprint(self) -> dict[str, JSON]:
         """Name, options and array digests: everything that changes a value."""
+        ...
+
+
+@runtime_checkable
+class ClosedForm(ValueFunction, Protocol):
+    """A value function whose attributions need no coalition: it is asked for them, with its own stated error."""
+
+    def attribute(self, state: State, rows: FloatArray) -> FloatArray:
+        """phi (n, d, k) of rows (n, columns); Σ phi + state["base"] is the prediction, to the stated error."""
+        ...
+
+    def stated_error(self, state: State) -> dict[str, JSON]:
+        """What is left open: how many nodes, which background, how far off."""
         ...

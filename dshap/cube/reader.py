@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import xarray as xr
 import zarr
 
 from dshap.cube.layout import CONTAINER, STATISTICS, read_run
-from dshap.cube.writer import SUMMARIES, block_digest, receipts_of
+from dshap.cube.writer import SUMMARIES, block_digest, notes_of, receipts_of
 from dshap.errors import InputError
 from dshap.types import Status
 
@@ -55,6 +56,8 @@ def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
     cube = cube.drop_vars(CONTAINER)
     cube = cube.set_coords([name for name in cube.data_vars if str(name) == "key" or str(name).startswith("key_")])
     cube["base_value"] = cube["base_value"].load()
+    notes = notes_of(path)
+    cube = cube.assign_attrs({name: json.dumps(notes.get(name), sort_keys=True) for name in notes.names()})
     return _indexed(cube) if index else cube
 
 

@@ -15,7 +15,7 @@ from dshap.cube.layout import CONTAINER, CubeLayout, read_run
 from dshap.errors import DshapError
 from dshap.types import Attribution, FloatArray, RowBlock, Status
 
-__all__ = ["SUMMARIES", "CubeWriter", "block_digest", "receipts_of"]
+__all__ = ["SUMMARIES", "CubeWriter", "block_digest", "notes_of", "receipts_of"]
 
 SUMMARIES = ("blocks/attribution", "blocks/count")
 """Arrays with one entry a block."""
@@ -24,6 +24,11 @@ SUMMARIES = ("blocks/attribution", "blocks/count")
 def receipts_of(path: Path) -> ReceiptFolder:
     """The receipts of the cube at `path`, one for each finished block."""
     return ReceiptFolder(path / CONTAINER / "receipts")
+
+
+def notes_of(path: Path) -> ReceiptFolder:
+    """Small records beside the cube at `path`: what its run found out."""
+    return ReceiptFolder(path / CONTAINER / "notes")
 
 
 def block_digest(stored: Mapping[str, np.ndarray]) -> str:
@@ -102,6 +107,10 @@ class CubeWriter:
 
     def write_base(self, base: FloatArray) -> None:
         self._array("base_value")[...] = base
+
+    def write_note(self, name: str, content: dict[str, Any]) -> None:
+        """A small record that `open_cube` shows as the attribute `name`."""
+        notes_of(self.path).put(name, content)
 
     def mark_failed(self, tile: int, start: int, stop: int) -> None:
         """Say so in the status of a block that has no attribution."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dshap.designs.closed_form import ClosedFormDesign
 from dshap.designs.exact import ExactDesign, exact
 from dshap.designs.kernelshap import KernelShapDesign, kernelshap
 
-__all__ = ["ExactDesign", "KernelShapDesign", "exact", "kernelshap", "restored"]
+__all__ = ["ClosedFormDesign", "ExactDesign", "KernelShapDesign", "exact", "kernelshap", "restored"]
 
-_KINDS: Mapping[str, Any] = {"exact": ExactDesign, "kernelshap": KernelShapDesign}
+_KINDS: Mapping[str, Any] = {"closed_form": ClosedFormDesign, "exact": ExactDesign, "kernelshap": KernelShapDesign}
 
 
-def restored(fingerprint: Mapping[str, Any]) -> ExactDesign | KernelShapDesign:
+def restored(fingerprint: Mapping[str, Any]) -> ExactDesign | KernelShapDesign | ClosedFormDesign:
     """The design whose `fingerprint` this is (lists of a JSON file stand for tuples)."""
     parameters = {n: tuple(own) if isinstance(own, list) else own for n, own in fingerprint.items() if n != "design"}
-    design: ExactDesign | KernelShapDesign = _KINDS[fingerprint["design"]](**parameters)
+    design: ExactDesign | KernelShapDesign | ClosedFormDesign = _KINDS[fingerprint["design"]](**parameters)
     return design

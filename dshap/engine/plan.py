@@ -82,6 +82,8 @@ class Plan:
     row_span: int
     cache_bytes: int
     """Bytes of prepared states that a worker keeps."""
+    is_closed_form: bool
+    """No coalition is listed: the value function gives attributions itself."""
     stages: tuple[Stage, ...]
     reasons: tuple[tuple[str, str], ...]
     """(choice, why) of each "auto"."""
@@ -92,7 +94,9 @@ class Plan:
 
     @property
     def coalition_spans(self) -> list[tuple[int, int]]:
-        """Tiles of the proper coalitions; the two ends of a design are in none."""
+        """Tiles of the proper coalitions; the two ends of a design are in none.  A closed form has one empty tile."""
+        if self.is_closed_form:
+            return [(N_ENDS, N_ENDS)]
         return spans(N_ENDS, self.n_coalitions, self.coalition_tile)
 
     @property
@@ -235,7 +239,7 @@ def make_plan(
     wanted = _wanted_tasks(value, rows.n_rows, proper)
     groups = options.coalition_groups or (1 if 2 * n_instance_tiles >= wanted else math.ceil(wanted / n_instance_tiles))
     groups = min(groups, n_tiles)
-    state_bytes = sum(value.state_bytes(b - a) for a, b in spans(0, proper, tile))
+    state_bytes = sum(value.state_bytes(b - a) for a, b in spans(0, proper, tile) or [(0, 0)])
     is_kept = value.needs_moments and state_bytes <= CACHE_BYTES
     joined = max(1, min(MAX_COALITION_TILE // tile, math.ceil(n_tiles / groups))) if is_kept else 1
     plan = Plan(
@@ -252,6 +256,7 @@ def make_plan(
         join_tiles=joined,
         row_span=options.row_span or ROW_SPAN,
         cache_bytes=state_bytes if is_kept else 0,
+        is_closed_form=value.is_closed_form,
         stages=(),
         reasons=reasons,
     )

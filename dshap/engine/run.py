@@ -23,7 +23,7 @@ from dshap.engine.tasks import (
     partial_name,
 )
 from dshap.models.rows import sample_positions
-from dshap.types import Record, RowReader, State, ValueFunction
+from dshap.types import ClosedForm, Record, RowReader, State, ValueFunction
 
 __all__ = ["Failure", "learn", "map_spans", "read_sample", "resolve_value", "run_explanation"]
 
@@ -46,6 +46,8 @@ def run_explanation(executor: Executor, context: Context, progress: Progress) ->
     """Learning, then evaluation; gives the tiles that failed (their rows are marked so in the cube)."""
     learn(executor, context, progress)
     context.cube.write_base(context.base())
+    if isinstance(context.value, ClosedForm):
+        context.cube.write_note("closed_form", context.value.stated_error(context.state([0])))
     return _evaluation(executor, context, progress)
 
 

@@ -18,6 +18,7 @@ from dshap.types import (
     N_ENDS,
     Attribution,
     BoolArray,
+    ClosedForm,
     Design,
     FloatArray,
     Moments,
@@ -52,6 +53,10 @@ class BlockWriter(Protocol):
         ...
 
     def write_base(self, base: FloatArray) -> None: ...
+    def write_note(self, name: str, content: dict[str, Any]) -> None:
+        """A small record beside the cube, which `open_cube` shows as an attribute."""
+        ...
+
     def mark_failed(self, tile: int, start: int, stop: int) -> None: ...
     def done(self) -> set[int]:
         """Tiles that have a receipt."""
@@ -93,6 +98,8 @@ class Context:
 
     def base(self) -> FloatArray:
         """v(empty) (k,): the mean prediction over the data."""
+        if self.plan.is_closed_form:
+            return self.state([0])["base"]
         if "base" not in self._cache:
             total = self.states.get(self.base_name, Moments)
             self._cache["base"] = total["prediction"] / total["count"]
@@ -196,6 +203,28 @@ def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] |
     if not np.isfinite(prediction).all():
         n_bad = np.count_nonzero(~np.isfinite(prediction).all(axis=1))
         raise PredictError(f"the model gave NaN or infinity for {n_bad} row(s)")
+    if context.plan.is_closed_form:
+        phi = closed_form_values(context, rows)
+    else:
+        phi = _finished(context, rows, partials, prediction)
+    everyone = np.zeros((len(rows), len(context.is_active), context.plan.n_outputs))
+    everyone[:, context.is_active] = phi
+    return Attribution(everyone, base, prediction, np.full(len(rows), Status.OK, np.int8))
+
+
+def closed_form_values(context: Context, rows: FloatArray) -> FloatArray:
+    """φ (n, d, k) of a closed form, in micro-blocks."""
+    value, state, step = context.value, context.state([0]), context.plan.micro_rows
+    assert isinstance(value, ClosedForm)
+    parts = [value.attribute(state, rows[start : start + step]) for start in range(0, len(rows), step)]
+    return np.concatenate(parts) if parts else np.zeros((0, context.plan.n_players, context.plan.n_outputs))
+
+
+def _finished(
+    context: Context, rows: FloatArray, partials: tuple[str, ...] | None, prediction: FloatArray
+) -> FloatArray:
+    """φ (n, d, k): the sum over all coalitions, and the finish of the design."""
+    base = context.base()
     if partials is None:
         sums = coalition_sums(context, rows, list(range(len(context.plan.coalition_spans))))
     else:
@@ -208,9 +237,7 @@ def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] |
     phi = context.design.finish(sums, v_empty, prediction)
     if context.design.is_efficient:
         check_additivity(phi, base, prediction)
-    everyone = np.zeros((len(rows), len(context.is_active), context.plan.n_outputs))
-    everyone[:, context.is_active] = phi
-    return Attribution(everyone, base, prediction, np.full(len(rows), Status.OK, np.int8))
+    return phi
 
 
 def check_additivity(phi: FloatArray, base: FloatArray, prediction: FloatArray) -> None:

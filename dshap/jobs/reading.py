@@ -129,7 +129,8 @@ def _unknown(place: str, record: type[BaseModel], key: str) -> str:
     said = f"{place} {unknown_name('key', key, record.model_fields)}"
     if here:
         tag = next(name for name in ("kind", "value") if name in here[0].model_fields)
-        return f'{said.rstrip(".")}; {key} goes with {tag} = "{_allowed(here[0], tag)[0]}"'
+        kinds = " or ".join(f'"{_allowed(own, tag)[0]}"' for own in here)
+        return f"{said.rstrip('.')}; {key} goes with {tag} = {kinds}"
     return f"{said.rstrip('.')}; {key} belongs in [{homes[0][0]}]" if homes else said
 
 

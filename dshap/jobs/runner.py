@@ -36,6 +36,7 @@ from dshap.jobs.executor import executor_of
 from dshap.jobs.parts import Model, design_of, import_function, open_table, ridge_of, stand_in, value_of
 from dshap.jobs.schema import Explain, ImportedModel, Job
 from dshap.models import FitReport, KernelRidge
+from dshap.prepared import played
 from dshap.sources import Census, ParquetSource, open_source
 from dshap.types import Record
 
@@ -138,8 +139,9 @@ def _planned(job: Job, reader: ParquetSource, model: Model, fit: tuple[Stage, ..
 def _plan(explain: Explain, job: Job, model: Model, reader: ParquetSource) -> Plan:
     value, options = value_of(explain, job, model, reader), job.options()
     given, d = design_of(job, value.n_players), value.n_players
-    design, why = choose_design(given, d, options.max_coalitions, job.design_seed)
-    return make_plan(value, design, reader, open_source(value.data), options, (("design", why),))
+    design, why = choose_design(given, value, options.max_coalitions, job.design_seed)
+    game = played(value, design)
+    return make_plan(game, design, reader, open_source(value.data), options, (("design", why),))
 
 
 def run_job(job: Job, progress: Progress) -> JobResult:

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from dshap.jobs.fields import (
+    Background,
+    Count,
+    EvenCount,
+    FolderName,
+    InstanceKey,
+    Landmarks,
+    Lengthscale,
+    Memory,
+    Names,
+    OwnLengthscale,
+    Penalty,
+    Place,
+    Seed,
+    Target,
+    Text,
+)
 from dshap.options import RunOptions, parse_bytes
 
 __all__ = [
@@ -16,99 +31,32 @@ __all__ = [
     "Cluster",
     "Design",
     "Explain",
+    "GaussianValue",
     "ImportedModel",
     "Interventional",
     "Job",
+    "KernelLogisticModel",
     "KernelRidgeModel",
     "LocalCluster",
     "MarginalValue",
     "NoCluster",
     "Observational",
+    "ParquetTable",
     "PythonCluster",
+    "Regression",
     "Scheduler",
+    "Source",
+    "SyntheticRows",
 ]
 
 NOT_BUILT: Mapping[str, tuple[str, ...]] = {
     "source": ("csv", "delta", "duckdb", "postgresql", "sql", "zarr"),
     "model": ("lightgbm", "onnx", "pickle", "skops", "xgboost"),
-    "explain": ("conditional_regression", "copula", "gaussian", "linear_gaussian"),
+    "explain": ("copula", "linear_gaussian"),
     "design": ("connected", "connected_regression", "local", "myerson", "permutation"),
     "cluster": ("gateway", "kubernetes", "slurm", "ssh"),
 }
 """table -> kinds of the design that this version knows by name only."""
-RESERVED_NAMES = ("rows", "state")
-"""Names inside a store that no explanation can take."""
-
-
-def _as_names(given: Any) -> Any:
-    """One name, or a list of them, as a tuple."""
-    names = [given] if isinstance(given, str) else given
-    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) and name for name in names):
-        raise ValueError('give a column name, or a list of names like ["hr", "temp"]')
-    return tuple(names)
-
-
-def _one_or_more_names(given: Any) -> Any:
-    """A single name stays one: it is one output, (n,)."""
-    names = _as_names(given)
-    return names[0] if isinstance(given, str) else names
-
-
-def _number_or(*words: str, or_list: bool = False) -> BeforeValidator:
-    """A positive number or one of these words; with `or_list` one number a column too."""
-    allowed = ", ".join(f'"{word}"' for word in words) + " or a positive number"
-    allowed += ", or a list of one a column" if or_list else ""
-
-    def check(given: Any) -> Any:
-        numbers = given if or_list and isinstance(given, list) and given else [given]
-        if given in words or all(_is_number(number) and number > 0 for number in numbers):
-            return tuple(map(float, numbers)) if numbers is given else given
-        raise ValueError(f"give {allowed}")
-
-    return BeforeValidator(check)
-
-
-def _is_number(given: Any) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool)
-
-
-def _rows_or_all(given: Any) -> Any:
-    if given != "all" and (not isinstance(given, int) or isinstance(given, bool) or given < 1):
-        raise ValueError('give "all" or a number of rows of at least 1')
-    return given
-
-
-def _folder_name(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
-        raise ValueError("it names a folder of the store: letters, digits, '_', '-' and '.', a letter or digit first")
-    if name in RESERVED_NAMES:
-        raise ValueError(f"{' and '.join(map(repr, RESERVED_NAMES))} belong to the store: choose another name")
-    return name
-
-
-def _as_key(given: Any) -> Any:
-    parts = given if isinstance(given, list) else [given]
-    if not parts or not all(isinstance(part, str | int) and not isinstance(part, bool) for part in parts):
-        raise ValueError('give the key of a row: a number, a text like "2011-01-01", or a list of one a key column')
-    return tuple(parts)
-
-
-def _memory(given: Any) -> Any:
-    parse_bytes(given)
-    return given
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
-Target = Annotated[str | tuple[str, ...], BeforeValidator(_one_or_more_names)]
-Lengthscale = Annotated[str | float | tuple[float, ...], _number_or("validate", "median", or_list=True)]
-Penalty = Annotated[str | float, _number_or("validate")]
-Background = Annotated[str | int, BeforeValidator(_rows_or_all)]
-Memory = Annotated[str | int, BeforeValidator(_memory)]
-Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0)]
-Text = Annotated[str, Field(min_length=1)]
-Place = Annotated[Text, AfterValidator(os.path.expanduser)]
-"""A path, in which "~" is the home folder."""
 
 
 class Table(BaseModel):
@@ -129,8 +77,8 @@ class JobTable(Table):
     """Stored type of the attributions; sums are always float64."""
 
 
-class Source(Table):
-    """[source]"""
+class ParquetTable(Table):
+    """[source] kind = "parquet"."""
 
     kind: Literal["parquet"]
     path: Place
@@ -144,16 +92,78 @@ class Source(Table):
     missing: Literal["refuse", "skip", "pass"] = "refuse"
 
 
-class KernelRidgeModel(Table):
-    """[model] kind = "kernel_ridge": fitted by the job."""
+class SyntheticRows(Table):
+    """[source] kind = "synthetic": a made-up table, which the workers compute where they would read."""
 
-    kind: Literal["kernel_ridge"]
+    kind: Literal["synthetic"]
+    name: Literal["powerlifting"]
+    """Results of powerlifting meets, a lifter a row."""
+    rows: Count = 200_000
+    seed: Seed = 0
+    key: Names = ("lift_id",)
+    target: Target | None = "deadlift_kg"
+    features: Names | None = None
+    """All columns but `lift_id` and `deadlift_kg` where left out."""
+
+    @property
+    def missing(self) -> str:
+        """Nothing is missing in a made-up table."""
+        return "refuse"
+
+
+Source = Annotated[ParquetTable | SyntheticRows, Field(discriminator="kind")]
+
+
+class EmbeddedTable(Table):
+    """Base of the tables with features of a kernel: landmarks, or random Fourier features."""
+
+    embedding: Literal["nystrom", "fourier"] = "nystrom"
+    landmarks: Landmarks = 256
+    """Of embedding = "nystrom"."""
+    selection: Literal["kmeans++", "uniform", "leverage"] = "kmeans++"
+    """How landmarks are chosen: far from each other, evenly over rows, or by ridge leverage scores."""
+    features: EvenCount = 256
+    """Of embedding = "fourier": real ones, a cosine and a sine for each frequency."""
+
+    @model_validator(mode="after")
+    def _check_embedding(self) -> EmbeddedTable:
+        for key, home in EMBEDDING_OF.items():
+            if key in self.model_fields_set and self.embedding != home:
+                instead = "features" if self.embedding == "fourier" else "landmarks"
+                raise ValueError(f'{key} belongs to embedding = "{home}"; with "{self.embedding}" give {instead}')
+        if self.landmarks == "model" and "selection" in self.model_fields_set:
+            raise ValueError('landmarks = "model" takes those of the model: leave selection out')
+        return self
+
+
+EMBEDDING_OF = {"landmarks": "nystrom", "selection": "nystrom", "rank_tolerance": "nystrom", "features": "fourier"}
+
+
+class KernelTable(EmbeddedTable):
+    """Base of the kernel models that the job fits."""
+
     landmarks: Count = 500
+    features: EvenCount = 500
     kernel: Literal["rbf", "laplacian", "matern12", "matern32", "matern52"] = "rbf"
     lengthscale: Lengthscale = "validate"
     penalty: Penalty = "validate"
     holdout: float = Field(default=0.1, ge=0.0, lt=1.0)
     sample_size: Count = 20_000
+
+
+class KernelRidgeModel(KernelTable):
+    """[model] kind = "kernel_ridge": numbers."""
+
+    kind: Literal["kernel_ridge"]
+
+
+class KernelLogisticModel(KernelTable):
+    """[model] kind = "kernel_logistic": the classes that the numbers of the target stand for.
+
+    The decision function is explained: the log-odds of the second of two classes, or one output a class.
+    """
+
+    kind: Literal["kernel_logistic"]
 
 
 class ImportedModel(Table):
@@ -164,37 +174,83 @@ class ImportedModel(Table):
     """"package.module:name", rows (n, columns) -> (n,) or (n, k)."""
 
 
-class Interventional(Table):
+Model = Annotated[KernelRidgeModel | KernelLogisticModel | ImportedModel, Field(discriminator="kind")]
+
+
+class ExplainTable(Table):
+    """Base of the tables [[explain]]."""
+
+    name: FolderName
+    """Of the cube in the store."""
+    players: dict[str, list[str]] | None = None
+    """A name for several columns that are one player."""
+
+
+class LearntTable(ExplainTable):
+    """Base of those that learn from the table."""
+
+    quality_rows: Count | None = None
+    """Measure MSE_v, mean (f − v_S)² over coalitions, on so many rows: held out of the fit where the model has such."""
+
+
+class Interventional(LearntTable):
     """[[explain]] value = "kernel_interventional"."""
 
     value: Literal["kernel_interventional"]
-    name: Annotated[str, AfterValidator(_folder_name)]
-    players: dict[str, list[str]] | None = None
     background: Background = "all"
 
 
-class Observational(Table):
+class Observational(LearntTable, EmbeddedTable):
     """[[explain]] value = "kernel_observational"."""
 
     value: Literal["kernel_observational"]
-    name: Annotated[str, AfterValidator(_folder_name)]
-    players: dict[str, list[str]] | None = None
-    landmarks: Count = 256
-    selection: Literal["kmeans++", "uniform"] = "kmeans++"
     penalty: float = Field(default=1e-4, gt=0.0)
     rank_tolerance: float = Field(default=1e-6, gt=0.0, lt=1.0)
+    centred: bool = False
+    """Shrink to the interventional value as the penalty grows, not to the intercept."""
 
 
-class MarginalValue(Table):
+class Regression(LearntTable, EmbeddedTable):
+    """[[explain]] value = "conditional_regression": any model."""
+
+    value: Literal["conditional_regression"]
+    kernel: Literal["model", "rbf", "laplacian", "matern12", "matern32", "matern52"] | None = None
+    """Of the regressions: that of the fitted model where left out, "rbf" where there is none."""
+    lengthscale: OwnLengthscale = "median"
+    """Of a kernel that is not the model's."""
+    penalty: Penalty = 1e-4
+    """ "validate": of each coalition its own."""
+    rank_tolerance: float = Field(default=1e-6, gt=0.0, lt=1.0)
+
+    @model_validator(mode="after")
+    def _check_kernel(self) -> Regression:
+        if "lengthscale" in self.model_fields_set and self.kernel in (None, "model"):
+            raise ValueError('lengthscale belongs to a kernel of its own: name one, like kernel = "rbf"')
+        return self
+
+
+class GaussianValue(LearntTable):
+    """[[explain]] value = "gaussian": any model, columns taken as jointly normal."""
+
+    value: Literal["gaussian"]
+    n_samples: EvenCount = 1_000
+    """Draws for each row and coalition."""
+    ridge: float = Field(default=0.0, ge=0.0)
+    """Added to the diagonal of the correlation matrix: for columns that determine one another."""
+    seed: Seed | None = None
+    """Of the draws; the job's where left out."""
+
+
+class MarginalValue(ExplainTable):
     """[[explain]] value = "marginal"."""
 
     value: Literal["marginal"]
-    name: Annotated[str, AfterValidator(_folder_name)]
-    players: dict[str, list[str]] | None = None
     background: Background = 100
 
 
-Explain = Annotated[Interventional | Observational | MarginalValue, Field(discriminator="value")]
+Explain = Annotated[
+    Interventional | Observational | Regression | GaussianValue | MarginalValue, Field(discriminator="value")
+]
 
 
 class Design(Table):
@@ -277,8 +333,12 @@ class Report(Table):
 
     picture: Place | None = None
     """Path of a PNG of the rankings."""
-    instance: Annotated[tuple[str | int, ...], BeforeValidator(_as_key)] | None = None
+    instance: InstanceKey | None = None
     """Key of the row that is broken down (its position where there is no key); the first row where left out."""
+
+
+ANY_MODEL = ("marginal", "conditional_regression", "gaussian")
+"""Values that call a predict function."""
 
 
 class Job(Table):
@@ -286,7 +346,7 @@ class Job(Table):
 
     job: JobTable
     source: Source
-    model: Annotated[KernelRidgeModel | ImportedModel, Field(discriminator="kind")]
+    model: Model
     explain: Annotated[list[Explain], Field(min_length=1)]
     design: Design = Design()
     cluster: Cluster = NoCluster()
@@ -298,20 +358,43 @@ class Job(Table):
         names = [explain.name for explain in self.explain]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"two [[explain]] are named {twice[0]!r}: give each a name of its own")
-        if isinstance(self.model, KernelRidgeModel):
-            self._check_fitted()
-        elif kernel := [explain for explain in self.explain if explain.value != "marginal"]:
-            raise ValueError(
-                f'[[explain]] {kernel[0].name}: value "{kernel[0].value}" explains kernel models; '
-                'with [model] kind = "import" use value = "marginal"'
-            )
+        if isinstance(self.model, ImportedModel):
+            self._check_imported()
+        else:
+            self._check_fitted(self.model)
         return self
 
-    def _check_fitted(self) -> None:
+    def _check_fitted(self, model: KernelTable) -> None:
+        kind = f'[model] kind = "{self.model.kind}"'
         if self.source.target is None:
-            raise ValueError('[source] target is missing: [model] kind = "kernel_ridge" is fitted to it')
+            raise ValueError(f"[source] target is missing: {kind} is fitted to it")
+        if isinstance(model, KernelLogisticModel) and not isinstance(self.source.target, str):
+            raise ValueError(f"[source] target = {list(self.source.target)}: {kind} takes one column of classes")
         if self.source.missing == "pass":
             raise ValueError('[source] missing = "pass" is for models that take NaN: use "refuse" or "skip"')
+        for explain in self.explain:
+            if model.embedding == "fourier" and getattr(explain, "landmarks", None) == "model":
+                raise ValueError(
+                    f'[[explain]] {explain.name} landmarks = "model": the model has Fourier features and no landmarks; '
+                    "give a number"
+                )
+
+    def _check_imported(self) -> None:
+        for explain in self.explain:
+            place = f"[[explain]] {explain.name}"
+            if explain.value not in ANY_MODEL:
+                raise ValueError(
+                    f'{place}: value "{explain.value}" explains kernel models; with [model] kind = "import" use value = '
+                    + " or ".join(f'"{name}"' for name in ANY_MODEL)
+                )
+            for key in ("landmarks", "kernel"):
+                if getattr(explain, key, None) == "model":
+                    raise ValueError(f'{place} {key} = "model": [model] kind = "import" has none; give one of its own')
+            if self.source.missing == "pass" and isinstance(explain, LearntTable):
+                raise ValueError(
+                    f'{place}: value "{explain.value}" learns from the rows, which must then be free of NaN; with '
+                    '[source] missing = "pass" use value = "marginal"'
+                )
 
     def options(self) -> RunOptions:
         """The options of a run that every explanation shares."""

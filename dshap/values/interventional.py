@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.kernel_value import KernelValue
 from dshap.values.loops import LANES, Coalitions, rows_last, subset_sums
+from dshap.values.quadrature import ProductQuadrature
 from dshap.values.subset_table import SubsetTable, loop_items
 
 __all__ = ["KernelInterventional"]
@@ -29,10 +31,14 @@ class KernelInterventional(KernelValue):
         f(x) = c + Σ_r a_r Π_j k_j(x_j, z_rj): product kernels, or the complex exponentials of Fourier features.
     background : array (b, columns), data frame, Dask collection or source
         Every row counts; it is read once, by spans.
+    n_background, tolerance : int, float
+        Of `design="quadrature"` alone, for more players than a table of coalitions holds: rows of the background that
+        herding keeps, and the largest error by the number of nodes, in standard deviations of the predictions.
     players, output_names : see `Marginal`
 
     Notes
     -----
+    Up to 12 players `design="auto"` lists all coalitions and every background row counts; above it is the quadrature.
     Source: Chau, Hu, Gonzalez, Sejdinovic, RKHS-SHAP (2022), Proposition 3, with the mean embedding of S̄ as a vector
     over the model's landmarks.  r·b·m multiplications once, r·m for every explained row.
     """
@@ -44,10 +50,24 @@ class KernelInterventional(KernelValue):
         model: Any,
         background: Any,
         *,
+        n_background: int = 500,
+        tolerance: float = 1e-6,
         players: Mapping[str, Sequence[str | int]] | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
+        if n_background < 1:
+            raise InputError(f"n_background is {n_background}: give at least one row")
+        if not tolerance > 0.0:
+            raise InputError(f"tolerance is {tolerance:g}: it must be positive (1e-6 is a good start)")
+        self.n_background, self.tolerance = int(n_background), float(tolerance)
         super().__init__(model, background, players=players, output_names=output_names)
+
+    def closed_form(self) -> ProductQuadrature:
+        """The same values by quadrature, on some rows of the background: what design="quadrature" computes."""
+        options = {"players": None, "output_names": self.output_names}
+        form = ProductQuadrature(self.model, self.data, self.n_background, self.tolerance, **options)
+        form.players, form.feature_names = self.players, self.feature_names
+        return form
 
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """`complement` (m, r) = Σ_b k_S̄(X_b, z_r) and `count`."""

@@ -223,7 +223,7 @@ def _validated(train: dict[str, Any], held: dict[str, Any], mean: FloatArray) ->
     linear = vectors.T @ (held["cross"] - np.outer(held["ones"], mean))
     spread = held["f2"] - 2.0 * mean * held["f"] + held["n"] * mean**2  # (k,)
     unit = np.where(spread > 0.0, spread, 1.0)
-    penalties = PENALTIES[(train["n"] * PENALTIES >= LEAST_RIDGE) | (PENALTIES == PENALTIES[-1])]
+    penalties = PENALTIES[(train["n"] * PENALTIES >= LEAST_RIDGE) | (PENALTIES[-1] == PENALTIES)]
     errors = []
     for penalty in penalties:
         u = right / (np.maximum(values, 0.0) + train["n"] * penalty)[:, None]

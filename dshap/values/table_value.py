@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from dshap.errors import InputError, PredictError, unknown_name
-from dshap.types import BoolArray, FloatArray, State
+from dshap.types import BoolArray, ClosedForm, FloatArray, State
 from dshap.values.players import Players
 
 __all__ = [
@@ -36,6 +36,7 @@ class TableValue:
 
     needs_moments = False
     needs_predictions = False
+    is_closed_form = False
     sample_size = 0
     shared_arrays: tuple[str, ...] = ()
     """Arrays of a State that do not go by coalitions."""
@@ -83,6 +84,10 @@ class TableValue:
         small = copy.copy(self)
         small.data = None
         return small
+
+    def closed_form(self) -> ClosedForm | None:
+        """None: there is none."""
+        return None
 
     def join(self, states: Sequence[State]) -> State:
         """One State of the coalitions of several, in their order: arrays are strung together, shared ones kept."""

@@ -1,0 +1,105 @@
+"""The features of a fitted model: whitened rows Φ(x), and the expansion that weights of them are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dshap.kernels import Basis, Embedding, Fourier, FourierFeatures, KeptLandmarks, ProductKernel, SubsetFeatures
+from dshap.models.expansion import KernelExpansion
+from dshap.models.fourier import FourierExpansion
+from dshap.types import FloatArray, Record
+
+__all__ = ["Expansion", "ModelFeatures", "choose_features", "describe_features", "expansion_from", "has_categories"]
+
+RANK_TOLERANCE = 1e-12
+"""Sums are of whitened features, which keeps them well conditioned down to here."""
+
+Expansion = KernelExpansion | FourierExpansion
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFeatures:
+    """Features of all columns, with everything chosen: Φ Φᵀ approximates the kernel matrix, ‖Φ(x)‖ ≤ 1."""
+
+    kernel: ProductKernel
+    anchors: FloatArray
+    """(q, columns): frequencies, or the landmarks that pivoted Cholesky kept, in its order."""
+    basis: Basis
+    """Of these anchors."""
+    subset: SubsetFeatures
+
+    @property
+    def size(self) -> int:
+        """p"""
+        return self.subset.n_features
+
+    @property
+    def noun(self) -> str:
+        """What a single feature comes from."""
+        return "landmarks that were kept" if self.basis.dtype is np.float64 else "Fourier features"
+
+    def rows(self, x: FloatArray) -> FloatArray:
+        """Φ(x) (n, p)."""
+        return self.subset.whitened(self.basis.matrix(x))
+
+    def expansion(
+        self,
+        weights: FloatArray,
+        intercept: FloatArray,
+        feature_names: tuple[str, ...] | None,
+        output_names: tuple[str, ...] | None = None,
+    ) -> Expansion:
+        """f(x) = intercept + Φ(x) weights, from weights (p, k) and intercept (k,)."""
+        terms, names = self.subset.coefficients(weights), (feature_names, output_names)  # (q, k)
+        if self.basis.dtype is np.float64:
+            return KernelExpansion(self.kernel, self.anchors, terms, intercept, *names)
+        frequencies = np.vstack([self.anchors, self.anchors])
+        phases = np.repeat([0.0, -np.pi / 2], len(self.anchors))  # Re((a − ib) e^{iθ}) = a cos θ + b cos(θ − π/2)
+        amplitudes = np.vstack([terms.real, -terms.imag])
+        return FourierExpansion(frequencies, phases, amplitudes, intercept, *names, kernel=self.kernel)
+
+
+def has_categories(embedding: Embedding) -> bool:
+    """False where categorical factors have no features: they have no frequencies."""
+    return not isinstance(embedding, Fourier)
+
+
+def choose_features(
+    embedding: Embedding, kernel: ProductKernel, sample: FloatArray, coordinates: FloatArray | None = None
+) -> ModelFeatures:
+    """Anchors from a sample (n, columns), those that add nothing left out; see `Nystrom.select` for `coordinates`."""
+    anchors = embedding.anchors(sample, kernel, coordinates)
+    basis = embedding.basis(kernel, anchors, RANK_TOLERANCE)
+    subset = basis.subset(np.ones(kernel.n_columns, dtype=bool))
+    kept = anchors[subset.kept]
+    return ModelFeatures(kernel, kept, embedding.basis(kernel, kept, RANK_TOLERANCE), subset)
+
+
+def describe_features(subset: SubsetFeatures) -> str:
+    """A line for people."""
+    if isinstance(subset, KeptLandmarks):
+        return f"landmarks: {subset}"
+    assert isinstance(subset, FourierFeatures)
+    return f"frequencies: {len(subset.kept)}, a cosine and a sine each"
+
+
+def subset_arrays(subset: SubsetFeatures) -> dict[str, Any]:
+    """Flat arrays of what `subset_from` makes it of again."""
+    out: dict[str, Any] = {"kept": subset.kept}
+    if isinstance(subset, KeptLandmarks):
+        out |= {"factor": subset.factor, "residual": np.array(subset.residual)}
+    return out
+
+
+def subset_from(kept: Any, factor: Any = None, residual: Any = 0.0) -> SubsetFeatures:
+    """Landmarks where there is a factor, else frequencies."""
+    return FourierFeatures(kept) if factor is None else KeptLandmarks(kept, factor, len(kept), float(residual))
+
+
+def expansion_from(record: Record) -> Expansion:
+    """The expansion in a record, told apart by its arrays."""
+    kind = FourierExpansion if "frequencies" in record.arrays else KernelExpansion
+    return kind.from_record(record)

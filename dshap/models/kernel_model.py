@@ -1,0 +1,279 @@
+"""What models that are fitted by sums over rows share: options, sample, roles of rows, the loop, the record.
+
+A fit is `tuned` on a sample, which gives the first `Step`; every step is one pass over the rows, `moments` of spans of
+them added in a fixed tree, and `solve` of their sum gives the next step or the fitted model.  `KernelModel.fit` is a
+plain loop over these pieces; a cluster runs the same (`dshap.engine.fit`), so both end in the same bits.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from dshap.errors import InputError, unknown_name
+from dshap.kernels import RBF, Embedding, Kernel, Nystrom, ProductKernel
+from dshap.models.expansion import MICRO_BLOCK, as_rows, names_of
+from dshap.models.features import Expansion, ModelFeatures, choose_features, expansion_from, has_categories
+from dshap.models.report import FitReport
+from dshap.models.rows import HELD_OUT, Blocks, as_blocks, block_sample, is_finite, row_roles, spans
+from dshap.models.tuning import (
+    N_LANDMARKS,
+    N_TRAIN,
+    N_VALIDATION,
+    Tuning,
+    bound,
+    columns_to_validate,
+    landmark_coordinates,
+    tune,
+)
+from dshap.types import FloatArray, Moments, Record, tree_sum
+
+__all__ = ["KernelModel", "Step"]
+
+
+class Step(Protocol):
+    """One pass over the rows; picklable, numpy in and out."""
+
+    def moments(self, x: FloatArray, y: FloatArray, positions: NDArray[np.integer]) -> Moments:
+        """Sums over rows x (n, columns), y (n,) or (n, k), at these positions (n,) of the table."""
+        ...
+
+    def solve(self, moments: Moments) -> Step | KernelModel:
+        """The next step, or the fitted model, from the sum of all moments."""
+        ...
+
+
+class KernelModel:
+    """Base of the kernel models; see `dshap.models.KernelRidge` for the options."""
+
+    expansion_: Expansion
+    report_: FitReport
+    penalty_: float
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+    _estimator_type: ClassVar[str]
+    n_passes: ClassVar[int] = 1
+    """Passes over all rows that a fit is expected to take, those that count, sample and score not counted."""
+
+    def __init__(
+        self,
+        kernel: Kernel | ProductKernel | None,
+        embedding: Embedding | None,
+        penalty: float | str,
+        standardize: bool,
+        holdout: float,
+        seed: int,
+        sample_size: int,
+    ) -> None:
+        if penalty != "validate" and (isinstance(penalty, str) or not 0.0 <= penalty < np.inf):
+            raise InputError(f"penalty is {penalty!r}: give a number of at least 0, or 'validate'")
+        if not 0.0 <= holdout < 1.0:
+            raise InputError(f"holdout is {holdout}: give the part of the rows to hold out, at least 0 and below 1")
+        if sample_size < 1:
+            raise InputError(f"sample_size is {sample_size}: give at least one row")
+        self.kernel = RBF() if kernel is None else kernel
+        self.embedding: Embedding = Nystrom(500) if embedding is None else embedding
+        self.penalty, self.standardize = penalty, standardize
+        self.holdout, self.seed, self.sample_size = holdout, seed, sample_size
+
+    def fit(self, X: Any, y: Any = None, *, missing: str = "refuse") -> Self:
+        """Fit on arrays, a table, or blocks of rows; the chunks of the input do not change a bit of the result.
+
+        Parameters
+        ----------
+        X : (n, columns) array or table with names, or blocks
+            Blocks: a callable that returns, or a re-iterable (a list) of, pairs (X_block, y_block); read several times.
+        y : (n,) or (n, k)
+            Not given with blocks.
+        missing : {"refuse", "skip"}
+            Rows with NaN or infinity in X or y.
+
+        Raises
+        ------
+        InputError
+            For NaN (with "refuse"), lengths that differ, or more landmarks than rows.
+        """
+        if missing not in ("refuse", "skip"):
+            raise InputError(f"missing is {missing!r}: 'refuse' or 'skip'")
+        given = as_blocks(X, y)
+        names = names_of(X) if y is not None else names_of(next(iter(given()), (None,))[0])
+        blocks, known = self._numeric(given)
+        sample_x, sample_y, positions = block_sample(blocks, self.sample_size, self.seed, missing)
+        step: Step | KernelModel = self.tuned(sample_x, sample_y, positions, feature_names=names, **known)
+        while not isinstance(step, KernelModel):
+            step = step.solve(tree_sum(step.moments(x, t, start + np.arange(len(x))) for start, x, t in spans(blocks)))
+        fitted = step
+        if self.holdout:
+            sums = (fitted.score_moments(x, t, start + np.arange(len(x))) for start, x, t in spans(blocks))
+            fitted.held_out_score(tree_sum(sums))
+        fitted.warn_unless_converged()
+        for name in [own for own in vars(self) if own.endswith("_")]:
+            delattr(self, name)  # nothing of an earlier fit stays
+        vars(self).update(vars(fitted))
+        return self
+
+    def _numeric(self, blocks: Blocks) -> tuple[Blocks, dict[str, Any]]:
+        """Blocks whose targets are numbers, and what `tuned` has to know of them."""
+        return blocks, {}
+
+    def tuned(
+        self,
+        sample_x: Any,
+        sample_y: Any,
+        positions: NDArray[np.integer],
+        feature_names: tuple[str, ...] | None = None,
+        **known: Any,
+    ) -> Step:
+        """Kernel and features chosen from a sample, ready for the first pass.
+
+        Parameters
+        ----------
+        sample_x, sample_y : (n, columns), (n,) or (n, k)
+            Rows of the table (`sample_size` of them are wanted); those with NaN are passed over.
+        positions : (n,)
+            Their positions in the table; held-out rows are left out of every choice.
+        """
+        x, y = as_rows(sample_x), np.asarray(sample_y, dtype=float)
+        is_ok = is_finite(x, y) & (self.roles(positions) != HELD_OUT)
+        if not is_ok.any():
+            raise InputError("no row of the sample is left: all are held out, or hold NaN or infinity")
+        names = feature_names if feature_names is not None else names_of(sample_x)
+        with threadpool_limits(1, user_api="blas"):
+            return self._first_step(x[is_ok], y[is_ok], self.roles(positions)[is_ok], names, **known)
+
+    def _first_step(
+        self, x: FloatArray, y: FloatArray, roles: NDArray[np.int8], names: tuple[str, ...] | None, **known: Any
+    ) -> Step:
+        raise NotImplementedError
+
+    def _features(self, x: FloatArray, y: FloatArray) -> tuple[ModelFeatures, Tuning | None]:
+        """Kernel and features for rows x (n, columns) and targets y (n, k)."""
+        penalty = None if isinstance(self.penalty, str) else self.penalty
+        categories = has_categories(self.embedding)
+        kernel = bound(self.kernel, x, self.seed, standardize=self.standardize)
+        free = columns_to_validate(self.kernel, x.shape[1]) & (np.ptp(x, axis=0) > 0)
+        tuning = None
+        if free.any():
+            if not categories:
+                self.embedding.anchors(x, kernel)  # refuses now what it would refuse after the tuning
+            tuning = tune(kernel, free, x, y, penalty=penalty, seed=self.seed, may_be_categorical=categories)
+            kernel = tuning.kernel
+        return choose_features(self.embedding, kernel, x, landmark_coordinates(kernel, x)), tuning
+
+    def roles(self, positions: NDArray[np.integer]) -> NDArray[np.int8]:
+        """(n,): `TRAIN`, `VALIDATION` or `HELD_OUT` of each row, from its position in the table and the seed."""
+        return row_roles(positions, self.seed, self.holdout, is_validated=self.penalty == "validate")
+
+    def score_moments(self, x: FloatArray, y: FloatArray, positions: NDArray[np.integer]) -> Moments:
+        """Sums over the held-out rows among these, for `held_out_score`."""
+        raise NotImplementedError
+
+    def held_out_score(self, moments: Moments) -> Mapping[str, FloatArray]:
+        """Scores from the sum of all `score_moments`, kept in `report_.held_out`."""
+        scores = self._scores(moments)
+        self.report_ = replace(self.report_, held_out=scores)
+        return scores
+
+    def _scores(self, moments: Moments) -> dict[str, FloatArray]:
+        raise NotImplementedError
+
+    def warn_unless_converged(self) -> None:
+        """One warning where a fit stopped before its end."""
+        convergence = self.report_.convergence
+        if convergence is not None and not convergence.is_converged:
+            warnings.warn(f"{type(self).__name__} {convergence}", RuntimeWarning, stacklevel=3)
+
+    def to_record(self) -> Record:
+        """The fitted model as flat arrays: its expansion, its penalty and its report; see `restored`."""
+        return Record({**self.expansion_.to_record().arrays, **self.report_.to_arrays(), **self._own_arrays()})
+
+    def restored(self, record: Record) -> Self:
+        """The fitted model of this model's options that `to_record` stored."""
+        expansion = expansion_from(record)
+        assert expansion.kernel is not None
+        report = FitReport.from_arrays(record.arrays, expansion.kernel, expansion.feature_names)
+        return self.fitted(expansion, report, record.arrays)
+
+    def fitted(self, expansion: Expansion, report: FitReport, own: Mapping[str, NDArray[Any]]) -> Self:
+        """A model of the same options with these fitted attributes; `own` are those of the kind of model."""
+        model, names = self.unfitted(), expansion.feature_names
+        model.expansion_, model.report_, model.penalty_ = expansion, report, report.penalty
+        model.n_features_in_ = expansion.n_columns
+        if names is not None:
+            model.feature_names_in_ = np.array(names, dtype=object)
+        model._adopt(own)
+        return model
+
+    def _own_arrays(self) -> dict[str, NDArray[Any]]:
+        raise NotImplementedError
+
+    def _adopt(self, own: Mapping[str, NDArray[Any]]) -> None:
+        raise NotImplementedError
+
+    def unfitted(self) -> Self:
+        """A new model with the same options."""
+        return type(self)(**self.get_params())
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The options by name, as scikit-learn asks for them."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **params: Any) -> Self:
+        """Other options, checked; what was fitted stays."""
+        options = self.get_params()
+        for name in params:
+            if name not in options:
+                raise InputError(unknown_name("option", name, options))
+        type(self).__init__(self, **{**options, **params})
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's own tools (cross-validation, grid search, pipelines) ask of an estimator."""
+        from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
+
+        is_classifier = self._estimator_type == "classifier"
+        return Tags(
+            estimator_type=self._estimator_type,
+            target_tags=TargetTags(required=True, multi_output=not is_classifier),
+            classifier_tags=ClassifierTags() if is_classifier else None,
+            regressor_tags=None if is_classifier else RegressorTags(),
+        )
+
+    def count_outputs(self, y: FloatArray) -> int:
+        """Columns, or classes, of targets (n,) or (n, k)."""
+        raise NotImplementedError
+
+    def moment_bytes(self, n_outputs: int) -> int:
+        """Bytes of the sums of one span."""
+        raise NotImplementedError
+
+    def moment_task_bytes(self, n_columns: int, n_outputs: int) -> int:
+        """Peak bytes of `Step.moments` beyond its rows: kernel blocks with their temporaries, and sums."""
+        raise NotImplementedError
+
+    def row_operations(self, n_outputs: int) -> float:
+        """Floating-point operations that a pass takes for each row, the features themselves not counted."""
+        raise NotImplementedError
+
+    def solve_bytes(self, n_outputs: int) -> int:
+        """Peak bytes of `Step.solve` beyond the sums."""
+        raise NotImplementedError
+
+    def tune_bytes(self, n_rows: int, n_columns: int, n_outputs: int) -> int:
+        """Peak bytes of `tuned` beyond its rows: the trial's kernel matrices, or the distances of k-means++."""
+        p, n_sample = self.embedding.n_features, min(self.sample_size, n_rows)
+        trial = 8 * min(N_TRAIN + N_VALIDATION, n_sample) * N_LANDMARKS * 6
+        leverage = 8 * 3 * n_sample * p if getattr(self.embedding, "selection", None) == "leverage" else 0
+        factors = 8 * p * p * (n_columns if has_categories(self.embedding) else 0)  # of landmarks among themselves
+        return max(trial, leverage, factors) + 8 * (3 * n_sample * n_columns + 4 * p * p)
+
+    def predict_bytes(self, n_outputs: int) -> int:
+        """Peak bytes of `score_moments` beyond its rows."""
+        return 8 * MICRO_BLOCK * (4 * self.embedding.n_features + n_outputs)

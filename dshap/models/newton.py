@@ -1,0 +1,223 @@
+"""Newton's method for the penalised log-loss: sums over rows, and what follows from them.
+
+A point is weights (p + 1, c) of the features and, last, the intercept.  The c coordinates are contrasts of the K
+classes: two classes have one, the log-odds of the second; more have K − 1, orthonormal and free of the direction that
+adds one number to all classes, which changes no probability.  So the Hessian is regular, of (K − 1)(p + 1) rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import helmert
+from scipy.special import entr
+
+from dshap.errors import InputError
+from dshap.kernels import ridge_solve
+from dshap.models.expansion import MICRO_BLOCK
+from dshap.types import FloatArray
+
+__all__ = ["Newton", "base_rates", "class_loss", "contrasts", "logistic_sums", "newton_on", "validated_penalty"]
+
+PENALTIES = 10.0 ** np.arange(0.0, -10.1, -0.5)
+"""λ that penalty="validate" tries, the largest first."""
+PATIENCE = 3
+"""Penalties in a row that do not lower the validation loss before the path ends."""
+PATH_TOL, PATH_PASSES, PATH_ROWS = 1e-3, 10, 10_000
+"""Newton's method at each penalty of the path: tolerance, passes, training rows, at most."""
+SMALLEST_STEP = 2.0**-20
+SLACK = 1e-13
+"""An objective that rises by this part of itself has not risen: rounding."""
+ROUNDING = 1e-15
+"""Part of the objective below which a gain is rounding."""
+
+Codes = NDArray[np.intp]
+"""(n,): the class of each row, 0..K−1."""
+
+
+def contrasts(n_classes: int) -> FloatArray:
+    """C (K, c): logits (n, K) are coordinates (n, c) times Cᵀ."""
+    return np.array([[0.0], [1.0]]) if n_classes == 2 else helmert(n_classes).T
+
+
+def base_rates(counts: FloatArray, contrast: FloatArray, size: int) -> FloatArray:
+    """(size, c): the point without features, whose intercepts give each class its share of the rows (K,)."""
+    logs = np.log(np.maximum(counts, 0.5))
+    return np.vstack([np.zeros((size - 1, contrast.shape[1])), (logs - logs[0]) @ contrast])
+
+
+def pairs(c: int) -> list[tuple[int, int]]:
+    """Blocks (a, b) of a symmetric matrix of c × c blocks, each once."""
+    return [(a, b) for a in range(c) for b in range(a + 1)]
+
+
+def class_loss(logits: FloatArray, codes: Codes) -> tuple[FloatArray, FloatArray]:
+    """−log P(class of the row) (n,), and the logits (n, K) less that of the row's class; no digits are lost near 0."""
+    gap = logits - np.take_along_axis(logits, codes[:, None], axis=1)
+    return np.logaddexp.reduce(gap, axis=1), gap
+
+
+def logistic_sums(
+    blocks: Iterable[tuple[FloatArray, Codes]], weights: FloatArray, contrast: FloatArray
+) -> dict[str, FloatArray]:
+    """Loss, gradient and Hessian of the log-loss, summed over rows at one point.
+
+    Parameters
+    ----------
+    blocks : of (n, p + 1) features with a last column of ones, and classes (n,)
+    weights : (p + 1, c)
+    contrast : (K, c)
+
+    Returns
+    -------
+    dict
+        "counts" (K,) of the classes; "loss" (1,); "gradient" (p + 1, c) = Ψᵀ(P − Y)C; "hessian"
+        (c(c + 1)/2, p + 1, p + 1): for each of `pairs`, Ψᵀ diag(m_ab) Ψ with m = Cᵀ(diag(p) − ppᵀ)C row by row.
+    """
+    (p, c), classes = weights.shape, len(contrast)
+    out = {"counts": np.zeros(classes), "loss": np.zeros(1), "gradient": np.zeros((p, c)),
+           "hessian": np.zeros((len(pairs(c)), p, p))}  # fmt: skip
+    for psi, codes in blocks:
+        loss, gap = class_loss(psi @ weights @ contrast.T, codes)
+        chance = np.exp(gap - loss[:, None])  # (n, K)
+        mean = chance @ contrast  # (n, c)
+        residual = np.where(codes[:, None] == np.arange(classes), np.expm1(-loss)[:, None], chance)  # P − Y
+        out["counts"] += np.bincount(codes, minlength=classes)
+        out["loss"] += loss.sum()
+        out["gradient"] += psi.T @ (residual @ contrast)
+        for block, (a, b) in zip(out["hessian"], pairs(c), strict=True):
+            curvature = chance @ (contrast[:, a] * contrast[:, b]) - mean[:, a] * mean[:, b]  # (n,)
+            if a == b:
+                scaled = psi * np.sqrt(np.maximum(curvature, 0.0))[:, None]
+                block += scaled.T @ scaled  # half the work: BLAS knows that it is symmetric
+            else:
+                block += psi.T @ (psi * curvature[:, None])
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Newton:
+    """Newton's method between two passes: where the next sums are to be taken, or how it ended."""
+
+    penalty: float
+    contrast: FloatArray
+    """(K, c)"""
+    weights: FloatArray
+    """(p + 1, c): the point to look at; once it has ended, the solution."""
+    tol: float
+    max_iter: int
+    noun: str = "features"
+    """What the features come from, for errors."""
+    n_passes: int = 0
+    accepted: FloatArray | None = None
+    """The best point so far; the point to look at is step·direction from it."""
+    direction: FloatArray | None = None
+    step: float = 1.0
+    loss: float = np.inf
+    objective: float = np.inf
+    decrement: float = np.inf
+    """Of the accepted point: mean loss, loss + penalty/2 ‖f‖², what the quadratic model has left to gain."""
+    ending: str | None = None
+    """Why it ended; None while it runs."""
+    is_converged: bool = False
+
+    def next(self, sums: Mapping[str, NDArray[Any]]) -> Newton:
+        """The next point, from the sums (see `logistic_sums`) at this one.
+
+        A point whose objective is not above the last one is accepted, and Newton's step taken from there; else the
+        step is halved.  It has converged where λ_N²/2 = gᵀH⁻¹g/2, which the full step gains, is at most tol·objective,
+        and no log-odds can move by more than 1 (‖Ψ‖ ≤ √2): then the last step is safe, and taken unseen.
+        A start that is worse than no features at all, as from a sample that was separable, is left for that.
+        """
+        counts, now = sums["counts"], replace(self, n_passes=self.n_passes + 1)
+        n = float(counts.sum())
+        loss = float(sums["loss"][0]) / n
+        objective = loss + self.penalty / 2 * float(np.square(self.weights[:-1]).sum())
+        if self.accepted is None and self.weights[:-1].any() and objective > entr(counts / n).sum():
+            return replace(now, weights=base_rates(counts, self.contrast, len(self.weights)))
+        if objective > self.objective + SLACK * self.objective:
+            return now._halved()
+        gradient = sums["gradient"].copy()
+        gradient[:-1] += n * self.penalty * self.weights[:-1]
+        direction = -self._solved(sums["hessian"], gradient, n * self.penalty)
+        decrement = -float(np.vdot(gradient, direction)) / (2.0 * n)
+        now = replace(now, accepted=self.weights, loss=loss, objective=objective, decrement=decrement,
+                      direction=direction, step=1.0)  # fmt: skip
+        gain = f"a Newton step gains {decrement / max(objective, 1e-300):.1e} of the objective"
+        if decrement <= max(self.tol, ROUNDING) * objective and np.sqrt(2.0) * np.linalg.norm(direction) <= 1.0:
+            return replace(now, weights=self.weights + direction, is_converged=True, ending=gain)
+        if now.n_passes >= self.max_iter:
+            return replace(now, ending=f"max_iter = {self.max_iter} passes are over, {gain}: raise max_iter or penalty")
+        return replace(now, weights=self.weights + direction)
+
+    def _halved(self) -> Newton:
+        assert self.accepted is not None and self.direction is not None
+        half = replace(self, step=self.step / 2, weights=self.accepted + self.step / 2 * self.direction)
+        if half.step < SMALLEST_STEP:
+            return replace(self, weights=self.accepted, ending="no step along Newton's direction lowers the objective")
+        if self.n_passes >= self.max_iter:
+            ending = f"max_iter = {self.max_iter} passes are over, the last one did not lower the objective"
+            return replace(self, weights=self.accepted, ending=ending)
+        return half
+
+    def _solved(self, hessian: FloatArray, gradient: FloatArray, ridge: float) -> FloatArray:
+        """H⁻¹g (p + 1, c), ridge on all coordinates but the intercepts."""
+        p, c = gradient.shape
+        system = np.empty((c, p, c, p))
+        for block, (a, b) in zip(hessian, pairs(c), strict=True):
+            system[a, :, b] = system[b, :, a] = block
+        diagonal = np.full((c, p), ridge)
+        diagonal[:, -1] = 0.0
+        solved = ridge_solve(system.reshape(c * p, c * p), gradient.T.reshape(-1, 1), diagonal.ravel(), self.noun)
+        return solved.reshape(c, p).T
+
+
+def newton_on(newton: Newton, psi: FloatArray, codes: Codes) -> Newton:
+    """Newton's method to its end on rows (n, p + 1) in memory."""
+    while newton.ending is None:
+        newton = newton.next(logistic_sums(_blocks(psi, codes), newton.weights, newton.contrast))
+    return newton
+
+
+def _blocks(psi: FloatArray, codes: Codes) -> Iterator[tuple[FloatArray, Codes]]:
+    for start in range(0, len(psi), MICRO_BLOCK):
+        yield psi[start : start + MICRO_BLOCK], codes[start : start + MICRO_BLOCK]
+
+
+def validated_penalty(start: Newton, psi: FloatArray, codes: Codes, is_train: NDArray[np.bool_]) -> tuple[Newton, int]:
+    """`start` with the penalty and the point that have the least log-loss of validation rows; and the passes it took.
+
+    Penalties fall along `PENALTIES`, each starting at the solution of the one before, until `PATIENCE` of them in a row
+    have not lowered the validation loss or the system cannot be solved any more.
+
+    Raises
+    ------
+    InputError
+        Where there are no training or no validation rows.
+    """
+    train, held = np.flatnonzero(is_train), np.flatnonzero(~is_train)
+    if not len(train) or not len(held):
+        raise InputError("penalty='validate' found no validation rows: give a penalty, or more rows")
+    train = train[:: -(-len(train) // PATH_ROWS)]  # spread over the table
+    psi_train, psi_held, n_passes = psi[train], psi[held], 0
+    best, best_loss, since, last = start, np.inf, 0, replace(start, tol=PATH_TOL, max_iter=PATH_PASSES)
+    for penalty in PENALTIES:
+        try:
+            ended = newton_on(replace(last, penalty=float(penalty)), psi_train, codes[train])
+        except InputError:
+            if not np.isfinite(best_loss):
+                raise
+            break
+        loss = float(class_loss(psi_held @ ended.weights @ start.contrast.T, codes[held])[0].mean())
+        last, n_passes = replace(last, weights=ended.weights), n_passes + ended.n_passes
+        if loss < best_loss:
+            best, best_loss, since = replace(start, penalty=float(penalty), weights=ended.weights), loss, 0
+        else:
+            since += 1
+        if since == PATIENCE:
+            break
+    return best, n_passes

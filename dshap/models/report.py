@@ -1,0 +1,130 @@
+"""How a fit ended: rows, features, penalty, convergence, and what the held-out rows say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.kernels import ProductKernel, SubsetFeatures
+from dshap.models.features import describe_features, subset_arrays, subset_from
+from dshap.models.tuning import Tuning
+from dshap.types import FloatArray
+
+__all__ = ["Convergence", "FitReport"]
+
+MEASURES = {"r2": "R²", "accuracy": "accuracy", "log_loss": "log-loss"}
+"""Names of held-out scores -> what people call them."""
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """How Newton's method over all rows ended."""
+
+    n_passes: int
+    """Newton steps tried, each a pass over all rows."""
+    is_converged: bool
+    reason: str
+    loss: float
+    """Mean log-loss of the rows of the fit, at the last point that a pass looked at."""
+    objective: float
+    """loss + penalty/2 ‖f‖² there."""
+    decrement: float
+    """What Newton's quadratic model says is left to gain in the objective, at that point."""
+    n_sample_passes: int
+    """Newton steps on the sample before that, penalty trials counted."""
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        return {
+            "report_newton": np.array([self.n_passes, int(self.is_converged), self.n_sample_passes]),
+            "report_newton_sizes": np.array([self.loss, self.objective, self.decrement]),
+            "report_newton_reason": np.array(self.reason),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Convergence:
+        n_passes, is_converged, n_sample_passes = (int(count) for count in arrays["report_newton"])
+        loss, objective, decrement = (float(size) for size in arrays["report_newton_sizes"])
+        reason = str(arrays["report_newton_reason"])
+        return cls(n_passes, bool(is_converged), reason, loss, objective, decrement, n_sample_passes)
+
+    def __str__(self) -> str:
+        how = "converged" if self.is_converged else "NOT converged"
+        return (
+            f"{how} in {self.n_passes} passes over all rows ({self.n_sample_passes} over the sample before): "
+            f"{self.reason}; log-loss {self.loss:.4f}, objective {self.objective:.4f}"
+        )
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """How a fit ended."""
+
+    kernel: dict[str, str]
+    """column -> family and parameter."""
+    features: SubsetFeatures
+    """Landmarks that were kept, or frequencies."""
+    penalty: float
+    n_rows: int
+    """Rows in the final sums."""
+    n_held_out: int
+    n_skipped: int
+    """Rows left out because a feature or the target is not finite."""
+    tuning: Tuning | None = None
+    convergence: Convergence | None = None
+    """Of models that are fitted in several passes."""
+    held_out: Mapping[str, FloatArray] = field(default_factory=dict)
+    """Score of the held-out rows (k,) by its name in `MEASURES`, once there is one."""
+
+    @property
+    def r2(self) -> FloatArray | None:
+        """(k,): held-out R² of each output."""
+        return self.held_out.get("r2")
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Flat arrays, with the prefix `report_`; the kernel is stored with the expansion."""
+        tuning = self.tuning
+        return {
+            "report_counts": np.array([self.n_rows, self.n_held_out, self.n_skipped]),
+            "report_penalty": np.array(self.penalty),
+            "report_tuning": np.empty(0) if tuning is None else np.array(
+                [tuning.penalty, tuning.error, tuning.evaluations]
+            ),
+            **{f"report_{name}": array for name, array in subset_arrays(self.features).items()},
+            **{f"report_{name}": score for name, score in self.held_out.items()},
+            **({} if self.convergence is None else self.convergence.to_arrays()),
+        }  # fmt: skip
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], kernel: ProductKernel, names: Sequence[str] | None
+    ) -> FitReport:
+        own = {name.removeprefix("report_"): array for name, array in arrays.items() if name.startswith("report_")}
+        tuning, (n_rows, n_held_out, n_skipped) = own["tuning"], own["counts"]
+        return cls(
+            kernel.describe(names),
+            subset_from(own["kept"], own.get("factor"), own.get("residual")),
+            float(own["penalty"]),
+            n_rows=int(n_rows),
+            n_held_out=int(n_held_out),
+            n_skipped=int(n_skipped),
+            tuning=Tuning(kernel, float(tuning[0]), float(tuning[1]), int(tuning[2])) if len(tuning) else None,
+            convergence=Convergence.from_arrays(arrays) if "newton" in own else None,
+            held_out={name: own[name] for name in MEASURES if name in own},
+        )
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.n_rows} rows, {self.n_held_out} held out, {self.n_skipped} skipped; penalty {self.penalty:.2g}"
+        ]
+        lines.append(describe_features(self.features))
+        if self.tuning is not None:
+            lines.append(f"tuning: validation error {self.tuning.error:.4f} in {self.tuning.evaluations} evaluations")
+        if self.convergence is not None:
+            lines.append(f"Newton: {self.convergence}")
+        for name, score in self.held_out.items():
+            lines.append(f"held-out {MEASURES[name]}: " + ", ".join(f"{value:.4f}" for value in score))
+        return "\n".join([*lines, *(f"  {name}: {kernel}" for name, kernel in self.kernel.items())])
