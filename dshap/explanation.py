@@ -87,7 +87,7 @@ def choose_design(
     is_all = n_players <= 24 and 2**n_players <= limit
     if design == "auto" and form is not None and max_coalitions is None and not is_all:
         return designs.ClosedFormDesign(n_players), (
-            f"auto: 2^{n_players} coalitions are more than {limit:,}; {_closed(value)} (max_coalitions= samples instead)"
+            f"auto: 2^{n_players} coalitions are more than {limit:,}; {_closed(value)} (max_coalitions= samples)"
         )
     if design == "exact":
         return designs.exact(n_players), "given"

@@ -39,6 +39,11 @@ class ClusterExecutor:
     def __init__(self, cluster: LocalCluster | PythonCluster | Scheduler) -> None:
         self.cluster = cluster
 
+    @property
+    def running(self) -> DaskExecutor | None:
+        """The executor of the cluster, where it has started."""
+        return self.__dict__.get("started")
+
     @cached_property
     def started(self) -> DaskExecutor:
         """The executor of the cluster, which runs from here on."""
@@ -58,7 +63,7 @@ class ClusterExecutor:
     @property
     def _is_known(self) -> bool:
         """The job file says what the workers are, so that plans are checked before a cluster starts."""
-        return getattr(self.cluster, "memory_limit", None) is not None and "started" not in self.__dict__
+        return getattr(self.cluster, "memory_limit", None) is not None and self.running is None
 
     @property
     def n_threads(self) -> int:
@@ -70,8 +75,8 @@ class ClusterExecutor:
 
     def close(self) -> None:
         """End what was started."""
-        if "started" in self.__dict__:
-            shut_down(self.started.client)
+        if self.running is not None:
+            shut_down(self.running.client)
 
 
 def _start_local(cluster: LocalCluster) -> Any:

@@ -1,4 +1,4 @@
-"""What the tables of a job name, as the objects that the library works with."""
+"""What [source], [model] and [design] name, as the objects that the library works with."""
 
 from __future__ import annotations
 
@@ -10,19 +10,34 @@ from typing import Any
 
 import numpy as np
 
-from dshap import designs, kernels, values
-from dshap.engine import format_bytes
-from dshap.engine.run import read_sample
-from dshap.errors import DoesNotFitError, InputError
-from dshap.jobs.schema import Explain, Interventional, Job, KernelRidgeModel, Observational
-from dshap.models import KernelExpansion, KernelRidge
-from dshap.sources import SPAN_ROWS, ParquetSource
-from dshap.types import Design, FloatArray, ValueFunction
+from dshap import designs, kernels
+from dshap.engine.plan import spans
+from dshap.errors import InputError
+from dshap.jobs.schema import EmbeddedTable, Job, KernelLogisticModel, KernelTable, ParquetTable
+from dshap.models import FourierExpansion, KernelExpansion, KernelLogistic, KernelModel, KernelRidge
+from dshap.models.logistic import MAX_CLASSES
+from dshap.sources import SPAN_ROWS, ParquetSource, SyntheticTable
+from dshap.types import Design, FloatArray
 
-__all__ = ["Model", "design_of", "import_function", "open_table", "output_names", "ridge_of", "stand_in", "value_of"]
+__all__ = [
+    "KERNELS",
+    "Expansion",
+    "Model",
+    "TableReader",
+    "design_of",
+    "embedding_of",
+    "expansion_of",
+    "import_function",
+    "model_of",
+    "n_targets",
+    "open_table",
+    "stand_in",
+]
 
-Model = KernelRidge | KernelExpansion | Callable[[FloatArray], Any]
-"""A fitted kernel model, or a predict function."""
+Expansion = KernelExpansion | FourierExpansion
+Model = KernelModel | Expansion | Callable[[FloatArray], Any]
+"""A fitted kernel model, what stands for one in a plan, or a predict function."""
+TableReader = ParquetSource | SyntheticTable
 KERNELS: Mapping[str, Callable[[Any], kernels.Kernel]] = {
     "rbf": kernels.RBF,
     "laplacian": kernels.Laplacian,
@@ -30,30 +45,49 @@ KERNELS: Mapping[str, Callable[[Any], kernels.Kernel]] = {
     "matern32": partial(kernels.Matern, 1.5),
     "matern52": partial(kernels.Matern, 2.5),
 }
-MAX_BACKGROUND_BYTES = 1 << 30
-"""Largest background that every worker holds."""
 
 
-def open_table(job: Job) -> ParquetSource:
+def open_table(job: Job) -> TableReader:
     """The table of [source], its columns checked; reads no row."""
     source = job.source
-    return ParquetSource(
-        os.path.abspath(source.path),
-        features=source.features,
-        target=source.target,
-        key=source.key,
-        missing=source.missing,
-    )
+    return _opened(job, features=source.features, target=source.target, key=source.key, missing=source.missing)
 
 
-def output_names(job: Job) -> tuple[str, ...] | None:
-    """The targets, where there are any."""
-    target = job.source.target
-    return (target,) if isinstance(target, str) else target
+def _opened(job: Job, missing: str, **roles: Any) -> TableReader:
+    source = job.source
+    if isinstance(source, ParquetTable):
+        return ParquetSource(os.path.abspath(source.path), missing=missing, **roles)
+    return SyntheticTable(source.name, source.rows, source.seed, **roles)
 
 
-def ridge_of(job: Job, reader: ParquetSource) -> KernelRidge:
-    """The model of [model] kind = "kernel_ridge", not fitted.
+def n_targets(job: Job, reader: TableReader) -> int:
+    """Columns of the target, or its classes, which are counted in a pass over that column.
+
+    Raises
+    ------
+    InputError
+        More values than classes, or one only.
+    """
+    if not isinstance(job.model, KernelLogisticModel):
+        return len(reader.target_names)
+    column = _opened(job, features=reader.target_names, target=None, key=(), missing="pass")
+    classes = np.zeros(0)
+    for start, stop in spans(0, column.n_rows, SPAN_ROWS):
+        found = column.read(start, stop).x[:, 0]
+        classes = np.union1d(classes, found[np.isfinite(found)])
+        if len(classes) > MAX_CLASSES:
+            break
+    if not 2 <= len(classes) <= MAX_CLASSES:
+        count = f"more than {MAX_CLASSES}" if len(classes) > MAX_CLASSES else len(classes)
+        raise InputError(
+            f'[source] target "{reader.target_names[0]}" holds {count} different values: [model] kind = '
+            f'"kernel_logistic" takes 2 to {MAX_CLASSES} classes; for numbers use kind = "kernel_ridge"'
+        )
+    return len(classes)
+
+
+def model_of(job: Job, reader: TableReader) -> KernelModel:
+    """The kernel model of [model], not fitted.
 
     Raises
     ------
@@ -61,18 +95,19 @@ def ridge_of(job: Job, reader: ParquetSource) -> KernelRidge:
         Options that cannot fit the table.
     """
     given = job.model
-    assert isinstance(given, KernelRidgeModel)
+    assert isinstance(given, KernelTable)
     scale = list(given.lengthscale) if isinstance(given.lengthscale, tuple) else given.lengthscale
     kernel = KERNELS[given.kernel](scale)
     if kernel.is_resolved:
         kernel.bind(len(reader.feature_names))
-    if given.landmarks > reader.n_rows:
+    if given.embedding == "nystrom" and given.landmarks > reader.n_rows:
         raise InputError(
             f"[model] landmarks = {given.landmarks}: the table has {reader.n_rows} rows, give at most that"
         )
-    return KernelRidge(
+    make = KernelLogistic if isinstance(given, KernelLogisticModel) else KernelRidge
+    return make(
         kernel,
-        kernels.Nystrom(given.landmarks, seed=job.job.seed),
+        embedding_of(given, job.job.seed),
         given.penalty,
         holdout=given.holdout,
         seed=job.job.seed,
@@ -80,12 +115,35 @@ def ridge_of(job: Job, reader: ParquetSource) -> KernelRidge:
     )
 
 
-def stand_in(job: Job, reader: ParquetSource) -> KernelExpansion:
+def embedding_of(given: EmbeddedTable, seed: int, model: Model | None = None) -> kernels.Embedding:
+    """Landmarks, those of the model where asked for, or random Fourier features."""
+    if given.embedding == "fourier":
+        return kernels.Fourier(given.features, seed)
+    if isinstance(given.landmarks, str):
+        expansion = expansion_of(model)
+        assert isinstance(expansion, KernelExpansion)
+        return kernels.Nystrom(landmarks=expansion.landmarks)
+    return kernels.Nystrom(given.landmarks, given.selection, seed)
+
+
+def expansion_of(model: Any) -> Expansion | None:
+    """What a kernel model is reduced to; None of a predict function."""
+    expansion = getattr(model, "expansion_", model)
+    return expansion if isinstance(expansion, KernelExpansion | FourierExpansion) else None
+
+
+def stand_in(job: Job, reader: TableReader, n_outputs: int) -> Expansion:
     """A model of the size that was asked for, which knows nothing: enough for a plan."""
-    assert isinstance(job.model, KernelRidgeModel)
-    columns, r, k = len(reader.feature_names), job.model.landmarks, len(reader.target_names)
+    given = job.model
+    assert isinstance(given, KernelTable)
+    columns, names = len(reader.feature_names), reader.feature_names
     kernel = kernels.RBF(1.0).bind(columns)
-    return KernelExpansion(kernel, np.zeros((r, columns)), np.zeros((r, k)), np.zeros(k), reader.feature_names)
+    if given.embedding == "fourier":
+        frequencies = np.tile(np.arange(1.0, given.features // 2 + 1)[:, None], columns)  # a cosine and a sine each
+        zeros = np.zeros((len(frequencies), n_outputs))
+        return FourierExpansion(frequencies, zeros[:, 0], zeros, zeros[0], names, kernel=kernel)
+    r = given.landmarks
+    return KernelExpansion(kernel, np.zeros((r, columns)), np.zeros((r, n_outputs)), np.zeros(n_outputs), names)
 
 
 def import_function(name: str) -> Callable[[FloatArray], Any]:
@@ -122,32 +180,3 @@ def design_of(job: Job, n_players: int) -> Design | str:
     return designs.kernelshap(
         n_players, given.n_coalitions, sampling=given.sampling, paired=given.paired, seed=job.design_seed
     )
-
-
-def value_of(explain: Explain, job: Job, model: Model, reader: ParquetSource) -> ValueFunction:
-    """The value function of one [[explain]]."""
-    options: dict[str, Any] = {"players": explain.players, "output_names": output_names(job)}
-    if isinstance(explain, Interventional):
-        return values.KernelInterventional(model, _background(explain.background, job, reader), **options)
-    if isinstance(explain, Observational):
-        embedding = kernels.Nystrom(explain.landmarks, explain.selection, job.job.seed)
-        return values.KernelObservational(model, reader, embedding, explain.penalty, explain.rank_tolerance, **options)
-    background = _background(explain.background, job, reader, in_memory=True)
-    if callable(model):
-        return values.Marginal(model, background, players=explain.players, feature_names=reader.feature_names)
-    predict = getattr(model, "expansion_", model).predict
-    return values.Marginal(predict, background, feature_names=reader.feature_names, **options)
-
-
-def _background(rows: str | int, job: Job, reader: ParquetSource, in_memory: bool = False) -> Any:
-    """All rows as the table itself, or a seeded sample (b, columns) of those without NaN."""
-    n_rows = reader.n_rows if isinstance(rows, str) else min(rows, reader.n_rows)
-    if n_rows == reader.n_rows and not in_memory:
-        return reader
-    size = 8 * n_rows * len(reader.feature_names)
-    if size > MAX_BACKGROUND_BYTES:
-        raise DoesNotFitError(
-            f"[[explain]] background = {rows!r}: {n_rows:,} rows take {format_bytes(size)} on every worker, at most "
-            f"{format_bytes(MAX_BACKGROUND_BYTES)} allowed: give a smaller number of rows"
-        )
-    return read_sample(reader, n_rows, job.job.seed, SPAN_ROWS)["x"]

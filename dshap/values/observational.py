@@ -40,6 +40,10 @@ class KernelObservational(EmbeddedValue, KernelValue):
     centred : bool
         Regress k_S̄ − μ(S̄) on centred features and add the mean embedding μ(S̄) back: as λ grows the value goes to the
         interventional one.  False is the paper's form, which goes to c.
+    with_interventional : bool
+        Interventional values in the same pass over data and rows, from the same kernel products, with all of `data` as
+        background: the outputs are then "observational" and "interventional" (followed by its name where there are
+        several outputs).
     players, output_names : see `Marginal`
 
     Notes
@@ -59,14 +63,26 @@ class KernelObservational(EmbeddedValue, KernelValue):
         *,
         kernel: Kernel | ProductKernel | None = None,
         centred: bool = False,
+        with_interventional: bool = False,
         players: Mapping[str, Sequence[str | int]] | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
         if not penalty > 0.0:
             raise InputError(f"penalty is {penalty:g}: it must be positive (1e-4 is a good start)")
-        self.penalty, self.centred = float(penalty), bool(centred)
+        self.penalty, self.centred, self.with_interventional = float(penalty), bool(centred), bool(with_interventional)
         KernelValue.__init__(self, model, data, players=players, output_names=output_names)
+        if with_interventional:
+            self.n_outputs *= 2
+            self.output_names = _both(self.output_names)
         self._embed(getattr(self.model, "kernel", None) if kernel is None else kernel, embedding, rank_tolerance)
+
+    def predict(self, rows: FloatArray) -> FloatArray:
+        """f(x) (n, k), once for each kind of value."""
+        return np.tile(self.model.predict(rows), 2) if self.with_interventional else self.model.predict(rows)
+
+    @property
+    def _sums_means(self) -> bool:
+        return self.centred or self.with_interventional
 
     @property
     def _is_shared(self) -> bool:
@@ -98,7 +114,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """`gram` ΦᵀΦ, `cross` Φᵀk_S̄(X, z) of the coalitions one after the other, flat; `count`.
 
-        With `centred` also `ones` Φᵀ1 and `mean` Σ k_S̄(X, z).  Φ are whitened rows, see `ridge_solve`.
+        With `centred` or `with_interventional` also `ones` Φᵀ1 and `mean` Σ k_S̄(X, z).  Φ are whitened rows, see
+        `ridge_solve`.
         """
         columns = self.players.columns(masks)
         features, dtype = self._features(columns), self.model.coefficients.dtype
@@ -113,15 +130,16 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 absent = away.product(j)  # (n, r)
                 add_gram(grams[j], phi)
                 crosses[j] += phi.T @ absent
-                if self.centred:
+                if self._sums_means:
                     ones[j] += phi.sum(axis=0)
                     means[j] += absent.sum(axis=0)
         sums = {"gram": flat(grams), "cross": flat(crosses), "count": np.array(float(len(rows)))}
-        return Moments({**sums, "ones": flat(ones), "mean": np.stack(means)} if self.centred else sums)
+        return Moments({**sums, "ones": flat(ones), "mean": np.stack(means)} if self._sums_means else sums)
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """`weights`: of the products, W_S (q, r) one after the other, flat; `kept` (Σq,) and `rank` (m,) say where each
-        begins; `shift` (m, r): what is added to Φ_S(x) W_S, zero unless centred."""
+        begins; `shift` (m, r): what is added to Φ_S(x) W_S, zero unless centred; `mean` (m, r): μ(S̄), where wanted.
+        """
         assert moments is not None
         columns = self.players.columns(masks)
         features, r, n = self._features(columns), self._r, float(moments["count"])
@@ -129,7 +147,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         grams = split(moments["gram"], [(p, p) for p in sizes])
         crosses = split(moments["cross"], [(p, r) for p in sizes])
         ones = split(moments["ones"], [(p,) for p in sizes]) if self.centred else [np.zeros(p) for p in sizes]
-        mean = moments["mean"] / n if self.centred else np.zeros((len(masks), r), self.model.coefficients.dtype)
+        none = np.zeros((len(masks), r), self.model.coefficients.dtype)
+        mean = moments["mean"] / n if self.centred else none
         weights, shift = [], mean.copy()
         for j, own in enumerate(features):
             gram = symmetric(grams[j]) - np.outer(ones[j], ones[j]) / n
@@ -143,24 +162,29 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 "kept": np.concatenate([own.kept for own in features]),
                 "weights": np.concatenate(weights),
                 "shift": shift,
+                **({"mean": moments["mean"] / n} if self.with_interventional else {}),
             }
         )
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k)."""
         columns, coefficients = state["columns"], self.model.coefficients
+        k = coefficients.shape[1]
         at, inside = self._lattices(columns, columns, len(rows))
         self._fill(at, inside, rows)
         out = np.empty((len(rows), len(columns), self.n_outputs))
         for j, (kept, weights) in enumerate(_coalitions(state, self._r, self._parts)):
             conditional = _parts(at.product(j, kept)) @ weights  # (n, r) μ_r(S̄ | x_S)
             conditional += state["shift"][j]
-            conditional *= inside.product(j)
-            out[:, j] = (conditional @ coefficients).real
-        return out + self.model.intercept
+            present = inside.product(j)  # (n, r) k_S(x, z)
+            conditional *= present
+            out[:, j, :k] = (conditional @ coefficients).real
+            if self.with_interventional:
+                out[:, j, k:] = (present @ (state["mean"][j][:, None] * coefficients)).real
+        return out + np.tile(self.model.intercept, self.n_outputs // k)
 
     def state_bytes(self, m: int) -> int:
-        return m * (self._item * (self._r * (self._q * self._parts + 1)) + 8 * self._q + self.n_columns + 8)
+        return m * (self._item * (self._r * (self._q * self._parts + 2)) + 8 * self._q + self.n_columns + 8)
 
     @property
     def _parts(self) -> int:
@@ -169,7 +193,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
 
     def moment_bytes(self, m: int) -> int:
         p, r = self._p, self._r
-        return m * (8 * p * p + self._item * p * r + self.centred * (8 * p + self._item * r)) + 8
+        return m * (8 * p * p + self._item * p * r + self._sums_means * (8 * p + self._item * r)) + 8
 
     def prepare_bytes(self, m: int) -> int:
         """Moments, the weights twice (a list, then one array), the features, and one coalition's solve."""
@@ -204,6 +228,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
             "players": self.players.fingerprint(),
             "penalty": self.penalty,
             "centred": self.centred,
+            "with_interventional": self.with_interventional,
             **self._embedding_fingerprint(),
         }
 
@@ -214,6 +239,12 @@ def _solve(gram: FloatArray, cross: NDArray[Any], ridge: float) -> NDArray[Any]:
         return ridge_solve(gram, cross, ridge)
     both = ridge_solve(gram, np.hstack([cross.real, cross.imag]), ridge)
     return np.asarray(both[:, : cross.shape[1]] + 1j * both[:, cross.shape[1] :])
+
+
+def _both(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Output names of both kinds of values."""
+    kinds = ("observational", "interventional")
+    return kinds if len(names) == 1 else tuple(f"{kind} {name}" for kind in kinds for name in names)
 
 
 def _parts(products: NDArray[Any]) -> FloatArray:

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import dshap
 from dshap import designs
 from dshap.errors import InputError, PredictError
-from dshap.kernels import RBF, Nystrom
-from dshap.models import KernelExpansion
+from dshap.kernels import RBF, Fourier, Nystrom
+from dshap.models import FourierExpansion, KernelExpansion
 from dshap.values import KernelInterventional, KernelObservational, Marginal
 from tests.values import oracles
 
@@ -194,3 +195,81 @@ def test_bad_options(expansion, table):
         KernelInterventional(expansion, table, players={"p": ["x1"], "q": ["x1"]})
     with pytest.raises(InputError, match="holds no column"):
         KernelInterventional(expansion, table, players={"p": []})
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+@pytest.mark.parametrize("centred", [True, False])
+def test_both_kinds_of_values_in_one_pass(rng, is_shared, centred):
+    model, data, rows = several_outputs(rng), rng.normal(size=(300, 4)), rng.normal(size=(9, 4))
+    embedding = Nystrom(landmarks=model.landmarks) if is_shared else Nystrom(landmarks=data[:30])
+    apart = KernelObservational(model, data, embedding, 1e-2, centred=centred)
+    both = KernelObservational(model, data, embedding, 1e-2, centred=centred, with_interventional=True)
+    interventional = KernelInterventional(model, data)
+    cube = dshap.explain(both, rows)
+    assert cube.output.values.tolist() == [
+        f"{kind} output{k}" for kind in ("observational", "interventional") for k in (0, 1)
+    ]
+    assert_allclose(cube.attribution[..., :2], dshap.explain(apart, rows).attribution, atol=1e-12)
+    assert_allclose(cube.attribution[..., 2:], dshap.explain(interventional, rows).attribution, atol=1e-12)
+
+
+def several_outputs(rng):
+    return KernelExpansion(RBF(1.5).bind(4), rng.normal(size=(20, 4)), rng.normal(size=(20, 2)), rng.normal(size=2))
+
+
+@pytest.mark.parametrize("name", ["nystrom", "fourier"])
+def test_centred_values_shrink_to_the_interventional_ones(rng, name):
+    """As the penalty grows; the paper's form shrinks to the intercept."""
+    model, data, rows = several_outputs(rng), rng.normal(size=(300, 4)), rng.normal(size=(9, 4))
+    embedding = Nystrom(landmarks=data[:40]) if name == "nystrom" else Fourier(80)
+    masks = proper_masks(4)
+
+    def values(value):
+        return value.evaluate(value.prepare(masks, value.moments(masks, data)), rows)
+
+    centred = values(KernelObservational(model, data, embedding, 1e9, centred=True))
+    assert_allclose(centred, values(KernelInterventional(model, data)), atol=1e-6)
+    paper = values(KernelObservational(model, data, embedding, 1e9))
+    assert_allclose(paper, np.broadcast_to(model.intercept, paper.shape), atol=1e-6)
+
+
+def test_fourier_models_and_embeddings_are_their_definition(rng):
+    """c + Re Σ_r A_r e_S(x) [Φ_S(x) (Φ_SᵀΦ_S + nλ)⁻¹ Φ_Sᵀ e_S̄(X)]_r with e the exponentials and Φ cosines and sines."""
+    data, rows, n, penalty = rng.normal(size=(200, 3)), rng.normal(size=(8, 3)), 200, 1e-2
+    kernel, embedding = RBF(1.0).bind(3), Fourier(50)
+    model = FourierExpansion(rng.normal(size=(15, 3)), rng.uniform(0, 6, 15), rng.normal(size=(15, 2)), np.ones(2))
+    value = KernelObservational(model, data, embedding, penalty, kernel=kernel)
+    masks, omega = proper_masks(3), embedding.anchors(data, kernel)
+    values = value.evaluate(value.prepare(masks, value.moments(masks, data)), rows)
+    amplitude = model.weights * np.exp(1j * model.phases)[:, None]
+    for j, present in enumerate(masks):
+
+        def features(x, present=present):
+            angle = (x * present) @ omega.T
+            return np.hstack([np.cos(angle), np.sin(angle)]) / 5.0
+
+        def waves(x, columns):
+            return np.exp(1j * (x * columns) @ model.frequencies.T)
+
+        phi = features(data)
+        embedded = np.linalg.solve(phi.T @ phi + n * penalty * np.eye(50), phi.T @ waves(data, ~present))
+        expected = 1.0 + ((features(rows) @ embedded * waves(rows, present)) @ amplitude).real
+        assert_allclose(values[:, j], expected, atol=1e-10)
+    mean = KernelInterventional(model, data)
+    values = mean.evaluate(mean.prepare(masks, mean.moments(masks, data)), rows)
+    for j, present in enumerate(masks):
+        mixed = np.where(present, rows[:, None], data).reshape(-1, 3)
+        assert_allclose(values[:, j], model.predict(mixed).reshape(8, 200, 2).mean(axis=1), atol=1e-11)
+
+
+def test_a_list_of_models_is_their_sum(rng):
+    data, rows = rng.normal(size=(60, 4)), rng.normal(size=(5, 4))
+    first, second = several_outputs(rng), several_outputs(rng)
+    cube = dshap.explain(KernelInterventional([first, second], data), rows)
+    parts = [dshap.explain(KernelInterventional(own, data), rows).attribution for own in (first, second)]
+    assert_allclose(cube.attribution, parts[0] + parts[1], atol=1e-12)
+    with pytest.raises(InputError, match="needs one for the embedding"):
+        KernelObservational([first, second], data, Nystrom(10), 1e-2)
+    observed = dshap.explain(KernelObservational([first, second], data, Nystrom(10), 1e-2, kernel=RBF(1.5)), rows)
+    total = observed.attribution.sum("feature") + observed.base_value
+    assert_allclose(total, first.predict(rows) + second.predict(rows), atol=1e-12)

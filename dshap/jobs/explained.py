@@ -1,0 +1,130 @@
+"""The value function that an [[explain]] names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dshap import kernels, values
+from dshap.engine import format_bytes
+from dshap.engine.run import read_sample
+from dshap.errors import DoesNotFitError
+from dshap.jobs.parts import KERNELS, Model, TableReader, embedding_of, expansion_of
+from dshap.jobs.schema import (
+    Explain,
+    GaussianValue,
+    Interventional,
+    Job,
+    KernelRidgeModel,
+    MarginalValue,
+    Observational,
+    Regression,
+)
+from dshap.sources import SPAN_ROWS
+from dshap.types import ValueFunction
+from dshap.values.gaussian import Gaussian
+
+__all__ = ["value_of"]
+
+MAX_BACKGROUND_BYTES = 1 << 30
+"""Largest background that every worker holds."""
+
+
+def value_of(explain: Explain, job: Job, model: Model, reader: TableReader) -> ValueFunction:
+    """The value function of one [[explain]]."""
+    options = {"players": explain.players, "output_names": _output_names(job, model)}
+    value: ValueFunction = VALUES[type(explain)](explain, job, model, reader, options)
+    return value
+
+
+def _output_names(job: Job, model: Model) -> tuple[str, ...] | None:
+    """The targets of a ridge, the classes of a classifier; None where nobody knows any."""
+    if not isinstance(job.model, KernelRidgeModel):
+        expansion = expansion_of(model)
+        return None if expansion is None else expansion.output_names
+    target = job.source.target
+    return (target,) if isinstance(target, str) else target
+
+
+def _interventional(given: Interventional, job: Job, model: Model, reader: TableReader, options: Any) -> Any:
+    return values.KernelInterventional(model, _background(given.background, job, reader), **options)
+
+
+def _observational(given: Observational, job: Job, model: Model, reader: TableReader, options: Any) -> Any:
+    embedding = embedding_of(given, job.job.seed, model)
+    return values.KernelObservational(
+        model, reader, embedding, given.penalty, given.rank_tolerance, centred=given.centred, **options
+    )
+
+
+def _regression(given: Regression, job: Job, model: Model, reader: TableReader, options: Any) -> Any:
+    kernel, embedding = _own_kernel(given, model), embedding_of(given, job.job.seed, model)
+    return values.ConditionalRegression(
+        _predict_of(model),
+        reader,
+        kernel,
+        embedding,
+        given.penalty,
+        given.rank_tolerance,
+        feature_names=reader.feature_names,
+        **options,
+    )
+
+
+def _gaussian(given: GaussianValue, job: Job, model: Model, reader: TableReader, options: Any) -> Any:
+    return Gaussian(
+        _predict_of(model),
+        reader,
+        n_samples=given.n_samples,
+        ridge=given.ridge,
+        seed=job.job.seed if given.seed is None else given.seed,
+        feature_names=reader.feature_names,
+        **options,
+    )
+
+
+def _marginal(given: MarginalValue, job: Job, model: Model, reader: TableReader, options: Any) -> Any:
+    background = _background(given.background, job, reader, in_memory=True)
+    return values.Marginal(_predict_of(model), background, feature_names=reader.feature_names, **options)
+
+
+VALUES: Mapping[type, Callable[..., Any]] = {
+    Interventional: _interventional,
+    Observational: _observational,
+    Regression: _regression,
+    GaussianValue: _gaussian,
+    MarginalValue: _marginal,
+}
+"""Table of an [[explain]] -> function(table, job, model, reader, options)."""
+
+
+def _predict_of(model: Model) -> Callable[..., Any]:
+    """What a value function calls: the decision function of a classifier."""
+    expansion = expansion_of(model)
+    if expansion is not None:
+        return expansion.predict
+    assert callable(model)
+    return model
+
+
+def _own_kernel(given: Regression, model: Model) -> kernels.Kernel | kernels.ProductKernel:
+    """That of the model, where there is one and no other is named."""
+    expansion = expansion_of(model)
+    if given.kernel in (None, "model") and expansion is not None and expansion.kernel is not None:
+        return expansion.kernel
+    scale = list(given.lengthscale) if isinstance(given.lengthscale, tuple) else given.lengthscale
+    return KERNELS[given.kernel or "rbf"](scale)
+
+
+def _background(rows: str | int, job: Job, reader: TableReader, in_memory: bool = False) -> Any:
+    """All rows as the table itself, or a seeded sample (b, columns) of those without NaN."""
+    n_rows = reader.n_rows if isinstance(rows, str) else min(rows, reader.n_rows)
+    if n_rows == reader.n_rows and not in_memory:
+        return reader
+    size = 8 * n_rows * len(reader.feature_names)
+    if size > MAX_BACKGROUND_BYTES:
+        raise DoesNotFitError(
+            f"[[explain]] background = {rows!r}: {n_rows:,} rows take {format_bytes(size)} on every worker, at most "
+            f"{format_bytes(MAX_BACKGROUND_BYTES)} allowed: give a smaller number of rows"
+        )
+    return read_sample(reader, n_rows, job.job.seed, SPAN_ROWS)["x"]

@@ -1,0 +1,162 @@
+"""What the stages of a job took: seconds, rows, peak memory, and what an earlier run had done of them."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dshap.engine import Executor, Progress
+from dshap.engine.memory import PeakMeter
+
+__all__ = ["ALL_KEPT", "StageRecorder", "StageUse"]
+
+ALL_KEPT = "done by an earlier run"
+STEPS = {"base value": "base value", "moments": "learn", "evaluation": "evaluation"}
+"""Stage of the engine -> step of an explanation; choosing landmarks counts as learning."""
+
+
+@dataclass(frozen=True)
+class StageUse:
+    """What one stage of a job took, in this run."""
+
+    name: str
+    rows: int | None = None
+    """Rows of the table that it went through; None where it is not about rows."""
+    seconds: float = 0.0
+    worker_peak: int | None = None
+    """Bytes that the largest worker had resident at its peak, all that it held before included; None: not known."""
+    client_peak: int | None = None
+    """The same of the process that the job was started in."""
+    kept: str = ""
+    """What an earlier run had done of it: "" where nothing."""
+
+    @property
+    def rows_per_second(self) -> float | None:
+        return self.rows / self.seconds if self.rows is not None and self.seconds > 0.0 else None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "stage": self.name,
+            "rows": self.rows,
+            "seconds": self.seconds,
+            "rows_per_second": self.rows_per_second,
+            "worker_peak_bytes": self.worker_peak,
+            "client_peak_bytes": self.client_peak,
+            "kept": self.kept,
+        }
+
+
+@dataclass
+class _Taken:
+    """Seconds and peaks of one step, over all the times that it was gone into."""
+
+    seconds: float = 0.0
+    worker_peak: int | None = None
+    client_peak: int | None = None
+
+
+class StageRecorder:
+    """A `Progress` that forwards everything, and records what each stage took.
+
+    Parameters
+    ----------
+    progress : Progress
+    executor : Executor
+        Its workers' peaks are read; a cluster that has not started (`running` is None) has none yet.
+    """
+
+    def __init__(self, progress: Progress, executor: Executor) -> None:
+        self.progress, self.executor = progress, executor
+        self.stages: list[StageUse] = []
+        self._meter, self._started = PeakMeter(), 0.0
+        self._step = ""
+        """Step of the explanation that goes on; "" where none does."""
+        self._taken: dict[str, _Taken] = {}
+        self._begun: dict[str, tuple[int, str, int]] = {}
+        """step -> (total, unit, done before)."""
+
+    @contextlib.contextmanager
+    def stage(self, name: str, rows: int | None = None) -> Iterator[None]:
+        """One stage, from here to the end of the block."""
+        self._begin_clock()
+        yield
+        taken = self._read_clock()
+        self.stages.append(StageUse(name, rows, taken.seconds, taken.worker_peak, taken.client_peak))
+
+    def kept(self, name: str) -> None:
+        """A stage that an earlier run has done."""
+        self.stages.append(StageUse(name, kept=ALL_KEPT))
+
+    @contextlib.contextmanager
+    def explanation(self, name: str, data_rows: int, learns: bool) -> Iterator[None]:
+        """The steps of one explanation, as the engine begins and ends them; `learns`: it has something to learn."""
+        self._taken, self._begun = {}, {}
+        self._go_to("learn")
+        yield
+        self._go_to("")
+        for step in ("base value", *(["learn"] if learns else []), "evaluation"):
+            self.stages.append(self._use(f"{name}: {step}", step, data_rows))
+
+    def kept_explanation(self, name: str, learns: bool) -> None:
+        """An explanation that an earlier run has done."""
+        for step in ("base value", *(["learn"] if learns else []), "evaluation"):
+            self.kept(f"{name}: {step}")
+
+    def begin(self, stage: str, total: int, unit: str, done: int = 0) -> None:
+        self.progress.begin(stage, total, unit, done)
+        if self._step and stage in STEPS:
+            self._begun[STEPS[stage]] = (total, unit, done)
+            self._go_to(STEPS[stage])
+
+    def advance(self, amount: int = 1) -> None:
+        self.progress.advance(amount)
+
+    def end(self) -> None:
+        self.progress.end()
+        if self._step == "base value":
+            self._go_to("learn")
+
+    def say(self, text: str) -> None:
+        self.progress.say(text)
+
+    def _use(self, name: str, step: str, data_rows: int) -> StageUse:
+        if step not in self._begun:
+            return StageUse(name, kept=ALL_KEPT)
+        total, unit, done = self._begun[step]
+        rows = total - done if step == "evaluation" else data_rows
+        taken = self._taken.get(step, _Taken())
+        kept = f"{done:,} of {total:,} {unit} kept from before" if done else ""
+        return StageUse(name, rows, taken.seconds, taken.worker_peak, taken.client_peak, kept)
+
+    def _go_to(self, step: str) -> None:
+        """End the step that goes on, and begin another."""
+        if step == self._step:
+            return
+        if self._step:
+            more, taken = self._read_clock(), self._taken.setdefault(self._step, _Taken())
+            taken.seconds += more.seconds
+            taken.worker_peak = _larger(taken.worker_peak, more.worker_peak)
+            taken.client_peak = _larger(taken.client_peak, more.client_peak)
+        self._step = step
+        if step:
+            self._begin_clock()
+
+    @property
+    def _workers(self) -> Executor | None:
+        """Whose processes are looked at; None where the cluster has not started."""
+        return getattr(self.executor, "running", self.executor)
+
+    def _begin_clock(self) -> None:
+        self._meter.reset(self._workers)
+        self._started = time.monotonic()
+
+    def _read_clock(self) -> _Taken:
+        seconds = time.monotonic() - self._started
+        return _Taken(seconds, self._meter.worker(self._workers), self._meter.client())
+
+
+def _larger(one: int | None, other: int | None) -> int | None:
+    return max((peak for peak in (one, other) if peak is not None), default=None)
