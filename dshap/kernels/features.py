@@ -183,7 +183,7 @@ class Fourier:
 
 
 def unit_circle(angle: FloatArray) -> NDArray[np.complex128]:
-    """e^{i·angle}, by real cosines and sines (three times as fast as the complex exponential)."""
+    """e^{i·angle}, by real cosines and sines, which numpy has vectorised."""
     out = np.empty(angle.shape, np.complex128)
     np.cos(angle, out=out.real)
     np.sin(angle, out=out.imag)
