@@ -31,6 +31,7 @@ __all__ = ["cli", "main"]
 LOG = logging.getLogger(__name__)
 
 INTERRUPTED, BUG, BAD_INPUT = 130, 1, 2
+LEARNT_FROM = "(mean over rows and coalitions of (f − v_S)²; what the values were learnt from may hold these rows too)"
 
 
 def main() -> None:
@@ -125,16 +126,22 @@ def _finite(content: Any) -> Any:
 
 
 JOB = click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path))
+SET = click.option(
+    "--set", "settings", multiple=True, metavar="TABLE.KEY=VALUE",
+    help="A value in the place of the job file's, like source.path=other.parquet or explain.NAME.landmarks=64; "
+    "may be given several times.",
+)  # fmt: skip
 STORE = click.argument("store", metavar="STORE", type=click.Path(path_type=Path))
 
 
 @command
 @JOB
-def plan(job_file: Path, as_json: bool, quiet: bool) -> None:
+@SET
+def plan(job_file: Path, settings: tuple[str, ...], as_json: bool, quiet: bool) -> None:
     """Show the stages, tasks and bytes of a job; nothing is started or written."""
     from dshap.jobs import load_job, plan_job
 
-    job = load_job(job_file)
+    job = load_job(job_file, settings)
     planned = plan_job(job)
     _print([str(planned)], planned.to_dict(), as_json)
     planned.check(job.memory_limit, getattr(job.cluster, "threads", 1))
@@ -142,12 +149,13 @@ def plan(job_file: Path, as_json: bool, quiet: bool) -> None:
 
 @command
 @JOB
-def run(job_file: Path, as_json: bool, quiet: bool) -> None:
+@SET
+def run(job_file: Path, settings: tuple[str, ...], as_json: bool, quiet: bool) -> None:
     """Carry out a job, or finish one that was interrupted."""
     from dshap.jobs import load_job, run_job
     from dshap.report import require_matplotlib
 
-    job = load_job(job_file)
+    job = load_job(job_file, settings)
     if job.report.picture:
         require_matplotlib()
     result = run_job(job, _progress(quiet))
@@ -159,7 +167,10 @@ def run(job_file: Path, as_json: bool, quiet: bool) -> None:
 
 
 def _results(job: Job, result: JobResult) -> tuple[list[str], dict[str, Any], list[str]]:
-    """What a finished job shows (fit, rankings, one row broken down, where everything is), and what could not be."""
+    """What a finished job shows, and what could not be shown.
+
+    Fit, rankings, quality, one row broken down, where everything is, and what the stages took.
+    """
     from dshap import report
 
     problems: list[str] = []
@@ -179,24 +190,30 @@ def _results(job: Job, result: JobResult) -> tuple[list[str], dict[str, Any], li
     if problems and picture:
         problems.append(f"the picture {picture} was still written")
     places = [f"cube: {path} ({name})" for name, path in result.paths.items()]
+    qualities = {each.name: each.quality for each in result.explanations if each.quality}
+    stages = [stage.to_dict() for stage in result.stages]
     steps = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in result.seconds.items())
     sections = [
         ["nothing to do: every explanation is finished" if result.was_complete else f"done: {steps}"],
-        [f"model: {str(result.report).splitlines()[0]}", *_r2_lines(result)] if result.report else [],
+        [f"model: {str(result.report).splitlines()[0]}", *_score_lines(result)] if result.report else [],
         report.ranking_lines(ranked, units) if ranked else [],
+        [*(f"MSE_v of {name}: {quality}" for name, quality in qualities.items()), LEARNT_FROM] if qualities else [],
         report.breakdown_lines(row, units) if row else [],
         [*places, f"picture: {picture}"] if picture else places,
+        report.stage_table(stages),
     ]
     lines = [line for section in sections if section for line in ("", *section)][1:]
     content = {
         "job": job.job.name,
         "was_complete": result.was_complete,
-        "held_out_r2": _r2(result),
+        "held_out": _scores(result),
         "ranking": {ranking.label: dict(ranking.magnitude) for ranking in ranked},
         "breakdown": row.to_dict() if row else None,
         "cubes": result.paths,
         "picture": picture,
+        "quality": {name: quality.to_dict() for name, quality in qualities.items()},
         "seconds": result.seconds,
+        "stages": stages,
     }
     return lines, content, problems
 
@@ -213,13 +230,18 @@ def _picture(job: Job, result: JobResult, ranked: list[Ranking]) -> Path | None:
     return path
 
 
-def _r2(result: JobResult) -> list[float] | None:
-    return None if result.report is None or result.report.r2 is None else result.report.r2.tolist()
+def _scores(result: JobResult) -> dict[str, list[float]] | None:
+    """Held-out score -> its value for each output; None where there is no fit."""
+    if result.report is None:
+        return None
+    return {name: score.tolist() for name, score in result.report.held_out.items()}
 
 
-def _r2_lines(result: JobResult) -> list[str]:
-    r2 = _r2(result)
-    return [f"held-out R²: {', '.join(f'{value:.4f}' for value in r2)}"] if r2 else []
+def _score_lines(result: JobResult) -> list[str]:
+    from dshap.models.report import MEASURES
+
+    scores = _scores(result) or {}
+    return [f"held-out {MEASURES[name]}: {', '.join(f'{v:.4f}' for v in own)}" for name, own in scores.items()]
 
 
 @command

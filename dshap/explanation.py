@@ -31,6 +31,7 @@ from dshap.engine import (
     Plan,
     Progress,
     make_plan,
+    map_spans,
     on_block,
     resolve_value,
     run_explanation,
@@ -61,6 +62,7 @@ MAX_COALITIONS = 2_048
 MAX_TABLE_COALITIONS = 4_096
 """The same where a table of subsets is all there is to a coalition, and a closed form takes over above."""
 PROBE_ROWS = 64
+ROW_SPAN = 65_536
 IDLE_WORKER_BYTES = 320 << 20
 """What a warm worker takes before its first task."""
 
@@ -158,6 +160,10 @@ class Explanation:
             reasons.append(("players", f"{', '.join(constant)}: constant in all rows, attribution 0"))
             if chosen.n_players == value.n_players:
                 chosen = chosen.with_players(int(is_active.sum()))
+        if value.needs_check:
+            is_one = prepared is not None or inputs.data is inputs.rows
+            for reader in [inputs.rows] if is_one else [inputs.rows, inputs.data]:
+                map_spans(executor, value.without_data(), _check_rows, reader.n_rows, ROW_SPAN, reader)
         game = played(value.over(is_active), chosen)
         run = _fingerprint(value, game, chosen, inputs, options)
         if prepared is not None:
@@ -210,6 +216,11 @@ class Explanation:
                 f"rows {first.start} to {first.stop - 1}: {first.reason}. The others are in {self.path}; "
                 "run the same again to retry"
             )
+
+
+def _check_rows(value: ValueFunction, start: int, stop: int, reader: RowReader) -> None:
+    block = reader.read(start, stop)
+    value.check(block.x[block.is_ok])
 
 
 def _layout(value: ValueFunction, rows: RowReader, options: RunOptions, plan: Plan, run: dict[str, Any]) -> CubeLayout:

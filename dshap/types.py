@@ -302,6 +302,15 @@ class ValueFunction(Protocol):
         ...
 
     @property
+    def needs_check(self) -> bool:
+        """True where `check` may refuse rows that hold numbers."""
+        ...
+
+    def check(self, rows: FloatArray) -> None:
+        """Refuse rows (n, columns) that cannot be explained, with an `InputError`."""
+        ...
+
+    @property
     def is_closed_form(self) -> bool:
         """True for a `ClosedForm`."""
         ...

@@ -55,6 +55,10 @@ class ClusterExecutor:
             raise InputError(f"the cluster has no worker after {WORKER_TIMEOUT_S:.0f} s: start `dask worker` processes")
         return DaskExecutor(client)
 
+    def start(self) -> None:
+        """Start the cluster now."""
+        self.started  # noqa: B018 (it is made where it is first asked for)
+
     def run(
         self, context: Any, reductions: Iterable[Reduction], on_done: OnDone, on_failed: OnFailed | None = None
     ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from dshap.errors import InputError, unknown_name
 from dshap.jobs.schema import NOT_BUILT, Job
+from dshap.jobs.settings import with_settings
 
 __all__ = ["parse_job", "read_job_file"]
 
@@ -18,8 +19,14 @@ SHOWN_PROBLEMS = 3
 """Problems that one message names; the others are counted."""
 
 
-def read_job_file(path: str | Path) -> Job:
+def read_job_file(path: str | Path, settings: Sequence[str] = ()) -> Job:
     """The job in a TOML file.
+
+    Parameters
+    ----------
+    path : path
+    settings : sequence of str
+        Values in the place of the file's, like "source.path=other.parquet"; see `with_settings`.
 
     Raises
     ------
@@ -32,10 +39,11 @@ def read_job_file(path: str | Path) -> Job:
         raise InputError(f"job file {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"job file {path} is no TOML: {error}") from error
+    given = with_settings(given, settings)
     try:
         return parse_job(given)
     except InputError as error:
-        raise InputError(f"job file {path}: {error}") from error
+        raise InputError(f"job file {path}{' with --set' if settings else ''}: {error}") from error
 
 
 def parse_job(given: Mapping[str, Any]) -> Job:

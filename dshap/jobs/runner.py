@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +30,16 @@ from dshap.explanation import (
     refuse_difference,
 )
 from dshap.inputs import check_targets, take_census
-from dshap.jobs.executor import executor_of
-from dshap.jobs.parts import Model, design_of, import_function, open_table, ridge_of, stand_in, value_of
-from dshap.jobs.schema import Explain, ImportedModel, Job
-from dshap.models import FitReport, KernelRidge
+from dshap.jobs.executor import ClusterExecutor, executor_of
+from dshap.jobs.explained import value_of
+from dshap.jobs.parts import Model, TableReader, design_of, import_function, model_of, n_targets, open_table, stand_in
+from dshap.jobs.quality import JobQuality, measure, stored_quality
+from dshap.jobs.schema import Explain, ImportedModel, Job, KernelLogisticModel, LearntTable
+from dshap.jobs.stages import StageRecorder, StageUse
+from dshap.models import FitReport, KernelModel
+from dshap.models.features import expansion_from
 from dshap.prepared import played
-from dshap.sources import Census, ParquetSource, open_source
+from dshap.sources import Census, open_source
 from dshap.types import Record
 
 __all__ = ["ExplanationResult", "JobPlan", "JobResult", "fit_report", "plan_job", "run_job"]
@@ -60,7 +62,7 @@ class JobPlan:
     def check(self, memory_limit: int | None, threads: int = 1) -> None:
         """Refuse what does not fit a worker: a `DoesNotFitError`."""
         if self.fit:
-            remedy = "lower [model] landmarks or sample_size"
+            remedy = "lower [model] landmarks (or features) or sample_size"
             check_stages(self.fit, memory_limit, threads, IDLE_WORKER_BYTES, remedy)
         for _, plan in self.explanations:
             plan.check(memory_limit, threads, IDLE_WORKER_BYTES)
@@ -87,6 +89,8 @@ class ExplanationResult:
     was_complete: bool
     """Nothing was left to do when the job started."""
     failure: FailedBlocksError | None = None
+    quality: JobQuality | None = None
+    """Where [[explain]] quality_rows asked for it."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +101,18 @@ class JobResult:
     explanations: tuple[ExplanationResult, ...]
     report: FitReport | None
     """How the fit ended; None where the model is not fitted by the job."""
-    seconds: dict[str, float] = field(default_factory=dict)
-    """step -> how long it took."""
+    stages: tuple[StageUse, ...] = ()
+    """What each stage took, in the order of the run."""
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """census, fit, and each explanation -> how long it took in this run; those with nothing to do are left out."""
+        seconds: dict[str, float] = {}
+        for stage in self.stages:
+            if stage.seconds:
+                name = stage.name.partition(": ")[0]
+                seconds[name] = seconds.get(name, 0.0) + stage.seconds
+        return seconds
 
     @property
     def was_complete(self) -> bool:
@@ -127,21 +141,27 @@ def plan_job(job: Job) -> JobPlan:
     reader = open_table(job)
     if isinstance(job.model, ImportedModel):
         return _planned(job, reader, import_function(job.model.function), ())
-    fit = fit_stages(ridge_of(job, reader), reader, len(reader.target_names))
-    return _planned(job, reader, stand_in(job, reader), fit)
+    n = n_targets(job, reader)
+    n_outputs = 1 if isinstance(job.model, KernelLogisticModel) and n == 2 else n
+    return _planned(job, reader, stand_in(job, reader, n_outputs), fit_stages(model_of(job, reader), reader, n))
 
 
-def _planned(job: Job, reader: ParquetSource, model: Model, fit: tuple[Stage, ...]) -> JobPlan:
+def _planned(job: Job, reader: TableReader, model: Model, fit: tuple[Stage, ...]) -> JobPlan:
     plans = tuple((explain.name, _plan(explain, job, model, reader)) for explain in job.explain)
     return JobPlan(reader.describe(), fit, plans)
 
 
-def _plan(explain: Explain, job: Job, model: Model, reader: ParquetSource) -> Plan:
+def _plan(explain: Explain, job: Job, model: Model, reader: TableReader) -> Plan:
     value, options = value_of(explain, job, model, reader), job.options()
-    given, d = design_of(job, value.n_players), value.n_players
-    design, why = choose_design(given, value, options.max_coalitions, job.design_seed)
+    design, why = choose_design(design_of(job, value.n_players), value, options.max_coalitions, job.design_seed)
     game = played(value, design)
-    return make_plan(game, design, reader, open_source(value.data), options, (("design", why),))
+    plan = make_plan(game, design, reader, open_source(value.data), options, (("design", why),))
+    if plan.is_closed_form and getattr(explain, "quality_rows", None):
+        raise InputError(
+            f"[[explain]] {explain.name} quality_rows: MSE_v is over coalitions, and this explanation is a closed form "
+            'without any: leave it out, or give [design] kind = "kernelshap"'
+        )
+    return plan
 
 
 def run_job(job: Job, progress: Progress) -> JobResult:
@@ -158,7 +178,8 @@ def run_job(job: Job, progress: Progress) -> JobResult:
     executor = executor_of(job.cluster)
     with Workspace(store) as workspace, contextlib.ExitStack() as stack:
         stack.callback(getattr(executor, "close", lambda: None))
-        return _Run(job, plan, reader, store, executor, workspace, progress).carry_out()
+        recorder = StageRecorder(progress, executor)
+        return _Run(job, plan, reader, store, executor, workspace, recorder).carry_out()
 
 
 @dataclass
@@ -167,38 +188,37 @@ class _Run:
 
     job: Job
     plan: JobPlan
-    reader: ParquetSource
+    reader: TableReader
     store: Path
     executor: Executor
     workspace: Workspace
-    progress: Progress
-    seconds: dict[str, float] = field(default_factory=dict)
+    progress: StageRecorder
 
     def carry_out(self) -> JobResult:
-        with self._timed("census"):
-            census = self._census()
+        census = self._census()
         fingerprint = _fingerprint(self.job, self.reader, census)
         _refuse_other_job(self.store, fingerprint)
-        with self._timed("fit"):
-            model = self._model(fingerprint)
-        prepared = [(explain.name, self._prepared(explain, model, census)) for explain in self.job.explain]
+        model = self._model(fingerprint)
+        prepared = [(explain, self._prepared(explain, model, census)) for explain in self.job.explain]
         if not all(explanation.is_complete for _, explanation in prepared):
             create_store(self.store, _description(self.job, fingerprint))
-        results = tuple(self._explained(name, explanation) for name, explanation in prepared)
-        report = model.report_ if isinstance(model, KernelRidge) else None
-        return JobResult(self.store, results, report, self.seconds)
+        results = tuple(self._explained(explain, explanation) for explain, explanation in prepared)
+        report = model.report_ if isinstance(model, KernelModel) else None
+        return JobResult(self.store, results, report, tuple(self.progress.stages))
 
-    @contextlib.contextmanager
-    def _timed(self, step: str) -> Iterator[None]:
-        started = time.monotonic()
-        yield
-        self.seconds[step] = time.monotonic() - started
+    def _start(self) -> None:
+        """The cluster, where it does not run yet: a stage of its own."""
+        if isinstance(self.executor, ClusterExecutor) and self.executor.running is None:
+            with self.progress.stage("start of the cluster"):
+                self.executor.start()
 
     def _census(self) -> Census:
         is_small = self.reader.n_rows <= SMALL_TABLE_ROWS
-        census = take_census(
-            self.reader, LoopExecutor() if is_small else self.executor, lambda: self.workspace.folder("keys")
-        )
+        if not is_small:
+            self._start()
+        executor = LoopExecutor() if is_small else self.executor
+        with self.progress.stage("census", self.reader.n_rows):
+            census = take_census(self.reader, executor, lambda: self.workspace.folder("keys"))
         if not isinstance(self.job.model, ImportedModel):
             check_targets(census, self.reader.missing)
         if constant := census.constant_columns(self.reader):
@@ -209,12 +229,15 @@ class _Run:
         """The fitted model, from the store where it is there; a predict function as it is."""
         if isinstance(self.job.model, ImportedModel):
             return import_function(self.job.model.function)
-        ridge, states = ridge_of(self.job, self.reader), StateFolder(self.store / CONTAINER)
+        model, states = model_of(self.job, self.reader), StateFolder(self.store / CONTAINER)
         name = f"model-{digest_of(fingerprint)}"
         if states.has(name):
-            return ridge.restored(states.get(name, Record))
+            self.progress.kept("fit")
+            return model.restored(states.get(name, Record))
+        self._start()
         self.plan.check(self.executor.memory_limit, self.executor.n_threads)
-        fitted = fit_model(self.executor, ridge, self.reader, self.progress)
+        with self.progress.stage("fit", self.reader.n_rows):
+            fitted = fit_model(self.executor, model, self.reader, self.progress)
         create_store(self.store, _description(self.job, fingerprint))
         states.put(name, fitted.to_record())
         return fitted
@@ -233,22 +256,37 @@ class _Run:
             census=census,
         )
 
-    def _explained(self, name: str, explanation: Explanation) -> ExplanationResult:
+    def _explained(self, explain: Explain, explanation: Explanation) -> ExplanationResult:
         """Run one explanation; failed blocks are kept for the end."""
-        if explanation.is_complete:
-            return ExplanationResult(name, explanation.path, was_complete=True)
-        self.progress.say(f"explanation {name}: {explanation.plan.n_rows:,} rows, "
-                          f"{explanation.plan.n_coalitions:,} coalitions")  # fmt: skip
-        failure = None
-        with self._timed(name):
+        name, learns, failure = explain.name, explanation.context.value.needs_moments, None
+        if was_complete := explanation.is_complete:
+            self.progress.kept_explanation(name, learns)
+        else:
+            self._start()
+            self.progress.say(f"explanation {name}: {explanation.plan.n_rows:,} rows, "
+                              f"{explanation.plan.n_coalitions:,} coalitions")  # fmt: skip
+            with self.progress.explanation(name, explanation.plan.data_rows, learns):
+                ended = explanation.run(self.executor, self.progress)
             try:
-                explanation.run(self.executor, self.progress).raise_on_failed()
+                ended.raise_on_failed()
             except FailedBlocksError as error:
                 failure = error
-        return ExplanationResult(name, explanation.path, was_complete=False, failure=failure)
+        quality = None if failure else self._quality(explain, explanation)
+        return ExplanationResult(name, explanation.path, was_complete, failure, quality)
+
+    def _quality(self, explain: Explain, explanation: Explanation) -> JobQuality | None:
+        """MSE_v, where it is asked for; measured once."""
+        if not isinstance(explain, LearntTable) or explain.quality_rows is None:
+            return None
+        if known := stored_quality(explain, self.job, explanation):
+            self.progress.kept(f"{explain.name}: quality")
+            return known
+        self._start()
+        with self.progress.stage(f"{explain.name}: quality", min(explain.quality_rows, self.reader.n_rows)):
+            return measure(explain, self.job, self.reader, explanation, self.executor, self.workspace, self.progress)
 
 
-def _fingerprint(job: Job, reader: ParquetSource, census: Census) -> dict[str, Any]:
+def _fingerprint(job: Job, reader: TableReader, census: Census) -> dict[str, Any]:
     """What all explanations of a store share, and the fit depends on; each cube has its own besides."""
     return {
         "numerics": NUMERICS_VERSION,
@@ -280,6 +318,9 @@ def fit_report(store: Path) -> FitReport | None:
     states = StateFolder(store / CONTAINER)
     for name in states.names():
         if name.startswith("model-"):
-            with contextlib.suppress(InputError, KeyError):
-                return KernelRidge().restored(states.get(name, Record)).report_
+            with contextlib.suppress(InputError, KeyError, AssertionError):
+                record = states.get(name, Record)
+                expansion = expansion_from(record)
+                assert expansion.kernel is not None
+                return FitReport.from_arrays(record.arrays, expansion.kernel, expansion.feature_names)
     return None

@@ -383,9 +383,10 @@ class Job(Table):
         for explain in self.explain:
             place = f"[[explain]] {explain.name}"
             if explain.value not in ANY_MODEL:
+                others = " or ".join(f'"{name}"' for name in ANY_MODEL)
                 raise ValueError(
-                    f'{place}: value "{explain.value}" explains kernel models; with [model] kind = "import" use value = '
-                    + " or ".join(f'"{name}"' for name in ANY_MODEL)
+                    f'{place}: value "{explain.value}" explains kernel models; with [model] kind = "import" use '
+                    f"value = {others}"
                 )
             for key in ("landmarks", "kernel"):
                 if getattr(explain, key, None) == "model":

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from dshap.errors import InputError
+from dshap.errors import InputError, unknown_name
 from dshap.kernels import ProductKernel
 from dshap.types import FloatArray, Record
 
-__all__ = ["KernelExpansion", "as_rows", "names_of"]
+__all__ = ["KernelExpansion", "as_rows", "checked_unseen", "names_of"]
 
+MAX_SHOWN = 12
+"""Categories that a message names."""
 MICRO_BLOCK = 1024
 """Rows whose kernel matrix is held at once."""
 
@@ -21,6 +23,13 @@ MICRO_BLOCK = 1024
 def names_of(x: Any) -> tuple[str, ...] | None:
     """Column names of a table that has `.columns`, None for an array."""
     return tuple(str(name) for name in x.columns) if hasattr(x, "columns") else None
+
+
+def checked_unseen(unseen: str) -> str:
+    """ "other" or "refuse"."""
+    if unseen not in ("other", "refuse"):
+        raise InputError(unknown_name("unseen", unseen, ("other", "refuse")))
+    return unseen
 
 
 def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = None) -> FloatArray:
@@ -57,6 +66,11 @@ class KernelExpansion:
     weights : (r, k)
     intercept : (k,)
     feature_names, output_names : tuples of str, optional
+    categories : (p, 2), optional
+        Column and value of every category that the model was fitted on; those of the landmarks where None.
+    unseen : {"other", "refuse"}
+        A category that is not among them is as different from every landmark as two categories are (its factor is ρ),
+        or refused.
     """
 
     kernel: ProductKernel
@@ -65,6 +79,8 @@ class KernelExpansion:
     intercept: FloatArray
     feature_names: tuple[str, ...] | None = None
     output_names: tuple[str, ...] | None = None
+    categories: FloatArray | None = None
+    unseen: str = "other"
 
     def __post_init__(self) -> None:
         for name in ("landmarks", "weights", "intercept"):
@@ -75,6 +91,7 @@ class KernelExpansion:
         for name in ("feature_names", "output_names"):
             if (names := getattr(self, name)) is not None:
                 object.__setattr__(self, name, tuple(str(own) for own in names))
+        checked_unseen(self.unseen)
         r, columns, k = len(self.landmarks), self.kernel.n_columns, self.n_outputs
         shapes = (self.landmarks.shape, self.weights.shape, self.intercept.shape)
         if shapes != ((r, columns), (r, k), (k,)):
@@ -111,11 +128,41 @@ class KernelExpansion:
     def predict(self, x: Any) -> FloatArray:
         """f(x) (n, k) in float64; memory beyond the result is bounded by 1,024 rows of kernel values."""
         rows = as_rows(x, self.n_columns, self.feature_names)
+        self.check(rows)
         out = np.empty((len(rows), self.n_outputs))  # (n, k)
         for start in range(0, len(rows), MICRO_BLOCK):
             block = slice(start, start + MICRO_BLOCK)
             out[block] = self.kernel.matrix(rows[block], self.landmarks) @ self.weights
         return out + self.intercept
+
+    @property
+    def needs_check(self) -> bool:
+        """There are rows that `check` refuses."""
+        return self.unseen == "refuse" and "categorical" in self.kernel.families
+
+    def check(self, rows: FloatArray) -> None:
+        """Refuse categories that the model was not fitted on, where `unseen` says so; rows (n, columns).
+
+        Raises
+        ------
+        InputError
+            With the column, the category and those that are known.
+        """
+        if not self.needs_check:
+            return
+        for column in np.flatnonzero(np.array(self.kernel.families) == "categorical"):
+            known = self.landmarks[:, column]
+            if self.categories is not None:
+                known = self.categories[self.categories[:, 0] == column, 1]
+            unseen = ~np.isin(rows[:, column], known)
+            if unseen.any():
+                name = self.feature_names[column] if self.feature_names else f"x{column}"
+                shown = ", ".join(f"{value:g}" for value in np.unique(known)[:MAX_SHOWN])
+                raise InputError(
+                    f"column {name!r} holds category {rows[unseen, column][0]:g} in {unseen.sum()} row(s), which the "
+                    f"model was not fitted on (it knows {shown}{', …' if len(np.unique(known)) > MAX_SHOWN else ''}): "
+                    'leave such rows out, or fit with unseen="other", which takes it as different from all'
+                )
 
     def __add__(self, other: Any) -> Any:
         """The `ExpansionSum` of both."""
@@ -132,15 +179,20 @@ class KernelExpansion:
                 "landmarks": self.landmarks,
                 "weights": self.weights,
                 "intercept": self.intercept,
+                **({} if self.categories is None else {"categories": self.categories}),
+                **({} if self.unseen == "other" else {"unseen": np.array(self.unseen)}),
                 **{name: np.array(own, dtype=str) for name, own in names.items() if own is not None},
             }
         )
 
     @classmethod
     def from_record(cls, record: Record) -> KernelExpansion:
-        names = {name: tuple(record[name]) for name in ("feature_names", "output_names") if name in record.arrays}
-        kernel = ProductKernel.from_arrays(record.arrays)
-        return cls(kernel, record["landmarks"], record["weights"], record["intercept"], **names)
+        names: dict[str, Any] = {
+            name: tuple(record[name]) for name in ("feature_names", "output_names") if name in record.arrays
+        }
+        kernel, unseen = ProductKernel.from_arrays(record.arrays), str(record.arrays.get("unseen", "other"))
+        own: dict[str, Any] = {name: record[name] for name in ("landmarks", "weights", "intercept")}
+        return cls(kernel, **own, **names, categories=record.arrays.get("categories"), unseen=unseen)
 
     def digest(self) -> str:
         """Changes where any array or name does."""

@@ -30,6 +30,10 @@ class ModelFeatures:
     basis: Basis
     """Of these anchors."""
     subset: SubsetFeatures
+    categories: FloatArray
+    """(p, 2): column and value of every category of the sample, where columns are categorical."""
+    unseen: str = "other"
+    """What becomes of categories that are not among them, see `KernelExpansion`."""
 
     @property
     def size(self) -> int:
@@ -55,7 +59,8 @@ class ModelFeatures:
         """f(x) = intercept + Φ(x) weights, from weights (p, k) and intercept (k,)."""
         terms, names = self.subset.coefficients(weights), (feature_names, output_names)  # (q, k)
         if self.basis.dtype is np.float64:
-            return KernelExpansion(self.kernel, self.anchors, terms, intercept, *names)
+            own = (self.categories, self.unseen) if len(self.categories) else (None, "other")
+            return KernelExpansion(self.kernel, self.anchors, terms, intercept, *names, *own)
         frequencies = np.vstack([self.anchors, self.anchors])
         phases = np.repeat([0.0, -np.pi / 2], len(self.anchors))  # Re((a − ib) e^{iθ}) = a cos θ + b cos(θ − π/2)
         amplitudes = np.vstack([terms.real, -terms.imag])
@@ -68,14 +73,25 @@ def has_categories(embedding: Embedding) -> bool:
 
 
 def choose_features(
-    embedding: Embedding, kernel: ProductKernel, sample: FloatArray, coordinates: FloatArray | None = None
+    embedding: Embedding,
+    kernel: ProductKernel,
+    sample: FloatArray,
+    coordinates: FloatArray | None = None,
+    unseen: str = "other",
 ) -> ModelFeatures:
     """Anchors from a sample (n, columns), those that add nothing left out; see `Nystrom.select` for `coordinates`."""
     anchors = embedding.anchors(sample, kernel, coordinates)
     basis = embedding.basis(kernel, anchors, RANK_TOLERANCE)
     subset = basis.subset(np.ones(kernel.n_columns, dtype=bool))
     kept = anchors[subset.kept]
-    return ModelFeatures(kernel, kept, embedding.basis(kernel, kept, RANK_TOLERANCE), subset)
+    known = [
+        (column, value)
+        for column, family in enumerate(kernel.families)
+        if family == "categorical"
+        for value in np.unique(sample[:, column]).tolist()
+    ]
+    categories = np.array(known, dtype=float).reshape(-1, 2)
+    return ModelFeatures(kernel, kept, embedding.basis(kernel, kept, RANK_TOLERANCE), subset, categories, unseen)
 
 
 def describe_features(subset: SubsetFeatures) -> str:

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from dshap.errors import InputError, unknown_name
 from dshap.kernels import RBF, Embedding, Kernel, Nystrom, ProductKernel
-from dshap.models.expansion import MICRO_BLOCK, as_rows, names_of
+from dshap.models.expansion import MICRO_BLOCK, as_rows, checked_unseen, names_of
 from dshap.models.features import Expansion, ModelFeatures, choose_features, expansion_from, has_categories
 from dshap.models.report import FitReport
 from dshap.models.rows import HELD_OUT, Blocks, as_blocks, block_sample, is_finite, row_roles, spans
@@ -71,6 +71,7 @@ class KernelModel:
         holdout: float,
         seed: int,
         sample_size: int,
+        unseen: str,
     ) -> None:
         if penalty != "validate" and (isinstance(penalty, str) or not 0.0 <= penalty < np.inf):
             raise InputError(f"penalty is {penalty!r}: give a number of at least 0, or 'validate'")
@@ -82,6 +83,7 @@ class KernelModel:
         self.embedding: Embedding = Nystrom(500) if embedding is None else embedding
         self.penalty, self.standardize = penalty, standardize
         self.holdout, self.seed, self.sample_size = holdout, seed, sample_size
+        self.unseen = checked_unseen(unseen)
 
     def fit(self, X: Any, y: Any = None, *, missing: str = "refuse") -> Self:
         """Fit on arrays, a table, or blocks of rows; the chunks of the input do not change a bit of the result.
@@ -165,7 +167,7 @@ class KernelModel:
                 self.embedding.anchors(x, kernel)  # refuses now what it would refuse after the tuning
             tuning = tune(kernel, free, x, y, penalty=penalty, seed=self.seed, may_be_categorical=categories)
             kernel = tuning.kernel
-        return choose_features(self.embedding, kernel, x, landmark_coordinates(kernel, x)), tuning
+        return choose_features(self.embedding, kernel, x, landmark_coordinates(kernel, x), self.unseen), tuning
 
     def roles(self, positions: NDArray[np.integer]) -> NDArray[np.int8]:
         """(n,): `TRAIN`, `VALIDATION` or `HELD_OUT` of each row, from its position in the table and the seed."""

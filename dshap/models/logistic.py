@@ -45,7 +45,7 @@ class KernelLogistic(KernelModel):
         λ above.  "validate" chooses it on the sample: a tenth of it validates, and penalties fall from 1 to 1e-10 by
         half decades, each solution starting the next, until the validation log-loss has not fallen three times in a
         row.  All rows are then fitted with the one that had the least.
-    standardize, seed, sample_size : as in `KernelRidge`
+    standardize, seed, sample_size, unseen : as in `KernelRidge`
     holdout : float in [0, 1)
         Part of the rows that enter no sum and give accuracy and log-loss in `report_.held_out`.
     max_iter : int
@@ -92,10 +92,11 @@ class KernelLogistic(KernelModel):
         holdout: float = 0.0,
         seed: int = 0,
         sample_size: int = 20_000,
+        unseen: str = "other",
         max_iter: int = 30,
         tol: float = 1e-8,
     ) -> None:
-        super().__init__(kernel, embedding, penalty, standardize, holdout, seed, sample_size)
+        super().__init__(kernel, embedding, penalty, standardize, holdout, seed, sample_size, unseen)
         if max_iter < 1 or not tol >= 0.0:
             raise InputError(f"max_iter is {max_iter} and tol {tol}: give at least 1 and at least 0")
         self.max_iter, self.tol = max_iter, tol

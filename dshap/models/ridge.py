@@ -41,6 +41,9 @@ class KernelRidge(KernelModel):
     holdout : float in [0, 1)
         Part of the rows that enter no sum and give `r2_`; chosen by position and seed.
     seed : int
+    unseen : {"other", "refuse"}
+        A category, in a categorical column, that the sample did not hold: as different from every landmark as two
+        categories are, or an `InputError` of the prediction and of `dshap.explain`.
     sample_size : int
         Rows that `tuned` sees.
 
@@ -76,8 +79,9 @@ class KernelRidge(KernelModel):
         holdout: float = 0.0,
         seed: int = 0,
         sample_size: int = 20_000,
+        unseen: str = "other",
     ) -> None:
-        super().__init__(kernel, embedding, penalty, standardize, holdout, seed, sample_size)
+        super().__init__(kernel, embedding, penalty, standardize, holdout, seed, sample_size, unseen)
         self.intercept = intercept
 
     def _first_step(

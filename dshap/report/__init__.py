@@ -1,8 +1,9 @@
-"""What a person looks at: rankings, one row broken down, a picture."""
+"""What a person looks at: rankings, one row broken down, a picture, what the stages took."""
 
 from dshap.report.breakdown import Breakdown, breakdown, breakdown_lines
 from dshap.report.picture import ranking_picture, require_matplotlib
 from dshap.report.ranking import Ranking, ranking_lines, rankings
+from dshap.report.stages import stage_table
 
 __all__ = [
     "Breakdown",
@@ -13,4 +14,5 @@ __all__ = [
     "ranking_picture",
     "rankings",
     "require_matplotlib",
+    "stage_table",
 ]

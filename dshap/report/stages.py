@@ -20,14 +20,12 @@ def stage_table(stages: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _cells(stage: Mapping[str, Any]) -> str:
-    if stage["kept"] and stage["rows"] is None:
-        return f"  {stage['kept']}"
-    rows, rate = stage["rows"], stage["rows_per_second"]
-    cells = (
-        f"{ABSENT if rows is None else f'{rows:,}':>12}{stage['seconds']:>10.1f}{ABSENT if rate is None else _rate(rate):>12}"
-        f"{_bytes(stage['worker_peak_bytes']):>24}{_bytes(stage['client_peak_bytes']):>16}"
-    )
-    return cells + (f"  {stage['kept']}" if stage["kept"] else "")
+    rows, rate, kept = stage["rows"], stage["rows_per_second"], f"  {stage['kept']}" if stage["kept"] else ""
+    if kept and rows is None:
+        return kept
+    shown = ABSENT if rows is None else f"{rows:,}", ABSENT if rate is None else _rate(rate)
+    peaks = _bytes(stage["worker_peak_bytes"]), _bytes(stage["client_peak_bytes"])
+    return f"{shown[0]:>12}{stage['seconds']:>10.1f}{shown[1]:>12}{peaks[0]:>24}{peaks[1]:>16}{kept}"
 
 
 def _rate(rate: float) -> str:

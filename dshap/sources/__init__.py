@@ -1,4 +1,4 @@
-"""Tables as the tasks read them: Parquet files, arrays in memory, their census, and the spool between the two."""
+"""Tables as the tasks read them: Parquet files, arrays in memory, made-up ones; their census, and the spool."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from dshap.sources.census import SPAN_ROWS, Census, SpanCensus, census_span, mer
 from dshap.sources.keys import repeated_keys
 from dshap.sources.parquet import ParquetSource
 from dshap.sources.spool import write_part
+from dshap.sources.synthetic import SYNTHETIC_TABLES, SyntheticTable
 from dshap.sources.table import Names, TableBlock
 from dshap.types import RowReader
 
 __all__ = [
     "SPAN_ROWS",
+    "SYNTHETIC_TABLES",
     "ArraySource",
     "Census",
     "ParquetSource",
     "SpanCensus",
+    "SyntheticTable",
     "TableBlock",
     "census_span",
     "from_pandas",

@@ -74,6 +74,15 @@ class KernelValue(TableValue):
         )
 
     @property
+    def needs_check(self) -> bool:  # type: ignore[override]
+        return bool(getattr(self.model, "needs_check", False))
+
+    def check(self, rows: FloatArray) -> None:
+        """Refuse categories that the model refuses."""
+        if self.needs_check:
+            self.model.check(rows)  # type: ignore[attr-defined]
+
+    @property
     def _r(self) -> int:
         return self.model.size
 

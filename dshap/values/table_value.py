@@ -37,6 +37,7 @@ class TableValue:
     needs_moments = False
     needs_predictions = False
     is_closed_form = False
+    needs_check = False
     sample_size = 0
     shared_arrays: tuple[str, ...] = ()
     """Arrays of a State that do not go by coalitions."""
@@ -84,6 +85,9 @@ class TableValue:
         small = copy.copy(self)
         small.data = None
         return small
+
+    def check(self, rows: FloatArray) -> None:
+        """Every row (n, columns) can be explained."""
 
     def closed_form(self) -> ClosedForm | None:
         """None: there is none."""

@@ -36,7 +36,9 @@ def changed(*changes: tuple[str, Any], job: dict[str, Any] = JOB) -> dict[str, A
         table: Any = out
         for part in path:
             table = table[int(part)] if isinstance(table, list) else table.setdefault(part, {})
-        if value is None:
+        if isinstance(table, list):
+            table[int(last)] = value
+        elif value is None:
             del table[last]
         else:
             table[last] = value

@@ -9,14 +9,19 @@ import pytest
 
 from dshap.errors import InputError
 from dshap.jobs import load_job, parse_job
+from dshap.jobs.parts import open_table
 from dshap.jobs.schema import Run
 from dshap.options import MISSING_POLICIES, STORED_DTYPES, RunOptions
 from tests.jobs.job_files import JOB, changed, to_toml, write_job
 
+REGRESSION = {"name": "regression", "value": "conditional_regression", "landmarks": 20}
+GAUSSIAN = {"name": "gaussian", "value": "gaussian", "n_samples": 20}
 IMPORTED = changed(
     ("model", {"kind": "import", "function": "package.module:predict"}),
-    ("explain", [{"name": "marginal", "value": "marginal", "background": 20}]),
+    ("explain", [{"name": "marginal", "value": "marginal", "background": 20}, REGRESSION, GAUSSIAN]),
 )
+SYNTHETIC = {"kind": "synthetic", "name": "powerlifting", "rows": 500}
+FOURIER = {"kind": "kernel_ridge", "embedding": "fourier", "features": 40, "penalty": 1e-4}
 
 
 def test_defaults_are_those_of_the_design():
@@ -27,8 +32,25 @@ def test_defaults_are_those_of_the_design():
     assert (job.cluster.kind, job.design.kind, job.source.missing, job.job.dtype) == (
         "none", "auto", "refuse", "float64",
     )  # fmt: skip
+    assert (job.model.embedding, job.model.selection, job.model.features) == ("nystrom", "kmeans++", 500)
     assert job.design_seed == job.job.seed == 0
     assert job.options() == RunOptions()
+
+
+def test_defaults_of_explanations():
+    entries = [{"name": "r", "value": "conditional_regression"}, {"name": "g", "value": "gaussian"}]
+    regression, gaussian = parse_job(changed(("explain", entries))).explain
+    assert (regression.landmarks, regression.features, regression.penalty) == (256, 256, 1e-4)
+    assert (regression.kernel, regression.lengthscale, regression.rank_tolerance) == (None, "median", 1e-6)
+    assert (gaussian.n_samples, gaussian.ridge, gaussian.seed, gaussian.quality_rows) == (1_000, 0.0, None, None)
+    observational = parse_job(JOB).explain[1]
+    assert (observational.embedding, observational.centred) == ("nystrom", False)
+
+
+def test_a_synthetic_table_has_its_own_roles():
+    source = parse_job(changed(("source", {"kind": "synthetic", "name": "powerlifting"}))).source
+    assert (source.rows, source.seed, source.key, source.target) == (200_000, 0, ("lift_id",), "deadlift_kg")
+    assert source.features is None and source.missing == "refuse"
 
 
 def test_every_run_option_has_one_place():
@@ -59,6 +81,20 @@ def test_every_run_option_has_one_place():
         ("report", {"picture": "a.png", "instance": 1001}),
         ("report", {"instance": ["2011-01-01", 3]}),
         ("run.memory_limit", 2_000_000_000),
+        ("model", FOURIER),
+        ("model", {"kind": "kernel_logistic", "landmarks": 20, "selection": "leverage"}),
+        ("model.selection", "uniform"),
+        ("explain.0.quality_rows", 50),
+        ("explain.1", {**JOB["explain"][1], "landmarks": "model", "centred": True}),
+        ("explain.1", {"name": "o", "value": "kernel_observational", "embedding": "fourier", "features": 64}),
+        ("explain.1", {"name": "o", "value": "kernel_observational", "selection": "leverage"}),
+        ("explain.1", REGRESSION),
+        ("explain.1", {**REGRESSION, "penalty": "validate", "kernel": "model", "quality_rows": 100}),
+        ("explain.1", {**REGRESSION, "kernel": "matern32", "lengthscale": [1, 2, 3], "rank_tolerance": 1e-4}),
+        ("explain.1", {"name": "r", "value": "conditional_regression", "embedding": "fourier", "features": 32}),
+        ("explain.1", {**GAUSSIAN, "ridge": 1e-4, "seed": 3}),
+        ("source", SYNTHETIC),
+        ("source", {**SYNTHETIC, "seed": 4, "key": "lift_id", "features": ["squat_kg"], "target": "bench_kg"}),
     ],
 )
 def test_accepted(change):
@@ -66,12 +102,12 @@ def test_accepted(change):
 
 
 NOT_BUILT = [
-    (("model.kind", "xgboost"), '[model] kind = "xgboost" is not built yet; built: kernel_ridge, import'),
+    (("model.kind", "xgboost"), '[model] kind = "xgboost" is not built yet; built: kernel_ridge, kernel_log'),
     (("model.kind", "onnx"), '[model] kind = "onnx" is not built yet'),
     (("model.kind", "lightgbm"), '[model] kind = "lightgbm" is not built yet'),
     (("model.kind", "skops"), '[model] kind = "skops" is not built yet'),
     (("model.kind", "pickle"), '[model] kind = "pickle" is not built yet'),
-    (("source.kind", "sql"), '[source] kind = "sql" is not built yet; built: parquet'),
+    (("source.kind", "sql"), '[source] kind = "sql" is not built yet; built: parquet, synthetic'),
     (
         ("cluster", {"kind": "slurm"}),
         '[cluster] kind = "slurm" is not built yet; built: local, python, scheduler, none',
@@ -83,19 +119,38 @@ NOT_BUILT = [
         ("design", {"kind": "permutation"}),
         '[design] kind = "permutation" is not built yet; built: auto, exact, kernels',
     ),
-    (("explain.0.value", "gaussian"), '[[explain]] value = "gaussian" is not built yet; built: kernel_interventional,'),
+    (
+        ("explain.0.value", "copula"),
+        '[[explain]] value = "copula" is not built yet; built: kernel_interventional, kernel',
+    ),
 ]
 UNKNOWN = [
     (("modle", {}), "unknown table 'modle'; did you mean 'model'? Allowed: cluster, design, explain, job, model,"),
-    (("model.landmark", 3), "[model] unknown key 'landmark'; did you mean 'landmarks'? Allowed: holdout, kernel,"),
+    (("model.landmark", 3), "[model] unknown key 'landmark'; did you mean 'landmarks'? Allowed: embedding, feat"),
     (
         ("job.keep_rows", True),
         "[job] unknown key 'keep_rows'. Allowed: dtype, name, seed, store; keep_rows belongs in [r",
     ),
     (("explain.0.landmarks", 3), "[[explain]] interventional unknown key 'landmarks'"),
-    (("explain.0.landmarks", 3), 'landmarks goes with value = "kernel_observational"'),
-    (("cluster", {"kind": "none", "workers": 2}), 'workers goes with kind = "local"'),
-    (("model.kind", "kernelridge"), "[model] unknown kind 'kernelridge'; did you mean 'kernel_ridge'?"),
+    (
+        ("explain.0.landmarks", 3),
+        'landmarks goes with value = "kernel_observational" or "conditional_regression"',
+    ),
+    (("cluster", {"kind": "none", "workers": 2}), 'workers goes with kind = "local" or "python"'),
+    (
+        ("source.rows", 50),
+        "[source] unknown key 'rows'. Allowed: features, key, kind, missing, path, target; rows goes",
+    ),
+    (("source", {**SYNTHETIC, "path": "a"}), 'path goes with kind = "parquet"'),
+    (("source", {**SYNTHETIC, "missing": "skip"}), "[source] unknown key 'missing'"),
+    (("source", {**SYNTHETIC, "name": "weightlifting"}), "unknown name 'weightlifting'; did you mean 'powerlifting'?"),
+    (("model.selection", "leverages"), "[model] unknown selection 'leverages'; did you mean 'leverage'?"),
+    (("model.embedding", "rff"), "[model] unknown embedding 'rff'. Allowed: fourier, nystrom"),
+    (("explain.1", {**REGRESSION, "kernel": "gauss"}), "[[explain]] regression unknown kernel 'gauss'"),
+    (("explain.1", {**REGRESSION, "centred": True}), 'centred goes with value = "kernel_observational"'),
+    (("explain.1", {**GAUSSIAN, "landmarks": 3}), "[[explain]] gaussian unknown key 'landmarks'"),
+    (("explain.1", {"name": "m", "value": "marginal", "quality_rows": 9}), "[[explain]] m unknown key 'quality_rows'"),
+    (("model.kind", "kernelridge"), "[model] unknown kind 'kernelridge'; did you mean 'kernel_ridge' or 'kernel_log"),
     (
         ("model.kernel", "gauss"),
         "[model] unknown kernel 'gauss'. Allowed: laplacian, matern12, matern32, matern52, rbf",
@@ -148,6 +203,34 @@ WRONG = [
     (("design", {"seed": -1}), "[design] seed = -1: give at least 0"),
     (("cluster", {"kind": "local", "memory_limit": "3 apples"}), "memory size '3 apples' is not understood"),
     (("run.keep_rows", "yes"), '[run] keep_rows = "yes": give true or false'),
+    (("model.features", 40), '[model] features belongs to embedding = "fourier"; with "nystrom" give landmarks'),
+    (
+        ("model", {**FOURIER, "landmarks": 40}),
+        '[model] landmarks belongs to embedding = "nystrom"; with "fourier" give features',
+    ),
+    (("model", {**FOURIER, "selection": "uniform"}), '[model] selection belongs to embedding = "nystrom"'),
+    (("model", {**FOURIER, "features": 41}), "[model] features = 41: give an even number of at least 2"),
+    (("model.landmarks", "model"), '[model] landmarks = "model": give a whole number'),
+    (("explain.1", {**REGRESSION, "embedding": "fourier"}), "[[explain]] regression landmarks belongs to embedding"),
+    (
+        ("explain.1", {"name": "r", "value": "conditional_regression", "embedding": "fourier", "rank_tolerance": 0.1}),
+        '[[explain]] r rank_tolerance belongs to embedding = "nystrom"; with "fourier" give features',
+    ),
+    (
+        ("explain.1", {**REGRESSION, "landmarks": "model", "selection": "uniform"}),
+        '[[explain]] regression landmarks = "model" takes those of the model: leave selection out',
+    ),
+    (("explain.1.landmarks", "all"), '[[explain]] observational landmarks = "all": give "model" or a number of landm'),
+    (("explain.1", {**REGRESSION, "penalty": 0}), '[[explain]] regression penalty = 0: give "validate" or a positive'),
+    (("explain.1", {**REGRESSION, "lengthscale": 2.0}), "lengthscale belongs to a kernel of its own: name one, like"),
+    (
+        ("explain.1", {**REGRESSION, "kernel": "rbf", "lengthscale": "validate"}),
+        '[[explain]] regression lengthscale = "validate": give "median" or a positive number, or a list',
+    ),
+    (("explain.1", {**GAUSSIAN, "n_samples": 7}), "[[explain]] gaussian n_samples = 7: give an even number"),
+    (("explain.1", {**GAUSSIAN, "ridge": -1.0}), "[[explain]] gaussian ridge = -1.0: give at least 0"),
+    (("explain.0.quality_rows", 0), "[[explain]] interventional quality_rows = 0: give at least 1"),
+    (("source", {**SYNTHETIC, "rows": 0}), "[source] rows = 0: give at least 1"),
     (("report", {"instance": 1.5}), "[report] instance = 1.5: give the key of a row"),
 ]
 
@@ -160,12 +243,32 @@ def test_refused(change, said):
     assert "\n" not in str(refusal.value)
 
 
-def test_imported_functions_are_explained_by_marginal_values():
+def refused(said, *changes, job=JOB):
+    with pytest.raises(InputError) as refusal:
+        parse_job(changed(*changes, job=job))
+    assert said in str(refusal.value)
+
+
+def test_what_imported_functions_are_explained_by():
     parse_job(IMPORTED)
-    with pytest.raises(InputError, match=r'use value = "marginal"'):
-        parse_job(changed(("explain", JOB["explain"]), job=IMPORTED))
-    with pytest.raises(InputError, match=r'function = "a.b": give "package.module:name"'):
-        parse_job(changed(("model.function", "a.b"), job=IMPORTED))
+    refused('use value = "marginal" or "conditional_regression" or "gaussian"',
+            ("explain", JOB["explain"]), job=IMPORTED)  # fmt: skip
+    refused('function = "a.b": give "package.module:name"', ("model.function", "a.b"), job=IMPORTED)
+    refused('[[explain]] regression landmarks = "model": [model] kind = "import" has none',
+            ("explain.1.landmarks", "model"), job=IMPORTED)  # fmt: skip
+    refused('[[explain]] regression kernel = "model": [model] kind = "import" has none',
+            ("explain.1.kernel", "model"), job=IMPORTED)  # fmt: skip
+    refused('[[explain]] regression: value "conditional_regression" learns from the rows, which must then be free of',
+            ("source.missing", "pass"), job=IMPORTED)  # fmt: skip
+
+
+def test_options_of_the_model_and_of_explanations_fit_together():
+    refused('[[explain]] observational landmarks = "model": the model has Fourier features and no landmarks',
+            ("model", FOURIER), ("explain.1.landmarks", "model"))  # fmt: skip
+    logistic = ("model", {"kind": "kernel_logistic"})
+    refused('[source] target is missing: [model] kind = "kernel_logistic" is fitted to it',
+            logistic, ("source.target", None))  # fmt: skip
+    refused('kind = "kernel_logistic" takes one column of classes', logistic, ("source.target", ["y", "z"]))
 
 
 def test_home_folder(monkeypatch):
@@ -199,6 +302,20 @@ def test_files(tmp_path: Path):
         load_job(broken)
 
 
+WORKFLOWS = Path(__file__).parents[2] / "workflows"
+
+
+def test_the_million_rows_and_their_synthetic_twin_are_the_same_job():
+    real, made = (load_job(WORKFLOWS / f"million_rows{twin}.toml") for twin in ("", "_synthetic"))
+    assert set(real.source.features) == set(open_table(made).feature_names)
+    assert real.source.target == made.source.target == "deadlift_kg"
+    assert (real.model.landmarks, made.model.landmarks) == (500, 200)
+    assert [each.value for each in real.explain] == [each.value for each in made.explain]
+    assert [each.landmarks for each in (real.explain[1], made.explain[1])] == [256, 64]
+    assert real.cluster == made.cluster and real.design == made.design and real.run == made.run
+    assert made.source.rows <= 200_000 and real.job.store != made.job.store
+
+
 def test_the_demo_is_valid():
-    job = load_job(Path(__file__).parents[2] / "workflows" / "bike_sharing.toml")
+    job = load_job(WORKFLOWS / "bike_sharing.toml")
     assert job.model.landmarks >= 400 and job.design.n_coalitions >= 512 and len(job.source.features) == 12

@@ -15,12 +15,14 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import dshap
 from dshap.errors import InputError
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product, ProductKernel
-from dshap.models import FourierExpansion, KernelRidge
+from dshap.models import FourierExpansion, KernelExpansion, KernelRidge
 from dshap.models.ridge_sums import PENALTIES
 from dshap.models.rows import SPAN, row_draws, sample_positions, spans
 from dshap.types import Record
+from dshap.values import KernelInterventional
 
 BIKE = ["season", "yr", "mnth", "hr", "holiday", "weekday", "workingday", "weathersit", "temp", "atemp", "hum"]
 BIKE += ["windspeed"]
@@ -303,3 +305,27 @@ def test_a_stored_model_comes_back_whole(embedding):
     assert str(back.report_) == str(fitted.report_) and back.penalty_ == fitted.penalty_
     assert type(back.expansion_) is type(fitted.expansion_)
     assert back.r2_.tobytes() == fitted.r2_.tobytes() and back.n_features_in_ == fitted.n_features_in_
+
+
+def test_a_category_that_was_not_seen_is_another_one_or_refused(rng, tmp_path):
+    """ "other": as different from every landmark as two categories are; "refuse": nothing is written."""
+    x = np.column_stack([rng.integers(0, 3, 80), rng.normal(size=80)]).astype(float)
+    new = x.copy()
+    new[70, 0] = 7.0
+    kernel = Product([Categorical(0.4), RBF(1.0)])
+    other = KernelRidge(kernel, Nystrom(20), 1e-3).fit(x, x[:, 1] * x[:, 0])
+    stranger, factor = other.expansion_, other.expansion_.kernel.factor(0, np.array([7.0]), np.array([0.0, 1.0, 2.0]))
+    np.testing.assert_array_equal(factor, np.full((1, 3), 0.4))
+    assert np.isfinite(stranger.predict(new)).all()
+    model = KernelRidge(kernel, Nystrom(20), 1e-3, unseen="refuse").fit(x, x[:, 1] * x[:, 0])
+    np.testing.assert_array_equal(model.predict(x), other.predict(x))
+    match = r"column 'x0' holds category 7 in 1 row\(s\), which the model was not fitted on \(it knows 0, 1, 2\)"
+    with pytest.raises(InputError, match=match):
+        model.predict(new)
+    with pytest.raises(InputError, match=match):
+        dshap.explain(KernelInterventional(model, x), new, store=tmp_path / "c.zarr")
+    assert not list(tmp_path.iterdir())
+    again = KernelExpansion.from_record(model.expansion_.to_record())
+    assert again.unseen == "refuse" and again.digest() == model.expansion_.digest() != stranger.digest()
+    with pytest.raises(InputError, match="unseen"):
+        KernelRidge(unseen="ignore")

@@ -267,11 +267,12 @@ def test_node_count_is_the_smallest_that_does(rng, tolerance):
     x, background = table(rng, 10, 20), table(rng, 12, 20)  # fewer than the sample: all of them count
     a, c = (game.kernel.factors(rows, game.landmarks) for rows in (x, background))
     spread = game.predict(x).std(axis=0)
-    found = games.node_count(games.product_game_values, a, c, game.weights, tolerance, unit=spread)
-    exact = games.product_game_values(a, c, game.weights, games.exact_nodes(20))
+    rest = rng.random((12, 40))
+    found = games.node_count(games.product_game_values, a, c, game.weights, tolerance, unit=spread, rest=rest)
 
     def error(q):
-        return np.max(np.abs(games.product_game_values(a, c, game.weights, q) - exact) / spread)
+        few, exact = (games.product_game_values(a, c, game.weights, nodes, rest=rest) for nodes in (q, 10))
+        return np.max(np.abs(few - exact) / spread)
 
     assert found.exact == 10 and found.tolerance == tolerance and 1 < found.nodes < 10
     assert_allclose(found.error, error(found.nodes), rtol=1e-6)

@@ -1,0 +1,156 @@
+"""MSE_v of a finished explanation, on rows that the model's fit did not see where there are such."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dshap.cube import CONTAINER, StateFolder, Workspace
+from dshap.engine import Executor, Progress, format_bytes
+from dshap.engine.plan import spans
+from dshap.errors import InputError
+from dshap.explanation import Explanation, digest_of, learnt_of
+from dshap.jobs.parts import TableReader
+from dshap.jobs.schema import Job, KernelTable, LearntTable
+from dshap.models.rows import row_draws
+from dshap.prepared import Prepared, PreparedData
+from dshap.quality import measured_quality
+from dshap.sources import SPAN_ROWS
+from dshap.types import FloatArray, Record
+
+__all__ = ["JobQuality", "measure", "quality_sample", "stored_quality"]
+
+MAX_SAMPLE_BYTES = 256 << 20
+"""Largest sample that this process reads."""
+
+
+@dataclass(frozen=True)
+class JobQuality:
+    """MSE_v of one explanation; see `dshap.mse_v`."""
+
+    mse: tuple[float, ...]
+    """(k,): mean over rows and proper coalitions of (f − v_S)²."""
+    variance: tuple[float, ...]
+    """(k,): of f over the same rows."""
+    n_rows: int
+    n_coalitions: int
+    is_held_out: bool
+    """The rows were held out of the model's fit."""
+
+    def to_record(self) -> Record:
+        counts = np.array([self.n_rows, self.n_coalitions, int(self.is_held_out)])
+        return Record({"mse": np.array(self.mse), "variance": np.array(self.variance), "counts": counts})
+
+    @classmethod
+    def from_record(cls, record: Record) -> JobQuality:
+        n_rows, n_coalitions, is_held_out = record["counts"].tolist()
+        return cls(
+            tuple(record["mse"].tolist()), tuple(record["variance"].tolist()), n_rows, n_coalitions, bool(is_held_out)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        share = [
+            mse / variance if variance > 0.0 else None for mse, variance in zip(self.mse, self.variance, strict=True)
+        ]
+        return {
+            "mse_v": list(self.mse),
+            "share_of_variance": share,
+            "rows": self.n_rows,
+            "coalitions": self.n_coalitions,
+            "held_out_of_the_fit": self.is_held_out,
+        }
+
+    def __str__(self) -> str:
+        shares = ", ".join(
+            f"{mse:.6g}" + (f" ({mse / variance:.2%} of the variance)" if variance > 0.0 else "")
+            for mse, variance in zip(self.mse, self.variance, strict=True)
+        )
+        rows = f"{self.n_rows:,} rows" + (" held out of the fit" if self.is_held_out else "")
+        return f"{shares}, over {self.n_coalitions:,} coalitions and {rows}"
+
+
+def stored_quality(explain: LearntTable, job: Job, explanation: Explanation) -> JobQuality | None:
+    """What an earlier run measured; None where it did not."""
+    states, name = StateFolder(explanation.path / CONTAINER), _state_name(explain, job)
+    return JobQuality.from_record(states.get(name, Record)) if states.has(name) else None
+
+
+def measure(
+    explain: LearntTable,
+    job: Job,
+    reader: TableReader,
+    explanation: Explanation,
+    executor: Executor,
+    workspace: Workspace,
+    progress: Progress,
+) -> JobQuality:
+    """MSE_v on a seeded sample of rows, from the states of the explanation: nothing is learnt again.  It is stored.
+
+    Raises
+    ------
+    InputError
+        A sample that is too large for this process.
+    """
+    rows, is_held_out = quality_sample(job, reader, int(explain.quality_rows or 0))
+    path = workspace.folder("quality")
+    found = measured_quality(_prepared(explanation), rows, path, executor, workspace, {}, progress)
+    measured = JobQuality(
+        tuple(found.mse.tolist()), tuple(found.variance.tolist()), found.n_rows, len(found.masks), is_held_out
+    )
+    StateFolder(explanation.path / CONTAINER).put(_state_name(explain, job), measured.to_record())
+    return measured
+
+
+def quality_sample(job: Job, reader: TableReader, n_rows: int) -> tuple[FloatArray, bool]:
+    """(rows (n, columns) without NaN, True): a sample of those held out of the fit; of all rows where none are (False).
+
+    The rows of the smallest draws of `models.rows.row_draws`, by which rows are held out: reads the table span by span.
+    """
+    holdout = job.model.holdout if isinstance(job.model, KernelTable) else 0.0
+    n_rows = min(n_rows, reader.n_rows)
+    if (size := 8 * n_rows * len(reader.feature_names)) > MAX_SAMPLE_BYTES:
+        raise InputError(
+            f"[[explain]] quality_rows = {n_rows}: they take {format_bytes(size)}, at most "
+            f"{format_bytes(MAX_SAMPLE_BYTES)} allowed: give a smaller number"
+        )
+    chosen = _smallest_draws(reader.n_rows, job.job.seed, holdout or 1.0, n_rows)
+    rows = np.concatenate(list(_read(reader, chosen)))
+    return rows, holdout > 0.0
+
+
+def _smallest_draws(n_rows: int, seed: int, below: float, n: int) -> np.ndarray:
+    """Positions, sorted, of the n rows of the smallest draws below this."""
+    positions, draws = np.empty(0, dtype=np.int64), np.empty(0)
+    for start, stop in spans(0, n_rows, SPAN_ROWS):
+        positions = np.concatenate([positions, np.arange(start, stop)])
+        draws = np.concatenate([draws, row_draws(np.arange(start, stop), seed)])
+        order = np.argsort(draws, kind="stable")[:n]
+        order = order[draws[order] < below]
+        positions, draws = positions[order], draws[order]
+    return np.sort(positions)
+
+
+def _read(reader: TableReader, positions: np.ndarray) -> Iterator[FloatArray]:
+    for start, stop in spans(0, reader.n_rows, SPAN_ROWS):
+        own = positions[np.searchsorted(positions, start) : np.searchsorted(positions, stop)] - start
+        if len(own):
+            block = reader.read(start, stop)
+            yield block.x[own[block.is_ok[own]]]
+
+
+def _prepared(explanation: Explanation) -> Prepared:
+    """The states of a finished explanation, as those of a prepared value function."""
+    context, plan = explanation.context, explanation.plan
+    run = explanation.layout.run["fingerprint"]
+    data = PreparedData(
+        context.data.n_rows, tuple(context.data.feature_names), context.data.missing, run["data"]["digest"]
+    )
+    learnt = learnt_of(run, plan)
+    return Prepared(context.value, context.design, explanation.path, learnt, data, plan.coalition_tile, plan.row_span)
+
+
+def _state_name(explain: LearntTable, job: Job) -> str:
+    return f"quality-{digest_of({'rows': explain.quality_rows, 'seed': job.job.seed})}"
