@@ -100,6 +100,13 @@ def refused(result: Result, status: int, *said: str) -> None:
         assert part in lines[0]
 
 
+def results_of(result: Result) -> list[str]:
+    """What a run showed, the first line and the table of stages apart, which tell what it did."""
+    lines = result.stdout.splitlines()
+    (table,) = (i for i, line in enumerate(lines) if line.startswith("stage "))
+    return lines[1:table]
+
+
 def test_run_show_status_verify_and_a_second_run(folder):
     first = run_job(folder, ("report", {"picture": "ranking.png", "instance": 1007}), options=())
     assert first.exit_code == 0, first.output
@@ -111,7 +118,7 @@ def test_run_show_status_verify_and_a_second_run(folder):
     started = time.monotonic()
     second = run_job(folder, ("report", {"picture": "ranking.png", "instance": 1007}), options=())
     assert second.exit_code == 0 and second.stdout.startswith("nothing to do")
-    assert second.stdout.splitlines()[1:] == first.stdout.splitlines()[1:]  # the same results are shown
+    assert results_of(second) == results_of(first)  # the same results are shown
     assert time.monotonic() - started < 5.0 and tree(folder) == before and second.stderr == ""
     shown = dshap_("show", "out.zarr")
     assert shown.exit_code == 0 and "held-out R²" in shown.stdout and "300 rows (interventional)" in shown.stdout
@@ -125,7 +132,7 @@ def test_run_show_status_verify_and_a_second_run(folder):
 def test_the_breakdown_adds_up_and_json_holds_the_same(folder):
     result = run_job(folder, options=("--json", "-q"))
     content = json.loads(result.stdout)
-    assert result.stderr == "" and content["held_out_r2"][0] > 0.5
+    assert result.stderr == "" and content["held_out"]["r2"][0] > 0.5
     row = content["breakdown"]
     assert row["key"] == {"id": "1000"} and row["values"]["hr"] == small_table().hr[0]
     for part in row["parts"]:
@@ -148,6 +155,91 @@ def test_plan_starts_nothing(folder):
         "interventional", "observational",
     }  # fmt: skip
     assert set(tree(folder)) == {*before, "job.toml"}
+
+
+def test_the_table_of_stages(folder):
+    """At the end of what is shown, and the same numbers in JSON."""
+    changes = ("explain.0.quality_rows", 20), ("model.holdout", 0.3)
+    result = run_job(folder, *changes)
+    lines = result.stdout.splitlines()
+    names = ["census", "fit"] + [f"interventional: {step}" for step in ("base value", "learn", "evaluation", "quality")]
+    names += [f"observational: {step}" for step in ("base value", "learn", "evaluation")]
+    assert lines[-10].split()[:4] == ["stage", "rows", "seconds", "rows/s"]
+    assert [line[:28].rstrip().rstrip("0123456789.,").rstrip() for line in lines[-9:]] == names
+    assert "MSE_v of interventional: " in result.stdout and " 20 rows held out of the fit" in result.stdout
+    again = strict_json(run_job(folder, *changes, options=("--json", "-q")).stdout)
+    assert [stage["stage"] for stage in again["stages"]] == names
+    assert {stage["kept"] for stage in again["stages"][1:]} == {"done by an earlier run"}
+    assert again["quality"]["interventional"]["rows"] == 20
+    assert again["quality"]["interventional"]["held_out_of_the_fit"] is True
+    fresh = strict_json(run_job(folder, *changes, ("job.store", "b.zarr"), options=("--json", "-q")).stdout)
+    for stage in fresh["stages"]:
+        assert stage["rows_per_second"] == pytest.approx(stage["rows"] / stage["seconds"])
+        assert stage["rows"] == (20 if "quality" in stage["stage"] else 300) and stage["kept"] == ""
+    assert fresh["quality"] == again["quality"]
+
+
+def test_settings(folder):
+    """--set changes the job as if the file said so; the file stays."""
+    path = write_job(folder, JOB)
+    settings = (
+        "--set",
+        "job.store=b.zarr",
+        "--set",
+        "explain.observational.landmarks=15",
+        "--set",
+        "report.instance=1007",
+    )
+    assert dshap_("run", path, "-q", *settings).exit_code == 0
+    assert (folder / "b.zarr").exists() and not (folder / "out.zarr").exists()
+    refused(dshap_("run", path, "-q", "--set", "job.store=b.zarr"), 4, "embedding.n_landmarks was 15, now 20")
+    planned = dshap_("plan", path, *settings, "--set", "model.landmarks=301")
+    refused(planned, 2, "landmarks = 301", "300 rows")
+    refused(dshap_("plan", path, "--set", "source.path=none.parquet"), 2, "none.parquet")
+    refused(dshap_("plan", path, "--set", "model.landmark=3"), 2, "job.toml with --set: [model] unknown key 'landmark'")
+    refused(dshap_("run", path, "--set", "explain.landmarks=3"), 2, "name one: explain.NAME.landmarks=")
+    refused(dshap_("run", path, "--set", "landmarks"), 2, "--set landmarks: write --set TABLE.KEY=VALUE")
+    assert dshap_("status", "b.zarr", "--set", "a.b=1").exit_code == 2  # a job's option
+
+
+def test_the_synthetic_workflow_is_planned(folder):
+    workflow = Path(__file__).parents[1] / "workflows" / "million_rows_synthetic.toml"
+    planned = dshap_("plan", workflow)
+    assert planned.exit_code == 0, planned.output
+    assert planned.stdout.startswith("synthetic powerlifting (seed 0): 100,000 rows, 8 features, key lift_id, target")
+    assert "explanation regression" in planned.stdout and "256 coalitions" in planned.stdout
+    small = dshap_("plan", workflow, "--set", "source.rows=1_000", "--json")
+    assert strict_json(small.stdout)["source"].startswith("synthetic powerlifting (seed 0): 1,000 rows")
+    untouched_names = sorted(path.name for path in folder.iterdir() if path.name != "__pycache__")
+    assert untouched_names == ["my_models.py", "table.parquet"]
+
+
+def test_a_classifier_and_any_function_by_regression(folder):
+    table = small_table()
+    table["y"] = (table.y > 50.0).astype(int)
+    table.to_parquet(folder / "table.parquet")
+    regression = [{"name": "regression", "value": "conditional_regression", "landmarks": 20}]
+    logistic = {"kind": "kernel_logistic", "landmarks": 40, "lengthscale": [4.0, 2.0, 2.0], "holdout": 0.3}
+    shown = run_job(folder, ("model", logistic), ("explain", regression))
+    assert shown.exit_code == 0, shown.output
+    assert "held-out accuracy: 0." in shown.stdout and "held-out log-loss: 0." in shown.stdout
+    assert "held-out accuracy: 0." in dshap_("show", "out.zarr").stdout
+    content = strict_json(run_job(folder, ("model", logistic), ("explain", regression), options=("--json",)).stdout)
+    assert set(content["held_out"]) == {"accuracy", "log_loss"}
+    imported_model = imported("two_outputs")[0], ("explain", regression), ("source.target", None)
+    several = run_job(folder, *imported_model, ("job.store", "b.zarr"))
+    assert several.exit_code == 0 and "regression, output1" in several.stdout
+
+
+def test_quality_has_no_place_in_a_closed_form(folder):
+    """Thirteen players: more coalitions than a table of subsets holds."""
+    table = small_table()
+    features = [f"f{j}" for j in range(13)]
+    table[features] = np.random.default_rng(0).normal(size=(len(table), 13))
+    table.to_parquet(folder / "table.parquet")
+    wide = ("source.features", features), ("model.lengthscale", 3.0)
+    explain = ("explain", [{"name": "a", "value": "kernel_interventional", "quality_rows": 9}])
+    refused(run_job(folder, *wide, explain), 2, "[[explain]] a quality_rows: MSE_v is over coalitions", "kernelshap")
 
 
 def test_explanations_can_be_added_to_a_store(folder):
@@ -428,8 +520,12 @@ def test_clusters(folder, client, kind):
         "scheduler": {"kind": "scheduler", "address": client.scheduler.address},
     }[kind]
     assert run_job(folder, ("job.store", "here.zarr")).exit_code == 0
-    result = run_job(folder, ("cluster", cluster))
+    result = run_job(folder, ("cluster", cluster), options=("--json", "-q"))
     assert result.exit_code == 0, result.output
+    peaks = {stage["stage"]: stage["worker_peak_bytes"] for stage in strict_json(result.stdout)["stages"]}
+    assert list(peaks)[:3] == ["census", "start of the cluster", "fit"]
+    assert peaks["census"] is None  # so few rows are counted in this process
+    assert peaks["fit"] is None or peaks["fit"] > 50 << 20  # None on a system that does not tell
     for name in ("interventional", "observational"):
         here, there = (dshap.open_cube(folder / store / name) for store in ("here.zarr", "out.zarr"))
         assert here.identical(there) or (here.attribution.values == there.attribution.values).all()

@@ -332,7 +332,7 @@ def _stages(
         )  # fmt: skip
     if value.needs_moments:
         tile = min(plan.coalition_tile, proper)
-        held = (1 + math.ceil(math.log2(max(n_spans, 1)))) * value.moment_bytes(tile) if n_spans > 1 else 0
+        held = (3 + math.ceil(math.log2(n_spans))) * value.moment_bytes(tile)  # sums of other tiles, and of a tree
         leaf = data_bytes + value.moment_task_bytes(span, tile)
         finish = value.prepare_bytes(tile) + 2 * value.state_bytes(tile)  # the file's bytes beside the arrays
         out.append(

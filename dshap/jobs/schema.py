@@ -103,7 +103,7 @@ class SyntheticRows(Table):
     key: Names = ("lift_id",)
     target: Target | None = "deadlift_kg"
     features: Names | None = None
-    """All columns but `lift_id` and `deadlift_kg` where left out."""
+    """All columns but `lift_id`, `deadlift_kg`, key and target where left out."""
 
     @property
     def missing(self) -> str:

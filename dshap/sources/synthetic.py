@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dshap.errors import InputError, unknown_name
 from dshap.sources.census import SPAN_ROWS
-from dshap.sources.table import BlockBuilder, Names, TableBlock, check_span, layout_of, read_bytes_of
+from dshap.sources.table import BlockBuilder, Names, TableBlock, as_names, check_span, layout_of, read_bytes_of
 from dshap.types import FloatArray
 
 __all__ = ["SYNTHETIC_TABLES", "SyntheticTable"]
@@ -35,7 +35,8 @@ class SyntheticTable:
     n_rows : int
     seed : int
     features, target, key : names, as in `ParquetSource`
-        By default those of the table; `target=None` and `key=()` leave them out.
+        By default those of the table: all columns but `lift_id` and `deadlift_kg`, which are key and target;
+        `target=None` and `key=()` leave these out.
 
     Raises
     ------
@@ -62,7 +63,9 @@ class SyntheticTable:
         self.name, self.n_rows, self.seed = name, int(n_rows), int(seed)
         self._kept: tuple[int, Columns] | None = None
         fields = [(column, pa.from_numpy_dtype(dtype)) for column, dtype in SYNTHETIC_TABLES[name][1].items()]
-        features = features or [column for column, _ in fields if column not in ("lift_id", "deadlift_kg")]
+        if features is None:
+            taken = {"lift_id", "deadlift_kg", *as_names(target), *as_names(key)}
+            features = [column for column, _ in fields if column not in taken]
         self._layout = layout_of(pa.schema(fields), features=features, target=target, key=key)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -90,7 +90,8 @@ class EmbeddedValue(TableValue):
         key = np.packbits(columns).tobytes()
         memory = self._memory
         if memory is None or memory[0] != key:
-            basis = self._bound_basis
+            basis, memory = self._bound_basis, None
+            self._memory = None  # those of another tile are gone before these are made
             memory = self._memory = (key, [basis.subset(present) for present in columns])
         return memory[1]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
@@ -12,14 +11,8 @@ import numpy as np
 
 from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Moments, State
-from dshap.values.marginal import PROBE_ROWS
-from dshap.values.table_value import (
-    TableValue,
-    checked_predict,
-    column_names_of,
-    columns_by_name,
-    fitted_names_of,
-)
+from dshap.values.predicted import PredictedValue
+from dshap.values.table_value import checked_predict
 
 __all__ = ["Gaussian"]
 
@@ -40,7 +33,7 @@ INVOLVED, MOST_NAMES = 0.01, 6
 columns which do not belong is rounding."""
 
 
-class Gaussian(TableValue):
+class Gaussian(PredictedValue):
     """v_S(x) = E f(x_S, X_S̄) with X_S̄ | x_S ~ N(μ_C + Σ_CS Σ_SS⁻¹ (x_S − μ_S), Σ_CC − Σ_CS Σ_SS⁻¹ Σ_SC), C = S̄.
 
     μ and Σ are the mean and the covariance (divisor n − 1) of all rows of `data`, by sums; the expectation is the mean
@@ -88,6 +81,7 @@ class Gaussian(TableValue):
     """
 
     needs_moments = True
+    shared_arrays = ("mean", "draws")
 
     def __init__(
         self,
@@ -102,21 +96,16 @@ class Gaussian(TableValue):
         output_names: Sequence[str] | None = None,
         buffer_rows: int = 65_536,
     ) -> None:
-        _check_options(n_samples, ridge, seed, buffer_rows)
-        self._predict, self.buffer_rows = predict, int(buffer_rows)
+        _check_options(n_samples, ridge, seed)
         self.n_samples, self.ridge, self.seed = int(n_samples), float(ridge), int(seed)
         self.shift: FloatArray | None = None
-        data = np.asarray(data) if isinstance(data, list | tuple) else data
-        names = feature_names if feature_names is not None else fitted_names_of(predict) or column_names_of(data)
-        n_columns = _n_columns(data, names)
-        self._probe = checked_predict(predict, _probe_rows(data, names, n_columns))
         super().__init__(
+            predict,
             data,
-            n_columns=n_columns,
-            n_outputs=self._probe.shape[1],
-            feature_names=names,
             players=players,
+            feature_names=feature_names,
             output_names=output_names,
+            buffer_rows=buffer_rows,
         )
 
     @property
@@ -137,14 +126,6 @@ class Gaussian(TableValue):
         if self.shift is None:
             raise InputError("shift is not chosen yet: value = value.chosen(value.choose(sample))")
         return self.shift
-
-    def predict(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k)."""
-        parts = [
-            checked_predict(self._predict, rows[start : start + self.buffer_rows], self.n_outputs)
-            for start in range(0, len(rows), self.buffer_rows)
-        ]
-        return np.concatenate(parts) if parts else np.empty((0, self.n_outputs))
 
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`; the same for any coalitions."""
@@ -256,11 +237,9 @@ class Gaussian(TableValue):
         return float("inf")
 
     def fingerprint(self) -> dict[str, Any]:
-        """The predict function is known by its name and by what it predicted when it was tried."""
         return {
             "value": "gaussian",
-            "predict": f"{getattr(self._predict, '__module__', '')}.{getattr(self._predict, '__qualname__', '')}",
-            "predictions": hashlib.blake2b(self._probe.tobytes(), digest_size=16).hexdigest(),
+            **self._predict_fingerprint(),
             "n_samples": self.n_samples,
             "ridge": self.ridge,
             "seed": self.seed,
@@ -313,40 +292,10 @@ def _antithetic(n_samples: int, n_columns: int, seed: int) -> FloatArray:
     return np.concatenate([half, -half])
 
 
-def _check_options(n_samples: int, ridge: float, seed: int, buffer_rows: int) -> None:
+def _check_options(n_samples: int, ridge: float, seed: int) -> None:
     if n_samples < 2 or n_samples % 2:
         raise InputError(f"n_samples is {n_samples}: it must be even and at least 2, draws come in pairs z, −z")
     if not (ridge >= 0.0 and math.isfinite(ridge)):
-        raise InputError(f"ridge is {ridge:g}: it must be 0 or positive")
+        raise InputError(f"ridge is {ridge:g}: it must be finite, and 0 or positive")
     if seed < 0:
         raise InputError(f"seed is {seed}: it must be 0 or positive")
-    if buffer_rows < 1:
-        raise InputError(f"buffer_rows is {buffer_rows}: it must be at least 1")
-
-
-def _n_columns(data: Any, names: Sequence[str] | None) -> int:
-    """Columns that predict takes: of the array, or as many as there are names."""
-    shape: tuple[Any, ...] = getattr(data, "shape", ())
-    if not hasattr(data, "columns") and len(shape) == 2:
-        return int(shape[1])
-    if names is None:
-        raise InputError(
-            f"data of type {type(data).__name__} does not tell its columns: give feature_names, those that predict "
-            "takes, in its order"
-        )
-    return len(names)
-
-
-def _probe_rows(data: Any, names: Sequence[str] | None, n_columns: int) -> FloatArray:
-    """What predict is tried on (rows, columns): the first rows where they lie in memory, else a row of zeros."""
-    head = np.zeros((1, n_columns))
-    if isinstance(data, np.ndarray):
-        head = data[:PROBE_ROWS]
-    elif names is not None and hasattr(data, "iloc") and not hasattr(data, "__dask_graph__"):
-        head = columns_by_name(data, names).iloc[:PROBE_ROWS]
-    try:
-        rows = np.array(head, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"data has text where numbers are needed: {error}") from error
-    rows = rows[np.isfinite(rows).all(axis=1)]
-    return rows if len(rows) else np.zeros((1, n_columns))

@@ -10,21 +10,13 @@ import numpy as np
 
 from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Moments, State
-from dshap.values.table_value import (
-    TableValue,
-    checked_predict,
-    column_names_of,
-    columns_by_name,
-    fitted_names_of,
-)
+from dshap.values.predicted import PredictedValue
+from dshap.values.table_value import checked_predict, column_names_of, columns_by_name, fitted_names_of
 
 __all__ = ["Marginal"]
 
-PROBE_ROWS = 64
-"""Background rows whose predictions stand for the predict function in the fingerprint."""
 
-
-class Marginal(TableValue):
+class Marginal(PredictedValue):
     """v_S(x) = mean over background rows b of f(x_S, X_b,S̄), by calling the model.
 
     Parameters
@@ -71,26 +63,15 @@ class Marginal(TableValue):
             raise InputError(f"background has text where numbers are needed: {error}") from error
         if rows.ndim != 2 or not len(rows):
             raise InputError(f"background has shape {rows.shape}: give at least one row, as (rows, columns)")
-        if buffer_rows < 1:
-            raise InputError(f"buffer_rows is {buffer_rows}: it must be at least 1")
-        self._predict, self.background, self.buffer_rows = predict, rows, int(buffer_rows)
-        self._probe = checked_predict(predict, rows[:PROBE_ROWS])
+        self.background = rows
         super().__init__(
+            predict,
             rows,
-            n_columns=rows.shape[1],
-            n_outputs=self._probe.shape[1],
-            feature_names=names,
             players=players,
+            feature_names=names,
             output_names=output_names,
+            buffer_rows=buffer_rows,
         )
-
-    def predict(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k)."""
-        parts = [
-            checked_predict(self._predict, rows[start : start + self.buffer_rows], self.n_outputs)
-            for start in range(0, len(rows), self.buffer_rows)
-        ]
-        return np.concatenate(parts) if parts else np.empty((0, self.n_outputs))
 
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """Nothing is summed beforehand."""
@@ -141,12 +122,9 @@ class Marginal(TableValue):
         return float("inf")
 
     def fingerprint(self) -> dict[str, Any]:
-        """The predict function is known by its name and by what it predicts for the first background rows."""
-        name = f"{getattr(self._predict, '__module__', '')}.{getattr(self._predict, '__qualname__', '')}"
         return {
             "value": "marginal",
-            "predict": name,
-            "predictions": hashlib.blake2b(self._probe.tobytes(), digest_size=16).hexdigest(),
+            **self._predict_fingerprint(),
             "background": hashlib.blake2b(self.background.tobytes(), digest_size=16).hexdigest(),
             "players": self.players.fingerprint(),
         }

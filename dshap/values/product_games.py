@@ -7,7 +7,7 @@ are sums of products over the players.  For one term r and one background row b 
 
 with a_j, c_j the factors of the explained and of the background row: a polynomial of degree d−1 in t, which ⌈d/2⌉ nodes
 integrate exactly.  Two loops, each held to the plain numpy twin `plain_game_values`: `product_game_values` for real
-factors and `fourier_game_values` for angles.  Background rows come few or many; `herd` chooses few that stand for many.
+factors and `fourier_game_values` for angles.  Background rows come few or many.
 
 Source: the multilinear extension of a product game; published for product kernels as QuadraSHAP.
 """
@@ -22,16 +22,12 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.special import betaln
 
-from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray
 
 __all__ = [
-    "Discrepancy",
     "NodeCount",
-    "discrepancy",
     "exact_nodes",
     "fourier_game_values",
-    "herd",
     "legendre_nodes",
     "node_count",
     "plain_game_values",
@@ -290,78 +286,6 @@ def worst_node_error(d: int, q: int) -> float:
     p, s = p[p + s < d], s[p + s < d]
     t, w = legendre_nodes(q)
     return float(np.max(np.abs((t ** p[:, None] * (1.0 - t) ** s[:, None]) @ w - np.exp(betaln(p + 1, s + 1)))))
-
-
-class Discrepancy(NamedTuple):
-    """What a few background rows make of the mean embedding of all rows."""
-
-    relative: float
-    """RMS over the features of μ_all − μ_chosen, relative to the RMS of μ_all."""
-    base: FloatArray
-    """(k,): |Re A·(μ_all − μ_chosen)|, the error of the base value, in the units of the model."""
-
-
-def discrepancy(
-    chosen: AnyArray, mean: AnyArray, coefficients: AnyArray, *, weights: FloatArray | None = None
-) -> Discrepancy:
-    """Maximum mean discrepancy in the model's own kernel, seen through the landmarks: μ_r = mean_b k(X_b, z_r).
-
-    Parameters
-    ----------
-    chosen : (b, r)
-        Features of the chosen rows, k(X_b, z_r) or e^{i ω_rᵀX_b}.
-    mean : (r,)
-        Their mean over all rows.
-    coefficients : (r, k)
-    weights : (b,), optional
-        1/b each when None.
-    """
-    own = chosen.mean(axis=0) if weights is None else weights @ chosen
-    gap = mean - own  # (r,)
-    relative = np.linalg.norm(gap) / np.linalg.norm(mean)
-    return Discrepancy(float(relative), np.abs((gap @ coefficients).real))
-
-
-def herd(features: AnyArray, mean: AnyArray, size: int) -> NDArray[np.intp]:
-    """Indices (size,) of candidates whose mean feature is near `mean`, each chosen given those before it.
-
-    Every step takes the candidate that makes ‖mean of the chosen − mean‖ smallest, none twice, the first of equals: no
-    seed.  Any beginning of the list is the choice for that size.
-
-    Parameters
-    ----------
-    features : (candidates, r)
-        Real or complex.  k(X_b, z_r) makes the discrepancy small; values v_S(x) of some hundred random pairs (S, x),
-        X_b the only background row, serve the attributions better (d = 32, 100 rows: a third of the error of uniform
-        choice, where the kernel gives three quarters).  A column's scale says how much it matters.
-    mean : (r,)
-        Over all rows, not over the candidates alone.
-    size : int
-
-    Raises
-    ------
-    InputError
-        Where there are fewer candidates than `size`.
-
-    Notes
-    -----
-    Kernel herding (Chen, Welling, Smola 2010) with the term ‖feature‖², which matters because features over landmarks
-    have different lengths.  2·candidates·r·size operations.
-    """
-    if not 0 < size <= len(features):
-        raise InputError(f"size is {size}: give 1 to {len(features)}, the number of candidates")
-    if np.iscomplexobj(features):
-        features = np.concatenate([features.real, features.imag], axis=1)
-        mean = np.concatenate([mean.real, mean.imag])
-    chosen = np.empty(size, dtype=np.intp)
-    length, towards = np.einsum("ij,ij->i", features, features), features @ mean
-    along = np.zeros(len(features))  # features · sum of the chosen
-    for step in range(size):
-        gain = length + 2.0 * (along - (step + 1) * towards)
-        gain[chosen[:step]] = np.inf
-        chosen[step] = np.argmin(gain)
-        along += features @ features[chosen[step]]
-    return chosen
 
 
 def product_game_bytes(n: int, b: int, r: int, d: int, k: int, *, is_fourier: bool = False) -> int:

@@ -7,14 +7,12 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.kernel_value import Expansion, KernelValue
+from dshap.values.loops import LANES, Coalitions, rows_last, subset_sums
 from dshap.values.product_games import (
-    discrepancy,
     fourier_game_values,
-    herd,
     node_count,
     player_factors,
     product_game_bytes,
@@ -22,6 +20,8 @@ from dshap.values.product_games import (
     product_game_values,
     rest_factor,
 )
+from dshap.values.subset_table import SubsetTable, loop_items
+from dshap.values.thinning import herd
 
 __all__ = ["ProductQuadrature"]
 
@@ -29,6 +29,11 @@ CANDIDATES = 4_000
 """Background rows that the chosen ones are among."""
 PLANNED_NODES = 6
 """Nodes that a plan counts with, before they are counted."""
+N_TRIALS = 256
+"""Pairs of a coalition and a row whose values the kept background is chosen for."""
+TRIAL_SEED = 0
+NODE_ROWS = 64
+"""Rows and background rows that the sample of the node count is drawn from."""
 SUM_ROWS = 256
 
 
@@ -36,9 +41,9 @@ class ProductQuadrature(KernelValue):
     """φ_i = mean_b Σ_r A_r (a_i − c_i) ∫₀¹ Π_{j≠i} (t a_j + (1 − t) c_j) dt, by Gauss–Legendre nodes.
 
     What `KernelInterventional` is with design="quadrature": a closed form, no coalition is listed.  The background is
-    n_background rows that kernel herding chooses from 4,000 of its rows, so that their mean embedding is near that of
-    *all* rows; the distance, the error of the base value and that of the nodes are stated in the cube's attribute
-    `closed_form`.
+    n_background rows that herding chooses from 4,000 of its rows, so that v_S(x) is near that over *all* rows for 256
+    pairs of a coalition and a row; the root mean square of what is left, the error of the base value and that of the
+    nodes are stated in the cube's attribute `closed_form`.  With the whole background kept nothing is left.
 
     Parameters
     ----------
@@ -79,36 +84,53 @@ class ProductQuadrature(KernelValue):
         resolved.candidates = choice["candidates"]
         return resolved
 
-    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
-        """`embedding` (r,): Σ_b of the products over all columns, and `count`."""
-        total = np.zeros(self._r, self.model.coefficients.dtype)
-        for start in range(0, len(rows), SUM_ROWS):
-            total += self._products(rows[start : start + SUM_ROWS]).sum(axis=0)
-        return Moments({"embedding": total, "count": np.array(float(len(rows)))})
+    def _trials(self) -> tuple[BoolArray, FloatArray]:
+        """Coalitions of columns (t, columns) and rows (t, columns): the values v_S(x) that the background is judged by.
 
-    def _products(self, rows: FloatArray) -> NDArray[Any]:
-        """(n, r) over all columns."""
-        return np.asarray(self.model.factors(rows).prod(axis=0))
+        The first coalition is empty; the others are of a size drawn uniformly, then drawn among those of that size.
+        """
+        assert self.candidates is not None
+        rng, d = np.random.default_rng(TRIAL_SEED), self.n_players
+        order = rng.random((N_TRIALS, d)).argsort(axis=1)
+        masks = order < rng.integers(0, d, N_TRIALS)[:, None]
+        masks[0] = False
+        return self.players.columns(masks), self.candidates[rng.integers(0, len(self.candidates), N_TRIALS)]
+
+    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
+        """`complement` (t, r): Σ_b of the products over the columns that the trials' coalitions leave out; `count`."""
+        columns, _ = self._trials()
+        coalitions, total = Coalitions.of(~columns), np.zeros((N_TRIALS, self._r), self.model.coefficients.dtype)
+        for start in range(0, len(rows), SUM_ROWS):
+            subset_sums(rows_last(self.model.factors(rows[start : start + SUM_ROWS])), coalitions, total)
+        return Moments({"complement": total, "count": np.array(float(len(rows)))})
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """`background` (b, columns), `nodes` of each part, `base` (k,), and the stated errors."""
         assert moments is not None and self.candidates is not None
-        mean, features = moments["embedding"] / moments["count"], self._products(self.candidates)
-        scale = np.linalg.norm(self.model.coefficients, axis=1)  # (r,): what a term can do to a prediction
-        n_rows = min(self.n_background, len(self.candidates))
-        kept = np.sort(herd(features * scale, mean * scale, n_rows))
-        background = self.candidates[kept]
-        stated = discrepancy(features[kept], mean, self.model.coefficients)
+        columns, rows = self._trials()
+        present = np.stack(
+            [self.model.factors(x[None])[own, 0].prod(axis=0) for own, x in zip(columns, rows, strict=True)]
+        )
+        table = present[:, None, :] * self.model.coefficients.T  # (t, k, r)
+        mean = moments["complement"] / moments["count"]
+        wanted = (table * mean[:, None, :]).sum(axis=2).real  # (t, k) v_S(x), less the intercept, over all rows
+        trials = SubsetTable(self.model, ~columns, table, np.zeros(self.n_outputs))
+        blocks = range(0, len(self.candidates), SUM_ROWS)
+        alone = np.concatenate([trials.values(self.candidates[start : start + SUM_ROWS]) for start in blocks])
         predictions = self.predict(self.candidates)
-        unit = predictions.std(axis=0)
-        counts = [self._nodes(part, background, np.where(unit > 0.0, unit, 1.0)) for part in self._parts]
+        unit = np.where(predictions.std(axis=0) > 0.0, predictions.std(axis=0), 1.0)
+        features, target = (alone / unit).reshape(len(alone), -1), (wanted / unit).ravel()
+        kept = np.sort(herd(features, target, min(self.n_background, len(features))))
+        gap = (alone[kept].mean(axis=0) - wanted) / unit  # (t, k)
+        background = self.candidates[kept]
+        counts = [self._nodes(part, background, unit) for part in self._parts]
         return State(
             {
                 "background": background,
                 "nodes": np.array([count for count, _ in counts]),
                 "node_error": np.array(max(error for _, error in counts)),
-                "discrepancy": np.array(stated.relative),
-                "base_error": stated.base,
+                "value_error": np.array(np.sqrt(np.mean(np.square(gap)))),
+                "base_error": np.abs(gap[0] * unit),
                 "base": predictions[kept].mean(axis=0),
                 "unit": unit,
             }
@@ -116,10 +138,10 @@ class ProductQuadrature(KernelValue):
 
     def _nodes(self, part: Expansion, background: FloatArray, unit: FloatArray) -> tuple[int, float]:
         assert self.candidates is not None
-        game = _game(part)
-        x, own = _factors(part, self.candidates, self.players.members), _factors(part, background, self.players.members)
+        members = self.players.members
+        x, own = _factors(part, self.candidates[:NODE_ROWS], members), _factors(part, background[:NODE_ROWS], members)
         tolerance = self.tolerance / len(self._parts)
-        count = node_count(game, x[0], own[0], part.coefficients, tolerance, unit=unit, rest=own[1])
+        count = node_count(_game(part), x[0], own[0], part.coefficients, tolerance, unit=unit, rest=own[1])
         return count.nodes, count.error
 
     def attribute(self, state: State, rows: FloatArray) -> FloatArray:
@@ -138,7 +160,7 @@ class ProductQuadrature(KernelValue):
             "background_rows": len(state["background"]),
             "nodes": [int(nodes) for nodes in state["nodes"]],
             "node_error_in_standard_deviations": float(state["node_error"]),
-            "mean_embedding_discrepancy": float(state["discrepancy"]),
+            "value_error_in_standard_deviations": float(state["value_error"]),
             "base_value_error": [float(error) for error in state["base_error"]],
         }
 
@@ -150,14 +172,19 @@ class ProductQuadrature(KernelValue):
         return 8 * self.n_background * self.n_columns + 1_024
 
     def moment_bytes(self, m: int) -> int:
-        return self._item * self._r + 8
+        return self._item * N_TRIALS * self._r + 8
 
     def prepare_bytes(self, m: int) -> int:
-        """Features of the candidates, twice, and their factors by columns."""
-        return self._item * CANDIDATES * self._r * (self.n_columns + 6) + 2 * self.state_bytes(m)
+        """Values of the candidates (twice), their predictions, the trials' table, and the count of nodes."""
+        values = 4 * 8 * CANDIDATES * N_TRIALS * self.n_outputs
+        table = 2 * self._item * N_TRIALS * self._r * self.n_outputs
+        nodes = self.task_bytes(NODE_ROWS, m) + 4 * self._item * NODE_ROWS * self._r * self.n_columns
+        block = SubsetTable.task_bytes(SUM_ROWS, N_TRIALS, self.n_outputs, self._r, self.n_columns, self._item)
+        return values + table + max(nodes, block) + 2 * self.state_bytes(m)
 
     def moment_task_bytes(self, n: int, m: int) -> int:
-        return self._item * min(n, SUM_ROWS) * self._r * (self.n_columns + 4)
+        loop = loop_items(self.n_columns) + N_TRIALS * LANES
+        return self._item * (min(n, SUM_ROWS) * self._r * (self.n_columns + 3) + loop) + self.moment_bytes(m)
 
     def task_bytes(self, n: int, m: int) -> int:
         """Factors of rows and background by columns and by players, and the loop."""
@@ -167,7 +194,7 @@ class ProductQuadrature(KernelValue):
         return factors + game
 
     def moment_operations(self, n: int, m: int) -> float:
-        return 10.0 * n * self._r * self.n_columns
+        return self._item / 4.0 * n * self._r * (N_TRIALS + 8 * self.n_columns)
 
     def operations(self, n: int, m: int) -> float:
         return product_game_operations(

@@ -11,10 +11,10 @@ import pytest
 import dshap
 from dshap import designs
 from dshap.engine import Plan, fit_stages, local_client, shut_down
-from dshap.kernels import RBF, Fourier, Nystrom
+from dshap.kernels import RBF, Fourier, Laplacian, Nystrom
 from dshap.models import KernelExpansion, KernelLogistic, KernelRidge
 from dshap.sources import ArraySource
-from dshap.values import KernelInterventional, KernelObservational, Marginal
+from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational, Marginal
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
@@ -48,6 +48,10 @@ def model_of(n_landmarks: int, n_columns: int, k: int = 1) -> KernelExpansion:
     return KernelExpansion(RBF(2.0).bind(n_columns), z, rng.normal(size=(n_landmarks, k)), np.zeros(k))
 
 
+def first_column(x):
+    return x[:, 0]
+
+
 def jobs(n_rows: int) -> dict:
     """value function, rows, options of jobs whose peaks lie in different stages."""
     rng = np.random.default_rng(1)
@@ -60,6 +64,18 @@ def jobs(n_rows: int) -> dict:
         "states": (
             KernelInterventional(model_of(400, 8, k=2), narrow), narrow,
             {"design": designs.exact(8), "micro_rows": 1_024},
+        ),
+        "regression": (
+            ConditionalRegression(first_column, narrow, Laplacian(2.0), Nystrom(256), 1e-4), narrow,
+            {"design": designs.exact(8)},
+        ),
+        "regression, validated, Fourier": (
+            ConditionalRegression(first_column, narrow, RBF(2.0), Fourier(256), "validate"), narrow,
+            {"design": designs.kernelshap(8, 100)},
+        ),
+        "quadrature": (
+            KernelInterventional(model_of(400, 40), wide[:4_000], n_background=300), wide[:600],
+            {"design": "quadrature"},
         ),
         "black box": (
             Marginal(lambda x: x @ np.ones(40), wide[:500]), wide[:256], {"design": designs.kernelshap(40, 400)},

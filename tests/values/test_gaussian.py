@@ -160,6 +160,15 @@ def test_explain_gives_the_shapley_values_of_the_oracle(data, design):
     assert float(abs(gap).max()) < 1e-12 * float(abs(cube.prediction).max())
 
 
+def test_tiles_of_coalitions_are_put_together(data):
+    """Prepared apart and joined it is the same state; four tiles and one give the same values."""
+    value, whole = prepared(Gaussian(rough, data, n_samples=20), data)
+    parts = [prepared(value, data, MASKS[cut])[1] for cut in (slice(0, 3), slice(3, 4), slice(4, None))]
+    assert value.join(parts).digest() == whole.digest()
+    one, few = (dshap.explain(value, data[:5], coalition_tile=tile).attribution.values for tile in (14, 4))
+    assert_allclose(few, one, rtol=0, atol=1e-12)
+
+
 def test_shap_gives_the_same_values_of_a_linear_model(data):
     """shap.LinearExplainer with the masker Impute (shap 0.51), which averages 1,000 random orders of the columns.
 

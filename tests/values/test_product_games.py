@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dshap.errors import InputError
 from dshap.kernels import RBF, Categorical, Laplacian, Matern, Product
 from dshap.kernels.product import ProductKernel
 from dshap.values import product_games as games
@@ -309,46 +308,6 @@ def test_worst_node_error_holds_and_is_attained(rng):
         assert_allclose(max(corner), worst, rtol=1e-9)
     assert games.worst_node_error(8, 4) < 1e-15  # exact
     assert_allclose([games.worst_node_error(32, q) for q in (4, 8, 12)], [1.3e-2, 2.8e-5, 1.6e-10], rtol=0.05)
-
-
-def test_discrepancy_by_hand():
-    # means (2, 1) and (1, 1): the gap is (1, 0), of length 1 beside √5
-    chosen, mean, coefficients = np.array([[0.0, 1.0], [2.0, 1.0]]), np.array([2.0, 1.0]), np.array([[-3.0], [5.0]])
-    found = games.discrepancy(chosen, mean, coefficients)
-    assert_allclose((found.relative, *found.base), (1 / np.sqrt(5), 3.0))
-    weighted = games.discrepancy(chosen, mean, coefficients, weights=np.array([0.0, 1.0]))
-    assert_allclose((weighted.relative, *weighted.base), (0.0, 0.0), atol=1e-15)
-    # the gap i of a complex feature, seen through the real part: |Re(2 − i)·i| = 1
-    complex_gap = games.discrepancy(np.array([[1.0 + 0j]]), np.array([1.0 + 1j]), np.array([[2.0 - 1j]]))
-    assert_allclose((complex_gap.relative, *complex_gap.base), (1 / np.sqrt(2), 1.0))
-
-
-@pytest.mark.parametrize("is_complex", [False, True])
-def test_herding_beats_uniform_choice(rng, is_complex):
-    x, landmarks = rng.normal(size=(2000, 5)), rng.normal(size=(60, 5))
-    features = np.exp(1j * x @ landmarks.T) if is_complex else RBF(2.0).bind(5).matrix(x, landmarks)
-    mean, coefficients = features.mean(axis=0), rng.normal(size=(60, 1))
-    herded = games.herd(features[:1000], mean, 50)
-    assert len(set(herded.tolist())) == 50
-    assert_array_equal(herded, games.herd(features[:1000], mean, 50))
-    assert_array_equal(herded[:20], games.herd(features[:1000], mean, 20))
-    uniform = [
-        games.discrepancy(features[rng.choice(1000, 50, replace=False)], mean, coefficients).relative for _ in range(20)
-    ]
-    # measured: 0.25 (real) and 0.6 (complex) of the least of 20 draws
-    assert games.discrepancy(features[herded], mean, coefficients).relative < 0.8 * min(uniform)
-
-
-def test_herding_is_greedy(rng):
-    """Every choice against all alternatives, from the definition."""
-    features = rng.random((12, 4)) * rng.random((12, 1))
-    mean, chosen = features.mean(axis=0) + 0.05, []
-    for _ in range(12):
-        left = [row for row in range(12) if row not in chosen]
-        chosen.append(min(left, key=lambda row: np.linalg.norm(features[[*chosen, row]].mean(axis=0) - mean)))
-    assert_array_equal(games.herd(features, mean, 12), chosen)
-    with pytest.raises(InputError, match="give 1 to 12"):
-        games.herd(features, mean, 13)
 
 
 @pytest.mark.parametrize("is_fourier", [False, True])

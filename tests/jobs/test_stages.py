@@ -1,0 +1,164 @@
+"""What the stages of a job took: peaks of processes, the steps of an explanation, and a table that adds up."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from dshap.engine import DaskExecutor, LoopExecutor, SilentProgress, memory
+from dshap.engine.memory import PeakMeter, on_workers, peak_bytes, reset_peak
+from dshap.jobs.stages import ALL_KEPT, StageRecorder, StageUse
+from dshap.report import stage_table
+
+MiB = 1 << 20
+HELD = 64 * MiB
+
+
+def hold() -> None:
+    np.ones(HELD // 8)
+
+
+@pytest.fixture
+def has_peaks() -> None:
+    if not reset_peak():
+        pytest.skip("this system has no /proc/self/clear_refs to write")
+
+
+def test_a_peak_is_that_of_its_stage(has_peaks):
+    before = peak_bytes()
+    hold()
+    during = peak_bytes()
+    assert reset_peak()
+    after = peak_bytes()
+    assert during - before > 0.9 * HELD  # the pages of the array, less what the process had free
+    assert after < during - 0.9 * HELD
+
+
+def test_without_proc_nothing_is_known(monkeypatch, tmp_path):
+    monkeypatch.setattr(memory, "STATUS", tmp_path / "none")
+    monkeypatch.setattr(memory, "CLEAR", tmp_path / "none" / "none")
+    meter = PeakMeter()
+    meter.reset(LoopExecutor())
+    assert (meter.client(), meter.worker(LoopExecutor()), peak_bytes(), reset_peak()) == (None, None, None, False)
+    (tmp_path / "none").write_text("VmRSS:\t 5 kB\n")
+    assert peak_bytes() is None
+
+
+def test_a_peak_that_was_not_reset_is_not_told(has_peaks, monkeypatch, tmp_path):
+    """It would be that of an earlier stage."""
+    monkeypatch.setattr(memory, "CLEAR", tmp_path / "none" / "none")
+    meter = PeakMeter()
+    meter.reset(LoopExecutor())
+    assert meter.client() is None and meter.worker(LoopExecutor()) is None and peak_bytes() is not None
+
+
+def test_who_the_workers_are(has_peaks):
+    assert on_workers(LoopExecutor(), lambda: 3) == [3]
+    assert on_workers(None, lambda: 3) == []  # a cluster that has not started
+    meter = PeakMeter()
+    meter.reset(None)
+    assert meter.worker(None) is None and meter.worker(LoopExecutor()) == meter.client() > 10 * MiB
+
+
+@pytest.mark.cluster
+def test_peaks_of_the_workers_of_a_cluster(client, has_peaks):
+    executor, meter = DaskExecutor(client), PeakMeter()
+    assert len(on_workers(executor, peak_bytes)) == len(client.nthreads())
+    client.run(hold)  # whatever the function's module imports is there now
+    meter.reset(executor)
+    at_rest = meter.worker(executor)
+    client.run(hold)
+    during = meter.worker(executor)
+    meter.reset(executor)
+    assert during - at_rest > 0.9 * HELD and during - meter.worker(executor) > 0.9 * HELD
+
+
+class Told(SilentProgress):
+    """Keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple] = []
+
+    def begin(self, *given) -> None:
+        self.said.append(("begin", *given))
+
+    def advance(self, amount: int = 1) -> None:
+        self.said.append(("advance", amount))
+
+    def end(self) -> None:
+        self.said.append(("end",))
+
+    def say(self, text: str) -> None:
+        self.said.append(("say", text))
+
+
+def explained(recorder: StageRecorder, *stages: tuple) -> None:
+    """What the engine tells in one explanation: a pause, then each (stage, total, unit, done) of 10 ms."""
+    time.sleep(0.01)
+    for stage in stages:
+        recorder.begin(*stage)
+        time.sleep(0.01)
+        recorder.advance(2)
+        recorder.end()
+
+
+def test_the_steps_of_an_explanation():
+    told = Told()
+    recorder = StageRecorder(told, LoopExecutor())
+    with recorder.stage("fit", 500):
+        recorder.begin("fit", 3, "passes", 0)  # no step of an explanation
+        time.sleep(0.01)
+        recorder.end()
+    stages = (("base value", 1, "stages", 0), ("moments", 8, "coalition tiles", 3), ("evaluation", 90, "rows", 30))
+    started = time.monotonic()
+    with recorder.explanation("a", data_rows=500, learns=True):
+        explained(recorder, *stages)
+    elapsed = time.monotonic() - started
+    fit, base, learn, evaluation = recorder.stages
+    assert [use.name for use in recorder.stages] == ["fit", "a: base value", "a: learn", "a: evaluation"]
+    assert [use.rows for use in recorder.stages] == [500, 500, 500, 60]  # 30 were there
+    assert learn.seconds >= 0.02 > 0.01 <= base.seconds  # the pause before counts as learning: landmarks
+    assert 0.03 <= base.seconds + learn.seconds + evaluation.seconds <= elapsed  # every moment in one step
+    assert (base.kept, learn.kept) == ("", "3 of 8 coalition tiles kept from before")
+    assert evaluation.kept == "30 of 90 rows kept from before"
+    for use in recorder.stages:
+        assert use.rows_per_second == use.rows / use.seconds and fit.kept == ""
+    recorder.say("done")
+    assert told.said[:2] == [("begin", "fit", 3, "passes", 0), ("end",)] and told.said[-1] == ("say", "done")
+    assert [one[1:] for one in told.said if one[0] == "begin"][1:] == list(stages)
+    assert told.said.count(("advance", 2)) == 3
+
+
+def test_steps_that_an_earlier_run_did():
+    recorder = StageRecorder(SilentProgress(), LoopExecutor())
+    with recorder.explanation("a", data_rows=500, learns=True):
+        explained(recorder, ("evaluation", 90, "rows", 0))
+    recorder.kept_explanation("b", learns=False)
+    recorder.kept("b: quality")
+    assert [(use.name, use.kept) for use in recorder.stages] == [
+        ("a: base value", ALL_KEPT),
+        ("a: learn", ALL_KEPT),
+        ("a: evaluation", ""),
+        ("b: base value", ALL_KEPT),
+        ("b: evaluation", ALL_KEPT),
+        ("b: quality", ALL_KEPT),
+    ]
+    assert recorder.stages[1].rows is None and recorder.stages[1].rows_per_second is None
+
+
+def test_the_table():
+    uses = [
+        StageUse("census", 100_000, 0.5, None, 300 * MiB),
+        StageUse("start of the cluster", None, 2.5, 150 * MiB, 300 * MiB),
+        StageUse("fit", kept=ALL_KEPT),
+        StageUse("a: evaluation", 30, 60.0, 3 << 30, None, "5 of 35 rows kept from before"),
+    ]
+    head, census, start, fit, evaluation = stage_table([use.to_dict() for use in uses])
+    assert " ".join(head.split()) == "stage rows seconds rows/s peak of largest worker peak of client"
+    assert census.split() == ["census", "100,000", "0.5", "200,000", "-", "300.0", "MiB"]
+    assert start.split() == ["start", "of", "the", "cluster", "-", "2.5", "-", "150.0", "MiB", "300.0", "MiB"]
+    assert fit.split() == ["fit", *ALL_KEPT.split()]
+    assert " ".join(evaluation.split()[2:]) == "30 60.0 0.5 3.0 GiB - 5 of 35 rows kept from before"
+    assert len(head) == len(census) == len(start)  # the columns stand under one another
