@@ -17,6 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dshap.types import BoolArray, FloatArray
+from dshap.values import product_games
 
 __all__ = [
     "LANES",
@@ -308,3 +309,4 @@ def warm_up() -> None:
         lattice = Lattice(columns, 2, 1, dtype)
         lattice.fill(factors)
         lattice.product(0)
+    product_games.warm_up()

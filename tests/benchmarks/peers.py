@@ -1,9 +1,9 @@
 """Interventional values of one kernel model by dshap and by its peers, side by side in one run.
 
 The model is a Nyström kernel ridge of 8 features, and all 254 proper coalitions count.  dshap's background is every row
-of the table, that of shap, shapiq and LightSHAP 100 of them; dshap with the same 100 gives the difference in the last
-column.  Below them the dense formulas of RKHS-SHAP (2022), Proposition 3, with n training rows, observational values
-too.  Programs that are not installed (`pip install 'dshap[bench]'`) are left out by name.
+of the table, that of shap, shapiq and LightSHAP 100 of them; dshap with the same 100 gives the differences.  Below them
+the dense formulas of RKHS-SHAP (2022), Proposition 3, on n training rows, observational values too.  Programs that are
+not installed (`pip install -e '.[bench]'`) are left out by name.
 
 Usage: python -m tests.benchmarks.peers [--tiny] [--data PATH.parquet] [--json OUT]
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib.metadata
+import itertools
 import json
 import os
 import platform
@@ -20,7 +21,7 @@ import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -41,35 +42,51 @@ from dshap.types import EMPTY, FULL, N_ENDS, BoolArray, FloatArray, State
 from dshap.values import KernelInterventional, KernelObservational, SubsetTable, warm_up
 from dshap.values.loops import plain_table_values
 
-FEATURES = ["bodyweight_kg", "squat_kg", "bench_kg", "sex_male", "equipment", "year", "month", "meet_entrants"]
+__all__ = ["machine", "median_seconds", "peak_mib", "write_json"]
+
+FEATURES = ("bodyweight_kg", "squat_kg", "bench_kg", "sex_male", "equipment", "year", "month", "meet_entrants")
 TARGET = "deadlift_kg"
-D, PEER_BACKGROUND, WORKERS, MICRO_ROWS = len(FEATURES), 100, 2, 128
-EMBEDDING_PENALTY = 1e-4
-"""λ of the conditional embedding in the dense observational formula."""
-CHECKED = slice(0, None, 9)
+D, PEER_BACKGROUND, WORKERS = len(FEATURES), 100, 2
+MICRO_ROWS = 128
+"""Rows that the fused loop sees at once, as in a plan of this size."""
+SPAN = 65_536
+"""Rows of background that one core is timed on."""
+EMBEDDING_PENALTY, RANK_TOLERANCE = 1e-4, 1e-10
+"""λ of the dense conditional embedding; what dshap leaves out when every row is a landmark."""
+DESIGN = designs.exact(D)
+MASKS, OPERATOR = DESIGN.masks, DESIGN.operator
+"""All coalitions (2^D, D), the two ends first, and φ = operatorᵀ v."""
+CHECKED = MASKS[N_ENDS::9]
 """Coalitions that the dense formulas are compared on."""
+
+Predict = Callable[[FloatArray], FloatArray]
+"""rows (n, D) -> f (n,)"""
+Explain = Callable[[FloatArray], FloatArray]
+"""rows (n, D) -> φ (n, D)"""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured; all but `landmarks` are rows."""
+    """How much is measured; numbers of rows but for `landmarks` and `lengthscale`."""
 
     table: int
-    """Of the made-up table, where no Parquet file is given."""
+    """Of the made-up table, where no file is given."""
     fit: int
-    landmarks: int
+    """At most, that the model is fitted on."""
     explained: int
-    """By two workers, into a store."""
+    """At most, by two workers into a store."""
     loop: int
     twin: int
     peer: int
     dense: tuple[int, ...]
     """n of the dense formulas."""
     dense_explained: int
+    landmarks: int
+    lengthscale: str
 
 
-FULL_SIZES = Sizes(200_000, 200_000, 500, 200_000, 4_096, 64, 10, (1_000, 2_000), 100)
-TINY_SIZES = Sizes(4_000, 4_000, 50, 2_000, 512, 64, 2, (100, 200), 10)
+FULL_SIZES = Sizes(200_000, 200_000, 200_000, 4_096, 64, 10, (1_000, 2_000), 100, 500, "validate")
+TINY_SIZES = Sizes(4_000, 4_000, 2_000, 512, 64, 2, (100, 200), 10, 50, "median")
 
 
 @dataclass(frozen=True)
@@ -82,10 +99,10 @@ class Result:
     rows: int
     seconds: float
     """Of all rows, the median of `repeats` runs."""
-    repeats: int
+    repeats: int = 3
     is_peer: bool = False
     difference: float | None = None
-    """Largest |φ − φ of dshap|, in the units of the target."""
+    """Largest difference to dshap, in standard deviations of the predictions."""
 
     @property
     def rate(self) -> float:
@@ -94,14 +111,40 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A Parquet file with its columns in memory."""
+class Study:
+    """What everybody explains."""
 
+    sizes: Sizes
     path: Path
+    """Parquet file of the table."""
     x: FloatArray
     """(n, D)"""
     y: FloatArray
     """(n,)"""
+    model: KernelRidge
+
+    @property
+    def expansion(self) -> KernelExpansion:
+        assert isinstance(self.model.expansion_, KernelExpansion)
+        return self.model.expansion_
+
+    def predict(self, rows: FloatArray) -> FloatArray:
+        """f (n,): what every peer calls."""
+        return self.expansion.predict(rows)[:, 0]
+
+    @functools.cached_property
+    def predictions(self) -> FloatArray:
+        """f of the whole table (n,)."""
+        return self.predict(self.x)
+
+    def rows(self, n: int, seed: int) -> FloatArray:
+        """Rows (n, D) of the table, drawn without replacement."""
+        return self.x[sample(len(self.x), n, seed)]
+
+
+def sample(n: int, size: int, seed: int) -> np.ndarray:
+    """At most `size` positions of n, in a random order."""
+    return np.random.default_rng(seed).permutation(n)[:size]
 
 
 def median_seconds(function: Callable[[], object], repeats: int = 3) -> float:
@@ -114,120 +157,121 @@ def median_seconds(function: Callable[[], object], repeats: int = 3) -> float:
     return statistics.median(seconds)
 
 
-def open_table(path: str | None, sizes: Sizes, folder: Path) -> Table:
-    """The Parquet file, or a made-up one of the same columns."""
+def machine() -> dict[str, str]:
+    """What was measured, and on how many cores."""
+    found = {}
+    for name in ("dshap", "numpy", "numba", "shap", "shapiq", "lightshap"):
+        with_name = list(importlib.metadata.distributions(name=name))
+        found |= {name: with_name[0].version} if with_name else {}
+    return {"python": platform.python_version(), **found, "cores": str(os.cpu_count())}
+
+
+def peak_mib(who: int = resource.RUSAGE_SELF) -> float:
+    """Largest resident size so far: of this process, or of the largest child that has ended."""
+    return resource.getrusage(who).ru_maxrss / 1024
+
+
+def write_json(path: Path | None, content: Mapping[str, Any]) -> None:
+    """The numbers and the machine, where a file is asked for."""
+    if path is not None:
+        path.write_text(json.dumps({"machine": machine(), **content}, indent=1))
+
+
+def study(path: Path | None, sizes: Sizes, folder: Path) -> Study:
+    """The table, read or made up, and the model fitted on a sample of it."""
     if path is None:
-        block = SyntheticTable("powerlifting", sizes.table, features=FEATURES).read(0, sizes.table, target=True)
-        assert block.target is not None
-        file = folder / "table.parquet"
-        pd.DataFrame(block.x, columns=FEATURES).assign(**{TARGET: block.target}).to_parquet(file)
-        return Table(file, block.x, block.target)
-    frame = pd.read_parquet(path, columns=[*FEATURES, TARGET])
-    return Table(Path(path), frame[FEATURES].to_numpy(float), frame[TARGET].to_numpy(float))
+        path = folder / "table.parquet"
+        block = SyntheticTable("powerlifting", sizes.table, features=list(FEATURES)).read(0, sizes.table, target=True)
+        pd.DataFrame(block.x, columns=list(FEATURES)).assign(**{TARGET: block.target}).to_parquet(path)
+    frame = pd.read_parquet(path, columns=[*FEATURES, TARGET]).astype(float)
+    x, y = frame[list(FEATURES)], frame[TARGET].to_numpy()
+    chosen = np.sort(sample(len(x), sizes.fit, seed=0))
+    model = KernelRidge(RBF(sizes.lengthscale), Nystrom(sizes.landmarks), penalty="validate", holdout=0.1)
+    seconds = median_seconds(lambda: model.fit(x.iloc[chosen], y[chosen]), repeats=1)
+    assert model.r2_ is not None
+    print(f"{path.name}: {len(x):,} rows; kernel ridge of {sizes.landmarks} landmarks, length-scales by "
+          f'"{sizes.lengthscale}", fitted on {len(chosen):,} rows in {seconds:.1f} s, held-out R² {model.r2_[0]:.4f}'
+    )  # fmt: skip
+    return Study(sizes, path, np.ascontiguousarray(x), y, model)
 
 
-def fitted(table: Table, sizes: Sizes) -> KernelRidge:
-    """The kernel ridge that everybody explains, on a sample of the table."""
-    chosen = np.sort(np.random.default_rng(0).permutation(len(table.x))[: sizes.fit])
-    rows = pd.DataFrame(table.x[chosen], columns=FEATURES)
-    model = KernelRidge(RBF("validate"), Nystrom(sizes.landmarks), penalty="validate", holdout=0.1)
-    start = time.perf_counter()
-    model.fit(rows, table.y[chosen])
-    seconds = time.perf_counter() - start
-    print(f"model: {sizes.landmarks} landmarks, {len(chosen):,} rows fitted in {seconds:.1f} s; {model.report_}\n")
-    return model
-
-
-def sample(table: Table, n_rows: int, seed: int) -> FloatArray:
-    """Rows (n, D) of the table, in a random order."""
-    return table.x[np.random.default_rng(seed).permutation(len(table.x))[:n_rows]]
-
-
-def shapley(values: FloatArray, base: float, prediction: FloatArray) -> FloatArray:
-    """φ (n, D) from the values (n, m) of all proper coalitions and the two ends, prediction (n,)."""
-    operator = designs.exact(D).operator  # (2 + m, D)
-    return operator[EMPTY] * base + operator[FULL] * prediction[:, None] + values @ operator[N_ENDS:]
-
-
-def dshap_results(model: KernelRidge, table: Table, sizes: Sizes, folder: Path) -> list[Result]:
-    """All rows as background: the cluster into a store, then the loop and its twin on one core."""
+def dshap_results(case: Study, folder: Path) -> list[Result]:
+    """Every row as background: the loop and its twin on one core, then the cluster into a store."""
     client = local_client(WORKERS, memory_limit="3GiB", set_as_default=False)
     try:
         start = time.perf_counter()
-        value = KernelInterventional(model, str(table.path))
-        prepared = dshap.prepare(value, design="exact", store=folder / "prepared", client=client)
-        seconds = time.perf_counter() - start
-        print(f"table of subsets over {len(table.x):,} background rows: {seconds:.1f} s, {WORKERS} workers")
-        by_cluster = cluster_result(prepared, table, sizes, folder, client)
+        value = KernelInterventional(case.model, str(case.path))
+        prepared = dshap.prepare(value, design=DESIGN, store=folder / "prepared", client=client)
+        print(
+            f"table of subsets, {len(case.x):,} background rows: {time.perf_counter() - start:.2f} s, {WORKERS} workers"
+        )
+        by_cluster = cluster_result(case, prepared, folder, client)
     finally:
         shut_down(client)
-    print(f"peak {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024:,.0f} MiB, the larger worker")
-    return [*loop_results(prepared, model, table, sizes), by_cluster]
+    print(f"peak of the larger worker: {peak_mib(resource.RUSAGE_CHILDREN):,.0f} MiB")
+    return [*loop_results(case, prepared), by_cluster]
 
 
-def cluster_result(prepared: Prepared, table: Table, sizes: Sizes, folder: Path, client: Any) -> Result:
-    """`dshap.explain` of rows in a Parquet file into a store, by worker processes."""
-    rows = sample(table, sizes.explained, seed=1)
-    pd.DataFrame(rows, columns=FEATURES).to_parquet(folder / "rows.parquet")
-    pd.DataFrame(rows[:1_000], columns=FEATURES).to_parquet(folder / "first.parquet")
-    stores = (folder / f"{number}.zarr" for number in range(10))
+def cluster_result(case: Study, prepared: Prepared, folder: Path, client: Any) -> Result:
+    """`dshap.explain` from Parquet into a store, by worker processes."""
+    rows = pd.DataFrame(case.rows(case.sizes.explained, seed=1), columns=list(FEATURES))
+    rows.to_parquet(folder / "rows.parquet")
+    rows[:1_000].to_parquet(folder / "few.parquet")
+    stores = (folder / f"{number}.zarr" for number in itertools.count())
 
     def explain(name: str) -> None:
         dshap.explain(prepared, folder / name, store=next(stores), client=client, progress=False)
 
-    explain("first.parquet")  # workers import and compile
+    explain("few.parquet")  # workers import and load the compiled loops
     seconds = median_seconds(lambda: explain("rows.parquet"))
-    return Result("dshap.explain into a store", WORKERS, len(table.x), len(rows), seconds, 3)
+    return Result("dshap.explain into a store", WORKERS, len(case.x), len(rows), seconds)
 
 
-def loop_results(prepared: Prepared, model: KernelRidge, table: Table, sizes: Sizes) -> list[Result]:
-    """The compiled loop and its numpy twin, from the same table of subsets."""
-    state, expansion, rows = joined_state(prepared), model.expansion_, sample(table, sizes.loop, seed=1)
-    subsets, base, n = SubsetTable.from_state(expansion, state), float(table_base(expansion, table)), len(table.x)
+def loop_results(case: Study, prepared: Prepared) -> list[Result]:
+    """The compiled loop and its numpy twin, from the table of subsets that the workers made."""
+    state, model, n = joined_state(prepared), case.expansion, len(case.x)
+    subsets = SubsetTable.from_state(model, state)
+    rows, few = case.rows(case.sizes.loop, seed=1), case.rows(case.sizes.twin, seed=1)
 
     def fused(rows: FloatArray) -> FloatArray:
         blocks = [prepared.value.evaluate(state, rows[i : i + MICRO_ROWS]) for i in range(0, len(rows), MICRO_ROWS)]
-        return shapley(np.concatenate(blocks)[:, :, 0], base, expansion.predict(rows)[:, 0])
+        return shapley(case, rows, np.concatenate(blocks))
 
     def twin(rows: FloatArray) -> FloatArray:
-        factors = expansion.kernel.factors(rows, expansion.landmarks).swapaxes(1, 2)
-        values = plain_table_values(factors, subsets.columns, subsets.table, subsets.base)
-        return shapley(values[:, :, 0], base, expansion.predict(rows)[:, 0])
+        factors = model.kernel.factors(rows, model.landmarks).swapaxes(1, 2)  # (D, r, n)
+        return shapley(case, rows, plain_table_values(factors, subsets.columns, subsets.table, subsets.base))
 
-    few = rows[: sizes.twin]
     warm_up()
     with one_blas_thread():
-        difference = float(np.abs(fused(few) - twin(few)).max())
-        fused_seconds, twin_seconds = median_seconds(lambda: fused(rows)), median_seconds(lambda: twin(few))
+        sums = median_seconds(lambda: prepared.value.moments(MASKS[N_ENDS:], case.x[:SPAN]), repeats=1)
+        print(f"sums over {len(case.x[:SPAN]):,} of them: {sums:.2f} s, one core")
+        difference = in_deviations(case, fused(few) - twin(few))
+        seconds = median_seconds(lambda: fused(rows)), median_seconds(lambda: twin(few))
     return [
-        Result("dshap, fused loop", 1, n, len(rows), fused_seconds, 3),
-        Result("dshap, numpy twin", 1, n, len(few), twin_seconds, 3, difference=difference),
+        Result("dshap, fused loop", 1, n, len(rows), seconds[0]),
+        Result("dshap, numpy twin", 1, n, len(few), seconds[1], difference=difference),
     ]
 
 
 def joined_state(prepared: Prepared) -> State:
-    """The states that the workers left, as one."""
+    """The states of all coalition tiles as one."""
     names = json.loads((prepared.path / PREPARED).read_text())["tiles"]
     return prepared.value.join([prepared.states.get(name, State) for name in names])
 
 
-def table_base(expansion: KernelExpansion, table: Table) -> float:
-    """v(empty): the mean prediction over the table."""
-    return float(np.mean(expansion.predict(table.x)))
+def shapley(case: Study, rows: FloatArray, values: FloatArray) -> FloatArray:
+    """φ (n, D) from the values (n, m, 1) of the proper coalitions."""
+    ends = OPERATOR[EMPTY] * case.predictions.mean() + OPERATOR[FULL] * case.predict(rows)[:, None]
+    return ends + values[:, :, 0] @ OPERATOR[N_ENDS:]
 
 
-Predict = Callable[[FloatArray], FloatArray]
-Explain = Callable[[FloatArray], FloatArray]
-"""rows (n, D) -> φ (n, D)"""
-
-
-def predictions(expansion: KernelExpansion, rows: FloatArray) -> FloatArray:
-    """f (n,): what every peer calls."""
-    return expansion.predict(rows)[:, 0]
+def in_deviations(case: Study, difference: FloatArray) -> float:
+    """The largest difference, in standard deviations of the predictions."""
+    return float(np.abs(difference).max() / case.predictions.std())
 
 
 def kernel_explainer(predict: Predict, background: FloatArray) -> Explain:
-    """shap.KernelExplainer with all coalitions; its selection of features is switched off."""
+    """shap.KernelExplainer with every coalition; its selection of features is switched off."""
     import shap
 
     explainer = shap.KernelExplainer(predict, background)
@@ -235,7 +279,7 @@ def kernel_explainer(predict: Predict, background: FloatArray) -> Explain:
 
 
 def shap_exact(predict: Predict, background: FloatArray) -> Explain:
-    """shap.explainers.Exact."""
+    """shap.explainers.Exact; its masker takes 100 rows at most where it is not told otherwise."""
     import shap
 
     explainer = shap.explainers.Exact(predict, shap.maskers.Independent(background, max_samples=len(background)))
@@ -243,7 +287,7 @@ def shap_exact(predict: Predict, background: FloatArray) -> Explain:
 
 
 def shapiq_kernelshap(predict: Predict, background: FloatArray) -> Explain:
-    """shapiq's KernelSHAP with a budget of 2^D, which is every coalition."""
+    """shapiq's KernelSHAP; a budget of 2^D is every coalition."""
     import shapiq
 
     options = {"index": "SV", "max_order": 1, "sample_size": len(background), "random_state": 0}
@@ -258,8 +302,7 @@ def shapiq_exact(predict: Predict, background: FloatArray) -> Explain:
     imputer = shapiq.MarginalImputer(predict, background, sample_size=len(background), random_state=0)
 
     def one(row: FloatArray) -> FloatArray:
-        computer = shapiq.ExactComputer(n_players=D, game=imputer.fit(row))
-        return computer(index="SV", order=1).get_n_order_values(1)
+        return shapiq.ExactComputer(imputer.fit(row), D)(index="SV", order=1).get_n_order_values(1)
 
     return lambda rows: np.stack([one(row) for row in rows])
 
@@ -272,43 +315,47 @@ def lightshap_exact(predict: Predict, background: FloatArray, n_jobs: int = 1) -
     return lambda rows: lightshap.explain_any(predict, rows, bg_X=background, **options).shap_values.reshape(-1, D)
 
 
-PEERS: dict[str, tuple[int, Callable[[Predict, FloatArray], Explain]]] = {
+PEERS: Mapping[str, tuple[int, Callable[[Predict, FloatArray], Explain]]] = {
     "LightSHAP, exact kernel": (1, lightshap_exact),
     "LightSHAP, exact kernel, n_jobs=2": (2, functools.partial(lightshap_exact, n_jobs=2)),
-    "shapiq, KernelSHAP, budget 256": (1, shapiq_kernelshap),
-    "shapiq, ExactComputer": (1, shapiq_exact),
+    "shapiq KernelSHAP, budget 256": (1, shapiq_kernelshap),
+    "shapiq ExactComputer": (1, shapiq_exact),
     "shap.KernelExplainer": (1, kernel_explainer),
     "shap Exact": (1, shap_exact),
 }
 """program -> cores, function(predict, background) -> explain"""
 
 
-def peer_results(model: KernelRidge, table: Table, sizes: Sizes) -> list[Result]:
-    """Every peer that is installed, on the same model, rows and 100 background rows."""
-    background, rows = sample(table, PEER_BACKGROUND, seed=2), sample(table, sizes.peer, seed=3)
-    cube = dshap.explain(KernelInterventional(model, background), rows, design="exact", progress=False)
-    own, predict = cube.attribution.values[:, :, 0], functools.partial(predictions, model.expansion_)
-    results = []
+def peer_results(case: Study) -> list[Result]:
+    """Every peer that is installed, on the same rows and 100 background rows; and how far dshap's values are off."""
+    background, rows = case.rows(PEER_BACKGROUND, seed=2), case.rows(case.sizes.peer, seed=3)
+    cube = dshap.explain(KernelInterventional(case.model, background), rows, design=DESIGN, progress=False)
+    own, results = cube.attribution.values[:, :, 0], []
     for name, (cores, make) in PEERS.items():
         try:
-            explain = make(predict, background)
+            explain = make(functools.partial(predictions_of, case.expansion), background)
         except ImportError as error:
             print(f"{name}: left out, {error.name} is not installed")
             continue
         with one_blas_thread():
-            explain(rows[:2])
-            difference = float(np.abs(explain(rows) - own).max())
+            explain(rows[:cores])
+            difference = in_deviations(case, explain(rows) - own)
             seconds = median_seconds(functools.partial(explain, rows))
         results.append(Result(name, cores, len(background), len(rows), seconds, 3, True, difference))
     return results
 
 
+def predictions_of(model: KernelExpansion, rows: FloatArray) -> FloatArray:
+    """f (n,), without the table: processes are sent this."""
+    return model.predict(rows)[:, 0]
+
+
 @dataclass(frozen=True)
 class Dense:
-    """RKHS-SHAP with n×n matrices: kernel ridge on n rows, its values by Proposition 3 of the paper.
+    """RKHS-SHAP with n×n matrices: a kernel ridge on n rows and its values of coalitions.
 
-    interventional: v_S(x) = c + Σ_i a_i k_S(x_i, x) (K_S̄ 1/n)_i; observational, with the ridge λn:
-    v_S(x) = c + Σ_i a_i k_S(x_i, x) (K_S̄ (K_S + λn I)⁻¹ k_S(X, x))_i.  Factors of the columns are computed once.
+    interventional: v_S(x) = c + Σ_i a_i k_S(x_i, x) (K_S̄ 1/n)_i; observational, with λ the penalty of the embedding:
+    v_S(x) = c + Σ_i a_i k_S(x_i, x) (K_S̄ (K_S + λn I)⁻¹ k_S(X, x))_i.  The factors of each column are computed once.
     """
 
     model: KernelExpansion
@@ -317,59 +364,57 @@ class Dense:
     """(D, n, n): factors of the training rows among themselves."""
 
     @classmethod
-    def fit(cls, like: KernelRidge, x: FloatArray, y: FloatArray) -> Dense:
+    def fitted(cls, like: KernelRidge, x: FloatArray, y: FloatArray) -> Dense:
         """With the kernel and the penalty of another model."""
-        kernel = like.expansion_.kernel
+        kernel, n = like.expansion_.kernel, len(x)
+        assert kernel is not None
         train, intercept = kernel.factors(x, x), y.mean(keepdims=True)
-        gram = train.prod(axis=0) + like.penalty_ * len(x) * np.eye(len(x))
-        weights = solve(gram, (y - intercept)[:, None], assume_a="pos")
+        weights = solve(train.prod(axis=0) + like.penalty_ * n * np.eye(n), (y - intercept)[:, None], assume_a="pos")
         return cls(KernelExpansion(kernel, x, weights, intercept), train)
 
     def interventional(self, masks: BoolArray, rows: FloatArray) -> FloatArray:
-        """v (n, m) of rows (n, D)."""
-        at = self.model.kernel.factors(self.model.landmarks, rows)  # (D, training rows, n)
-        weights = [self.model.weights * self.train[~mask].prod(axis=0).mean(axis=1, keepdims=True) for mask in masks]
-        columns = [(own * at[mask].prod(axis=0)).sum(axis=0) for own, mask in zip(weights, masks, strict=True)]
-        return self.model.intercept + np.stack(columns, axis=1)
+        """v (rows, m)."""
+        at, out = self.model.kernel.factors(self.model.landmarks, rows), []  # (D, n, rows)
+        for mask in masks:
+            mean = self.train[~mask].prod(axis=0).mean(axis=1, keepdims=True)  # (n, 1)
+            out.append((self.model.weights * mean * at[mask].prod(axis=0)).sum(axis=0))
+        return self.model.intercept + np.stack(out, axis=1)
 
     def observational(self, masks: BoolArray, rows: FloatArray) -> FloatArray:
-        """v (n, m) of rows (n, D)."""
-        at = self.model.kernel.factors(self.model.landmarks, rows)
-        ridge, columns = EMBEDDING_PENALTY * len(self.train[0]) * np.eye(len(self.train[0])), []
+        """v (rows, m)."""
+        at, out = self.model.kernel.factors(self.model.landmarks, rows), []
+        ridge = EMBEDDING_PENALTY * len(self.model.landmarks) * np.eye(len(self.model.landmarks))
         for mask in masks:
-            present = at[mask].prod(axis=0)  # (training rows, n)
+            present = at[mask].prod(axis=0)  # (n, rows)
             solved = solve(self.train[mask].prod(axis=0) + ridge, present, assume_a="pos")
-            columns.append((self.model.weights * present * (self.train[~mask].prod(axis=0) @ solved)).sum(axis=0))
-        return self.model.intercept + np.stack(columns, axis=1)
+            out.append((self.model.weights * present * (self.train[~mask].prod(axis=0) @ solved)).sum(axis=0))
+        return self.model.intercept + np.stack(out, axis=1)
 
     def twin(self, kind: str) -> KernelInterventional | KernelObservational:
         """The value function of dshap that is the same formula."""
-        rows = self.model.landmarks
+        x = self.model.landmarks
         if kind == "interventional":
-            return KernelInterventional(self.model, rows)
-        return KernelObservational(self.model, rows, Nystrom(landmarks=rows), EMBEDDING_PENALTY, 1e-10)
+            return KernelInterventional(self.model, x)
+        return KernelObservational(self.model, x, Nystrom(landmarks=x), EMBEDDING_PENALTY, RANK_TOLERANCE)
+
+    def difference(self, kind: str, rows: FloatArray) -> FloatArray:
+        """v of some coalitions here minus those of dshap (rows, m)."""
+        value = self.twin(kind)
+        state = value.prepare(CHECKED, value.moments(CHECKED, self.model.landmarks))
+        return getattr(self, kind)(CHECKED, rows) - value.evaluate(state, rows)[:, :, 0]
 
 
-def dense_results(like: KernelRidge, table: Table, sizes: Sizes) -> list[Result]:
-    """Seconds of the dense formulas, learning included, for some rows; values compared with dshap for the least n."""
-    masks, rows, results = designs.exact(D).masks[N_ENDS:], sample(table, sizes.dense_explained, seed=4), []
-    for n in sizes.dense:
-        chosen = np.random.default_rng(5).permutation(len(table.x))[:n]
+def dense_results(case: Study) -> list[Result]:
+    """Seconds of the dense formulas for some rows, learning included; compared with dshap for the least n."""
+    rows, results = case.rows(case.sizes.dense_explained, seed=4), []
+    for n, kind in itertools.product(case.sizes.dense, ("interventional", "observational")):
+        chosen = sample(len(case.x), n, seed=5)
         with one_blas_thread():
-            dense = Dense.fit(like, table.x[chosen], table.y[chosen])
-            for kind, function in (("interventional", dense.interventional), ("observational", dense.observational)):
-                seconds = median_seconds(functools.partial(function, masks, rows), repeats=1)
-                difference = value_difference(dense, kind, masks[CHECKED], rows) if n == sizes.dense[0] else None
-                name = f"RKHS-SHAP dense, {kind}"
-                results.append(Result(name, 1, n, len(rows), seconds, 1, difference=difference))
+            dense = Dense.fitted(case.model, case.x[chosen], case.y[chosen])
+            seconds = median_seconds(functools.partial(getattr(dense, kind), MASKS[N_ENDS:], rows), repeats=1)
+            gap = in_deviations(case, dense.difference(kind, rows)) if n == case.sizes.dense[0] else None
+        results.append(Result(f"RKHS-SHAP dense, {kind}", 1, n, len(rows), seconds, 1, difference=gap))
     return results
-
-
-def value_difference(dense: Dense, kind: str, masks: BoolArray, rows: FloatArray) -> float:
-    """Largest |v_S(x)| by which the dense formula and dshap differ."""
-    value = dense.twin(kind)
-    state = value.prepare(masks, value.moments(masks, dense.model.landmarks))
-    return float(np.abs(value.evaluate(state, rows)[:, :, 0] - getattr(dense, kind)(masks, rows)).max())
 
 
 def best_peer_rate(results: Sequence[Result], cores: int) -> float:
@@ -378,56 +423,37 @@ def best_peer_rate(results: Sequence[Result], cores: int) -> float:
 
 
 def show(results: Sequence[Result]) -> None:
-    """A table; the ratio is to the best peer on as many cores."""
+    """A table; ratios are to the best peer on at most as many cores."""
     print(
-        f"\n{'':<36}{'cores':>6}{'background':>12}{'rows':>9}{'s/row':>12}{'rows/s':>12}{'× best peer':>13}  difference"
+        f"\n{'':<35}{'cores':>5}{'background':>12}{'rows':>9}{'s/row':>11}{'rows/s':>11}{'× best peer':>13}{'difference':>12}"
     )
     for own in results:
-        ratio = own.rate / best_peer_rate(results, own.cores)
-        difference = "" if own.difference is None else f"{own.difference:.1e}"
+        ratio, gap = own.rate / best_peer_rate(results, own.cores), own.difference
         print(
-            f"{own.program:<36}{own.cores:>6}{own.background:>12,}{own.rows:>9,}{1 / own.rate:>12.3g}{own.rate:>12,.4g}"
-            f"{ratio:>13,.4g}  {difference}"
+            f"{own.program:<35}{own.cores:>5}{own.background:>12,}{own.rows:>9,}{1.0 / own.rate:>11.3g}"
+            f"{own.rate:>11,.4g}{ratio:>13,.4g}{'' if gap is None else f'{gap:.0e}':>12}"
         )
     print(
-        "\ndifference: largest |φ − φ of dshap| in kg; of the dense formulas |v_S − v_S of dshap|, all rows landmarks"
+        "\nMedian of three runs; the dense formulas once, learning included.  Differences are the largest to dshap, in\n"
+        "standard deviations of the predictions: of φ with the same background; dense, of v_S with all rows landmarks."
     )
-    print("median of three runs; the dense formulas once, learning included")
 
 
-def versions() -> dict[str, str]:
-    """Of what was measured."""
-    names = ("dshap", "numpy", "numba", "shap", "shapiq", "lightshap")
-    found = {name: importlib.metadata.version(name) for name in names if has_package(name)}
-    return {"python": platform.python_version(), **found, "cores": str(os.cpu_count())}
-
-
-def has_package(name: str) -> bool:
-    """It is installed."""
-    return any(importlib.metadata.distributions(name=name))
-
-
-def main(tiny: bool, data: str | None, out: str | None) -> None:
+def main() -> None:
     """Measure, print, and store where asked."""
-    sizes = TINY_SIZES if tiny else FULL_SIZES
-    print(", ".join(f"{name} {version}" for name, version in versions().items()))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tiny", action="store_true", help="seconds instead of minutes")
+    parser.add_argument("--data", type=Path, metavar="PATH.parquet", help="powerlifting results; made up where missing")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="all numbers")
+    given = parser.parse_args()
+    print(", ".join(f"{name} {version}" for name, version in machine().items()))
     with tempfile.TemporaryDirectory(prefix="dshap-peers-") as folder:
-        table = open_table(data, sizes, Path(folder))
-        model = fitted(table, sizes)
-        results = dshap_results(model, table, sizes, Path(folder))
-    results += peer_results(model, table, sizes)
-    results += dense_results(model, table, sizes)
+        case = study(given.data, TINY_SIZES if given.tiny else FULL_SIZES, Path(folder))
+        results = dshap_results(case, Path(folder)) + peer_results(case) + dense_results(case)
     show(results)
-    print(f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB, this process")
-    if out is not None:
-        lines = [{**asdict(own), "rate": own.rate} for own in results]
-        Path(out).write_text(json.dumps({"versions": versions(), "results": lines}, indent=1))
+    print(f"peak of this process: {peak_mib():,.0f} MiB")
+    write_json(given.json, {"results": [{**asdict(own), "rate": own.rate} for own in results]})
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tiny", action="store_true", help="seconds instead of minutes")
-    parser.add_argument("--data", help="Parquet file of powerlifting results; made-up rows where none is given")
-    parser.add_argument("--json", help="file that the numbers are written to")
-    arguments = parser.parse_args()
-    main(arguments.tiny, arguments.data, arguments.json)
+    main()
