@@ -190,14 +190,15 @@ def _results(job: Job, result: JobResult) -> tuple[list[str], dict[str, Any], li
     if problems and picture:
         problems.append(f"the picture {picture} was still written")
     places = [f"cube: {path} ({name})" for name, path in result.paths.items()]
+    has_worked = not result.was_complete or bool(result.seconds.keys() - {"census"})
     qualities = {each.name: each.quality for each in result.explanations if each.quality}
     stages = [stage.to_dict() for stage in result.stages]
     steps = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in result.seconds.items())
     sections = [
-        ["nothing to do: every explanation is finished" if result.was_complete else f"done: {steps}"],
+        [f"done: {steps}" if has_worked else "nothing to do: every explanation is finished"],
         [f"model: {str(result.report).splitlines()[0]}", *_score_lines(result)] if result.report else [],
         report.ranking_lines(ranked, units) if ranked else [],
-        [*(f"MSE_v of {name}: {quality}" for name, quality in qualities.items()), LEARNT_FROM] if qualities else [],
+        [QUALITY, *(f"{name}: {quality}" for name, quality in qualities.items())] if qualities else [],
         report.breakdown_lines(row, units) if row else [],
         [*places, f"picture: {picture}"] if picture else places,
         report.stage_table(stages),

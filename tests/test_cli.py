@@ -166,7 +166,8 @@ def test_the_table_of_stages(folder):
     names += [f"observational: {step}" for step in ("base value", "learn", "evaluation")]
     assert lines[-10].split()[:4] == ["stage", "rows", "seconds", "rows/s"]
     assert [line[:28].rstrip().rstrip("0123456789.,").rstrip() for line in lines[-9:]] == names
-    assert "MSE_v of interventional: " in result.stdout and " 20 rows held out of the fit" in result.stdout
+    assert "MSE_v" in result.stdout
+    assert "6 coalitions and 20 rows held out of the fit; the values were learnt from these rows too" in result.stdout
     again = strict_json(run_job(folder, *changes, options=("--json", "-q")).stdout)
     assert [stage["stage"] for stage in again["stages"]] == names
     assert {stage["kept"] for stage in again["stages"][1:]} == {"done by an earlier run"}
@@ -177,6 +178,8 @@ def test_the_table_of_stages(folder):
         assert stage["rows_per_second"] == pytest.approx(stage["rows"] / stage["seconds"])
         assert stage["rows"] == (20 if "quality" in stage["stage"] else 300) and stage["kept"] == ""
     assert fresh["quality"] == again["quality"]
+    more = run_job(folder, ("explain.0.quality_rows", 10), changes[1], ("explain.0.background", "all"))
+    assert more.stdout.startswith("done: census") and "coalitions and 10 rows held out" in more.stdout
 
 
 def test_settings(folder):
@@ -240,6 +243,13 @@ def test_quality_has_no_place_in_a_closed_form(folder):
     wide = ("source.features", features), ("model.lengthscale", 3.0)
     explain = ("explain", [{"name": "a", "value": "kernel_interventional", "quality_rows": 9}])
     refused(run_job(folder, *wide, explain), 2, "[[explain]] a quality_rows: MSE_v is over coalitions", "kernelshap")
+
+
+def test_a_sample_for_quality_that_is_too_large(folder, monkeypatch):
+    monkeypatch.setattr("dshap.jobs.quality.MAX_SAMPLE_BYTES", 8 * 3 * 100)
+    assert run_job(folder, ("explain.0.quality_rows", 100), command="plan").exit_code == 0
+    refused(run_job(folder, ("explain.0.quality_rows", 101)), 2, "[[explain]] interventional quality_rows = 101: these")
+    untouched(folder)
 
 
 def test_explanations_can_be_added_to_a_store(folder):

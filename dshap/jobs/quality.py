@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dshap.cube import CONTAINER, StateFolder, Workspace
-from dshap.engine import Executor, Progress, format_bytes
+from dshap.engine import Executor, Plan, Progress, format_bytes
 from dshap.engine.plan import spans
 from dshap.errors import InputError
 from dshap.explanation import Explanation, digest_of, learnt_of
@@ -21,7 +21,7 @@ from dshap.quality import measured_quality
 from dshap.sources import SPAN_ROWS
 from dshap.types import FloatArray, Record
 
-__all__ = ["JobQuality", "measure", "quality_sample", "stored_quality"]
+__all__ = ["JobQuality", "check_quality", "measure", "quality_sample", "stored_quality"]
 
 MAX_SAMPLE_BYTES = 256 << 20
 """Largest sample that this process reads."""
@@ -39,17 +39,18 @@ class JobQuality:
     n_coalitions: int
     is_held_out: bool
     """The rows were held out of the model's fit."""
+    is_learnt_from: bool
+    """The values were learnt from the whole table, these rows included."""
 
     def to_record(self) -> Record:
-        counts = np.array([self.n_rows, self.n_coalitions, int(self.is_held_out)])
+        counts = np.array([self.n_rows, self.n_coalitions, int(self.is_held_out), int(self.is_learnt_from)])
         return Record({"mse": np.array(self.mse), "variance": np.array(self.variance), "counts": counts})
 
     @classmethod
     def from_record(cls, record: Record) -> JobQuality:
-        n_rows, n_coalitions, is_held_out = record["counts"].tolist()
-        return cls(
-            tuple(record["mse"].tolist()), tuple(record["variance"].tolist()), n_rows, n_coalitions, bool(is_held_out)
-        )
+        n_rows, n_coalitions, is_held_out, is_learnt_from = record["counts"].tolist()
+        mse, variance = tuple(record["mse"].tolist()), tuple(record["variance"].tolist())
+        return cls(mse, variance, n_rows, n_coalitions, bool(is_held_out), bool(is_learnt_from))
 
     def to_dict(self) -> dict[str, Any]:
         share = [
@@ -61,6 +62,7 @@ class JobQuality:
             "rows": self.n_rows,
             "coalitions": self.n_coalitions,
             "held_out_of_the_fit": self.is_held_out,
+            "learnt_from": self.is_learnt_from,
         }
 
     def __str__(self) -> str:
@@ -69,7 +71,26 @@ class JobQuality:
             for mse, variance in zip(self.mse, self.variance, strict=True)
         )
         rows = f"{self.n_rows:,} rows" + (" held out of the fit" if self.is_held_out else "")
-        return f"{shares}, over {self.n_coalitions:,} coalitions and {rows}"
+        learnt = "; the values were learnt from these rows too" if self.is_learnt_from else ""
+        return f"{shares}, over {self.n_coalitions:,} coalitions and {rows}{learnt}"
+
+
+def check_quality(explain: LearntTable, plan: Plan, reader: TableReader) -> None:
+    """Refuse what cannot be measured, before anything is done: an `InputError`."""
+    if explain.quality_rows is None:
+        return
+    place = f"[[explain]] {explain.name} quality_rows"
+    if plan.is_closed_form:
+        raise InputError(
+            f"{place}: MSE_v is over coalitions, and this explanation is a closed form without any: leave it out, or "
+            'give [design] kind = "kernelshap"'
+        )
+    size = 8 * min(explain.quality_rows, reader.n_rows) * len(reader.feature_names)
+    if size > MAX_SAMPLE_BYTES:
+        raise InputError(
+            f"{place} = {explain.quality_rows}: these rows take {format_bytes(size)}, at most "
+            f"{format_bytes(MAX_SAMPLE_BYTES)} allowed: give a smaller number"
+        )
 
 
 def stored_quality(explain: LearntTable, job: Job, explanation: Explanation) -> JobQuality | None:
@@ -87,18 +108,17 @@ def measure(
     workspace: Workspace,
     progress: Progress,
 ) -> JobQuality:
-    """MSE_v on a seeded sample of rows, from the states of the explanation: nothing is learnt again.  It is stored.
-
-    Raises
-    ------
-    InputError
-        A sample that is too large for this process.
-    """
+    """MSE_v on a seeded sample of rows, from the states of the explanation: nothing is learnt again.  It is stored."""
     rows, is_held_out = quality_sample(job, reader, int(explain.quality_rows or 0))
     path = workspace.folder("quality")
     found = measured_quality(_prepared(explanation), rows, path, executor, workspace, {}, progress)
     measured = JobQuality(
-        tuple(found.mse.tolist()), tuple(found.variance.tolist()), found.n_rows, len(found.masks), is_held_out
+        tuple(found.mse.tolist()),
+        tuple(found.variance.tolist()),
+        found.n_rows,
+        len(found.masks),
+        is_held_out,
+        is_learnt_from=explanation.plan.data_rows == reader.n_rows,
     )
     StateFolder(explanation.path / CONTAINER).put(_state_name(explain, job), measured.to_record())
     return measured
@@ -110,15 +130,11 @@ def quality_sample(job: Job, reader: TableReader, n_rows: int) -> tuple[FloatArr
     The rows of the smallest draws of `models.rows.row_draws`, by which rows are held out: reads the table span by span.
     """
     holdout = job.model.holdout if isinstance(job.model, KernelTable) else 0.0
-    n_rows = min(n_rows, reader.n_rows)
-    if (size := 8 * n_rows * len(reader.feature_names)) > MAX_SAMPLE_BYTES:
-        raise InputError(
-            f"[[explain]] quality_rows = {n_rows}: they take {format_bytes(size)}, at most "
-            f"{format_bytes(MAX_SAMPLE_BYTES)} allowed: give a smaller number"
-        )
-    chosen = _smallest_draws(reader.n_rows, job.job.seed, holdout or 1.0, n_rows)
-    rows = np.concatenate(list(_read(reader, chosen)))
-    return rows, holdout > 0.0
+    chosen = _smallest_draws(reader.n_rows, job.job.seed, holdout, n_rows)
+    is_held_out = len(chosen) > 0
+    if not is_held_out:
+        chosen = _smallest_draws(reader.n_rows, job.job.seed, 1.0, n_rows)
+    return np.concatenate(list(_read(reader, chosen))), is_held_out
 
 
 def _smallest_draws(n_rows: int, seed: int, below: float, n: int) -> np.ndarray:

@@ -33,7 +33,7 @@ from dshap.inputs import check_targets, take_census
 from dshap.jobs.executor import ClusterExecutor, executor_of
 from dshap.jobs.explained import value_of
 from dshap.jobs.parts import Model, TableReader, design_of, import_function, model_of, n_targets, open_table, stand_in
-from dshap.jobs.quality import JobQuality, measure, stored_quality
+from dshap.jobs.quality import JobQuality, check_quality, measure, stored_quality
 from dshap.jobs.schema import Explain, ImportedModel, Job, KernelLogisticModel, LearntTable
 from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.models import FitReport, KernelModel
@@ -156,11 +156,8 @@ def _plan(explain: Explain, job: Job, model: Model, reader: TableReader) -> Plan
     design, why = choose_design(design_of(job, value.n_players), value, options.max_coalitions, job.design_seed)
     game = played(value, design)
     plan = make_plan(game, design, reader, open_source(value.data), options, (("design", why),))
-    if plan.is_closed_form and getattr(explain, "quality_rows", None):
-        raise InputError(
-            f"[[explain]] {explain.name} quality_rows: MSE_v is over coalitions, and this explanation is a closed form "
-            'without any: leave it out, or give [design] kind = "kernelshap"'
-        )
+    if isinstance(explain, LearntTable):
+        check_quality(explain, plan, reader)
     return plan
 
 
@@ -282,8 +279,10 @@ class _Run:
             self.progress.kept(f"{explain.name}: quality")
             return known
         self._start()
-        with self.progress.stage(f"{explain.name}: quality", min(explain.quality_rows, self.reader.n_rows)):
-            return measure(explain, self.job, self.reader, explanation, self.executor, self.workspace, self.progress)
+        with self.progress.stage(f"{explain.name}: quality") as counted:
+            found = measure(explain, self.job, self.reader, explanation, self.executor, self.workspace, self.progress)
+            counted.rows = found.n_rows
+        return found
 
 
 def _fingerprint(job: Job, reader: TableReader, census: Census) -> dict[str, Any]:
@@ -318,9 +317,9 @@ def fit_report(store: Path) -> FitReport | None:
     states = StateFolder(store / CONTAINER)
     for name in states.names():
         if name.startswith("model-"):
-            with contextlib.suppress(InputError, KeyError, AssertionError):
+            with contextlib.suppress(InputError, KeyError):
                 record = states.get(name, Record)
-                expansion = expansion_from(record)
-                assert expansion.kernel is not None
-                return FitReport.from_arrays(record.arrays, expansion.kernel, expansion.feature_names)
+                fitted = expansion_from(record)
+                if fitted.kernel is not None:
+                    return FitReport.from_arrays(record.arrays, fitted.kernel, fitted.feature_names)
     return None

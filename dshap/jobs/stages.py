@@ -11,7 +11,7 @@ from typing import Any
 from dshap.engine import Executor, Progress
 from dshap.engine.memory import PeakMeter
 
-__all__ = ["ALL_KEPT", "StageRecorder", "StageUse"]
+__all__ = ["ALL_KEPT", "Counted", "StageRecorder", "StageUse"]
 
 ALL_KEPT = "done by an earlier run"
 STEPS = {"base value": "base value", "moments": "learn", "evaluation": "evaluation"}
@@ -50,6 +50,13 @@ class StageUse:
 
 
 @dataclass
+class Counted:
+    """Rows of a stage that goes on, which it may only learn on its way."""
+
+    rows: int | None = None
+
+
+@dataclass
 class _Taken:
     """Seconds and peaks of one step, over all the times that it was gone into."""
 
@@ -79,12 +86,13 @@ class StageRecorder:
         """step -> (total, unit, done before)."""
 
     @contextlib.contextmanager
-    def stage(self, name: str, rows: int | None = None) -> Iterator[None]:
-        """One stage, from here to the end of the block."""
+    def stage(self, name: str, rows: int | None = None) -> Iterator[Counted]:
+        """One stage, from here to the end of the block, which may count the rows itself."""
+        counted = Counted(rows)
         self._begin_clock()
-        yield
+        yield counted
         taken = self._read_clock()
-        self.stages.append(StageUse(name, rows, taken.seconds, taken.worker_peak, taken.client_peak))
+        self.stages.append(StageUse(name, counted.rows, taken.seconds, taken.worker_peak, taken.client_peak))
 
     def kept(self, name: str) -> None:
         """A stage that an earlier run has done."""

@@ -17,7 +17,6 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dshap.types import BoolArray, FloatArray
-from dshap.values import product_games
 
 __all__ = [
     "LANES",
@@ -299,14 +298,11 @@ def plain_table_values(factors: NDArray[Any], columns: BoolArray, table: NDArray
 
 
 def warm_up() -> None:
-    """Compile (or load) every loop, so that no task pays for it."""
-    columns = np.ones((1, 2), dtype=bool)
+    """Compile (or load) the loops over real factors, so that no task pays for it; others compile when first used."""
+    columns, factors = np.ones((1, 2), dtype=bool), np.ones((2, 2, 1))
     coalitions = Coalitions.of(columns)
-    for dtype in (np.float64, np.complex128):
-        factors = np.ones((2, 2, 1), dtype)
-        table_values(factors, coalitions, np.ones((1, 1, 2), dtype), np.zeros(1), np.empty((1, 1, 1)))
-        subset_sums(factors, coalitions, np.zeros((1, 2), dtype))
-        lattice = Lattice(columns, 2, 1, dtype)
-        lattice.fill(factors)
-        lattice.product(0)
-    product_games.warm_up()
+    table_values(factors, coalitions, np.ones((1, 1, 2)), np.zeros(1), np.empty((1, 1, 1)))
+    subset_sums(factors, coalitions, np.zeros((1, 2)))
+    lattice = Lattice(columns, 2, 1, np.float64)
+    lattice.fill(factors)
+    lattice.product(0)

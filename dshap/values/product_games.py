@@ -38,7 +38,6 @@ __all__ = [
     "product_game_values",
     "rest_angle",
     "rest_factor",
-    "warm_up",
     "worst_node_error",
 ]
 
@@ -302,13 +301,6 @@ def product_game_operations(n: int, b: int, r: int, d: int, q: int, *, is_fourie
     """Floating-point operations of a call; those per row alone are left out."""
     steps = -(-q // 2)
     return n * b * r * -(-d // 2) * (30.0 + 27.0 * steps if is_fourier else 2.0 + 38.0 * steps)
-
-
-def warm_up() -> None:
-    """Compile (or load) both loops, so that no task pays for it."""
-    one = np.ones((1, 1, 1))
-    product_game_values(one, one, one[0], 1)
-    fourier_game_values(one, one, one[0], 1)
 
 
 def _own(array: AnyArray, dtype: type = float) -> AnyArray:

@@ -232,6 +232,8 @@ def test_quality_is_measured_on_rows_that_the_fit_did_not_see(folder):
     assert {row.tobytes() for row in every} == outside
     none, is_held_out = quality_sample(job_of({**RIDGE, "holdout": 0.0}, REGRESSION), reader, 40)
     assert not is_held_out and none.shape == (40, 3)
+    few, is_held_out = quality_sample(job_of({**RIDGE, "holdout": 1e-9}, REGRESSION), reader, 40)
+    assert not is_held_out and few.shape == (40, 3)  # too small a part for a single row
 
 
 def test_quality(folder):
@@ -241,7 +243,7 @@ def test_quality(folder):
     result = run_job(job, SilentProgress())
     found = result.explanations[0].quality
     assert result.explanations[1].quality is None
-    assert (found.n_rows, found.n_coalitions, found.is_held_out) == (50, 6, True)
+    assert (found.n_rows, found.n_coalitions, found.is_held_out, found.is_learnt_from) == (50, 6, True, True)
     states = StateFolder(folder / "out.zarr" / CONTAINER)
     model = dshap.models.KernelRidge().restored(states.get(next(states.names()), Record))
     value = dshap.values.ConditionalRegression(

@@ -332,8 +332,7 @@ def test_operations():
 
 
 def test_one_compilation_serves_all():
-    """Whatever the dtype and the memory order of the arguments: no task waits for another one after `warm_up`."""
-    games.warm_up()
+    """Whatever the dtype and the memory order of the arguments: no task waits for another compilation."""
     whole = np.asfortranarray(np.ones((3, 4, 5), dtype=int))
     for game in (games.product_game_values, games.fourier_game_values):
         game(whole, whole, whole[0].T, 2, rest=whole[0], weights=np.ones(4, dtype=int))
