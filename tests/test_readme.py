@@ -19,6 +19,17 @@ def test_the_ten_lines_end_in_the_printed_cube(tmp_path):
     assert (tmp_path / "attributions.zarr").is_dir()
 
 
+def test_what_is_learnt_once_explains_other_rows(tmp_path):
+    ten, once = (
+        re.search(rf"## {title}\n\n```python\n(.*?)```", README, re.DOTALL)[1]
+        for title in ("Ten lines", "Learn once, explain tomorrow's rows")
+    )
+    done = subprocess.run([sys.executable, "-c", ten + once], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "MSE_v 0." in done.stdout and "100 rows, 62 coalitions" in done.stdout
+    assert (tmp_path / "prepared" / "prepared.json").exists()
+
+
 def test_every_path_that_the_readme_names_is_there():
     root = Path(__file__).parents[1]
     for path in re.findall(r"\]\(([\w./-]+)\)", README):
