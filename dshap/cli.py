@@ -31,7 +31,7 @@ __all__ = ["cli", "main"]
 LOG = logging.getLogger(__name__)
 
 INTERRUPTED, BUG, BAD_INPUT = 130, 1, 2
-LEARNT_FROM = "(mean over rows and coalitions of (f − v_S)²; what the values were learnt from may hold these rows too)"
+QUALITY = "quality: MSE_v, the mean of (f − v_S)² over rows and coalitions"
 
 
 def main() -> None:

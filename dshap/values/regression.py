@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from dshap.errors import InputError
-from dshap.kernels import Embedding, Kernel, ProductKernel, ridge_solve
+from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, ridge_solve
 from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, flat, split, symmetric
 from dshap.values.loops import Lattice, rows_last
@@ -46,8 +46,9 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         good choice.
     embedding : Nystrom or Fourier
     penalty : float or "validate"
-        λ of the mean squared loss: the ridge is λn.  "validate": each coalition's own, the one of least error
-        (f − v_S)² on a tenth of the rows, from `PENALTIES` with λn ≥ 0.01; fitted again on all rows.
+        λ of the mean squared loss: the ridge is λn.  "validate": each coalition's own, and how many of its landmarks
+        (a quarter, half, three quarters or all, in pivot order), those of least error (f − v_S)² on a tenth of the
+        rows, λ from `PENALTIES` with λn ≥ 0.01; fitted again on all rows.
     rank_tolerance : float
         Landmarks whose part of the kernel is explained by others up to this residual are left out, per coalition.
     players, feature_names, output_names, buffer_rows : see `Marginal`
@@ -135,7 +136,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         }
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """A `SubsetTable` (m, k, q), and of each coalition `rank`, `penalty` and, where validated, `error` (m,).
+        """A `SubsetTable` (m, k, q), and of each coalition the features `rank`, `penalty` and, where validated, `error`.
 
         error: mean over validation rows and outputs of (f − v_S)² over the variance of f, of the fit without them.
         """
@@ -146,19 +147,21 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         mean = np.sum([side["f"][0] for side in sides], axis=0) / sum(float(side["n"][0]) for side in sides)  # (k,)
         table = np.zeros((len(masks), self.n_outputs, self._q), self.embedding.dtype)
         penalties, errors = np.empty(len(masks)), np.full(len(masks), np.nan)
+        ranks = np.array([own.n_features for own in features])
         for j, own in enumerate(features):
             parts = [{name: side[name][j if len(side[name]) > 1 else 0] for name in FIELDS} for side in sides]
+            penalties[j] = 0.0 if isinstance(self.penalty, str) else self.penalty
             if isinstance(self.penalty, str):
-                penalties[j], errors[j] = _validated(parts[0], parts[1], mean)
-            else:
-                penalties[j] = self.penalty
+                ranks[j], penalties[j], errors[j] = _validated(parts[0], parts[1], mean, _ranks(own))
             gram = symmetric(np.sum([part["gram"] for part in parts], axis=0))
             right = np.sum([part["cross"] - np.outer(part["ones"], mean) for part in parts], axis=0)
             n = sum(float(part["n"]) for part in parts)
-            table[j][:, own.kept] = own.coefficients(ridge_solve(gram, right, penalties[j] * n)).T
+            weights = np.zeros_like(right)  # (p, k): the first features, the others count for nothing
+            first = slice(0, ranks[j])
+            weights[first] = ridge_solve(gram[first, first], right[first], penalties[j] * n)
+            table[j][:, own.kept] = own.coefficients(weights).T
         state = SubsetTable(self._bound_basis, columns, table, mean).to_state()
-        rank = np.array([own.n_features for own in features])
-        return State({**state.arrays, "rank": rank, "penalty": penalties, "error": errors})
+        return State({**state.arrays, "rank": ranks, "penalty": penalties, "error": errors})
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k)."""
@@ -212,21 +215,32 @@ def _side(moments: Moments, role: str, sizes: list[int], k: int) -> dict[str, li
     }
 
 
-def _validated(train: dict[str, Any], held: dict[str, Any], mean: FloatArray) -> tuple[float, float]:
-    """The λ of least validation error, and that error: a quadratic form in the two sets of sums.
+def _ranks(own: SubsetFeatures) -> list[int]:
+    """How many features are tried: whitened landmarks are nested in pivot order, random frequencies go together."""
+    p = own.n_features
+    return sorted({-(-p * part // 4) for part in (1, 2, 3, 4)}) if p == len(own.kept) else [p]
+
+
+def _validated(
+    train: dict[str, Any], held: dict[str, Any], mean: FloatArray, ranks: list[int]
+) -> tuple[int, float, float]:
+    """The rank and λ of least validation error, and that error: a quadratic form in the two sets of sums.
 
     With ΦᵀΦ = V diag(a) Vᵀ and u(λ) = (a + nλ)⁻¹ Vᵀ Φᵀ(f − f̄): ‖Φ_v V u − (f_v − f̄)‖² over the spread of f_v.
     """
-    values, vectors = eigh(symmetric(train["gram"]))
-    right = vectors.T @ (train["cross"] - np.outer(train["ones"], mean))  # (p, k)
-    quadratic = vectors.T @ symmetric(held["gram"]) @ vectors
-    linear = vectors.T @ (held["cross"] - np.outer(held["ones"], mean))
+    gram, own = symmetric(train["gram"]), symmetric(held["gram"])
+    cross, beside = (side["cross"] - np.outer(side["ones"], mean) for side in (train, held))  # (p, k)
     spread = held["f2"] - 2.0 * mean * held["f"] + held["n"] * mean**2  # (k,)
     unit = np.where(spread > 0.0, spread, 1.0)
     penalties = PENALTIES[(train["n"] * PENALTIES >= LEAST_RIDGE) | (PENALTIES[-1] == PENALTIES)]
-    errors = []
-    for penalty in penalties:
-        u = right / (np.maximum(values, 0.0) + train["n"] * penalty)[:, None]
-        errors.append(np.mean((np.sum(u * (quadratic @ u) - 2.0 * u * linear, axis=0) + spread) / unit))
-    best = int(np.argmin(errors))
-    return float(penalties[best]), float(errors[best])
+    best = (ranks[-1], float(penalties[-1]), np.inf)
+    for rank in reversed(ranks):  # of equals the larger one
+        values, vectors = eigh(gram[:rank, :rank])
+        right, linear = vectors.T @ cross[:rank], vectors.T @ beside[:rank]
+        quadratic = vectors.T @ own[:rank, :rank] @ vectors
+        for penalty in penalties:
+            u = right / (np.maximum(values, 0.0) + train["n"] * penalty)[:, None]
+            error = float(np.mean((np.sum(u * (quadratic @ u) - 2.0 * u * linear, axis=0) + spread) / unit))
+            if error < best[2]:
+                best = (rank, float(penalty), error)
+    return best

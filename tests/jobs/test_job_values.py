@@ -293,7 +293,7 @@ def test_the_stages_of_a_job(folder):
         {"name": "a", "value": "kernel_interventional", "quality_rows": 30},
         {"name": "m", "value": "marginal", "background": 5},
     ]
-    job = job_of(RIDGE, *entries)
+    job = job_of({**RIDGE, "holdout": 0.2}, *entries)
     result = run_job(job, SilentProgress())
     names = ["census", "fit", "a: base value", "a: learn", "a: evaluation", "a: quality"]
     assert [stage.name for stage in result.stages] == [*names, "m: base value", "m: evaluation"]

@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import dshap
 from dshap.errors import InputError
-from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product
+from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product, pivoted_cholesky
 from dshap.types import Moments
-from dshap.values import ConditionalRegression
+from dshap.values import ConditionalRegression, regression
 from tests.values.oracles import shapley
 
 D = 4
@@ -122,27 +122,35 @@ def test_sums_over_any_parts_are_the_same(data):
         assert_allclose(parts[name], array, rtol=1e-11, atol=1e-10)
 
 
-def test_validated_penalty_has_the_least_error_of_all(data):
-    """Each coalition's penalty, against a search by plain regressions on the same parts of the rows."""
-    from dshap.values import regression
-
+def test_validated_rank_and_penalty_have_the_least_error_of_all(data):
+    """Each coalition's, against a search by plain regressions on the same parts of the rows, and fitted on all again."""
     landmarks = Nystrom(landmarks=data[:30])
     value = ConditionalRegression(one_output, data, Laplacian(1.0), landmarks, "validate", rank_tolerance=1e-10)
-    masks, f = masks_of(), one_output(data)
+    masks, f = masks_of(), one_output(data) - one_output(data).mean()
     state = value.prepare(masks, value.moments(masks, data))
     held = np.random.default_rng(regression.VALIDATION_SEED).random(len(data)) < regression.VALIDATION_PART
     kernel = Laplacian(1.0).bind(D)
     penalties = regression.PENALTIES[(~held).sum() * regression.PENALTIES >= regression.LEAST_RIDGE]
+
+    def fitted(z, inside, chosen, penalty):
+        k, own = kernel.matrix(data, z, inside), kernel.matrix(z, z, inside)
+        w = np.linalg.solve(k[chosen].T @ k[chosen] + chosen.sum() * penalty * own, k[chosen].T @ f[chosen])
+        return k @ w
+
     for j, present in enumerate(masks):
         inside = np.flatnonzero(present).tolist()
-        k, own = kernel.matrix(data, data[:30], inside), kernel.matrix(data[:30], data[:30], inside)
-        errors = []
-        for penalty in penalties:
-            system = k[~held].T @ k[~held] + (~held).sum() * penalty * own
-            w = np.linalg.solve(system, k[~held].T @ (f - f.mean())[~held])
-            errors.append(np.sum((f[held] - f.mean() - k[held] @ w) ** 2) / np.sum((f[held] - f.mean()) ** 2))
-        assert state["error"][j] == pytest.approx(min(errors), rel=1e-4)
-        assert errors[int(np.argmin(np.abs(penalties - state["penalty"][j])))] <= min(errors) * (1 + 1e-4)
+        order = pivoted_cholesky(kernel.matrix(data[:30], data[:30], inside), 1e-10).kept
+        errors = {}
+        for rank in {-(-len(order) * part // 4) for part in (1, 2, 3, 4)}:
+            for penalty in penalties:
+                guess = fitted(data[:30][order[:rank]], inside, ~held, penalty)
+                errors[rank, penalty] = np.sum((f - guess)[held] ** 2) / np.sum(f[held] ** 2)
+        rank, penalty = int(state["rank"][j]), state["penalty"][j]
+        assert state["error"][j] == pytest.approx(min(errors.values()), rel=1e-6)
+        assert errors[rank, penalty] == pytest.approx(min(errors.values()), rel=1e-6)
+        refitted = fitted(data[:30][order[:rank]], inside, np.ones(len(data), dtype=bool), penalty)
+        values = value.evaluate(state, data)[:, j, 0] - one_output(data).mean()
+        assert_allclose(values, refitted, atol=1e-8)
 
 
 def test_shapley_values_in_a_cube_are_those_of_the_definition(data):

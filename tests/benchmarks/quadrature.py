@@ -1,0 +1,282 @@
+"""Interventional values of 32 features by design="quadrature": rows per second, and every error that is left open.
+
+Two kernel ridges of the same data, on Nyström landmarks and on random Fourier features, one core.  Errors are largest
+differences of φ in standard deviations of the predictions: of the nodes that were chosen against the exact number, and
+of the background that herding keeps against all its rows, beside rows that are drawn uniformly.  At 12 features the
+values are compared with brute force over all coalitions.
+
+Usage: python -m tests.benchmarks.quadrature [--tiny] [--data uci_pumadyn32nm.parquet] [--json OUT]
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import dshap
+from dshap import designs
+from dshap.engine.graph import one_blas_thread
+from dshap.kernels import RBF, Fourier, Nystrom
+from dshap.kernels.features import Embedding
+from dshap.models import KernelRidge
+from dshap.types import FloatArray, State
+from dshap.values import KernelInterventional, warm_up
+from dshap.values.product_games import exact_nodes
+from dshap.values.quadrature import CANDIDATES, ProductQuadrature
+from tests.benchmarks.peers import machine, median_seconds, peak_mib, sample, write_json
+
+D, SMALL_D = 32, 12
+MICRO_ROWS = 64
+"""Rows that the loop sees at once, as in a plan of this size."""
+CHUNK = 512
+"""Background rows whose factors are held at once where all of them count."""
+SMALL_BACKGROUND, SMALL_ROWS, SMALL_FEATURES = 20, 2, 100
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured."""
+
+    table: int
+    """Rows of the made-up table, where no file is given."""
+    landmarks: int
+    fourier: int
+    """Real features: half as many frequencies."""
+    backgrounds: tuple[int, ...]
+    """Rows that herding keeps."""
+    rows: int
+    """Explained, for the rate and for the error of the nodes."""
+    few: int
+    """Explained with all background rows."""
+    draws: int
+    """Of uniform backgrounds."""
+    lengthscale: str
+
+
+FULL_SIZES = Sizes(8_192, 400, 800, (100, 500), 256, 8, 9, "validate")
+TINY_SIZES = Sizes(1_000, 50, 100, (20, 50), 64, 4, 3, "median")
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line of the tables; errors in standard deviations of the predictions."""
+
+    model: str
+    terms: int
+    """r"""
+    background: int
+    nodes: int
+    learning: float
+    """Seconds: sums over all rows, herding, counting nodes."""
+    rate: float
+    """Explained rows per second."""
+    node_stated: float
+    node_error: float
+    base_stated: float
+    base_error: float
+    herding_max: float
+    herding_rms: float
+    uniform_max: float
+    """Median of some draws."""
+    uniform_rms: float
+
+
+def table(path: Path | None, n: int) -> tuple[FloatArray, FloatArray]:
+    """x (n, D) with columns of mean 0 and deviation 1, and y (n,): of the file, or made up."""
+    if path is not None:
+        frame = pd.read_parquet(path)
+        x, y = frame[[f"x{j}" for j in range(D)]].to_numpy(float), frame["y"].to_numpy(float)
+        return (x - x.mean(axis=0)) / x.std(axis=0), y
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((n, D))
+    return x, np.tanh(x @ rng.standard_normal(D)) + np.sin(x[:, 0]) * x[:, 1] + 0.1 * rng.standard_normal(n)
+
+
+def embeddings(landmarks: int, fourier: int) -> dict[str, Embedding]:
+    """Of both models."""
+    return {"Nyström": Nystrom(landmarks), "Fourier": Fourier(fourier)}
+
+
+def fitted(embedding: Embedding, x: FloatArray, y: FloatArray, lengthscale: str) -> KernelRidge:
+    """A kernel ridge of one's own length-scale a column."""
+    return KernelRidge(RBF(lengthscale), embedding, penalty="validate", holdout=0.1).fit(x, y)
+
+
+def learnt(model: KernelRidge, x: FloatArray, n_background: int) -> tuple[ProductQuadrature, State]:
+    """The closed form with all rows of x as background, of which it keeps n_background."""
+    form = KernelInterventional(model, x, n_background=n_background).closed_form()
+    form = form.chosen(form.choose(x[np.sort(sample(len(x), CANDIDATES, seed=0))]))
+    return form, form.prepare(np.zeros((0, D), dtype=bool), form.moments(np.zeros((0, D), dtype=bool), x))
+
+
+def attributions(form: ProductQuadrature, state: State, rows: FloatArray) -> FloatArray:
+    """φ (n, d), in micro-blocks."""
+    parts = [form.attribute(state, rows[start : start + MICRO_ROWS]) for start in range(0, len(rows), MICRO_ROWS)]
+    return np.concatenate(parts)[:, :, 0]
+
+
+def replaced(state: State, **arrays: FloatArray) -> State:
+    """The state with other nodes or another background."""
+    return State({**state.arrays, **arrays})
+
+
+def over_background(form: ProductQuadrature, state: State, background: FloatArray, rows: FloatArray) -> FloatArray:
+    """φ (n, d) with all these background rows, which count alike."""
+    chunks = [background[start : start + CHUNK] for start in range(0, len(background), CHUNK)]
+    parts = [len(own) * attributions(form, replaced(state, background=own), rows) for own in chunks]
+    return np.sum(parts, axis=0) / len(background)
+
+
+def measured(name: str, model: KernelRidge, x: FloatArray, sizes: Sizes) -> list[Result]:
+    """One model with each size of the background."""
+    results, exact = [], None
+    rows = x[sample(len(x), sizes.rows, seed=1)]
+    for n_background in sizes.backgrounds:
+        start = time.perf_counter()
+        form, state = learnt(model, x, n_background)
+        learning = time.perf_counter() - start
+        if exact is None:  # the same for every size: as many nodes do, to the tolerance
+            exact = over_background(form, state, x, rows[: sizes.few])
+        results.append(one_result(name, form, state, x, rows, exact, learning, sizes))
+    return results
+
+
+def one_result(
+    name: str,
+    form: ProductQuadrature,
+    state: State,
+    x: FloatArray,
+    rows: FloatArray,
+    exact: FloatArray,
+    learning: float,
+    sizes: Sizes,
+) -> Result:
+    """Rate and errors of what was learnt; `exact` is φ of the first rows with every background row."""
+    unit, few, stated = float(state["unit"][0]), rows[: len(exact)], form.stated_error(state)
+    phi = attributions(form, state, rows)
+    with_all_nodes = attributions(form, replaced(state, nodes=np.array([exact_nodes(D)])), rows)
+    herding = thinning_error(phi[: len(few)], exact, unit)
+    values = functools.partial(over_background, form, state, rows=few)
+    uniform = uniform_errors(values, exact, x, len(state["background"]), sizes.draws, unit)
+    return Result(
+        model=name,
+        terms=form.model.size,
+        background=len(state["background"]),
+        nodes=int(state["nodes"][0]),
+        learning=learning,
+        rate=len(rows) / median_seconds(lambda: attributions(form, state, rows)),
+        node_stated=stated["node_error_in_standard_deviations"],
+        node_error=float(np.abs(phi - with_all_nodes).max() / unit),
+        base_stated=stated["base_value_error"][0] / unit,
+        base_error=float(abs(state["base"][0] - form.predict(x).mean()) / unit),
+        herding_max=herding[0],
+        herding_rms=herding[1],
+        uniform_max=uniform[0],
+        uniform_rms=uniform[1],
+    )
+
+
+def thinning_error(phi: FloatArray, exact: FloatArray, unit: float) -> tuple[float, float]:
+    """Largest and root mean square difference."""
+    difference = (phi - exact) / unit
+    return float(np.abs(difference).max()), float(np.sqrt(np.mean(difference**2)))
+
+
+def uniform_errors(
+    values: Callable[..., FloatArray], exact: FloatArray, x: FloatArray, size: int, draws: int, unit: float
+) -> FloatArray:
+    """`thinning_error` (2,) of backgrounds that are drawn uniformly, the median of some draws."""
+    errors = [
+        thinning_error(values(background=x[sample(len(x), size, seed=10 + k)]), exact, unit) for k in range(draws)
+    ]
+    return np.median(errors, axis=0)
+
+
+def end_to_end(model: KernelRidge, x: FloatArray, sizes: Sizes) -> float:
+    """Rows per second of `dshap.explain`, learning and the cube in memory included."""
+    rows = x[sample(len(x), sizes.rows, seed=1)]
+    value = KernelInterventional(model, x, n_background=sizes.backgrounds[0])
+    explain = functools.partial(dshap.explain, value, rows, design="quadrature", progress=False)
+    return len(rows) / median_seconds(explain)
+
+
+def brute_force(model: KernelRidge, rows: FloatArray, background: FloatArray) -> FloatArray:
+    """φ (n, d) from the mean predictions of all 2^d mixtures of a row and every background row."""
+    design, out = designs.exact(rows.shape[1]), []
+    for row in rows:
+        mixed = np.where(design.masks[:, None, :], row, background)  # (2^d, b, d)
+        values = model.predict(mixed.reshape(-1, rows.shape[1])).reshape(mixed.shape[:2]).mean(axis=1)
+        out.append(design.operator.T @ values)
+    return np.stack(out)
+
+
+def small_differences(x: FloatArray, y: FloatArray) -> dict[str, float]:
+    """Largest |φ − brute force| of 12 features, through `dshap.explain`, in standard deviations of the predictions."""
+    x, found = x[:, :SMALL_D], {}
+    rows, background = x[:SMALL_ROWS], x[SMALL_ROWS : SMALL_ROWS + SMALL_BACKGROUND]
+    for name, embedding in embeddings(SMALL_FEATURES, SMALL_FEATURES).items():
+        model = fitted(embedding, x, y, "median")
+        value = KernelInterventional(model, background, tolerance=1e-300)  # so that all nodes are taken
+        cube = dshap.explain(value, rows, design="quadrature", progress=False)
+        difference = cube.attribution.values[:, :, 0] - brute_force(model, rows, background)
+        found[name] = float(np.abs(difference).max() / model.predict(x).std())
+    return found
+
+
+def show(results: Sequence[Result]) -> None:
+    """Two tables: what it costs, and what it leaves open."""
+    print(
+        f"\n{'':<10}{'terms':>6}{'background':>12}{'nodes':>7}{'learning':>11}{'rows/s':>9}  node error: stated, true"
+    )
+    for own in results:
+        print(
+            f"{own.model:<10}{own.terms:>6}{own.background:>12,}{own.nodes:>4}/{exact_nodes(D)}{own.learning:>9.2f} s"
+            f"{own.rate:>9,.1f}{own.node_stated:>20.1e}, {own.node_error:.1e}"
+        )
+    print(f"\n{'':<10}{'background':>12}{'herding: max, rms':>20}{'uniform: max, rms':>20}{'base: stated, true':>22}")
+    for own in results:
+        print(
+            f"{own.model:<10}{own.background:>12,}{own.herding_max:>12.4f}{own.herding_rms:>8.4f}"
+            f"{own.uniform_max:>12.4f}{own.uniform_rms:>8.4f}{own.base_stated:>14.1e}{own.base_error:>8.1e}"
+        )
+
+
+def main() -> None:
+    """Measure, print, and store where asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tiny", action="store_true", help="seconds instead of minutes")
+    parser.add_argument("--data", type=Path, metavar="PATH.parquet", help="x0 to x31 and y; made up where missing")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="all numbers")
+    given = parser.parse_args()
+    sizes = TINY_SIZES if given.tiny else FULL_SIZES
+    print(", ".join(f"{name} {version}" for name, version in machine().items()))
+    x, y = table(given.data, sizes.table)
+    warm_up()
+    results, explained = [], {}
+    for name, embedding in embeddings(sizes.landmarks, sizes.fourier).items():
+        model = fitted(embedding, x, y, sizes.lengthscale)
+        assert model.r2_ is not None
+        print(f'{name}: {len(x):,} rows, length-scales by "{sizes.lengthscale}", held-out R² {model.r2_[0]:.4f}')
+        with one_blas_thread():
+            results += measured(name, model, x, sizes)
+            explained[name] = end_to_end(model, x, sizes)
+    show(results)
+    for name, rate in explained.items():
+        print(f"{name}: dshap.explain of {sizes.rows} rows with {sizes.backgrounds[0]} background rows, learning "
+              f"included: {rate:,.1f} rows/s")  # fmt: skip
+    small = small_differences(x, y)
+    print(f"all 2^{SMALL_D} coalitions of {SMALL_D} features by brute force, largest differences:", small)
+    print(f"peak of this process: {peak_mib():,.0f} MiB")
+    content = {"results": [asdict(own) for own in results], "explain_rows_per_second": explained}
+    write_json(given.json, {**content, "brute_force_difference": small})
+
+
+if __name__ == "__main__":
+    main()
