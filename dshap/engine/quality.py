@@ -23,6 +23,7 @@ def coalition_errors(executor: Executor, context: Context, progress: Progress) -
     leaves = tuple(Call(_leaf, span) for span in context.plan.instance_spans)
     progress.begin("errors of coalitions", 1, "stages")
     executor.run(context, [Reduction("errors", leaves, Call(_total))], lambda _, total: results.append(total))
+    progress.advance()
     progress.end()
     return results[0]
 

@@ -22,7 +22,6 @@ from dshap.jobs.schema import (
 )
 from dshap.sources import SPAN_ROWS
 from dshap.types import ValueFunction
-from dshap.values.gaussian import Gaussian
 
 __all__ = ["value_of"]
 
@@ -47,13 +46,23 @@ def _output_names(job: Job, model: Model) -> tuple[str, ...] | None:
 
 
 def _interventional(given: Interventional, job: Job, model: Model, reader: TableReader, options: Any) -> Any:
-    return values.KernelInterventional(model, _background(given.background, job, reader), **options)
+    background = _background(given.background, job, reader)
+    return values.KernelInterventional(
+        model, background, n_background=given.n_background, tolerance=given.tolerance, **options
+    )
 
 
 def _observational(given: Observational, job: Job, model: Model, reader: TableReader, options: Any) -> Any:
     embedding = embedding_of(given, job.job.seed, model)
     return values.KernelObservational(
-        model, reader, embedding, given.penalty, given.rank_tolerance, centred=given.centred, **options
+        model,
+        reader,
+        embedding,
+        given.penalty,
+        given.rank_tolerance,
+        centred=given.centred,
+        with_interventional=given.with_interventional,
+        **options,
     )
 
 
@@ -72,7 +81,7 @@ def _regression(given: Regression, job: Job, model: Model, reader: TableReader, 
 
 
 def _gaussian(given: GaussianValue, job: Job, model: Model, reader: TableReader, options: Any) -> Any:
-    return Gaussian(
+    return values.Gaussian(
         _predict_of(model),
         reader,
         n_samples=given.n_samples,

@@ -170,12 +170,12 @@ def import_function(name: str) -> Callable[[FloatArray], Any]:
 
 
 def design_of(job: Job, n_players: int) -> Design | str:
-    """The design of [design]; "auto" by name, since the plan says how it was resolved."""
+    """The design of [design]; "auto" and "quadrature" by name."""
     given = job.design
     if given.kind == "exact":
         return designs.exact(n_players)
-    if given.kind == "auto":
-        return "auto"
+    if given.kind in ("auto", "quadrature"):
+        return given.kind
     assert given.n_coalitions is not None
     return designs.kernelshap(
         n_players, given.n_coalitions, sampling=given.sampling, paired=given.paired, seed=job.design_seed

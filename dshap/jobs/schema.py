@@ -198,6 +198,10 @@ class Interventional(LearntTable):
 
     value: Literal["kernel_interventional"]
     background: Background = "all"
+    n_background: Count = 500
+    """Rows of it that a closed form keeps (design "quadrature", or "auto" above 12 players)."""
+    tolerance: float = Field(default=1e-6, gt=0.0)
+    """Largest error of a closed form by its number of nodes, in standard deviations of the predictions."""
 
 
 class Observational(LearntTable, EmbeddedTable):
@@ -208,6 +212,8 @@ class Observational(LearntTable, EmbeddedTable):
     rank_tolerance: float = Field(default=1e-6, gt=0.0, lt=1.0)
     centred: bool = False
     """Shrink to the interventional value as the penalty grows, not to the intercept."""
+    with_interventional: bool = False
+    """Interventional values too, in the same pass, as further outputs."""
 
 
 class Regression(LearntTable, EmbeddedTable):
@@ -253,10 +259,15 @@ Explain = Annotated[
 ]
 
 
+WITHOUT = {"exact": "every coalition is taken: leave it out", "quadrature": "no coalition is listed: leave it out"}
+"""kind of design -> why it has no number of coalitions."""
+
+
 class Design(Table):
     """[design]"""
 
-    kind: Literal["auto", "exact", "kernelshap"] = "auto"
+    kind: Literal["auto", "exact", "kernelshap", "quadrature"] = "auto"
+    """"quadrature": the closed form of "kernel_interventional"; "auto" takes it above 12 players."""
     n_coalitions: Count | None = None
     max_coalitions: Count | None = None
     sampling: Literal["leverage", "kernel"] = "leverage"
@@ -268,11 +279,11 @@ class Design(Table):
     def _check(self) -> Design:
         if self.n_coalitions is not None and self.kind != "kernelshap":
             raise ValueError(f'n_coalitions belongs to kind = "kernelshap"; with "{self.kind}" ' + (
-                "every coalition is taken: leave it out" if self.kind == "exact" else "give max_coalitions"
+                "give max_coalitions" if self.kind == "auto" else WITHOUT[self.kind]
             ))  # fmt: skip
         if self.max_coalitions is not None and self.kind != "auto":
             raise ValueError(f'max_coalitions belongs to kind = "auto"; with "{self.kind}" ' + (
-                "every coalition is taken: leave it out" if self.kind == "exact" else "give n_coalitions"
+                "give n_coalitions" if self.kind == "kernelshap" else WITHOUT[self.kind]
             ))  # fmt: skip
         if self.kind == "kernelshap" and self.n_coalitions is None:
             raise ValueError('kind = "kernelshap" needs n_coalitions, at least twice the number of features')

@@ -136,7 +136,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         }
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """A `SubsetTable` (m, k, q), and of each coalition the features `rank`, `penalty` and, where validated, `error`.
+        """A `SubsetTable` (m, k, q), and of each coalition `rank`, `penalty` and, where validated, `error`.
 
         error: mean over validation rows and outputs of (f − v_S)² over the variance of f, of the fit without them.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from dshap.jobs.stages import ALL_KEPT
 from dshap.models import FourierExpansion
 from dshap.models.rows import HELD_OUT, row_roles
 from dshap.types import Record
-from dshap.values.gaussian import Gaussian
+from dshap.values import Gaussian
 from tests.jobs.job_files import JOB, changed, small_table
 
 N_ROWS = 300
@@ -45,6 +46,8 @@ EXPLANATIONS: dict[str, dict[str, Any]] = {
     "observational, landmarks of the model": {"name": "a", "value": "kernel_observational", "landmarks": "model"},
     "observational, Fourier": {"name": "a", "value": "kernel_observational", "embedding": "fourier", "features": 16,
                                "centred": True},
+    "observational, with interventional": {"name": "a", "value": "kernel_observational", "landmarks": 20,
+                                           "with_interventional": True},
     "gaussian": {"name": "a", "value": "gaussian", "n_samples": 20},
     "gaussian, players": {"name": "a", "value": "gaussian", "n_samples": 20, "players": {"air": ["temp", "hum"]}},
 }  # fmt: skip
@@ -309,3 +312,15 @@ def test_the_stages_of_a_job(folder):
     assert [stage.name for stage in again.stages] == [stage.name for stage in result.stages]
     assert {stage.name for stage in again.stages if stage.kept != ALL_KEPT} == {"census"}
     assert list(again.seconds) == ["census"]
+
+
+def test_a_job_of_a_closed_form(folder):
+    """[design] kind = "quadrature": no coalition is listed, and the cube says what that leaves open."""
+    explain = {"name": "a", "value": "kernel_interventional", "n_background": 20}
+    job = parse_job(changed(("model", RIDGE), ("explain", [explain]), ("design", {"kind": "quadrature"})))
+    cube = dshap.open_cube(run_job(job, SilentProgress()).paths["a"])
+    stated = json.loads(cube.attrs["closed_form"])
+    assert stated["background_rows"] == 20 and stated["node_error_in_standard_deviations"] <= 1e-6
+    assert np.abs(cube.attribution.sum("feature") + cube.base_value - cube.prediction).max() < 1e-3
+    with pytest.raises(InputError, match='with "quadrature" no coalition is listed: leave it out'):
+        parse_job(changed(("design", {"kind": "quadrature", "n_coalitions": 20})))

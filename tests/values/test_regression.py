@@ -123,7 +123,7 @@ def test_sums_over_any_parts_are_the_same(data):
 
 
 def test_validated_rank_and_penalty_have_the_least_error_of_all(data):
-    """Each coalition's, against a search by plain regressions on the same parts of the rows, and fitted on all again."""
+    """Against a search by plain regressions on the same parts of the rows; then fitted on all rows again."""
     landmarks = Nystrom(landmarks=data[:30])
     value = ConditionalRegression(one_output, data, Laplacian(1.0), landmarks, "validate", rank_tolerance=1e-10)
     masks, f = masks_of(), one_output(data) - one_output(data).mean()
