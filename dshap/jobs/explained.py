@@ -76,6 +76,7 @@ def _regression(given: Regression, job: Job, model: Model, reader: TableReader, 
         given.penalty,
         given.rank_tolerance,
         feature_names=reader.feature_names,
+        precision=given.precision,
         **options,
     )
 

@@ -227,6 +227,8 @@ class Regression(LearntTable, EmbeddedTable):
     penalty: Penalty = 1e-4
     """ "validate": of each coalition its own."""
     rank_tolerance: float = Field(default=1e-6, gt=0.0, lt=1.0)
+    precision: Literal["float64", "float32"] = "float64"
+    """Of the sums of products; float32 is refused where it errs by more than 1e-3 standard deviations."""
 
     @model_validator(mode="after")
     def _check_kernel(self) -> Regression:

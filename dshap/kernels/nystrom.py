@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh, eigvalsh, solve_triangular
-from scipy.linalg.blas import dtrsm
+from scipy.linalg.blas import dtrsm, strsm
 from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf
 
 from dshap.errors import InputError, unknown_name
@@ -238,10 +238,19 @@ class KeptLandmarks:
         return float((diagonal[0] / diagonal[-1]) ** 2)
 
     def whitened(self, columns: FloatArray) -> FloatArray:
-        """Φ = k(x, Z_kept) L⁻ᵀ (n, q) from the kernel columns (n, q) of the kept landmarks, in their order."""
+        """Φ = k(x, Z_kept) L⁻ᵀ (n, q) from the kernel columns (n, q) of the kept landmarks, in their order.
+
+        Of float32 columns in float32.
+        """
+        if columns.dtype == np.float32:
+            return np.asarray(strsm(1.0, self._factor32, columns, side=1, trans_a=1, lower=1))
         if columns.flags.f_contiguous:
             return np.asarray(dtrsm(1.0, self.factor, columns, side=1, trans_a=1, lower=1))
         return np.asarray(dtrsm(1.0, self.factor, columns.T, lower=1).T)
+
+    @cached_property
+    def _factor32(self) -> NDArray[np.float32]:
+        return np.asfortranarray(self.factor, dtype=np.float32)
 
     def coefficients(self, weights: FloatArray) -> FloatArray:
         """w (q, k) = L⁻ᵀ weights, so that Φ weights = k(x, Z_kept) w."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
+from scipy.linalg.blas import dsyrk, ssyrk
 
 from dshap.errors import InputError
 from dshap.kernels import Basis, Embedding, Kernel, ProductKernel, SubsetFeatures
@@ -142,7 +142,10 @@ def _plain(kernel: Any) -> Any:
 
 
 def add_gram(gram: FloatArray, phi: FloatArray) -> None:
-    """gram (p, p) += ΦᵀΦ in place, its lower triangle alone; Fortran order."""
+    """gram (p, p) += ΦᵀΦ in place, its lower triangle alone; Fortran order.  float32 rows are multiplied in float32."""
+    if phi.dtype == np.float32:
+        gram += ssyrk(1.0, phi, trans=1, lower=1)
+        return
     dsyrk(1.0, phi, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)
 
 

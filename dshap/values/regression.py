@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from dshap.errors import InputError
+from dshap.errors import InputError, unknown_name
 from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, ridge_solve
 from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, flat, split, symmetric
@@ -22,6 +22,12 @@ PENALTIES = 10.0 ** np.arange(-9.0, 0.01, 0.5)
 """λ that penalty="validate" chooses from."""
 LEAST_RIDGE = 0.01
 """λn at least, in that choice: a variance about f of a hundredth of the kernel's; less follows single rows."""
+PRECISIONS = ("float64", "float32")
+FLOAT32_ROWS = 512
+MAX_FLOAT32_ERROR = 1e-3
+"""Largest error of float32 sums, in standard deviations of f."""
+TRIAL_ROWS, TRIAL_VALUES, TRIAL_COALITIONS = 4_096, 1_000, 16
+"""Rows that are summed, rows that are evaluated and coalitions, where the error of float32 is measured."""
 VALIDATION_PART = 0.1
 VALIDATION_SEED = 0
 FIELDS = ("gram", "cross", "ones", "f", "f2", "n")
@@ -52,6 +58,11 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     rank_tolerance : float
         Landmarks whose part of the kernel is explained by others up to this residual are left out, per coalition.
     players, feature_names, output_names, buffer_rows : see `Marginal`
+    precision : {"float64", "float32"}
+        Of the products and Gram sums of each 512 rows, whitened first; their total, the solve and the evaluation are
+        float64 always.  The error of float32 is measured on a sample, 16 coalitions and 1,000 rows, before the sums
+        begin: refused where it passes 1e-3 standard deviations of f; kept in the state of the landmarks
+        (`float32_error`, root mean square and largest).
 
     Raises
     ------
@@ -81,10 +92,17 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         buffer_rows: int = 65_536,
+        precision: str = "float64",
     ) -> None:
         if penalty != "validate" and (isinstance(penalty, str) or not penalty > 0.0):
             raise InputError(f"penalty is {penalty!r}: give a positive number (1e-4 is a good start), or 'validate'")
-        self.penalty = penalty
+        if precision not in PRECISIONS:
+            raise InputError(unknown_name("precision", precision, PRECISIONS))
+        if precision == "float32" and embedding.dtype != np.float64:
+            raise InputError(
+                'precision "float32" is for Nystrom landmarks: leave it at "float64" with Fourier features'
+            )
+        self.penalty, self.precision = penalty, precision
         super().__init__(
             predict,
             data,
@@ -94,6 +112,46 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
             buffer_rows=buffer_rows,
         )
         self._embed(kernel, embedding, rank_tolerance)
+
+    def choose(self, sample: FloatArray) -> State:
+        """As in `EmbeddedValue`; where the sums are to be float32, also what that costs in accuracy.
+
+        Raises
+        ------
+        InputError
+            Where float32 errs by more than 1e-3 standard deviations of f.
+        """
+        choice = super().choose(sample)
+        if self.precision == "float64" or not len(sample):
+            return choice
+        rms, largest = self._float32_error(choice, sample[:TRIAL_ROWS])
+        if not largest <= MAX_FLOAT32_ERROR:
+            raise InputError(
+                f"float32 errs by {largest:.1e} standard deviations of f on a sample ({rms:.1e} root mean square), "
+                f"more than {MAX_FLOAT32_ERROR:g}: use precision='float64', a larger rank_tolerance or a larger penalty"
+            )
+        return State({**choice.arrays, "float32_error": np.array([rms, largest])})
+
+    def _float32_error(self, choice: State, rows: FloatArray) -> tuple[float, float]:
+        """Root mean square and largest difference of the values to those of float64 sums, over the deviation of f."""
+        f, rng = self.predict(rows), np.random.default_rng(VALIDATION_SEED)
+        masks = rng.random((TRIAL_COALITIONS, self.n_players)) < rng.random((TRIAL_COALITIONS, 1))
+        masks = masks[masks.any(axis=1)]
+        values = []
+        for precision in PRECISIONS:
+            value = self.chosen(choice)
+            value.precision = precision
+            state = value.prepare(masks, value.moments(masks, rows, f))
+            values.append(value.evaluate(state, rows[:TRIAL_VALUES]))
+        unit = np.where(f.std(axis=0) > 0.0, f.std(axis=0), 1.0)
+        gap = np.abs(values[1] - values[0]) / unit
+        return float(np.sqrt(np.mean(np.square(gap)))), float(gap.max())
+
+    @property
+    def sample_size(self) -> int:  # type: ignore[override]
+        """Rows to choose from; 0 once chosen."""
+        size = super().sample_size
+        return max(size, TRIAL_ROWS) if self.precision == "float32" and self.basis is None else size
 
     @property
     def _roles(self) -> tuple[str, ...]:
@@ -117,15 +175,16 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         grams = [np.zeros((own.n_features, own.n_features), order="F") for own in features]
         crosses = [np.zeros((own.n_features, k)) for own in features]
         ones = [np.zeros(own.n_features) for own in features]
-        lattice = Lattice(columns, basis.size, SUM_ROWS, basis.dtype)
-        for start in range(0, len(rows), SUM_ROWS):
-            part, target = rows[start : start + SUM_ROWS], f[start : start + SUM_ROWS]
-            lattice.fill(rows_last(basis.factors(part)))
+        dtype, step = (np.float32, FLOAT32_ROWS) if self.precision == "float32" else (basis.dtype, SUM_ROWS)
+        lattice = Lattice(columns, basis.size, step, dtype)
+        for start in range(0, len(rows), step):
+            part, target = rows[start : start + step], f[start : start + step]
+            lattice.fill(rows_last(basis.factors(part)).astype(dtype, copy=False))
             for j, own in enumerate(features):
                 phi = own.whitened(lattice.product(j, own.kept))  # (n, p)
                 add_gram(grams[j], phi)
                 crosses[j] += phi.T @ target
-                ones[j] += phi.sum(axis=0)
+                ones[j] += phi.sum(axis=0, dtype=float)
         return {
             "gram": flat(grams),
             "cross": flat(crosses),
@@ -179,7 +238,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
 
     def moment_task_bytes(self, n: int, m: int) -> int:
         """Features, lattices, Φ, and the moments twice (a list, then one array)."""
-        rows = min(n, SUM_ROWS)
+        rows = min(n, FLOAT32_ROWS if self.precision == "float32" else SUM_ROWS)
         block = self._lattice_bytes(rows, self._q, self._basis_item) + 2 * 8 * rows * self._p
         return block + self._feature_bytes(m) + 2 * self.moment_bytes(m) + 8 * n * (self.n_outputs + 1)
 
@@ -198,6 +257,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
             **self._predict_fingerprint(),
             "players": self.players.fingerprint(),
             "penalty": self.penalty,
+            "precision": self.precision,
             **self._embedding_fingerprint(),
         }
 

@@ -1,4 +1,4 @@
-"""Seconds for a small table: 8,000 rows, 100 of them explained, 8 features, 100 landmarks; published programs stop here.
+"""Seconds for a small table: 8,000 rows, 100 of them explained, 8 features, 100 landmarks.
 
 All 254 proper coalitions, learning included, compiled loops warm.  "numerics" are the value function's own methods in
 this process on one core; `dshap.explain` adds checks, plan, states and a cube in memory.  Beside them what was

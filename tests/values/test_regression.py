@@ -226,3 +226,27 @@ def test_it_travels(data):
     state = value.prepare(masks, value.moments(masks, data))
     assert state.nbytes <= value.state_bytes(len(masks))
     assert_array_equal(value.evaluate(state, data[:3]).shape, (3, len(masks), 1))
+
+
+def test_float32_sums_err_by_what_is_stated(rng):
+    """The error that was measured on a sample holds for the whole; ill-conditioned sums are refused."""
+    x = rng.normal(size=(6_000, D))
+    x[:, 1] += x[:, 0]
+    options = {"kernel": RBF(1.5), "embedding": Nystrom(60), "penalty": 1e-4}
+    exact, fast = (ConditionalRegression(predict, x, **options, precision=own) for own in ("float64", "float32"))
+    choice = fast.choose(x)
+    rms, largest = choice["float32_error"]
+    assert 0 < rms < largest <= 1e-3
+    masks, unit = masks_of(), predict(x).std(axis=0)
+    values = [own.evaluate(own.prepare(masks, own.moments(masks, x)), x[:2_000]) for own in (
+        exact.chosen(exact.choose(x)), fast.chosen(choice))]  # fmt: skip
+    gap = np.abs(values[1] - values[0]) / unit
+    assert 0 < np.sqrt(np.mean(gap**2)) < 3 * rms and gap.max() < 5 * largest
+    assert exact.fingerprint() != fast.fingerprint()
+    wild = ConditionalRegression(predict, x, RBF(30.0), Nystrom(60), 1e-12, rank_tolerance=1e-13, precision="float32")
+    with pytest.raises(InputError, match=r"float32 errs by .* standard deviations of f on a sample"):
+        wild.choose(x)
+    with pytest.raises(InputError, match="precision"):
+        ConditionalRegression(predict, x, RBF(1.0), Nystrom(5), precision="float16")
+    with pytest.raises(InputError, match='precision "float32" is for Nystrom landmarks'):
+        ConditionalRegression(predict, x, RBF(1.0), Fourier(6), precision="float32")
