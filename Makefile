@@ -18,7 +18,8 @@ types: .venv/installed-dev
 	$(BIN)/mypy
 
 benchmarks: .venv/installed-dev
-	$(BIN)/python -m tests.benchmarks.interventional
+	for name in peers quadrature small_table exactness scaling banana growth quality; do \
+		$(BIN)/python -m tests.benchmarks.$$name --tiny || exit 1; done
 
 .venv/installed-%: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -20,7 +20,7 @@ from dshap.engine import (
     make_plan,
     resolve_value,
 )
-from dshap.errors import InputError
+from dshap.errors import InputError, StoreMismatchError
 from dshap.explanation import (
     IDLE_WORKER_BYTES,
     NUMERICS_VERSION,
@@ -32,7 +32,7 @@ from dshap.explanation import (
 )
 from dshap.inputs import Inputs, open_rows, take_census
 from dshap.options import RunOptions
-from dshap.prepared import Prepared, PreparedData, open_prepared, played, probe_of, save_prepared
+from dshap.prepared import PREPARED, Prepared, PreparedData, open_prepared, played, probe_of, save_prepared
 from dshap.types import N_ENDS, BoolArray, Design, FloatArray, RowReader, ValueFunction
 
 __all__ = ["Quality", "measured_quality", "prepare_value"]
@@ -77,6 +77,8 @@ def prepare_value(
 ) -> Prepared:
     """`dshap.prepare` inside a workspace that is open."""
     check_kinds(value, design)
+    if path.exists() and any(own.name not in (PREPARED, "state") for own in path.iterdir()):
+        raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
     options = RunOptions.of(given)
     if options.missing == "pass" and value.needs_moments:
         raise InputError('missing = "pass" is for black boxes: prepare a kernel model with "refuse" or "skip"')
@@ -98,7 +100,7 @@ def prepare_value(
     learnt = learnt_of(run, plan)
     kept = PreparedData(data.n_rows, tuple(data.feature_names), data.missing, census.fingerprint)
     prepared = Prepared(value, chosen, path, learnt, kept, plan.coalition_tile, plan.row_span)
-    if (path / "prepared.json").exists():
+    if (path / PREPARED).exists():
         return _same(open_prepared(path, value), prepared)
     context = _context(prepared, plan, data, data, prepared.states, executor)
     learn(executor, context, progress)
@@ -158,6 +160,11 @@ def measured_quality(
         RunOptions.of(given), coalition_tile=prepared.coalition_tile, row_span=prepared.row_span, coalition_groups=1
     )
     value, design = prepared.value, prepared.design
+    if value.is_closed_form:
+        raise InputError(
+            "MSE_v is a mean over coalitions, and a closed form has none: give design='exact', or one of "
+            "dshap.designs.kernelshap"
+        )
     inputs = Inputs.open(value, rows, executor, workspace, options, None, None, prepared)
     plan = make_plan(value, design, inputs.rows, inputs.data, options, is_prepared=True)
     states = StateFolder(path / "state", prepared.states.path)

@@ -125,6 +125,15 @@ def test_what_was_prepared_otherwise_is_refused(model, data, rows, tmp_path):
         dshap.open_prepared(tmp_path / "nowhere", value)
     with pytest.raises(InputError, match="prepare needs store="):
         dshap.prepare(value)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").touch()
+    with pytest.raises(StoreMismatchError, match="holds something else"):
+        dshap.prepare(value, store=tmp_path / "full")
+
+
+def test_mse_v_wants_coalitions(model, data, rows):
+    with pytest.raises(InputError, match="a closed form has none"):
+        dshap.mse_v(KernelInterventional(model, data), rows, design="quadrature")
 
 
 def test_a_cluster_prepares_the_same_states(data, rows, tmp_path):

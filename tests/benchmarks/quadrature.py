@@ -106,7 +106,7 @@ def embeddings(landmarks: int, fourier: int) -> dict[str, Embedding]:
 
 def fitted(embedding: Embedding, x: FloatArray, y: FloatArray, lengthscale: str) -> KernelRidge:
     """A kernel ridge of one's own length-scale a column."""
-    return KernelRidge(RBF(lengthscale), embedding, penalty="validate", holdout=0.1).fit(x, y)
+    return KernelRidge(RBF(lengthscale), embedding, penalty="validate", holdout=0.2).fit(x, y)
 
 
 def learnt(model: KernelRidge, x: FloatArray, n_background: int) -> tuple[ProductQuadrature, State]:

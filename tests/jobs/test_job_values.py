@@ -40,7 +40,7 @@ REGRESSION = {"name": "a", "value": "conditional_regression", "landmarks": 20, "
 EXPLANATIONS: dict[str, dict[str, Any]] = {
     "regression": REGRESSION,
     "regression, validated": {**REGRESSION, "penalty": "validate", "selection": "leverage"},
-    "regression, float32": {**REGRESSION, "precision": "float32"},
+    "regression, float32": {**REGRESSION, "penalty": 0.1, "precision": "float32"},
     "regression, Fourier": {"name": "a", "value": "conditional_regression", "embedding": "fourier", "features": 16},
     "regression, kernel of its own": {**REGRESSION, "kernel": "matern32", "lengthscale": [1.0, 2.0, 3.0]},
     "regression, landmarks of the model": {"name": "a", "value": "conditional_regression", "landmarks": "model"},

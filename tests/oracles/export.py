@@ -93,7 +93,7 @@ def _members(columns_of: dict[str, list[int]], players: np.ndarray, n_columns: i
 def _landmarks(cube: Path) -> np.ndarray:
     states = StateFolder(cube / CONTAINER)
     (name,) = (name for name in states.names() if name.startswith("landmarks-"))
-    return np.asarray(states.get(name, State)["landmarks"])
+    return np.asarray(states.get(name, State)["anchors"])
 
 
 def export_job(out: Path, store: Path, explanation: str, parquet: Path, *, n_rows: int = 5, seed: int = 0) -> Path:
