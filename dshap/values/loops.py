@@ -246,12 +246,12 @@ class Lattice:
         self._product = np.empty(n_terms * n_rows, dtype)
         self._all = np.arange(n_terms)
         self._shape = (n_groups, self.coalitions.n_entries)
-        self._source = self
+        self._source: Lattice | None = None  # never itself: a cycle would keep the entries until the next collection
 
     @property
     def is_shared(self) -> bool:
         """The entries are those of another lattice, which is filled."""
-        return self._source is not self
+        return self._source is not None
 
     def also(self, columns: BoolArray) -> Lattice:
         """Products of other coalitions (m, c) from the entries of this lattice."""
@@ -268,7 +268,7 @@ class Lattice:
 
     def product(self, coalition: int, kept: NDArray[np.integer] | None = None) -> NDArray[Any]:
         """(n, q) of one coalition at the kept terms (all where None): a view, valid until the next call."""
-        terms, lattice = self._all if kept is None else kept, self._source._lattice
+        terms, lattice = self._all if kept is None else kept, (self._source or self)._lattice
         n = lattice.shape[3]
         out = self._product[: len(terms) * n].reshape(len(terms), n)
         _kept_products(lattice, self.coalitions.codes[coalition], terms, out)

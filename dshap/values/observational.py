@@ -166,6 +166,14 @@ class KernelObservational(EmbeddedValue, KernelValue):
             }
         )
 
+    def join(self, states: Sequence[State]) -> State:
+        """One State of the coalitions of several, in their order; the weights, nearly all of it, are not copied."""
+        if len(states) == 1:
+            return states[0]
+        small = [State({n: own for n, own in state.arrays.items() if n != "weights"}) for state in states]
+        weights = {f"weights {position:06d}": state["weights"] for position, state in enumerate(states)}
+        return State({**super().join(small).arrays, **weights})
+
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k)."""
         columns, coefficients = state["columns"], self.model.coefficients
@@ -261,9 +269,10 @@ def _folded(own: SubsetFeatures, white: NDArray[Any]) -> NDArray[Any]:
 
 def _coalitions(state: State, r: int, parts: int) -> Iterator[tuple[np.ndarray, NDArray[Any]]]:
     """(kept (q,), weights (q·parts, r)) of each coalition of a state."""
-    at = 0
-    weights = state["weights"].reshape(-1, r)
-    for rank in state["rank"]:
-        stop = at + int(rank)
-        yield state["kept"][at:stop], weights[parts * at : parts * stop]
-        at = stop
+    arrays = (state[name].reshape(-1, r) for name in sorted(state.arrays) if name.startswith("weights"))
+    weights, at, first = next(arrays), 0, 0
+    for rank in state["rank"].tolist():
+        if parts * (at - first) == len(weights):  # the next of the states that were joined
+            weights, first = next(arrays), at
+        yield state["kept"][at : at + rank], weights[parts * (at - first) : parts * (at - first + rank)]
+        at += rank

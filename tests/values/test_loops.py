@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -64,3 +67,16 @@ def test_rows_last_is_a_view_where_rows_lie_next_to_each_other(rng):
     factors = rng.random((2, 3, 4)).swapaxes(1, 2)
     assert np.shares_memory(loops.rows_last(factors), factors)
     assert_array_equal(loops.rows_last(np.ascontiguousarray(factors)), factors.swapaxes(1, 2))
+
+
+def test_a_lattice_is_freed_with_its_last_name():
+    """No cycle: tens of megabytes would wait for the garbage collector, block after block."""
+    lattice = loops.Lattice(np.ones((1, 3), dtype=bool), 4, 4, np.float64)
+    other = lattice.also(np.zeros((1, 3), dtype=bool))
+    gone = weakref.ref(lattice)
+    gc.disable()
+    try:
+        del lattice, other
+        assert gone() is None
+    finally:
+        gc.enable()
