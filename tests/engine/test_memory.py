@@ -40,6 +40,8 @@ def warm_up(client) -> None:
     ridge = KernelRidge(RBF("validate"), Nystrom(5), penalty="validate", holdout=0.1)
     model = dshap.fit(ridge, x, x[:, 0], client=client)
     dshap.explain(KernelObservational(model, x, Nystrom(5), penalty=1e-3), x, client=client)
+    dshap.explain(KernelObservational(model, x, Fourier(4), penalty=1e-3), x, client=client)
+    dshap.explain(KernelInterventional(model, x), x, client=client, design="quadrature")
 
 
 def model_of(n_landmarks: int, n_columns: int, k: int = 1) -> KernelExpansion:

@@ -373,9 +373,13 @@ def test_the_fingerprint_tells_all_that_changes_a_value(data):
     assert digest(buffer_rows=10) == digest() and digest(lambda x: x) != digest(lambda x: 2 * x)
 
 
+OTHERS = 256 << 10
+
+
 @pytest.mark.parametrize("buffer_rows", [500, 65_536])
 def test_projected_bytes_hold_the_measured(rng, buffer_rows):
-    """Peaks by tracemalloc, which sees every array of numpy, against 8 KiB of Python's own objects and the projection.
+    """Peaks by tracemalloc, which sees every array of numpy, against the projection and what Python objects take,
+    those of other threads of the test run too.
 
     The model takes next to nothing itself, where two buffers are allowed for it.
     """
@@ -383,11 +387,11 @@ def test_projected_bytes_hold_the_measured(rng, buffer_rows):
     table, masks = rng.normal(size=(9_000, c)), rng.random((m, c)) < 0.5
     value = chosen(Gaussian(total_of, table, n_samples=400, buffer_rows=buffer_rows), table)
     total, most = measured(lambda: value.moments(masks, table))
-    assert most - 8_192 <= value.moment_task_bytes(9_000, m) <= 3 * most and total.nbytes <= value.moment_bytes(m)
+    assert most - OTHERS <= value.moment_task_bytes(9_000, m) <= 3 * most and total.nbytes <= value.moment_bytes(m)
     state, most = measured(lambda: value.prepare(masks, total))
-    assert most + total.nbytes - 8_192 <= value.prepare_bytes(m) <= 3 * most and state.nbytes <= value.state_bytes(m)
+    assert most + total.nbytes - OTHERS <= value.prepare_bytes(m) <= 3 * most and state.nbytes <= value.state_bytes(m)
     _, most = measured(lambda: value.evaluate(state, table[:40]))
-    assert most - 8_192 <= value.task_bytes(40, m) <= 4 * most
+    assert most - OTHERS <= value.task_bytes(40, m) <= 4 * most
     assert value.operations(1, 1) == math.inf and value.moment_operations(10, 5) > 0
 
 

@@ -321,7 +321,8 @@ def test_projected_bytes_are_kept(rng, is_fourier, n, b, r, d, k):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     projected = games.product_game_bytes(n, b, r, d, k, is_fourier=is_fourier)
-    assert peak <= projected <= 1.5 * peak
+    others = 256 << 10  # Python objects, those of other threads of the test run too
+    assert peak - others <= projected <= 1.5 * peak
 
 
 def test_operations():
