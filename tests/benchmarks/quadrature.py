@@ -81,6 +81,8 @@ class Result:
     node_error: float
     base_stated: float
     base_error: float
+    value_stated: float
+    """Root mean square of v_S over the pairs that herding looked at."""
     herding_max: float
     herding_rms: float
     uniform_max: float
@@ -176,6 +178,7 @@ def one_result(
         node_error=float(np.abs(phi - with_all_nodes).max() / unit),
         base_stated=stated["base_value_error"][0] / unit,
         base_error=float(abs(state["base"][0] - form.predict(x).mean()) / unit),
+        value_stated=stated["value_error_in_standard_deviations"],
         herding_max=herding[0],
         herding_rms=herding[1],
         uniform_max=uniform[0],
@@ -240,12 +243,13 @@ def show(results: Sequence[Result]) -> None:
             f"{own.model:<10}{own.terms:>6}{own.background:>12,}{own.nodes:>4}/{exact_nodes(D)}{own.learning:>9.2f} s"
             f"{own.rate:>9,.1f}{own.node_stated:>20.1e}, {own.node_error:.1e}"
         )
-    print(f"\n{'':<10}{'background':>12}{'herding: max, rms':>20}{'uniform: max, rms':>20}{'base: stated, true':>22}")
+    print("\nerrors of the background, in standard deviations of the predictions")
+    heads = "background", "v stated", "herding max", "rms", "uniform max", "rms", "base stated", "true"
+    print(" " * 10 + "".join(f"{head:>12}" for head in heads))
     for own in results:
-        print(
-            f"{own.model:<10}{own.background:>12,}{own.herding_max:>12.4f}{own.herding_rms:>8.4f}"
-            f"{own.uniform_max:>12.4f}{own.uniform_rms:>8.4f}{own.base_stated:>14.1e}{own.base_error:>8.1e}"
-        )
+        thinning = own.value_stated, own.herding_max, own.herding_rms, own.uniform_max, own.uniform_rms
+        numbers = "".join(f"{number:>12.4f}" for number in (*thinning, own.base_stated, own.base_error))
+        print(f"{own.model:<10}{own.background:>12,}{numbers}")
 
 
 def main() -> None:
