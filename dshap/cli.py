@@ -297,7 +297,9 @@ def show(store: Path, as_json: bool, quiet: bool) -> None:
         "", *(f"{name}: {_status_line(each)}" for name, each in own.items()),
     ]  # fmt: skip
     content = {ranking.label: {"rows": ranking.rows, "mean_magnitude": dict(ranking.magnitude),
-                               "mean": dict(ranking.mean)} for ranking in ranked}  # fmt: skip
+                               "mean": dict(ranking.mean),
+                               "mean_magnitude_std_error": dict(ranking.magnitude_error),
+                               "mean_std_error": dict(ranking.mean_error)} for ranking in ranked}  # fmt: skip
     _print(lines, content, as_json)
 
 

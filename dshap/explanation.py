@@ -6,6 +6,7 @@ import hashlib
 import json
 import platform
 import shutil
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -41,7 +42,7 @@ from dshap.inputs import Inputs
 from dshap.options import RunOptions
 from dshap.prepared import Prepared, played
 from dshap.sources import Census
-from dshap.types import BoolArray, Design, RowReader, ValueFunction
+from dshap.types import N_ENDS, BoolArray, Design, RowReader, ValueFunction
 
 __all__ = [
     "IDLE_WORKER_BYTES",
@@ -55,12 +56,13 @@ __all__ = [
     "tile_names",
 ]
 
-NUMERICS_VERSION = 1
+NUMERICS_VERSION = 2
 """Raised when the same options give other numbers; a store of another version is not resumed."""
 MAX_COALITIONS = 2_048
 """Design "auto": exact up to this many coalitions, sampled above."""
 MAX_TABLE_COALITIONS = 4_096
 """The same where a table of subsets is all there is to a coalition, and a closed form takes over above."""
+DESIGN_NAMES = ("auto", "exact", "kernelshap", "permutation", "quadrature")
 PROBE_ROWS = 64
 ROW_SPAN = 65_536
 IDLE_WORKER_BYTES = 320 << 20
@@ -81,7 +83,7 @@ def choose_design(
         if form is None:
             raise InputError(
                 f"design 'quadrature' is a closed form of KernelInterventional, and {type(value).__name__} has none: "
-                "give 'auto', 'exact' or 'kernelshap'"
+                "give 'auto', 'exact', 'kernelshap' or 'permutation'"
             )
         return designs.ClosedFormDesign(n_players), f"given: {_closed(value)}"
     most = MAX_COALITIONS if form is None else MAX_TABLE_COALITIONS
@@ -93,12 +95,15 @@ def choose_design(
         )
     if design == "exact":
         return designs.exact(n_players), "given"
+    if design == "permutation":
+        orders = max(1, (min(limit, 2 ** min(n_players, 62)) - N_ENDS) // max(1, 2 * (n_players - 1)))
+        return designs.permutation(n_players, 2 * orders, seed=seed), f"{limit:,} coalitions at most"
     if design == "kernelshap":
         return designs.kernelshap(
             n_players, min(limit, 2 ** min(n_players, 62)), seed=seed
         ), f"{limit:,} coalitions at most"
     if design != "auto":
-        raise InputError(unknown_name("design", design, ("auto", "exact", "kernelshap", "quadrature")))
+        raise InputError(unknown_name("design", design, DESIGN_NAMES))
     if is_all:
         return designs.exact(n_players), f"auto: all 2^{n_players} coalitions are at most {limit:,}"
     return designs.kernelshap(n_players, limit, seed=seed), f"auto: 2^{n_players} coalitions are more than {limit:,}"
@@ -160,6 +165,9 @@ class Explanation:
             reasons.append(("players", f"{', '.join(constant)}: constant in all rows, attribution 0"))
             if chosen.n_players == value.n_players:
                 chosen = chosen.with_players(int(is_active.sum()))
+        if chosen.why_no_errors:
+            reasons.append(("std_error", f"NaN: {chosen.why_no_errors}"))
+            warnings.warn(f"std_error is NaN: {chosen.why_no_errors}", RuntimeWarning, stacklevel=4)
         if value.needs_check:
             is_one = prepared is not None or inputs.data is inputs.rows
             for reader in [inputs.rows] if is_one else [inputs.rows, inputs.data]:
@@ -233,6 +241,7 @@ def _layout(value: ValueFunction, rows: RowReader, options: RunOptions, plan: Pl
         chunk=plan.chunk_rows,
         dtype=options.dtype,
         units=options.units,
+        n_replicates=plan.n_replicates,
         keys=dict(rows.key_dtypes),
         columns=kept,
         run={"digest": digest_of(run), "fingerprint": run, "version": dshap.__version__, "processor": _processor()},
@@ -289,9 +298,7 @@ def check_kinds(value: Any, design: Any) -> None:
             "dshap.values.Marginal(model.predict, background)"
         )
     if not isinstance(design, str | Design):
-        raise InputError(
-            f"design is {design!r}: give 'auto', 'exact', 'kernelshap', 'quadrature' or one of dshap.designs"
-        )
+        raise InputError(f"design is {design!r}: give {', '.join(map(repr, DESIGN_NAMES))} or one of dshap.designs")
 
 
 def _as_prepared(prepared: Prepared, design: Design | str, options: RunOptions) -> tuple[Design, RunOptions]:

@@ -31,6 +31,7 @@ __all__ = [
     "CoalitionBlock",
     "Design",
     "FloatArray",
+    "Groups",
     "Moments",
     "Record",
     "RowBlock",
@@ -50,6 +51,27 @@ EMPTY, FULL, N_ENDS = 0, 1, 2
 Their values are v(empty) and v(N), taken from the model in float64, so a value function is never asked for them."""
 
 
+class Groups(NamedTuple):
+    """Entries of the jackknife groups of a design: a value enters the sum of one group, of several, or of none."""
+
+    coalition: NDArray[np.intp]
+    """(e,): position in the block."""
+    group: NDArray[np.int16]
+    """(e,): 0 to R - 1."""
+    score: FloatArray
+    """(e, d): what the value is multiplied with in the sum of this group."""
+
+    @classmethod
+    def none(cls, d: int) -> Groups:
+        """No entry."""
+        return cls(np.zeros(0, np.intp), np.zeros(0, np.int16), np.zeros((0, d)))
+
+    def parts(self) -> list[tuple[int, NDArray[np.intp], FloatArray]]:
+        """(group, positions, scores) of every group that has entries here."""
+        own = ((int(g), self.group == g) for g in np.unique(self.group))
+        return [(g, self.coalition[chosen], self.score[chosen]) for g, chosen in own]
+
+
 class CoalitionBlock(NamedTuple):
     """Coalitions start..stop of a design."""
 
@@ -57,8 +79,8 @@ class CoalitionBlock(NamedTuple):
     """(m, d): player i is present in coalition j."""
     score: FloatArray
     """(m, d): what the value of each coalition is multiplied with."""
-    replicate: NDArray[np.int16]
-    """(m,): the jackknife group of each coalition, -1 where it belongs to none."""
+    groups: Groups
+    """What enters the sums of the jackknife groups."""
 
 
 @runtime_checkable
@@ -80,7 +102,14 @@ class Design(Protocol):
         ...
 
     @property
-    def n_replicates(self) -> int: ...
+    def n_replicates(self) -> int:
+        """R: jackknife groups of the standard errors, 0 where there is no sampling error or none is asked for."""
+        ...
+
+    @property
+    def why_no_errors(self) -> str:
+        """Why all standard errors are NaN (too few coalitions); empty where they are not."""
+        ...
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop, the same on any worker, in any order of asking."""
@@ -88,6 +117,13 @@ class Design(Protocol):
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
         """Attributions (n, d, k) from sums (n, d, k) over *all* coalitions and the two ends (n, k)."""
+        ...
+
+    def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        """phi_(g) (R, n, d, k) from the sums (n, d, k), those of the groups (R, n, d, k) and the two ends (n, k).
+
+        They are scaled such that std_error² = Σ_g (phi_(g) − phi)², for means over instances and outputs too.
+        """
         ...
 
     def grow(self, n_coalitions: int) -> Design:
@@ -205,8 +241,16 @@ class Attribution:
     """(n, k): v(N)."""
     status: NDArray[np.int8]
     """(n,): see `Status`."""
-    std_error: FloatArray | None = None
-    """(n, d, k), in the units of phi; None where the design gives none."""
+    replicates: FloatArray | None = None
+    """(R, n, d, k): phi_(g) of `Design.replicates`; None where the design gives none."""
+
+    @property
+    def std_error(self) -> FloatArray | None:
+        """(n, d, k), in the units of phi."""
+        if self.replicates is None:
+            return None
+        errors: FloatArray = np.sqrt(np.square(self.replicates - self.phi).sum(axis=0))
+        return errors
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 
 import numpy as np
@@ -12,8 +13,8 @@ import xarray as xr
 import zarr
 
 import dshap
-from dshap.cube import cube_status, kept_row, open_cube, read_run, verify_cube
-from dshap.designs import exact, kernelshap
+from dshap.cube import cube_status, feature_ranking, kept_row, open_cube, read_run, verify_cube
+from dshap.designs import exact, kernelshap, permutation
 from dshap.errors import (
     DoesNotFitError,
     DshapError,
@@ -102,6 +103,89 @@ def test_every_row_adds_up_and_a_constant_column_gets_nothing(frame, name, desig
     assert (cube.status == Status.OK).all() and (cube.key.values == frame.id.to_numpy()).all()
     assert (cube.attribution.sel(feature="const") == 0.0).all()
     assert float(abs(cube.attribution).max(("instance", "output")).sel(feature=NAMES[:3]).min()) > 0.01
+
+
+SAMPLED = {
+    "kernelshap": kernelshap(8, 120, seed=3),
+    "with replacement": kernelshap(8, 120, sampling="kernel", seed=3),
+    "permutation": permutation(8, 10, seed=3),
+}
+
+
+def eight(x):
+    """Interactions of every order of eight columns, two outputs."""
+    return np.column_stack([np.sin(x[:, :4].sum(1)) + np.prod(x + 1.5, axis=1), np.exp(x.mean(axis=1)) * x[:, 0]])
+
+
+@pytest.fixture(scope="module")
+def wide():
+    return np.random.default_rng(8).normal(size=(70, 8)) * 0.5
+
+
+@pytest.mark.parametrize("options", [{}, {"coalition_groups": 3, "coalition_tile": 10, "instance_tile": 32}], ids=str)
+@pytest.mark.parametrize("name", SAMPLED)
+def test_standard_errors_in_the_cube(wide, tmp_path, name, options):
+    """Against the whole sum in one piece: values of every coalition by the plug-in background, scores, groups; however
+    the run is cut.  The error of a global mean comes from the groups of all rows together, so it is that of the mean of
+    the replicates, which is never std_error/√n."""
+    design, background = SAMPLED[name], np.full((1, 8), 0.3)
+    store = tmp_path / "cube.zarr"
+    cube = dshap.explain(Marginal(eight, background), wide, design=design, store=store, **options)
+    block = design.block(0, design.n_coalitions)
+    mixed = np.where(block.masks[None], wide[:, None], background[0])  # (n, m, 8)
+    values = eight(mixed.reshape(-1, 8)).reshape(70, -1, 2)
+    groups = np.zeros((design.n_replicates, 70, 8, 2))
+    for at, group, score in zip(*block.groups, strict=True):
+        groups[group] += score[:, None] * values[:, at, None]
+    sums = np.einsum("md,nmk->ndk", block.score, values)
+    ends = values[:, 0], values[:, 1]
+    phi, replicates = design.finish(sums, *ends), design.replicates(sums, groups, *ends)
+    np.testing.assert_allclose(cube.attribution, phi, atol=1e-11)
+    assert (
+        cube.std_error.dims == ("instance", "feature", "output") and "std_error" in cube.attribution.ancillary_variables
+    )
+    np.testing.assert_allclose(cube.std_error, np.sqrt(((replicates - phi) ** 2).sum(axis=0)), atol=1e-11)
+    ranking = feature_ranking(store)
+    for statistic, of in (
+        ("mean", lambda own: own.mean(axis=-3)),
+        ("mean_magnitude", lambda own: np.abs(own).mean(axis=-3)),
+        ("root_mean_square", lambda own: np.sqrt((own**2).mean(axis=-3))),
+    ):
+        np.testing.assert_allclose(ranking[statistic], of(phi), atol=1e-11)
+        error = np.sqrt(((of(replicates) - of(phi)) ** 2).sum(axis=0))
+        np.testing.assert_allclose(ranking[f"{statistic}_std_error"], error, atol=1e-11)
+    assert verify_cube(store) == []
+
+
+def test_players_outside_the_design_have_no_error(frame):
+    """A constant column is no player: 0, with a standard error of 0; the others have one."""
+    rows = frame[NAMES].assign(d=frame.a * frame.b, e=frame.a - frame.c, f=frame.b**2)
+    value = Marginal(lambda x: f(x[:, :4]) + np.prod(x[:, 4:], axis=1), rows[:20])
+    cube = dshap.explain(value, rows, design=kernelshap(7, 56), dtype="float32")
+    assert cube.std_error.dtype == np.float32 and (cube.std_error.sel(feature="const") == 0).all()
+    assert (cube.std_error.max(["instance", "output"]).drop_sel(feature="const") > 0).all()
+
+
+def test_exact_values_have_no_standard_error(frame, tmp_path):
+    cube = dshap.explain(marginal(frame), frame[NAMES], design="exact", store=tmp_path / "cube.zarr")
+    assert "std_error" not in cube and cube.attribution.ancillary_variables == "status"
+    assert (feature_ranking(tmp_path / "cube.zarr").mean_std_error == 0).all()
+
+
+def test_too_few_coalitions_for_errors_are_said_once(wide):
+    value = Marginal(eight, wide[:3])
+    with pytest.warns(
+        RuntimeWarning, match="24 coalitions of 8 players are too few for standard errors: give 36"
+    ) as seen:
+        cube = dshap.explain(value, wide, design=kernelshap(8, 24), instance_tile=8)
+    assert len(seen) == 1 and np.isnan(cube.std_error).all() and np.isfinite(cube.attribution).all()
+
+
+def test_design_by_name(wide):
+    """design="permutation": as many pairs of orders as max_coalitions allows."""
+    cube = dshap.explain(Marginal(eight, wide[:3]), wide[:5], design="permutation", max_coalitions=100)
+    run = json.loads(cube.attrs["dshap_run"])["fingerprint"]["design"]
+    assert run["design"] == "permutation" and run["n_permutations"] == 14 and permutation(8, 14).n_coalitions <= 100
 
 
 def test_all_columns_constant(frame):

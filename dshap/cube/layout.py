@@ -50,6 +50,8 @@ class CubeLayout:
     """Rows of an inner chunk."""
     dtype: str = "float64"
     units: str = "1"
+    n_replicates: int = 0
+    """Jackknife groups; 0: no standard errors."""
     keys: Mapping[str, str] = field(default_factory=dict)
     """key column -> "int64", "string" or "datetime64[ns]"."""
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -118,7 +120,12 @@ def _create(path: Path, layout: CubeLayout) -> None:
     )
     _per_row(root, layout, "attribution", layout.dtype, np.nan, ("feature", "output"),
              long_name="Shapley value of each feature for each output", units=layout.units,
-             ancillary_variables="status", coordinates=" ".join(layout.key_variables.values()))  # fmt: skip
+             ancillary_variables="status std_error" if layout.n_replicates else "status",
+             coordinates=" ".join(layout.key_variables.values()))  # fmt: skip
+    if layout.n_replicates:
+        _per_row(root, layout, "std_error", layout.dtype, np.nan, ("feature", "output"),
+                 long_name=f"standard error of the attribution, from {layout.n_replicates} jackknife groups",
+                 units=layout.units, ancillary_variables="status")  # fmt: skip
     _per_row(root, layout, "prediction", "float64", np.nan, ("output",),
              long_name="model output: base value plus the sum of attributions", units=layout.units,
              ancillary_variables="status")  # fmt: skip
@@ -190,10 +197,11 @@ def _small(group: zarr.Group, name: str, values: np.ndarray, dims: tuple[str, ..
 def _blocks(root: zarr.Group, layout: CubeLayout) -> None:
     """The summary of each block, one chunk a block, so that a global ranking reads no attribution."""
     blocks = root.create_group("blocks", attributes={"title": "sums over each finished block of rows"})
-    shape = (layout.n_blocks, len(STATISTICS), len(layout.players), len(layout.outputs))
+    shape = (layout.n_blocks, 1 + layout.n_replicates, len(STATISTICS), len(layout.players), len(layout.outputs))
     blocks.create_array("attribution", shape=shape, dtype="float64", chunks=(1, *shape[1:]), fill_value=np.nan,
-                        dimension_names=("block", "statistic", "feature", "output"),
-                        attributes={"long_name": "sums of the attributions of the good rows of a block"})  # fmt: skip
+                        dimension_names=("block", "replicate", "statistic", "feature", "output"),
+                        attributes={"long_name": "sums of the attributions of the good rows of a block: of the "
+                                    "estimate (replicate 0), and with each jackknife group left out"})  # fmt: skip
     blocks.create_array("count", shape=shape[:1], dtype="int64", chunks=(1,), fill_value=0,
                         dimension_names=("block",), attributes={"long_name": "good rows of a block"})  # fmt: skip
     _small(blocks, "statistic", np.array(STATISTICS, dtype=np.dtypes.StringDType()), ("statistic",),

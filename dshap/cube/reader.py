@@ -124,16 +124,21 @@ def cube_status(path: Path) -> CubeStatus:
 def feature_ranking(path: Path) -> xr.Dataset:
     """`mean`, `mean_magnitude`, `root_mean_square` (feature, output) of the attributions, from the block summaries.
 
-    Exact over the blocks that are finished, in milliseconds at any number of rows.
+    Exact over the blocks that are finished, in milliseconds at any number of rows.  Each has its `<name>_std_error`,
+    the error of sampling coalitions: all instances share them, so it comes from the jackknife groups' own statistics,
+    and does not fall with the number of instances.  0 where every coalition counts.
     """
     blocks = xr.open_zarr(path / "blocks", consolidated=False, chunks=None)
     done = np.zeros(blocks.sizes["block"], dtype=bool)
     done[[receipt["block"] for receipt in _receipts(path)]] = True
     chosen = blocks.isel(block=np.flatnonzero(done)).load()
     count = int(chosen["count"].sum())
-    total = chosen["attribution"].sum("block") / max(count, 1)
+    total = chosen["attribution"].sum("block") / max(count, 1)  # (replicate, statistic, feature, output)
     mean, magnitude, square = (total.sel(statistic=name, drop=True) for name in STATISTICS)
-    out = xr.Dataset({"mean": mean, "mean_magnitude": magnitude, "root_mean_square": np.sqrt(square)})
+    every = xr.Dataset({"mean": mean, "mean_magnitude": magnitude, "root_mean_square": np.sqrt(square)})
+    out = every.isel(replicate=0, drop=True)
+    errors = ((every.isel(replicate=slice(1, None)) - out) ** 2).sum("replicate", skipna=False) ** 0.5
+    out = out.assign({f"{name}_std_error": errors[name] for name in errors.data_vars})
     with xr.open_zarr(path, consolidated=False, chunks=None) as cube:
         return out.assign_coords(feature=cube["feature"].values, output=cube["output"].values).assign_attrs(rows=count)
 

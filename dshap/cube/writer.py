@@ -65,7 +65,7 @@ class CubeWriter:
         stored = self._arrays_of(block, attribution)
         for name, values in stored.items():
             self._array(name)[start:stop] = values
-        summary = self._summary(attribution.phi)
+        summary = self._summary(attribution)
         for name, value in summary.items():
             self._array(name)[tile] = value
         receipt = {
@@ -85,6 +85,9 @@ class CubeWriter:
             "attribution": self._in_place(block, attribution.phi).astype(self.layout.dtype, copy=False),
             "prediction": self._in_place(block, attribution.prediction),
         }
+        errors = attribution.std_error
+        if errors is not None:
+            stored["std_error"] = self._in_place(block, errors).astype(self.layout.dtype, copy=False)
         for column, values in block.keys.items():
             as_stored = values.astype(np.int64) if values.dtype.kind == "M" else values
             stored[self.layout.key_variables[column]] = as_stored
@@ -124,9 +127,11 @@ class CubeWriter:
         return {int(receipt["block"]) for receipt in own if receipt["fingerprint"] == self.fingerprint}
 
     @staticmethod
-    def _summary(phi: FloatArray) -> dict[str, np.ndarray]:
-        sums = np.stack([phi.sum(axis=0), np.abs(phi).sum(axis=0), np.square(phi).sum(axis=0)])  # (3, d, k)
-        return dict(zip(SUMMARIES, (sums, np.array(len(phi))), strict=True))
+    def _summary(attribution: Attribution) -> dict[str, np.ndarray]:
+        phi, replicates = attribution.phi, attribution.replicates
+        estimates = [phi] if replicates is None else [phi, *replicates]
+        sums = [[own.sum(axis=0), np.abs(own).sum(axis=0), np.square(own).sum(axis=0)] for own in estimates]
+        return dict(zip(SUMMARIES, (np.array(sums), np.array(len(phi))), strict=True))
 
     @staticmethod
     def _in_place(block: RowBlock, values: FloatArray) -> FloatArray:

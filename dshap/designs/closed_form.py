@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dshap.errors import DshapError
-from dshap.types import EMPTY, FULL, N_ENDS, CoalitionBlock, FloatArray
+from dshap.types import EMPTY, FULL, N_ENDS, CoalitionBlock, FloatArray, Groups
 
 __all__ = ["ClosedFormDesign"]
 
@@ -20,6 +20,7 @@ class ClosedFormDesign:
     n_players: int
     seed: int = 0
     n_replicates: int = 0
+    why_no_errors: str = ""
     is_efficient: bool = False
     """To the closed form's own stated error."""
 
@@ -33,9 +34,12 @@ class ClosedFormDesign:
         masks[FULL] = True
         masks[EMPTY] = False
         own = masks[start:stop]
-        return CoalitionBlock(own, np.zeros(own.shape), np.full(len(own), -1, np.int16))
+        return CoalitionBlock(own, np.zeros(own.shape), Groups.none(self.n_players))
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        raise DshapError("a closed form has no sum over coalitions to finish")
+
+    def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
         raise DshapError("a closed form has no sum over coalitions to finish")
 
     def grow(self, n_coalitions: int) -> ClosedFormDesign:

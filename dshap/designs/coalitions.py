@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.errors import InputError
-from dshap.types import EMPTY, FULL, BoolArray, CoalitionBlock, Design, FloatArray
+from dshap.types import EMPTY, FULL, BoolArray, Design, FloatArray
 
 __all__ = [
     "MAX_WHOLE_BYTES",
@@ -20,13 +20,13 @@ __all__ = [
     "checked_integer",
     "checked_span",
     "first_distinct",
+    "first_distinct_bits",
     "masks_of_size",
     "pack",
     "random_masks",
     "spans",
     "stream",
     "unpack",
-    "unreplicated",
 ]
 
 MAX_WHOLE_BYTES = 2**30
@@ -72,7 +72,11 @@ def unpack(bits: NDArray[np.uint8], d: int) -> BoolArray:
 
 def first_distinct(masks: BoolArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Rows that appear for the first time, in order, and for every row which of those it equals."""
-    bits = pack(masks)
+    return first_distinct_bits(pack(masks))
+
+
+def first_distinct_bits(bits: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The same for packed masks (m, ⌈d/8⌉)."""
     padded = np.zeros((len(bits), 8 * math.ceil(bits.shape[1] / 8)), np.uint8)
     padded[:, : bits.shape[1]] = bits
     keys = padded.view(np.uint64 if padded.shape[1] == 8 else np.dtype((np.void, padded.shape[1]))).ravel()
@@ -150,8 +154,3 @@ def _whole(design: Design, name: str, dtype: type) -> NDArray[Any]:
             "read it in parts with block(start, stop)"
         )
     return np.empty((m, d), dtype)
-
-
-def unreplicated(masks: BoolArray, score: FloatArray) -> CoalitionBlock:
-    """A block of which no coalition belongs to a jackknife group."""
-    return CoalitionBlock(masks, score, np.full(len(masks), -1, dtype=np.int16))

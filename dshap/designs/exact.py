@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from dshap.designs.coalitions import WholeViews, checked_integer, checked_span, unreplicated
+from dshap.designs.coalitions import WholeViews, checked_integer, checked_span
 from dshap.errors import InputError
-from dshap.types import BoolArray, CoalitionBlock, FloatArray
+from dshap.types import BoolArray, CoalitionBlock, FloatArray, Groups
 
 __all__ = ["MAX_PLAYERS", "ExactDesign", "exact"]
 
@@ -52,17 +52,27 @@ class ExactDesign(WholeViews):
         """0: there is no sampling error."""
         return 0
 
+    @property
+    def why_no_errors(self) -> str:
+        """Nothing is drawn."""
+        return ""
+
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop with their rows of the operator H."""
         checked_span(self, start, stop)
         masks = _masks(self.n_players, start, stop)
         inside, outside = _weights(self.n_players)
         size = masks.sum(axis=1)
-        return unreplicated(masks, np.where(masks, inside[size, None], outside[size, None]))
+        score = np.where(masks, inside[size, None], outside[size, None])
+        return CoalitionBlock(masks, score, Groups.none(self.n_players))
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
         """The sums (n, d, k): the scores hold the whole operator, the two ends included."""
         return sums
+
+    def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        """None of them (0, n, d, k)."""
+        return np.zeros((0, *sums.shape))
 
     def grow(self, n_coalitions: int) -> NoReturn:
         """InputError: every coalition is there."""

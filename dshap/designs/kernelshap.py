@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
-from dshap.designs.coalitions import WholeViews, checked_integer, checked_span, pack, unpack, unreplicated
+from dshap.designs.coalitions import WholeViews, checked_integer, checked_span, pack, spans, unpack
+from dshap.designs.jackknife import N_REPLICATES, Dealt, checked_replicates, deal, deleted
 from dshap.designs.leverage import draw_by_leverage
 from dshap.designs.proportional import draw_by_kernel
 from dshap.designs.shapley_kernel import ConstrainedSolution, normal_matrix
 from dshap.designs.strata import Sample, Stratum, strata_of
 from dshap.errors import InputError, unknown_name
-from dshap.types import FULL, N_ENDS, CoalitionBlock, FloatArray
+from dshap.types import FULL, N_ENDS, CoalitionBlock, FloatArray, Groups
 
 __all__ = ["MAX_COALITIONS", "SAMPLERS", "KernelShapDesign", "kernelshap"]
 
@@ -29,6 +31,9 @@ SAMPLERS: Mapping[str, Callable[[Sequence[Stratum], Sequence[int], int], Sample]
     "kernel": draw_by_kernel,
 }
 """sampling -> the units of a design from strata, budgets in units (one a stage) and a seed."""
+
+LEAST_FREEDOM = 10
+"""P − (d − 1) for which the jackknife has been found to hold."""
 
 CHECKED_PER_PLAYER = 16
 """A design of so few coalitions a player is solved where it is made, so that an undetermined one never runs."""
@@ -47,12 +52,15 @@ class KernelShapDesign(WholeViews):
     sampling: str = "leverage"
     paired: bool = True
     seed: int = 0
+    n_replicates: int = N_REPLICATES
+    """Groups of the jackknife; 0: no standard errors."""
 
     def __post_init__(self) -> None:
         if self.sampling not in SAMPLERS:
             raise InputError(unknown_name("sampling", self.sampling, SAMPLERS))
         object.__setattr__(self, "n_players", checked_integer("n_players", self.n_players, 1))
         object.__setattr__(self, "seed", checked_integer("seed", self.seed, 0))
+        object.__setattr__(self, "n_replicates", checked_replicates(self.n_replicates))
         asked, budgets = self.budgets, tuple(map(self._checked_budget, self.budgets))
         for given, (now, grown) in zip(asked[1:], pairwise(budgets), strict=True):
             if grown <= now:
@@ -75,9 +83,20 @@ class KernelShapDesign(WholeViews):
         return True
 
     @property
-    def n_replicates(self) -> int:
-        """0."""
-        return 0
+    def n_units(self) -> int:
+        """P: pairs of complements, or coalitions where not paired, the two ends apart."""
+        return (self.n_coalitions - N_ENDS) // self._group
+
+    @property
+    def why_no_errors(self) -> str:
+        """Why standard errors are NaN: fewer than 4d coalitions, or P − (d − 1) < 10."""
+        d = self.n_players
+        if not self.n_replicates or self.n_coalitions >= 1 << d:
+            return ""
+        least = max(4 * d, self._group * (d - 1 + LEAST_FREEDOM) + N_ENDS)
+        if self.n_coalitions < least:
+            return f"{self.n_coalitions} coalitions of {d} players are too few for standard errors: give {least}"
+        return "" if _deleted(self) else "with a group of coalitions left out the others determine no attribution"
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop with score ΩZ; the rows of the two ends are zero, `finish` takes their values."""
@@ -87,18 +106,35 @@ class KernelShapDesign(WholeViews):
         if start <= FULL < stop:
             masks[FULL - start] = True
         position = np.arange(max(start, N_ENDS), stop) - N_ENDS
-        proper = slice(len(masks) - len(position), None)
-        bits, weight = _coalitions(self)
+        first = len(masks) - len(position)
+        bits, weight, dealt = _coalitions(self)
         unit, is_complement = np.divmod(position, self._group)
-        masks[proper] = unpack(bits[unit], self.n_players) ^ is_complement.astype(bool)[:, None]
-        score[proper] = masks[proper] * weight[unit, None]
-        return unreplicated(masks, score)
+        masks[first:] = unpack(bits[unit], self.n_players) ^ is_complement.astype(bool)[:, None]
+        score[first:] = masks[first:] * weight[unit, None]
+        at, group, share = dealt.entries(unit)
+        return CoalitionBlock(masks, score, Groups(first + at, group, score[first + at] * share[:, None]))
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
         """phi (n, d, k) from sums ZᵀΩv (n, d, k) and the ends (n, k): the regression under Σφ = v(N) − v(∅)."""
         offsets, solution = _solution(self)
         right = sums - offsets[:, None] * np.asarray(v_empty)[..., None, :]
         return solution.solve(right, np.subtract(v_full, v_empty))
+
+    def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        """phi + √((R − 1)/R · (1 − (d − 1)/P)) (phi_(g) − phi) (R, n, d, k), phi_(g) without group g; NaN: too few."""
+        phi = self.finish(sums, v_empty, v_full)
+        out = np.full((self.n_replicates, *phi.shape), np.nan)
+        if self.why_no_errors:
+            return out
+        out[:] = phi
+        if not self.n_replicates or self.n_coalitions >= 1 << self.n_players:
+            return out
+        freedom = (1 - 1 / self.n_replicates) * (1 - (self.n_players - 1) / self.n_units)
+        total = np.subtract(v_full, v_empty)
+        for own, (offsets, solution), rest in zip(out, _deleted(self), deleted(sums, groups), strict=True):
+            right = rest - offsets[:, None] * np.asarray(v_empty)[..., None, :]
+            own += np.sqrt(freedom) * (solution.solve(right, total) - phi)
+        return out
 
     def grow(self, n_coalitions: int) -> KernelShapDesign:
         """A design whose coalitions begin with these; weights are those of the new budget.
@@ -123,6 +159,7 @@ class KernelShapDesign(WholeViews):
             "sampling": self.sampling,
             "paired": self.paired,
             "seed": self.seed,
+            "n_replicates": self.n_replicates,
         }
 
     @property
@@ -143,7 +180,13 @@ class KernelShapDesign(WholeViews):
 
 
 def kernelshap(
-    d: int, n_coalitions: int, *, sampling: str = "leverage", paired: bool = True, seed: int = 0
+    d: int,
+    n_coalitions: int,
+    *,
+    sampling: str = "leverage",
+    paired: bool = True,
+    seed: int = 0,
+    n_replicates: int = N_REPLICATES,
 ) -> KernelShapDesign:
     """KernelSHAP on sampled coalitions.
 
@@ -165,6 +208,8 @@ def kernelshap(
         Draw each coalition with its complement; they are neighbours in the list.
     seed : int
         All instances share the coalitions of one seed.
+    n_replicates : int
+        Groups of the jackknife that standard errors come from, 2 to 100; 0: none.
 
     Returns
     -------
@@ -175,27 +220,53 @@ def kernelshap(
     InputError
         An unknown sampling, too few or too many coalitions, or a draw that leaves an attribution undetermined.
 
+    Notes
+    -----
+    Standard errors: the drawn pairs of the sizes that are not there whole are dealt to R groups; phi_(g) is the
+    solution with group g left out (each of its terms times √(1 − f), f the part of its size that is drawn), and
+    std_error² = (R − 1)/R · (1 − (d − 1)/P) · Σ_g (phi_(g) − phi)² with P pairs in the design.  phi ± t_{R−1} std_error
+    is the interval; fewer than 4d coalitions, or P − (d − 1) < 10, give NaN.
+
     References
     ----------
     S. M. Lundberg and S.-I. Lee, "A unified approach to interpreting model predictions", NeurIPS 2017;
     C. Musco and R. T. Witter, "Provably accurate Shapley value estimation via leverage score sampling", ICLR 2025.
     """
-    return KernelShapDesign(d, (n_coalitions,), sampling, paired, seed)
+    return KernelShapDesign(d, (n_coalitions,), sampling, paired, seed, n_replicates)
 
 
 @lru_cache(maxsize=8)
-def _coalitions(design: KernelShapDesign) -> tuple[NDArray[np.uint8], FloatArray]:
-    """Packed units (units, ⌈d/8⌉) and the weight of one coalition of each (units,)."""
+def _coalitions(design: KernelShapDesign) -> tuple[NDArray[np.uint8], FloatArray, Dealt]:
+    """Packed units (units, ⌈d/8⌉), the weight of one coalition of each (units,), and their groups."""
     d, group = design.n_players, design._group
     if d == 1:
-        return np.zeros((0, 1), np.uint8), np.zeros(0)
+        return np.zeros((0, 1), np.uint8), np.zeros(0), Dealt(np.zeros(1, np.int64), np.zeros(0, np.int16), np.zeros(0))
     budgets = [(budget - N_ENDS) // group for budget in design.budgets]
     sample = SAMPLERS[design.sampling](strata_of(d, design.paired), budgets, design.seed)
-    return pack(sample.units), sample.mass / group
+    return pack(sample.units), sample.mass / group, deal(sample, design.n_replicates, design.seed)
 
 
 @lru_cache(maxsize=32)
 def _solution(design: KernelShapDesign) -> tuple[FloatArray, ConstrainedSolution]:
-    """ZᵀΩ1 (d,) and the constrained solution."""
-    matrix = normal_matrix(design)
-    return np.diag(matrix).copy(), ConstrainedSolution.of(matrix)
+    """ZᵀΩ1 (d,) and the constrained solution; the same bits on any number of cores."""
+    with threadpool_limits(1, user_api="blas"):
+        matrix = normal_matrix(design)
+        return np.diag(matrix).copy(), ConstrainedSolution.of(matrix)
+
+
+@lru_cache(maxsize=2)
+def _deleted(design: KernelShapDesign) -> tuple[tuple[FloatArray, ConstrainedSolution], ...]:
+    """ZᵀΩ1 (d,) and the solution with each group left out; empty where one of them is undetermined."""
+    d, matrices = design.n_players, np.zeros((design.n_replicates, design.n_players, design.n_players))
+    with threadpool_limits(1, user_api="blas"):
+        for start, stop in spans(design.n_coalitions, d):
+            block = design.block(start, stop)
+            for g, at, score in block.groups.parts():
+                matrices[g] += block.masks[at].T.astype(float) @ score
+        try:
+            return tuple(
+                (np.diag(matrix).copy(), ConstrainedSolution.of((matrix + matrix.T) / 2))
+                for matrix in deleted(normal_matrix(design), matrices)
+            )
+        except InputError:
+            return ()

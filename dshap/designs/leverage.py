@@ -46,9 +46,13 @@ def draw_by_leverage(strata: Sequence[Stratum], budgets: Sequence[int], seed: in
     sequences = [stratum.sequence(stages[1:, h].tolist(), seed) for h, stratum in enumerate(strata)]
     mass = [stratum.mass / float(e) for stratum, e in zip(strata, expected, strict=True)]
     parts = [(h, slice(*ends)) for row in pairwise(stages) for h, ends in enumerate(zip(*row, strict=True))]
+    drawn = [count / stratum.n_units for stratum, count in zip(strata, counts[-1], strict=True)]
+    lengths = [part.stop - part.start for _, part in parts]
     return Sample(
         np.concatenate([sequences[h][part] for h, part in parts]),
-        np.repeat([mass[h] for h, _ in parts], [part.stop - part.start for _, part in parts]),
+        mass=np.repeat([mass[h] for h, _ in parts], lengths),
+        fraction=np.repeat([drawn[h] for h, _ in parts], lengths),
+        draws=np.ones(sum(lengths), dtype=np.int64),
     )
 
 

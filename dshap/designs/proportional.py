@@ -44,7 +44,10 @@ def draw_by_kernel(strata: Sequence[Stratum], budgets: Sequence[int], seed: int)
         units = units[first_distinct(units)[0]]
         draws = np.pad(draws, (0, len(units) - len(draws)))
         units, draws = _draw_until(budget, strata[n_enumerated:], units, draws, stream(seed, DRAWS, stage))
-    return Sample(units, _mass(strata, n_enumerated, lookup[units.sum(axis=1)], draws))
+    stratum = lookup[units.sum(axis=1)]
+    is_listed = stratum < n_enumerated
+    mass = _mass(strata, n_enumerated, stratum, draws)
+    return Sample(units, mass, is_listed.astype(float), np.where(is_listed, 1, draws))
 
 
 def _mass(

@@ -15,6 +15,8 @@ __all__ = ["ConstrainedSolution", "kernel_mass", "normal_matrix"]
 
 RANK_TOLERANCE = 1e-12
 """Of the largest eigenvalue; a missing direction leaves about 1e-16, a regular design stays above 1e-6."""
+SMALL_PIVOT = 1e-6
+"""Of the mean eigenvalue: a missing direction leaves a pivot of rounding size, far below."""
 
 
 def kernel_mass(d: int, size: int) -> float:
@@ -42,6 +44,22 @@ def normal_matrix(design: Design) -> FloatArray:
     return (matrix + matrix.T) / 2
 
 
+def _determined(centred: FloatArray, level: float) -> FloatArray:
+    """Cholesky factor of CAC + τ11ᵀ/d (d, d); InputError where CAC has more than one eigenvalue of zero."""
+    d = len(centred)
+    factor, info = scipy.linalg.lapack.dpotrf(centred + level / d, lower=1)
+    if info == 0 and np.diag(factor).min() ** 2 > SMALL_PIVOT * level:
+        return np.asarray(factor)
+    values = np.linalg.eigvalsh(centred)
+    rank = int(np.sum(values > RANK_TOLERANCE * values[-1]))
+    if rank < d - 1:
+        raise InputError(
+            f"the coalitions of this design determine {rank + 1} of {d} attributions: "
+            "raise n_coalitions or give another seed"
+        )
+    return np.asarray(factor)
+
+
 @dataclass(frozen=True)
 class ConstrainedSolution:
     """phi = P b + u Δ: the minimum of (φᵀAφ − 2bᵀφ) under Σφ = Δ, for any b (d,) and any Δ.
@@ -57,20 +75,20 @@ class ConstrainedSolution:
 
     @classmethod
     def of(cls, matrix: FloatArray) -> ConstrainedSolution:
-        """The solution for A (d, d); InputError where QᵀAQ is singular."""
+        """The solution for A (d, d); InputError where QᵀAQ is singular.
+
+        With C = I − 11ᵀ/d and τ > 0 the matrix M = CAC + τ11ᵀ/d has the eigenvalues of QᵀAQ and τ, so that
+        P = M⁻¹ − 11ᵀ/(dτ): one Cholesky, and no basis.
+        """
         d = len(matrix)
         if d == 1:
             return cls(np.zeros((1, 1)), np.ones(1))
-        basis = scipy.linalg.helmert(d).T  # (d, d − 1)
-        values, vectors = np.linalg.eigh(basis.T @ matrix @ basis)
-        rank = int(np.sum(values > RANK_TOLERANCE * values[-1]))
-        if rank < d - 1:
-            raise InputError(
-                f"the coalitions of this design determine {rank + 1} of {d} attributions: "
-                "raise n_coalitions or give another seed"
-            )
-        half = basis @ vectors / np.sqrt(values)  # (d, d − 1)
-        projector = half @ half.T
+        means = matrix.mean(axis=0)
+        centred = matrix - means - means[:, None] + means.mean()
+        level = np.trace(centred) / (d - 1)  # the mean of the other eigenvalues
+        inverse = scipy.linalg.lapack.dpotri(_determined(centred, level), lower=1)[0]
+        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        projector = inverse - 1 / (d * level)
         return cls(projector, (1 - projector @ matrix.sum(axis=1)) / d)
 
     def solve(self, right: FloatArray, total: FloatArray) -> FloatArray:

@@ -17,12 +17,12 @@ from dshap.designs.coalitions import first_distinct, masks_of_size, random_masks
 from dshap.designs.shapley_kernel import kernel_mass
 from dshap.types import BoolArray, FloatArray
 
-__all__ = ["DRAWS", "ROUNDING", "Sample", "Stratum", "random_units", "strata_of"]
+__all__ = ["DEALING", "DRAWS", "ROUNDING", "Sample", "Stratum", "random_units", "strata_of"]
 
 PERMUTED_UNITS = 2**17
 """A stratum of at most so many units is shuffled whole; from a larger one repeated draws are rejected."""
 
-SEQUENCE, ROUNDING, DRAWS = range(3)
+SEQUENCE, ROUNDING, DRAWS, DEALING = range(4)
 """First coordinate of the position of a random stream; the second is a size or a stage."""
 
 
@@ -87,6 +87,10 @@ class Sample:
     """(units, d)"""
     mass: FloatArray
     """(units,): weight of all coalitions of the unit together."""
+    fraction: FloatArray
+    """(units,): part of the unit's stratum that is drawn: 1 where all of it is there, 0 where draws are put back."""
+    draws: NDArray[np.int64]
+    """(units,): how often the unit was drawn."""
 
 
 def random_units(rng: np.random.Generator, strata: Sequence[Stratum], chosen: NDArray[np.int64]) -> BoolArray:

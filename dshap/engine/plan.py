@@ -41,6 +41,9 @@ MICRO_BYTES = 8 << 20
 """Kernel factors of a micro-block stay near the cache."""
 OVERHEAD_BYTES = 8 << 20
 """Messages, codecs and the allocator's rounding in a worker at work."""
+GROUP_BYTES = 16 << 20
+"""Sums of all jackknife groups of an instance tile, at most; a task holds `GROUP_ARRAYS` arrays of that size."""
+GROUP_ARRAYS = 6
 CACHE_BYTES = 256 << 20
 """States of a run are kept in the worker's memory where all of them fit in this."""
 
@@ -70,6 +73,8 @@ class Plan:
     n_players: int
     """Of the design: those whose columns vary."""
     n_outputs: int
+    n_replicates: int
+    """Jackknife groups of the design."""
     n_coalitions: int
     instance_tile: int
     chunk_rows: int
@@ -234,7 +239,8 @@ def make_plan(
     proper = design.n_coalitions - N_ENDS
     tile = options.coalition_tile or _coalition_tile(value, proper, data.n_rows)
     n_tiles = max(1, math.ceil(proper / tile))
-    instance_tile = _instance_tile(value, rows.n_rows, proper, options)
+    row_groups = 8 * design.n_replicates * design.n_players * value.n_outputs
+    instance_tile = _instance_tile(value, rows.n_rows, proper, row_groups, options)
     n_instance_tiles = math.ceil(rows.n_rows / instance_tile)
     wanted = _wanted_tasks(value, rows.n_rows, proper)
     groups = options.coalition_groups or (1 if 2 * n_instance_tiles >= wanted else math.ceil(wanted / n_instance_tiles))
@@ -247,6 +253,7 @@ def make_plan(
         data_rows=data.n_rows,
         n_players=design.n_players,
         n_outputs=value.n_outputs,
+        n_replicates=design.n_replicates,
         n_coalitions=design.n_coalitions,
         instance_tile=instance_tile,
         chunk_rows=_chunk_rows(instance_tile),
@@ -284,15 +291,21 @@ def _wanted_tasks(value: ValueFunction, n_rows: int, proper: int) -> int:
     return WANTED_TASKS if not math.isfinite(seconds) else max(1, min(WANTED_TASKS, int(seconds / SHORT_TASK_SECONDS)))
 
 
-def _instance_tile(value: ValueFunction, n_rows: int, proper: int, options: RunOptions) -> int:
-    """Rows of an evaluation task: about `TASK_SECONDS` of one core, and enough tasks where the table allows."""
+def _instance_tile(value: ValueFunction, n_rows: int, proper: int, row_groups: int, options: RunOptions) -> int:
+    """Rows of an evaluation task: about `TASK_SECONDS` of one core, and enough tasks where the table allows.
+
+    `row_groups` are the bytes of one row in all jackknife groups.
+    """
     if options.instance_tile:
         return options.instance_tile
     per_row = value.operations(1, proper)
     by_cost = TASK_SECONDS * OPERATIONS_PER_SECOND / per_row if math.isfinite(per_row) and per_row > 0 else 0.0
     wanted = _wanted_tasks(value, n_rows, proper)
     rows = min(MAX_INSTANCE_TILE, max(MIN_INSTANCE_TILE, by_cost), max(SMALLEST_TILE, n_rows / wanted))
-    return int(2 ** math.ceil(math.log2(rows)))
+    tile = int(2 ** math.ceil(math.log2(rows)))
+    while tile > SMALLEST_TILE and tile * row_groups > GROUP_BYTES:
+        tile //= 2
+    return tile
 
 
 def _chunk_rows(tile: int) -> int:
@@ -370,12 +383,14 @@ def _evaluation_bytes(plan: Plan, value: ValueFunction, rows: RowReader, options
     n = min(plan.instance_tile, plan.n_rows)
     tile = max(1, min(plan.coalition_tile * plan.join_tiles, plan.n_coalitions - N_ENDS))
     cell = plan.n_players * plan.n_outputs
-    stored = 2 * n * cell * (8 if options.dtype == "float64" else 4)
+    groups = GROUP_ARRAYS * 8 * plan.n_replicates * n * cell
+    stored = 2 * (2 if plan.n_replicates else 1) * n * cell * (8 if options.dtype == "float64" else 4)
     state = value.state_bytes(tile)  # beside the states that are kept: their parts, while they are joined
     return int(
         rows.read_bytes(n)
         + 2 * 8 * n * value.n_columns
         + 4 * 8 * n * cell
+        + groups
         + stored
         + state
         + 9 * tile * plan.n_players

@@ -14,7 +14,6 @@ from dshap.engine.plan import Plan
 from dshap.errors import DshapError, PredictError
 from dshap.types import (
     EMPTY,
-    FULL,
     N_ENDS,
     Attribution,
     BoolArray,
@@ -168,7 +167,7 @@ def partial_leaf(context: Context, tile: int, group: int) -> tuple[str, ...]:
         block = _read(context, tile)
         good = block.x[block.is_ok]
         sums = on_block(tile, block, coalition_sums, context, good, context.plan.groups[group])
-        context.states.put(name, Record({"sums": sums}))
+        context.states.put(name, sums)
     return (name,)
 
 
@@ -179,22 +178,35 @@ def evaluate(context: Context, partials: tuple[str, ...] | None, tile: int) -> d
     return context.cube.write(tile, block, on_block(tile, block, attributions, context, good, partials))
 
 
-def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> FloatArray:
-    """Σ over the coalitions of these tiles of values (n, m, k) × score (m, d) -> (n, d, k)."""
+def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> Moments:
+    """Σ over the coalitions of these tiles of values (n, m, k) × score (m, d): `whole` (n, d, k).
+
+    `groups` (R, n, d, k) are the same sums for the jackknife groups, with their own scores.
+    """
     plan = context.plan
-    sums = np.zeros((len(rows), plan.n_players, plan.n_outputs))
+    total = _no_sums(context, len(rows))
+    sums, groups = total["whole"], total["groups"]
     for joined in (tiles[i : i + plan.join_tiles] for i in range(0, len(tiles), plan.join_tiles)):
         spans = [plan.coalition_spans[tile] for tile in joined]
-        score = context.design.block(spans[0][0], spans[-1][1]).score
+        block = context.design.block(spans[0][0], spans[-1][1])
+        parts = block.groups.parts()
         state = context.state(joined)
         for start in range(0, len(rows), plan.micro_rows):
             micro = slice(start, start + plan.micro_rows)
             values = context.value.evaluate(state, rows[micro])  # (n, m, k)
-            sums[micro] += np.matmul(score.T, values)
+            sums[micro] += np.matmul(block.score.T, values)
+            for g, chosen, score in parts:
+                groups[g, micro] += np.matmul(score.T, values[:, chosen])
     is_bad = ~np.isfinite(sums).all(axis=(1, 2))
     if is_bad.any():
         raise PredictError(f"the model gave NaN or infinity for coalitions of {np.count_nonzero(is_bad)} row(s)")
-    return sums
+    return total
+
+
+def _no_sums(context: Context, n: int) -> Moments:
+    """Sums of n rows over no coalition."""
+    shape = (n, context.plan.n_players, context.plan.n_outputs)
+    return Moments({"whole": np.zeros(shape), "groups": np.zeros((context.design.n_replicates, *shape))})
 
 
 def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] | None) -> Attribution:
@@ -203,13 +215,22 @@ def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] |
     if not np.isfinite(prediction).all():
         n_bad = np.count_nonzero(~np.isfinite(prediction).all(axis=1))
         raise PredictError(f"the model gave NaN or infinity for {n_bad} row(s)")
+    replicates = None
     if context.plan.is_closed_form:
         phi = closed_form_values(context, rows)
     else:
-        phi = _finished(context, rows, partials, prediction)
-    everyone = np.zeros((len(rows), len(context.is_active), context.plan.n_outputs))
-    everyone[:, context.is_active] = phi
-    return Attribution(everyone, base, prediction, np.full(len(rows), Status.OK, np.int8))
+        phi, replicates = _finished(context, rows, partials, prediction)
+    status = np.full(len(rows), Status.OK, np.int8)
+    return Attribution(_everyone(context, phi), base, prediction, status, _everyone(context, replicates))
+
+
+def _everyone(context: Context, values: Any) -> Any:
+    """Values (…, d of the design, k) of all players (…, d of the cube, k): 0 for those that are not in the design."""
+    if values is None or context.is_active.all():
+        return values
+    out = np.zeros((*values.shape[:-2], len(context.is_active), values.shape[-1]))
+    out[..., context.is_active, :] = values
+    return out
 
 
 def closed_form_values(context: Context, rows: FloatArray) -> FloatArray:
@@ -222,22 +243,28 @@ def closed_form_values(context: Context, rows: FloatArray) -> FloatArray:
 
 def _finished(
     context: Context, rows: FloatArray, partials: tuple[str, ...] | None, prediction: FloatArray
-) -> FloatArray:
-    """φ (n, d, k): the sum over all coalitions, and the finish of the design."""
-    base = context.base()
+) -> tuple[FloatArray, FloatArray | None]:
+    """φ (n, d, k): the sum over all coalitions, and the finish of the design; its replicates (R, n, d, k)."""
+    base, design = context.base(), context.design
     if partials is None:
         sums = coalition_sums(context, rows, list(range(len(context.plan.coalition_spans))))
     else:
-        sums = np.zeros((len(rows), context.plan.n_players, context.plan.n_outputs))
+        sums = _no_sums(context, len(rows))
         for name in partials:
-            sums += context.states.get(name, Record)["sums"]
-    ends = context.design.block(EMPTY, N_ENDS).score  # (2, d)
+            sums = sums + context.states.get(name, Moments)
+    ends = design.block(EMPTY, N_ENDS)
     v_empty = np.broadcast_to(base, prediction.shape)
-    sums += ends[EMPTY][:, None] * v_empty[:, None] + ends[FULL][:, None] * prediction[:, None]
-    phi = context.design.finish(sums, v_empty, prediction)
-    if context.design.is_efficient:
+    values = np.stack([v_empty, prediction], axis=1)  # (n, 2, k)
+    whole = sums["whole"] + np.matmul(ends.score.T, values)
+    phi = design.finish(whole, v_empty, prediction)
+    if design.is_efficient:
         check_additivity(phi, base, prediction)
-    return phi
+    if not design.n_replicates:
+        return phi, None
+    groups = sums["groups"]
+    for g, chosen, score in ends.groups.parts():
+        groups[g] += np.matmul(score.T, values[:, chosen])
+    return phi, design.replicates(whole, groups, v_empty, prediction)
 
 
 def check_additivity(phi: FloatArray, base: FloatArray, prediction: FloatArray) -> None:
@@ -255,7 +282,7 @@ def _read(context: Context, tile: int) -> RowBlock:
     return context.rows.read(*context.plan.instance_spans[tile], keys=True, columns=context.keep_rows)
 
 
-def on_block(tile: int, block: RowBlock, function: Callable[..., FloatArray | Attribution], *args: Any) -> Any:
+def on_block(tile: int, block: RowBlock, function: Callable[..., Any], *args: Any) -> Any:
     """function(*args), on rows of this block; a failing model is reported with the block and its first key."""
     try:
         return function(*args)

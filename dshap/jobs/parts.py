@@ -176,7 +176,9 @@ def design_of(job: Job, n_players: int) -> Design | str:
         return designs.exact(n_players)
     if given.kind in ("auto", "quadrature"):
         return given.kind
+    shared = {"seed": job.design_seed, "n_replicates": given.n_replicates}
+    if given.kind == "permutation":
+        assert given.n_permutations is not None
+        return designs.permutation(n_players, given.n_permutations, antithetic=given.antithetic, **shared)
     assert given.n_coalitions is not None
-    return designs.kernelshap(
-        n_players, given.n_coalitions, sampling=given.sampling, paired=given.paired, seed=job.design_seed
-    )
+    return designs.kernelshap(n_players, given.n_coalitions, sampling=given.sampling, paired=given.paired, **shared)

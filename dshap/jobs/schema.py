@@ -261,34 +261,43 @@ Explain = Annotated[
 ]
 
 
-WITHOUT = {"exact": "every coalition is taken: leave it out", "quadrature": "no coalition is listed: leave it out"}
-"""kind of design -> why it has no number of coalitions."""
+INSTEAD = {
+    "auto": "give max_coalitions",
+    "kernelshap": "give n_coalitions",
+    "permutation": "give n_permutations",
+    "exact": "every coalition is taken: leave it out",
+    "quadrature": "no coalition is listed: leave it out",
+}
+"""kind of design -> what to give instead of a number that belongs to another kind."""
+COUNTED = {"max_coalitions": "auto", "n_coalitions": "kernelshap", "n_permutations": "permutation"}
+"""number -> the kind of design that it belongs to."""
 
 
 class Design(Table):
     """[design]"""
 
-    kind: Literal["auto", "exact", "kernelshap", "quadrature"] = "auto"
+    kind: Literal["auto", "exact", "kernelshap", "permutation", "quadrature"] = "auto"
     """"quadrature": the closed form of "kernel_interventional"; "auto" takes it above 12 players."""
     n_coalitions: Count | None = None
     max_coalitions: Count | None = None
+    n_permutations: Count | None = None
     sampling: Literal["leverage", "kernel"] = "leverage"
     paired: bool = True
+    antithetic: bool = True
+    n_replicates: Annotated[int, Field(ge=0, le=100)] = 20
+    """Jackknife groups of the standard errors; 0: none."""
     seed: Seed | None = None
     """The job's where left out."""
 
     @model_validator(mode="after")
     def _check(self) -> Design:
-        if self.n_coalitions is not None and self.kind != "kernelshap":
-            raise ValueError(f'n_coalitions belongs to kind = "kernelshap"; with "{self.kind}" ' + (
-                "give max_coalitions" if self.kind == "auto" else WITHOUT[self.kind]
-            ))  # fmt: skip
-        if self.max_coalitions is not None and self.kind != "auto":
-            raise ValueError(f'max_coalitions belongs to kind = "auto"; with "{self.kind}" ' + (
-                "give n_coalitions" if self.kind == "kernelshap" else WITHOUT[self.kind]
-            ))  # fmt: skip
+        for name, kind in COUNTED.items():
+            if getattr(self, name) is not None and self.kind != kind:
+                raise ValueError(f'{name} belongs to kind = "{kind}"; with "{self.kind}" {INSTEAD[self.kind]}')
         if self.kind == "kernelshap" and self.n_coalitions is None:
             raise ValueError('kind = "kernelshap" needs n_coalitions, at least twice the number of features')
+        if self.kind == "permutation" and self.n_permutations is None:
+            raise ValueError('kind = "permutation" needs n_permutations, an even number')
         return self
 
 

@@ -35,7 +35,7 @@ def test_dims_dtypes_and_fill_values(cube):
         "base_value": (("output",), "float64", np.nan),
         "rows/a": (("instance",), "float32", np.nan),
         "rows/b": (("instance",), "int16", 0),
-        "blocks/attribution": (("block", "statistic", "feature", "output"), "float64", np.nan),
+        "blocks/attribution": (("block", "replicate", "statistic", "feature", "output"), "float64", np.nan),
         "blocks/count": (("block",), "int64", 0),
     }
     for name, (dims, dtype, fill) in expected.items():

@@ -65,3 +65,34 @@ def attribute(design, v, step=None):
         block = design.block(start, min(start + (step or m), m))
         sums[0] += block.score.T @ v[codes(block.masks)]
     return design.finish(sums, v[:1], v[-1:])[0].squeeze(-1 if v.shape[1] == 1 else ())
+
+
+def estimates(design, v, step=None):
+    """phi (d,) and its replicates (R, d) of a game v (2^d,), as the engine makes them."""
+    m, d = design.n_coalitions, design.n_players
+    sums, groups = np.zeros((1, d, 1)), np.zeros((design.n_replicates, 1, d, 1))
+    for start in range(0, m, step or m):
+        block = design.block(start, min(start + (step or m), m))
+        values = v[codes(block.masks)][:, None]
+        sums[0] += block.score.T @ values
+        for g, chosen, score in block.groups.parts():
+            groups[g, 0] += score.T @ values[chosen]
+    ends = v[:1, None], v[-1:, None]
+    return design.finish(sums, *ends)[0, :, 0], design.replicates(sums, groups, *ends)[:, 0, :, 0]
+
+
+def std_errors(design, v):
+    """std_error (d,) = √Σ_g (phi_(g) − phi)²."""
+    phi, replicates = estimates(design, v)
+    return np.sqrt(np.square(replicates - phi).sum(axis=0))
+
+
+def assert_strung_together(parts, whole):
+    """Consecutive blocks are the whole block cut up, jackknife groups and all."""
+    np.testing.assert_array_equal(np.concatenate([part.masks for part in parts]), whole.masks)
+    np.testing.assert_array_equal(np.concatenate([part.score for part in parts]), whole.score)
+    first = np.cumsum([0, *(len(part.masks) for part in parts)])
+    at = [part.groups.coalition + start for part, start in zip(parts, first[:-1], strict=True)]
+    np.testing.assert_array_equal(np.concatenate(at), whole.groups.coalition)
+    np.testing.assert_array_equal(np.concatenate([part.groups.group for part in parts]), whole.groups.group)
+    np.testing.assert_array_equal(np.concatenate([part.groups.score for part in parts]), whole.groups.score)

@@ -58,7 +58,7 @@ def test_any_block_alone_at_the_largest_size():
     block = design.block(2**24 - 3, 2**24)
     assert block.masks.shape == block.score.shape == (3, 24)
     assert (block.masks[1] == ~block.masks[2]).all()
-    assert (block.replicate == -1).all() and block.replicate.dtype == np.int16
+    assert len(block.groups.coalition) == 0 and block.groups.score.shape == (0, 24)
     assert design.block(5, 5).masks.shape == (0, 24)
 
 

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from design_games import attribute, codes, dividends, game, shapley_of_dividends
+from design_games import assert_strung_together, attribute, codes, dividends, game, shapley_of_dividends
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -72,9 +72,8 @@ def test_any_chunking_equals_one(design, step):
     m = design.n_coalitions
     whole = design.block(0, m)
     parts = [design.block(i, min(i + step, m)) for i in reversed(range(0, m, step))][::-1]
-    for name in whole._fields:
-        np.testing.assert_array_equal(np.concatenate([getattr(part, name) for part in parts]), getattr(whole, name))
-    assert whole.masks.dtype == bool and whole.score.dtype == np.float64 and whole.replicate.dtype == np.int16
+    assert_strung_together(parts, whole)
+    assert whole.masks.dtype == bool and whole.score.dtype == np.float64 and whole.groups.group.dtype == np.int16
     assert not whole.score[[EMPTY, FULL]].any() and not whole.score[~whole.masks].any()
     assert (whole.score[N_ENDS:].max(axis=1) > 0).all()
 
@@ -192,7 +191,7 @@ def test_protocol_and_pickle():
     design = kernelshap(24, 100_000, seed=2)
     design.block(0, 10)
     assert isinstance(design, Design)
-    assert (design.is_efficient, design.n_replicates, design.seed, design.n_players) == (True, 0, 2, 24)
+    assert (design.is_efficient, design.n_replicates, design.seed, design.n_players) == (True, 20, 2, 24)
     assert len(pickle.dumps(design)) < 500  # the list is made anew, never sent
     assert pickle.loads(pickle.dumps(design)) == design
     assert kernelshap(5, 12) == kernelshap(5, 13)
@@ -203,6 +202,7 @@ def test_protocol_and_pickle():
         "sampling": "leverage",
         "paired": True,
         "seed": 0,
+        "n_replicates": 20,
     }
 
 

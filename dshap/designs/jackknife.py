@@ -1,0 +1,76 @@
+"""Delete-a-group jackknife: which group each drawn unit enters, and the estimates with one group left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.designs.coalitions import checked_integer, stream
+from dshap.designs.strata import DEALING, Sample
+from dshap.errors import InputError
+from dshap.types import FloatArray
+
+__all__ = ["N_REPLICATES", "Dealt", "checked_replicates", "deal", "deleted"]
+
+N_REPLICATES = 20
+"""Groups: few enough to be cheap, enough that t with 19 degrees of freedom (2.09) is near the normal quantile."""
+MAX_REPLICATES = 100
+
+
+def checked_replicates(given: object) -> int:
+    """`given` as a number of groups, or InputError."""
+    number = checked_integer("n_replicates", given, 0)
+    if number == 1 or number > MAX_REPLICATES:
+        raise InputError(f"n_replicates is {number}: give 0 (no standard errors), or 2 to {MAX_REPLICATES}")
+    return number
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """Entries of the units in the groups, unit after unit: entries starts[j]..starts[j + 1] are those of unit j."""
+
+    starts: NDArray[np.int64]
+    """(units + 1,)"""
+    group: NDArray[np.int16]
+    """(e,)"""
+    share: FloatArray
+    """(e,): part of the unit's weight in this group, times √(1 − f) with f the part of its stratum that is drawn."""
+
+    def entries(self, unit: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.int16], FloatArray]:
+        """Positions in `unit` (repeated as often as a unit has entries), groups and shares of these units."""
+        count = self.starts[unit + 1] - self.starts[unit]
+        position = np.repeat(np.arange(len(unit)), count)
+        first = np.cumsum(count) - count
+        entry = np.arange(len(position)) - first[position] + self.starts[unit][position]
+        return position, self.group[entry], self.share[entry]
+
+
+def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
+    """Every draw of a stratum that is not drawn whole, dealt at random to n_groups groups, cyclically over sizes.
+
+    A unit that was drawn several times has an entry in each group that one of its draws went to.
+    """
+    size = sample.units.sum(axis=1)
+    is_dealt = (sample.fraction < 1) & (n_groups > 0)
+    unit = np.repeat(np.flatnonzero(is_dealt), sample.draws[is_dealt])  # one of each draw
+    rng = stream(seed, DEALING)
+    order = np.lexsort((rng.random(len(unit)), size[unit]))
+    group = np.empty(len(unit), np.int64)
+    group[order] = (np.arange(len(unit)) + rng.integers(max(n_groups, 1))) % max(n_groups, 1)
+    entry, count = np.unique(unit * max(n_groups, 1) + group, return_counts=True)
+    unit, group = np.divmod(entry, max(n_groups, 1))
+    share = count / sample.draws[unit] * np.sqrt(1 - sample.fraction[unit])
+    starts = np.concatenate([[0], np.cumsum(np.bincount(unit, minlength=len(size)))])
+    return Dealt(starts, group.astype(np.int16), share)
+
+
+def deleted(whole: FloatArray, groups: FloatArray) -> FloatArray:
+    """whole + Σ groups/(R − 1) − R/(R − 1)·groups: the sums (R, …) with each of the R groups left out.
+
+    The draws of the other groups stand for those of the group; what is in no group stays.
+    """
+    n = len(groups)
+    rest: FloatArray = whole + (groups.sum(axis=0) - n * groups) / (n - 1)
+    return rest

@@ -1,0 +1,229 @@
+"""Permutation sampling: marginal contributions along random orders of the players, each beside its reversal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.designs.coalitions import (
+    WholeViews,
+    checked_integer,
+    checked_span,
+    first_distinct_bits,
+    pack,
+    stream,
+    unpack,
+)
+from dshap.designs.jackknife import N_REPLICATES, checked_replicates
+from dshap.errors import InputError
+from dshap.types import EMPTY, FULL, N_ENDS, CoalitionBlock, FloatArray, Groups
+
+__all__ = ["PermutationDesign", "permutation"]
+
+MAX_STEPS = 2**22
+"""Prefixes of all orders together; every process holds the list."""
+
+
+@dataclass(frozen=True)
+class PermutationDesign(WholeViews):
+    """Marginal contributions along random orders; see `permutation`."""
+
+    n_players: int
+    n_permutations: int
+    antithetic: bool = True
+    seed: int = 0
+    max_replicates: int = N_REPLICATES
+    """Groups of the jackknife at most; 0: no standard errors."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("n_players", 1), ("n_permutations", 1), ("seed", 0)):
+            object.__setattr__(self, name, checked_integer(name, getattr(self, name), least))
+        if self.antithetic and self.n_permutations % 2:
+            raise InputError(
+                f"n_permutations={self.n_permutations} with antithetic=True, where orders come in pairs: give an even "
+                "number"
+            )
+        if self.n_permutations * self.n_players > MAX_STEPS:
+            raise InputError(
+                f"{self.n_permutations} orders of {self.n_players} players are "
+                f"{self.n_permutations * self.n_players:,} steps, at most {MAX_STEPS:,}: lower n_permutations"
+            )
+        object.__setattr__(self, "max_replicates", checked_replicates(self.max_replicates))
+
+    @property
+    def n_units(self) -> int:
+        """P: pairs of an order and its reversal, or orders where not antithetic."""
+        return self.n_permutations // (2 if self.antithetic else 1)
+
+    @property
+    def n_replicates(self) -> int:
+        """Groups of the jackknife: where there are few units, each is one."""
+        return min(self.max_replicates, self.n_units)
+
+    @property
+    def n_coalitions(self) -> int:
+        """Distinct coalitions, the two ends counted: a prefix that several orders share is evaluated once."""
+        return len(_steps(self).bits)
+
+    @property
+    def is_efficient(self) -> bool:
+        """True: the contributions along an order add up to v(N) − v(∅)."""
+        return True
+
+    @property
+    def why_no_errors(self) -> str:
+        """Why standard errors are NaN: there is one unit alone."""
+        if self.n_replicates == 1 and self.n_players > 1:
+            return "one order (and its reversal) says nothing of its own error: give n_permutations of 4 or more"
+        return ""
+
+    def block(self, start: int, stop: int) -> CoalitionBlock:
+        """Coalitions start..stop; the two ends have scores too."""
+        checked_span(self, start, stop)
+        steps, d = _steps(self), self.n_players
+        score = np.zeros((stop - start, d))
+        own = slice(*np.searchsorted(steps.coalition, [start, stop]))
+        at, player, group = steps.coalition[own] - start, steps.player[own], steps.group[own]
+        share = steps.sign[own] / self.n_permutations
+        np.add.at(score, (at, player), share)
+        if not self.n_replicates:
+            return CoalitionBlock(unpack(steps.bits[start:stop], d), score, Groups.none(d))
+        entry, which = np.unique(at * self.n_replicates + group, return_inverse=True)
+        of_group = np.zeros((len(entry), d))
+        np.add.at(of_group, (which, player), share)
+        groups = Groups(entry // self.n_replicates, (entry % self.n_replicates).astype(np.int16), of_group)
+        return CoalitionBlock(unpack(steps.bits[start:stop], d), score, groups)
+
+    def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        """The sums (n, d, k): the two ends have their scores."""
+        return sums
+
+    def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        """phi + √((R − 1)/R) (phi_(g) − phi) (R, n, d, k), phi_(g) the mean over the orders that are not in group g."""
+        if self.why_no_errors:
+            return np.full(groups.shape, np.nan)
+        n_groups = self.n_replicates
+        size = np.bincount(np.arange(self.n_units) % max(n_groups, 1), minlength=n_groups) / self.n_units
+        size = size[:, None, None, None]
+        without = (sums - groups) / (1 - size) if n_groups > 1 else sums  # one player: nothing is drawn
+        out: FloatArray = sums + np.sqrt(1 - 1 / max(n_groups, 1)) * (without - sums)
+        return out
+
+    def grow(self, n_coalitions: int) -> PermutationDesign:
+        """As many more orders as give at least n_coalitions; the list begins with this one's."""
+        if not self.n_coalitions < checked_integer("n_coalitions", n_coalitions, 1) <= 1 << self.n_players:
+            raise InputError(
+                f"n_coalitions={n_coalitions}: the design has {self.n_coalitions} already, and there are "
+                f"2^{self.n_players} in all"
+            )
+        grown = self
+        while grown.n_coalitions < n_coalitions:
+            missing = (n_coalitions - grown.n_coalitions) // self.n_players
+            grown = replace(grown, n_permutations=grown.n_permutations + 2 * max(1, missing // 2))
+        return grown
+
+    def with_players(self, n_players: int) -> PermutationDesign:
+        """As many orders of another number of players."""
+        return replace(self, n_players=n_players)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Name and parameters."""
+        return {
+            "design": "permutation",
+            "n_players": self.n_players,
+            "n_permutations": self.n_permutations,
+            "antithetic": self.antithetic,
+            "seed": self.seed,
+            "max_replicates": self.max_replicates,
+        }
+
+
+def permutation(
+    d: int, n_permutations: int, *, antithetic: bool = True, seed: int = 0, n_replicates: int = N_REPLICATES
+) -> PermutationDesign:
+    """Permutation sampling: phi_i = mean over random orders of v(players up to i) − v(players before i).
+
+    Unbiased at any number of orders.  A pair of an order and its reversal gives games with interactions of two players
+    exactly; prefixes that orders share are evaluated once.
+
+    Parameters
+    ----------
+    d : int
+        Number of players.
+    n_permutations : int
+        Orders, the reversed ones counted: (d − 1) n_permutations + 2 coalitions at most.
+    antithetic : bool
+        Draw every order with its reversal; n_permutations is then even.
+    seed : int
+        All instances share the orders of one seed.
+    n_replicates : int
+        Groups of the jackknife at most, 2 to 100; 0: no standard errors.
+
+    Returns
+    -------
+    PermutationDesign
+
+    Raises
+    ------
+    InputError
+        No order, an odd number of antithetic ones, or more than 2²² steps.
+
+    Notes
+    -----
+    Standard errors: with P pairs, std_error² = (R − 1)/R Σ_g (phi_(g) − phi)² over R groups of pairs; for P ≤ R that is
+    the standard deviation over the pairs, divided by √P.
+
+    References
+    ----------
+    J. Castro, D. Gómez and J. Tejada, "Polynomial calculation of the Shapley value based on sampling", Computers &
+    Operations Research 36 (2009); R. Mitchell et al., "Sampling permutations for Shapley value estimation", JMLR 23
+    (2022), for antithetic ones.
+    """
+    return PermutationDesign(d, n_permutations, antithetic, seed, n_replicates)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Every prefix of every order, the empty and the whole one too, in the order of the coalitions that they are."""
+
+    bits: NDArray[np.uint8]
+    """(m, ⌈d/8⌉): distinct coalitions, packed."""
+    coalition: NDArray[np.int64]
+    """(e,): which coalition a prefix is, rising."""
+    player: NDArray[np.int64]
+    """(e,): the player whose contribution the step is a part of."""
+    sign: NDArray[np.int8]
+    """(e,): 1 where that player is the last of the prefix, −1 where it is the next one."""
+    group: NDArray[np.int16]
+    """(e,)"""
+
+
+@lru_cache(maxsize=4)
+def _steps(design: PermutationDesign) -> _Steps:
+    d, n_units = design.n_players, design.n_units
+    orders = stream(design.seed).random((n_units, d)).argsort(axis=1)  # (units, d)
+    if design.antithetic:
+        orders = np.stack([orders, orders[:, ::-1]], axis=1).reshape(-1, d)
+    bits = [pack(np.array([[False] * d, [True] * d]))]
+    for order in orders:
+        prefixes = np.zeros((d - 1, d), dtype=bool)
+        prefixes[np.arange(d - 1)[:, None] >= np.arange(d)[None, :]] = True
+        masks = np.empty_like(prefixes)
+        masks[:, order] = prefixes
+        bits.append(pack(masks))
+    first, which = first_distinct_bits(np.concatenate(bits))
+    prefix = np.empty((len(orders), d + 1), np.int64)  # coalition of each prefix of each order
+    prefix[:, 0], prefix[:, -1] = EMPTY, FULL
+    prefix[:, 1:-1] = which[N_ENDS:].reshape(len(orders), d - 1)
+    unit = np.arange(len(orders)) // (2 if design.antithetic else 1)
+    group = np.repeat(unit % max(design.n_replicates, 1), 2 * d)
+    coalition = np.concatenate([prefix[:, 1:], prefix[:, :-1]], axis=1).ravel()
+    player = np.concatenate([orders, orders], axis=1).ravel()
+    sign = np.tile(np.repeat(np.array([1, -1], np.int8), d), len(orders))
+    order_of = np.argsort(coalition, kind="stable")
+    packed = np.concatenate(bits)[first]
+    return _Steps(packed, coalition[order_of], player[order_of], sign[order_of], group[order_of].astype(np.int16))

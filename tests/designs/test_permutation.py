@@ -1,0 +1,148 @@
+"""Permutation designs.  Games have interactions of every order unless a test says otherwise."""
+
+import pickle
+from itertools import permutations
+
+import numpy as np
+import pytest
+from design_games import (
+    assert_strung_together,
+    attribute,
+    codes,
+    dividends,
+    estimates,
+    game,
+    shapley_of_dividends,
+    std_errors,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dshap import designs
+from dshap.designs import permutation
+from dshap.errors import InputError
+from dshap.types import EMPTY, FULL, Design
+
+
+def marginal_contributions(order, v):
+    """The definition: what each player adds to those before it."""
+    phi, present = np.zeros(len(order)), 0
+    for i in order:
+        phi[i] = v[present | 1 << int(i)] - v[present]
+        present |= 1 << int(i)
+    return phi
+
+
+def drawn_orders(design):
+    """The orders of a design (P, d), as its docstring says: uniform numbers sorted, each beside its reversal."""
+    rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(design.seed)))
+    own = rng.random((design.n_units, design.n_players)).argsort(axis=1)
+    return own[:, None] if not design.antithetic else np.stack([own, own[:, ::-1]], axis=1)  # (units, 1 or 2, d)
+
+
+@pytest.mark.parametrize("antithetic", [True, False])
+@pytest.mark.parametrize(("d", "n"), [(1, 2), (2, 4), (5, 6), (8, 14), (8, 60)])
+def test_values_and_errors_by_the_definition(d, n, antithetic):
+    """Mean marginal contribution; with at most 20 units the standard deviation over them / √P, above 20 groups of them,
+    deleted one by one."""
+    v = game(dividends(d, np.random.default_rng(d)))
+    design = permutation(d, n, antithetic=antithetic, seed=2)
+    each = np.array([np.mean([marginal_contributions(o, v) for o in unit], axis=0) for unit in drawn_orders(design)])
+    np.testing.assert_allclose(attribute(design, v), each.mean(axis=0), atol=1e-12)
+    groups = [np.arange(len(each)) % 20 == g for g in range(min(20, len(each)))]
+    if len(each) <= 20 and len(each) > 1:
+        expected = each.std(axis=0, ddof=1) / np.sqrt(len(each))
+    elif len(each) > 20:
+        without = np.array([each[~own].mean(axis=0) for own in groups])
+        expected = np.sqrt(19 / 20 * np.square(without - each.mean(axis=0)).sum(axis=0))
+    else:
+        assert d == 1
+        return
+    np.testing.assert_allclose(std_errors(design, v), expected, atol=1e-12)
+
+
+def test_all_orders_give_the_shapley_value():
+    """The operator is the mean of what each order gives, so its mean over all 24 orders is exact for 4 players."""
+    v = game(dividends(4, np.random.default_rng(0)))
+    phi = np.mean([marginal_contributions(order, v) for order in permutations(range(4))], axis=0)
+    np.testing.assert_allclose(phi, shapley_of_dividends(dividends(4, np.random.default_rng(0))), atol=1e-12)
+    assert np.abs(attribute(permutation(4, 4_000), v) - phi).max() < 5 * std_errors(permutation(4, 4_000), v).max()
+
+
+@pytest.mark.parametrize("antithetic", [True, False])
+def test_unbiased(antithetic):
+    """400 seeds of 4 orders each: the mean is within 4 standard errors of the truth (6 comparisons, seeds fixed)."""
+    a = dividends(6, np.random.default_rng(1))
+    phi = np.array([attribute(permutation(6, 4, antithetic=antithetic, seed=s), game(a)) for s in range(400)])
+    assert (np.abs(phi.mean(axis=0) - shapley_of_dividends(a)) < 4 * phi.std(axis=0) / 20).all()
+
+
+def test_a_pair_of_orders_fits_two_way_games_exactly():
+    a = dividends(9, np.random.default_rng(3), order=2)
+    np.testing.assert_allclose(attribute(permutation(9, 2), game(a)), shapley_of_dividends(a), atol=1e-11)
+    assert std_errors(permutation(9, 4), game(a)).max() < 1e-11
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 8), st.integers(1, 12), st.booleans(), st.integers(0, 5), st.integers(1, 60))
+def test_list_of_coalitions_and_any_chunking(d, units, antithetic, seed, step):
+    """∅ and N first, distinct masks; blocks strung together are the whole; efficiency at any seed."""
+    design = permutation(d, units * (2 if antithetic else 1), antithetic=antithetic, seed=seed)
+    m = design.n_coalitions
+    whole = design.block(0, m)
+    assert not whole.masks[EMPTY].any() and whole.masks[FULL].all() and len(np.unique(whole.masks, axis=0)) == m
+    assert m <= (d - 1) * design.n_permutations + 2 and isinstance(design, Design)
+    assert_strung_together([design.block(i, min(i + step, m)) for i in range(0, m, step)], whole)
+    v = game(dividends(d, np.random.default_rng(seed)))
+    phi = attribute(design, v, step)
+    np.testing.assert_allclose(phi.sum(), v[-1] - v[0], atol=1e-10)
+    np.testing.assert_allclose(design.operator.T @ v[codes(whole.masks)], phi, atol=1e-10)
+
+
+def test_growing_begins_with_the_same_list():
+    design = permutation(10, 6, seed=4)
+    grown = design.grow(200)
+    assert grown.n_coalitions >= 200 and grown.n_permutations % 2 == 0
+    np.testing.assert_array_equal(grown.masks[: design.n_coalitions], design.masks)
+    assert design.n_replicates == 3 and grown.n_replicates == min(20, grown.n_units)
+    with pytest.raises(InputError, match="2\\^10 in all"):
+        grown.grow(1025)
+    with pytest.raises(InputError, match="already"):
+        grown.grow(100)
+
+
+def test_many_players():
+    """1,000 players: an additive game is exact after one pair of orders."""
+    design, effect = permutation(1_000, 2), np.linspace(-1, 1, 1_000)
+    sums = sum(
+        block.score.T @ (block.masks @ effect)
+        for block in (design.block(i, min(i + 500, design.n_coalitions)) for i in range(0, design.n_coalitions, 500))
+    )
+    np.testing.assert_allclose(sums, effect, atol=1e-12)
+
+
+def test_one_pair_has_no_error_and_says_so():
+    design = permutation(6, 2)
+    assert np.isnan(estimates(design, np.arange(64.0) ** 2)[1]).all() and "4 or more" in design.why_no_errors
+    assert permutation(6, 2, n_replicates=0).why_no_errors == ""
+
+
+def test_restored_from_its_fingerprint():
+    design = permutation(7, 8, antithetic=False, seed=3, n_replicates=5)
+    assert designs.restored(design.fingerprint()) == design == pickle.loads(pickle.dumps(design))
+    assert design.with_players(4) == permutation(4, 8, antithetic=False, seed=3, n_replicates=5)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: permutation(6, 5), "give an even number"),
+        (lambda: permutation(6, 0), "n_permutations must be an integer of at least 1"),
+        (lambda: permutation(0, 2), "n_players must be an integer of at least 1"),
+        (lambda: permutation(1_000, 10_000), "10,000,000 steps, at most 4,194,304"),
+        (lambda: permutation(6, 4, n_replicates=1), "n_replicates"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
