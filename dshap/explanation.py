@@ -62,7 +62,7 @@ MAX_COALITIONS = 2_048
 """Design "auto": exact up to this many coalitions, sampled above."""
 MAX_TABLE_COALITIONS = 4_096
 """The same where a table of subsets is all there is to a coalition, and a closed form takes over above."""
-DESIGN_NAMES = ("auto", "exact", "kernelshap", "permutation", "quadrature")
+DESIGN_NAMES = ("auto", "exact", "kernelshap", "kriging", "permutation", "quadrature")
 PROBE_ROWS = 64
 ROW_SPAN = 65_536
 IDLE_WORKER_BYTES = 320 << 20
@@ -98,6 +98,10 @@ def choose_design(
     if design == "permutation":
         orders = max(1, (min(limit, 2 ** min(n_players, 62)) - N_ENDS) // max(1, 2 * (n_players - 1)))
         return designs.permutation(n_players, 2 * orders, seed=seed), f"{limit:,} coalitions at most"
+    if design == "kriging":
+        return designs.kriging(
+            n_players, min(limit, 2 ** min(n_players, 62)), seed=seed
+        ), f"{limit:,} coalitions at most"
     if design == "kernelshap":
         return designs.kernelshap(
             n_players, min(limit, 2 ** min(n_players, 62)), seed=seed
@@ -106,7 +110,10 @@ def choose_design(
         raise InputError(unknown_name("design", design, DESIGN_NAMES))
     if is_all:
         return designs.exact(n_players), f"auto: all 2^{n_players} coalitions are at most {limit:,}"
-    return designs.kernelshap(n_players, limit, seed=seed), f"auto: 2^{n_players} coalitions are more than {limit:,}"
+    why = f"auto: 2^{n_players} coalitions are more than {limit:,}"
+    if n_players <= designs.MAX_KRIGED_PLAYERS and 2 * n_players + 2 <= limit <= designs.MAX_KRIGED:
+        return designs.kriging(n_players, limit, seed=seed), f"{why}; kriging makes the most of them"
+    return designs.kernelshap(n_players, limit, seed=seed), f"{why}, too many players or coalitions for kriging"
 
 
 def _closed(value: Any) -> str:
@@ -272,6 +279,7 @@ def _context(
         choice_name=f"landmarks-{digest_of(learnt)}",
         base_name=f"base-{digest_of(learnt)}",
         tile_names=tile_names(learnt, game, design, plan),
+        pilot_name=f"pilot-{layout.run['digest']}",
         is_active=is_active,
         keep_rows=bool(layout.columns),
     )

@@ -59,12 +59,12 @@ class Groups(NamedTuple):
     group: NDArray[np.int16]
     """(e,): 0 to R - 1."""
     score: FloatArray
-    """(e, d): what the value is multiplied with in the sum of this group."""
+    """(e, c): what the value is multiplied with in the sum of this group, c the `group_columns` of the design."""
 
     @classmethod
-    def none(cls, d: int) -> Groups:
+    def none(cls, n_columns: int) -> Groups:
         """No entry."""
-        return cls(np.zeros(0, np.intp), np.zeros(0, np.int16), np.zeros((0, d)))
+        return cls(np.zeros(0, np.intp), np.zeros(0, np.int16), np.zeros((0, n_columns)))
 
     def parts(self) -> list[tuple[int, NDArray[np.intp], FloatArray]]:
         """(group, positions, scores) of every group that has entries here."""
@@ -107,6 +107,11 @@ class Design(Protocol):
         ...
 
     @property
+    def group_columns(self) -> int:
+        """c: columns of a group's sum; d, or less where the errors of the players go together."""
+        ...
+
+    @property
     def why_no_errors(self) -> str:
         """Why all standard errors are NaN (too few coalitions); empty where they are not."""
         ...
@@ -120,10 +125,23 @@ class Design(Protocol):
         ...
 
     def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """phi_(g) (R, n, d, k) from the sums (n, d, k), those of the groups (R, n, d, k) and the two ends (n, k).
+        """phi_(g) (R, n, d, k) from the sums (n, d, k), those of the groups (R, n, c, k) and the two ends (n, k).
 
         They are scaled such that std_error² = Σ_g (phi_(g) − phi)², for means over instances and outputs too.
         """
+        ...
+
+    @property
+    def pilot_rows(self) -> int:
+        """Rows whose values `tune` wants to see; 0 where nothing is left to choose."""
+        ...
+
+    def tune(self, values: FloatArray) -> Record:
+        """What is chosen from the values (games, m) of all coalitions of some instances and outputs."""
+        ...
+
+    def tuned(self, record: Record) -> Design:
+        """This design with that choice made; its coalitions stay."""
         ...
 
     def grow(self, n_coalitions: int) -> Design:

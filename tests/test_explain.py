@@ -14,7 +14,7 @@ import zarr
 
 import dshap
 from dshap.cube import cube_status, feature_ranking, kept_row, open_cube, read_run, verify_cube
-from dshap.designs import exact, kernelshap, permutation
+from dshap.designs import exact, kernelshap, kriging, permutation
 from dshap.errors import (
     DoesNotFitError,
     DshapError,
@@ -109,6 +109,7 @@ SAMPLED = {
     "kernelshap": kernelshap(8, 120, seed=3),
     "with replacement": kernelshap(8, 120, sampling="kernel", seed=3),
     "permutation": permutation(8, 10, seed=3),
+    "kriging": kriging(8, 120, decay=0.1, seed=3),
 }
 
 
@@ -134,7 +135,7 @@ def test_standard_errors_in_the_cube(wide, tmp_path, name, options):
     block = design.block(0, design.n_coalitions)
     mixed = np.where(block.masks[None], wide[:, None], background[0])  # (n, m, 8)
     values = eight(mixed.reshape(-1, 8)).reshape(70, -1, 2)
-    groups = np.zeros((design.n_replicates, 70, 8, 2))
+    groups = np.zeros((design.n_replicates, 70, design.group_columns, 2))
     for at, group, score in zip(*block.groups, strict=True):
         groups[group] += score[:, None] * values[:, at, None]
     sums = np.einsum("md,nmk->ndk", block.score, values)
@@ -155,6 +156,59 @@ def test_standard_errors_in_the_cube(wide, tmp_path, name, options):
         error = np.sqrt(((of(replicates) - of(phi)) ** 2).sum(axis=0))
         np.testing.assert_allclose(ranking[f"{statistic}_std_error"], error, atol=1e-11)
     assert verify_cube(store) == []
+
+
+def test_a_pilot_chooses_the_decay_of_kriging(wide, tmp_path):
+    """From the values of one row in sixteen, evenly spaced: the same as by hand; noted in the cube and used in it."""
+    design, store = kriging(8, 120, seed=3), tmp_path / "cube.zarr"
+    value = Marginal(eight, wide[:10])
+    cube = dshap.explain(value, wide, design=design, store=store)
+    masks = design.masks
+    chosen = wide[np.linspace(0, 69, 4).round().astype(int)]
+    values = np.where(masks[None, :, None], chosen[:, None, None], value.background)  # (4, m, 10, 8)
+    games = np.moveaxis(eight(values.reshape(-1, 8)).reshape(4, -1, 10, 2).mean(axis=2), 2, 1).reshape(8, -1)
+    decay = design.tuned(design.tune(games)).decay
+    assert json.loads(cube.attrs["pilot"]) == {"decay": decay} and decay != 0.03
+    given = dshap.explain(value, wide, design=kriging(8, 120, decay=decay, seed=3))
+    np.testing.assert_array_equal(cube.attribution, given.attribution)
+    before = bytes_of(store)
+    dshap.explain(value, wide, design=design, store=store)
+    assert bytes_of(store) == before
+
+
+def test_a_pilot_leaves_out_rows_that_the_model_fails_on(wide):
+    """The failing row is its own block's matter (the last row: the first 64 are tried beforehand); the pilot goes on."""
+
+    def fails(x):
+        if (np.abs(x - wide[69]).max(axis=1) < 1e-12).any():
+            raise ValueError("no such row")
+        return eight(x)
+
+    with pytest.raises(FailedBlocksError, match="1 of 3 blocks"):
+        dshap.explain(Marginal(fails, wide[1:3]), wide, design=kriging(8, 60), instance_tile=32)
+
+
+def test_few_rows_have_no_pilot(wide):
+    """Fewer than sixteen rows: the default decay, and no work but their own."""
+    calls = []
+
+    def counted(x):
+        calls.append(len(x))
+        return eight(x)
+
+    value = Marginal(counted, wide[:2])
+    calls.clear()
+    cube = dshap.explain(value, wide[:3], design=kriging(8, 60))
+    assert sum(calls) <= 3 * 58 * 2 + 64 + 3 + 2 and "pilot" not in cube.attrs
+
+
+def test_auto_takes_kriging_above_exact():
+    """Fifteen players: 2^15 coalitions are more than 2,048."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(4, 15))
+    cube = dshap.explain(Marginal(lambda x: x.prod(axis=1) + x[:, 0], rows), rows, max_coalitions=100)
+    run = json.loads(cube.attrs["dshap_run"])["fingerprint"]["design"]
+    assert run["design"] == "kriging" and run["budgets"] == [100] and float(cube.std_error.max()) > 0
 
 
 def test_players_outside_the_design_have_no_error(frame):

@@ -8,16 +8,21 @@ from typing import Any
 from dshap.designs.closed_form import ClosedFormDesign
 from dshap.designs.exact import ExactDesign, exact
 from dshap.designs.kernelshap import KernelShapDesign, kernelshap
+from dshap.designs.kriging import MAX_KRIGED, MAX_KRIGED_PLAYERS, KrigingDesign, kriging
 from dshap.designs.permutation import PermutationDesign, permutation
 from dshap.types import Design
 
 __all__ = [
+    "MAX_KRIGED",
+    "MAX_KRIGED_PLAYERS",
     "ClosedFormDesign",
     "ExactDesign",
     "KernelShapDesign",
+    "KrigingDesign",
     "PermutationDesign",
     "exact",
     "kernelshap",
+    "kriging",
     "permutation",
     "restored",
 ]
@@ -26,6 +31,7 @@ _KINDS: Mapping[str, Any] = {
     "closed_form": ClosedFormDesign,
     "exact": ExactDesign,
     "kernelshap": KernelShapDesign,
+    "kriging": KrigingDesign,
     "permutation": PermutationDesign,
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.designs.coalitions import FixedDesign
 from dshap.errors import DshapError
 from dshap.types import EMPTY, FULL, N_ENDS, CoalitionBlock, FloatArray, Groups
 
@@ -14,7 +15,7 @@ __all__ = ["ClosedFormDesign"]
 
 
 @dataclass(frozen=True)
-class ClosedFormDesign:
+class ClosedFormDesign(FixedDesign):
     """The two ends alone; see `dshap.types.ClosedForm`."""
 
     n_players: int

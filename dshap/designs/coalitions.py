@@ -6,16 +6,17 @@ import math
 import operator
 from collections.abc import Iterator
 from itertools import chain, combinations
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.errors import InputError
-from dshap.types import EMPTY, FULL, BoolArray, Design, FloatArray
+from dshap.errors import DshapError, InputError
+from dshap.types import EMPTY, FULL, BoolArray, Design, FloatArray, Record
 
 __all__ = [
     "MAX_WHOLE_BYTES",
+    "FixedDesign",
     "WholeViews",
     "checked_integer",
     "checked_span",
@@ -116,6 +117,23 @@ def checked_span(design: Design, start: int, stop: int) -> None:
             f"block({start}, {stop}) of a design of {design.n_coalitions} coalitions: "
             f"give 0 <= start <= stop <= {design.n_coalitions}"
         )
+
+
+class FixedDesign:
+    """What a design has that chooses nothing from a pilot, and whose groups are like its sums."""
+
+    pilot_rows = 0
+
+    @property
+    def group_columns(self: Design) -> int:
+        """d."""
+        return self.n_players
+
+    def tune(self, values: FloatArray) -> NoReturn:
+        raise DshapError("this design chooses nothing from a pilot")
+
+    def tuned(self, record: Record) -> Self:
+        return self
 
 
 class WholeViews:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from dshap.designs.coalitions import WholeViews, checked_integer, checked_span
+from dshap.designs.coalitions import FixedDesign, WholeViews, checked_integer, checked_span
 from dshap.errors import InputError
 from dshap.types import BoolArray, CoalitionBlock, FloatArray, Groups
 
@@ -19,7 +19,7 @@ MAX_PLAYERS = 24
 
 
 @dataclass(frozen=True)
-class ExactDesign(WholeViews):
+class ExactDesign(FixedDesign, WholeViews):
     """All 2^d coalitions with their classical Shapley weights; see `exact`."""
 
     n_players: int

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dshap.designs.coalitions import WholeViews, checked_integer, checked_span, pack, spans, unpack
+from dshap.designs.coalitions import FixedDesign, WholeViews, checked_integer, checked_span, pack, spans, unpack
 from dshap.designs.jackknife import N_REPLICATES, Dealt, checked_replicates, deal, deleted
 from dshap.designs.leverage import draw_by_leverage
 from dshap.designs.proportional import draw_by_kernel
@@ -40,7 +40,7 @@ CHECKED_PER_PLAYER = 16
 
 
 @dataclass(frozen=True)
-class KernelShapDesign(WholeViews):
+class KernelShapDesign(FixedDesign, WholeViews):
     """Sampled coalitions with the weights of the Shapley kernel; see `kernelshap`.
 
     Holds its parameters only: coalitions and the solution are made anew in each process and cached there.

@@ -16,7 +16,9 @@ from dshap.designs.strata import ROUNDING, Sample, Stratum
 __all__ = ["draw_by_leverage"]
 
 
-def draw_by_leverage(strata: Sequence[Stratum], budgets: Sequence[int], seed: int) -> Sample:
+def draw_by_leverage(
+    strata: Sequence[Stratum], budgets: Sequence[int], seed: int, *, fills_shells: bool = False
+) -> Sample:
     """Every size equally likely, without replacement: c coalitions of each size, or all where there are no more.
 
     Parameters
@@ -25,6 +27,9 @@ def draw_by_leverage(strata: Sequence[Stratum], budgets: Sequence[int], seed: in
     budgets : sequence of int
         Units in all after each stage; the list of a stage begins with the list of the stage before.
     seed : int
+    fills_shells : bool
+        Outer strata are taken whole as long as all their units fit, and the rest of the budget goes to the others;
+        nothing may be left for them, so the weights are those of a sample only where something is.
 
     Notes
     -----
@@ -39,12 +44,13 @@ def draw_by_leverage(strata: Sequence[Stratum], budgets: Sequence[int], seed: in
     """
     counts = [[0] * len(strata)]
     for stage, budget in enumerate(budgets):
-        expected = _expected_counts(strata, counts[-1], budget)
+        least = _with_whole_shells(strata, counts[-1], budget) if fills_shells else counts[-1]
+        expected = _expected_counts(strata, least, budget)
         added = _round_at_random([e - c for e, c in zip(expected, counts[-1], strict=True)], seed, stage)
         counts.append([c + a for c, a in zip(counts[-1], added, strict=True)])
     stages = np.array(counts, dtype=np.int64)  # (stages + 1, strata)
     sequences = [stratum.sequence(stages[1:, h].tolist(), seed) for h, stratum in enumerate(strata)]
-    mass = [stratum.mass / float(e) for stratum, e in zip(strata, expected, strict=True)]
+    mass = [stratum.mass / float(e) if e else 0.0 for stratum, e in zip(strata, expected, strict=True)]
     parts = [(h, slice(*ends)) for row in pairwise(stages) for h, ends in enumerate(zip(*row, strict=True))]
     drawn = [count / stratum.n_units for stratum, count in zip(strata, counts[-1], strict=True)]
     lengths = [part.stop - part.start for _, part in parts]
@@ -54,6 +60,17 @@ def draw_by_leverage(strata: Sequence[Stratum], budgets: Sequence[int], seed: in
         fraction=np.repeat([drawn[h] for h, _ in parts], lengths),
         draws=np.ones(sum(lengths), dtype=np.int64),
     )
+
+
+def _with_whole_shells(strata: Sequence[Stratum], drawn: Sequence[int], budget: int) -> list[int]:
+    """Units of each stratum that are drawn, all of the outer ones that fit."""
+    least, left = list(drawn), budget - sum(drawn)
+    for h, stratum in enumerate(strata):
+        left -= stratum.n_units - drawn[h]
+        if left < 0:
+            break
+        least[h] = stratum.n_units
+    return least
 
 
 def _expected_counts(strata: Sequence[Stratum], drawn: Sequence[int], budget: int) -> list[Fraction]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.designs.coalitions import (
+    FixedDesign,
     WholeViews,
     checked_integer,
     checked_span,
@@ -29,7 +30,7 @@ MAX_STEPS = 2**22
 
 
 @dataclass(frozen=True)
-class PermutationDesign(WholeViews):
+class PermutationDesign(FixedDesign, WholeViews):
     """Marginal contributions along random orders; see `permutation`."""
 
     n_players: int

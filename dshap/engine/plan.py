@@ -41,6 +41,10 @@ MICRO_BYTES = 8 << 20
 """Kernel factors of a micro-block stay near the cache."""
 OVERHEAD_BYTES = 8 << 20
 """Messages, codecs and the allocator's rounding in a worker at work."""
+TUNE_BYTES = 32 << 20
+"""What a design takes to choose from a pilot."""
+PILOT_SHARE = 16
+"""A pilot takes at most one row in so many: of fewer rows nothing is chosen from one."""
 GROUP_BYTES = 16 << 20
 """Sums of all jackknife groups of an instance tile, at most; a task holds `GROUP_ARRAYS` arrays of that size."""
 GROUP_ARRAYS = 6
@@ -76,6 +80,8 @@ class Plan:
     n_replicates: int
     """Jackknife groups of the design."""
     n_coalitions: int
+    pilot_rows: int
+    """Rows that the design chooses from before the evaluation."""
     instance_tile: int
     chunk_rows: int
     """Rows of an inner chunk of the cube; an instance tile is one shard."""
@@ -255,6 +261,7 @@ def make_plan(
         n_outputs=value.n_outputs,
         n_replicates=design.n_replicates,
         n_coalitions=design.n_coalitions,
+        pilot_rows=min(design.pilot_rows, rows.n_rows // PILOT_SHARE),
         instance_tile=instance_tile,
         chunk_rows=_chunk_rows(instance_tile),
         micro_rows=options.micro_rows or _micro_rows(value, min(tile * joined, max(1, proper)), instance_tile),
@@ -352,6 +359,16 @@ def _stages(
             Stage(
                 "moments", n_spans * n_tiles, max(leaf, finish) + held, value.moment_operations(plan.data_rows, proper),
                 "data", "state/moments-*", "coalition tile",
+            )
+        )  # fmt: skip
+    if plan.pilot_rows:
+        games = plan.pilot_rows * plan.n_outputs
+        tile = max(1, min(plan.coalition_tile, proper))
+        pilot = 3 * 8 * games * plan.n_coalitions + TUNE_BYTES + value.task_bytes(1, tile) + value.state_bytes(tile)
+        out.append(
+            Stage(
+                "pilot", 1, rows.read_bytes(1) + pilot, value.operations(plan.pilot_rows, proper),
+                "rows, state", "state/pilot-*", "stage",
             )
         )  # fmt: skip
     n_groups = plan.coalition_groups

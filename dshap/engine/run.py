@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from dshap.engine.tasks import (
     moments_leaf,
     partial_leaf,
     partial_name,
+    pilot,
 )
 from dshap.models.rows import sample_positions
 from dshap.types import ClosedForm, Record, RowReader, State, ValueFunction
@@ -46,6 +47,7 @@ def run_explanation(executor: Executor, context: Context, progress: Progress) ->
     """Learning, then evaluation; gives the tiles that failed (their rows are marked so in the cube)."""
     learn(executor, context, progress)
     context.cube.write_base(context.base())
+    context = _tuned(executor, context, progress)
     if isinstance(context.value, ClosedForm):
         context.cube.write_note("closed_form", context.value.stated_error(context.state([0])))
     return _evaluation(executor, context, progress)
@@ -84,6 +86,21 @@ def _moments(executor: Executor, context: Context, progress: Progress) -> None:
 def _moment_reduction(context: Context, tile: int) -> Reduction:
     leaves = tuple(Call(moments_leaf, (tile, *span)) for span in context.plan.data_spans)
     return Reduction(f"moments {tile}", leaves, Call(moments_finish, (tile,)))
+
+
+def _tuned(executor: Executor, context: Context, progress: Progress) -> Context:
+    """The context with the design's choice from a pilot made; the choice is kept as a state, and noted in the cube."""
+    if not context.plan.pilot_rows:
+        return context
+    if not context.states.has(context.pilot_name):
+        progress.begin("pilot", 1, "stages")
+        executor.run(context, [Reduction("pilot", (), Call(pilot))], lambda *_: progress.advance())
+        progress.end()
+    choice = context.states.get(context.pilot_name, Record)
+    if not choice.arrays:
+        return context
+    context.cube.write_note("pilot", {name: array.tolist() for name, array in choice.arrays.items()})
+    return replace(context, design=context.design.tuned(choice))
 
 
 def _evaluation(executor: Executor, context: Context, progress: Progress) -> list[Failure]:

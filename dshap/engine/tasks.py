@@ -3,6 +3,7 @@ reader, the writer and the states, so that client and scheduler carry names and 
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -81,6 +82,8 @@ class Context:
     """State file of each coalition tile; empty where nothing is learnt from data."""
     is_active: BoolArray
     """(d of the cube,): players that the design has; the others hold constant columns, and their attribution is 0."""
+    pilot_name: str = ""
+    """State file of what the design chose from a pilot."""
     keep_rows: bool = False
     """The writer wants the explained columns in their own dtypes."""
     _cache: OrderedDict[str, Any] = field(default_factory=OrderedDict, repr=False)
@@ -138,6 +141,35 @@ def base_finish(context: Context, total: Moments) -> str:
     return context.base_name
 
 
+def pilot(context: Context, _: None) -> None:
+    """What the design chooses from the values of a few rows, evenly spaced; a row that cannot be explained is left out.
+
+    Nothing is chosen where no row can: the record is empty.
+    """
+    plan, rows = context.plan, context.rows
+    games = []
+    for position in np.linspace(0, plan.n_rows - 1, plan.pilot_rows).round().astype(int).tolist():
+        block = rows.read(position, position + 1)
+        with contextlib.suppress(PredictError):
+            games.append(game_values(context, block.x[block.is_ok]))
+    values = np.concatenate([np.zeros((0, plan.n_coalitions)), *games])
+    is_good = np.isfinite(values).all(axis=1)
+    record = context.design.tune(values[is_good]) if is_good.any() else Record()
+    context.states.put(context.pilot_name, record)
+
+
+def game_values(context: Context, rows: FloatArray) -> FloatArray:
+    """Values (n·k, m) of all coalitions of the design, the two ends too."""
+    if not len(rows):
+        return np.zeros((0, context.plan.n_coalitions))
+    tiles = range(len(context.plan.coalition_spans))
+    ends = np.stack(
+        [np.broadcast_to(context.base(), (len(rows), context.plan.n_outputs)), context.value.predict(rows)], 1
+    )
+    values = np.concatenate([ends, *(context.value.evaluate(context.state([tile]), rows) for tile in tiles)], axis=1)
+    return values.swapaxes(1, 2).reshape(-1, values.shape[1])
+
+
 def moments_leaf(context: Context, tile: int, start: int, stop: int) -> Moments:
     """The value function's sums for one coalition tile over a span of the data."""
     block = context.data.read(start, stop)
@@ -181,7 +213,7 @@ def evaluate(context: Context, partials: tuple[str, ...] | None, tile: int) -> d
 def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> Moments:
     """Σ over the coalitions of these tiles of values (n, m, k) × score (m, d): `whole` (n, d, k).
 
-    `groups` (R, n, d, k) are the same sums for the jackknife groups, with their own scores.
+    `groups` (R, n, c, k) are the same sums for the jackknife groups, with their own scores.
     """
     plan = context.plan
     total = _no_sums(context, len(rows))
@@ -205,8 +237,9 @@ def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> Mome
 
 def _no_sums(context: Context, n: int) -> Moments:
     """Sums of n rows over no coalition."""
-    shape = (n, context.plan.n_players, context.plan.n_outputs)
-    return Moments({"whole": np.zeros(shape), "groups": np.zeros((context.design.n_replicates, *shape))})
+    plan, design = context.plan, context.design
+    groups = np.zeros((design.n_replicates, n, design.group_columns, plan.n_outputs))
+    return Moments({"whole": np.zeros((n, plan.n_players, plan.n_outputs)), "groups": groups})
 
 
 def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] | None) -> Attribution:

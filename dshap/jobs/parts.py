@@ -181,4 +181,6 @@ def design_of(job: Job, n_players: int) -> Design | str:
         assert given.n_permutations is not None
         return designs.permutation(n_players, given.n_permutations, antithetic=given.antithetic, **shared)
     assert given.n_coalitions is not None
+    if given.kind == "kriging":
+        return designs.kriging(n_players, given.n_coalitions, decay=given.decay, **shared)
     return designs.kernelshap(n_players, given.n_coalitions, sampling=given.sampling, paired=given.paired, **shared)

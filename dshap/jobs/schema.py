@@ -264,19 +264,24 @@ Explain = Annotated[
 INSTEAD = {
     "auto": "give max_coalitions",
     "kernelshap": "give n_coalitions",
+    "kriging": "give n_coalitions",
     "permutation": "give n_permutations",
     "exact": "every coalition is taken: leave it out",
     "quadrature": "no coalition is listed: leave it out",
 }
 """kind of design -> what to give instead of a number that belongs to another kind."""
-COUNTED = {"max_coalitions": "auto", "n_coalitions": "kernelshap", "n_permutations": "permutation"}
-"""number -> the kind of design that it belongs to."""
+COUNTED = {
+    "max_coalitions": ("auto",),
+    "n_coalitions": ("kernelshap", "kriging"),
+    "n_permutations": ("permutation",),
+}
+"""number -> the kinds of design that it belongs to."""
 
 
 class Design(Table):
     """[design]"""
 
-    kind: Literal["auto", "exact", "kernelshap", "permutation", "quadrature"] = "auto"
+    kind: Literal["auto", "exact", "kernelshap", "kriging", "permutation", "quadrature"] = "auto"
     """"quadrature": the closed form of "kernel_interventional"; "auto" takes it above 12 players."""
     n_coalitions: Count | None = None
     max_coalitions: Count | None = None
@@ -284,6 +289,8 @@ class Design(Table):
     sampling: Literal["leverage", "kernel"] = "leverage"
     paired: bool = True
     antithetic: bool = True
+    decay: Annotated[float, Field(gt=0, le=1)] | Literal["pilot"] = "pilot"
+    """Of kriging: variance of an order of interactions over that of the odd order below."""
     n_replicates: Annotated[int, Field(ge=0, le=100)] = 20
     """Jackknife groups of the standard errors; 0: none."""
     seed: Seed | None = None
@@ -291,11 +298,14 @@ class Design(Table):
 
     @model_validator(mode="after")
     def _check(self) -> Design:
-        for name, kind in COUNTED.items():
-            if getattr(self, name) is not None and self.kind != kind:
-                raise ValueError(f'{name} belongs to kind = "{kind}"; with "{self.kind}" {INSTEAD[self.kind]}')
-        if self.kind == "kernelshap" and self.n_coalitions is None:
-            raise ValueError('kind = "kernelshap" needs n_coalitions, at least twice the number of features')
+        for name, kinds in COUNTED.items():
+            if getattr(self, name) is not None and self.kind not in kinds:
+                own = " or ".join(f'"{kind}"' for kind in kinds)
+                raise ValueError(f'{name} belongs to kind = {own}; with "{self.kind}" {INSTEAD[self.kind]}')
+        if self.kind in ("kernelshap", "kriging") and self.n_coalitions is None:
+            raise ValueError(f'kind = "{self.kind}" needs n_coalitions, at least twice the number of features')
+        if self.decay != "pilot" and self.kind != "kriging":
+            raise ValueError(f'decay belongs to kind = "kriging", not to "{self.kind}": leave it out')
         if self.kind == "permutation" and self.n_permutations is None:
             raise ValueError('kind = "permutation" needs n_permutations, an even number')
         return self

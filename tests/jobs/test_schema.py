@@ -196,7 +196,7 @@ WRONG = [
     (("source.path", ""), '[source] path = "": give a text that is not empty'),
     (
         ("design", {"kind": "exact", "n_coalitions": 3}),
-        '[design] n_coalitions belongs to kind = "kernelshap"; with "exa',
+        '[design] n_coalitions belongs to kind = "kernelshap" or "kriging"; with "exa',
     ),
     (("design", {"n_coalitions": 3}), 'with "auto" give max_coalitions'),
     (("design", {"kind": "kernelshap", "n_coalitions": 9, "max_coalitions": 9}), "max_coalitions belongs to"),

@@ -1,0 +1,201 @@
+"""Kriging designs.  Games have interactions of every order unless a test says otherwise."""
+
+import itertools
+import pickle
+from math import comb
+
+import numpy as np
+import pytest
+from design_games import (
+    assert_strung_together,
+    attribute,
+    codes,
+    dividends,
+    estimates,
+    game,
+    shapley_of_dividends,
+    std_errors,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import t
+
+from dshap import designs
+from dshap.designs import exact, kernelshap, kriging
+from dshap.designs.kriging import DECAYS
+from dshap.errors import InputError
+from dshap.types import EMPTY, FULL, Design
+
+
+def fourier_game(d, rng, decay, orders=None):
+    """A game drawn from the prior, and its Shapley values by their formula: c_T ~ N(0, decay^((s−3)/2)/C(d, s)) for odd
+    s = |T|; even orders and order 1 are large, which must not matter."""
+    subsets = [T for s in range(d + 1) for T in itertools.combinations(range(d), s)]
+    z = np.where((np.arange(2**d)[:, None] >> np.arange(d)) & 1, 1.0, -1.0)
+    v, phi = np.zeros(2**d), np.zeros(d)
+    for T in subsets:
+        s = len(T)
+        if orders is not None and s not in orders:
+            continue
+        scale = 3.0 if s % 2 == 0 or s == 1 else np.sqrt(decay ** ((s - 3) / 2) / comb(d, s))
+        c = rng.normal() * scale
+        v += c * z[:, list(T)].prod(axis=1)
+        if s % 2:
+            phi[list(T)] += 2 * c / s
+    return v, phi
+
+
+@pytest.mark.parametrize("d", range(1, 11))
+def test_every_coalition_gives_the_exact_value(d):
+    a = dividends(d, np.random.default_rng(d))
+    design = kriging(d, 2**d, decay=0.01)
+    np.testing.assert_allclose(attribute(design, game(a)), shapley_of_dividends(a), atol=1e-8)
+    assert design.pilot_rows == 0 and (std_errors(design, game(a)) == 0).all()
+
+
+def posterior(masks, v, decay):
+    """Mean and variance of φ given the odd values, by Bayes' rule over all odd coefficients at once, in other code;
+    order 1 has a variance so large that it is flat."""
+    d = masks.shape[1]
+    subsets = [T for s in range(1, d + 1, 2) for T in itertools.combinations(range(d), s)]
+    total = sum(decay ** ((s - 3) / 2) for s in range(3, d + 1, 2))
+    variance = np.array(
+        [1e5 if len(T) == 1 else decay ** ((len(T) - 3) / 2) / total / comb(d, len(T)) for T in subsets]
+    )
+    z = np.where(masks, 1.0, -1.0)
+    features = np.array([z[:, list(T)].prod(axis=1) for T in subsets]).T  # (p, subsets)
+    to_phi = np.array([[2 / len(T) if i in T else 0.0 for i in range(d)] for T in subsets])
+    covariance = (features * variance) @ features.T
+    gain = np.linalg.solve(covariance, features * variance)  # (p, subsets)
+    left = np.diag(variance) - (features * variance).T @ gain
+    return to_phi.T @ gain.T @ v, np.diag(to_phi.T @ left @ to_phi)
+
+
+@pytest.mark.parametrize(("d", "n", "decay"), [(6, 56, 0.1), (7, 60, 1.0), (8, 80, 0.02)])
+def test_mean_and_deviation_of_the_posterior(d, n, decay):
+    """Against Bayes' rule in the space of all coefficients; 1e-5, as order 1 is only nearly flat there."""
+    v = game(dividends(d, np.random.default_rng(n)))
+    design = kriging(d, n, decay=decay, seed=1)
+    masks = design.masks[np.r_[1, 2 : design.n_coalitions : 2]]
+    odd = (v[codes(masks)] - v[codes(~masks)]) / 2
+    mean, variance = posterior(masks, odd, decay)
+    np.testing.assert_allclose(attribute(design, v), mean, atol=1e-5 * np.ptp(mean))
+    from dshap.designs.kriging import _solution
+
+    np.testing.assert_allclose(_solution(design).deviation ** 2, variance, atol=2e-5)
+
+
+def test_contrasts_are_the_scale_of_the_game():
+    """1,000 games of the prior: a contrast is N(0, 1/R), whatever the trend; so φ ± t·std_error covers 95 %."""
+    d, rng = 8, np.random.default_rng(0)
+    design = kriging(d, 100, decay=0.2)
+    held, squares = [], []
+    for _ in range(400):
+        v, phi = fourier_game(d, rng, 0.2)
+        estimate, replicates = estimates(design, v)
+        error = np.sqrt(np.square(replicates - estimate).sum(axis=0))
+        held.append(np.abs(estimate - phi) <= t.ppf(0.975, design.n_replicates - 1) * error)
+        squares.append(np.square((replicates - estimate)[:, 0]))
+    from dshap.designs.kriging import _solution
+
+    total = sum(0.2 ** ((s - 3) / 2) for s in (3, 5, 7))  # the prior of the design is scaled to a total of 1
+    ratio = np.mean(squares) * design.n_replicates / (_solution(design).deviation[0] ** 2 * total)
+    assert abs(ratio - 1) < 0.1
+    assert 0.93 < np.mean(held) < 0.97  # 400 games of 8 players: ± 1 point is 2.6 standard errors or more
+
+
+@pytest.mark.parametrize("n", [18, 24, 40])
+def test_two_way_games_are_exact(n):
+    a = dividends(8, np.random.default_rng(1), order=2)
+    np.testing.assert_allclose(attribute(kriging(8, n), game(a)), shapley_of_dividends(a), atol=1e-9)
+
+
+@pytest.mark.parametrize(("decay", "tolerance"), [(0.001, 1e-3), (1.0, 0.1)])
+def test_three_way_games_with_shells_one_and_two(decay, tolerance):
+    """Exact in the limit of decay 0."""
+    a = dividends(8, np.random.default_rng(2), order=3)
+    found = attribute(kriging(8, 74, decay=decay), game(a))
+    assert np.abs(found - shapley_of_dividends(a)).max() < tolerance * np.ptp(found)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 9), st.integers(0, 2**9), st.sampled_from(DECAYS), st.integers(0, 3), st.integers(1, 60))
+def test_efficiency_chunks_and_list(d, more, decay, seed, step):
+    n = min(2 * d + 2 + more, 2**d)
+    design = kriging(d, n, decay=decay, seed=seed)
+    m = design.n_coalitions
+    whole = design.block(0, m)
+    assert isinstance(design, Design) and m == n // 2 * 2
+    assert not whole.masks[EMPTY].any() and whole.masks[FULL].all() and (whole.masks[::2] == ~whole.masks[1::2]).all()
+    assert len(np.unique(whole.masks, axis=0)) == m
+    assert_strung_together([design.block(i, min(i + step, m)) for i in range(0, m, step)], whole)
+    v = game(dividends(d, np.random.default_rng(seed)))
+    phi = attribute(design, v, step)
+    np.testing.assert_allclose(phi.sum(), v[-1] - v[0], atol=1e-10)
+    np.testing.assert_allclose(attribute(design, v + 7.0), phi, atol=1e-7)
+
+
+def test_outer_sizes_are_whole():
+    """12 players, 192 coalitions: 1 + 12 + 66 pairs of sizes 0, 1, 2; the other 17 spread over sizes 3 to 6."""
+    sizes = np.bincount(np.minimum(kriging(12, 192).masks.sum(axis=1), 12 - kriging(12, 192).masks.sum(axis=1)))
+    assert sizes[:3].tolist() == [2, 24, 132] and sizes.sum() == 192 and np.ptp(sizes[3:6]) <= 2
+
+
+def test_growing_begins_with_the_same_list():
+    design = kriging(10, 40, seed=3)
+    grown = design.grow(200)
+    np.testing.assert_array_equal(grown.masks[:40], design.masks)
+    assert grown.n_coalitions == 200 and designs.restored(grown.fingerprint()) == grown
+    assert pickle.loads(pickle.dumps(grown)) == grown
+
+
+@pytest.mark.parametrize("decay", [0.01, 0.1, 1.0])
+def test_a_pilot_finds_the_decay(decay):
+    """30 games of the prior, 12 players would be slow: 9 players, 200 of 512 coalitions; within a step of the grid."""
+    rng = np.random.default_rng(4)
+    games = np.array([fourier_game(9, rng, decay)[0] for _ in range(30)])
+    design = kriging(9, 200)
+    found = design.tuned(design.tune(games[:, codes(design.masks)])).decay
+    assert design.decay is None and abs(np.log10(found / decay)) < 0.51
+
+
+def test_additive_games_leave_the_decay_at_its_default():
+    design = kriging(8, 60)
+    games = np.array([game(dividends(8, np.random.default_rng(s), order=1)) for s in range(3)])
+    assert design.tuned(design.tune(games[:, codes(design.masks)])).decay == 0.03
+
+
+def test_far_less_error_than_a_regression_where_interactions_are_weak():
+    """Dividends that fall with the order: at 16 coalitions a player a fifth of the squared error of a regression."""
+    rng = np.random.default_rng(5)
+    size = np.array([int(T).bit_count() for T in range(2**10)])
+    errors = []
+    for seed in range(20):
+        a = rng.normal(size=2**10) * 0.25 ** np.maximum(size - 1, 0)
+        one, two = kriging(10, 160, decay=0.01, seed=seed), kernelshap(10, 160, seed=seed)
+        errors.append([np.square(attribute(own, game(a)) - shapley_of_dividends(a)).mean() for own in (one, two)])
+    assert np.mean(errors, axis=0)[0] < 0.2 * np.mean(errors, axis=0)[1]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: kriging(8, 17), "give 18 to 4096"),
+        (lambda: kriging(30, 5_000), "kernelshap takes more"),
+        (lambda: kriging(300, 1_000), "at most 256 players"),
+        (lambda: kriging(8, 40, decay=0.0), "above 0 and at most 1"),
+        (lambda: kriging(8, 40, decay=2), "above 0 and at most 1"),
+        (lambda: kriging(8, 40, decay="auto"), '"pilot"'),
+        (lambda: kriging(8, 40, n_replicates=1), "n_replicates"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+def test_too_few_for_errors():
+    design = kriging(10, 50)
+    assert np.isnan(estimates(design, game(dividends(10, np.random.default_rng(0))))[1]).all()
+    assert design.why_no_errors.endswith("give 60") and kriging(10, 60).why_no_errors == ""
+    assert np.allclose(exact(6).operator[EMPTY], kriging(6, 64).operator[EMPTY])
