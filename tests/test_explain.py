@@ -177,7 +177,7 @@ def test_a_pilot_chooses_the_decay_of_kriging(wide, tmp_path):
 
 
 def test_a_pilot_leaves_out_rows_that_the_model_fails_on(wide):
-    """The failing row is its own block's matter (the last row: the first 64 are tried beforehand); the pilot goes on."""
+    """The failing row is its own block's matter (the last one: the first 64 are tried beforehand)."""
 
     def fails(x):
         if (np.abs(x - wide[69]).max(axis=1) < 1e-12).any():
