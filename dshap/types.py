@@ -359,6 +359,11 @@ class ValueFunction(Protocol):
         ...
 
     @property
+    def data_weights(self) -> FloatArray | None:
+        """(b,): weights of the rows of `data` in v(empty), which then is an array; None: all alike."""
+        ...
+
+    @property
     def needs_moments(self) -> bool:
         """True where `prepare` needs sums over all rows of `data`."""
         ...

@@ -33,6 +33,9 @@ MAX_CHUNK = 4_096
 ROW_SPAN = 65_536
 MOMENT_TILE_BYTES = 32 << 20
 MAX_COALITION_TILE = 512
+MAX_BLACK_BOX_TILE = 8_192
+BLACK_BOX_TILE, BLACK_BOX_TASKS = 16, 8
+"""Rows of an instance tile of a black box at least, and tasks below which its coalitions are cut into groups."""
 WANTED_LEAVES = 4
 """Tasks of the moments that share the work, where the data are few spans."""
 MOMENT_TILE_SECONDS = 240.0
@@ -243,12 +246,16 @@ def make_plan(
             f"({', '.join(value.player_names[:6])}…): make the design with n_players={value.n_players}"
         )
     proper = design.n_coalitions - N_ENDS
-    tile = options.coalition_tile or _coalition_tile(value, proper, data.n_rows)
-    n_tiles = max(1, math.ceil(proper / tile))
     row_groups = 8 * design.n_replicates * design.n_players * value.n_outputs
     instance_tile = _instance_tile(value, rows.n_rows, proper, row_groups, options)
     n_instance_tiles = math.ceil(rows.n_rows / instance_tile)
-    wanted = _wanted_tasks(value, rows.n_rows, proper)
+    is_black_box = not value.needs_moments and not math.isfinite(value.operations(1, proper))
+    wanted = BLACK_BOX_TASKS if is_black_box else _wanted_tasks(value, rows.n_rows, proper)
+    tile = options.coalition_tile
+    if tile is None and is_black_box:
+        tile = _black_box_tile(value, proper, math.ceil(wanted / n_instance_tiles))
+    tile = tile or _coalition_tile(value, proper, data.n_rows)
+    n_tiles = max(1, math.ceil(proper / tile))
     groups = options.coalition_groups or (1 if 2 * n_instance_tiles >= wanted else math.ceil(wanted / n_instance_tiles))
     groups = min(groups, n_tiles)
     state_bytes = sum(value.state_bytes(b - a) for a, b in spans(0, proper, tile) or [(0, 0)])
@@ -292,6 +299,13 @@ def _coalition_tile(value: ValueFunction, proper: int, data_rows: int) -> int:
     return tile - tile % 2 if tile > 1 else 1  # pairs of complements stay together
 
 
+def _black_box_tile(value: ValueFunction, proper: int, n_groups: int) -> int:
+    """As many coalitions as can be together: rows that several of them need are predicted once."""
+    fits = int(MOMENT_TILE_BYTES // max(value.state_bytes(2) / 2, 1))
+    tile = max(1, min(fits, MAX_BLACK_BOX_TILE, math.ceil(proper / n_groups)))
+    return tile - tile % 2 if tile > 1 else 1
+
+
 def _wanted_tasks(value: ValueFunction, n_rows: int, proper: int) -> int:
     """Evaluation tasks that keep workers busy to the end: many, but none of less than `SHORT_TASK_SECONDS`."""
     seconds = value.operations(n_rows, proper) / OPERATIONS_PER_SECOND
@@ -308,7 +322,8 @@ def _instance_tile(value: ValueFunction, n_rows: int, proper: int, row_groups: i
     per_row = value.operations(1, proper)
     by_cost = TASK_SECONDS * OPERATIONS_PER_SECOND / per_row if math.isfinite(per_row) and per_row > 0 else 0.0
     wanted = _wanted_tasks(value, n_rows, proper)
-    rows = min(MAX_INSTANCE_TILE, max(MIN_INSTANCE_TILE, by_cost), max(SMALLEST_TILE, n_rows / wanted))
+    smallest = SMALLEST_TILE if math.isfinite(per_row) else BLACK_BOX_TILE
+    rows = min(MAX_INSTANCE_TILE, max(MIN_INSTANCE_TILE, by_cost), max(smallest, n_rows / wanted))
     tile = int(2 ** math.ceil(math.log2(rows)))
     while tile > SMALLEST_TILE and tile * row_groups > GROUP_BYTES:
         tile //= 2

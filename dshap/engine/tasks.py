@@ -131,7 +131,11 @@ def base_leaf(context: Context, start: int, stop: int) -> Moments:
     predictions = context.value.predict(block.x[block.is_ok])
     if context.value.needs_predictions:
         context.states.put(context.prediction_name(start), Record({"prediction": predictions}))
-    return Moments({"prediction": predictions.sum(axis=0), "count": np.array(float(len(predictions)))})
+    weights = context.value.data_weights
+    if weights is None:
+        return Moments({"prediction": predictions.sum(axis=0), "count": np.array(float(len(predictions)))})
+    own = weights[start:stop][block.is_ok]
+    return Moments({"prediction": own @ predictions, "count": np.array(own.sum())})
 
 
 def base_finish(context: Context, total: Moments) -> str:

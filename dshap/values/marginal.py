@@ -10,6 +10,7 @@ import numpy as np
 
 from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Moments, State
+from dshap.values.masking import CHUNK_BYTES, Masks, mixed_values
 from dshap.values.predicted import PredictedValue
 from dshap.values.table_value import checked_predict, column_names_of, columns_by_name, fitted_names_of
 
@@ -17,7 +18,7 @@ __all__ = ["Marginal"]
 
 
 class Marginal(PredictedValue):
-    """v_S(x) = mean over background rows b of f(x_S, X_b,S̄), by calling the model.
+    """v_S(x) = Σ_b w_b f(x_S, X_b,S̄) / Σ_b w_b over background rows b, by calling the model.
 
     Parameters
     ----------
@@ -31,6 +32,8 @@ class Marginal(PredictedValue):
         Names of the columns that predict takes, in its order.  Where not given: those that the estimator behind
         ``predict`` was fitted on (`feature_names_in_`), else those of the background.  Frames are matched by them.
     output_names : sequence of str, optional
+    weights : array (b,), optional
+        Of the background rows: not negative, of any positive sum; all alike where not given.
     buffer_rows : int
         Rows handed to one predict call at most (unless a single row is larger).
 
@@ -41,7 +44,8 @@ class Marginal(PredictedValue):
 
     Notes
     -----
-    n·m·b model evaluations for n rows and m coalitions.
+    n·m·b model evaluations for n rows and m coalitions at most: columns in which a row equals a background row are the
+    same in every mix of the two, and mixes that are alike are predicted once.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class Marginal(PredictedValue):
         players: Mapping[str, Sequence[str | int]] | None = None,
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
+        weights: Any = None,
         buffer_rows: int = 65_536,
     ) -> None:
         names = feature_names if feature_names is not None else fitted_names_of(predict) or column_names_of(background)
@@ -64,6 +69,7 @@ class Marginal(PredictedValue):
         if rows.ndim != 2 or not len(rows):
             raise InputError(f"background has shape {rows.shape}: give at least one row, as (rows, columns)")
         self.background = rows
+        self.data_weights = None if weights is None else _checked_weights(weights, len(rows))
         super().__init__(
             predict,
             rows,
@@ -78,27 +84,24 @@ class Marginal(PredictedValue):
         return Moments()
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """The columns that each coalition keeps."""
-        return State({"columns": self.players.columns(masks)})
+        """The columns that each coalition keeps, and their bits."""
+        own = Masks.of(self.players.columns(masks))
+        return State({"columns": own.columns, "bits": own.bits})
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
-        """values (n, m, k), in predict calls of at most `buffer_rows` rows."""
-        present = state["columns"]  # (m, columns)
-        n, m, b = len(rows), len(present), len(self.background)
-        total = np.zeros((n * m, self.n_outputs))
-        b_step = min(b, self.buffer_rows)
-        pair_step = max(1, self.buffer_rows // b_step)
-        for first in range(0, n * m, pair_step):
-            instance, coalition = np.divmod(np.arange(first, min(first + pair_step, n * m)), m)
-            for start in range(0, b, b_step):
-                part = self.background[start : start + b_step]
-                mixed = np.where(present[coalition][:, None], rows[instance][:, None], part)  # (pairs, b, columns)
-                values = checked_predict(self._predict, mixed.reshape(-1, self.n_columns), self.n_outputs)
-                total[first : first + len(instance)] += values.reshape(len(instance), len(part), -1).sum(axis=1)
-        return (total / b).reshape(n, m, self.n_outputs)
+        """values (n, m, k), in predict calls of at most `buffer_rows` rows; equal mixes are predicted once."""
+        masks = Masks(state["columns"], state["bits"])
+        weights = np.ones(len(self.background)) if self.data_weights is None else self.data_weights
+        total = mixed_values(
+            self._checked, masks, np.ascontiguousarray(rows), self.background, weights, self.n_outputs, self.buffer_rows
+        )
+        return total / weights.sum()
+
+    def _checked(self, rows: FloatArray) -> FloatArray:
+        return checked_predict(self._predict, rows, self.n_outputs)
 
     def state_bytes(self, m: int) -> int:
-        return m * self.n_columns
+        return Masks.bytes_of(m, self.n_columns)
 
     def moment_bytes(self, m: int) -> int:
         return 0
@@ -111,8 +114,10 @@ class Marginal(PredictedValue):
 
     def task_bytes(self, n: int, m: int) -> int:
         """The model's own memory is not known here: twice the buffer is allowed for it."""
-        buffer = max(min(self.buffer_rows, n * m * len(self.background)), min(len(self.background), self.buffer_rows))
-        return 8 * (3 * buffer * (self.n_columns + self.n_outputs) + 2 * n * m * self.n_outputs)
+        pairs = n * len(self.background)
+        buffer = min(self.buffer_rows, pairs * m)
+        chunk = max(CHUNK_BYTES, 3 * 4 * m) + min(CHUNK_BYTES, pairs * m * (8 * self.n_outputs + 4))
+        return 8 * (3 * buffer * (self.n_columns + self.n_outputs) + 2 * n * m * self.n_outputs) + 2 * chunk
 
     def moment_operations(self, n: int, m: int) -> float:
         return 0.0
@@ -125,6 +130,21 @@ class Marginal(PredictedValue):
         return {
             "value": "marginal",
             **self._predict_fingerprint(),
-            "background": hashlib.blake2b(self.background.tobytes(), digest_size=16).hexdigest(),
+            "background": _digest(self.background),
+            "weights": None if self.data_weights is None else _digest(self.data_weights),
             "players": self.players.fingerprint(),
         }
+
+
+def _checked_weights(given: Any, n: int) -> FloatArray:
+    """Weights (n,) of the background rows, or InputError."""
+    weights = np.ascontiguousarray(given, dtype=np.float64)
+    if weights.shape != (n,):
+        raise InputError(f"weights have shape {weights.shape}: give one for each of the {n} background rows, as ({n},)")
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum() > 0:
+        raise InputError("weights must be finite, not negative, and not all zero")
+    return weights
+
+
+def _digest(array: FloatArray) -> str:
+    return hashlib.blake2b(array.tobytes(), digest_size=16).hexdigest()

@@ -34,6 +34,7 @@ class TableValue:
     output_names : names of the k outputs
     """
 
+    data_weights: FloatArray | None = None
     needs_moments = False
     needs_predictions = False
     is_closed_form = False
