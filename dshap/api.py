@@ -74,7 +74,8 @@ def explain(
         dataframe, xarray Dataset or DataArray, or a source of `dshap.sources`.  Columns are matched by name wherever
         the value function knows names.
     design : "auto", "exact", "kernelshap" or a design of `dshap.designs`
-        "auto" is exact where all coalitions are at most `max_coalitions`, else kernelshap with that many.
+        "auto" is exact where all coalitions are at most `max_coalitions`, else kriging with that many (kernelshap for
+        more than 256 players or 4,096 coalitions).
     store : path, optional
         Where the cube grows, readable and resumable: the same call again finishes what a crash left.  None computes
         in memory and is refused above 2 GiB of attributions.
@@ -83,8 +84,12 @@ def explain(
         and `rows` by path on every worker.
     key : str or list of str
         Column(s) of the rows that name them; for arrays a mapping name -> values.
-    tol : not built yet
+    tol : float, optional
+        Rounds: coalitions are drawn for a row until its largest std_error is at most tol times the range of its
+        attributions, in each output; `n_coalitions (instance)` and `relative_error (instance, output)` say what each
+        row took and reached.
     max_coalitions : int, default 2,048
+        Where rounds end, and what "auto" chooses by.
     compute : False creates the store with its plan, every row pending, and computes nothing
     progress : show rate and time left on standard error; None: on a terminal
     **options
@@ -114,9 +119,7 @@ def explain(
     >>> cube = dshap.explain(dshap.values.Marginal(model.predict, background), X)
     >>> cube.attribution.mean("instance")
     """
-    if tol is not None:
-        raise InputError("tol is not built yet: choose n_coalitions of the design, or max_coalitions")
-    record = RunOptions.of({**options, "max_coalitions": max_coalitions})
+    record = RunOptions.of({**options, "max_coalitions": max_coalitions, "tol": tol})
     executor = executor_for(client)
     with _store_or_memory(store) as path, Workspace(path) as workspace:
         if read_job(path.parent) is not None and is_running(path.parent):

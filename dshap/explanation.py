@@ -51,6 +51,7 @@ __all__ = [
     "check_kinds",
     "choose_design",
     "digest_of",
+    "in_rounds",
     "learnt_of",
     "refuse_difference",
     "tile_names",
@@ -62,6 +63,8 @@ MAX_COALITIONS = 2_048
 """Design "auto": exact up to this many coalitions, sampled above."""
 MAX_TABLE_COALITIONS = 4_096
 """The same where a table of subsets is all there is to a coalition, and a closed form takes over above."""
+ROUND_SLACK = 10
+"""Pairs of the first round beyond those that standard errors need at least."""
 DESIGN_NAMES = ("auto", "exact", "kernelshap", "kriging", "permutation", "quadrature")
 PROBE_ROWS = 64
 ROW_SPAN = 65_536
@@ -114,6 +117,40 @@ def choose_design(
     if n_players <= designs.MAX_KRIGED_PLAYERS and 2 * n_players + 2 <= limit <= designs.MAX_KRIGED:
         return designs.kriging(n_players, limit, seed=seed), f"{why}; kriging makes the most of them"
     return designs.kernelshap(n_players, limit, seed=seed), f"{why}, too many players or coalitions for kriging"
+
+
+def in_rounds(design: Design, asked: Design | str, options: RunOptions) -> tuple[Design, RunOptions, str]:
+    """The design grown in rounds up to its limit, the options, and why.
+
+    A design that was chosen by name starts small; one that was given starts as it is and ends at `max_coalitions`.
+
+    Raises
+    ------
+    InputError
+        Where a design has no standard errors to stop by, or cannot grow.
+    """
+    if isinstance(design, designs.ExactDesign):
+        return design, replace(options, tol=None), f"{options.tol:g} is met: every coalition counts"
+    if isinstance(design, designs.ClosedFormDesign) or not isinstance(
+        design, designs.KernelShapDesign | designs.KrigingDesign
+    ):
+        raise InputError(
+            "tol grows a design until its standard errors are small: give design='auto', 'kriging' or 'kernelshap', "
+            "not one of another kind"
+        )
+    if not design.n_replicates:
+        raise InputError("tol needs standard errors, and the design has n_replicates=0: give 20")
+    d, last = design.n_players, design.n_coalitions
+    if isinstance(asked, str):
+        first = min(last, 2 * max(2 * d, d + design.n_replicates + ROUND_SLACK))
+        design = replace(design, budgets=(first,))
+    else:
+        last = options.max_coalitions or MAX_COALITIONS
+    while design.n_coalitions < min(last, 1 << d):
+        design = replace(design, budgets=(*design.budgets, min(2 * design.n_coalitions, last, 1 << d)))
+    rounds = ", ".join(f"{budget:,}" for budget in design.budgets)
+    why = f"rounds of {rounds} coalitions, for the rows whose std_error / range is above {options.tol:g}"
+    return design, options, f"{why}; a pilot of up to 16 rows forecasts how many it takes (attribute pilot of the cube)"
 
 
 def _closed(value: Any) -> str:
@@ -172,6 +209,14 @@ class Explanation:
             reasons.append(("players", f"{', '.join(constant)}: constant in all rows, attribution 0"))
             if chosen.n_players == value.n_players:
                 chosen = chosen.with_players(int(is_active.sum()))
+        if options.tol is not None:
+            if prepared is not None:
+                raise InputError(
+                    f"the states in {prepared.path} are those of one list of coalitions, and tol would let it grow: "
+                    "leave tol out, or explain the value function itself"
+                )
+            chosen, options, why = in_rounds(chosen, design, options)
+            reasons.append(("tol", why))
         if chosen.why_no_errors:
             reasons.append(("std_error", f"NaN: {chosen.why_no_errors}"))
             warnings.warn(f"std_error is NaN: {chosen.why_no_errors}", RuntimeWarning, stacklevel=4)
@@ -249,6 +294,7 @@ def _layout(value: ValueFunction, rows: RowReader, options: RunOptions, plan: Pl
         dtype=options.dtype,
         units=options.units,
         n_replicates=plan.n_replicates,
+        is_adaptive=plan.tol is not None,
         keys=dict(rows.key_dtypes),
         columns=kept,
         run={"digest": digest_of(run), "fingerprint": run, "version": dshap.__version__, "processor": _processor()},

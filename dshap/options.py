@@ -23,7 +23,9 @@ class RunOptions:
     missing: str = "refuse"
     """NaN or infinity in a feature: "refuse" the run, "skip" those rows, "pass" them to the model."""
     max_coalitions: int | None = None
-    """Design "auto": at most this many coalitions; more players get a sampled design."""
+    """Design "auto": at most this many coalitions; more players get a sampled design.  With `tol`, where rounds end."""
+    tol: float | None = None
+    """Largest std_error over the range of a row's attributions at which no more coalitions are drawn for it."""
     dtype: str = "float64"
     """Stored type of the attributions; sums are always float64."""
     keep_rows: bool = False
@@ -50,6 +52,8 @@ class RunOptions:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, _whole_number(name, value))
+        if self.tol is not None:
+            object.__setattr__(self, "tol", _tolerance(self.tol))
         if not isinstance(self.keep_rows, bool):
             raise InputError(f"keep_rows is {self.keep_rows!r}: give True or False")
         if self.memory_limit is not None:
@@ -72,6 +76,18 @@ def _whole_number(name: str, value: Any) -> int:
         number = 0
     if number < 1 or isinstance(value, bool):
         raise InputError(f"{name} is {value!r}: give a whole number of at least 1, or leave it out")
+    return number
+
+
+def _tolerance(value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = 0.0
+    if not 0.0 < number < 1.0:
+        raise InputError(
+            f"tol is {value!r}: give a number between 0 and 1, the largest std_error / range(attributions)"
+        )
     return number
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "State",
     "Status",
     "ValueFunction",
+    "relative_errors",
     "tree_sum",
 ]
 
@@ -129,6 +130,11 @@ class Design(Protocol):
 
         They are scaled such that std_error² = Σ_g (phi_(g) − phi)², for means over instances and outputs too.
         """
+        ...
+
+    @property
+    def stages(self) -> tuple[Design, ...]:
+        """The designs that this one grew through, each one's list the beginning of the next one's; itself last."""
         ...
 
     @property
@@ -262,6 +268,15 @@ class Attribution:
     replicates: FloatArray | None = None
     """(R, n, d, k): phi_(g) of `Design.replicates`; None where the design gives none."""
 
+    n_coalitions: NDArray[np.int32] | None = None
+    """(n,): coalitions that a row took; None where all rows take all."""
+
+    @property
+    def relative_error(self) -> FloatArray | None:
+        """(n, k): the largest std_error of a player over the range of the attributions; NaN where errors are."""
+        errors = self.std_error
+        return None if errors is None else relative_errors(self.phi, errors, self.base, self.prediction)
+
     @property
     def std_error(self) -> FloatArray | None:
         """(n, d, k), in the units of phi."""
@@ -269,6 +284,18 @@ class Attribution:
             return None
         errors: FloatArray = np.sqrt(np.square(self.replicates - self.phi).sum(axis=0))
         return errors
+
+
+ROUNDING = 1e-12
+"""Of the values of the two ends: a smaller standard error is none."""
+
+
+def relative_errors(phi: FloatArray, std_error: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+    """max over players of std_error / (max φ − min φ), both (n, d, k): (n, k); 0 where the error is rounding."""
+    largest, span = std_error.max(axis=1), np.ptp(phi, axis=1)
+    largest = np.where(largest <= ROUNDING * (np.abs(v_empty) + np.abs(v_full)), 0.0, largest)
+    ratio: FloatArray = np.divide(largest, span, out=np.where(largest == 0, 0.0, np.inf), where=span > 0)
+    return np.where(np.isnan(largest), np.nan, ratio)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,8 @@ class CubeLayout:
     units: str = "1"
     n_replicates: int = 0
     """Jackknife groups; 0: no standard errors."""
+    is_adaptive: bool = False
+    """Rows take as many coalitions as their error asks for."""
     keys: Mapping[str, str] = field(default_factory=dict)
     """key column -> "int64", "string" or "datetime64[ns]"."""
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -126,6 +128,12 @@ def _create(path: Path, layout: CubeLayout) -> None:
         _per_row(root, layout, "std_error", layout.dtype, np.nan, ("feature", "output"),
                  long_name=f"standard error of the attribution, from {layout.n_replicates} jackknife groups",
                  units=layout.units, ancillary_variables="status")  # fmt: skip
+    if layout.is_adaptive:
+        _per_row(root, layout, "n_coalitions", "int32", 0, (), long_name="coalitions evaluated for this row",
+                 ancillary_variables="status")  # fmt: skip
+        _per_row(root, layout, "relative_error", "float64", np.nan, ("output",),
+                 long_name="largest standard error over the range of the attributions",
+                 ancillary_variables="status")  # fmt: skip
     _per_row(root, layout, "prediction", "float64", np.nan, ("output",),
              long_name="model output: base value plus the sum of attributions", units=layout.units,
              ancillary_variables="status")  # fmt: skip

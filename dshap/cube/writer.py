@@ -88,6 +88,9 @@ class CubeWriter:
         errors = attribution.std_error
         if errors is not None:
             stored["std_error"] = self._in_place(block, errors).astype(self.layout.dtype, copy=False)
+        if attribution.n_coalitions is not None and attribution.relative_error is not None:
+            stored["n_coalitions"] = self._in_place(block, attribution.n_coalitions, fill=0)
+            stored["relative_error"] = self._in_place(block, attribution.relative_error)
         for column, values in block.keys.items():
             as_stored = values.astype(np.int64) if values.dtype.kind == "M" else values
             stored[self.layout.key_variables[column]] = as_stored
@@ -134,11 +137,11 @@ class CubeWriter:
         return dict(zip(SUMMARIES, (np.array(sums), np.array(len(phi))), strict=True))
 
     @staticmethod
-    def _in_place(block: RowBlock, values: FloatArray) -> FloatArray:
-        """Values (n, …) of the whole block from those of its good rows; NaN elsewhere."""
+    def _in_place(block: RowBlock, values: np.ndarray, fill: float = np.nan) -> np.ndarray:
+        """Values (n, …) of the whole block from those of its good rows; `fill` elsewhere."""
         if block.is_ok.all():
             return values
-        out = np.full((len(block.x), *values.shape[1:]), np.nan)
+        out = np.full((len(block.x), *values.shape[1:]), fill, values.dtype)
         out[block.is_ok] = values
         return out
 

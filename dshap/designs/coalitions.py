@@ -125,6 +125,11 @@ class FixedDesign:
     pilot_rows = 0
 
     @property
+    def stages(self) -> tuple[Self, ...]:
+        """Itself alone."""
+        return (self,)
+
+    @property
     def group_columns(self: Design) -> int:
         """d."""
         return self.n_players

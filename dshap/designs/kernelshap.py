@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,6 +136,11 @@ class KernelShapDesign(FixedDesign, WholeViews):
             own += np.sqrt(freedom) * (solution.solve(right, total) - phi)
         return out
 
+    @property
+    def stages(self) -> tuple[Self, ...]:
+        """One design a budget."""
+        return tuple(replace(self, budgets=self.budgets[: stage + 1]) for stage in range(len(self.budgets)))
+
     def grow(self, n_coalitions: int) -> KernelShapDesign:
         """A design whose coalitions begin with these; weights are those of the new budget.
 
@@ -254,7 +259,7 @@ def _solution(design: KernelShapDesign) -> tuple[FloatArray, ConstrainedSolution
         return np.diag(matrix).copy(), ConstrainedSolution.of(matrix)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)
 def _deleted(design: KernelShapDesign) -> tuple[tuple[FloatArray, ConstrainedSolution], ...]:
     """ZᵀΩ1 (d,) and the solution with each group left out; empty where one of them is undetermined."""
     d, matrices = design.n_players, np.zeros((design.n_replicates, design.n_players, design.n_players))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from math import comb
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,6 +143,11 @@ class KrigingDesign(WholeViews):
             return np.full((self.n_replicates, *sums.shape), np.nan)
         out: FloatArray = sums + groups * _solution(self).deviation[:, None]
         return out
+
+    @property
+    def stages(self) -> tuple[Self, ...]:
+        """One design a budget."""
+        return tuple(replace(self, budgets=self.budgets[: stage + 1]) for stage in range(len(self.budgets)))
 
     def grow(self, n_coalitions: int) -> KrigingDesign:
         """A design whose coalitions begin with these; weights are those of the new list."""
@@ -281,7 +286,7 @@ class _Solution:
     """(d,): posterior standard deviation of phi in units of scale."""
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def _solution(design: KrigingDesign) -> _Solution:
     """The solution of a design; the same bits on any number of cores."""
     pairs, d = _pairs(design), design.n_players

@@ -5,6 +5,7 @@ It follows from shapes, options and seed alone, never from the number or memory 
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import json
 import math
@@ -46,6 +47,10 @@ OVERHEAD_BYTES = 8 << 20
 """Messages, codecs and the allocator's rounding in a worker at work."""
 TUNE_BYTES = 32 << 20
 """What a design takes to choose from a pilot."""
+FORECAST_ROWS = 16
+"""Of a pilot that forecasts how many coalitions an error takes."""
+VALUE_BYTES = 64 << 20
+"""Values of all coalitions of an instance tile, at most, where rounds keep them."""
 PILOT_SHARE = 16
 """A pilot takes at most one row in so many: of fewer rows nothing is chosen from one."""
 GROUP_BYTES = 16 << 20
@@ -96,6 +101,10 @@ class Plan:
     row_span: int
     cache_bytes: int
     """Bytes of prepared states that a worker keeps."""
+    tol: float | None
+    """Rounds end for a row at this error; None: all coalitions for every row."""
+    stage_coalitions: tuple[int, ...]
+    """Coalitions after each round."""
     is_closed_form: bool
     """No coalition is listed: the value function gives attributions itself."""
     stages: tuple[Stage, ...]
@@ -111,7 +120,15 @@ class Plan:
         """Tiles of the proper coalitions; the two ends of a design are in none.  A closed form has one empty tile."""
         if self.is_closed_form:
             return [(N_ENDS, N_ENDS)]
-        return spans(N_ENDS, self.n_coalitions, self.coalition_tile)
+        edges = (N_ENDS, *self.stage_coalitions)
+        return [span for ends in itertools.pairwise(edges) for span in spans(*ends, self.coalition_tile)]
+
+    @property
+    def stage_tiles(self) -> list[list[int]]:
+        """Coalition tiles that each round adds."""
+        ends = [stop for _, stop in self.coalition_spans]
+        cuts = [0, *(bisect.bisect_right(ends, stop) for stop in self.stage_coalitions)]
+        return [list(range(a, b)) for a, b in itertools.pairwise(cuts)]
 
     @property
     def groups(self) -> list[list[int]]:
@@ -153,6 +170,7 @@ class Plan:
     def from_json(cls, text: str | bytes) -> Plan:
         fields: dict[str, Any] = json.loads(text)
         fields["stages"] = tuple(Stage(**stage) for stage in fields["stages"])
+        fields["stage_coalitions"] = tuple(fields["stage_coalitions"])
         fields["reasons"] = tuple((choice, why) for choice, why in fields["reasons"])
         return cls(**fields)
 
@@ -246,8 +264,9 @@ def make_plan(
             f"({', '.join(value.player_names[:6])}…): make the design with n_players={value.n_players}"
         )
     proper = design.n_coalitions - N_ENDS
-    row_groups = 8 * design.n_replicates * design.n_players * value.n_outputs
-    instance_tile = _instance_tile(value, rows.n_rows, proper, row_groups, options)
+    row_groups = 8 * design.n_replicates * design.n_players * value.n_outputs / GROUP_BYTES
+    row_values = 8 * design.n_coalitions * value.n_outputs / VALUE_BYTES if options.tol else 0.0
+    instance_tile = _instance_tile(value, rows.n_rows, proper, max(row_groups, row_values), options)
     n_instance_tiles = math.ceil(rows.n_rows / instance_tile)
     is_black_box = not value.needs_moments and not math.isfinite(value.operations(1, proper))
     wanted = BLACK_BOX_TASKS if is_black_box else _wanted_tasks(value, rows.n_rows, proper)
@@ -257,10 +276,10 @@ def make_plan(
     tile = tile or _coalition_tile(value, proper, data.n_rows)
     n_tiles = max(1, math.ceil(proper / tile))
     groups = options.coalition_groups or (1 if 2 * n_instance_tiles >= wanted else math.ceil(wanted / n_instance_tiles))
-    groups = min(groups, n_tiles)
+    groups = 1 if options.tol else min(groups, n_tiles)
     state_bytes = sum(value.state_bytes(b - a) for a, b in spans(0, proper, tile) or [(0, 0)])
     is_kept = value.needs_moments and state_bytes <= CACHE_BYTES
-    joined = max(1, min(MAX_COALITION_TILE // tile, math.ceil(n_tiles / groups))) if is_kept else 1
+    joined = max(1, min(MAX_COALITION_TILE // tile, math.ceil(n_tiles / groups))) if is_kept and not options.tol else 1
     plan = Plan(
         n_rows=rows.n_rows,
         data_rows=data.n_rows,
@@ -268,7 +287,7 @@ def make_plan(
         n_outputs=value.n_outputs,
         n_replicates=design.n_replicates,
         n_coalitions=design.n_coalitions,
-        pilot_rows=min(design.pilot_rows, rows.n_rows // PILOT_SHARE),
+        pilot_rows=min(max(design.pilot_rows, FORECAST_ROWS if options.tol else 0), rows.n_rows // PILOT_SHARE),
         instance_tile=instance_tile,
         chunk_rows=_chunk_rows(instance_tile),
         micro_rows=options.micro_rows or _micro_rows(value, min(tile * joined, max(1, proper)), instance_tile),
@@ -277,6 +296,8 @@ def make_plan(
         join_tiles=joined,
         row_span=options.row_span or ROW_SPAN,
         cache_bytes=state_bytes if is_kept else 0,
+        tol=options.tol,
+        stage_coalitions=tuple(own.n_coalitions for own in design.stages) if options.tol else (design.n_coalitions,),
         is_closed_form=value.is_closed_form,
         stages=(),
         reasons=reasons,
@@ -312,10 +333,10 @@ def _wanted_tasks(value: ValueFunction, n_rows: int, proper: int) -> int:
     return WANTED_TASKS if not math.isfinite(seconds) else max(1, min(WANTED_TASKS, int(seconds / SHORT_TASK_SECONDS)))
 
 
-def _instance_tile(value: ValueFunction, n_rows: int, proper: int, row_groups: int, options: RunOptions) -> int:
+def _instance_tile(value: ValueFunction, n_rows: int, proper: int, row_share: float, options: RunOptions) -> int:
     """Rows of an evaluation task: about `TASK_SECONDS` of one core, and enough tasks where the table allows.
 
-    `row_groups` are the bytes of one row in all jackknife groups.
+    `row_share` is what one row takes of the bytes that a tile may hold.
     """
     if options.instance_tile:
         return options.instance_tile
@@ -325,7 +346,7 @@ def _instance_tile(value: ValueFunction, n_rows: int, proper: int, row_groups: i
     smallest = SMALLEST_TILE if math.isfinite(per_row) else BLACK_BOX_TILE
     rows = min(MAX_INSTANCE_TILE, max(MIN_INSTANCE_TILE, by_cost), max(smallest, n_rows / wanted))
     tile = int(2 ** math.ceil(math.log2(rows)))
-    while tile > SMALLEST_TILE and tile * row_groups > GROUP_BYTES:
+    while tile > BLACK_BOX_TILE and tile * row_share > 1.0:
         tile //= 2
     return tile
 
@@ -423,6 +444,7 @@ def _evaluation_bytes(plan: Plan, value: ValueFunction, rows: RowReader, options
         + 2 * 8 * n * value.n_columns
         + 4 * 8 * n * cell
         + groups
+        + (3 * 8 * n * plan.n_coalitions * plan.n_outputs if plan.tol else 0)
         + stored
         + state
         + 9 * tile * plan.n_players

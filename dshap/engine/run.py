@@ -100,7 +100,7 @@ def _tuned(executor: Executor, context: Context, progress: Progress) -> Context:
     if not choice.arrays:
         return context
     context.cube.write_note("pilot", {name: array.tolist() for name, array in choice.arrays.items()})
-    return replace(context, design=context.design.tuned(choice))
+    return replace(context, design=context.design.tuned(choice)) if context.design.pilot_rows else context
 
 
 def _evaluation(executor: Executor, context: Context, progress: Progress) -> list[Failure]:

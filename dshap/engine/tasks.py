@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dshap.engine.plan import Plan
 from dshap.errors import DshapError, PredictError
 from dshap.types import (
     EMPTY,
+    FULL,
     N_ENDS,
     Attribution,
     BoolArray,
@@ -28,6 +30,7 @@ from dshap.types import (
     State,
     Status,
     ValueFunction,
+    relative_errors,
 )
 
 __all__ = ["BlockWriter", "Context", "StateStore", "on_block"]
@@ -157,9 +160,27 @@ def pilot(context: Context, _: None) -> None:
         with contextlib.suppress(PredictError):
             games.append(game_values(context, block.x[block.is_ok]))
     values = np.concatenate([np.zeros((0, plan.n_coalitions)), *games])
-    is_good = np.isfinite(values).all(axis=1)
-    record = context.design.tune(values[is_good]) if is_good.any() else Record()
-    context.states.put(context.pilot_name, record)
+    values = values[np.isfinite(values).all(axis=1)]
+    design, chosen = context.design, Record()
+    if design.pilot_rows and len(values):
+        chosen = design.tune(values)
+        design = design.tuned(chosen)
+    if plan.tol is not None and len(values):
+        chosen = Record({**chosen.arrays, **_forecast(design, values, plan.tol)})
+    context.states.put(context.pilot_name, chosen)
+
+
+def _forecast(design: Design, values: FloatArray, tol: float) -> dict[str, NDArray[Any]]:
+    """The error of the games (games, m) after the first stage, and the coalitions that should bring it to tol.
+
+    The median over the games, and that of coalitions · (error/tol)²: the error of a mean falls with their root.
+    """
+    first = design.stages[0]
+    phi, replicates = _of_values(first, values[:, : first.n_coalitions, None])
+    ends = values[:, EMPTY, None], values[:, FULL, None]
+    errors = relative_errors(phi, np.sqrt(np.square(replicates - phi).sum(axis=0)), *ends)
+    wanted = first.n_coalitions * np.maximum(errors / tol, 1.0) ** 2
+    return {"relative_error": np.array(np.median(errors)), "forecast_coalitions": np.array(np.median(wanted).round())}
 
 
 def game_values(context: Context, rows: FloatArray) -> FloatArray:
@@ -252,13 +273,15 @@ def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] |
     if not np.isfinite(prediction).all():
         n_bad = np.count_nonzero(~np.isfinite(prediction).all(axis=1))
         raise PredictError(f"the model gave NaN or infinity for {n_bad} row(s)")
-    replicates = None
+    replicates = used = None
     if context.plan.is_closed_form:
         phi = closed_form_values(context, rows)
+    elif context.plan.tol is not None:
+        phi, replicates, used = _in_rounds(context, rows, prediction, context.plan.tol)
     else:
         phi, replicates = _finished(context, rows, partials, prediction)
     status = np.full(len(rows), Status.OK, np.int8)
-    return Attribution(_everyone(context, phi), base, prediction, status, _everyone(context, replicates))
+    return Attribution(_everyone(context, phi), base, prediction, status, _everyone(context, replicates), used)
 
 
 def _everyone(context: Context, values: Any) -> Any:
@@ -302,6 +325,50 @@ def _finished(
     for g, chosen, score in ends.groups.parts():
         groups[g] += np.matmul(score.T, values[:, chosen])
     return phi, design.replicates(whole, groups, v_empty, prediction)
+
+
+def _in_rounds(
+    context: Context, rows: FloatArray, prediction: FloatArray, tol: float
+) -> tuple[FloatArray, FloatArray, NDArray[np.int32]]:
+    """φ (n, d, k), its replicates (R, n, d, k) and the coalitions taken (n,): stage by stage of the design, each for
+    the rows whose error is above tol after the one before.  Values are kept: no coalition is evaluated twice."""
+    plan, design = context.plan, context.design
+    shape = (len(rows), plan.n_players, plan.n_outputs)
+    phi, replicates = np.zeros(shape), np.zeros((design.n_replicates, *shape))
+    used, left = np.zeros(len(rows), np.int32), np.arange(len(rows))
+    values = np.stack([np.broadcast_to(context.base(), prediction.shape), prediction], axis=1)  # (n, m, k)
+    for stage, tiles in zip(design.stages, plan.stage_tiles, strict=True):
+        values = np.concatenate([values, *(_tile_values(context, rows[left], tile) for tile in tiles)], axis=1)
+        phi[left], replicates[:, left] = _of_values(stage, values)
+        used[left] = stage.n_coalitions
+        errors = np.sqrt(np.square(replicates[:, left] - phi[left]).sum(axis=0))
+        reached = relative_errors(phi[left], errors, context.base(), prediction[left])
+        is_left = ~(reached <= tol).all(axis=1)
+        left, values = left[is_left], values[is_left]
+        if not len(left):
+            break
+    check_additivity(phi, context.base(), prediction)
+    return phi, replicates, used
+
+
+def _tile_values(context: Context, rows: FloatArray, tile: int) -> FloatArray:
+    """Values (n, m, k) of one coalition tile, in micro-blocks."""
+    state, step = context.state([tile]), context.plan.micro_rows
+    values = np.concatenate([context.value.evaluate(state, rows[i : i + step]) for i in range(0, len(rows), step)])
+    if not np.isfinite(values).all():
+        n_bad = np.count_nonzero(~np.isfinite(values).all(axis=(1, 2)))
+        raise PredictError(f"the model gave NaN or infinity for coalitions of {n_bad} row(s)")
+    return values
+
+
+def _of_values(design: Design, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """φ (n, d, k) and its replicates (R, n, d, k) from the values (n, m, k) of all coalitions of a design."""
+    block, (n, _, k) = design.block(0, design.n_coalitions), values.shape
+    groups = np.zeros((design.n_replicates, n, design.group_columns, k))
+    for g, chosen, score in block.groups.parts():
+        groups[g] = np.matmul(score.T, values[:, chosen])
+    sums, ends = np.matmul(block.score.T, values), (values[:, EMPTY], values[:, FULL])
+    return design.finish(sums, *ends), design.replicates(sums, groups, *ends)
 
 
 def check_additivity(phi: FloatArray, base: FloatArray, prediction: FloatArray) -> None:

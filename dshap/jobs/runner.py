@@ -27,6 +27,7 @@ from dshap.explanation import (
     Explanation,
     choose_design,
     digest_of,
+    in_rounds,
     refuse_difference,
 )
 from dshap.inputs import check_targets, take_census
@@ -154,8 +155,12 @@ def _planned(job: Job, reader: TableReader, model: Model, fit: tuple[Stage, ...]
 def _plan(explain: Explain, job: Job, model: Model, reader: TableReader) -> Plan:
     value, options = value_of(explain, job, model, reader), job.options()
     design, why = choose_design(design_of(job, value.n_players), value, options.max_coalitions, job.design_seed)
+    reasons = [("design", why)]
+    if options.tol is not None:
+        design, options, why = in_rounds(design, design_of(job, value.n_players), options)
+        reasons.append(("tol", why))
     game = played(value, design)
-    plan = make_plan(game, design, reader, open_source(value.data), options, (("design", why),))
+    plan = make_plan(game, design, reader, open_source(value.data), options, tuple(reasons))
     if isinstance(explain, LearntTable):
         check_quality(explain, plan, reader)
     return plan

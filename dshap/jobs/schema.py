@@ -53,7 +53,7 @@ NOT_BUILT: Mapping[str, tuple[str, ...]] = {
     "source": ("csv", "delta", "duckdb", "postgresql", "sql", "zarr"),
     "model": ("lightgbm", "onnx", "pickle", "skops", "xgboost"),
     "explain": ("copula", "linear_gaussian"),
-    "design": ("connected", "connected_regression", "local", "myerson", "permutation"),
+    "design": ("connected", "connected_regression", "local", "myerson"),
     "cluster": ("gateway", "kubernetes", "slurm", "ssh"),
 }
 """table -> kinds of the design that this version knows by name only."""
@@ -276,6 +276,7 @@ COUNTED = {
     "n_permutations": ("permutation",),
 }
 """number -> the kinds of design that it belongs to."""
+GROWING = ("auto", "kernelshap", "kriging")
 
 
 class Design(Table):
@@ -285,6 +286,9 @@ class Design(Table):
     """"quadrature": the closed form of "kernel_interventional"; "auto" takes it above 12 players."""
     n_coalitions: Count | None = None
     max_coalitions: Count | None = None
+    """Of "auto"; with `tol`, where rounds end."""
+    tol: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Rounds: largest std_error over the range of a row's attributions at which it takes no more coalitions."""
     n_permutations: Count | None = None
     sampling: Literal["leverage", "kernel"] = "leverage"
     paired: bool = True
@@ -299,11 +303,14 @@ class Design(Table):
     @model_validator(mode="after")
     def _check(self) -> Design:
         for name, kinds in COUNTED.items():
-            if getattr(self, name) is not None and self.kind not in kinds:
+            is_end_of_rounds = name == "max_coalitions" and self.tol is not None and self.kind in GROWING
+            if getattr(self, name) is not None and self.kind not in kinds and not is_end_of_rounds:
                 own = " or ".join(f'"{kind}"' for kind in kinds)
                 raise ValueError(f'{name} belongs to kind = {own}; with "{self.kind}" {INSTEAD[self.kind]}')
         if self.kind in ("kernelshap", "kriging") and self.n_coalitions is None:
             raise ValueError(f'kind = "{self.kind}" needs n_coalitions, at least twice the number of features')
+        if self.tol is not None and self.kind not in GROWING:
+            raise ValueError(f'tol belongs to a design that grows ({", ".join(GROWING)}), not to "{self.kind}"')
         if self.decay != "pilot" and self.kind != "kriging":
             raise ValueError(f'decay belongs to kind = "kriging", not to "{self.kind}": leave it out')
         if self.kind == "permutation" and self.n_permutations is None:
@@ -436,6 +443,7 @@ class Job(Table):
                 **self.run.model_dump(),
                 "missing": self.source.missing,
                 "max_coalitions": self.design.max_coalitions,
+                "tol": self.design.tol,
                 "dtype": self.job.dtype,
             }
         )

@@ -54,7 +54,7 @@ def test_a_synthetic_table_has_its_own_roles():
 
 
 def test_every_run_option_has_one_place():
-    elsewhere = {"missing", "max_coalitions", "dtype"}
+    elsewhere = {"missing", "max_coalitions", "dtype", "tol"}
     assert {option.name for option in fields(RunOptions)} == elsewhere | set(Run.model_fields)
     assert set(MISSING_POLICIES) == {"refuse", "skip", "pass"} and set(STORED_DTYPES) == {"float64", "float32"}
 
@@ -73,6 +73,9 @@ def test_every_run_option_has_one_place():
         ("explain.0.players", {"weather": ["temp", "hum"]}),
         ("explain.0.background", 50),
         ("design", {"kind": "kernelshap", "n_coalitions": 6, "sampling": "kernel", "paired": False, "seed": 3}),
+        ("design", {"kind": "kernelshap", "n_coalitions": 60, "tol": 0.02, "max_coalitions": 240}),
+        ("design", {"kind": "kriging", "n_coalitions": 60, "decay": 0.1}),
+        ("design", {"kind": "permutation", "n_permutations": 8, "antithetic": False, "n_replicates": 0}),
         ("design", {"kind": "exact"}),
         ("design", {"max_coalitions": 64}),
         ("cluster", {"kind": "local", "workers": 2, "memory_limit": "3GiB", "threads": 2}),
@@ -116,8 +119,8 @@ NOT_BUILT = [
     (("cluster", {"kind": "kubernetes"}), '[cluster] kind = "kubernetes" is not built yet'),
     (("cluster", {"kind": "gateway"}), '[cluster] kind = "gateway" is not built yet'),
     (
-        ("design", {"kind": "permutation"}),
-        '[design] kind = "permutation" is not built yet; built: auto, exact, kernels',
+        ("design", {"kind": "myerson"}),
+        '[design] kind = "myerson" is not built yet; built: auto, exact, kernels',
     ),
     (
         ("explain.0.value", "copula"),
@@ -200,6 +203,12 @@ WRONG = [
     ),
     (("design", {"n_coalitions": 3}), 'with "auto" give max_coalitions'),
     (("design", {"kind": "kernelshap", "n_coalitions": 9, "max_coalitions": 9}), "max_coalitions belongs to"),
+    (("design", {"kind": "exact", "tol": 0.1}), "tol belongs to a design that grows (auto, kernelshap, kriging)"),
+    (("design", {"tol": 1.5}), "[design] tol = 1.5: give less than 1"),
+    (("design", {"kind": "permutation"}), 'kind = "permutation" needs n_permutations'),
+    (("design", {"kind": "exact", "n_permutations": 4}), 'n_permutations belongs to kind = "permutation"'),
+    (("design", {"kind": "kernelshap", "n_coalitions": 9, "decay": 0.1}), 'decay belongs to kind = "kriging"'),
+    (("design", {"kind": "kriging", "n_coalitions": 90, "decay": 2.0}), "[design] decay"),
     (("design", {"seed": -1}), "[design] seed = -1: give at least 0"),
     (("cluster", {"kind": "local", "memory_limit": "3 apples"}), "memory size '3 apples' is not understood"),
     (("run.keep_rows", "yes"), '[run] keep_rows = "yes": give true or false'),

@@ -1,0 +1,140 @@
+"""`dshap.explain(tol=...)`: rounds, row by row, until the standard errors are small."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import dshap
+from dshap.cube import verify_cube
+from dshap.designs import kernelshap, kriging, permutation
+from dshap.errors import InputError
+from dshap.values import Gaussian, Marginal
+from tests.cube.cubes import bytes_of
+
+D = 12
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch):
+    """Not on a cluster that another test may have left as the current one."""
+    monkeypatch.setattr("dshap.api.current_client", lambda: None)
+
+
+def rough(x):
+    """Rows with a large first column have strong interactions of every order, the others hardly any; two outputs."""
+    strength = np.where(x[:, :1] > 0.5, 1.0, 0.02)
+    base = x @ np.arange(1.0, D + 1) / D
+    return np.column_stack([base + strength[:, 0] * 4 * np.prod(1 + 0.4 * np.sin(3 * x), axis=1), base])
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return np.random.default_rng(0).uniform(-1, 1, size=(48, D))
+
+
+def value(rows):
+    return Marginal(rough, rows[:1])
+
+
+@pytest.mark.parametrize("options", [{}, {"instance_tile": 16, "coalition_tile": 30, "micro_rows": 5}], ids=str)
+@pytest.mark.parametrize(
+    "design", [kernelshap(D, 100, seed=1), kriging(D, 100, decay=0.1, seed=1)], ids=["kernelshap", "kriging"]
+)
+def test_every_row_is_that_of_the_design_it_stopped_at(rows, design, options):
+    """Attribution and error of a row that took m coalitions are those of the design grown to m (to rounding: sums are
+    cut otherwise); all but the last round's rows are below tol, and were above it a round before.  Row 0 is the
+    background, whose attributions are rounding: it stops at once."""
+    tol, budgets = 0.006, (100, 200, 400, 800)
+    cube = dshap.explain(value(rows), rows, design=design, tol=tol, max_coalitions=800, **options)
+    taken, error = cube.n_coalitions.values, cube.relative_error.values
+    assert len(set(taken.tolist())) >= 3 and set(taken.tolist()) <= set(budgets)
+    grown, before = design, None
+    for budget in budgets:
+        grown = grown if budget == 100 else grown.grow(budget)
+        whole = dshap.explain(value(rows), rows, design=grown)
+        span = whole.attribution.max("feature") - whole.attribution.min("feature")
+        reached = (whole.std_error.max("feature") / span).values
+        reached[0] = 0.0
+        here = taken == budget
+        np.testing.assert_allclose(cube.attribution[here], whole.attribution[here], atol=1e-9)
+        np.testing.assert_allclose(cube.std_error[here], whole.std_error[here], atol=1e-9)
+        np.testing.assert_allclose(error[here], reached[here], rtol=1e-6, atol=1e-12)
+        assert budget == 800 or (reached[here] <= tol).all()
+        assert before is None or (before[here] > tol).any(axis=1).all()
+        before = reached
+
+
+def test_no_coalition_is_evaluated_twice(rows):
+    """The model sees every mix of a row that it takes once, but for what is tried beforehand."""
+    seen = []
+
+    def counted(x):
+        seen.append(len(x))
+        return rough(x)
+
+    own = Marginal(counted, rows[:1])
+    cube = dshap.explain(own, rows, design=kernelshap(D, 100), tol=0.05, max_coalitions=400)
+    seen.clear()
+    cube = dshap.explain(own, rows, design=kernelshap(D, 100), tol=0.05, max_coalitions=400)
+    n_pilot = 48 // 16
+    assert sum(seen) <= int((cube.n_coalitions - 2).sum()) + n_pilot * 400 + 3 * 64 + 48
+
+
+def test_the_pilot_forecasts_and_says_so(rows, tmp_path):
+    """The forecast is coalitions · (error/tol)², the median over the pilot's games: here by hand from their rows."""
+    store = tmp_path / "cube.zarr"
+    cube = dshap.explain(value(rows), rows, design=kernelshap(D, 100), tol=0.02, max_coalitions=400, store=store)
+    chosen = np.linspace(0, 47, 3).round().astype(int)
+    whole = dshap.explain(value(rows), rows, design=kernelshap(D, 100)).isel(instance=chosen)
+    span = whole.attribution.max("feature") - whole.attribution.min("feature")
+    error = (whole.std_error.max("feature") / span).values
+    error[0] = 0.0  # the background row
+    error = np.where(error < 1e-10, 0.0, error).ravel()
+    pilot = json.loads(cube.attrs["pilot"])
+    assert pilot["relative_error"] == pytest.approx(np.median(error))
+    assert pilot["forecast_coalitions"] == pytest.approx(np.median(100 * np.maximum(error / 0.02, 1) ** 2), abs=0.51)
+    assert verify_cube(store) == []
+    before = bytes_of(store)
+    dshap.explain(value(rows), rows, design=kernelshap(D, 100), tol=0.02, max_coalitions=400, store=store)
+    assert bytes_of(store) == before
+
+
+def test_auto_grows_kriging_and_exact_needs_no_rounds(rows):
+    cube = dshap.explain(value(rows), rows, tol=0.1, max_coalitions=1_000)
+    design = json.loads(cube.attrs["dshap_run"])["fingerprint"]["design"]
+    assert design["design"] == "kriging" and len(design["budgets"]) > 2 and design["budgets"][-1] == 1_000
+    assert (cube.n_coalitions <= 1_000).all()
+    whole = dshap.explain(Marginal(lambda x: x[:, 0] * x[:, 1], rows[:2, :3]), rows[:, :3], tol=0.1)
+    assert "n_coalitions" not in whole and "std_error" not in whole
+
+
+def test_values_that_learn_from_data(rows):
+    """The states of all rounds are learnt before; the rows then stop where they stop."""
+    learnt = Gaussian(rough, np.random.default_rng(1).normal(size=(200, D)), n_samples=20)
+    cube = dshap.explain(learnt, rows[:6], design=kernelshap(D, 60), tol=0.3, max_coalitions=240)
+    assert set(cube.n_coalitions.values.tolist()) <= {60, 120, 240}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tol": 0.0}, "tol is 0.0"),
+        ({"tol": 2}, "between 0 and 1"),
+        ({"tol": "small"}, "tol is 'small'"),
+        ({"tol": 0.1, "design": permutation(D, 10)}, "not one of another kind"),
+        ({"tol": 0.1, "design": kernelshap(D, 100, n_replicates=0)}, "n_replicates=0"),
+    ],
+)
+def test_bad_input(rows, options, message):
+    with pytest.raises(InputError, match=message):
+        dshap.explain(value(rows), rows, **options)
+
+
+def test_prepared_states_do_not_grow(rows, tmp_path):
+    learnt = Gaussian(rough, rows, n_samples=4)
+    prepared = dshap.prepare(learnt, design=kernelshap(D, 60), store=tmp_path / "prepared")
+    with pytest.raises(InputError, match="leave tol out"):
+        dshap.explain(prepared, rows, tol=0.1)
