@@ -93,8 +93,9 @@ def explain(
     compute : False creates the store with its plan, every row pending, and computes nothing
     progress : show rate and time left on standard error; None: on a terminal
     **options
-        Fields of `dshap.options.RunOptions` (missing, dtype, keep_rows, units, tiles, memory_limit); unknown names are
-        refused.
+        Fields of `dshap.options.RunOptions` (missing, dtype, keep_rows, interactions, units, tiles, memory_limit);
+        unknown names are refused.  ``interactions=True`` adds `interaction (instance, feature, feature_other, output)`:
+        half the Shapley interaction index of each pair, main effects on the diagonal, rows summing to the attribution.
 
     Returns
     -------

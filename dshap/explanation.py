@@ -119,6 +119,13 @@ def choose_design(
     return designs.kernelshap(n_players, limit, seed=seed), f"{why}, too many players or coalitions for kriging"
 
 
+def _check_interactions(design: Design) -> None:
+    """Refuse a design without them, or with too many players."""
+    if not design.has_interactions:
+        raise InputError("interactions are those of design='exact', 'kriging' or 'auto': give one of them")
+    design.interactions(N_ENDS, N_ENDS)
+
+
 def in_rounds(design: Design, asked: Design | str, options: RunOptions) -> tuple[Design, RunOptions, str]:
     """The design grown in rounds up to its limit, the options, and why.
 
@@ -209,6 +216,8 @@ class Explanation:
             reasons.append(("players", f"{', '.join(constant)}: constant in all rows, attribution 0"))
             if chosen.n_players == value.n_players:
                 chosen = chosen.with_players(int(is_active.sum()))
+        if options.interactions:
+            _check_interactions(chosen)
         if options.tol is not None:
             if prepared is not None:
                 raise InputError(
@@ -294,6 +303,7 @@ def _layout(value: ValueFunction, rows: RowReader, options: RunOptions, plan: Pl
         dtype=options.dtype,
         units=options.units,
         n_replicates=plan.n_replicates,
+        has_interactions=plan.interactions,
         is_adaptive=plan.tol is not None,
         keys=dict(rows.key_dtypes),
         columns=kept,

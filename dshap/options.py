@@ -28,6 +28,8 @@ class RunOptions:
     """Largest std_error over the range of a row's attributions at which no more coalitions are drawn for it."""
     dtype: str = "float64"
     """Stored type of the attributions; sums are always float64."""
+    interactions: bool = False
+    """Store `interaction (instance, feature, feature_other, output)` too."""
     keep_rows: bool = False
     """Store the explained columns in the group `rows` of the cube."""
     units: str = "1"
@@ -54,8 +56,11 @@ class RunOptions:
                 object.__setattr__(self, name, _whole_number(name, value))
         if self.tol is not None:
             object.__setattr__(self, "tol", _tolerance(self.tol))
-        if not isinstance(self.keep_rows, bool):
-            raise InputError(f"keep_rows is {self.keep_rows!r}: give True or False")
+        for name in ("keep_rows", "interactions"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} is {getattr(self, name)!r}: give True or False")
+        if self.interactions and self.tol is not None:
+            raise InputError("interactions with tol are not built: give one of them")
         if self.memory_limit is not None:
             object.__setattr__(self, "memory_limit", parse_bytes(self.memory_limit))
 

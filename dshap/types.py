@@ -133,6 +133,16 @@ class Design(Protocol):
         ...
 
     @property
+    def has_interactions(self) -> bool:
+        """True where `interactions` gives scores."""
+        ...
+
+    def interactions(self, start: int, stop: int) -> FloatArray:
+        """Scores (m, pairs) of coalitions start..stop: what their values are multiplied with in the Shapley interaction
+        index of each pair of players i < j, in the order of `np.triu_indices(d, 1)`; the two ends too."""
+        ...
+
+    @property
     def stages(self) -> tuple[Design, ...]:
         """The designs that this one grew through, each one's list the beginning of the next one's; itself last."""
         ...
@@ -270,6 +280,9 @@ class Attribution:
 
     n_coalitions: NDArray[np.int32] | None = None
     """(n,): coalitions that a row took; None where all rows take all."""
+
+    interaction: FloatArray | None = None
+    """(n, d, d, k): half the Shapley interaction index beside the diagonal, main effects on it; rows sum to phi."""
 
     @property
     def relative_error(self) -> FloatArray | None:

@@ -211,6 +211,53 @@ def test_auto_takes_kriging_above_exact():
     assert run["design"] == "kriging" and run["budgets"] == [100] and float(cube.std_error.max()) > 0
 
 
+@pytest.mark.parametrize("options", [{}, {"coalition_groups": 2, "coalition_tile": 3, "dtype": "float32"}], ids=str)
+def test_interactions_by_the_definition(frame, tmp_path, options):
+    """Three columns that vary: half the index by the definition beside the diagonal, rows summing to the attribution;
+    a constant column has nothing."""
+    rows, background = frame[NAMES].iloc[:40], frame[NAMES].iloc[50:51]
+    store = tmp_path / "cube.zarr"
+    cube = dshap.explain(Marginal(two_outputs, background), rows, interactions=True, store=store, **options)
+    assert cube.interaction.dims == ("instance", "feature", "feature_other", "output")
+    found, x, z = cube.interaction.values, rows.to_numpy(), background.to_numpy()[0]
+
+    def worth(players):
+        return two_outputs(np.where(np.isin(np.arange(4), list(players)), x, z))  # (n, 2)
+
+    for i, j in itertools.combinations(range(3), 2):
+        k = 3 - i - j  # the third player: each of its two coalitions weighs 1/2
+        index = sum(worth({i, j, *s}) - worth({i, *s}) - worth({j, *s}) + worth(s) for s in (set(), {k})) / 2
+        np.testing.assert_allclose(found[:, i, j], index / 2, atol=1e-5 if options else 1e-12)
+        np.testing.assert_array_equal(found[:, i, j], found[:, j, i])
+    np.testing.assert_allclose(found.sum(axis=2), cube.attribution, atol=1e-4 if options else 1e-12)
+    assert (found[:, 3] == 0).all() and (found[:, :, 3] == 0).all()
+    assert verify_cube(store) == [] and list(cube.feature_other.values) == NAMES
+
+
+def test_interactions_of_a_sampled_design(wide):
+    """Kriging with every coalition but a few is near the exact ones; the rows sum to its own attributions."""
+    value = Marginal(eight, np.full((1, 8), 0.3))
+    whole = dshap.explain(value, wide[:5], design="exact", interactions=True)
+    cube = dshap.explain(value, wide[:5], design=kriging(8, 200, decay=0.1), interactions=True)
+    np.testing.assert_allclose(cube.interaction.sum("feature_other"), cube.attribution, atol=1e-10)
+    off = abs(cube.interaction - whole.interaction).max() / abs(whole.interaction).max()
+    assert float(off) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"design": kernelshap(8, 60)}, "give one of them"),
+        ({"tol": 0.1}, "interactions with tol"),
+        ({"design": "permutation", "max_coalitions": 60}, "interactions are those of"),
+        ({"interactions": 1}, "True or False"),
+    ],
+)
+def test_interactions_refused(wide, options, message):
+    with pytest.raises(InputError, match=message):
+        dshap.explain(Marginal(eight, wide[:3]), wide, **{"interactions": True, **options})
+
+
 def test_players_outside_the_design_have_no_error(frame):
     """A constant column is no player: 0, with a standard error of 0; the others have one."""
     rows = frame[NAMES].assign(d=frame.a * frame.b, e=frame.a - frame.c, f=frame.b**2)

@@ -52,6 +52,7 @@ class CubeLayout:
     units: str = "1"
     n_replicates: int = 0
     """Jackknife groups; 0: no standard errors."""
+    has_interactions: bool = False
     is_adaptive: bool = False
     """Rows take as many coalitions as their error asks for."""
     keys: Mapping[str, str] = field(default_factory=dict)
@@ -128,6 +129,12 @@ def _create(path: Path, layout: CubeLayout) -> None:
         _per_row(root, layout, "std_error", layout.dtype, np.nan, ("feature", "output"),
                  long_name=f"standard error of the attribution, from {layout.n_replicates} jackknife groups",
                  units=layout.units, ancillary_variables="status")  # fmt: skip
+    if layout.has_interactions:
+        _per_row(root, layout, "interaction", layout.dtype, np.nan, ("feature", "feature_other", "output"),
+                 long_name="half the Shapley interaction index of two features, main effect of one on the diagonal",
+                 units=layout.units, ancillary_variables="status")  # fmt: skip
+        _small(root, "feature_other", np.array(layout.players, dtype=np.dtypes.StringDType()), ("feature_other",),
+               long_name="the other player of an interaction")  # fmt: skip
     if layout.is_adaptive:
         _per_row(root, layout, "n_coalitions", "int32", 0, (), long_name="coalitions evaluated for this row",
                  ancillary_variables="status")  # fmt: skip
@@ -160,7 +167,7 @@ def _per_row(
     group: zarr.Group, layout: CubeLayout, name: str, dtype: Any, fill: Any, dims: tuple[str, ...], **attributes: Any
 ) -> None:
     """An array along instance, in shards of one tile."""
-    sizes = {"feature": len(layout.players), "output": len(layout.outputs)}
+    sizes = {"feature": len(layout.players), "feature_other": len(layout.players), "output": len(layout.outputs)}
     tail = tuple(sizes[dim] for dim in dims)
     group.create_array(
         name,

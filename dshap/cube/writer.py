@@ -88,6 +88,8 @@ class CubeWriter:
         errors = attribution.std_error
         if errors is not None:
             stored["std_error"] = self._in_place(block, errors).astype(self.layout.dtype, copy=False)
+        if attribution.interaction is not None:
+            stored["interaction"] = self._in_place(block, attribution.interaction).astype(self.layout.dtype, copy=False)
         if attribution.n_coalitions is not None and attribution.relative_error is not None:
             stored["n_coalitions"] = self._in_place(block, attribution.n_coalitions, fill=0)
             stored["relative_error"] = self._in_place(block, attribution.relative_error)

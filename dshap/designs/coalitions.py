@@ -123,6 +123,10 @@ class FixedDesign:
     """What a design has that chooses nothing from a pilot, and whose groups are like its sums."""
 
     pilot_rows = 0
+    has_interactions = False
+
+    def interactions(self, start: int, stop: int) -> FloatArray:
+        raise InputError("interactions are those of designs.exact or designs.kriging: give one of them")
 
     @property
     def stages(self) -> tuple[Self, ...]:

@@ -66,6 +66,17 @@ class ExactDesign(FixedDesign, WholeViews):
         score = np.where(masks, inside[size, None], outside[size, None])
         return CoalitionBlock(masks, score, Groups.none(self.n_players))
 
+    has_interactions = True
+
+    def interactions(self, start: int, stop: int) -> FloatArray:
+        """a!(d − a − 2)!/(d − 1)! for coalitions of both players or of neither, minus that else; a other players."""
+        checked_span(self, start, stop)
+        d, masks = self.n_players, _masks(self.n_players, start, stop)
+        i, j = np.triu_indices(d, 1)
+        others = masks.sum(axis=1, keepdims=True) - masks[:, i] - masks[:, j].astype(int)  # (m, pairs)
+        weight = np.array([1 / ((d - 1) * math.comb(d - 2, a)) for a in range(d - 1)])
+        return np.where(masks[:, i] == masks[:, j], 1.0, -1.0) * weight[others]
+
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
         """The sums (n, d, k): the scores hold the whole operator, the two ends included."""
         return sums

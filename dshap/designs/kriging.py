@@ -25,6 +25,8 @@ __all__ = ["MAX_KRIGED", "MAX_KRIGED_PLAYERS", "KrigingDesign", "kriging"]
 MAX_KRIGED = 4_096
 """Coalitions: a matrix of half as many squared is factored in every process (0.5 s and 130 MB there)."""
 MAX_KRIGED_PLAYERS = 256
+MAX_PAIRED_PLAYERS = 64
+"""Of interactions: 2,016 pairs."""
 DECAYS = tuple(float(f"{10.0**exponent:.3g}") for exponent in np.arange(-3.0, 0.25, 0.25))
 """What a pilot chooses from."""
 DEFAULT_DECAY = 0.03
@@ -132,6 +134,17 @@ class KrigingDesign(WholeViews):
         each = sign[:, None] * solution.contrasts[pair]  # (m, R)
         group = np.tile(np.arange(n_groups, dtype=np.int16), m)
         return CoalitionBlock(masks, score, Groups(np.repeat(np.arange(m), n_groups), group, each.reshape(-1, 1)))
+
+    has_interactions = True
+
+    def interactions(self, start: int, stop: int) -> FloatArray:
+        """Posterior mean of the Shapley interaction index, I_ij = Σ_{T ∋ i, j, |T| even} 4 c_T/(|T| − 1)."""
+        checked_span(self, start, stop)
+        if self.n_players > MAX_PAIRED_PLAYERS:
+            raise InputError(
+                f"interactions are for at most {MAX_PAIRED_PLAYERS} players, not {self.n_players}: group columns"
+            )
+        return 0.5 * _pair_weights(self)[np.arange(start, stop) // 2]
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
         """The sums (n, d, k): the two ends have their scores."""
@@ -306,6 +319,31 @@ def _solution(design: KrigingDesign) -> _Solution:
         basis = np.linalg.qr(process.residual(draws))[0] / np.sqrt(design.n_replicates)
         contrasts = solve_triangular(process.factor, basis, lower=True, trans="T")
     return _Solution(weights, contrasts, deviation)
+
+
+@lru_cache(maxsize=4)
+def _pair_weights(design: KrigingDesign) -> FloatArray:
+    """Weights (p, pairs) of the even values (v(S) + v(S̄))/2; the constant is a flat trend, orders 2, 4, … vary."""
+    z, d = _pairs(design), design.n_players
+    decay = DEFAULT_DECAY if design.decay is None else design.decay
+    sizes = np.arange(2, d + 1, 2)
+    own = np.array([comb(d, int(s)) for s in sizes], float) if design._is_whole else decay ** ((sizes - 2) / 2)
+    variances = np.zeros(d + 1)
+    variances[sizes] = own / own.sum() if len(own) else own
+    variances[0] = 1 / own.sum() if design._is_whole and len(own) else 1.0
+    i, j = np.triu_indices(d, 1)
+    with threadpool_limits(1, user_api="blas"):
+        inner = z @ z.T
+        kernel = (variances @ _krawtchouk(d))[((d - inner) / 2).round().astype(np.intp)] + NUGGET * np.eye(len(z))
+        # cov(I_ij, e) = z_i z_j Σ_s V_s 4s/(d(d − 1)) κ_{s−2}(minus signs among the others)
+        by_size = 4 * sizes / max(d * (d - 1), 1) * variances[sizes]
+        others = by_size @ _krawtchouk(max(d - 2, 0))[sizes - 2]
+        minus = (z < 0).sum(axis=1, keepdims=True) - (z[:, i] < 0) - (z[:, j] < 0).astype(int)
+        factor = cholesky(kernel, lower=True)
+        covariance = solve_triangular(factor, z[:, i] * z[:, j] * others[minus], lower=True)
+        trend = solve_triangular(factor, np.ones(len(z)), lower=True)
+        covariance -= trend[:, None] * (trend @ covariance / (trend @ trend))
+        return np.asarray(solve_triangular(factor, covariance, lower=True, trans="T"))
 
 
 @lru_cache(maxsize=8)

@@ -105,6 +105,8 @@ class Plan:
     """Rounds end for a row at this error; None: all coalitions for every row."""
     stage_coalitions: tuple[int, ...]
     """Coalitions after each round."""
+    interactions: bool
+    """Of pairs of players, beside the attributions."""
     is_closed_form: bool
     """No coalition is listed: the value function gives attributions itself."""
     stages: tuple[Stage, ...]
@@ -266,7 +268,8 @@ def make_plan(
     proper = design.n_coalitions - N_ENDS
     row_groups = 8 * design.n_replicates * design.n_players * value.n_outputs / GROUP_BYTES
     row_values = 8 * design.n_coalitions * value.n_outputs / VALUE_BYTES if options.tol else 0.0
-    instance_tile = _instance_tile(value, rows.n_rows, proper, max(row_groups, row_values), options)
+    row_pairs = 8 * design.n_players**2 * value.n_outputs / VALUE_BYTES if options.interactions else 0.0
+    instance_tile = _instance_tile(value, rows.n_rows, proper, max(row_groups, row_values, row_pairs), options)
     n_instance_tiles = math.ceil(rows.n_rows / instance_tile)
     is_black_box = not value.needs_moments and not math.isfinite(value.operations(1, proper))
     wanted = BLACK_BOX_TASKS if is_black_box else _wanted_tasks(value, rows.n_rows, proper)
@@ -297,6 +300,7 @@ def make_plan(
         row_span=options.row_span or ROW_SPAN,
         cache_bytes=state_bytes if is_kept else 0,
         tol=options.tol,
+        interactions=options.interactions,
         stage_coalitions=tuple(own.n_coalitions for own in design.stages) if options.tol else (design.n_coalitions,),
         is_closed_form=value.is_closed_form,
         stages=(),
@@ -444,6 +448,7 @@ def _evaluation_bytes(plan: Plan, value: ValueFunction, rows: RowReader, options
         + 2 * 8 * n * value.n_columns
         + 4 * 8 * n * cell
         + groups
+        + (8 * n * cell * (4 * plan.n_players if plan.interactions else 0))
         + (3 * 8 * n * plan.n_coalitions * plan.n_outputs if plan.tol else 0)
         + stored
         + state

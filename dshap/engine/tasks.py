@@ -238,7 +238,8 @@ def evaluate(context: Context, partials: tuple[str, ...] | None, tile: int) -> d
 def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> Moments:
     """Σ over the coalitions of these tiles of values (n, m, k) × score (m, d): `whole` (n, d, k).
 
-    `groups` (R, n, c, k) are the same sums for the jackknife groups, with their own scores.
+    `groups` (R, n, c, k) are the same sums for the jackknife groups, with their own scores, `pairs` (n, pairs, k) those
+    of interactions where they are asked for.
     """
     plan = context.plan
     total = _no_sums(context, len(rows))
@@ -247,6 +248,7 @@ def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> Mome
         spans = [plan.coalition_spans[tile] for tile in joined]
         block = context.design.block(spans[0][0], spans[-1][1])
         parts = block.groups.parts()
+        by_pairs = context.design.interactions(spans[0][0], spans[-1][1]) if plan.interactions else None
         state = context.state(joined)
         for start in range(0, len(rows), plan.micro_rows):
             micro = slice(start, start + plan.micro_rows)
@@ -254,6 +256,8 @@ def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> Mome
             sums[micro] += np.matmul(block.score.T, values)
             for g, chosen, score in parts:
                 groups[g, micro] += np.matmul(score.T, values[:, chosen])
+            if by_pairs is not None:
+                total["pairs"][micro] += np.matmul(by_pairs.T, values)
     is_bad = ~np.isfinite(sums).all(axis=(1, 2))
     if is_bad.any():
         raise PredictError(f"the model gave NaN or infinity for coalitions of {np.count_nonzero(is_bad)} row(s)")
@@ -263,8 +267,12 @@ def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> Mome
 def _no_sums(context: Context, n: int) -> Moments:
     """Sums of n rows over no coalition."""
     plan, design = context.plan, context.design
-    groups = np.zeros((design.n_replicates, n, design.group_columns, plan.n_outputs))
-    return Moments({"whole": np.zeros((n, plan.n_players, plan.n_outputs)), "groups": groups})
+    sums = {
+        "whole": np.zeros((n, plan.n_players, plan.n_outputs)),
+        "groups": np.zeros((design.n_replicates, n, design.group_columns, plan.n_outputs)),
+    }
+    n_pairs = plan.n_players * (plan.n_players - 1) // 2
+    return Moments({**sums, "pairs": np.zeros((n, n_pairs, plan.n_outputs))} if plan.interactions else sums)
 
 
 def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] | None) -> Attribution:
@@ -273,15 +281,27 @@ def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] |
     if not np.isfinite(prediction).all():
         n_bad = np.count_nonzero(~np.isfinite(prediction).all(axis=1))
         raise PredictError(f"the model gave NaN or infinity for {n_bad} row(s)")
-    replicates = used = None
+    replicates = used = interaction = None
     if context.plan.is_closed_form:
         phi = closed_form_values(context, rows)
     elif context.plan.tol is not None:
         phi, replicates, used = _in_rounds(context, rows, prediction, context.plan.tol)
     else:
-        phi, replicates = _finished(context, rows, partials, prediction)
+        phi, replicates, interaction = _finished(context, rows, partials, prediction)
     status = np.full(len(rows), Status.OK, np.int8)
-    return Attribution(_everyone(context, phi), base, prediction, status, _everyone(context, replicates), used)
+    phi, replicates = _everyone(context, phi), _everyone(context, replicates)
+    return Attribution(phi, base, prediction, status, replicates, used, interaction)
+
+
+def _with_main_effects(context: Context, pairs: FloatArray, phi: FloatArray) -> FloatArray:
+    """(n, d of the cube, d of the cube, k): half the index of each pair (n, pairs, k), on the diagonal what is left of
+    phi (n, d, k) of the design's players."""
+    d, active = phi.shape[1], np.flatnonzero(context.is_active)
+    out = np.zeros((len(phi), len(context.is_active), len(context.is_active), phi.shape[-1]))
+    i, j = np.triu_indices(d, 1)
+    out[:, active[i], active[j]] = out[:, active[j], active[i]] = pairs / 2
+    out[:, active, active] = phi - out[:, active].sum(axis=2)
+    return out
 
 
 def _everyone(context: Context, values: Any) -> Any:
@@ -303,8 +323,9 @@ def closed_form_values(context: Context, rows: FloatArray) -> FloatArray:
 
 def _finished(
     context: Context, rows: FloatArray, partials: tuple[str, ...] | None, prediction: FloatArray
-) -> tuple[FloatArray, FloatArray | None]:
-    """φ (n, d, k): the sum over all coalitions, and the finish of the design; its replicates (R, n, d, k)."""
+) -> tuple[FloatArray, FloatArray | None, FloatArray | None]:
+    """φ (n, d, k): the sum over all coalitions, and the finish of the design; its replicates (R, n, d, k), and the
+    interactions (n, d, d, k) where they are asked for."""
     base, design = context.base(), context.design
     if partials is None:
         sums = coalition_sums(context, rows, list(range(len(context.plan.coalition_spans))))
@@ -319,12 +340,16 @@ def _finished(
     phi = design.finish(whole, v_empty, prediction)
     if design.is_efficient:
         check_additivity(phi, base, prediction)
+    interaction = None
+    if context.plan.interactions:
+        pairs = sums["pairs"] + np.matmul(design.interactions(EMPTY, N_ENDS).T, values)
+        interaction = _with_main_effects(context, pairs, phi)
     if not design.n_replicates:
-        return phi, None
+        return phi, None, interaction
     groups = sums["groups"]
     for g, chosen, score in ends.groups.parts():
         groups[g] += np.matmul(score.T, values[:, chosen])
-    return phi, design.replicates(whole, groups, v_empty, prediction)
+    return phi, design.replicates(whole, groups, v_empty, prediction), interaction
 
 
 def _in_rounds(

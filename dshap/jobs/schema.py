@@ -358,6 +358,7 @@ class Run(Table):
     """[run]: how the run is cut and stored; see `dshap.options.RunOptions`."""
 
     keep_rows: bool = False
+    interactions: bool = False
     units: Text = "1"
     instance_tile: Count | None = None
     coalition_tile: Count | None = None

@@ -225,7 +225,7 @@ def test_seeds_differ():
 
 
 @every_kind
-@pytest.mark.parametrize("d", [60, 200])
+@pytest.mark.parametrize("d", [60, 200, 1_000])
 def test_many_players(sampling, paired, d):
     """Binomials up to C(200, 100), which no integer of 64 bits holds; an additive game stays exact."""
     design = kernelshap(d, 8 * d, sampling=sampling, paired=paired)
