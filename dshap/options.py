@@ -59,6 +59,8 @@ class RunOptions:
         for name in ("keep_rows", "interactions"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} is {getattr(self, name)!r}: give True or False")
+        if self.coalition_groups and self.tol is not None:
+            raise InputError("with tol a task goes through all rounds of its rows: leave coalition_groups out")
         if self.interactions and self.tol is not None:
             raise InputError("interactions with tol are not built: give one of them")
         if self.memory_limit is not None:

@@ -124,6 +124,7 @@ def test_values_that_learn_from_data(rows):
         ({"tol": 0.0}, "tol is 0.0"),
         ({"tol": 2}, "between 0 and 1"),
         ({"tol": "small"}, "tol is 'small'"),
+        ({"tol": 0.1, "coalition_groups": 2}, "leave coalition_groups out"),
         ({"tol": 0.1, "design": permutation(D, 10)}, "not one of another kind"),
         ({"tol": 0.1, "design": kernelshap(D, 100, n_replicates=0)}, "n_replicates=0"),
     ],

@@ -441,6 +441,9 @@ def _evaluation_bytes(plan: Plan, value: ValueFunction, rows: RowReader, options
     tile = max(1, min(plan.coalition_tile * plan.join_tiles, plan.n_coalitions - N_ENDS))
     cell = plan.n_players * plan.n_outputs
     groups = GROUP_ARRAYS * 8 * plan.n_replicates * n * cell
+    entries = tile * (8 * plan.n_players + 26 * plan.n_replicates) if plan.n_replicates else 0
+    chosen = 8 * min(plan.micro_rows, n) * tile * plan.n_outputs if plan.n_replicates else 0  # values of one group
+    pairs = (8 * n * cell + 4 * tile) * 4 * plan.n_players if plan.interactions else 0
     stored = 2 * (2 if plan.n_replicates else 1) * n * cell * (8 if options.dtype == "float64" else 4)
     state = value.state_bytes(tile)  # beside the states that are kept: their parts, while they are joined
     return int(
@@ -448,7 +451,9 @@ def _evaluation_bytes(plan: Plan, value: ValueFunction, rows: RowReader, options
         + 2 * 8 * n * value.n_columns
         + 4 * 8 * n * cell
         + groups
-        + (8 * n * cell * (4 * plan.n_players if plan.interactions else 0))
+        + entries
+        + chosen
+        + pairs
         + (3 * 8 * n * plan.n_coalitions * plan.n_outputs if plan.tol else 0)
         + stored
         + state

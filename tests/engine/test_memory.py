@@ -82,6 +82,14 @@ def jobs(n_rows: int) -> dict:
         "black box": (
             Marginal(lambda x: x @ np.ones(40), wide[:500]), wide[:256], {"design": designs.kernelshap(40, 400)},
         ),
+        "rounds": (
+            Marginal(lambda x: np.cos(x @ np.ones(40)), wide[:1]), wide[:4_096],
+            {"design": designs.kernelshap(40, 200), "tol": 0.001, "max_coalitions": 1_600, "instance_tile": 4_096},
+        ),
+        "kriging, interactions": (
+            Marginal(lambda x: np.cos(x @ np.ones(40)), wide[:20]), wide[:512],
+            {"design": designs.kriging(40, 1_600), "interactions": True, "instance_tile": 512},
+        ),
         "wide tiles": (
             Marginal(lambda x: x @ np.ones(40), wide[:1]), wide,
             {"design": designs.kernelshap(40, 162), "instance_tile": 32_768},
