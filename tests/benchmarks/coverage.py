@@ -2,7 +2,8 @@
 
 Games are sums of a_T [T ⊆ S] over random coalitions T of every size, so that φ_i = Σ_{T ∋ i} a_T/|T| is known for any
 number of players; their interactions are weak, even or strong in the size of T.  Each instance and player counts apart;
-"mean" is the mean over the instances, with the error of the summaries that a cube keeps of its blocks.
+"mean" is the mean over the instances, with the error of the summaries that a cube keeps of its blocks.  Kriging chooses
+its decay from the instances themselves.
 
 Usage: python -m tests.benchmarks.coverage [--seeds 1000] [--json OUT] [--tiny]
 """
@@ -84,8 +85,11 @@ def estimated(design: Design, games: Games) -> tuple[FloatArray, FloatArray]:
     """phi (n, d) and its replicates (R, n, d)."""
     block = design.block(0, design.n_coalitions)
     values = games.values(block.masks).T[:, :, None]  # (n, m, 1)
+    if design.pilot_rows:
+        design = design.tuned(design.tune(values[:, :, 0]))
+        block = design.block(0, design.n_coalitions)
     sums = np.matmul(block.score.T, values)
-    groups = np.zeros((design.n_replicates, *sums.shape))
+    groups = np.zeros((design.n_replicates, len(sums), design.group_columns, 1))
     for g, chosen, score in block.groups.parts():
         groups[g] = np.matmul(score.T, values[:, chosen])
     ends = values[:, EMPTY], values[:, FULL]
@@ -111,9 +115,11 @@ def covered(name: str, d: int, n_coalitions: int, seeds: int) -> Coverage:
 
 
 def design_of(name: str, d: int, n_coalitions: int, seed: int) -> Design:
-    """ "permutation", or "kernelshap" with its sampling and whether it is paired."""
+    """ "permutation", "kriging", or "kernelshap" with its sampling and whether it is paired."""
     if name == "permutation":
         return designs.permutation(d, 2 * max(2, n_coalitions // (2 * (d - 1))), seed=seed)
+    if name == "kriging":
+        return designs.kriging(d, n_coalitions, seed=seed)
     _, sampling, kind = name.split()
     return designs.kernelshap(d, n_coalitions, sampling=sampling, paired=kind == "paired", seed=seed)
 
@@ -143,6 +149,7 @@ if __name__ == "__main__":
             "kernelshap leverage unpaired",
             "kernelshap kernel unpaired",
             "permutation",
+            "kriging",
         ],
     )
     parser.add_argument("--json")
