@@ -30,6 +30,21 @@ def test_what_is_learnt_once_explains_other_rows(tmp_path):
     assert (tmp_path / "prepared" / "prepared.json").exists()
 
 
+def test_how_sure_it_is(tmp_path):
+    """Each of the three cubes holds what its line says, and no warning is given."""
+    ten, sure = (
+        re.search(rf"## {title}\n.*?```python\n(.*?)```", README, re.DOTALL)[1]
+        for title in ("Ten lines", "How sure it is")
+    )
+    assert sure.count("\ncube = ") == 3
+    shown = re.sub(r"\n(cube = .*)", r"\n\1\nprint(sorted(map(str, cube.data_vars)))", sure)
+    run = [sys.executable, "-W", "error::RuntimeWarning", "-c", ten + shown]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    errors, rounds, pairs = done.stdout.strip().splitlines()[-3:]
+    assert "std_error" in errors and "n_coalitions" in rounds and "relative_error" in rounds and "interaction" in pairs
+
+
 def test_every_path_that_the_readme_names_is_there():
     root = Path(__file__).parents[1]
     for path in re.findall(r"\]\(([\w./-]+)\)", README):
