@@ -169,13 +169,15 @@ class DaskExecutor:
             fill_window()
             for future in finished:
                 reduction = running.pop(future)
-                error = future.exception() if future.status == "error" else None
-                if error is None:
-                    on_done(reduction, future.result())
-                elif on_failed is None or not isinstance(error, Exception):
-                    raise error
-                else:
+                try:
+                    result = future.result()
+                except Exception as error:
+                    # a result that was there may be lost with its worker, and fail when it is made anew: ask again
+                    if on_failed is None or future.status != "error":
+                        raise
                     on_failed(reduction, error)
+                else:
+                    on_done(reduction, result)
                 future.release()
                 fill_window()
         finally:
