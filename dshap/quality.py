@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.choice import choose_design
 from dshap.cube import StateFolder, Workspace
 from dshap.engine import (
     Context,
@@ -25,7 +26,6 @@ from dshap.explanation import (
     IDLE_WORKER_BYTES,
     NUMERICS_VERSION,
     check_kinds,
-    choose_design,
     digest_of,
     learnt_of,
     tile_names,

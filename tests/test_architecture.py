@@ -20,6 +20,7 @@ FLOORS = (
     {
         "",
         "api",
+        "choice",
         "__main__",
         "explanation",
         "inputs",

@@ -465,7 +465,7 @@ REFUSED = {
     "another design": ({"design": exact(6)}, InputError, "the design has 6 players, the value function"),
     "a size of nonsense": ({"memory_limit": "big"}, InputError, "memory size 'big' is not understood"),
     "little memory": ({"memory_limit": "2MB"}, DoesNotFitError, r"stage \w+ needs .* but workers have 1.9 MiB: lower"),
-    "tol": ({"tol": 0.1}, InputError, "not built yet"),
+    "tol": ({"tol": 1.5}, InputError, "between 0 and 1"),
     "an unknown key": ({"key": "ix"}, InputError, "ix.*Allowed|unknown.*'ix'"),
 }
 BAD_ROWS = {

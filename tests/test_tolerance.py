@@ -86,7 +86,7 @@ def test_no_coalition_is_evaluated_twice(rows):
 def test_the_pilot_forecasts_and_says_so(rows, tmp_path):
     """The forecast is coalitions · (error/tol)², the median over the pilot's games: here by hand from their rows."""
     store = tmp_path / "cube.zarr"
-    cube = dshap.explain(value(rows), rows, design=kernelshap(D, 100), tol=0.02, max_coalitions=400, store=store)
+    cube = dshap.explain(value(rows), rows, design=kernelshap(D, 100), tol=0.02, max_coalitions=401, store=store)
     chosen = np.linspace(0, 47, 3).round().astype(int)
     whole = dshap.explain(value(rows), rows, design=kernelshap(D, 100)).isel(instance=chosen)
     span = whole.attribution.max("feature") - whole.attribution.min("feature")
@@ -98,7 +98,7 @@ def test_the_pilot_forecasts_and_says_so(rows, tmp_path):
     assert pilot["forecast_coalitions"] == pytest.approx(np.median(100 * np.maximum(error / 0.02, 1) ** 2), abs=0.51)
     assert verify_cube(store) == []
     before = bytes_of(store)
-    dshap.explain(value(rows), rows, design=kernelshap(D, 100), tol=0.02, max_coalitions=400, store=store)
+    dshap.explain(value(rows), rows, design=kernelshap(D, 100), tol=0.02, max_coalitions=401, store=store)
     assert bytes_of(store) == before
 
 

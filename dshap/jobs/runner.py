@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dshap.choice import choose_design, in_rounds
 from dshap.cube import CONTAINER, StateFolder, Workspace, create_store, read_job
 from dshap.engine import (
     Executor,
@@ -25,9 +26,7 @@ from dshap.explanation import (
     IDLE_WORKER_BYTES,
     NUMERICS_VERSION,
     Explanation,
-    choose_design,
     digest_of,
-    in_rounds,
     refuse_difference,
 )
 from dshap.inputs import check_targets, take_census

@@ -1,0 +1,120 @@
+"""Which design is taken, and why: by name, by "auto", in rounds where a tolerance is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dshap import designs
+from dshap.errors import InputError, unknown_name
+from dshap.options import RunOptions
+from dshap.types import N_ENDS, Design, ValueFunction
+
+__all__ = ["DESIGN_NAMES", "check_interactions", "choose_design", "in_rounds"]
+
+MAX_COALITIONS = 2_048
+"""Design "auto": exact up to this many coalitions, sampled above."""
+MAX_TABLE_COALITIONS = 4_096
+"""The same where a table of subsets is all there is to a coalition, and a closed form takes over above."""
+ROUND_SLACK = 10
+"""Pairs of the first round beyond those that standard errors need at least."""
+
+
+def _permutation(d: int, n_coalitions: int, seed: int) -> Design:
+    """As many pairs of an order and its reversal as come to at most n_coalitions."""
+    return designs.permutation(d, 2 * max(1, (n_coalitions - N_ENDS) // max(1, 2 * (d - 1))), seed=seed)
+
+
+SAMPLED: Mapping[str, Callable[[int, int, int], Design]] = {
+    "kernelshap": lambda d, n_coalitions, seed: designs.kernelshap(d, n_coalitions, seed=seed),
+    "kriging": lambda d, n_coalitions, seed: designs.kriging(d, n_coalitions, seed=seed),
+    "permutation": _permutation,
+}
+"""name -> the design of d players with at most so many coalitions, from a seed."""
+DESIGN_NAMES = ("auto", "exact", *SAMPLED, "quadrature")
+
+
+def choose_design(
+    design: Design | str, value: ValueFunction, max_coalitions: int | None, seed: int = 0
+) -> tuple[Design, str]:
+    """The design and why it was taken; `seed` is that of a design that is sampled and not given.
+
+    A `designs.ClosedFormDesign` asks for the closed form of the value function.
+    """
+    if not isinstance(design, str):
+        return design, "given"
+    n_players, form = value.n_players, value.closed_form()
+    if design == "quadrature":
+        if form is None:
+            raise InputError(
+                f"design 'quadrature' is a closed form of KernelInterventional, and {type(value).__name__} has none: "
+                "give 'auto', 'exact', 'kriging', 'kernelshap' or 'permutation'"
+            )
+        return designs.ClosedFormDesign(n_players), f"given: {_closed(value)}"
+    most = MAX_COALITIONS if form is None else MAX_TABLE_COALITIONS
+    limit = max_coalitions or max(most, 4 * n_players)
+    is_all = n_players <= 24 and 2**n_players <= limit
+    if design == "auto" and form is not None and max_coalitions is None and not is_all:
+        return designs.ClosedFormDesign(n_players), (
+            f"auto: 2^{n_players} coalitions are more than {limit:,}; {_closed(value)} (max_coalitions= samples)"
+        )
+    if design == "exact":
+        return designs.exact(n_players), "given"
+    if design in SAMPLED:
+        return SAMPLED[design](n_players, min(limit, 2 ** min(n_players, 62)), seed), f"{limit:,} coalitions at most"
+    if design != "auto":
+        raise InputError(unknown_name("design", design, DESIGN_NAMES))
+    if is_all:
+        return designs.exact(n_players), f"auto: all 2^{n_players} coalitions are at most {limit:,}"
+    why = f"auto: 2^{n_players} coalitions are more than {limit:,}"
+    if n_players <= designs.MAX_KRIGED_PLAYERS and 2 * n_players + 2 <= limit <= designs.MAX_KRIGED:
+        return designs.kriging(n_players, limit, seed=seed), f"{why}; kriging makes the most of them"
+    return designs.kernelshap(n_players, limit, seed=seed), f"{why}, too many players or coalitions for kriging"
+
+
+def check_interactions(design: Design) -> None:
+    """Refuse a design without them, or with too many players."""
+    if not design.has_interactions:
+        raise InputError("interactions are those of design='exact', 'kriging' or 'auto': give one of them")
+    design.interactions(N_ENDS, N_ENDS)
+
+
+def in_rounds(design: Design, asked: Design | str, options: RunOptions) -> tuple[Design, RunOptions, str]:
+    """The design grown in rounds up to its limit, the options, and why.
+
+    A design that was chosen by name starts small; one that was given starts as it is and ends at `max_coalitions`.
+
+    Raises
+    ------
+    InputError
+        Where a design has no standard errors to stop by, or cannot grow.
+    """
+    if isinstance(design, designs.ExactDesign):
+        return design, replace(options, tol=None), f"{options.tol:g} is met: every coalition counts"
+    if not isinstance(design, designs.KernelShapDesign | designs.KrigingDesign):
+        raise InputError(
+            "tol grows a design until its standard errors are small: give design='auto', 'kriging' or 'kernelshap', "
+            "not one of another kind"
+        )
+    if not design.n_replicates:
+        raise InputError("tol needs standard errors, and the design has n_replicates=0: give 20")
+    d, last = design.n_players, design.n_coalitions
+    if isinstance(asked, str):
+        first = min(last, 2 * max(2 * d, d + design.n_replicates + ROUND_SLACK))
+        design = replace(design, budgets=(first,))
+    else:
+        last = (options.max_coalitions or MAX_COALITIONS) // 2 * 2  # pairs stay whole
+    while design.n_coalitions < min(last, 1 << d):
+        design = replace(design, budgets=(*design.budgets, min(2 * design.n_coalitions, last, 1 << d)))
+    rounds = ", ".join(f"{budget:,}" for budget in design.budgets)
+    why = f"rounds of {rounds} coalitions, for the rows whose std_error / range is above {options.tol:g}"
+    return design, options, f"{why}; a pilot of up to 16 rows forecasts how many it takes (attribute pilot of the cube)"
+
+
+def _closed(value: Any) -> str:
+    """What a closed form is made with, in a line."""
+    return (
+        f"quadrature with {value.n_background:,} rows of the background, chosen by herding, and as many nodes as an "
+        f"error of {value.tolerance:g} standard deviations takes"
+    )
