@@ -93,7 +93,7 @@ class KernelShapDesign(FixedDesign, WholeViews):
         d = self.n_players
         if not self.n_replicates or self.n_coalitions >= 1 << d:
             return ""
-        least = max(4 * d, self._group * (d - 1 + LEAST_FREEDOM) + N_ENDS)
+        least = min(max(4 * d, self._group * (d - 1 + LEAST_FREEDOM) + N_ENDS), 1 << d)
         if self.n_coalitions < least:
             return f"{self.n_coalitions} coalitions of {d} players are too few for standard errors: give {least}"
         return "" if _deleted(self) else "with a group of coalitions left out the others determine no attribution"

@@ -90,7 +90,7 @@ class KrigingDesign(WholeViews):
     @property
     def why_no_errors(self) -> str:
         """Why standard errors are NaN: fewer than 4d coalitions, or fewer contrasts than replicates."""
-        least = max(4 * self.n_players, 2 * (self.n_players + self.n_replicates))
+        least = min(max(4 * self.n_players, 2 * (self.n_players + self.n_replicates)), 1 << self.n_players)
         if not self.n_replicates or self._is_whole or self.n_coalitions >= least:
             return ""
         return (

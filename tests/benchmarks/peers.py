@@ -341,7 +341,8 @@ def peer_results(case: Study) -> list[Result]:
         try:
             explain = make(predict_of(case.model), background)
         except ImportError as error:
-            print(f"{name}: left out, {error.name} is not installed")
+            if called == "model.predict":  # once
+                print(f"{name}: left out, {error.name} is not installed")
             continue
         with one_blas_thread():
             explain(rows[:cores])
