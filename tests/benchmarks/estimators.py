@@ -7,7 +7,7 @@ seed is one design; peers draw anew for each instance.  LightSHAP, which stops b
 as come to the budget.  Programs that are not installed (`pip install -e '.[bench]'`) are left out by name.
 
 Usage: python -m tests.benchmarks.estimators [--data FOLDER] [--tables california adult bike lol] [--seeds 100]
-       [--peer-seeds 10] [--instances 50] [--json OUT] [--tiny]
+       [--peer-seeds 10] [--instances 50] [--without ProxySPEX] [--json OUT] [--tiny]
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -298,10 +298,12 @@ class Counted:
         return values
 
 
-def peer_results(games: Games, budget: int, seeds: int) -> list[Result]:
-    """Every peer that is installed, instance by instance."""
+def peer_results(games: Games, budget: int, seeds: int, left_out: Sequence[str]) -> list[Result]:
+    """Every peer that is installed, instance by instance; not those with one of these words in their name."""
     d, out = games.n_players, []
     for name, peer in {**shapiq_peers(), **lightshap_peers()}.items():
+        if any(word in name for word in left_out):
+            continue
         errors, seconds, sizes, left = [], [], [], seeds
         try:
             for seed in range(seeds):
@@ -351,7 +353,7 @@ def main(given: argparse.Namespace) -> None:
             if budget >= 2**games.n_players:
                 print(f"\n{name}: {budget} are all coalitions of {games.n_players} players, and exact")
                 continue
-            results = own_results(games, budget, seeds) + peer_results(games, budget, peer_seeds)
+            results = own_results(games, budget, seeds) + peer_results(games, budget, peer_seeds, given.without)
             show(results)
             every += results
             write_json(given.json, {"results": [asdict(own) for own in every]})
@@ -364,6 +366,7 @@ if __name__ == "__main__":
     parser.add_argument("--instances", type=int, default=50)
     parser.add_argument("--seeds", type=int, default=100, help="of dshap's designs")
     parser.add_argument("--peer-seeds", type=int, default=10, help="of the peers, which run instance by instance")
+    parser.add_argument("--without", nargs="+", default=[], metavar="WORD", help="leave out peers of this name")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--tiny", action="store_true", help="seconds instead of an hour, made-up tables")
     main(parser.parse_args())
