@@ -13,12 +13,14 @@ from dshap.errors import DshapError
 if TYPE_CHECKING:
     from dshap import designs, engine, kernels, models, sources, values
     from dshap.api import explain, fit, mse_v, prepare
+    from dshap.background import choose_background
     from dshap.cube import open_cube
     from dshap.prepared import open_prepared
 
 __version__ = "0.1.0"
 __all__ = [
     "DshapError",
+    "choose_background",
     "designs",
     "engine",
     "explain",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "choose_background": "dshap.background",
     "explain": "dshap.api",
     "fit": "dshap.api",
     "mse_v": "dshap.api",

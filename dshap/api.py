@@ -122,7 +122,7 @@ def explain(
     """
     record = RunOptions.of({**options, "max_coalitions": max_coalitions, "tol": tol})
     executor = executor_for(client)
-    with _store_or_memory(store) as path, Workspace(path) as workspace:
+    with temporary_store(store) as path, Workspace(path) as workspace:
         if read_job(path.parent) is not None and is_running(path.parent):
             raise LockedError(f"{path.parent} is locked by a running job: wait for it")
         prepared = value if isinstance(value, Prepared) else None
@@ -213,7 +213,7 @@ def mse_v(
     study of methods for estimating model-agnostic Shapley value explanations (2024).
     """
     executor = executor_for(client)
-    with _store_or_memory(None) as path, Workspace(path) as workspace:
+    with temporary_store() as path, Workspace(path) as workspace:
         prepared = value
         if not isinstance(prepared, Prepared):
             own = path.with_name("prepared")
@@ -232,7 +232,7 @@ def progress_for(shown: bool | None) -> Progress:
 
 
 @contextlib.contextmanager
-def _store_or_memory(store: str | Path | None) -> Iterator[Path]:
+def temporary_store(store: str | Path | None = None) -> Iterator[Path]:
     """The absolute path of the store; without one a temporary folder that is gone afterwards."""
     if store is not None:
         if "://" in str(store):
@@ -285,7 +285,7 @@ def fit(
         A worker's memory is too small for the sums.
     """
     executor = executor_for(client)
-    with _store_or_memory(None) as path, Workspace(path) as workspace:
+    with temporary_store() as path, Workspace(path) as workspace:
         return fit_rows(model, rows, target, executor, workspace, progress_for(progress), features, missing)
 
 

@@ -42,7 +42,7 @@ from dshap.inputs import Inputs
 from dshap.options import RunOptions
 from dshap.prepared import Prepared, played
 from dshap.sources import Census
-from dshap.types import BoolArray, Design, RowReader, ValueFunction
+from dshap.types import BoolArray, Design, FloatArray, RowReader, ValueFunction
 
 __all__ = [
     "IDLE_WORKER_BYTES",
@@ -192,7 +192,10 @@ def _layout(value: ValueFunction, rows: RowReader, options: RunOptions, plan: Pl
     return CubeLayout(
         n_rows=rows.n_rows,
         players=value.player_names,
-        outputs=value.output_names,
+        outputs=value.link.outputs(value.output_names),
+        link="" if value.link.is_identity else value.link.describe(),
+        is_base_by_row=value.link.is_by_row,
+        classes=value.output_names if value.link.classes(np.zeros((0, value.n_outputs))) is not None else (),
         tile=plan.instance_tile,
         chunk=plan.chunk_rows,
         dtype=options.dtype,
@@ -296,7 +299,7 @@ def _fingerprint(
         "design": design.fingerprint(),
         "features": list(inputs.rows.feature_names),
         "players": list(value.player_names),
-        "outputs": list(game.output_names),
+        "outputs": list(game.link.outputs(game.output_names)),
         "keys": dict(inputs.rows.key_dtypes),
         "options": {name: own for name, own in kept.items() if own is not None},
         "rows": {"digest": inputs.census.fingerprint, "n": inputs.rows.n_rows, "missing": inputs.rows.missing},
@@ -311,10 +314,11 @@ def _probe(value: ValueFunction, rows: RowReader) -> str:
     Raises
     ------
     PredictError
-        Where the model fails on them; nothing is written yet.
+        Where the model, or the link, fails on them; nothing is written yet.
     """
     block = rows.read(0, min(PROBE_ROWS, rows.n_rows), keys=True)
-    predictions = on_block(0, block, value.predict, block.x[block.is_ok])
+    predictions: FloatArray = on_block(0, block, value.predict, block.x[block.is_ok])
+    on_block(0, block, value.link, predictions[:, None], predictions)
     return hashlib.blake2b(predictions.tobytes(), digest_size=10).hexdigest()
 
 

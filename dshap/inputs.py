@@ -225,7 +225,7 @@ class Inputs:
             data_census = take_census(data, executor, lambda: workspace.folder("data-keys"))
         except InputError as error:
             raise InputError(f"background or data of the value function: {error}") from error
-        if data_census.n_bad and data.missing == "skip" and not value.needs_moments:
+        if data_census.n_bad and data.missing == "skip" and not (value.needs_moments or value.streams_data):
             raise InputError(
                 f"{data_census.n_bad} rows of the background hold NaN or infinity: drop them, or set missing = "
                 '"pass" for a model that takes NaN'

@@ -32,6 +32,7 @@ __all__ = [
     "Design",
     "FloatArray",
     "Groups",
+    "Link",
     "Moments",
     "Record",
     "RowBlock",
@@ -270,7 +271,7 @@ class Attribution:
     phi: FloatArray
     """(n, d, k)"""
     base: FloatArray
-    """(k,): v(empty), the mean prediction over the background."""
+    """(k,): v(empty), the mean prediction over the background; (n, k) where the link makes it differ."""
     prediction: FloatArray
     """(n, k): v(N)."""
     status: NDArray[np.int8]
@@ -283,6 +284,9 @@ class Attribution:
 
     interaction: FloatArray | None = None
     """(n, d, d, k): half the Shapley interaction index beside the diagonal, main effects on it; rows sum to phi."""
+
+    classes: NDArray[np.int16] | None = None
+    """(n,): the class that a row is explained for, where the link takes the predicted one."""
 
     @property
     def relative_error(self) -> FloatArray | None:
@@ -370,6 +374,41 @@ class RowReader(Protocol):
 
 
 @runtime_checkable
+class Link(Protocol):
+    """What an expectation E f is turned into before the attribution, such as its logarithm: v_S(x) = g(E f)."""
+
+    @property
+    def is_identity(self) -> bool: ...
+    @property
+    def is_by_row(self) -> bool:
+        """True where v(empty) differs from row to row."""
+        ...
+
+    def bound(self, names: Sequence[str]) -> Link:
+        """This link for outputs of these names, or an InputError."""
+        ...
+
+    def outputs(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Names of the k' outputs that are attributed, of those of the k that are predicted."""
+        ...
+
+    def classes(self, prediction: FloatArray) -> NDArray[np.int16] | None:
+        """(n,): the output that each row is explained for, by its prediction (n, k); None where rows do not differ."""
+        ...
+
+    def check(self, prediction: FloatArray) -> None:
+        """Refuse predictions (n, k) that the link is not for."""
+        ...
+
+    def __call__(self, expected: FloatArray, prediction: FloatArray) -> FloatArray:
+        """g (n, m, k') of expectations (n, m, k) of rows whose predictions are (n, k)."""
+        ...
+
+    def describe(self) -> str: ...
+    def fingerprint(self) -> dict[str, JSON]: ...
+
+
+@runtime_checkable
 class ValueFunction(Protocol):
     """What a coalition is worth for an instance: v_S(x), for proper coalitions S.  Knows nothing of estimators."""
 
@@ -392,7 +431,15 @@ class ValueFunction(Protocol):
         ...
 
     @property
-    def output_names(self) -> tuple[str, ...]: ...
+    def output_names(self) -> tuple[str, ...]:
+        """Of `predict` and `evaluate`, before the link."""
+        ...
+
+    @property
+    def link(self) -> Link:
+        """What the engine turns values, and the two ends, into before the attribution."""
+        ...
+
     @property
     def data(self) -> Any:
         """The rows that v(empty) is the mean over and that `moments` sums: an array, or whatever `explain` takes."""
@@ -406,6 +453,16 @@ class ValueFunction(Protocol):
     @property
     def needs_moments(self) -> bool:
         """True where `prepare` needs sums over all rows of `data`."""
+        ...
+
+    @property
+    def streams_data(self) -> bool:
+        """True where values are means over all rows of `data`, which are read when they are wanted: `sums`."""
+        ...
+
+    @property
+    def notes(self) -> Mapping[str, JSON]:
+        """What is known of it beyond its values; written beside the cube."""
         ...
 
     @property
@@ -470,6 +527,10 @@ class ValueFunction(Protocol):
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k) of the prepared coalitions for a micro-block of rows (n, columns)."""
+        ...
+
+    def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
+        """Where `streams_data`: what these rows of `data` (b, columns) add to values (n, m, k) times all their rows."""
         ...
 
     def state_bytes(self, m: int) -> int:

@@ -20,6 +20,7 @@ FLOORS = (
     {
         "",
         "api",
+        "background",
         "choice",
         "__main__",
         "explanation",

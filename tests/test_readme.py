@@ -45,6 +45,16 @@ def test_how_sure_it_is(tmp_path):
     assert "std_error" in errors and "n_coalitions" in rounds and "relative_error" in rounds and "interaction" in pairs
 
 
+def test_classifiers_and_a_background(tmp_path):
+    ten = re.search(r"## Ten lines\n.*?```python\n(.*?)```", README, re.DOTALL)[1]
+    code, shown = re.search(r"## Classifiers, .*?```python\n(.*?)```\n\n```\n(.*?)```", README, re.DOTALL).groups()
+    code += "print(cube.explained_class.attrs['flag_meanings'], cube.attribution.attrs['link'])"
+    done = subprocess.run([sys.executable, "-c", ten + code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert shown.split(":")[0] in done.stdout
+    assert "low high log odds of the predicted class" in done.stdout
+
+
 def test_every_path_that_the_readme_names_is_there():
     root = Path(__file__).parents[1]
     for path in re.findall(r"\]\(([\w./-]+)\)", README):

@@ -44,6 +44,7 @@ class CubeLayout:
     n_rows: int
     players: tuple[str, ...]
     outputs: tuple[str, ...]
+    """After the link."""
     tile: int
     """Rows of a shard: one task writes whole ones."""
     chunk: int
@@ -55,6 +56,12 @@ class CubeLayout:
     has_interactions: bool = False
     is_adaptive: bool = False
     """Rows take as many coalitions as their error asks for."""
+    link: str = ""
+    """What values are on the scale of; empty: the model's own."""
+    is_base_by_row: bool = False
+    """The base value differs from row to row."""
+    classes: tuple[str, ...] = ()
+    """Of which each row is explained for one; empty where rows do not differ."""
     keys: Mapping[str, str] = field(default_factory=dict)
     """key column -> "int64", "string" or "datetime64[ns]"."""
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -122,7 +129,7 @@ def _create(path: Path, layout: CubeLayout) -> None:
         }
     )
     _per_row(root, layout, "attribution", layout.dtype, np.nan, ("feature", "output"),
-             long_name="Shapley value of each feature for each output", units=layout.units,
+             long_name="Shapley value of each feature for each output", units=layout.units, link=layout.link,
              ancillary_variables="status std_error" if layout.n_replicates else "status",
              coordinates=" ".join(layout.key_variables.values()))  # fmt: skip
     if layout.n_replicates:
@@ -142,8 +149,12 @@ def _create(path: Path, layout: CubeLayout) -> None:
                  long_name="largest standard error over the range of the attributions",
                  ancillary_variables="status")  # fmt: skip
     _per_row(root, layout, "prediction", "float64", np.nan, ("output",),
-             long_name="model output: base value plus the sum of attributions", units=layout.units,
+             long_name="model output: base value plus the sum of attributions", units=layout.units, link=layout.link,
              ancillary_variables="status")  # fmt: skip
+    if layout.classes:
+        _per_row(root, layout, "explained_class", "int16", -1, (), long_name="class that this row is explained for",
+                 flag_values=list(range(len(layout.classes))), ancillary_variables="status",
+                 flag_meanings=" ".join(re.sub(r"\s+", "_", name) for name in layout.classes))  # fmt: skip
     _per_row(root, layout, "status", "int8", Status.PENDING, (), long_name="how the explanation of this row ended",
              flag_values=list(range(len(Status.MEANINGS))), flag_meanings=" ".join(Status.MEANINGS))  # fmt: skip
     for column, kind in layout.keys.items():
@@ -151,8 +162,12 @@ def _create(path: Path, layout: CubeLayout) -> None:
     _small(root, "feature", np.array(layout.players, dtype=np.dtypes.StringDType()), ("feature",),
            long_name="player: a column or a group of columns")  # fmt: skip
     _small(root, "output", np.array(layout.outputs, dtype=np.dtypes.StringDType()), ("output",), long_name="output")
-    _small(root, "base_value", np.full(len(layout.outputs), np.nan), ("output",),
-           long_name="value of the empty coalition: mean over the background", units=layout.units)  # fmt: skip
+    base: dict[str, Any] = {"long_name": "value of the empty coalition: mean over the background",
+                            "units": layout.units}  # fmt: skip
+    if layout.is_base_by_row:
+        _per_row(root, layout, "base_value", "float64", np.nan, ("output",), **base)
+    else:
+        _small(root, "base_value", np.full(len(layout.outputs), np.nan), ("output",), **base)
     _container(root)
     _blocks(root, layout)
     if layout.columns:

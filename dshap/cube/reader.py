@@ -55,7 +55,8 @@ def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
         cube = xr.open_zarr(path, consolidated=False, chunks={"instance": tile[0] if tile else -1})
     cube = cube.drop_vars(CONTAINER)
     cube = cube.set_coords([name for name in cube.data_vars if str(name) == "key" or str(name).startswith("key_")])
-    cube["base_value"] = cube["base_value"].load()
+    if "instance" not in cube["base_value"].dims:
+        cube["base_value"] = cube["base_value"].load()
     notes = notes_of(path)
     cube = cube.assign_attrs({name: json.dumps(notes.get(name), sort_keys=True) for name in notes.names()})
     return _indexed(cube) if index else cube
@@ -163,7 +164,8 @@ def _stored_names(path: Path) -> list[str]:
 def verify_cube(path: Path) -> list[str]:
     """What the stored values say against their receipts; empty where all agree."""
     run = read_run(path) or {}
-    names, base = _stored_names(path), np.asarray(zarr.open_array(path / "base_value", mode="r")[...])
+    names = _stored_names(path)
+    shared = {} if "base_value" in names else {"base_value": np.asarray(zarr.open_array(path / "base_value")[...])}
     arrays = {name: zarr.open_array(path / name, mode="r") for name in names}
     summaries = {name: zarr.open_array(path / name, mode="r") for name in SUMMARIES}
     problems = []
@@ -171,7 +173,7 @@ def verify_cube(path: Path) -> list[str]:
         rows = slice(receipt["start"], receipt["stop"])
         stored = {name: np.asarray(array[rows]) for name, array in arrays.items()}
         stored |= {name: np.asarray(array[receipt["block"]]) for name, array in summaries.items()}
-        digest = block_digest(stored | {"base_value": base})
+        digest = block_digest(stored | shared)
         if digest != receipt["digest"]:
             problems.append(f"block {receipt['block']} (rows {rows.start} to {rows.stop - 1}): stored values changed")
         if receipt["fingerprint"] != run.get("digest"):

@@ -72,7 +72,7 @@ class CubeWriter:
             "block": tile,
             "start": start,
             "stop": stop,
-            "digest": block_digest(stored | summary | {"base_value": attribution.base}),
+            "digest": block_digest(stored | summary | {"base_value": stored.get("base_value", attribution.base)}),
             "ok": int(block.is_ok.sum()),
             "fingerprint": self.fingerprint,
         }
@@ -93,6 +93,10 @@ class CubeWriter:
         if attribution.n_coalitions is not None and attribution.relative_error is not None:
             stored["n_coalitions"] = self._in_place(block, attribution.n_coalitions, fill=0)
             stored["relative_error"] = self._in_place(block, attribution.relative_error)
+        if self.layout.is_base_by_row:
+            stored["base_value"] = self._in_place(block, attribution.base)
+        if attribution.classes is not None:
+            stored["explained_class"] = self._in_place(block, attribution.classes, fill=-1)
         for column, values in block.keys.items():
             as_stored = values.astype(np.int64) if values.dtype.kind == "M" else values
             stored[self.layout.key_variables[column]] = as_stored

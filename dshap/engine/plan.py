@@ -85,6 +85,7 @@ class Plan:
     n_players: int
     """Of the design: those whose columns vary."""
     n_outputs: int
+    """After the link."""
     n_replicates: int
     """Jackknife groups of the design."""
     n_coalitions: int
@@ -265,10 +266,10 @@ def make_plan(
             f"the design has {design.n_players} players, the value function {value.n_players} "
             f"({', '.join(value.player_names[:6])}…): make the design with n_players={value.n_players}"
         )
-    proper = design.n_coalitions - N_ENDS
-    row_groups = 8 * design.n_replicates * design.n_players * value.n_outputs / GROUP_BYTES
-    row_values = 8 * design.n_coalitions * value.n_outputs / VALUE_BYTES if options.tol else 0.0
-    row_pairs = 8 * design.n_players**2 * value.n_outputs / VALUE_BYTES if options.interactions else 0.0
+    proper, n_outputs = design.n_coalitions - N_ENDS, len(value.link.outputs(value.output_names))
+    row_groups = 8 * design.n_replicates * design.n_players * n_outputs / GROUP_BYTES
+    row_values = 8 * design.n_coalitions * n_outputs / VALUE_BYTES if options.tol else 0.0
+    row_pairs = 8 * design.n_players**2 * n_outputs / VALUE_BYTES if options.interactions else 0.0
     instance_tile = _instance_tile(value, rows.n_rows, proper, max(row_groups, row_values, row_pairs), options)
     n_instance_tiles = math.ceil(rows.n_rows / instance_tile)
     is_black_box = not value.needs_moments and not math.isfinite(value.operations(1, proper))
@@ -287,7 +288,7 @@ def make_plan(
         n_rows=rows.n_rows,
         data_rows=data.n_rows,
         n_players=design.n_players,
-        n_outputs=value.n_outputs,
+        n_outputs=n_outputs,
         n_replicates=design.n_replicates,
         n_coalitions=design.n_coalitions,
         pilot_rows=min(max(design.pilot_rows, FORECAST_ROWS if options.tol else 0), rows.n_rows // PILOT_SHARE),
@@ -416,7 +417,7 @@ def _stages(
         Stage(
             "evaluation",
             len(plan.instance_spans) * (n_groups + 1 if n_groups > 1 else 1),
-            _evaluation_bytes(plan, value, rows, options),
+            _evaluation_bytes(plan, value, rows, options) + (data_bytes if value.streams_data else 0),
             value.operations(plan.n_rows, proper),
             "rows, state",
             "attribution, receipts",
@@ -445,6 +446,7 @@ def _evaluation_bytes(plan: Plan, value: ValueFunction, rows: RowReader, options
     chosen = 8 * min(plan.micro_rows, n) * tile * plan.n_outputs if plan.n_replicates else 0  # values of one group
     pairs = (8 * n * cell + 4 * tile) * 4 * plan.n_players if plan.interactions else 0
     stored = 2 * (2 if plan.n_replicates else 1) * n * cell * (8 if options.dtype == "float64" else 4)
+    linked = 0 if value.link.is_identity else 5 * 8 * min(plan.micro_rows, n) * tile * value.n_outputs
     state = value.state_bytes(tile)  # beside the states that are kept: their parts, while they are joined
     return int(
         rows.read_bytes(n)
@@ -458,7 +460,7 @@ def _evaluation_bytes(plan: Plan, value: ValueFunction, rows: RowReader, options
         + stored
         + state
         + 9 * tile * plan.n_players
-        + max(_predict_bytes(value, n), value.task_bytes(min(plan.micro_rows, n), tile))
+        + max(_predict_bytes(value, n), value.task_bytes(min(plan.micro_rows, n), tile) + linked)
     )
 
 

@@ -42,7 +42,7 @@ def _leaf(context: Context, start: int, stop: int) -> Moments:
         state, total = context.state(joined), 0.0
         for first in range(0, max(len(rows), 1), plan.micro_rows):
             micro = slice(first, first + plan.micro_rows)
-            values = context.value.evaluate(state, rows[micro])  # (n, m, k)
+            values = context.expectations(state, rows[micro])  # (n, m, k)
             total = total + np.square(f[micro, None] - values).sum(axis=0)
         errors.append(total)
     sums = {"f": f.sum(axis=0), "f2": np.square(f).sum(axis=0), "n": np.array(float(len(f)))}

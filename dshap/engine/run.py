@@ -46,7 +46,11 @@ class Failure:
 def run_explanation(executor: Executor, context: Context, progress: Progress) -> list[Failure]:
     """Learning, then evaluation; gives the tiles that failed (their rows are marked so in the cube)."""
     learn(executor, context, progress)
-    context.cube.write_base(context.base())
+    base = context.base_value()
+    if base is not None:
+        context.cube.write_base(base)
+    for name, content in context.value.notes.items():
+        context.cube.write_note(name, content)
     context = _tuned(executor, context, progress)
     if isinstance(context.value, ClosedForm):
         context.cube.write_note("closed_form", context.value.stated_error(context.state([0])))

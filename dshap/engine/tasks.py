@@ -31,6 +31,7 @@ from dshap.types import (
     Status,
     ValueFunction,
     relative_errors,
+    tree_sum,
 )
 
 __all__ = ["BlockWriter", "Context", "StateStore", "on_block"]
@@ -55,7 +56,10 @@ class BlockWriter(Protocol):
         """Store the tile, then its receipt; gives the receipt."""
         ...
 
-    def write_base(self, base: FloatArray) -> None: ...
+    def write_base(self, base: FloatArray) -> None:
+        """v(empty) (k,), where it is the same for all rows."""
+        ...
+
     def write_note(self, name: str, content: dict[str, Any]) -> None:
         """A small record beside the cube, which `open_cube` shows as an attribute."""
         ...
@@ -102,7 +106,7 @@ class Context:
         return self.writer
 
     def base(self) -> FloatArray:
-        """v(empty) (k,): the mean prediction over the data."""
+        """E f (k,): the mean prediction over the data; v(empty) where there is no link."""
         if self.plan.is_closed_form:
             return self.state([0])["base"]
         if "base" not in self._cache:
@@ -122,6 +126,30 @@ class Context:
             if self.plan.cache_bytes:
                 self._cache[name] = state
         return state
+
+    def values(self, state: State, rows: FloatArray) -> FloatArray:
+        """v_S(x) (n, m, k') of the prepared coalitions for a micro-block of rows: expectations, then the link."""
+        expected = self.expectations(state, rows)
+        return expected if self.value.link.is_identity else self.value.link(expected, self.value.predict(rows))
+
+    def expectations(self, state: State, rows: FloatArray) -> FloatArray:
+        """E f (n, m, k) of the prepared coalitions; where the value function streams its data, span by span of them."""
+        if not self.value.streams_data:
+            return self.value.evaluate(state, rows)
+        blocks = (self.data.read(*span) for span in self.plan.data_spans)
+        parts = (self.value.sums(state, rows, block.x[block.is_ok]) for block in blocks)
+        total: FloatArray = tree_sum(parts)
+        return total / self.states.get(self.base_name, Moments)["count"]
+
+    def ends(self, prediction: FloatArray) -> FloatArray:
+        """v(empty) and v(N) (n, 2, k') of rows whose predictions are (n, k)."""
+        both = np.stack([np.broadcast_to(self.base(), prediction.shape), prediction], axis=1)
+        return self.value.link(both, prediction)
+
+    def base_value(self) -> FloatArray | None:
+        """v(empty) (k',); None where the link makes it differ from row to row."""
+        link, base = self.value.link, self.base()[None]
+        return None if link.is_by_row else link(base[None], base)[0, 0]
 
     def prediction_name(self, start: int) -> str:
         """State file of the predictions of the span of data that begins here."""
@@ -188,10 +216,8 @@ def game_values(context: Context, rows: FloatArray) -> FloatArray:
     if not len(rows):
         return np.zeros((0, context.plan.n_coalitions))
     tiles = range(len(context.plan.coalition_spans))
-    ends = np.stack(
-        [np.broadcast_to(context.base(), (len(rows), context.plan.n_outputs)), context.value.predict(rows)], 1
-    )
-    values = np.concatenate([ends, *(context.value.evaluate(context.state([tile]), rows) for tile in tiles)], axis=1)
+    ends = context.ends(context.value.predict(rows))
+    values = np.concatenate([ends, *(context.values(context.state([tile]), rows) for tile in tiles)], axis=1)
     return values.swapaxes(1, 2).reshape(-1, values.shape[1])
 
 
@@ -252,7 +278,7 @@ def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> Mome
         state = context.state(joined)
         for start in range(0, len(rows), plan.micro_rows):
             micro = slice(start, start + plan.micro_rows)
-            values = context.value.evaluate(state, rows[micro])  # (n, m, k)
+            values = context.values(state, rows[micro])  # (n, m, k)
             sums[micro] += np.matmul(block.score.T, values)
             for g, chosen, score in parts:
                 groups[g, micro] += np.matmul(score.T, values[:, chosen])
@@ -277,20 +303,29 @@ def _no_sums(context: Context, n: int) -> Moments:
 
 def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] | None) -> Attribution:
     """The whole sum for these rows: coalitions, the two ends, the finish of the design."""
-    base, prediction = context.base(), context.value.predict(rows)
+    prediction = context.value.predict(rows)
     if not np.isfinite(prediction).all():
         n_bad = np.count_nonzero(~np.isfinite(prediction).all(axis=1))
         raise PredictError(f"the model gave NaN or infinity for {n_bad} row(s)")
+    ends = context.ends(prediction)
     replicates = used = interaction = None
     if context.plan.is_closed_form:
         phi = closed_form_values(context, rows)
     elif context.plan.tol is not None:
-        phi, replicates, used = _in_rounds(context, rows, prediction, context.plan.tol)
+        phi, replicates, used = _in_rounds(context, rows, ends, context.plan.tol)
     else:
-        phi, replicates, interaction = _finished(context, rows, partials, prediction)
-    status = np.full(len(rows), Status.OK, np.int8)
-    phi, replicates = _everyone(context, phi), _everyone(context, replicates)
-    return Attribution(phi, base, prediction, status, replicates, used, interaction)
+        phi, replicates, interaction = _finished(context, rows, partials, ends)
+    base = context.base_value()
+    return Attribution(
+        phi=_everyone(context, phi),
+        base=ends[:, EMPTY] if base is None else base,
+        prediction=ends[:, FULL],
+        status=np.full(len(rows), Status.OK, np.int8),
+        replicates=_everyone(context, replicates),
+        n_coalitions=used,
+        interaction=interaction,
+        classes=context.value.link.classes(prediction),
+    )
 
 
 def _with_main_effects(context: Context, pairs: FloatArray, phi: FloatArray) -> FloatArray:
@@ -322,11 +357,11 @@ def closed_form_values(context: Context, rows: FloatArray) -> FloatArray:
 
 
 def _finished(
-    context: Context, rows: FloatArray, partials: tuple[str, ...] | None, prediction: FloatArray
+    context: Context, rows: FloatArray, partials: tuple[str, ...] | None, values: FloatArray
 ) -> tuple[FloatArray, FloatArray | None, FloatArray | None]:
     """φ (n, d, k): the sum over all coalitions, and the finish of the design; its replicates (R, n, d, k), and the
-    interactions (n, d, d, k) where they are asked for."""
-    base, design = context.base(), context.design
+    interactions (n, d, d, k) where they are asked for.  `values` (n, 2, k) are those of the two ends."""
+    design, v_empty, v_full = context.design, values[:, EMPTY], values[:, FULL]
     if partials is None:
         sums = coalition_sums(context, rows, list(range(len(context.plan.coalition_spans))))
     else:
@@ -334,12 +369,10 @@ def _finished(
         for name in partials:
             sums = sums + context.states.get(name, Moments)
     ends = design.block(EMPTY, N_ENDS)
-    v_empty = np.broadcast_to(base, prediction.shape)
-    values = np.stack([v_empty, prediction], axis=1)  # (n, 2, k)
     whole = sums["whole"] + np.matmul(ends.score.T, values)
-    phi = design.finish(whole, v_empty, prediction)
+    phi = design.finish(whole, v_empty, v_full)
     if design.is_efficient:
-        check_additivity(phi, base, prediction)
+        check_additivity(phi, v_empty, v_full)
     interaction = None
     if context.plan.interactions:
         pairs = sums["pairs"] + np.matmul(design.interactions(EMPTY, N_ENDS).T, values)
@@ -349,37 +382,38 @@ def _finished(
     groups = sums["groups"]
     for g, chosen, score in ends.groups.parts():
         groups[g] += np.matmul(score.T, values[:, chosen])
-    return phi, design.replicates(whole, groups, v_empty, prediction), interaction
+    return phi, design.replicates(whole, groups, v_empty, v_full), interaction
 
 
 def _in_rounds(
-    context: Context, rows: FloatArray, prediction: FloatArray, tol: float
+    context: Context, rows: FloatArray, ends: FloatArray, tol: float
 ) -> tuple[FloatArray, FloatArray, NDArray[np.int32]]:
     """φ (n, d, k), its replicates (R, n, d, k) and the coalitions taken (n,): stage by stage of the design, each for
-    the rows whose error is above tol after the one before.  Values are kept: no coalition is evaluated twice."""
+    the rows whose error is above tol after the one before.  Values are kept: no coalition is evaluated twice.
+    `ends` (n, 2, k) are the values of the two ends."""
     plan, design = context.plan, context.design
     shape = (len(rows), plan.n_players, plan.n_outputs)
     phi, replicates = np.zeros(shape), np.zeros((design.n_replicates, *shape))
     used, left = np.zeros(len(rows), np.int32), np.arange(len(rows))
-    values = np.stack([np.broadcast_to(context.base(), prediction.shape), prediction], axis=1)  # (n, m, k)
+    values, (v_empty, v_full) = ends, ends.swapaxes(0, 1)  # (n, m, k); (n, k)
     for stage, tiles in zip(design.stages, plan.stage_tiles, strict=True):
         values = np.concatenate([values, *(_tile_values(context, rows[left], tile) for tile in tiles)], axis=1)
         phi[left], replicates[:, left] = _of_values(stage, values)
         used[left] = stage.n_coalitions
         errors = np.sqrt(np.square(replicates[:, left] - phi[left]).sum(axis=0))
-        reached = relative_errors(phi[left], errors, context.base(), prediction[left])
+        reached = relative_errors(phi[left], errors, v_empty[left], v_full[left])
         is_left = ~(reached <= tol).all(axis=1)
         left, values = left[is_left], values[is_left]
         if not len(left):
             break
-    check_additivity(phi, context.base(), prediction)
+    check_additivity(phi, v_empty, v_full)
     return phi, replicates, used
 
 
 def _tile_values(context: Context, rows: FloatArray, tile: int) -> FloatArray:
     """Values (n, m, k) of one coalition tile, in micro-blocks."""
     state, step = context.state([tile]), context.plan.micro_rows
-    values = np.concatenate([context.value.evaluate(state, rows[i : i + step]) for i in range(0, len(rows), step)])
+    values = np.concatenate([context.values(state, rows[i : i + step]) for i in range(0, len(rows), step)])
     if not np.isfinite(values).all():
         n_bad = np.count_nonzero(~np.isfinite(values).all(axis=(1, 2)))
         raise PredictError(f"the model gave NaN or infinity for coalitions of {n_bad} row(s)")

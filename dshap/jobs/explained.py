@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dshap import kernels, values
-from dshap.engine import format_bytes
+from dshap.background import background_of
+from dshap.engine import Executor, format_bytes
 from dshap.engine.run import read_sample
 from dshap.errors import DoesNotFitError
 from dshap.jobs.parts import KERNELS, Model, TableReader, embedding_of, expansion_of
@@ -16,12 +17,13 @@ from dshap.jobs.schema import (
     Interventional,
     Job,
     KernelRidgeModel,
+    LinkedTable,
     MarginalValue,
     Observational,
     Regression,
 )
 from dshap.sources import SPAN_ROWS
-from dshap.types import ValueFunction
+from dshap.types import Link, ValueFunction
 
 __all__ = ["value_of"]
 
@@ -29,11 +31,25 @@ MAX_BACKGROUND_BYTES = 1 << 30
 """Largest background that every worker holds."""
 
 
-def value_of(explain: Explain, job: Job, model: Model, reader: TableReader) -> ValueFunction:
-    """The value function of one [[explain]]."""
-    options = {"players": explain.players, "output_names": _output_names(job, model)}
+def value_of(
+    explain: Explain, job: Job, model: Model, reader: TableReader, executor: Executor | None = None
+) -> ValueFunction:
+    """The value function of one [[explain]]; without an executor for a plan, a background drawn at random."""
+    options: dict[str, Any] = {"players": explain.players, "output_names": _output_names(job, model)}
+    if isinstance(explain, MarginalValue):
+        options["executor"] = executor
+    if isinstance(explain, LinkedTable):
+        options["link"] = _link(explain)
     value: ValueFunction = VALUES[type(explain)](explain, job, model, reader, options)
     return value
+
+
+def _link(explain: LinkedTable) -> Link:
+    """The link of an [[explain]]."""
+    options: dict[str, Any] = {} if explain.link == "identity" else {"clip": explain.clip}
+    if explain.link_class is not None:
+        options["of"] = explain.link_class
+    return values.LINKS[explain.link](**options)
 
 
 def _output_names(job: Job, model: Model) -> tuple[str, ...] | None:
@@ -94,8 +110,12 @@ def _gaussian(given: GaussianValue, job: Job, model: Model, reader: TableReader,
 
 
 def _marginal(given: MarginalValue, job: Job, model: Model, reader: TableReader, options: Any) -> Any:
-    background = _background(given.background, job, reader, in_memory=True)
-    return values.Marginal(_predict_of(model), background, feature_names=reader.feature_names, **options)
+    executor, background = options.pop("executor"), given.background
+    if executor is None or isinstance(background, str) or given.selection == "random":
+        rows = _background(background, job, reader)
+    else:
+        rows = background_of(reader, executor, min(background, reader.n_rows), given.selection, job.job.seed)
+    return values.Marginal(_predict_of(model), rows, feature_names=reader.feature_names, **options)
 
 
 VALUES: Mapping[type, Callable[..., Any]] = {
@@ -126,10 +146,10 @@ def _own_kernel(given: Regression, model: Model) -> kernels.Kernel | kernels.Pro
     return KERNELS[given.kernel or "rbf"](scale)
 
 
-def _background(rows: str | int, job: Job, reader: TableReader, in_memory: bool = False) -> Any:
+def _background(rows: str | int, job: Job, reader: TableReader) -> Any:
     """All rows as the table itself, or a seeded sample (b, columns) of those without NaN."""
     n_rows = reader.n_rows if isinstance(rows, str) else min(rows, reader.n_rows)
-    if n_rows == reader.n_rows and not in_memory:
+    if n_rows == reader.n_rows:
         return reader
     size = 8 * n_rows * len(reader.feature_names)
     if size > MAX_BACKGROUND_BYTES:

@@ -244,7 +244,9 @@ class _Run:
         return fitted
 
     def _prepared(self, explain: Explain, model: Model, census: Census) -> Explanation:
-        value = value_of(explain, self.job, model, self.reader)
+        value = value_of(
+            explain, self.job, model, self.reader, LoopExecutor()
+        )  # a background: no cluster starts for it
         return Explanation.prepare(
             value,
             self.reader,

@@ -37,6 +37,7 @@ __all__ = [
     "Job",
     "KernelLogisticModel",
     "KernelRidgeModel",
+    "LinkedTable",
     "LocalCluster",
     "MarginalValue",
     "NoCluster",
@@ -186,6 +187,25 @@ class ExplainTable(Table):
     """A name for several columns that are one player."""
 
 
+class LinkedTable(ExplainTable):
+    """Base of those that call a predict function."""
+
+    link: Literal["identity", "logit", "log_odds", "log_probability", "expected_log_probability"] = "identity"
+    """What the expectations of probabilities are turned into."""
+    link_class: Text | None = None
+    """Of "log_odds" and "log_probability": the output; the predicted class of each row where left out."""
+    clip: float = Field(default=0.0, ge=0.0, le=0.1)
+    """Of a link: expectations are moved into [clip, 1 − clip]; 0: those of 0 or 1 are refused."""
+
+    @model_validator(mode="after")
+    def _check_link(self) -> LinkedTable:
+        if self.link_class is not None and self.link not in ("log_odds", "log_probability"):
+            raise ValueError(f'link_class belongs to link = "log_odds" or "log_probability", not to "{self.link}"')
+        if self.clip and self.link == "identity":
+            raise ValueError('clip belongs to a link of probabilities, like link = "logit"')
+        return self
+
+
 class LearntTable(ExplainTable):
     """Base of those that learn from the table."""
 
@@ -216,7 +236,7 @@ class Observational(LearntTable, EmbeddedTable):
     """Interventional values too, in the same pass, as further outputs."""
 
 
-class Regression(LearntTable, EmbeddedTable):
+class Regression(LearntTable, LinkedTable, EmbeddedTable):
     """[[explain]] value = "conditional_regression": any model."""
 
     value: Literal["conditional_regression"]
@@ -237,7 +257,7 @@ class Regression(LearntTable, EmbeddedTable):
         return self
 
 
-class GaussianValue(LearntTable):
+class GaussianValue(LearntTable, LinkedTable):
     """[[explain]] value = "gaussian": any model, columns taken as jointly normal."""
 
     value: Literal["gaussian"]
@@ -249,11 +269,20 @@ class GaussianValue(LearntTable):
     """Of the draws; the job's where left out."""
 
 
-class MarginalValue(ExplainTable):
+class MarginalValue(LinkedTable):
     """[[explain]] value = "marginal"."""
 
     value: Literal["marginal"]
     background: Background = 100
+    """"all" rows of the table, read by spans, or as many."""
+    selection: Literal["random", "thinning", "kmeans", "stratified"] = "random"
+    """How a number of rows is chosen; see `dshap.choose_background`."""
+
+    @model_validator(mode="after")
+    def _check_selection(self) -> MarginalValue:
+        if self.background == "all" and "selection" in self.model_fields_set:
+            raise ValueError('selection belongs to a number of background rows; "all" are taken: leave it out')
+        return self
 
 
 Explain = Annotated[

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from dshap.errors import InputError
-from dshap.types import BoolArray, FloatArray, Moments, State
+from dshap.types import BoolArray, FloatArray, Link, Moments, State
 from dshap.values.predicted import PredictedValue
 from dshap.values.table_value import checked_predict
 
@@ -52,7 +52,7 @@ class Gaussian(PredictedValue):
         D (R + ridge·I) D throughout, D the standard deviations: variances grow by the factor 1 + ridge.
     seed : int
         Of the draws.
-    players, feature_names, output_names, buffer_rows : see `Marginal`
+    players, feature_names, output_names, link, buffer_rows : see `Marginal`
         A path tells no columns: name them in `feature_names`, unless the estimator behind `predict` knows them.
 
     Raises
@@ -94,6 +94,7 @@ class Gaussian(PredictedValue):
         players: Mapping[str, Sequence[str | int]] | None = None,
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
+        link: str | Link | None = None,
         buffer_rows: int = 65_536,
     ) -> None:
         _check_options(n_samples, ridge, seed)
@@ -106,6 +107,7 @@ class Gaussian(PredictedValue):
             feature_names=feature_names,
             output_names=output_names,
             buffer_rows=buffer_rows,
+            link=link,
         )
 
     @property

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dshap.errors import InputError
-from dshap.types import BoolArray, FloatArray, Moments, State
+from dshap.types import BoolArray, FloatArray, Link, Moments, RowReader, State
+from dshap.values.background import Background
 from dshap.values.masking import CHUNK_BYTES, Masks, mixed_values
 from dshap.values.predicted import PredictedValue
 from dshap.values.table_value import checked_predict, column_names_of, columns_by_name, fitted_names_of
 
 __all__ = ["Marginal"]
+
+STREAMED_ROWS = 65_536
+"""Of a background that is read by spans, at once."""
 
 
 class Marginal(PredictedValue):
@@ -24,14 +29,20 @@ class Marginal(PredictedValue):
     ----------
     predict : callable
         rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.
-    background : array (b, columns) or data frame
-        Any number of rows, kept whole on every worker; one row is a plug-in reference point.
+    background : Background, array (b, columns), data frame; or path, Dask collection or source
+        Rows in memory are kept whole on every worker; one row is a plug-in reference point.  A path, a collection or a
+        source is read by spans, every row of it counts, and no worker holds more than one span.  `Background` is what
+        `dshap.choose_background` chose from a table, with weights.
     players : mapping, optional
         ``{"location": ["lat", "lon"]}`` makes one player of several columns.
     feature_names : sequence of str, optional
         Names of the columns that predict takes, in its order.  Where not given: those that the estimator behind
         ``predict`` was fitted on (`feature_names_in_`), else those of the background.  Frames are matched by them.
     output_names : sequence of str, optional
+        Where not given: the classes of the classifier behind ``predict``, if it has as many as outputs.
+    link : str or Link, optional
+        v_S(x) = g(that mean): "identity", "logit", "log_odds" or "log_probability" (of the predicted class; of another
+        by `LogOdds("name")`, `LogProbability("name")`), "expected_log_probability"; see `dshap.values.LogOdds`.
     weights : array (b,), optional
         Of the background rows: not negative, of any positive sum; all alike where not given.
     buffer_rows : int
@@ -57,26 +68,30 @@ class Marginal(PredictedValue):
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         weights: Any = None,
+        link: str | Link | None = None,
         buffer_rows: int = 65_536,
     ) -> None:
         names = feature_names if feature_names is not None else fitted_names_of(predict) or column_names_of(background)
-        if names is not None and hasattr(background, "columns"):
-            background = columns_by_name(background, names)
-        try:
-            rows = np.array(background, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"background has text where numbers are needed: {error}") from error
-        if rows.ndim != 2 or not len(rows):
-            raise InputError(f"background has shape {rows.shape}: give at least one row, as (rows, columns)")
-        self.background = rows
-        self.data_weights = None if weights is None else _checked_weights(weights, len(rows))
+        if isinstance(background, Background):
+            if weights is not None:
+                raise InputError("weights belong to rows; a Background has its own: leave them out")
+            self.notes = {"background": background.summary()}
+            background, weights = background.ordered(names), background.weights
+        self.streams_data = _is_streamed(background)
+        self.background = None if self.streams_data else _rows_of(background, names)
+        if self.background is None and weights is not None:
+            raise InputError("weights are for a background in memory: give an array or a data frame")
+        self.data_weights = None
+        if self.background is not None and weights is not None:
+            self.data_weights = _checked_weights(weights, len(self.background))
         super().__init__(
             predict,
-            rows,
+            background if self.background is None else self.background,
             players=players,
             feature_names=names,
             output_names=output_names,
             buffer_rows=buffer_rows,
+            link=link,
         )
 
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
@@ -90,12 +105,26 @@ class Marginal(PredictedValue):
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k), in predict calls of at most `buffer_rows` rows; equal mixes are predicted once."""
-        masks = Masks(state["columns"], state["bits"])
+        if self.background is None:
+            raise InputError("the background is a table that is read by spans: ask dshap.explain")
         weights = np.ones(len(self.background)) if self.data_weights is None else self.data_weights
-        total = mixed_values(
-            self._checked, masks, np.ascontiguousarray(rows), self.background, weights, self.n_outputs, self.buffer_rows
+        return self._sums(state, rows, self.background, weights) / weights.sum()
+
+    def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
+        """Σ_b f(x_S, X_b,S̄) (n, m, k) over these rows of the background (b, columns)."""
+        return self._sums(state, rows, others, np.ones(len(others)))
+
+    def _sums(self, state: State, rows: FloatArray, others: FloatArray, weights: FloatArray) -> FloatArray:
+        masks = Masks(state["columns"], state["bits"])
+        return mixed_values(
+            self._checked,
+            masks,
+            np.ascontiguousarray(rows),
+            np.ascontiguousarray(others),
+            weights,
+            self.n_outputs,
+            self.buffer_rows,
         )
-        return total / weights.sum()
 
     def _checked(self, rows: FloatArray) -> FloatArray:
         return checked_predict(self._predict, rows, self.n_outputs)
@@ -114,7 +143,7 @@ class Marginal(PredictedValue):
 
     def task_bytes(self, n: int, m: int) -> int:
         """The model's own memory is not known here: twice the buffer is allowed for it."""
-        pairs = n * len(self.background)
+        pairs = n * (STREAMED_ROWS if self.background is None else len(self.background))
         buffer = min(self.buffer_rows, pairs * m)
         chunk = max(CHUNK_BYTES, 3 * 4 * m) + min(CHUNK_BYTES, pairs * m * (8 * self.n_outputs + 4))
         return 8 * (3 * buffer * (self.n_columns + self.n_outputs) + 2 * n * m * self.n_outputs) + 2 * chunk
@@ -130,10 +159,28 @@ class Marginal(PredictedValue):
         return {
             "value": "marginal",
             **self._predict_fingerprint(),
-            "background": _digest(self.background),
+            "background": None if self.background is None else _digest(self.background),
             "weights": None if self.data_weights is None else _digest(self.data_weights),
             "players": self.players.fingerprint(),
         }
+
+
+def _is_streamed(background: Any) -> bool:
+    """A table that no worker is to hold: read where it lies, by spans."""
+    return isinstance(background, str | Path | RowReader) or hasattr(background, "__dask_graph__")
+
+
+def _rows_of(background: Any, names: Sequence[str] | None) -> FloatArray:
+    """The background (b, columns) in memory, or InputError."""
+    if names is not None and hasattr(background, "columns"):
+        background = columns_by_name(background, names)
+    try:
+        rows = np.array(background, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"background has text where numbers are needed: {error}") from error
+    if rows.ndim != 2 or not len(rows):
+        raise InputError(f"background has shape {rows.shape}: give at least one row, as (rows, columns)")
+    return rows
 
 
 def _checked_weights(given: Any, n: int) -> FloatArray:

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from dshap.errors import InputError
-from dshap.types import FloatArray
+from dshap.types import FloatArray, Link
+from dshap.values.links import link_of
 from dshap.values.table_value import (
     TableValue,
     checked_predict,
+    classes_of,
     column_names_of,
     columns_by_name,
     fitted_names_of,
@@ -29,6 +31,7 @@ class PredictedValue(TableValue):
 
     predict is tried at once: on the first rows of an array or a data frame, on a row of zeros where reading the data
     would be work.  A path tells no columns: they are those of `feature_names`, or of the estimator behind predict.
+    Outputs have the names of the classes of the classifier behind predict, where there is one and no other are given.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class PredictedValue(TableValue):
         feature_names: Sequence[str] | None,
         output_names: Sequence[str] | None,
         buffer_rows: int,
+        link: str | Link | None,
     ) -> None:
         if buffer_rows < 1:
             raise InputError(f"buffer_rows is {buffer_rows}: it must be at least 1")
@@ -54,8 +58,10 @@ class PredictedValue(TableValue):
             n_outputs=self._probe.shape[1],
             feature_names=names,
             players=players,
-            output_names=output_names,
+            output_names=output_names if output_names is not None else classes_of(predict, self._probe.shape[1]),
         )
+        self.link = link_of(link, self.output_names)
+        self.link.check(self._probe)
 
     def predict(self, rows: FloatArray) -> FloatArray:
         """f(x) (n, k)."""
@@ -70,6 +76,7 @@ class PredictedValue(TableValue):
         return {
             "predict": f"{getattr(self._predict, '__module__', '')}.{getattr(self._predict, '__qualname__', '')}",
             "predictions": hashlib.blake2b(self._probe.tobytes(), digest_size=16).hexdigest(),
+            **self.link.fingerprint(),
         }
 
 

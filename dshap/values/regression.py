@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 
 from dshap.errors import InputError, unknown_name
 from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, ridge_solve
-from dshap.types import BoolArray, FloatArray, Moments, State
+from dshap.types import BoolArray, FloatArray, Link, Moments, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, flat, split, symmetric
 from dshap.values.loops import Lattice, rows_last
 from dshap.values.predicted import PredictedValue
@@ -57,7 +57,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         rows, λ from `PENALTIES` with λn ≥ 0.01; fitted again on all rows.
     rank_tolerance : float
         Landmarks whose part of the kernel is explained by others up to this residual are left out, per coalition.
-    players, feature_names, output_names, buffer_rows : see `Marginal`
+    players, feature_names, output_names, link, buffer_rows : see `Marginal`
     precision : {"float64", "float32"}
         Of the products and Gram sums of each 512 rows, whitened first; their total, the solve and the evaluation are
         float64 always.  The error of float32 is measured on a sample, 16 coalitions and 1,000 rows, before the sums
@@ -91,6 +91,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         players: Mapping[str, Sequence[str | int]] | None = None,
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
+        link: str | Link | None = None,
         buffer_rows: int = 65_536,
         precision: str = "float64",
     ) -> None:
@@ -110,6 +111,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
             feature_names=feature_names,
             output_names=output_names,
             buffer_rows=buffer_rows,
+            link=link,
         )
         self._embed(kernel, embedding, rank_tolerance)
 

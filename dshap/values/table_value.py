@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
 
-from dshap.errors import InputError, PredictError, unknown_name
-from dshap.types import BoolArray, ClosedForm, FloatArray, State
+from dshap.errors import DshapError, InputError, PredictError, unknown_name
+from dshap.types import BoolArray, ClosedForm, FloatArray, Link, State
+from dshap.values.links import IDENTITY
 from dshap.values.players import Players
 
 __all__ = [
     "TableValue",
     "checked_predict",
+    "classes_of",
     "column_names_of",
     "columns_by_name",
     "fitted_names_of",
@@ -34,12 +37,15 @@ class TableValue:
     output_names : names of the k outputs
     """
 
+    link: Link = IDENTITY
     data_weights: FloatArray | None = None
     needs_moments = False
     needs_predictions = False
     is_closed_form = False
     needs_check = False
     sample_size = 0
+    streams_data = False
+    notes: Mapping[str, Any] = MappingProxyType({})
     shared_arrays: tuple[str, ...] = ()
     """Arrays of a State that do not go by coalitions."""
 
@@ -105,6 +111,10 @@ class TableValue:
         }
         return State(joined)
 
+    def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
+        """Of values that stream their data alone."""
+        raise DshapError(f"{type(self).__name__} sums nothing over rows of its data: a bug")
+
     def choose(self, sample: FloatArray) -> State:
         """Nothing is left to choose."""
         return State()
@@ -129,6 +139,13 @@ def fitted_names_of(predict: Any) -> tuple[str, ...] | None:
     """Column names that the estimator behind a predict function was fitted on; None where it knows none."""
     names = getattr(getattr(predict, "__self__", predict), "feature_names_in_", None)
     return None if names is None else tuple(str(name) for name in names)
+
+
+def classes_of(predict: Any, n_outputs: int) -> tuple[str, ...] | None:
+    """Names of the classes of the classifier behind a predict function; None where its outputs are no classes."""
+    classes: Any = getattr(getattr(predict, "__self__", predict), "classes_", None)
+    is_one_each = n_outputs > 1 and np.ndim(classes) == 1 and np.size(classes) == n_outputs
+    return tuple(str(own) for own in np.asarray(classes).tolist()) if is_one_each else None
 
 
 def columns_by_name(frame: Any, names: Sequence[str]) -> Any:

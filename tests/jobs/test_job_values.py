@@ -34,7 +34,15 @@ FOURIER_RIDGE = {"kind": "kernel_ridge", "embedding": "fourier", "features": 40,
                  "lengthscale": [1.0, 2.0, 1.5]}  # fmt: skip
 LOGISTIC = {"kind": "kernel_logistic", "landmarks": 40, "lengthscale": [4.0, 2.0, 2.0], "penalty": 1e-3}
 IMPORTED = {"kind": "import", "function": "small_models:linear"}
-FUNCTIONS = "import numpy as np\ndef linear(x):\n    return x @ np.arange(1.0, x.shape[1] + 1)\n"
+FUNCTIONS = """
+import numpy as np
+def linear(x):
+    return x @ np.arange(1.0, x.shape[1] + 1)
+def shares(x):
+    p = 0.5 + 0.4 * np.sin(x.sum(axis=1))
+    return np.column_stack([1 - p, p])
+"""
+SHARES = {"kind": "import", "function": "small_models:shares"}
 
 REGRESSION = {"name": "a", "value": "conditional_regression", "landmarks": 20, "penalty": 1e-3}
 EXPLANATIONS: dict[str, dict[str, Any]] = {
@@ -166,6 +174,33 @@ def test_a_classifier(folder, target):
     assert (best == truth).mean() > 0.7  # attributions are of the decision function
 
 
+def test_links_of_a_job(folder):
+    marginal = {"name": "a", "value": "marginal", "background": 9}
+    job = job_of(SHARES, {**marginal, "link": "log_odds", "clip": 1e-6})
+    predicted = dshap.open_cube(run_job(job, SilentProgress()).paths["a"]).load()
+    np.testing.assert_allclose(predicted.attribution.sum("feature") + predicted.base_value, predicted.prediction)
+    assert predicted.attribution.attrs["link"] == "log odds of the predicted class"
+    assert set(np.unique(predicted.explained_class)) == {0, 1}
+    own = options_of(SHARES, {**marginal, "link": "log_probability", "link_class": "output1"})
+    assert own.link.outputs(own.output_names) == ("output1",) and own.link.clip == 0.0
+    with pytest.raises(InputError, match=r"unknown class 'yes'\. Allowed: output0, output1"):
+        options_of(SHARES, {**marginal, "link": "log_odds", "link_class": "yes"})
+    with pytest.raises(InputError, match=r'link "logit" is for probabilities, and the model gave'):
+        plan_job(job_of(IMPORTED, {**marginal, "link": "logit"}))
+
+
+def test_backgrounds_of_a_job(folder):
+    """A chosen one with its discrepancy in the cube; all rows, read by spans; the plan reads no row."""
+    marginal = {"name": "a", "value": "marginal", "background": 9}
+    job = job_of(IMPORTED, {**marginal, "selection": "kmeans"})
+    assert plan_job(job)
+    note = json.loads(dshap.open_cube(run_job(job, SilentProgress()).paths["a"]).attrs["background"])
+    assert note["method"] == "kmeans" and note["of"] == N_ROWS and note["rows"] <= 9
+    assert run_job(job, SilentProgress()).was_complete
+    streamed = options_of(IMPORTED, {**marginal, "background": "all"})
+    assert streamed.streams_data and streamed.background is None
+
+
 def test_a_target_that_holds_no_classes(folder):
     numbers = job_of(LOGISTIC, {"name": "a", "value": "kernel_interventional"})
     with pytest.raises(InputError, match=r'target "y" holds more than 256 different values: .* use kind = "kernel_r'):
@@ -184,7 +219,7 @@ def options_of(model: dict[str, Any], explain: dict[str, Any]) -> Any:
     """The value function of an explanation of a model that is not fitted."""
     job = job_of(model, explain)
     reader = open_table(job)
-    given = import_function(job.model.function) if model is IMPORTED else stand_in(job, reader, 1)
+    given = import_function(job.model.function) if model["kind"] == "import" else stand_in(job, reader, 1)
     return value_of(job.explain[0], job, given, reader)
 
 

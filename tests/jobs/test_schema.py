@@ -153,6 +153,19 @@ UNKNOWN = [
     (("explain.1", {**REGRESSION, "centred": True}), 'centred goes with value = "kernel_observational"'),
     (("explain.1", {**GAUSSIAN, "landmarks": 3}), "[[explain]] gaussian unknown key 'landmarks'"),
     (("explain.1", {"name": "m", "value": "marginal", "quality_rows": 9}), "[[explain]] m unknown key 'quality_rows'"),
+    (
+        ("explain.1", {"name": "m", "value": "marginal", "link": "logits"}),
+        "unknown link 'logits'; did you mean 'logit'",
+    ),
+    (
+        ("explain.1", {"name": "m", "value": "marginal", "link": "logit", "link_class": "yes"}),
+        'link_class belongs to link = "log_odds" or "log_probability", not to "logit"',
+    ),
+    (("explain.1", {**GAUSSIAN, "clip": 0.01}), 'clip belongs to a link of probabilities, like link = "logit"'),
+    (
+        ("explain.1", {"name": "m", "value": "marginal", "background": "all", "selection": "thinning"}),
+        'selection belongs to a number of background rows; "all" are taken: leave it out',
+    ),
     (("model.kind", "kernelridge"), "[model] unknown kind 'kernelridge'; did you mean 'kernel_ridge' or 'kernel_log"),
     (
         ("model.kernel", "gauss"),

@@ -1,0 +1,237 @@
+"""Few background rows, with weights, that stand for a whole table: three ways to choose them, and how far off they are.
+
+Candidates are a sample of the rows; what they stand for is summed over all rows, in passes that any executor can make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.errors import InputError, unknown_name
+from dshap.kernels import RBF, Fourier, Nystrom
+from dshap.types import FloatArray, Moments
+from dshap.values.thinning import herd
+
+__all__ = ["CANDIDATES", "METHODS", "Background", "Passes", "selected_background"]
+
+CANDIDATES = 10_000
+"""Rows of a sample that a background is chosen from."""
+FREQUENCIES = 256
+"""Of the random Fourier features that a discrepancy is measured in."""
+SUM_ROWS = 4_096
+SAMPLE_ROUNDS, TABLE_ROUNDS = 30, 3
+"""Of Lloyd's algorithm, on the candidates and then on all rows."""
+
+Passes = Callable[[Callable[[FloatArray], Moments]], Moments]
+"""function(rows (n, columns)) -> sums over these rows; gives the sums over all rows of the table."""
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """Rows that stand for a table; give it to `Marginal` as the background."""
+
+    rows: FloatArray
+    """(b, columns): rows of the table."""
+    weights: FloatArray
+    """(b,): shares of the table, summing to 1."""
+    feature_names: tuple[str, ...]
+    method: str
+    n_rows: int
+    """Of the table."""
+    discrepancy: float
+    """Maximum mean discrepancy between the weighted rows and all rows, 0 to √2: the largest difference of the means of
+    a function of unit norm.  RBF kernel of median length-scales, in 256 random Fourier features."""
+    discrepancy_of_random: float
+    """Root mean square discrepancy of as many rows drawn at random."""
+
+    def ordered(self, names: Sequence[str] | None) -> FloatArray:
+        """The rows with the columns of these names, in their order."""
+        if names is None:
+            return self.rows
+        for name in names:
+            if name not in self.feature_names:
+                raise InputError(unknown_name("column", name, self.feature_names) + " The model needs it.")
+        return self.rows[:, [self.feature_names.index(name) for name in names]]
+
+    def summary(self) -> dict[str, Any]:
+        """What a cube says of it."""
+        return {
+            "method": self.method,
+            "rows": len(self.rows),
+            "of": self.n_rows,
+            "discrepancy": self.discrepancy,
+            "discrepancy_of_random": self.discrepancy_of_random,
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.rows)} of {self.n_rows:,} rows by {self.method}: discrepancy {self.discrepancy:.3g} "
+            f"(as many random rows: {self.discrepancy_of_random:.3g})"
+        )
+
+
+def selected_background(
+    sample: FloatArray, passes: Passes, size: int, method: str, seed: int, feature_names: Sequence[str]
+) -> Background:
+    """`size` rows (fewer where rows repeat) of the candidates `sample` (c, columns) that stand for all rows.
+
+    Raises
+    ------
+    InputError
+        An unknown method, or fewer candidates than `size`.
+
+    Notes
+    -----
+    "thinning": greedy herding towards the mean, over all rows, of the features that the discrepancy is measured in;
+    equal weights (Chen, Welling & Smola, Super-samples from kernel herding, 2010).  "kmeans": Lloyd's algorithm from
+    k-means++ seeds, on the candidates and then on all rows, columns scaled; the candidate nearest to each centre, with
+    the share of all rows nearest to it.  "stratified": cells of equal numbers of candidates, by halving along the
+    widest column; one candidate of each, drawn, with the share of all rows in its cell.  "random": equal weights.
+    """
+    if method not in METHODS:
+        raise InputError(unknown_name("method", method, METHODS))
+    if not 0 < size <= len(sample):
+        raise InputError(f"n_background is {size}: give 1 to {len(sample):,}, the rows that there are to choose from")
+    features = partial(_features, _frequencies(sample, seed))
+    total = passes(partial(_feature_sums, features))
+    n_rows = float(total["count"])
+    mean = np.asarray(total["feature"] / n_rows, dtype=complex)
+    chosen, shares = METHODS[method](_Task(sample, passes, features, mean, size, seed))
+    merged, own = np.unique(chosen, return_inverse=True)
+    weights = np.asarray(np.bincount(own, shares / shares.sum()), dtype=float)
+    gap = weights @ features(sample[merged]) - mean
+    return Background(
+        rows=sample[merged],
+        weights=weights,
+        feature_names=tuple(feature_names),
+        method=method,
+        n_rows=int(n_rows),
+        discrepancy=float(np.linalg.norm(gap)),
+        discrepancy_of_random=float(np.sqrt(max(1.0 - float(np.linalg.norm(mean)) ** 2, 0.0) / len(merged))),
+    )
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What a method sees."""
+
+    sample: FloatArray
+    passes: Passes
+    features: Callable[[FloatArray], NDArray[np.complex128]]
+    mean: NDArray[np.complex128]
+    """(q,): of the features, over all rows."""
+    size: int
+    seed: int
+
+    @property
+    def scale(self) -> FloatArray:
+        """(columns,): standard deviations; 1 where a column does not vary."""
+        deviation = self.sample.std(axis=0)
+        return np.where(deviation > 0.0, deviation, 1.0)
+
+
+Choice = tuple[NDArray[np.intp], FloatArray]
+"""Positions among the candidates, and weights."""
+
+
+def _thinning(task: _Task) -> Choice:
+    return herd(task.features(task.sample), task.mean, task.size), np.ones(task.size)
+
+
+def _random(task: _Task) -> Choice:
+    return np.random.default_rng(task.seed).choice(len(task.sample), task.size, replace=False), np.ones(task.size)
+
+
+def _kmeans(task: _Task) -> Choice:
+    scaled = task.sample / task.scale
+    n_different = len(np.unique(scaled, axis=0))
+    centres = Nystrom(min(task.size, n_different), "kmeans++", task.seed).select(scaled)
+    for _ in range(SAMPLE_ROUNDS):
+        before, centres = centres, _moved(centres, _cell_sums(centres, np.ones(scaled.shape[1]), scaled))
+        if np.array_equal(before, centres):
+            break
+    for _ in range(TABLE_ROUNDS):
+        centres = _moved(centres, task.passes(partial(_cell_sums, centres, task.scale)))
+    chosen = np.array([np.argmin(np.square(scaled - centre).sum(axis=1)) for centre in centres])
+    chosen = np.unique(chosen)
+    return chosen, task.passes(partial(_cell_sums, scaled[chosen], task.scale))["count"]
+
+
+def _stratified(task: _Task) -> Choice:
+    scaled, rng = task.sample / task.scale, np.random.default_rng(task.seed)
+    cells = [np.arange(len(scaled))]
+    splits: list[tuple[int, int, float]] = []  # (cell that is halved, column, bound); the new cell is last
+    while len(cells) < task.size:
+        sizes = [len(own) if np.ptp(scaled[own], axis=0).any() else 0 for own in cells]
+        if not any(sizes):
+            break  # fewer different rows than cells
+        cell = int(np.argmax(sizes))
+        own = cells[cell]
+        column = int(np.argmax(np.ptp(scaled[own], axis=0)))
+        values = scaled[own, column]
+        bound = float(np.median(values))
+        bound = bound if (values > bound).any() else float(values[values < bound].max())
+        splits.append((cell, column, bound * float(task.scale[column])))
+        is_above = values > bound
+        cells[cell] = own[~is_above]
+        cells.append(own[is_above])
+    chosen = np.array([rng.choice(own) for own in cells])
+    return chosen, task.passes(partial(_cell_counts, splits))["count"]
+
+
+METHODS: Mapping[str, Callable[[_Task], Choice]] = {
+    "thinning": _thinning,
+    "kmeans": _kmeans,
+    "stratified": _stratified,
+    "random": _random,
+}
+"""How rows are chosen -> function(task)."""
+
+
+def _frequencies(sample: FloatArray, seed: int) -> FloatArray:
+    """(q, columns) of the random Fourier features of an RBF kernel with median length-scales."""
+    kernel = RBF("median").bind(sample.shape[1], sample)
+    return Fourier(2 * FREQUENCIES, seed).anchors(sample, kernel)
+
+
+def _features(frequencies: FloatArray, rows: FloatArray) -> NDArray[np.complex128]:
+    """e^{iω·x}/√q (n, q): real parts of their products are cos ω·(x − z), whose mean is the kernel."""
+    angle = rows @ frequencies.T
+    return (np.cos(angle) + 1j * np.sin(angle)) / np.sqrt(len(frequencies))
+
+
+def _feature_sums(features: Callable[[FloatArray], NDArray[np.complex128]], rows: FloatArray) -> Moments:
+    parts = (features(rows[start : start + SUM_ROWS]).sum(axis=0) for start in range(0, len(rows), SUM_ROWS))
+    return Moments({"feature": sum(parts, np.zeros(FREQUENCIES, complex)), "count": np.array(float(len(rows)))})
+
+
+def _cell_sums(centres: FloatArray, scale: FloatArray, rows: FloatArray) -> Moments:
+    """Number and sum of the scaled rows nearest to each of the centres (b, columns)."""
+    count, total = np.zeros(len(centres)), np.zeros(centres.shape)
+    lengths = np.square(centres).sum(axis=1)
+    for start in range(0, len(rows), SUM_ROWS):
+        part = rows[start : start + SUM_ROWS] / scale
+        nearest = np.argmin(lengths - 2.0 * part @ centres.T, axis=1)
+        count += np.bincount(nearest, minlength=len(centres))
+        np.add.at(total, nearest, part)
+    return Moments({"count": count, "sum": total})
+
+
+def _moved(centres: FloatArray, sums: Moments) -> FloatArray:
+    """The means of their cells; a centre without rows stays."""
+    count = sums["count"][:, None]
+    return np.asarray(np.divide(sums["sum"], count, out=centres.copy(), where=count > 0))
+
+
+def _cell_counts(splits: list[tuple[int, int, float]], rows: FloatArray) -> Moments:
+    """Rows in each cell: every split moves those above its bound to a cell of their own."""
+    cell = np.zeros(len(rows), dtype=np.intp)
+    for new, (old, column, bound) in enumerate(splits, start=1):
+        cell[(cell == old) & (rows[:, column] > bound)] = new
+    return Moments({"count": np.bincount(cell, minlength=len(splits) + 1).astype(float)})

@@ -1,0 +1,286 @@
+"""Links: what an expectation of probabilities is turned into before the attribution, such as its logarithm.
+
+A link comes after the expectation: v_S(x) = g(E f), not E g(f).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from dshap.errors import InputError, PredictError, unknown_name
+from dshap.types import FloatArray, Link
+
+__all__ = ["IDENTITY", "LINKS", "ExpectedLogProbability", "Identity", "LogOdds", "LogProbability", "Logit", "link_of"]
+
+ROUNDING = 1e-9
+"""By which a mean of probabilities may leave [0, 1]."""
+MAX_CLIP = 0.1
+
+
+@dataclass(frozen=True)
+class Identity:
+    """v_S(x) = E f: the values are attributed as they are."""
+
+    is_identity: ClassVar[bool] = True
+    is_by_row: ClassVar[bool] = False
+
+    def bound(self, names: Sequence[str]) -> Identity:
+        """Any outputs will do."""
+        return self
+
+    def outputs(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return names
+
+    def classes(self, prediction: FloatArray) -> NDArray[np.int16] | None:
+        """No class is chosen."""
+        return None
+
+    def check(self, prediction: FloatArray) -> None:
+        """Any number will do."""
+
+    def __call__(self, expected: FloatArray, prediction: FloatArray) -> FloatArray:
+        return expected
+
+    def describe(self) -> str:
+        return "identity"
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"link": "identity"}
+
+
+@dataclass(frozen=True)
+class ProbabilityLink(ABC):
+    """Base of the links of probabilities.
+
+    Parameters
+    ----------
+    clip : float
+        Expectations are moved into [clip, 1 − clip] first.  0: they are taken as they are, and 0 and 1, whose logarithm
+        is infinite, are refused, as are estimates beyond.  f(x) itself must lie in [0, 1] always.
+    """
+
+    clip: float = field(default=0.0, kw_only=True)
+
+    is_identity: ClassVar[bool] = False
+    name: ClassVar[str]
+    """As it is given in `link=`."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.clip <= MAX_CLIP:
+            raise InputError(f"clip is {self.clip:g}: give a number from 0 to {MAX_CLIP:g} (1e-6 is a good start)")
+
+    @property
+    def is_by_row(self) -> bool:
+        """v(empty) differs from row to row."""
+        return True
+
+    @abstractmethod
+    def _values(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
+        """g of probabilities (n, m, k), f(x) (n, k) beside them."""
+
+    def bound(self, names: Sequence[str]) -> Link:
+        """This link for outputs of these names, or an InputError."""
+        if len(names) < 2:
+            raise InputError(
+                f'link "{self.name}" needs the probabilities of all classes, two outputs at least: give the model\'s '
+                'predict_proba, or take link="logit" of a single probability'
+            )
+        return self
+
+    def outputs(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """One output, whatever there was."""
+        return (self.describe(),)
+
+    def classes(self, prediction: FloatArray) -> NDArray[np.int16] | None:
+        """(n,): the output that each row is explained for; None where it is the same for all of them."""
+        return None
+
+    def __call__(self, expected: FloatArray, prediction: FloatArray) -> FloatArray:
+        """g (n, m, k') of expectations (n, m, k) of rows whose predictions are (n, k); NaN stays NaN.
+
+        Raises
+        ------
+        PredictError
+            Predictions that are no probabilities, or expectations whose logarithm is infinite.
+        """
+        self.check(prediction)
+        if not self.clip:
+            self._refuse_outside(expected, "an expectation is {}", ", or give it a clip=")
+        with np.errstate(divide="ignore"):
+            out = self._values(np.clip(expected, self.clip, 1.0 - self.clip), prediction)
+        if np.isinf(out).any():
+            raise PredictError(
+                f'link "{self.name}": a probability is exactly 0 or 1, where it is infinite. Give the link a clip, '
+                f"like {type(self).__name__}(clip=1e-6), or explain the probabilities themselves"
+            )
+        return out
+
+    def check(self, prediction: FloatArray) -> None:
+        """Refuse predictions (n, k) that are no probabilities, with a `PredictError`."""
+        self._refuse_outside(prediction, "the model gave {}")
+
+    def _refuse_outside(self, p: FloatArray, what: str, more: str = "") -> None:
+        bad = (p < -ROUNDING) | (p > 1.0 + ROUNDING)
+        if bad.any():
+            raise PredictError(
+                f'link "{self.name}" is for probabilities, and {what.format(f"{p[bad].flat[0]:.6g}")}, outside '
+                f"[0, 1]: explain the model's predict_proba, or leave the link out{more}"
+            )
+
+    def describe(self) -> str:
+        """For people, and the output coordinate."""
+        return self.name.replace("_", " ")
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"link": self.name, "clip": self.clip}
+
+
+@dataclass(frozen=True)
+class Logit(ProbabilityLink):
+    """log p − log(1 − p) of every output by itself: p (n, m, k) the expectations of k probabilities.
+
+    Parameters
+    ----------
+    clip : see `LogOdds`
+    """
+
+    name = "logit"
+
+    @property
+    def is_by_row(self) -> bool:
+        return False
+
+    def bound(self, names: Sequence[str]) -> Link:
+        return self
+
+    def outputs(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return names
+
+    def _values(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
+        return np.asarray(np.log(p) - np.log1p(-p))
+
+
+@dataclass(frozen=True)
+class OfClass(ProbabilityLink):
+    """Base of the links of one class: a given one, or that of the largest f(x)."""
+
+    of: str | int | None = None
+    position: int | None = field(default=None, kw_only=True, repr=False)
+    """Of the class among the outputs; found by `bound`."""
+
+    @property
+    def is_by_row(self) -> bool:
+        return self.of is None
+
+    def bound(self, names: Sequence[str]) -> Link:
+        super().bound(names)
+        if self.of is None:
+            return self
+        if str(self.of) not in names:
+            raise InputError(unknown_name("class", str(self.of), names))
+        return replace(self, position=list(names).index(str(self.of)))
+
+    def outputs(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return ("predicted class" if self.of is None else str(self.of),)
+
+    def classes(self, prediction: FloatArray) -> NDArray[np.int16] | None:
+        return None if self.of is not None else prediction.argmax(axis=1).astype(np.int16)
+
+    def _of_class(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
+        """(n, m, 1)"""
+        own = self.classes(prediction)
+        if own is None:
+            return p[..., self.position, None]
+        return np.take_along_axis(p, own[:, None, None].astype(np.intp), axis=2)
+
+    def describe(self) -> str:
+        return f"{super().describe()} of {'the predicted class' if self.of is None else f'class {self.of}'}"
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {**super().fingerprint(), "of": None if self.of is None else str(self.of)}
+
+
+@dataclass(frozen=True)
+class LogOdds(OfClass):
+    """log p_y − log(1 − p_y) of one class y: p (n, m, k) the expectations of the probabilities of k classes.
+
+    Parameters
+    ----------
+    clip : float
+        Expectations are moved into [clip, 1 − clip] first.  0: they are taken as they are, and 0 and 1, whose logarithm
+        is infinite, are refused, as are estimates beyond.  f(x) itself must lie in [0, 1] always.
+    of : str or int, optional
+        Name of the class (of the output).  None: the class of the largest f(x), row by row; v(empty) then differs from
+        row to row.
+    """
+
+    name = "log_odds"
+
+    def _values(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
+        own = self._of_class(p, prediction)
+        return np.asarray(np.log(own) - np.log1p(-own))
+
+
+@dataclass(frozen=True)
+class LogProbability(OfClass):
+    """log p_y of one class y: p (n, m, k) the expectations of the probabilities of k classes.
+
+    Parameters
+    ----------
+    clip, of : see `LogOdds`
+    """
+
+    name = "log_probability"
+
+    def _values(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
+        return np.asarray(np.log(self._of_class(p, prediction)))
+
+
+@dataclass(frozen=True)
+class ExpectedLogProbability(ProbabilityLink):
+    """Σ_y P(y | x) log P(y | x_S) over k classes, with P(y | x) = f(x) and P(y | x_S) the expectations.
+
+    Parameters
+    ----------
+    clip : see `LogOdds`
+
+    Notes
+    -----
+    Source: Chen, Song, Wainwright & Jordan, L-Shapley and C-Shapley (2019), equation 1.
+    """
+
+    name = "expected_log_probability"
+
+    def _values(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
+        return np.asarray(xlogy(prediction[:, None], p).sum(axis=2, keepdims=True))
+
+
+IDENTITY = Identity()
+LINKS: Mapping[str, Callable[..., Link]] = {
+    "identity": Identity,
+    "logit": Logit,
+    "log_odds": LogOdds,
+    "log_probability": LogProbability,
+    "expected_log_probability": ExpectedLogProbability,
+}
+"""What `link=` takes by name."""
+
+
+def link_of(given: str | Link | None, names: Sequence[str]) -> Link:
+    """The link of this name, or the one given, for outputs of these names."""
+    if given is None:
+        return IDENTITY
+    if isinstance(given, str):
+        if given not in LINKS:
+            raise InputError(unknown_name("link", given, LINKS))
+        given = LINKS[given]()
+    if not isinstance(given, Link):
+        raise InputError(f"link is {given!r}: give {', '.join(map(repr, LINKS))} or a link of dshap.values")
+    return given.bound(names)
