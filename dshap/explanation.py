@@ -18,6 +18,7 @@ import dshap
 from dshap.choice import DESIGN_NAMES, check_interactions, choose_design, in_rounds
 from dshap.cube import (
     CONTAINER,
+    TEXT,
     CubeLayout,
     CubeWriter,
     StateFolder,
@@ -99,9 +100,10 @@ class Explanation:
         """
         check_kinds(value, design)
         inputs = Inputs.open(value, rows, executor, workspace, options, key, census, prepared)
+        value = inputs.value
         is_active = np.ones(value.n_players, dtype=bool)
         if prepared is None:
-            is_active = inputs.active_players(value)
+            is_active = inputs.active_players()
         else:
             design, options = _as_prepared(prepared, design, options)
         chosen, why = choose_design(design, value.over(is_active), options.max_coalitions, seed)
@@ -188,7 +190,8 @@ def _check_rows(value: ValueFunction, start: int, stop: int, reader: RowReader) 
 
 
 def _layout(value: ValueFunction, rows: RowReader, options: RunOptions, plan: Plan, run: dict[str, Any]) -> CubeLayout:
-    kept = {name: str(dtype) for name, dtype in rows.column_dtypes.items()} if options.keep_rows else {}
+    dtypes = rows.column_dtypes.items() if options.keep_rows else ()
+    kept = {name: TEXT if dtype.kind == "T" else str(dtype) for name, dtype in dtypes}
     return CubeLayout(
         n_rows=rows.n_rows,
         players=value.player_names,

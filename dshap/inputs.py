@@ -32,6 +32,7 @@ __all__ = ["Inputs", "check_targets", "open_rows", "take_census"]
 
 SPOOL_ROWS = 1_048_576
 """Rows of one spooled part."""
+MAX_CATEGORIES = 65_536
 TARGET = "dshap target "
 """Name of a spooled target that had none."""
 
@@ -46,6 +47,7 @@ def open_rows(
     target: Any = None,
     key: Any = (),
     missing: str = "refuse",
+    categories: Mapping[str, tuple[Any, ...]] | None = None,
 ) -> RowReader:
     """A reader that the tasks of this executor can use.
 
@@ -57,7 +59,7 @@ def open_rows(
     make_folder : gives an empty folder for the spool
     features : columns to take, by name; where None all number columns but key and target
     n_columns : how many there must be
-    target, key, missing : as in `dshap.sources.open_source`
+    target, key, missing, categories : as in `dshap.sources.open_source`
 
     Raises
     ------
@@ -70,7 +72,7 @@ def open_rows(
         rows = np.asarray(rows)
     if hasattr(rows, "iloc") and not is_dask_collection(rows) and target is not None and not as_names(target):
         rows, target = rows.assign(**{TARGET: np.asarray(target)}), TARGET  # a data frame and its y
-    options = {"features": features, "target": target, "key": key, "missing": missing}
+    options = {"features": features, "target": target, "key": key, "missing": missing, "categories": categories}
     if is_dask_collection(rows):
         reader: RowReader = _spool_dask(rows, executor, make_folder(), options)
     elif isinstance(rows, str | Path):
@@ -182,6 +184,7 @@ def _spool_source(source: ArraySource, folder: Path) -> RowReader:
         key=source.key_names,
         target=targets[0] if len(targets) == 1 else targets or None,
         missing=source.missing,
+        categories=source.categories,
     )
 
 
@@ -189,6 +192,8 @@ def _spool_source(source: ArraySource, folder: Path) -> RowReader:
 class Inputs:
     """The rows to explain and the rows that a value function learns from, opened and counted."""
 
+    value: ValueFunction
+    """With the categories of all these rows."""
     rows: RowReader
     census: Census
     data: RowReader
@@ -209,15 +214,23 @@ class Inputs:
         """One reader and one census where both are the same table; the data of a prepared value are not read."""
         columns: dict[str, Any] = {"features": value.feature_names, "n_columns": value.n_columns}
         reader = open_rows(
-            rows, executor, lambda: workspace.folder("rows"), key=key, missing=options.missing, **columns
+            rows,
+            executor,
+            lambda: workspace.folder("rows"),
+            key=key,
+            missing=options.missing,
+            categories=value.categories,
+            **columns,
         )
+        if value.categories:
+            value, reader = _with_all_categories(value, reader, executor)
         census = census or take_census(reader, executor, lambda: workspace.folder("keys"))
         if reader.missing == "pass" and value.needs_moments:
             raise InputError('missing = "pass" is for black boxes: explain a kernel model with "refuse" or "skip"')
         if prepared is not None:
-            return cls(reader, census, prepared.data, _census_of(prepared.data))
+            return cls(value, reader, census, prepared.data, _census_of(prepared.data))
         if _is_same(value.data, rows):
-            return cls(reader, census, reader, census)
+            return cls(value, reader, census, reader, census)
         is_named = not isinstance(value.data, np.ndarray)  # by the rows' own names where the value function knows none
         columns["features"] = value.feature_names or (reader.feature_names if is_named else None)
         try:
@@ -230,9 +243,9 @@ class Inputs:
                 f"{data_census.n_bad} rows of the background hold NaN or infinity: drop them, or set missing = "
                 '"pass" for a model that takes NaN'
             )
-        return cls(reader, census, data, data_census)
+        return cls(value, reader, census, data, data_census)
 
-    def active_players(self, value: ValueFunction) -> BoolArray:
+    def active_players(self) -> BoolArray:
         """(d,): players with a column that varies over rows and data; the others are worth nothing.
 
         Where nothing varies, the first player is kept: a game needs one.
@@ -241,9 +254,35 @@ class Inputs:
         high = np.maximum(self.census.high, self.data_census.high)
         names = self.rows.feature_names
         varies = (low < high) | [name in self.census.bad or name in self.data_census.bad for name in names]
-        is_active = np.array((value.player_columns & varies).any(axis=1))
+        is_active = np.array((self.value.player_columns & varies).any(axis=1))
         is_active[0] |= not is_active.any()
         return is_active
+
+
+def _with_all_categories(
+    value: ValueFunction, reader: RowReader, executor: Executor
+) -> tuple[ValueFunction, RowReader]:
+    """Both with the categories of the rows behind those that the value function knows, in order; one pass over them."""
+    spans = map_spans(executor, None, _unknown_categories, reader.n_rows, SPAN_ROWS, reader)
+    found = {name: set().union(*(span.get(name, ()) for span in spans)) for name in value.categories}
+    if not any(found.values()):
+        return value, reader
+    every = {name: (*own, *sorted(found[name])) for name, own in value.categories.items()}
+    for name, own in every.items():
+        if len(own) > MAX_CATEGORIES:
+            raise InputError(
+                f"column {name!r} holds {len(own):,} different values, at most {MAX_CATEGORIES:,} categories are "
+                "taken: group them, or take the column out of the model"
+            )
+    return value.with_categories(every), reader.with_categories(every)  # type: ignore[attr-defined]
+
+
+def _unknown_categories(_: Any, start: int, stop: int, reader: RowReader) -> dict[str, set[Any]]:
+    """Values of the coded columns that are in no list."""
+    block = reader.read(start, stop, columns=True)
+    coded = reader.categories  # type: ignore[attr-defined]
+    places = {name: block.x[:, reader.feature_names.index(name)] < 0 for name in coded}
+    return {name: set(block.columns[name][is_new].tolist()) for name, is_new in places.items() if is_new.any()}
 
 
 def _census_of(data: PreparedData) -> Census:

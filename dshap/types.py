@@ -436,6 +436,15 @@ class ValueFunction(Protocol):
         ...
 
     @property
+    def categories(self) -> Mapping[str, tuple[Any, ...]]:
+        """column -> its categories, where rows hold their positions (NaN where missing)."""
+        ...
+
+    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> ValueFunction:
+        """This value function with longer lists, which begin with its own."""
+        ...
+
+    @property
     def link(self) -> Link:
         """What the engine turns values, and the two ends, into before the attribution."""
         ...

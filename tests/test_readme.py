@@ -55,6 +55,14 @@ def test_classifiers_and_a_background(tmp_path):
     assert "low high log odds of the predicted class" in done.stdout
 
 
+def test_text_columns(tmp_path):
+    ten = re.search(r"## Ten lines\n.*?```python\n(.*?)```", README, re.DOTALL)[1]
+    code = re.search(r"```python\n(import pandas as pd\n.*?)```", README, re.DOTALL)[1]
+    done = subprocess.run([sys.executable, "-c", ten + code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"\njob +[\d.-]+\nis_new +[\d.-]+\nage +[\d.-]+\n", done.stdout)
+
+
 def test_every_path_that_the_readme_names_is_there():
     root = Path(__file__).parents[1]
     for path in re.findall(r"\]\(([\w./-]+)\)", README):

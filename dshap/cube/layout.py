@@ -22,6 +22,7 @@ __all__ = [
     "CONTAINER",
     "RUN",
     "STATISTICS",
+    "TEXT",
     "CubeLayout",
     "create_cube",
     "create_store",
@@ -31,6 +32,8 @@ __all__ = [
 
 CONTAINER = "state"
 """A scalar container variable (CF): its folder holds receipts, the plan and prepared states, and no chunk."""
+TEXT = "string"
+"""Type of a kept column of text."""
 RUN, JOB = "dshap_run", "dshap_job"
 """Attributes that hold all that describes a run, or a job of several, as one JSON string."""
 STATISTICS = ("sum", "sum_of_magnitudes", "sum_of_squares")
@@ -173,8 +176,7 @@ def _create(path: Path, layout: CubeLayout) -> None:
     if layout.columns:
         rows = root.create_group("rows", attributes={"title": "the explained columns, as they were read"})
         for column, name in layout.columns.items():
-            own = np.dtype(name)
-            fill = np.nan if own.kind == "f" else own.type(0)
+            fill: Any = "" if name == TEXT else np.nan if np.dtype(name).kind == "f" else np.dtype(name).type(0)
             _per_row(rows, layout, layout.row_variables[column], name, fill, (), long_name=column)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import zarr
 
 from dshap.cube.files import ReceiptFolder
-from dshap.cube.layout import CONTAINER, CubeLayout, read_run
+from dshap.cube.layout import CONTAINER, TEXT, CubeLayout, read_run
 from dshap.errors import DshapError
 from dshap.types import Attribution, FloatArray, RowBlock, Status
 
@@ -101,7 +101,7 @@ class CubeWriter:
             as_stored = values.astype(np.int64) if values.dtype.kind == "M" else values
             stored[self.layout.key_variables[column]] = as_stored
         for column, values in block.columns.items():
-            stored[f"rows/{self.layout.row_variables[column]}"] = values.astype(self.layout.columns[column], copy=False)
+            stored[f"rows/{self.layout.row_variables[column]}"] = _as_stored(values, self.layout.columns[column])
         status = np.full(len(block.x), Status.SKIPPED, np.int8)
         status[block.is_ok] = attribution.status
         return stored | {"status": status}
@@ -162,6 +162,13 @@ class CubeWriter:
         if name not in self._arrays:
             self._arrays[name] = zarr.open_array(self.path / name, mode="r+")
         return self._arrays[name]
+
+
+def _as_stored(values: np.ndarray, dtype: str) -> np.ndarray:
+    """A kept column in the type of its array; missing text is empty."""
+    if dtype != TEXT:
+        return values.astype(dtype, copy=False)
+    return np.array([own or "" for own in values.tolist()], dtype=np.dtypes.StringDType())
 
 
 def _block_name(tile: int) -> str:

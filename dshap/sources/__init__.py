@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,13 @@ __all__ = [
 
 
 def open_source(
-    data: Any, *, features: Names = None, target: Any = None, key: Any = (), missing: str = "refuse"
+    data: Any,
+    *,
+    features: Names = None,
+    target: Any = None,
+    key: Any = (),
+    missing: str = "refuse",
+    categories: Mapping[str, tuple[Any, ...]] | None = None,
 ) -> RowReader:
     """The reader of a table: a path of Parquet files, a pandas DataFrame, a numpy array, or a reader as it is.
 
@@ -51,6 +58,8 @@ def open_source(
     key : name, names or mapping
         Columns of the table; for an array a mapping of key column -> values (n,).
     missing : "refuse", "skip" or "pass"
+    categories : mapping, optional
+        feature -> the categories of a column of text: it is read as their positions.
 
     Raises
     ------
@@ -59,15 +68,20 @@ def open_source(
     """
     key = () if key is None else key
     if isinstance(data, str | Path):
-        return ParquetSource(data, features=features, target=target, key=key, missing=missing)
+        return ParquetSource(data, features=features, target=target, key=key, missing=missing, categories=categories)
     if isinstance(data, np.ndarray):
+        if categories:
+            raise InputError(
+                f"the model takes text columns ({', '.join(categories)}), and an array has none: give a data frame or "
+                "a path, with the names of the columns"
+            )
         return _open_array(data, features, target, key, missing)
     if isinstance(data, RowReader):
         return _open_reader(data, features, target, key)
     import pandas as pd
 
     if isinstance(data, pd.DataFrame):
-        return from_pandas(data, features, key, target, missing)
+        return from_pandas(data, features, key, target, missing, categories)
     raise InputError(
         f"rows of type {type(data).__name__}: give a path, a pandas DataFrame, a numpy array or a source such as "
         "ParquetSource"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dshap.errors import InputError, unknown_name
-from dshap.sources.arrow import arrow_array, key_array, key_dtype, number_array, own_array, own_dtype
+from dshap.sources.arrow import arrow_array, code_array, key_array, key_dtype, number_array, own_array, own_dtype
 from dshap.sources.table import (
     Names,
     as_names,
@@ -44,6 +45,8 @@ class ArraySource:
         What becomes of rows that hold NaN or infinity; "pass" takes every row as ok.
     columns : mapping, optional
         feature -> (n,) in the dtype that the cube keeps; by default the columns of x in its dtype.
+    categories : mapping, optional
+        feature -> its categories, where x holds their positions.
 
     Raises
     ------
@@ -60,9 +63,11 @@ class ArraySource:
         target: ArrayLike | None = None,
         missing: str = "refuse",
         columns: Mapping[str, NDArray[Any]] | None = None,
+        categories: Mapping[str, tuple[Any, ...]] | None = None,
     ) -> None:
         check_missing(missing)
         self.missing = missing
+        self.categories: Mapping[str, tuple[Any, ...]] = dict(categories or {})
         self._x = _numbers(x, "the table")
         if self._x.ndim != 2:
             raise InputError(
@@ -80,6 +85,15 @@ class ArraySource:
         self._target = None if target is None else _numbers(target, "the target")
         self._columns = dict(columns or {})
         self._check_lengths()
+
+    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> ArraySource:
+        """The same rows, their own columns coded by these lists."""
+        other = copy.copy(self)
+        other.categories, other._x = dict(categories), self._x.copy()
+        for name, own in categories.items():
+            column = arrow_array(self._columns[name], name)
+            other._x[:, self.feature_names.index(name)] = code_array(column, own)
+        return other
 
     @property
     def n_rows(self) -> int:
@@ -119,7 +133,7 @@ class ArraySource:
     def read_bytes(self, n_rows: int) -> int:
         """Peak bytes of reading n_rows beyond the block; as for Parquet, so that a table has one plan."""
         n_targets = 0 if self._target is None else self._target.size // self.n_rows
-        return read_bytes_of(n_rows, self.n_rows, self.feature_names, self.key_dtypes, n_targets)
+        return read_bytes_of(n_rows, self.n_rows, self.feature_names, self.key_dtypes, n_targets, self.column_dtypes)
 
     def describe(self) -> str:
         """One line for plans and logs."""
@@ -178,27 +192,36 @@ def _feature_names(given: Names, n_columns: int) -> tuple[str, ...]:
 
 
 def from_pandas(
-    frame: Any, features: Names = None, key: Names = (), target: Names = None, missing: str = "refuse"
+    frame: Any,
+    features: Names = None,
+    key: Names = (),
+    target: Names = None,
+    missing: str = "refuse",
+    categories: Mapping[str, tuple[Any, ...]] | None = None,
 ) -> ArraySource:
     """A pandas DataFrame as a source, by the rules and messages of `ParquetSource`; its index is not read.
 
-    Nullable, Arrow and categorical columns are taken by the values they hold: a categorical of numbers is numbers.
+    Nullable, Arrow and categorical columns are taken by the values they hold: a categorical of numbers is numbers,
+    unless its categories are given.
     """
     named = as_names(features) + as_names(key) + as_names(target)
     _refuse_index(frame, named)
     arrays = _arrow_columns(frame, named, is_all=features is None)
     fields = [(name, arrays[name].type if name in arrays else pa.binary()) for name in map(str, frame.columns)]
-    layout = layout_of(pa.schema(fields), features=features, target=target, key=key, missing=missing)
+    layout = layout_of(
+        pa.schema(fields), features=features, target=target, key=key, missing=missing, categories=categories
+    )
     if len(frame) == 0:
         raise InputError("empty table: the frame has no rows; give a table with rows")
     targets = _stack(arrays, layout.targets)
     return ArraySource(
-        _stack(arrays, layout.features),
+        _stack(arrays, layout.features, layout.categories),
         feature_names=layout.features,
         keys={name: arrays[name] for name in layout.key_dtypes},
         target=None if not layout.targets else targets[:, 0] if layout.is_single_target else targets,
         missing=missing,
         columns={name: _own(arrays[name]) for name in layout.features},
+        categories=layout.categories,
     )
 
 
@@ -227,11 +250,14 @@ def _arrow_columns(frame: Any, named: tuple[str, ...], is_all: bool) -> dict[str
     return arrays
 
 
-def _stack(arrays: Mapping[str, pa.Array], names: tuple[str, ...]) -> FloatArray:
-    """The named columns as one array (n, columns)."""
-    stacked = np.empty((len(next(iter(arrays.values()))), len(names)))
+def _stack(
+    arrays: Mapping[str, pa.Array], names: tuple[str, ...], categories: Mapping[str, tuple[Any, ...]] | None = None
+) -> FloatArray:
+    """The named columns as one array (n, columns), those with categories as codes."""
+    stacked, categories = np.empty((len(next(iter(arrays.values()))), len(names))), categories or {}
     for j, name in enumerate(names):
-        stacked[:, j] = number_array(arrays[name])
+        own = categories.get(name)
+        stacked[:, j] = number_array(arrays[name]) if own is None else code_array(arrays[name], own)
     return stacked
 
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray
 
-__all__ = ["KEY_DTYPES", "arrow_array", "is_number", "is_text", "key_array", "key_dtype", "number_array", "own_array"]
-__all__ += ["own_dtype"]
+__all__ = ["KEY_DTYPES", "TEXT", "arrow_array", "code_array", "is_number", "is_text", "key_array", "key_dtype"]
+__all__ += ["number_array", "own_array", "own_dtype"]
+
+TEXT = np.dtypes.StringDType(na_object=None)
+"""Of text columns that are features."""
+UNKNOWN = -1.0
+"""Code of a category that is not in the list."""
 
 KEY_DTYPES: Mapping[str, np.dtype[Any]] = {
     "int64": np.dtype(np.int64),
@@ -54,7 +60,9 @@ def key_dtype(kind: pa.DataType) -> str | None:
 
 
 def own_dtype(kind: pa.DataType, has_nulls: bool) -> np.dtype[Any]:
-    """The numpy dtype that keeps a number column as it is; float64 for decimals, and for integers with nulls."""
+    """The numpy dtype that keeps a column as it is; float64 for decimals, and for integers with nulls."""
+    if is_text(kind):
+        return TEXT
     kind = _plain(kind)
     if pa.types.is_floating(kind) or (not has_nulls and (pa.types.is_integer(kind) or pa.types.is_boolean(kind))):
         dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
@@ -92,8 +100,24 @@ def number_array(column: pa.Array) -> FloatArray:
     return np.asarray(plain.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
+def code_array(column: pa.Array, categories: Sequence[Any]) -> FloatArray:
+    """Positions (n,) of the values in the list of categories as float64: `UNKNOWN` where absent, NaN where null."""
+    plain = column.cast(_plain(column.type))
+    if is_text(plain.type):
+        plain = plain.cast(pa.large_string())
+        known = pa.array([str(own) for own in categories], type=pa.large_string())
+    else:
+        plain, known = plain.cast(pa.float64(), safe=False), pa.array(list(map(float, categories)), type=pa.float64())
+    codes = pc.index_in(plain, value_set=known).fill_null(int(UNKNOWN)).cast(pa.float64())
+    codes = np.array(codes.to_numpy(zero_copy_only=False))
+    codes[plain.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)] = np.nan
+    return codes
+
+
 def own_array(column: pa.Array, dtype: np.dtype[Any]) -> NDArray[Any]:
     """The column (n,) in the dtype that `own_dtype` gave."""
+    if dtype.kind == "T":
+        return np.array(column.cast(pa.large_string()).to_pylist(), dtype=TEXT)
     if dtype.kind == "f":
         return number_array(column).astype(dtype, copy=False)
     return np.asarray(column.cast(_plain(column.type)).to_numpy(zero_copy_only=False), dtype=dtype)

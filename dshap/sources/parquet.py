@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,8 @@ class ParquetSource:
         A key may be a feature too.
     missing : "refuse", "skip" or "pass"
         What becomes of rows that hold NaN or infinity; "pass" takes every row as ok.
+    categories : mapping, optional
+        feature -> the categories of a text column, or of numbers: it is read as their positions.
 
     Raises
     ------
@@ -60,12 +64,14 @@ class ParquetSource:
         target: Names = None,
         key: Names = (),
         missing: str = "refuse",
+        categories: Mapping[str, tuple[Any, ...]] | None = None,
     ) -> None:
         self._root, self._names = find_files(path)
         self._local = threading.local()
         with open_file(self._root, self._names[0]) as first:
             schema = first.schema_arrow
-        self._layout = layout_of(schema, features=features, target=target, key=key, missing=missing)
+        roles: dict[str, Any] = {"features": features, "target": target, "key": key, "missing": missing}
+        self._layout = layout_of(schema, **roles, categories=categories)
         footers = [read_footer(self._root, name, self._layout) for name in self._names]
         self._starts = np.concatenate([[0], np.cumsum([each.n_rows for each in footers])])  # (files + 1,)
         self.column_dtypes: Mapping[str, np.dtype[Any]] = {
@@ -116,6 +122,17 @@ class ParquetSource:
     def missing(self) -> str:
         return self._layout.missing
 
+    @property
+    def categories(self) -> Mapping[str, tuple[Any, ...]]:
+        """feature -> its categories, where it is read as their positions."""
+        return self._layout.categories
+
+    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> ParquetSource:
+        """The same rows, coded by these lists."""
+        other = copy.copy(self)
+        other._layout = replace(self._layout, categories=dict(categories))
+        return other
+
     def read(
         self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
     ) -> TableBlock:
@@ -133,7 +150,9 @@ class ParquetSource:
 
     def read_bytes(self, n_rows: int) -> int:
         """Peak bytes that reading n_rows takes beyond the block; see `read_bytes_of`."""
-        return read_bytes_of(n_rows, self.n_rows, self.feature_names, self.key_dtypes, len(self.target_names))
+        return read_bytes_of(
+            n_rows, self.n_rows, self.feature_names, self.key_dtypes, len(self.target_names), self.column_dtypes
+        )
 
     def describe(self) -> str:
         """One line for plans and logs."""

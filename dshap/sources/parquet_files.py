@@ -89,7 +89,14 @@ def _check_same_layout(layout: Layout, schema: pa.Schema, name: str) -> None:
     """Raise unless a further file holds the same columns, fit for the same roles."""
     keys = tuple(layout.key_dtypes)
     try:
-        here = layout_of(schema, features=layout.features, target=layout.targets, key=keys, missing=layout.missing)
+        here = layout_of(
+            schema,
+            features=layout.features,
+            target=layout.targets,
+            key=keys,
+            missing=layout.missing,
+            categories=layout.categories,
+        )
     except InputError as error:
         raise InputError(f"in file {name}: {error}") from None
     for key, dtype in here.key_dtypes.items():

@@ -116,7 +116,9 @@ class SyntheticTable:
 
     def read_bytes(self, n_rows: int) -> int:
         """Peak bytes that reading n_rows takes beyond the block: a span is made whole, and the last one is kept."""
-        read = read_bytes_of(n_rows, self.n_rows, self.feature_names, self.key_dtypes, len(self.target_names))
+        read = read_bytes_of(
+            n_rows, self.n_rows, self.feature_names, self.key_dtypes, len(self.target_names), self.column_dtypes
+        )
         return read + 8 * SPAN_ROWS * SPAN_COLUMNS
 
     def describe(self) -> str:

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from dshap.errors import InputError, unknown_name
 from dshap.options import MISSING_POLICIES
-from dshap.sources.arrow import KEY_DTYPES, is_number, is_text, key_array, key_dtype, number_array, own_array
+from dshap.sources.arrow import (
+    KEY_DTYPES,
+    code_array,
+    is_number,
+    is_text,
+    key_array,
+    key_dtype,
+    number_array,
+    own_array,
+)
 from dshap.types import BoolArray, RowBlock
 
 __all__ = ["BATCH_ROWS", "STREAM_BYTES", "BlockBuilder", "Layout", "Names", "TableBlock", "as_names", "check_missing"]
@@ -53,6 +62,8 @@ class Layout:
     is_single_target: bool
     """True where the target was given as one name: it is read as (n,), else as (n, k)."""
     missing: str
+    categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """feature -> its categories: it is read as their positions, -1 for others, NaN where null."""
 
     def names(self, keys: bool = True, target: bool = True) -> list[str]:
         """The columns to read, each once."""
@@ -80,14 +91,20 @@ def check_span(start: int, stop: int, n_rows: int) -> None:
 
 
 def read_bytes_of(
-    n_rows: int, table_rows: int, features: Iterable[str], key_dtypes: Mapping[str, str], n_targets: int
+    n_rows: int,
+    table_rows: int,
+    features: Iterable[str],
+    key_dtypes: Mapping[str, str],
+    n_targets: int,
+    column_dtypes: Mapping[str, np.dtype[Any]],
 ) -> int:
     """Peak bytes that reading n_rows takes beyond the block, from shapes alone: the same for any files and any source.
 
     Of each column two decoded batches, the pages that are open and the read-ahead; of each feature's value one mark.
     """
     features = set(features)
-    n_texts = sum(dtype == "string" for dtype in key_dtypes.values())
+    texts = {name for name, dtype in key_dtypes.items() if dtype == "string"}
+    n_texts = len(texts | {name for name in features if column_dtypes[name].kind == "T"})
     n_numbers = len(features | set(key_dtypes)) - n_texts + n_targets
     batch = min(BATCH_ROWS, table_rows)
     number = 2 * batch * NUMBER_BYTES + NUMBER_PAGES * min(PAGE_BYTES, NUMBER_BYTES * table_rows) + STREAM_BYTES
@@ -102,9 +119,17 @@ def repeats(names: Iterable[str]) -> list[str]:
 
 
 def layout_of(
-    schema: pa.Schema, *, features: Names = None, target: Names = None, key: Names = (), missing: str = "refuse"
+    schema: pa.Schema,
+    *,
+    features: Names = None,
+    target: Names = None,
+    key: Names = (),
+    missing: str = "refuse",
+    categories: Mapping[str, tuple[Any, ...]] | None = None,
 ) -> Layout:
     """Give every column its role; `features=None` takes every number column that is neither key nor target.
+
+    Features that have `categories` hold text or numbers, and are read as codes.
 
     Raises
     ------
@@ -119,10 +144,10 @@ def layout_of(
     chosen = _numbers(schema, keys + targets) if features is None else as_names(features)
     for option, names in (("features", chosen), ("target", targets)):
         for name in names:
-            _require_number(schema, name, option)
+            _require_number(schema, name, option, (categories or {}).get(name) if option == "features" else None)
     _check_roles(chosen, keys, targets)
     key_dtypes = {name: _require_key(schema, name) for name in keys}
-    return Layout(chosen, key_dtypes, targets, isinstance(target, str), missing)
+    return Layout(chosen, key_dtypes, targets, isinstance(target, str), missing, dict(categories or {}))
 
 
 def _numbers(schema: pa.Schema, taken: tuple[str, ...]) -> tuple[str, ...]:
@@ -152,8 +177,16 @@ def _require(schema: pa.Schema, name: str, kind: str = "column") -> pa.DataType:
     return schema.field(positions[0]).type
 
 
-def _require_number(schema: pa.Schema, name: str, option: str) -> None:
+def _require_number(schema: pa.Schema, name: str, option: str, categories: tuple[Any, ...] | None) -> None:
+    """Raise unless a column holds numbers, or values of the kind of its categories."""
     kind = _require(schema, name)
+    if categories is not None:
+        if categories and is_text(kind) != isinstance(categories[0], str):
+            expected = "text" if isinstance(categories[0], str) else "categories that are numbers"
+            raise InputError(
+                f"column {name!r} holds {kind} here, and {expected} where the model's own rows are: cast it"
+            )
+        return
     if is_text(kind):
         raise InputError(
             f"column {name!r} holds text ({kind}) where numbers are needed: encode it as numbers, or take it out of "
@@ -204,7 +237,8 @@ class BlockBuilder:
         """Take the next rows."""
         rows = slice(self.at, self.at + batch.num_rows)
         for j, name in enumerate(self.layout.features):
-            self.x[rows, j] = number_array(batch.column(name))
+            column, categories = batch.column(name), self.layout.categories.get(name)
+            self.x[rows, j] = number_array(column) if categories is None else code_array(column, categories)
         if self.layout.missing != "pass":
             self.is_ok[rows] = np.isfinite(self.x[rows]).all(axis=1)
         for name in self.keys:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg.blas import dsyrk, ssyrk
 
 from dshap.errors import InputError
-from dshap.kernels import Basis, Embedding, Kernel, ProductKernel, SubsetFeatures
+from dshap.kernels import Basis, Categorical, Embedding, Kernel, Product, ProductKernel, SubsetFeatures
 from dshap.types import BoolArray, FloatArray, State
 from dshap.values.loops import Lattice
 from dshap.values.table_value import TableValue
@@ -44,6 +44,12 @@ class EmbeddedValue(TableValue):
             )
         if getattr(kernel, "lengthscale", None) == "validate":
             raise InputError('lengthscale "validate" belongs to models: give "median", numbers, or a model\'s kernel')
+        for name in self.categories:
+            if not _is_categorical(kernel, (self.feature_names or ()).index(name)):
+                raise InputError(
+                    f"column {name!r} holds categories, whose codes have no distances: give a kernel for each column, "
+                    "dshap.kernels.Product([...]), with Categorical() for this one"
+                )
         self.kernel, self.embedding, self.rank_tolerance = kernel, embedding, float(rank_tolerance)
         self._memory: tuple[bytes, list[SubsetFeatures]] | None = None
         self.basis: Basis | None = None
@@ -128,6 +134,14 @@ class EmbeddedValue(TableValue):
             "kernel": described,
             "rank_tolerance": self.rank_tolerance,
         }
+
+
+def _is_categorical(kernel: Kernel | ProductKernel, column: int) -> bool:
+    """The factor of this column asks whether values are equal, and nothing else."""
+    if isinstance(kernel, ProductKernel):
+        return kernel.families[column] == "categorical"
+    own = kernel.kernels[column] if isinstance(kernel, Product) else kernel
+    return isinstance(own, Categorical)
 
 
 def _plain(kernel: Any) -> Any:

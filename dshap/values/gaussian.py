@@ -12,7 +12,6 @@ import numpy as np
 from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Link, Moments, State
 from dshap.values.predicted import PredictedValue
-from dshap.values.table_value import checked_predict
 
 __all__ = ["Gaussian"]
 
@@ -81,6 +80,7 @@ class Gaussian(PredictedValue):
     """
 
     needs_moments = True
+    takes_frames = False
     shared_arrays = ("mean", "draws")
 
     def __init__(
@@ -204,7 +204,7 @@ class Gaussian(PredictedValue):
             some = centre[first : first + row_step, None]  # (rows, 1, columns)
             for start in range(0, len(noise), draw_step):
                 part = noise[start : start + draw_step]
-                values = checked_predict(self._predict, (some + part).reshape(-1, self.n_columns), self.n_outputs)
+                values = self._call((some + part).reshape(-1, self.n_columns))
                 total[first : first + row_step] += values.reshape(len(some), -1, self.n_outputs).sum(axis=1)
         return total / len(noise)
 

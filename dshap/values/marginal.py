@@ -12,9 +12,10 @@ import numpy as np
 from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Link, Moments, RowReader, State
 from dshap.values.background import Background
+from dshap.values.frames import Frame
 from dshap.values.masking import CHUNK_BYTES, Masks, mixed_values
 from dshap.values.predicted import PredictedValue
-from dshap.values.table_value import checked_predict, column_names_of, columns_by_name, fitted_names_of
+from dshap.values.table_value import column_names_of, columns_by_name, fitted_names_of
 
 __all__ = ["Marginal"]
 
@@ -28,7 +29,9 @@ class Marginal(PredictedValue):
     Parameters
     ----------
     predict : callable
-        rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.
+        rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.  Where the
+        background is a data frame with text, categorical or boolean columns, it gets data frames of the same columns
+        and dtypes.
     background : Background, array (b, columns), data frame; or path, Dask collection or source
         Rows in memory are kept whole on every worker; one row is a plug-in reference point.  A path, a collection or a
         source is read by spans, every row of it counts, and no worker holds more than one span.  `Background` is what
@@ -78,21 +81,26 @@ class Marginal(PredictedValue):
             self.notes = {"background": background.summary()}
             background, weights = background.ordered(names), background.weights
         self.streams_data = _is_streamed(background)
-        self.background = None if self.streams_data else _rows_of(background, names)
-        if self.background is None and weights is not None:
-            raise InputError("weights are for a background in memory: give an array or a data frame")
-        self.data_weights = None
-        if self.background is not None and weights is not None:
-            self.data_weights = _checked_weights(weights, len(self.background))
+        if not self.streams_data:
+            if names is not None and hasattr(background, "columns"):
+                background = columns_by_name(background, names)
+            background = background if Frame.of(background) else _rows_of(background)
         super().__init__(
             predict,
-            background if self.background is None else self.background,
+            background,
             players=players,
             feature_names=names,
             output_names=output_names,
             buffer_rows=buffer_rows,
             link=link,
         )
+        self.background: FloatArray | None = None if self.streams_data else self.data
+        if self.background is not None and not len(self.background):
+            raise InputError("background has no rows: give at least one")
+        if weights is not None:
+            if self.background is None:
+                raise InputError("weights are for a background in memory: give an array or a data frame")
+            self.data_weights = _checked_weights(weights, len(self.background))
 
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """Nothing is summed beforehand."""
@@ -117,7 +125,7 @@ class Marginal(PredictedValue):
     def _sums(self, state: State, rows: FloatArray, others: FloatArray, weights: FloatArray) -> FloatArray:
         masks = Masks(state["columns"], state["bits"])
         return mixed_values(
-            self._checked,
+            self._call,
             masks,
             np.ascontiguousarray(rows),
             np.ascontiguousarray(others),
@@ -125,9 +133,6 @@ class Marginal(PredictedValue):
             self.n_outputs,
             self.buffer_rows,
         )
-
-    def _checked(self, rows: FloatArray) -> FloatArray:
-        return checked_predict(self._predict, rows, self.n_outputs)
 
     def state_bytes(self, m: int) -> int:
         return Masks.bytes_of(m, self.n_columns)
@@ -170,10 +175,8 @@ def _is_streamed(background: Any) -> bool:
     return isinstance(background, str | Path | RowReader) or hasattr(background, "__dask_graph__")
 
 
-def _rows_of(background: Any, names: Sequence[str] | None) -> FloatArray:
+def _rows_of(background: Any) -> FloatArray:
     """The background (b, columns) in memory, or InputError."""
-    if names is not None and hasattr(background, "columns"):
-        background = columns_by_name(background, names)
     try:
         rows = np.array(background, dtype=np.float64)
     except (TypeError, ValueError) as error:

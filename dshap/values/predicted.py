@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from dshap.errors import InputError
 from dshap.types import FloatArray, Link
+from dshap.values.frames import Frame
 from dshap.values.links import link_of
 from dshap.values.table_value import (
     TableValue,
@@ -32,7 +34,11 @@ class PredictedValue(TableValue):
     predict is tried at once: on the first rows of an array or a data frame, on a row of zeros where reading the data
     would be work.  A path tells no columns: they are those of `feature_names`, or of the estimator behind predict.
     Outputs have the names of the classes of the classifier behind predict, where there is one and no other are given.
+    Where the data are a data frame with text, categorical or boolean columns, predict gets data frames like it.
     """
+
+    frame: Frame | None = None
+    takes_frames = True
 
     def __init__(
         self,
@@ -49,9 +55,14 @@ class PredictedValue(TableValue):
             raise InputError(f"buffer_rows is {buffer_rows}: it must be at least 1")
         data = np.asarray(data) if isinstance(data, list | tuple) else data
         names = feature_names if feature_names is not None else fitted_names_of(predict) or column_names_of(data)
+        if self.takes_frames and hasattr(data, "iloc") and not hasattr(data, "__dask_graph__"):
+            chosen = columns_by_name(data, names or data.columns)
+            self.frame = Frame.of(chosen)
+            data = data if self.frame is None else self.frame.codes(chosen)
         n_columns = _n_columns(data, names)
         self._predict, self.buffer_rows = predict, int(buffer_rows)
-        self._probe = checked_predict(predict, _probe_rows(data, names, n_columns))
+        self._name = getattr(predict, "__qualname__", type(predict).__name__)
+        self._probe = checked_predict(self._framed, _probe_rows(data, names, n_columns), name=self._name)
         super().__init__(
             data,
             n_columns=n_columns,
@@ -63,20 +74,38 @@ class PredictedValue(TableValue):
         self.link = link_of(link, self.output_names)
         self.link.check(self._probe)
 
+    @property
+    def categories(self) -> Mapping[str, tuple[Any, ...]]:  # type: ignore[override]
+        """column -> its categories, where the data are a frame with text or categorical columns."""
+        return {} if self.frame is None else self.frame.categories
+
+    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
+        """This value function with longer lists, which begin with its own."""
+        assert self.frame is not None
+        other = copy.copy(self)
+        other.frame = self.frame.with_categories(categories)
+        return other
+
+    def _framed(self, rows: FloatArray) -> Any:
+        """predict of rows (n, columns), as a data frame where the model takes one."""
+        return self._predict(rows if self.frame is None else self.frame.rebuilt(rows))
+
+    def _call(self, rows: FloatArray) -> FloatArray:
+        """f(x) (n, k) by one call."""
+        return checked_predict(self._framed, rows, self.n_outputs, self._name)
+
     def predict(self, rows: FloatArray) -> FloatArray:
         """f(x) (n, k)."""
-        parts = [
-            checked_predict(self._predict, rows[start : start + self.buffer_rows], self.n_outputs)
-            for start in range(0, len(rows), self.buffer_rows)
-        ]
+        parts = [self._call(rows[start : start + self.buffer_rows]) for start in range(0, len(rows), self.buffer_rows)]
         return np.concatenate(parts) if parts else np.empty((0, self.n_outputs))
 
-    def _predict_fingerprint(self) -> dict[str, str]:
+    def _predict_fingerprint(self) -> dict[str, Any]:
         """The predict function is known by its name and by what it predicted when it was tried."""
         return {
             "predict": f"{getattr(self._predict, '__module__', '')}.{getattr(self._predict, '__qualname__', '')}",
             "predictions": hashlib.blake2b(self._probe.tobytes(), digest_size=16).hexdigest(),
             **self.link.fingerprint(),
+            **({} if self.frame is None else self.frame.fingerprint()),
         }
 
 

@@ -45,6 +45,7 @@ class TableValue:
     needs_check = False
     sample_size = 0
     streams_data = False
+    categories: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
     notes: Mapping[str, Any] = MappingProxyType({})
     shared_arrays: tuple[str, ...] = ()
     """Arrays of a State that do not go by coalitions."""
@@ -111,6 +112,10 @@ class TableValue:
         }
         return State(joined)
 
+    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
+        """Of values whose columns may be text alone."""
+        raise DshapError(f"{type(self).__name__} has no categories: a bug")
+
     def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
         """Of values that stream their data alone."""
         raise DshapError(f"{type(self).__name__} sums nothing over rows of its data: a bug")
@@ -157,15 +162,18 @@ def columns_by_name(frame: Any, names: Sequence[str]) -> Any:
     return frame[[held[name] for name in names]]
 
 
-def checked_predict(predict: Callable[[FloatArray], Any], rows: FloatArray, n_outputs: int | None = None) -> FloatArray:
+def checked_predict(
+    predict: Callable[[FloatArray], Any], rows: FloatArray, n_outputs: int | None = None, name: str = ""
+) -> FloatArray:
     """predict(rows) as float64 (n, k), or a `PredictError` that says what came back.
 
     Parameters
     ----------
     predict : rows (n, columns) -> (n,) or (n, k)
     n_outputs : the k that is expected; None at the first call, which sets it
+    name : of the function in messages; its own where empty
     """
-    name = getattr(predict, "__qualname__", type(predict).__name__)
+    name = name or getattr(predict, "__qualname__", type(predict).__name__)
     try:
         raw = predict(rows)
     except Exception as error:

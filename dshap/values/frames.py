@@ -1,0 +1,131 @@
+"""Data frames as the model knows them: text, categorical and boolean columns to numbers, and back for every call.
+
+Coalitions are mixed as float64: a category is its position in a list, missing is NaN.  Frames are met by their methods,
+so that no data frame library is imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dshap.errors import InputError
+from dshap.types import FloatArray
+
+__all__ = ["Frame"]
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """What the frames that a model takes look like."""
+
+    template: Any
+    """A data frame with these columns and dtypes, and no row."""
+    names: tuple[str, ...]
+    categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Of text and of categorical columns."""
+
+    @classmethod
+    def of(cls, table: Any) -> Frame | None:
+        """The frame of a table that has text, categorical or boolean columns; None where numbers are all there is.
+
+        Raises
+        ------
+        InputError
+            A column that holds neither numbers nor text.
+        """
+        if not hasattr(table, "iloc") or not hasattr(table, "columns") or hasattr(table, "__dask_graph__"):
+            return None
+        names = tuple(str(name) for name in table.columns)
+        kinds = [_kind(table.iloc[:, j]) for j in range(len(names))]
+        if set(kinds) == {"number"}:
+            return None
+        categories = {
+            name: _categories(table.iloc[:, j], name)
+            for j, (name, kind) in enumerate(zip(names, kinds, strict=True))
+            if kind in ("text", "categorical")
+        }
+        return cls(table.iloc[:0], names, categories)
+
+    def codes(self, table: Any) -> FloatArray:
+        """Rows (n, columns) of a table with these columns: numbers as they are, categories as their positions."""
+        out = np.empty((len(table), len(self.names)))
+        for j, name in enumerate(self.names):
+            own, column = self.categories.get(name), table.iloc[:, j]
+            if own is None:
+                out[:, j] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+                continue
+            position: dict[Any, float] = {value: float(code) for code, value in enumerate(own)}
+            is_missing = column.isna().to_numpy()
+            out[:, j] = [
+                np.nan if missing else position[value]
+                for value, missing in zip(column.tolist(), is_missing.tolist(), strict=True)
+            ]
+        return out
+
+    def rebuilt(self, rows: FloatArray) -> Any:
+        """The data frame (n, columns) that these rows stand for, in the dtypes of the template."""
+        dtypes = self.template.dtypes
+        columns = {name: self._column(j, name, rows[:, j]) for j, name in enumerate(self.template.columns)}
+        texts = {
+            name: dtypes.iloc[j]
+            for j, name in enumerate(columns)
+            if str(name) in self.categories and not hasattr(dtypes.iloc[j], "categories")
+        }
+        return type(self.template)(columns, copy=False).astype(texts)
+
+    def _column(self, j: int, name: Any, values: FloatArray) -> Any:
+        dtype = self.template.dtypes.iloc[j]
+        own, is_missing = self.categories.get(str(name)), np.isnan(values)
+        if own is None:
+            is_whole = dtype.kind in "biu"
+            return values if not is_whole or is_missing.any() else values.astype(_plain(dtype))
+        codes = np.where(is_missing, -1, values).astype(np.intp)
+        if hasattr(dtype, "categories"):
+            wider = type(dtype)(categories=list(own), ordered=dtype.ordered)
+            return type(self.template.iloc[:, j].array).from_codes(codes, dtype=wider)
+        return np.array([*own, None], dtype=object)[codes]
+
+    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Frame:
+        """The same columns, with longer lists of categories."""
+        return replace(self, categories=dict(categories))
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Columns, their dtypes and their categories."""
+        return {
+            "columns": {str(name): str(self.template.dtypes.iloc[j]) for j, name in enumerate(self.names)},
+            "categories": {name: [str(value) for value in own] for name, own in self.categories.items()},
+        }
+
+
+def _kind(column: Any) -> str:
+    """number, boolean, text or categorical."""
+    dtype = column.dtype
+    if hasattr(dtype, "categories"):
+        return "categorical"
+    if dtype.kind == "b":
+        return "boolean"
+    is_number = dtype.kind in "iuf" or (dtype.kind == "O" and not any(isinstance(own, str) for own in column))
+    return "number" if is_number else "text"
+
+
+def _categories(column: Any, name: str) -> tuple[Any, ...]:
+    """Of a categorical column all that it declares, of text those that it holds, in order."""
+    if hasattr(column.dtype, "categories"):
+        return tuple(column.dtype.categories.tolist())
+    found = column.dropna().tolist()
+    strange = [value for value in found if not isinstance(value, str)]
+    if strange:
+        raise InputError(
+            f"column {name!r} holds {strange[0]!r} ({type(strange[0]).__name__}): columns hold numbers, booleans, text "
+            "or categories; convert it"
+        )
+    return tuple(sorted(set(found)))
+
+
+def _plain(dtype: Any) -> Any:
+    """The numpy dtype of whole numbers and booleans, of a nullable one too."""
+    return getattr(dtype, "numpy_dtype", dtype)

@@ -1,0 +1,238 @@
+"""Text, categorical and boolean columns: kept as such up to the model; the oracle mixes data frames themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dshap
+from dshap.cube import verify_cube
+from dshap.designs import exact
+from dshap.errors import InputError
+from dshap.kernels import RBF, Categorical, Nystrom, Product
+from dshap.values import ConditionalRegression, Gaussian, Marginal
+from dshap.values.frames import Frame
+from tests.values.oracles import shapley
+
+NAMES = ["job", "grade", "is_new", "children", "age"]
+WORTH = {"cook": 1.0, "nurse": -0.5, "pilot": 2.0, "vet": 0.7}
+
+
+def make_table(n: int, seed: int, jobs=("cook", "nurse", "pilot")) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "job": rng.choice(list(jobs), n),
+            "grade": pd.Categorical(rng.choice(["low", "mid", "high"], n), ["low", "mid", "high"], ordered=True),
+            "is_new": rng.random(n) < 0.4,
+            "children": rng.integers(0, 4, n),
+            "age": rng.normal(40, 10, n).round(1),
+        }
+    )
+
+
+TEMPLATE = make_table(3, 0)
+
+
+def predict(frame):
+    """Interactions of every order; refuses what is not a frame of the table's own dtypes."""
+    assert list(frame.columns) == NAMES
+    for name in ("job", "is_new", "children", "age"):
+        assert frame[name].dtype == TEMPLATE[name].dtype, (name, frame[name].dtype)
+    assert frame["grade"].dtype.categories.tolist()[:3] == ["low", "mid", "high"] and frame["grade"].cat.ordered
+    job = frame["job"].map(WORTH).fillna(-9.0).to_numpy()
+    grade = frame["grade"].cat.codes.to_numpy()
+    return (1 + job) * (2.0 - grade) * np.where(frame["is_new"], 1.5, -0.5) * (1 + frame["children"]) + frame["age"] / 9
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch):
+    monkeypatch.setattr("dshap.api.current_client", lambda: None)
+
+
+@pytest.fixture(scope="module")
+def background():
+    return make_table(12, 1)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """A job that the background does not know."""
+    return make_table(30, 2, jobs=("cook", "pilot", "vet"))
+
+
+def mixed(background, row, coalition):
+    out = background.copy()
+    for name in coalition:
+        if name == "grade":
+            out[name] = pd.Categorical([row[name]] * len(out), ["low", "mid", "high"], ordered=True)
+        else:
+            out[name] = row[name]
+    return out
+
+
+def brute_force(background, row, players):
+    """Shapley values (d,) of players, lists of columns, by frames that pandas mixes."""
+    return shapley(
+        lambda s: np.asarray(predict(mixed(background, row, [n for i in sorted(s) for n in players[i]])).mean()),
+        len(players),
+    )
+
+
+def test_columns_of_every_kind_against_brute_force(background, rows):
+    cube = dshap.explain(Marginal(predict, background), rows, design=exact(5))
+    for i in (0, 7, 29):
+        wanted = brute_force(background, rows.iloc[i], [[name] for name in NAMES])
+        np.testing.assert_allclose(cube.attribution[i, :, 0], wanted, atol=1e-12)
+    assert cube.feature.values.tolist() == NAMES
+
+
+def test_a_group_of_columns_is_one_player(background, rows):
+    players = {"who": ["job", "age"], "kind": ["grade", "is_new"]}
+    cube = dshap.explain(Marginal(predict, background, players=players), rows)
+    assert cube.feature.values.tolist() == ["who", "kind", "children"]
+    wanted = brute_force(background, rows.iloc[3], [["job", "age"], ["grade", "is_new"], ["children"]])
+    np.testing.assert_allclose(cube.attribution[3, :, 0], wanted, atol=1e-12)
+
+
+def test_every_table_gives_the_same(background, rows, tmp_path):
+    """A frame, Parquet with text or dictionaries, a Dask dataframe; columns in another order, others beside them."""
+    dd = pytest.importorskip("dask.dataframe")
+    value = Marginal(predict, background)
+    wanted = dshap.explain(value, rows).attribution
+    rows.to_parquet(tmp_path / "rows.parquet", row_group_size=7)
+    shuffled = rows.assign(other="x")[["other", *NAMES[::-1]]]
+    for given in (
+        tmp_path / "rows.parquet",
+        shuffled,
+        dd.from_pandas(rows, npartitions=3),
+        rows.astype({"job": "category"}),
+        rows.astype({"job": object}),
+    ):
+        np.testing.assert_array_equal(dshap.explain(value, given).attribution, wanted)
+
+
+def test_on_a_cluster(background, rows, client):
+    value = Marginal(lambda frame: frame["job"].map({"cook": 1.0, "vet": 5.0}).fillna(0) * frame["age"], background)
+    here = dshap.explain(value, rows)
+    there = dshap.explain(value, rows, client=client)
+    np.testing.assert_array_equal(here.attribution, there.attribution)
+
+
+def test_rows_are_kept_as_they_were(background, rows, tmp_path):
+    store = tmp_path / "cube.zarr"
+    dshap.explain(Marginal(predict, background), rows, store=store, keep_rows=True)
+    import xarray as xr
+
+    kept = xr.open_zarr(store, group="rows", consolidated=False)
+    assert (
+        kept["job"].values.tolist() == rows["job"].tolist() and kept["grade"].values.tolist() == rows["grade"].tolist()
+    )
+    assert kept["is_new"].dtype == bool and verify_cube(store) == []
+
+
+def test_missing_values_reach_a_model_that_takes_them(background, rows):
+    holes = rows.copy()
+    holes.loc[0, "job"] = None
+    seen = []
+
+    def watch(frame):
+        seen.append(frame["job"].isna().any())
+        return frame["job"].map(WORTH).fillna(-9.0) + frame["age"]
+
+    cube = dshap.explain(Marginal(watch, background), holes, missing="pass")
+    assert any(seen) and float(cube.prediction[0, 0]) == pytest.approx(-9.0 + rows["age"][0])
+    with pytest.raises(InputError, match="1 row holds NaN or infinity: job 1"):
+        dshap.explain(Marginal(watch, background), holes)
+
+
+def test_equal_columns_are_skipped_for_text_too(background):
+    """A row that is a background row but for one column: two predictions a pair are all."""
+    row = background.iloc[[4]].assign(age=77.0)
+    counted = []
+
+    def count(frame):
+        counted.append(len(frame))
+        return predict(frame)
+
+    value = Marginal(count, background.iloc[[4]])
+    counted.clear()
+    state = value.prepare(exact(5).block(2, 32).masks)
+    value.evaluate(state, value.frame.codes(row))
+    assert sum(counted) == 2
+
+
+def test_round_trip_of_a_frame(background):
+    frame = Frame.of(background)
+    pd.testing.assert_frame_equal(frame.rebuilt(frame.codes(background)), background)
+    nullable = background.assign(children=background["children"].astype("Int64"), job=background["job"].astype(object))
+    frame = Frame.of(nullable)
+    back = frame.rebuilt(frame.codes(nullable))
+    assert back["job"].dtype == object and back["children"].tolist() == nullable["children"].tolist()
+
+
+def test_frames_of_numbers_are_given_as_arrays(background):
+    """As before: predict functions of arrays stay what they are."""
+    assert Frame.of(background[["children", "age"]]) is None
+    value = Marginal(lambda x: x[:, 0] * x[:, 1], background[["children", "age"]])
+    assert value.frame is None and value.categories == {}
+
+
+def test_regression_with_categorical_factors(background):
+    """The model is called with frames; codes are compared, never subtracted."""
+    table = make_table(300, 5)
+    kernel = Product([Categorical(), Categorical(), Categorical(), RBF(2.0), RBF(15.0)])
+    value = ConditionalRegression(predict, table, kernel, Nystrom(100), penalty=1e-5)
+    cube = dshap.explain(value, table.iloc[:40])
+    np.testing.assert_allclose(cube.prediction[:, 0], predict(table.iloc[:40]), rtol=1e-12)
+    renamed = table.assign(job=table["job"].map({"cook": "z", "nurse": "m", "pilot": "a"}))
+
+    def same(frame):
+        return predict(frame.assign(job=frame["job"].map({"z": "cook", "m": "nurse", "a": "pilot"})))
+
+    other = dshap.explain(ConditionalRegression(same, renamed, kernel, Nystrom(100), penalty=1e-5), renamed.iloc[:40])
+    # other codes only move the k-means++ seeds of the landmarks
+    gap = np.abs(other.attribution - cube.attribution).max() / np.abs(cube.attribution).max()
+    assert float(gap) < 0.15
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda b, r: Gaussian(predict, b), "text where numbers are needed|holds text"),
+        (
+            lambda b, r: ConditionalRegression(predict, b, RBF(), Nystrom(5)),
+            r"column 'job' holds categories, whose codes have no distances: .*Categorical\(\) for this one",
+        ),
+        (lambda b, r: Marginal(predict, b.assign(age=["x", 1] * (len(b) // 2))), r"column 'age' holds 1 \(int\)"),
+        (lambda b, r: Marginal(predict, b.assign(age=pd.Timestamp(0))), r"column 'age' holds Timestamp"),
+        (lambda b, r: dshap.explain(Marginal(predict, b), r.to_numpy()), "text columns.*give a data frame or a path"),
+        (
+            lambda b, r: dshap.explain(Marginal(predict, b), r.assign(job=1.0)),
+            "column 'job' holds double here, and text",
+        ),
+        (lambda b, r: dshap.explain(Marginal(predict, b), r.assign(age="x")), "column 'age' holds text"),
+        (lambda b, r: dshap.explain(Marginal(predict, b), r.drop(columns="job")), "unknown column 'job'"),
+        (lambda b, r: dshap.choose_background(b, 3, features=NAMES), "column 'job' holds text"),
+    ],
+)
+def test_bad_frames_are_refused(make, message, background, rows):
+    with pytest.raises(InputError, match=message):
+        make(background, rows)
+
+
+def test_too_many_categories_are_refused(background, monkeypatch):
+    monkeypatch.setattr("dshap.inputs.MAX_CATEGORIES", 50)
+    rows = make_table(80, 3).assign(job=[f"job {i}" for i in range(80)])
+    with pytest.raises(InputError, match="column 'job' holds 83 different values, at most 50 categories are taken"):
+        dshap.explain(Marginal(predict, background), rows)
+
+
+def test_another_model_of_the_same_codes_is_another_run(background, rows, tmp_path):
+    """Categories are in the fingerprint: the same numbers under other names are not resumed."""
+    store = tmp_path / "cube.zarr"
+    dshap.explain(Marginal(lambda f: f["age"], background), rows, store=store)
+    renamed = background.assign(job=background["job"].str.upper())
+    with pytest.raises(dshap.DshapError, match="holds another run"):
+        dshap.explain(Marginal(lambda f: f["age"], renamed), rows.assign(job=rows["job"].str.upper()), store=store)
