@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from dshap import designs
 from dshap.errors import InputError, unknown_name
 from dshap.options import RunOptions
-from dshap.types import N_ENDS, Design, ValueFunction
+from dshap.types import N_ENDS, ClosedForm, Design, ValueFunction
 
 __all__ = ["DESIGN_NAMES", "check_interactions", "choose_design", "in_rounds"]
 
@@ -32,7 +31,7 @@ SAMPLED: Mapping[str, Callable[[int, int, int], Design]] = {
     "permutation": _permutation,
 }
 """name -> the design of d players with at most so many coalitions, from a seed."""
-DESIGN_NAMES = ("auto", "exact", *SAMPLED, "quadrature")
+DESIGN_NAMES = ("auto", "exact", *SAMPLED, "quadrature", "closed_form")
 
 
 def choose_design(
@@ -42,22 +41,26 @@ def choose_design(
 
     A `designs.ClosedFormDesign` asks for the closed form of the value function.
     """
+    n_players, form = value.n_players, value.closed_form()
+    if value.is_closed_form and design not in ("auto", "closed_form") and not _is_closed(design):
+        raise InputError(f"{type(value).__name__} is a closed form and lists no coalition: leave design at 'auto'")
     if not isinstance(design, str):
         return design, "given"
-    n_players, form = value.n_players, value.closed_form()
-    if design == "quadrature":
+    if design in ("quadrature", "closed_form"):
         if form is None:
             raise InputError(
-                f"design 'quadrature' is a closed form of KernelInterventional, and {type(value).__name__} has none: "
-                "give 'auto', 'exact', 'kriging', 'kernelshap' or 'permutation'"
+                f"design {design!r} is a closed form, like that of KernelInterventional, and {type(value).__name__} "
+                "has none: give 'auto', 'exact', 'kriging', 'kernelshap' or 'permutation'"
             )
-        return designs.ClosedFormDesign(n_players), f"given: {_closed(value)}"
+        return _of_form(form), f"given: {form.describe_form()}"
+    if design == "auto" and form is not None and value.prefers_closed_form:
+        return _of_form(form), f"auto: {form.describe_form()}"
     most = MAX_COALITIONS if form is None else MAX_TABLE_COALITIONS
     limit = max_coalitions or max(most, 4 * n_players)
     is_all = n_players <= 24 and 2**n_players <= limit
     if design == "auto" and form is not None and max_coalitions is None and not is_all:
-        return designs.ClosedFormDesign(n_players), (
-            f"auto: 2^{n_players} coalitions are more than {limit:,}; {_closed(value)} (max_coalitions= samples)"
+        return _of_form(form), (
+            f"auto: 2^{n_players} coalitions are more than {limit:,}; {form.describe_form()} (max_coalitions= samples)"
         )
     if design == "exact":
         return designs.exact(n_players), "given"
@@ -112,9 +115,9 @@ def in_rounds(design: Design, asked: Design | str, options: RunOptions) -> tuple
     return design, options, f"{why}; a pilot of up to 16 rows forecasts how many it takes (attribute pilot of the cube)"
 
 
-def _closed(value: Any) -> str:
-    """What a closed form is made with, in a line."""
-    return (
-        f"quadrature with {value.n_background:,} rows of the background, chosen by herding, and as many nodes as an "
-        f"error of {value.tolerance:g} standard deviations takes"
-    )
+def _of_form(form: ClosedForm) -> designs.ClosedFormDesign:
+    return designs.ClosedFormDesign(form.n_players, n_replicates=form.n_replicates)
+
+
+def _is_closed(design: Design | str) -> bool:
+    return isinstance(design, designs.ClosedFormDesign)

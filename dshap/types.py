@@ -488,6 +488,11 @@ class ValueFunction(Protocol):
         """True for a `ClosedForm`."""
         ...
 
+    @property
+    def prefers_closed_form(self) -> bool:
+        """True where the closed form is exact, or at least as good as any list of coalitions."""
+        ...
+
     def closed_form(self) -> ClosedForm | None:
         """The closed form of this value function, where it has one."""
         ...
@@ -581,6 +586,19 @@ class ClosedForm(ValueFunction, Protocol):
 
     def attribute(self, state: State, rows: FloatArray) -> FloatArray:
         """phi (n, d, k) of rows (n, columns); Σ phi + state["base"] is the prediction, to the stated error."""
+        ...
+
+    @property
+    def n_replicates(self) -> int:
+        """R: groups of its standard errors, 0 where it has none."""
+        ...
+
+    def replicates(self, state: State, rows: FloatArray) -> FloatArray:
+        """phi_(g) (R, n, d, k), with std_error² = Σ_g (phi_(g) − phi)²."""
+        ...
+
+    def describe_form(self) -> str:
+        """What it is made with, in a line."""
         ...
 
     def stated_error(self, state: State) -> dict[str, JSON]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ class ClosedFormDesign(FixedDesign):
         raise DshapError("a closed form has no coalitions to grow by")
 
     def with_players(self, n_players: int) -> ClosedFormDesign:
-        return ClosedFormDesign(n_players)
+        return replace(self, n_players=n_players)
 
     def fingerprint(self) -> dict[str, Any]:
-        return {"design": "closed_form", "n_players": self.n_players}
+        return {"design": "closed_form", "n_players": self.n_players, "n_replicates": self.n_replicates}

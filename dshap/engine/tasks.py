@@ -310,7 +310,7 @@ def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] |
     ends = context.ends(prediction)
     replicates = used = interaction = None
     if context.plan.is_closed_form:
-        phi = closed_form_values(context, rows)
+        phi, replicates = closed_form_values(context, rows)
     elif context.plan.tol is not None:
         phi, replicates, used = _in_rounds(context, rows, ends, context.plan.tol)
     else:
@@ -348,12 +348,17 @@ def _everyone(context: Context, values: Any) -> Any:
     return out
 
 
-def closed_form_values(context: Context, rows: FloatArray) -> FloatArray:
-    """φ (n, d, k) of a closed form, in micro-blocks."""
-    value, state, step = context.value, context.state([0]), context.plan.micro_rows
+def closed_form_values(context: Context, rows: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+    """φ (n, d, k) of a closed form, in micro-blocks; its replicates (R, n, d, k) where it has standard errors."""
+    value, state, step, design = context.value, context.state([0]), context.plan.micro_rows, context.design
     assert isinstance(value, ClosedForm)
-    parts = [value.attribute(state, rows[start : start + step]) for start in range(0, len(rows), step)]
-    return np.concatenate(parts) if parts else np.zeros((0, context.plan.n_players, context.plan.n_outputs))
+    shape = (len(rows), context.plan.n_players, context.plan.n_outputs)
+    phi, replicates = np.zeros(shape), np.zeros((design.n_replicates, *shape))
+    for micro in (slice(start, start + step) for start in range(0, len(rows), step)):
+        phi[micro] = value.attribute(state, rows[micro])
+        if design.n_replicates:
+            replicates[:, micro] = value.replicates(state, rows[micro])
+    return phi, replicates if design.n_replicates else None
 
 
 def _finished(

@@ -12,6 +12,7 @@ from dshap.engine.run import read_sample
 from dshap.errors import DoesNotFitError
 from dshap.jobs.parts import KERNELS, Model, TableReader, embedding_of, expansion_of
 from dshap.jobs.schema import (
+    CopulaValue,
     Explain,
     GaussianValue,
     Interventional,
@@ -97,8 +98,9 @@ def _regression(given: Regression, job: Job, model: Model, reader: TableReader, 
     )
 
 
-def _gaussian(given: GaussianValue, job: Job, model: Model, reader: TableReader, options: Any) -> Any:
-    return values.Gaussian(
+def _normal(given: GaussianValue | CopulaValue, job: Job, model: Model, reader: TableReader, options: Any) -> Any:
+    kind = values.Copula if isinstance(given, CopulaValue) else values.Gaussian
+    return kind(
         _predict_of(model),
         reader,
         n_samples=given.n_samples,
@@ -122,7 +124,8 @@ VALUES: Mapping[type, Callable[..., Any]] = {
     Interventional: _interventional,
     Observational: _observational,
     Regression: _regression,
-    GaussianValue: _gaussian,
+    GaussianValue: _normal,
+    CopulaValue: _normal,
     MarginalValue: _marginal,
 }
 """Table of an [[explain]] -> function(table, job, model, reader, options)."""

@@ -29,6 +29,7 @@ from dshap.options import RunOptions, parse_bytes
 __all__ = [
     "NOT_BUILT",
     "Cluster",
+    "CopulaValue",
     "Design",
     "Explain",
     "GaussianValue",
@@ -53,7 +54,7 @@ __all__ = [
 NOT_BUILT: Mapping[str, tuple[str, ...]] = {
     "source": ("csv", "delta", "duckdb", "postgresql", "sql", "zarr"),
     "model": ("lightgbm", "onnx", "pickle", "skops", "xgboost"),
-    "explain": ("copula", "linear_gaussian"),
+    "explain": ("linear_gaussian",),
     "design": ("connected", "connected_regression", "local", "myerson"),
     "cluster": ("gateway", "kubernetes", "slurm", "ssh"),
 }
@@ -257,16 +258,27 @@ class Regression(LearntTable, LinkedTable, EmbeddedTable):
         return self
 
 
-class GaussianValue(LearntTable, LinkedTable):
-    """[[explain]] value = "gaussian": any model, columns taken as jointly normal."""
+class NormalTable(LearntTable, LinkedTable):
+    """Base of those that draw from a conditional normal distribution: any model."""
 
-    value: Literal["gaussian"]
     n_samples: EvenCount = 1_000
     """Draws for each row and coalition."""
     ridge: float = Field(default=0.0, ge=0.0)
     """Added to the diagonal of the correlation matrix: for columns that determine one another."""
     seed: Seed | None = None
     """Of the draws; the job's where left out."""
+
+
+class GaussianValue(NormalTable):
+    """[[explain]] value = "gaussian": columns taken as jointly normal."""
+
+    value: Literal["gaussian"]
+
+
+class CopulaValue(NormalTable):
+    """[[explain]] value = "copula": normal scores taken as jointly normal, margins as they are."""
+
+    value: Literal["copula"]
 
 
 class MarginalValue(LinkedTable):
@@ -286,7 +298,8 @@ class MarginalValue(LinkedTable):
 
 
 Explain = Annotated[
-    Interventional | Observational | Regression | GaussianValue | MarginalValue, Field(discriminator="value")
+    Interventional | Observational | Regression | GaussianValue | CopulaValue | MarginalValue,
+    Field(discriminator="value"),
 ]
 
 
@@ -406,7 +419,7 @@ class Report(Table):
     """Key of the row that is broken down (its position where there is no key); the first row where left out."""
 
 
-ANY_MODEL = ("marginal", "conditional_regression", "gaussian")
+ANY_MODEL = ("marginal", "conditional_regression", "gaussian", "copula")
 """Values that call a predict function."""
 
 

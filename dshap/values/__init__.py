@@ -1,8 +1,11 @@
 """Value functions: what a coalition of columns is worth for an instance."""
 
 from dshap.values.background import Background
+from dshap.values.copula import Copula
 from dshap.values.gaussian import Gaussian
 from dshap.values.interventional import KernelInterventional
+from dshap.values.linear_gaussian import LinearGaussian
+from dshap.values.linear_transform import LinearTransform, linear_transform
 from dshap.values.links import LINKS, ExpectedLogProbability, Logit, LogOdds, LogProbability
 from dshap.values.loops import warm_up
 from dshap.values.marginal import Marginal
@@ -16,10 +19,13 @@ __all__ = [
     "LINKS",
     "Background",
     "ConditionalRegression",
+    "Copula",
     "ExpectedLogProbability",
     "Gaussian",
     "KernelInterventional",
     "KernelObservational",
+    "LinearGaussian",
+    "LinearTransform",
     "LogOdds",
     "LogProbability",
     "Logit",
@@ -27,5 +33,6 @@ __all__ = [
     "Players",
     "ProductQuadrature",
     "SubsetTable",
+    "linear_transform",
     "warm_up",
 ]

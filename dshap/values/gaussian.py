@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
 from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Link, Moments, State
+from dshap.values.normal import SUM_ROWS, NormalTable, check_ridge, conditional, normal_sums
 from dshap.values.predicted import PredictedValue
 
 __all__ = ["Gaussian"]
 
-SUM_ROWS = 4_096
-"""Rows that are centred at once in the sums over the data."""
 SHIFT_SAMPLE = 1_024
 """Rows whose mean is taken off before squares are summed: it lies within a few hundredths of a standard deviation."""
-SMALLEST_EIGENVALUE = 1e-8
-"""Of the correlation matrix of present columns.  Below, columns determine each other up to 1e-4 standard deviations,
-and a row that does not obey is carried off by coefficients of up to 1e4."""
-ROUNDING = 1e-12
-"""What rounding leaves of 0: eigenvalues of a conditional correlation matrix, along which nothing is drawn, and the
-variance of a constant column, relative to its mean square about the shift."""
-TRIED_RIDGE = 1e-4
-"""The ridge that the error of collinear columns proposes: coefficients of up to 100, variances larger by 0.01 %."""
-INVOLVED, MOST_NAMES = 0.01, 6
-"""Columns are named in that error where their part in the eigenvector is at least this share of the largest: that of
-columns which do not belong is rounding."""
 
 
 class Gaussian(PredictedValue):
@@ -79,6 +66,7 @@ class Gaussian(PredictedValue):
     coalitions; an eigendecomposition a coalition.
     """
 
+    name = "gaussian"
     needs_moments = True
     takes_frames = False
     shared_arrays = ("mean", "draws")
@@ -129,15 +117,17 @@ class Gaussian(PredictedValue):
             raise InputError("shift is not chosen yet: value = value.chosen(value.choose(sample))")
         return self.shift
 
+    def _scores(self, rows: FloatArray) -> FloatArray:
+        """What is jointly normal (n, columns): the columns themselves."""
+        return rows
+
+    def _values(self, scores: FloatArray, wanted: BoolArray) -> FloatArray:
+        """Columns (…, columns) that have these scores; those that are not wanted may hold anything."""
+        return scores
+
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`; the same for any coalitions."""
-        shift, c = self._shift(), self.n_columns
-        total, outer = np.zeros(c), np.zeros((c, c))
-        for start in range(0, len(rows), SUM_ROWS):
-            centred = rows[start : start + SUM_ROWS] - shift
-            total += centred.sum(axis=0)
-            outer += centred.T @ centred
-        return Moments({"sum": total, "outer": outer, "count": np.array(float(len(rows)))})
+        return normal_sums(self._scores(rows), self._shift())
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """The conditional distributions of m coalitions, c columns.
@@ -147,15 +137,15 @@ class Gaussian(PredictedValue):
         transpose it is the conditional covariance.  `draws` (n_samples, c): standard normal, shared.
         """
         assert moments is not None
-        table = _normal_table(moments, self._shift(), self.ridge)
+        table = NormalTable.of_moments(moments, self._shift(), self.ridge)
         columns = self.players.columns(masks)
         regression, factor = np.zeros((2, *columns.shape, self.n_columns))  # each (m, c, c)
         for j, present in enumerate(columns):
-            inside, outside = np.flatnonzero(present & table.varies), np.flatnonzero(~present & table.varies)
-            conditional = _conditional(table.correlation, inside, outside)
-            if conditional is None:
-                raise InputError(self._collinear(table))
-            slope, root = conditional
+            inside, outside = table.parts(present)
+            found = conditional(table.correlation, inside, outside)
+            if found is None:
+                raise InputError(table.collinear(self.column_names))
+            slope, root = found
             spread = table.deviation[outside][:, None]
             regression[j][np.ix_(outside, inside)] = spread * slope / table.deviation[inside]
             factor[j][np.ix_(outside, outside)] = spread * root
@@ -169,42 +159,29 @@ class Gaussian(PredictedValue):
             }
         )
 
-    def _collinear(self, table: _NormalTable) -> str:
-        """The sentence for columns that determine one another: how nearly, which, and what to do."""
-        among = np.flatnonzero(table.varies)
-        eigenvalues, vectors = np.linalg.eigh(table.correlation[np.ix_(among, among)])
-        part = np.abs(vectors[:, 0])
-        ordered = [i for i in np.argsort(-part, kind="stable") if part[i] >= INVOLVED * part.max()]
-        names = self.feature_names or tuple(f"x{j}" for j in range(self.n_columns))
-        shown = ", ".join(names[among[i]] for i in ordered[:MOST_NAMES])
-        more = f" and {len(ordered) - MOST_NAMES} more" if len(ordered) > MOST_NAMES else ""
-        return (
-            f"the correlation matrix of {table.n_rows:,} rows of data, ridge {self.ridge:g} added, has smallest "
-            f"eigenvalue {eigenvalues[0]:.2g} where {SMALLEST_EIGENVALUE:g} is needed: columns {shown}{more} determine "
-            f"one another. Leave one of them out of the model, or set ridge={max(TRIED_RIDGE, 10 * self.ridge):g}"
-        )
-
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k), in predict calls of at most `buffer_rows` rows."""
         mean, columns = state["mean"], state["columns"]
-        offset = rows - mean
+        scores = self._scores(rows)
+        offset = scores - mean
         values = np.empty((len(rows), len(columns), self.n_outputs))
         for j, present in enumerate(columns):
-            centre = np.where(present, rows, mean + offset @ state["regression"][j].T)  # (n, columns)
+            centre = np.where(present, scores, mean + offset @ state["regression"][j].T)  # (n, columns)
             noise = state["draws"] @ state["factor"][j].T  # (n_samples, columns), 0 in present columns
-            values[:, j] = self._mean_over(centre, noise)
+            values[:, j] = self._mean_over(centre, noise, rows, present)
         return values
 
-    def _mean_over(self, centre: FloatArray, noise: FloatArray) -> FloatArray:
-        """Mean over draws of f(centre + noise) (n, k)."""
+    def _mean_over(self, centre: FloatArray, noise: FloatArray, rows: FloatArray, present: BoolArray) -> FloatArray:
+        """Mean over draws of f (n, k) at the values whose scores are centre + noise; those of `rows` where present."""
         draw_step = min(len(noise), self.buffer_rows)
         row_step = max(1, self.buffer_rows // draw_step)
         total = np.zeros((len(centre), self.n_outputs))
         for first in range(0, len(centre), row_step):
             some = centre[first : first + row_step, None]  # (rows, 1, columns)
             for start in range(0, len(noise), draw_step):
-                part = noise[start : start + draw_step]
-                values = self._call((some + part).reshape(-1, self.n_columns))
+                drawn = self._values(some + noise[start : start + draw_step], ~present)  # (rows, draws, columns)
+                drawn[..., present] = rows[first : first + row_step, None, present]
+                values = self._call(drawn.reshape(-1, self.n_columns))
                 total[first : first + row_step] += values.reshape(len(some), -1, self.n_outputs).sum(axis=1)
         return total / len(noise)
 
@@ -240,52 +217,13 @@ class Gaussian(PredictedValue):
 
     def fingerprint(self) -> dict[str, Any]:
         return {
-            "value": "gaussian",
+            "value": self.name,
             **self._predict_fingerprint(),
             "n_samples": self.n_samples,
             "ridge": self.ridge,
             "seed": self.seed,
             "players": self.players.fingerprint(),
         }
-
-
-class _NormalTable(NamedTuple):
-    """The normal distribution that stands for a table."""
-
-    mean: FloatArray
-    """(columns,)"""
-    deviation: FloatArray
-    """(columns,): standard deviations; 1 where a column does not vary."""
-    correlation: FloatArray
-    """(columns, columns), the ridge added to its diagonal."""
-    varies: BoolArray
-    """(columns,)"""
-    n_rows: int
-
-
-def _normal_table(moments: Moments, shift: FloatArray, ridge: float) -> _NormalTable:
-    count = float(moments["count"])
-    centre = moments["sum"] / count
-    covariance = (moments["outer"] - count * np.outer(centre, centre)) / max(count - 1.0, 1.0)
-    variance = np.diag(covariance)
-    varies = variance > ROUNDING * np.diag(moments["outer"]) / count
-    deviation = np.sqrt(np.where(varies, variance, 1.0))
-    correlation = covariance / np.outer(deviation, deviation)
-    np.fill_diagonal(correlation, 1.0 + ridge)
-    return _NormalTable(shift + centre, deviation, correlation, varies, int(count))
-
-
-def _conditional(
-    correlation: FloatArray, inside: np.ndarray, outside: np.ndarray
-) -> tuple[FloatArray, FloatArray] | None:
-    """R_CS R_SS⁻¹ and the symmetric root of R_CC − R_CS R_SS⁻¹ R_SC; None where R_SS is near singular."""
-    eigenvalues, vectors = np.linalg.eigh(correlation[np.ix_(inside, inside)])
-    if eigenvalues.min(initial=1.0) < SMALLEST_EIGENVALUE:
-        return None
-    across = correlation[np.ix_(outside, inside)]
-    slope = (across @ vectors / eigenvalues) @ vectors.T
-    left, axes = np.linalg.eigh(correlation[np.ix_(outside, outside)] - slope @ across.T)
-    return slope, (axes * np.sqrt(np.where(left > ROUNDING, left, 0.0))) @ axes.T
 
 
 def _antithetic(n_samples: int, n_columns: int, seed: int) -> FloatArray:
@@ -297,7 +235,6 @@ def _antithetic(n_samples: int, n_columns: int, seed: int) -> FloatArray:
 def _check_options(n_samples: int, ridge: float, seed: int) -> None:
     if n_samples < 2 or n_samples % 2:
         raise InputError(f"n_samples is {n_samples}: it must be even and at least 2, draws come in pairs z, −z")
-    if not (ridge >= 0.0 and math.isfinite(ridge)):
-        raise InputError(f"ridge is {ridge:g}: it must be finite, and 0 or positive")
+    check_ridge(ridge)
     if seed < 0:
         raise InputError(f"seed is {seed}: it must be 0 or positive")

@@ -56,6 +56,7 @@ class ProductQuadrature(KernelValue):
     """
 
     is_closed_form = True
+    n_replicates = 0
 
     def __init__(self, model: Any, data: Any, n_background: int, tolerance: float, **options: Any) -> None:
         super().__init__(model, data, **options)
@@ -152,6 +153,17 @@ class ProductQuadrature(KernelValue):
             background, rest = _factors(part, state["background"], self.players.members)
             phi += _game(part)(x, background, part.coefficients, int(nodes), rest=rest)
         return phi
+
+    def replicates(self, state: State, rows: FloatArray) -> FloatArray:
+        """None: (0, n, d, k)."""
+        return np.zeros((0, len(rows), self.n_players, self.n_outputs))
+
+    def describe_form(self) -> str:
+        """What it is made with, in a line."""
+        return (
+            f"quadrature with {self.n_background:,} rows of the background, chosen by herding, and as many nodes as an "
+            f"error of {self.tolerance:g} standard deviations takes"
+        )
 
     def stated_error(self, state: State) -> dict[str, Any]:
         """What the closed form leaves open, for people and for the cube."""

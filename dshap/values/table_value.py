@@ -42,6 +42,7 @@ class TableValue:
     needs_moments = False
     needs_predictions = False
     is_closed_form = False
+    prefers_closed_form = False
     needs_check = False
     sample_size = 0
     streams_data = False
@@ -82,6 +83,11 @@ class TableValue:
         smaller = copy.copy(self)
         smaller.players = self.players.over(is_active)
         return smaller
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Those that are known, or x0, x1, …"""
+        return self.feature_names or tuple(f"x{j}" for j in range(self.n_columns))
 
     @property
     def player_columns(self) -> BoolArray:

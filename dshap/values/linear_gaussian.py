@@ -1,0 +1,290 @@
+"""Observational and interventional values of linear models in closed form, for normal columns."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from dshap.errors import InputError
+from dshap.types import BoolArray, FloatArray, Moments, Record, State
+from dshap.values.linear_transform import BATCH_BYTES, LinearTransform, make_transform, transform_design
+from dshap.values.normal import SUM_ROWS, NormalTable, check_ridge, normal_sums
+from dshap.values.table_value import TableValue, classes_of, column_names_of, fitted_names_of
+
+__all__ = ["LinearGaussian"]
+
+SHIFT_SAMPLE = 1_024
+KINDS = ("observational", "interventional")
+
+
+class LinearGaussian(TableValue):
+    """φ = M (x − μ) of a linear model f(x) = βx + b where v_S(x) = E[f(X) | X_S = x_S] and X ~ N(μ, Σ).
+
+    v_S(x) = β (μ + G_S (x − μ)) + b is affine, so all attributions are one (players, columns) matrix M an output, by
+    all coalitions up to 16 players, by random orders with standard errors above; then a row costs one product.
+
+    Parameters
+    ----------
+    coef : array (columns,) or (k, columns), or a fitted linear model with `coef_` and `intercept_`
+        Of a classifier the decision function is explained.
+    intercept : float or (k,)
+    mean, covariance : (columns,) and (columns, columns)
+    data : array, data frame, or any table that `dshap.explain` takes, instead of mean and covariance
+        They are then sums over all its rows.
+    transform : LinearTransform, instead of mean and covariance
+        What `linear_transform` made for another model on the same data.
+    kind : {"observational", "interventional"}
+        Interventional: φ_i = Σ β_c (x_c − μ_c) over the columns c of player i; no covariance is needed.
+    n_permutations, ridge, seed : see `linear_transform`
+    players, feature_names, output_names : see `Marginal`
+
+    Raises
+    ------
+    InputError
+        Bad options, no covariance, or columns that determine one another (with the ridge to try).
+
+    Notes
+    -----
+    Source: the notes on LinearExplainer with correlated features of the shap package; Aas, Jullum & Løland (2021) for
+    the conditional distribution.
+    """
+
+    is_closed_form = True
+    prefers_closed_form = True
+
+    def __init__(
+        self,
+        coef: Any,
+        intercept: Any = 0.0,
+        mean: Any = None,
+        covariance: Any = None,
+        *,
+        data: Any = None,
+        transform: LinearTransform | None = None,
+        kind: str = "observational",
+        n_permutations: int | None = None,
+        ridge: float = 0.0,
+        seed: int = 0,
+        players: Mapping[str, Sequence[str | int]] | None = None,
+        feature_names: Sequence[str] | None = None,
+        output_names: Sequence[str] | None = None,
+    ) -> None:
+        if kind not in KINDS:
+            raise InputError(f"kind is {kind!r}: give 'observational' or 'interventional'")
+        check_ridge(ridge)
+        names = feature_names if feature_names is not None else fitted_names_of(coef) or column_names_of(data)
+        self.coef, self.intercept = _model_of(coef, intercept)
+        k, c = self.coef.shape
+        self.kind, self.ridge, self.seed, self.n_permutations = kind, float(ridge), int(seed), n_permutations
+        self.given = transform
+        self.table: NormalTable | None = None
+        spread = np.ones(c)
+        self.shift: FloatArray | None = None
+        if sum(own is not None for own in (mean, data, transform)) != 1:
+            raise InputError("give mean and covariance, or data, or transform: one of the three")
+        if transform is not None:
+            if players is not None or kind != "observational":
+                raise InputError("a transform has its players and its kind: leave players and kind out")
+            mean = transform.mean
+        elif mean is not None:
+            mean = np.array(mean, dtype=float)
+            if covariance is None and kind == "observational":
+                raise InputError("covariance is missing: give Σ (columns, columns), or kind='interventional'")
+            own = np.eye(len(mean)) if covariance is None else np.array(covariance, dtype=float)
+            self.table = NormalTable.of_covariance(mean, own, self.ridge)
+            spread = np.sqrt(np.diag(own))
+        if mean is not None and np.shape(mean) != (c,):
+            raise InputError(f"the model has {c} coefficients and mean has shape {np.shape(mean)}: give one a column")
+        super().__init__(
+            data if mean is None else np.array([mean - spread, mean + spread]),  # of that mean, and they vary
+            n_columns=c,
+            n_outputs=k,
+            feature_names=names,
+            players=players,
+            output_names=output_names if output_names is not None else classes_of(coef, k),
+        )
+        if transform is not None:
+            self.players = transform.players
+
+    @property
+    def needs_moments(self) -> bool:  # type: ignore[override]
+        """Always: M is made once, by the last task of the sums."""
+        return True
+
+    def closed_form(self) -> Self:
+        return self
+
+    @property
+    def n_replicates(self) -> int:
+        """Groups of the standard errors of M."""
+        if self.kind == "interventional":
+            return 0
+        if self.given is not None:
+            return len(self.given.replicates)
+        return transform_design(self.n_players, self.n_permutations, self.seed).n_replicates
+
+    def predict(self, rows: FloatArray) -> FloatArray:
+        """f(x) (n, k)."""
+        return rows @ self.coef.T + self.intercept
+
+    @property
+    def sample_size(self) -> int:  # type: ignore[override]
+        return SHIFT_SAMPLE if self._learns and self.shift is None else 0
+
+    @property
+    def _learns(self) -> bool:
+        return self.table is None and self.given is None
+
+    def choose(self, sample: FloatArray) -> State:
+        """`shift` (columns,): the mean of a sample (n, columns); sums of squares about it lose no digits."""
+        return State({"shift": sample.mean(axis=0) if len(sample) else np.zeros(self.n_columns)})
+
+    def chosen(self, choice: State) -> Self:
+        """A copy that holds this shift."""
+        resolved = copy.copy(self)
+        resolved.shift = choice["shift"]
+        return resolved
+
+    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
+        """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`; nothing where Σ was given."""
+        if not self._learns:
+            return Moments()
+        assert self.shift is not None
+        return normal_sums(rows, self.shift)
+
+    def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
+        """`matrix` (d, columns, k), `replicates` (R, d, columns, k), `mean` (columns,), `base` (k,)."""
+        matrix, replicates, mean = self._matrices(moments)
+        return State({"matrix": matrix, "replicates": replicates, "mean": mean, "base": self.predict(mean[None])[0]})
+
+    def _matrices(self, moments: Moments | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """M, M of the jackknife groups, and μ."""
+        if self.given is not None:
+            kept = [self.given.players.names.index(name) for name in self.players.names]
+            matrix, replicates = self.given.of_model(self.coef)
+            return matrix[kept], replicates[:, kept], self.given.mean
+        table = self.table
+        if table is None:
+            assert moments is not None and self.shift is not None
+            table = NormalTable.of_moments(moments, self.shift, self.ridge)
+        d = self.n_players
+        if self.kind == "interventional":
+            matrix = self.players.members[:, :, None] * self.coef.T[None]
+            return matrix, np.zeros((0, *matrix.shape)), table.mean
+        design = transform_design(d, self.n_permutations, self.seed)
+        transform = make_transform(table, self.players, design, self.column_names)
+        return (*transform.of_model(self.coef), table.mean)
+
+    def attribute(self, state: State, rows: FloatArray) -> FloatArray:
+        """φ (n, d, k) = (x − μ) M."""
+        return _product(rows - state["mean"], state["matrix"])
+
+    def replicates(self, state: State, rows: FloatArray) -> FloatArray:
+        """φ_(g) (R, n, d, k)."""
+        offset = rows - state["mean"]
+        return np.stack([_product(offset, own) for own in state["replicates"]])
+
+    def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
+        """No coalition is listed: (n, 0, k)."""
+        return np.empty((len(rows), 0, self.n_outputs))
+
+    def describe_form(self) -> str:
+        """How M is made, in a line."""
+        design = transform_design(self.n_players, self.n_permutations, self.seed)
+        if self.kind == "interventional" or self.given is not None:
+            return "one matrix an output"
+        return f"one matrix an output, from {design.n_coalitions:,} coalitions ({design.fingerprint()['design']})"
+
+    def stated_error(self, state: State) -> dict[str, Any]:
+        """How M was made."""
+        design = transform_design(self.n_players, self.n_permutations, self.seed)
+        if self.kind == "interventional":
+            return {"kind": "linear, interventional"}
+        how = "a kept transform" if self.given is not None else str(design.fingerprint()["design"])
+        return {"kind": "linear, observational", "matrix": how, "coalitions": design.n_coalitions}
+
+    @property
+    def _matrix_bytes(self) -> int:
+        return 8 * (1 + self.n_replicates) * self.n_players * self.n_columns * self.n_outputs
+
+    def state_bytes(self, m: int) -> int:
+        return self._matrix_bytes + 8 * (self.n_columns + self.n_outputs)
+
+    def moment_bytes(self, m: int) -> int:
+        c = self.n_columns
+        return 8 * (c * c + c + 1)
+
+    def prepare_bytes(self, m: int) -> int:
+        """The transform of all groups, its sums, a batch of coalitions."""
+        c = self.n_columns
+        transform = 8 * (1 + self.n_replicates) * self.n_players * c * c
+        return 4 * transform + 3 * BATCH_BYTES + 2 * self.state_bytes(m)
+
+    def moment_task_bytes(self, n: int, m: int) -> int:
+        return 8 * 3 * min(n, SUM_ROWS) * self.n_columns + 2 * self.moment_bytes(m)
+
+    def task_bytes(self, n: int, m: int) -> int:
+        cell = self.n_players * self.n_outputs
+        return 8 * n * (2 * self.n_columns + (2 + 2 * self.n_replicates) * cell)
+
+    def moment_operations(self, n: int, m: int) -> float:
+        return 2.0 * n * self.n_columns**2
+
+    def operations(self, n: int, m: int) -> float:
+        return 2.0 * n * (1 + self.n_replicates) * self.n_columns * self.n_players * self.n_outputs
+
+    def fingerprint(self) -> dict[str, Any]:
+        transform = self.given
+        held = {"coef": self.coef, "intercept": self.intercept}
+        if self.table is not None:
+            held |= {"mean": self.table.mean, "deviation": self.table.deviation, "correlation": self.table.correlation}
+        if transform is not None:
+            held |= {"mean": transform.mean, "transform": transform.values, "groups": transform.replicates}
+        return {
+            "value": "linear_gaussian",
+            "kind": self.kind,
+            "model": Record(held).digest(),
+            "n_permutations": self.n_permutations,
+            "ridge": self.ridge,
+            "seed": self.seed,
+            "players": self.players.fingerprint(),
+        }
+
+
+def _product(offset: FloatArray, matrix: FloatArray) -> FloatArray:
+    """(n, d, k) of offsets (n, columns) and a matrix (d, columns, k), by one matrix product."""
+    d, c, k = matrix.shape
+    return np.asarray(offset @ matrix.transpose(1, 0, 2).reshape(c, d * k)).reshape(len(offset), d, k)
+
+
+def _model_of(coef: Any, intercept: Any) -> tuple[FloatArray, FloatArray]:
+    """Coefficients (k, columns) and intercepts (k,) of numbers, or of a fitted linear model.
+
+    Raises
+    ------
+    InputError
+        A model without them, or shapes that do not go together.
+    """
+    if hasattr(coef, "coef_"):
+        coef, intercept = coef.coef_, getattr(coef, "intercept_", 0.0)
+    elif hasattr(coef, "predict"):
+        raise InputError(
+            f"{type(coef).__name__} has no coef_: give a fitted linear model or its coefficients; for other models use "
+            "Gaussian(predict, data)"
+        )
+    try:
+        weights = np.atleast_2d(np.array(coef, dtype=float))
+        constant = np.atleast_1d(np.array(intercept, dtype=float))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"coef and intercept must be numbers: {error}") from error
+    if weights.ndim != 2 or constant.ndim != 1 or len(constant) not in (1, len(weights)):
+        raise InputError(
+            f"coef has shape {np.shape(coef)} and intercept {np.shape(intercept)}: give (columns,) with a number, or "
+            "(k, columns) with (k,)"
+        )
+    if not (np.isfinite(weights).all() and np.isfinite(constant).all()):
+        raise InputError("coef or intercept holds NaN or infinity: fit the model again")
+    return weights, np.broadcast_to(constant, len(weights)).copy()

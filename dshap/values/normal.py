@@ -1,0 +1,159 @@
+"""The normal distribution that stands for a table: its sums over rows, and what present columns say of absent ones."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from dshap.errors import InputError
+from dshap.types import BoolArray, FloatArray, Moments
+
+__all__ = ["SUM_ROWS", "NormalTable", "check_ridge", "conditional", "normal_sums"]
+
+SUM_ROWS = 4_096
+"""Rows that are centred at once in the sums over the data."""
+SMALLEST_EIGENVALUE = 1e-8
+"""Of the correlation matrix of present columns.  Below, columns determine each other up to 1e-4 standard deviations,
+and a row that does not obey is carried off by coefficients of up to 1e4."""
+ROUNDING = 1e-12
+"""What rounding leaves of 0: eigenvalues of a conditional correlation matrix, along which nothing is drawn, and the
+variance of a constant column, relative to its mean square about the shift."""
+TRIED_RIDGE = 1e-4
+"""The ridge that the error of collinear columns proposes: coefficients of up to 100, variances larger by 0.01 %."""
+INVOLVED, MOST_NAMES = 0.01, 6
+"""Columns are named in that error where their part in the eigenvector is at least this share of the largest: that of
+columns which do not belong is rounding."""
+
+
+class NormalTable(NamedTuple):
+    """Mean, standard deviations and correlations of columns."""
+
+    mean: FloatArray
+    """(columns,)"""
+    deviation: FloatArray
+    """(columns,): standard deviations; 1 where a column does not vary."""
+    correlation: FloatArray
+    """(columns, columns), the ridge added to its diagonal."""
+    varies: BoolArray
+    """(columns,)"""
+    ridge: float
+    n_rows: int | None
+    """Of the table; None where mean and covariance were given."""
+
+    @classmethod
+    def of_moments(cls, moments: Moments, shift: FloatArray, ridge: float) -> NormalTable:
+        """From the sums of `normal_sums` about `shift`; the covariance has the divisor n − 1."""
+        count = float(moments["count"])
+        centre = moments["sum"] / count
+        covariance = (moments["outer"] - count * np.outer(centre, centre)) / max(count - 1.0, 1.0)
+        varies = np.diag(covariance) > ROUNDING * np.diag(moments["outer"]) / count
+        return cls._of(shift + centre, covariance, varies, ridge, int(count))
+
+    @classmethod
+    def of_covariance(cls, mean: FloatArray, covariance: FloatArray, ridge: float) -> NormalTable:
+        """From mean (columns,) and covariance (columns, columns).
+
+        Raises
+        ------
+        InputError
+            A covariance that is not symmetric, or no covariance at all.
+        """
+        c = len(mean)
+        if (
+            mean.ndim != 1
+            or covariance.shape != (c, c)
+            or not (np.isfinite(mean).all() and np.isfinite(covariance).all())
+        ):
+            raise InputError(
+                f"mean has shape {mean.shape} and covariance {covariance.shape}: give finite (columns,) and "
+                "(columns, columns)"
+            )
+        scale = np.sqrt(np.abs(np.outer(np.diag(covariance), np.diag(covariance))))
+        if (np.abs(covariance - covariance.T) > 1e-9 * scale).any():
+            raise InputError("covariance is not symmetric: give Σ (columns, columns) with Σ = Σᵀ")
+        if (np.diag(covariance) < 0).any() or (np.abs(covariance) > (1 + 1e-9) * scale).any():
+            raise InputError("covariance is none: a variance is negative, or a correlation beyond 1")
+        return cls._of(mean, covariance, np.diag(covariance) > 0, ridge, None)
+
+    @classmethod
+    def _of(
+        cls, mean: FloatArray, covariance: FloatArray, varies: BoolArray, ridge: float, n_rows: int | None
+    ) -> NormalTable:
+        deviation = np.sqrt(np.where(varies, np.diag(covariance), 1.0))
+        correlation = covariance / np.outer(deviation, deviation)
+        np.fill_diagonal(correlation, 1.0 + ridge)
+        return cls(mean, deviation, correlation, varies, ridge, n_rows)
+
+    def parts(self, present: BoolArray) -> tuple[np.ndarray, np.ndarray]:
+        """Columns that are present and that are absent, of those that vary."""
+        return np.flatnonzero(present & self.varies), np.flatnonzero(~present & self.varies)
+
+    @property
+    def is_safe(self) -> bool:
+        """No columns determine one another, whichever are present: eigenvalues of parts lie between those of all."""
+        among = np.flatnonzero(self.varies)
+        return not _is_singular(self.correlation[np.ix_(among, among)])
+
+    def slope(self, inside: np.ndarray, outside: np.ndarray, names: tuple[str, ...], is_safe: bool) -> FloatArray:
+        """R_CS R_SS⁻¹ (outside, inside), by Cholesky.
+
+        Raises
+        ------
+        InputError
+            Columns inside that determine one another; not looked for where `is_safe`.
+        """
+        within = self.correlation[np.ix_(inside, inside)]
+        if not is_safe and _is_singular(within):
+            raise InputError(self.collinear(names))
+        return np.asarray(cho_solve(cho_factor(within, lower=True), self.correlation[np.ix_(inside, outside)]).T)
+
+    def collinear(self, names: tuple[str, ...]) -> str:
+        """The sentence for columns that determine one another: how nearly, which, and what to do."""
+        among = np.flatnonzero(self.varies)
+        eigenvalues, vectors = np.linalg.eigh(self.correlation[np.ix_(among, among)])
+        part = np.abs(vectors[:, 0])
+        ordered = [i for i in np.argsort(-part, kind="stable") if part[i] >= INVOLVED * part.max()]
+        shown = ", ".join(names[among[i]] for i in ordered[:MOST_NAMES])
+        more = f" and {len(ordered) - MOST_NAMES} more" if len(ordered) > MOST_NAMES else ""
+        of_rows = "" if self.n_rows is None else f" of {self.n_rows:,} rows of data"
+        return (
+            f"the correlation matrix{of_rows}, ridge {self.ridge:g} added, has smallest "
+            f"eigenvalue {eigenvalues[0]:.2g} where {SMALLEST_EIGENVALUE:g} is needed: columns {shown}{more} determine "
+            f"one another. Leave one of them out of the model, or set ridge={max(TRIED_RIDGE, 10 * self.ridge):g}"
+        )
+
+
+def _is_singular(correlation: FloatArray) -> bool:
+    return bool(np.linalg.eigvalsh(correlation).min(initial=1.0) < SMALLEST_EIGENVALUE)
+
+
+def conditional(
+    correlation: FloatArray, inside: np.ndarray, outside: np.ndarray
+) -> tuple[FloatArray, FloatArray] | None:
+    """R_CS R_SS⁻¹ and the symmetric root of R_CC − R_CS R_SS⁻¹ R_SC; None where R_SS is near singular."""
+    eigenvalues, vectors = np.linalg.eigh(correlation[np.ix_(inside, inside)])
+    if eigenvalues.min(initial=1.0) < SMALLEST_EIGENVALUE:
+        return None
+    across = correlation[np.ix_(outside, inside)]
+    slope = (across @ vectors / eigenvalues) @ vectors.T
+    left, axes = np.linalg.eigh(correlation[np.ix_(outside, outside)] - slope @ across.T)
+    return slope, (axes * np.sqrt(np.where(left > ROUNDING, left, 0.0))) @ axes.T
+
+
+def normal_sums(rows: FloatArray, shift: FloatArray) -> Moments:
+    """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`."""
+    c = len(shift)
+    total, outer = np.zeros(c), np.zeros((c, c))
+    for start in range(0, len(rows), SUM_ROWS):
+        centred = rows[start : start + SUM_ROWS] - shift
+        total += centred.sum(axis=0)
+        outer += centred.T @ centred
+    return Moments({"sum": total, "outer": outer, "count": np.array(float(len(rows)))})
+
+
+def check_ridge(ridge: float) -> None:
+    if not (ridge >= 0.0 and math.isfinite(ridge)):
+        raise InputError(f"ridge is {ridge:g}: it must be finite, and 0 or positive")
