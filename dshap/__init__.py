@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from dshap.api import explain, fit, mse_v, prepare
     from dshap.background import choose_background
     from dshap.cube import open_cube
+    from dshap.explainer import Explainer
     from dshap.prepared import open_prepared
 
 __version__ = "0.1.0"
 __all__ = [
     "DshapError",
+    "Explainer",
     "choose_background",
     "designs",
     "engine",
@@ -36,6 +38,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Explainer": "dshap.explainer",
     "choose_background": "dshap.background",
     "explain": "dshap.api",
     "fit": "dshap.api",

@@ -34,7 +34,7 @@ from dshap.inputs import check_targets, open_rows, take_census
 from dshap.models import KernelModel
 from dshap.options import RunOptions
 from dshap.prepared import Prepared
-from dshap.quality import Quality, measured_quality, prepare_value
+from dshap.quality import Quality, measured_quality, prepare_value, prepared_of
 from dshap.types import Design, ValueFunction
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def explain(
     tol: float | None = None,
     max_coalitions: int | None = None,
     compute: bool = True,
+    quality: Any = None,
     progress: bool | None = None,
     **options: Any,
 ) -> xr.Dataset:
@@ -90,6 +91,8 @@ def explain(
         row took and reached.
     max_coalitions : int, default 2,048
         Where rounds end, and what "auto" chooses by.
+    quality : rows that nothing was learnt from, optional
+        MSE_v on them, as `mse_v` gives it, in the cube's attribute `mse_v`, by coalition size too.
     compute : False creates the store with its plan, every row pending, and computes nothing
     progress : show rate and time left on standard error; None: on a terminal
     **options
@@ -132,8 +135,16 @@ def explain(
         )
         if store is None:
             _check_in_memory(explanation.layout)
+        if quality is not None and explanation.plan.is_closed_form:
+            raise InputError("MSE_v is a mean over coalitions, and a closed form has none: leave quality out")
         if compute:
             explanation.run(executor, progress_for(progress)).raise_on_failed()
+            if quality is not None:
+                folder = workspace.folder("quality")
+                held = measured_quality(
+                    prepared_of(explanation), quality, folder, executor, workspace, {}, progress_for(progress)
+                )
+                explanation.context.cube.write_note("mse_v", held.to_dict())
         else:
             explanation.create()
         cube = open_cube(path)

@@ -290,17 +290,18 @@ def show(store: Path, as_json: bool, quiet: bool) -> None:
 
     paths, job = _cubes(store), read_job(store) or {}
     ranked, fitted = report.rankings(paths), fit_report(store)
-    own = {name: cube_status(path) for name, path in paths.items()}
+    own, found = {name: cube_status(path) for name, path in paths.items()}, report.accuracy(paths)
     lines = [
         *(["model: " + str(fitted), ""] if fitted else []),
         *report.ranking_lines(ranked, job.get("units", "")),
-        "", *(f"{name}: {_status_line(each)}" for name, each in own.items()),
+        "", *report.accuracy_lines(found),
+        *(f"{name}: {_status_line(each)}" for name, each in own.items()),
     ]  # fmt: skip
     content = {ranking.label: {"rows": ranking.rows, "mean_magnitude": dict(ranking.magnitude),
                                "mean": dict(ranking.mean),
                                "mean_magnitude_std_error": dict(ranking.magnitude_error),
                                "mean_std_error": dict(ranking.mean_error)} for ranking in ranked}  # fmt: skip
-    _print(lines, content, as_json)
+    _print(lines, content | {"accuracy": found}, as_json)
 
 
 @command

@@ -24,6 +24,7 @@ from dshap.cube import (
     StateFolder,
     Workspace,
     create_cube,
+    feature_ranking,
     read_run,
 )
 from dshap.engine import (
@@ -170,6 +171,8 @@ class Explanation:
             if is_new and not context.cube.done():
                 shutil.rmtree(self.path)
             raise
+        if not failures:
+            context.cube.write_note("additivity", {"residual": feature_ranking(self.path)["residual"].values.tolist()})
         return replace(self, failures=tuple(failures))
 
     def raise_on_failed(self) -> None:

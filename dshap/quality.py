@@ -25,6 +25,7 @@ from dshap.errors import InputError, StoreMismatchError
 from dshap.explanation import (
     IDLE_WORKER_BYTES,
     NUMERICS_VERSION,
+    Explanation,
     check_kinds,
     digest_of,
     learnt_of,
@@ -35,7 +36,7 @@ from dshap.options import RunOptions
 from dshap.prepared import PREPARED, Prepared, PreparedData, open_prepared, played, probe_of, save_prepared
 from dshap.types import N_ENDS, BoolArray, Design, FloatArray, RowReader, ValueFunction
 
-__all__ = ["Quality", "measured_quality", "prepare_value"]
+__all__ = ["Quality", "measured_quality", "prepare_value", "prepared_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,17 @@ class Quality:
         sizes = self.masks.sum(axis=1)
         means = [self.mse_of_coalitions[sizes == size] for size in range(1, self.masks.shape[1])]
         return np.array([own.mean(axis=0) if len(own) else np.full(len(self.mse), np.nan) for own in means])
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a cube says of it: for each output MSE_v, its share of the variance, and MSE_v by coalition size."""
+        sizes = self.by_size
+        return {
+            "mse": self.mse.tolist(),
+            "share_of_variance": [m / v if v > 0 else None for m, v in zip(self.mse, self.variance, strict=True)],
+            "by_size": [[None if np.isnan(own) else float(own) for own in size] for size in sizes],
+            "rows": self.n_rows,
+            "coalitions": len(self.masks),
+        }
 
     def __str__(self) -> str:
         shares = ", ".join(f"{mse:.6g} ({mse / v:.2%} of the variance)" if v > 0 else f"{mse:.6g}"
@@ -146,6 +158,17 @@ def _same(stored: Prepared, wanted: Prepared) -> Prepared:
     return stored
 
 
+def prepared_of(explanation: Explanation) -> Prepared:
+    """The states of a finished explanation, as those of a prepared value function."""
+    context, plan = explanation.context, explanation.plan
+    run = explanation.layout.run["fingerprint"]
+    data = PreparedData(
+        context.data.n_rows, tuple(context.data.feature_names), context.data.missing, run["data"]["digest"]
+    )
+    learnt = learnt_of(run, plan)
+    return Prepared(context.value, context.design, explanation.path, learnt, data, plan.coalition_tile, plan.row_span)
+
+
 def measured_quality(
     prepared: Prepared,
     rows: Any,
@@ -156,6 +179,8 @@ def measured_quality(
     progress: Progress,
 ) -> Quality:
     """MSE_v of a prepared value function on these rows."""
+    if prepared.value.streams_data:
+        raise InputError("MSE_v reads the data again for every coalition where they are streamed: give rows in memory")
     options = replace(
         RunOptions.of(given), coalition_tile=prepared.coalition_tile, row_span=prepared.row_span, coalition_groups=1
     )

@@ -23,6 +23,7 @@ FLOORS = (
         "background",
         "choice",
         "__main__",
+        "explainer",
         "explanation",
         "inputs",
         "prepared",

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
 
@@ -61,6 +63,18 @@ def test_text_columns(tmp_path):
     done = subprocess.run([sys.executable, "-c", ten + code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert re.search(r"\njob +[\d.-]+\nis_new +[\d.-]+\nage +[\d.-]+\n", done.stdout)
+
+
+def test_coming_from_shap(tmp_path):
+    pytest.importorskip("shap", reason="shap is not installed")
+    ten, code = (
+        re.search(rf"## {title}\n.*?```python\n(.*?)```", README, re.DOTALL)[1]
+        for title in ("Ten lines", "Coming from shap")
+    )
+    run = [sys.executable, "-c", ten + code + "print(type(explanation).__name__, explanation.values.shape)"]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "Explanation (50, 6)" in done.stdout
 
 
 def test_every_path_that_the_readme_names_is_there():

@@ -236,6 +236,10 @@ def _blocks(root: zarr.Group, layout: CubeLayout) -> None:
                                     "estimate (replicate 0), and with each jackknife group left out"})  # fmt: skip
     blocks.create_array("count", shape=shape[:1], dtype="int64", chunks=(1,), fill_value=0,
                         dimension_names=("block",), attributes={"long_name": "good rows of a block"})  # fmt: skip
+    blocks.create_array("residual", shape=(layout.n_blocks, len(layout.outputs)), dtype="float64",
+                        chunks=(1, len(layout.outputs)), fill_value=np.nan, dimension_names=("block", "output"),
+                        attributes={"long_name": "largest |sum of attributions + base value - prediction| of a block",
+                                    "units": layout.units})  # fmt: skip
     _small(blocks, "statistic", np.array(STATISTICS, dtype=np.dtypes.StringDType()), ("statistic",),
            long_name="what is summed")  # fmt: skip
 

@@ -57,8 +57,7 @@ def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
     cube = cube.set_coords([name for name in cube.data_vars if str(name) == "key" or str(name).startswith("key_")])
     if "instance" not in cube["base_value"].dims:
         cube["base_value"] = cube["base_value"].load()
-    notes = notes_of(path)
-    cube = cube.assign_attrs({name: json.dumps(notes.get(name), sort_keys=True) for name in notes.names()})
+    cube = cube.assign_attrs({name: json.dumps(own, sort_keys=True) for name, own in read_notes(path).items()})
     return _indexed(cube) if index else cube
 
 
@@ -127,7 +126,8 @@ def feature_ranking(path: Path) -> xr.Dataset:
 
     Exact over the blocks that are finished, in milliseconds at any number of rows.  Each has its `<name>_std_error`,
     the error of sampling coalitions: all instances share them, so it comes from the jackknife groups' own statistics,
-    and does not fall with the number of instances.  0 where every coalition counts.
+    and does not fall with the number of instances.  0 where every coalition counts.  `residual` (output) is the largest
+    |Σφ + base value − prediction| of a row.
     """
     blocks = xr.open_zarr(path / "blocks", consolidated=False, chunks=None)
     done = np.zeros(blocks.sizes["block"], dtype=bool)
@@ -137,11 +137,20 @@ def feature_ranking(path: Path) -> xr.Dataset:
     total = chosen["attribution"].sum("block") / max(count, 1)  # (replicate, statistic, feature, output)
     mean, magnitude, square = (total.sel(statistic=name, drop=True) for name in STATISTICS)
     every = xr.Dataset({"mean": mean, "mean_magnitude": magnitude, "root_mean_square": np.sqrt(square)})
-    out = every.isel(replicate=0, drop=True)
-    errors = ((every.isel(replicate=slice(1, None)) - out) ** 2).sum("replicate", skipna=False) ** 0.5
+    residual = chosen["residual"].max("block") if done.any() else mean.isel(replicate=0, feature=0, drop=True) * np.nan
+    out = every.isel(replicate=0, drop=True).assign(residual=residual)
+    errors = ((every.isel(replicate=slice(1, None)) - out[list(every.data_vars)]) ** 2).sum(
+        "replicate", skipna=False
+    ) ** 0.5
     out = out.assign({f"{name}_std_error": errors[name] for name in errors.data_vars})
     with xr.open_zarr(path, consolidated=False, chunks=None) as cube:
         return out.assign_coords(feature=cube["feature"].values, output=cube["output"].values).assign_attrs(rows=count)
+
+
+def read_notes(path: Path) -> dict[str, Any]:
+    """name -> what the run found out beside its values: "closed_form", "pilot", "background", "additivity", "mse_v"."""
+    notes = notes_of(path)
+    return {name: notes.get(name) for name in notes.names()}
 
 
 def _receipts(path: Path) -> Iterator[dict[str, Any]]:

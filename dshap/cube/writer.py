@@ -17,7 +17,7 @@ from dshap.types import Attribution, FloatArray, RowBlock, Status
 
 __all__ = ["SUMMARIES", "CubeWriter", "block_digest", "notes_of", "receipts_of"]
 
-SUMMARIES = ("blocks/attribution", "blocks/count")
+SUMMARIES = ("blocks/attribution", "blocks/count", "blocks/residual")
 """Arrays with one entry a block."""
 
 
@@ -140,7 +140,9 @@ class CubeWriter:
         phi, replicates = attribution.phi, attribution.replicates
         estimates = [phi] if replicates is None else [phi, *replicates]
         sums = [[own.sum(axis=0), np.abs(own).sum(axis=0), np.square(own).sum(axis=0)] for own in estimates]
-        return dict(zip(SUMMARIES, (np.array(sums), np.array(len(phi))), strict=True))
+        gap = np.abs(phi.sum(axis=1) + attribution.base - attribution.prediction)  # (n, k)
+        residual = gap.max(axis=0, initial=0.0)
+        return dict(zip(SUMMARIES, (np.array(sums), np.array(len(phi)), residual), strict=True))
 
     @staticmethod
     def _in_place(block: RowBlock, values: np.ndarray, fill: float = np.nan) -> np.ndarray:

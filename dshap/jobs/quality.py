@@ -12,12 +12,11 @@ from dshap.cube import CONTAINER, StateFolder, Workspace
 from dshap.engine import Executor, Plan, Progress, format_bytes
 from dshap.engine.plan import spans
 from dshap.errors import InputError
-from dshap.explanation import Explanation, digest_of, learnt_of
+from dshap.explanation import Explanation, digest_of
 from dshap.jobs.parts import TableReader
 from dshap.jobs.schema import Job, KernelTable, LearntTable
 from dshap.models.rows import row_draws
-from dshap.prepared import Prepared, PreparedData
-from dshap.quality import measured_quality
+from dshap.quality import measured_quality, prepared_of
 from dshap.sources import SPAN_ROWS
 from dshap.types import FloatArray, Record
 
@@ -111,7 +110,7 @@ def measure(
     """MSE_v on a seeded sample of rows, from the states of the explanation: nothing is learnt again.  It is stored."""
     rows, is_held_out = quality_sample(job, reader, int(explain.quality_rows or 0))
     path = workspace.folder("quality")
-    found = measured_quality(_prepared(explanation), rows, path, executor, workspace, {}, progress)
+    found = measured_quality(prepared_of(explanation), rows, path, executor, workspace, {}, progress)
     measured = JobQuality(
         tuple(found.mse.tolist()),
         tuple(found.variance.tolist()),
@@ -121,6 +120,8 @@ def measure(
         is_learnt_from=explanation.plan.data_rows == reader.n_rows,
     )
     StateFolder(explanation.path / CONTAINER).put(_state_name(explain, job), measured.to_record())
+    flags = {"held_out_of_the_fit": is_held_out, "learnt_from": measured.is_learnt_from}
+    explanation.context.cube.write_note("mse_v", found.to_dict() | flags)
     return measured
 
 
@@ -155,17 +156,6 @@ def _read(reader: TableReader, positions: np.ndarray) -> Iterator[FloatArray]:
         if len(own):
             block = reader.read(start, stop)
             yield block.x[own[block.is_ok[own]]]
-
-
-def _prepared(explanation: Explanation) -> Prepared:
-    """The states of a finished explanation, as those of a prepared value function."""
-    context, plan = explanation.context, explanation.plan
-    run = explanation.layout.run["fingerprint"]
-    data = PreparedData(
-        context.data.n_rows, tuple(context.data.feature_names), context.data.missing, run["data"]["digest"]
-    )
-    learnt = learnt_of(run, plan)
-    return Prepared(context.value, context.design, explanation.path, learnt, data, plan.coalition_tile, plan.row_span)
 
 
 def _state_name(explain: LearntTable, job: Job) -> str:

@@ -1,6 +1,7 @@
 """What a person looks at: rankings, one row broken down, a picture, what the stages took."""
 
 from dshap.report.breakdown import Breakdown, breakdown, breakdown_lines
+from dshap.report.notes import accuracy, accuracy_lines
 from dshap.report.picture import ranking_picture, require_matplotlib
 from dshap.report.ranking import Ranking, ranking_lines, rankings
 from dshap.report.stages import stage_table
@@ -8,6 +9,8 @@ from dshap.report.stages import stage_table
 __all__ = [
     "Breakdown",
     "Ranking",
+    "accuracy",
+    "accuracy_lines",
     "breakdown",
     "breakdown_lines",
     "ranking_lines",

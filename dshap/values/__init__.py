@@ -14,6 +14,7 @@ from dshap.values.players import Players
 from dshap.values.quadrature import ProductQuadrature
 from dshap.values.regression import ConditionalRegression
 from dshap.values.subset_table import SubsetTable
+from dshap.values.trees import Trees
 
 __all__ = [
     "LINKS",
@@ -33,6 +34,7 @@ __all__ = [
     "Players",
     "ProductQuadrature",
     "SubsetTable",
+    "Trees",
     "linear_transform",
     "warm_up",
 ]

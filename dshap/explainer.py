@@ -1,0 +1,153 @@
+"""`dshap.Explainer`: the call that users of the shap package know, and its `shap.Explanation`, for its plots."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dshap.api import explain
+from dshap.errors import InputError
+from dshap.models import KernelModel
+from dshap.types import Design, FloatArray, Link, ValueFunction
+from dshap.values import KernelInterventional, Marginal
+from dshap.values.table_value import columns_by_name
+
+__all__ = ["Explainer"]
+
+
+class Explainer:
+    """``shap.Explainer`` by dshap: interventional values of any model, as a ``shap.Explanation``.
+
+    Parameters
+    ----------
+    model : callable, fitted model or value function
+        A predict function, rows -> (n,) or (n, k); a model with `predict` (a classifier: give its `predict_proba`); a
+        fitted `dshap.models.KernelRidge` or `KernelLogistic`, in closed form; or a value function of `dshap.values`,
+        which has its own background.
+    masker : array, data frame, `Background`, shap masker with `data`, path or collection
+        The background.
+    link : "identity", "logit", a link of `dshap.values`, or ``shap.links.logit``
+    feature_names, output_names, players : as in `dshap.values.Marginal`
+
+    Examples
+    --------
+    >>> explainer = dshap.Explainer(model.predict, X100)  # was: shap.Explainer(model.predict, X100)
+    >>> shap.plots.beeswarm(explainer(X))
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        masker: Any = None,
+        *,
+        link: Any = "identity",
+        feature_names: Sequence[str] | None = None,
+        output_names: Sequence[str] | None = None,
+        players: Mapping[str, Sequence[str | int]] | None = None,
+    ) -> None:
+        if isinstance(model, ValueFunction):
+            if masker is not None:
+                raise InputError("a value function has its background: leave masker out")
+            self.value: ValueFunction = model
+            return
+        if masker is None:
+            raise InputError("masker is missing: give background rows, like dshap.Explainer(model.predict, X[:100])")
+        background = getattr(masker, "data", masker) if type(masker).__module__.startswith("shap.") else masker
+        options: dict[str, Any] = {"players": players, "output_names": output_names}
+        if isinstance(model, KernelModel):
+            if _link_of(link) != "identity":
+                raise InputError("links are of predict functions: give model.predict_proba or the like as the model")
+            self.value = KernelInterventional(model, background, **options)
+        else:
+            self.value = Marginal(
+                _predict_of(model), background, feature_names=feature_names, link=_link_of(link), **options
+            )
+
+    def __call__(
+        self,
+        X: Any,
+        *,
+        max_evals: int | None = None,
+        design: Design | str = "auto",
+        client: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Explain rows.
+
+        Parameters
+        ----------
+        X : array, data frame, or any table that `dshap.explain` takes
+        max_evals : int, optional
+            Coalitions at most, for each row; all where they are no more (`max_coalitions` of `dshap.explain`).
+        design, client, **options : as in `dshap.explain`
+
+        Returns
+        -------
+        shap.Explanation
+            values (n, d), or (n, d, k) of several outputs; base_values (n,) or (n, k); data (n, columns); `error_std`
+            where coalitions are sampled.
+
+        Raises
+        ------
+        InputError
+            Where the shap package is not installed; as `dshap.explain` besides.
+        """
+        shap = _shap()
+        start = time.perf_counter()
+        cube = explain(self.value, X, design=design, client=client, max_coalitions=max_evals, **options)
+        outputs = [str(name) for name in cube["output"].values]
+        values, errors = cube["attribution"].values, cube["std_error"].values if "std_error" in cube else None
+        base = np.broadcast_to(cube["base_value"].values, cube["prediction"].shape)
+        if len(outputs) == 1:
+            values, base = values[..., 0], base[:, 0]
+            errors = None if errors is None else errors[..., 0]
+        return shap.Explanation(
+            values=values,
+            base_values=np.array(base),
+            data=_data_of(X, self.value),
+            feature_names=[str(name) for name in cube["feature"].values],
+            output_names=outputs if len(outputs) > 1 else None,
+            error_std=errors,
+            compute_time=time.perf_counter() - start,
+        )
+
+
+def _shap() -> Any:
+    try:
+        import shap
+    except ImportError as error:
+        raise InputError("a shap.Explanation needs the shap package: pip install 'dshap[shap]'") from error
+    return shap
+
+
+def _predict_of(model: Any) -> Callable[[FloatArray], Any]:
+    """The function of a model."""
+    if hasattr(model, "predict"):
+        if hasattr(model, "classes_"):
+            raise InputError(
+                f"{type(model).__name__} is a classifier: say what to explain, like "
+                "dshap.Explainer(model.predict_proba, X[:100])"
+            )
+        predict: Callable[[FloatArray], Any] = model.predict
+        return predict
+    if callable(model):
+        return model
+    raise InputError(f"model is {type(model).__name__}: give a predict function, or a model that has predict")
+
+
+def _link_of(link: Any) -> str | Link:
+    """A link by its name; shap's own are functions."""
+    is_of_shap = callable(link) and not isinstance(link, Link)
+    return getattr(link, "__name__", "identity") if is_of_shap else link
+
+
+def _data_of(X: Any, value: ValueFunction) -> Any:
+    """The explained values (n, d) where every player is a column and they lie in memory; else None."""
+    if value.player_columns.sum(axis=1).max() > 1 or not (hasattr(X, "iloc") or isinstance(X, np.ndarray | list)):
+        return None
+    if hasattr(X, "iloc") and not hasattr(X, "__dask_graph__"):
+        return (columns_by_name(X, value.feature_names) if value.feature_names else X).to_numpy()
+    return None if hasattr(X, "__dask_graph__") else np.asarray(X)

@@ -1,0 +1,298 @@
+"""Tree ensembles by the exact TreeSHAP of their own libraries: XGBoost, LightGBM, scikit-learn (through shap)."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import pickle
+from collections.abc import Sequence
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from dshap.errors import InputError
+from dshap.types import BoolArray, FloatArray, Moments, State
+from dshap.values.table_value import (
+    TableValue,
+    checked_predict,
+    classes_of,
+    column_names_of,
+    columns_by_name,
+    fitted_names_of,
+)
+
+__all__ = ["Trees"]
+
+MAX_BACKGROUND = 1_000
+"""Rows: every tree is walked once for each pair of a row and one of these."""
+
+
+class Trees(TableValue):
+    """TreeSHAP of a fitted ensemble: a closed form, no coalition is listed.
+
+    Without a background v_S(x) follows the trees: where the column of a split is absent, both branches count by the
+    training rows that went there (path-dependent).  With one it is interventional, the values of `Marginal` exactly.
+
+    Parameters
+    ----------
+    model : xgboost.Booster or its scikit-learn classes; lightgbm.Booster or its classes; scikit-learn trees and forests
+        Margins are explained: log-odds of boosted classifiers, the probabilities of forests.
+    background : array (b, columns) or data frame, optional
+        Up to 1,000 rows.
+    output_names : sequence of str, optional
+        The classes of a classifier where not given.
+
+    Raises
+    ------
+    InputError
+        No tree ensemble, too large a background, or a package that is missing: models of scikit-learn, and backgrounds,
+        need the shap package.
+
+    Notes
+    -----
+    Source: Lundberg et al., From local explanations to global understanding with explainable AI for trees (Nature
+    Machine Intelligence 2, 2020).  One thread a task.  XGBoost adds in float32: the additivity residual in the cube
+    says how far off.  Groups of columns are no players here: the value of a group is not the sum of its columns'.
+    """
+
+    is_closed_form = True
+    prefers_closed_form = True
+    n_replicates = 0
+
+    def __init__(self, model: Any, background: Any = None, *, output_names: Sequence[str] | None = None) -> None:
+        own: _Ensemble = _kind_of(model)(model)
+        names = own.names or fitted_names_of(model) or column_names_of(background)
+        if background is not None:
+            rows = columns_by_name(background, names) if names and hasattr(background, "columns") else background
+            own = _ThroughShap(model, _checked_background(rows, own.n_columns), own)
+        self._ensemble = own
+        n_outputs = checked_predict(own.predict, np.zeros((1, own.n_columns))).shape[1]
+        super().__init__(
+            np.stack([np.full(own.n_columns, -1.0), np.full(own.n_columns, 1.0)]),  # no column of it is constant
+            n_columns=own.n_columns,
+            n_outputs=n_outputs,
+            feature_names=names,
+            players=None,
+            output_names=output_names if output_names is not None else classes_of(model, n_outputs),
+        )
+
+    def closed_form(self) -> Self:
+        return self
+
+    def predict(self, rows: FloatArray) -> FloatArray:
+        """Margins (n, k)."""
+        if not len(rows):
+            return np.empty((0, self.n_outputs))
+        return checked_predict(self._ensemble.predict, rows, self.n_outputs)
+
+    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
+        """Nothing is summed beforehand."""
+        return Moments()
+
+    def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
+        """`base` (k,): the value of no column at all."""
+        _, base = self._ensemble.contributions(np.zeros((1, self.n_columns)))
+        return State({"base": base})
+
+    def attribute(self, state: State, rows: FloatArray) -> FloatArray:
+        """φ (n, d, k)."""
+        phi, _ = self._ensemble.contributions(rows)
+        return phi[:, self.players.members.argmax(axis=1)]
+
+    def replicates(self, state: State, rows: FloatArray) -> FloatArray:
+        """None: (0, n, d, k)."""
+        return np.zeros((0, len(rows), self.n_players, self.n_outputs))
+
+    def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
+        """No coalition is listed: (n, 0, k)."""
+        return np.empty((len(rows), 0, self.n_outputs))
+
+    def describe_form(self) -> str:
+        return self._ensemble.how
+
+    def stated_error(self, state: State) -> dict[str, Any]:
+        """Who computes it."""
+        return {"kind": "trees", "by": self._ensemble.how}
+
+    def state_bytes(self, m: int) -> int:
+        return 8 * self.n_outputs
+
+    def moment_bytes(self, m: int) -> int:
+        return 0
+
+    def prepare_bytes(self, m: int) -> int:
+        return self.task_bytes(1, 0)
+
+    def moment_task_bytes(self, n: int, m: int) -> int:
+        return 0
+
+    def task_bytes(self, n: int, m: int) -> int:
+        """The library's own memory is not known here: contributions are counted three times."""
+        return 8 * n * (3 * self.n_columns * self.n_outputs + self.n_columns)
+
+    def moment_operations(self, n: int, m: int) -> float:
+        return 0.0
+
+    def operations(self, n: int, m: int) -> float:
+        """Not known: the library's."""
+        return float("inf")
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"value": "trees", "by": self._ensemble.how, "model": self._ensemble.digest}
+
+
+class _Ensemble(Protocol):
+    """A tree ensemble, met through its library."""
+
+    n_columns: int
+    names: tuple[str, ...] | None
+    digest: str
+    how: str
+
+    def predict(self, rows: FloatArray) -> Any:
+        """What the contributions add up to: (n,) or (n, k)."""
+        ...
+
+    def contributions(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """φ (n, columns, k) and v(empty) (k,)."""
+        ...
+
+
+class _XGBoost:
+    how = "XGBoost's pred_contribs, path-dependent"
+
+    def __init__(self, model: Any) -> None:
+        booster = model.get_booster() if hasattr(model, "get_booster") else model
+        self.rounds = (0, getattr(model, "best_iteration", -1) + 1) if booster is not model else (0, 0)
+        self.booster = booster.copy()
+        self.booster.set_param({"nthread": 1})
+        self.names = None if booster.feature_names is None else tuple(booster.feature_names)
+        self.n_columns = int(booster.num_features())
+        self.digest = _digest(bytes(booster.save_raw("json")))
+
+    def _asked(self, rows: FloatArray, **what: bool) -> FloatArray:
+        import xgboost
+
+        matrix = xgboost.DMatrix(rows, feature_names=None if self.names is None else list(self.names), nthread=1)
+        return np.asarray(self.booster.predict(matrix, iteration_range=self.rounds, **what), dtype=np.float64)
+
+    def predict(self, rows: FloatArray) -> FloatArray:
+        return self._asked(rows, output_margin=True)
+
+    def contributions(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        found = self._asked(rows, pred_contribs=True)
+        return _split(found.reshape(len(rows), -1, self.n_columns + 1))
+
+
+class _LightGBM:
+    how = "LightGBM's pred_contrib, path-dependent"
+
+    def __init__(self, model: Any) -> None:
+        self.booster = getattr(model, "booster_", model)
+        names = tuple(self.booster.feature_name())
+        self.n_columns = len(names)
+        self.names = None if all(name == f"Column_{j}" for j, name in enumerate(names)) else names
+        self.digest = _digest(self.booster.model_to_string().encode())
+
+    def predict(self, rows: FloatArray) -> FloatArray:
+        return np.asarray(self.booster.predict(rows, raw_score=True, num_threads=1), dtype=np.float64)
+
+    def contributions(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        found = np.asarray(self.booster.predict(rows, pred_contrib=True, num_threads=1), dtype=np.float64)
+        return _split(found.reshape(len(rows), -1, self.n_columns + 1))
+
+
+class _ThroughShap:
+    """scikit-learn's trees, and any with a background."""
+
+    def __init__(self, model: Any, background: FloatArray | None = None, library: _Ensemble | None = None) -> None:
+        self.names = fitted_names_of(model) if library is None else library.names
+        self.model, self.background, self.library, self._explainer = _without_names(model), background, library, None
+        self.how = f"shap's TreeExplainer, {'path-dependent' if background is None else 'interventional'}"
+        self.n_columns = int(model.n_features_in_) if library is None else library.n_columns
+        held = pickle.dumps(model) if library is None else library.digest.encode()
+        self.digest = _digest(held + (b"" if background is None else background.tobytes()))
+        self._made()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_explainer": None}
+
+    def _made(self) -> Any:
+        """The explainer, made where it is used."""
+        if self._explainer is None:
+            try:
+                import shap
+            except ImportError as error:
+                raise InputError("these trees need the shap package: pip install 'dshap[trees]'") from error
+            kind = "tree_path_dependent" if self.background is None else "interventional"
+            try:
+                self._explainer = shap.TreeExplainer(
+                    self.model, self.background, feature_perturbation=kind, model_output="raw"
+                )
+            except Exception as error:
+                raise InputError(
+                    f"shap's TreeExplainer does not take this {type(self.model).__name__} ({error}): use Marginal, or "
+                    "ConditionalRegression"
+                ) from error
+        return self._explainer
+
+    def predict(self, rows: FloatArray) -> Any:
+        if self.library is not None and not isinstance(self.library, _ThroughShap):
+            return self.library.predict(rows)
+        if hasattr(self.model, "decision_function"):
+            return self.model.decision_function(rows)
+        return (self.model.predict_proba if hasattr(self.model, "predict_proba") else self.model.predict)(rows)
+
+    def contributions(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        explainer = self._made()
+        phi = np.asarray(explainer.shap_values(rows, check_additivity=False), dtype=np.float64)
+        base = np.atleast_1d(np.asarray(explainer.expected_value, dtype=np.float64))
+        return phi.reshape(len(rows), self.n_columns, -1), base
+
+
+def _without_names(model: Any) -> Any:
+    """A copy that takes arrays without a warning: columns were put in its order by their names before."""
+    if type(model).__module__.split(".")[0] != "sklearn" or not hasattr(model, "feature_names_in_"):
+        return model
+    plain = copy.copy(model)
+    del plain.feature_names_in_
+    return plain
+
+
+def _split(found: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """φ (n, columns, k) and v(empty) (k,) of contributions (n, k, columns + 1)."""
+    return np.ascontiguousarray(found[:, :, :-1].transpose(0, 2, 1)), found[0, :, -1].copy()
+
+
+def _kind_of(model: Any) -> Any:
+    """The class that meets this model."""
+    package = type(model).__module__.split(".")[0]
+    if package == "xgboost":
+        return _XGBoost
+    if package == "lightgbm":
+        return _LightGBM
+    if package == "sklearn" and (
+        hasattr(model, "tree_") or hasattr(model, "estimators_") or hasattr(model, "_predictors")
+    ):
+        return _ThroughShap
+    raise InputError(
+        f"{type(model).__name__} is no fitted tree ensemble of XGBoost, LightGBM or scikit-learn: fit it first, or use "
+        "Marginal(model.predict, background), which takes any model"
+    )
+
+
+def _checked_background(given: Any, n_columns: int) -> FloatArray:
+    try:
+        rows = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"background has text where numbers are needed: {error}") from error
+    if rows.ndim != 2 or not 0 < len(rows) <= MAX_BACKGROUND or rows.shape[1] != n_columns:
+        raise InputError(
+            f"background has shape {rows.shape}: give 1 to {MAX_BACKGROUND:,} rows of {n_columns} columns, such as "
+            "those of dshap.choose_background"
+        )
+    return rows
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -1,0 +1,169 @@
+"""Trees by their libraries' own TreeSHAP: brute force over path-dependent games, other programs, and the engine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dshap
+from dshap.cube import verify_cube
+from dshap.errors import InputError
+from dshap.values import Marginal, Trees
+from tests.values.oracles import shapley
+
+ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
+tree = pytest.importorskip("sklearn.tree")
+D, NAMES = 5, list("abcde")
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch):
+    monkeypatch.setattr("dshap.api.current_client", lambda: None)
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame(rng.normal(size=(600, D)), columns=NAMES)
+    y = (1 + x.a) * (1 - x.b) * (1 + x.c) + np.sin(3 * x.d)
+    return x, y.to_numpy(), np.digitize(y, [0.0, 1.5])
+
+
+def xgboost_models(x, y, labels):
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+    options = {"n_estimators": 12, "max_depth": 4, "n_jobs": 1}
+    yield xgboost.XGBRegressor(**options).fit(x, y), lambda m, r: m.predict(r, output_margin=True)
+    yield xgboost.XGBClassifier(**options).fit(x, labels), lambda m, r: m.predict(r, output_margin=True)
+
+
+def lightgbm_models(x, y, labels):
+    lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    options = {"n_estimators": 12, "max_depth": 4, "n_jobs": 1, "verbose": -1}
+    yield lightgbm.LGBMRegressor(**options).fit(x, y), lambda m, r: m.predict(r, raw_score=True)
+    yield lightgbm.LGBMClassifier(**options).fit(x, labels), lambda m, r: m.predict(r, raw_score=True)
+
+
+def sklearn_models(x, y, labels):
+    pytest.importorskip("shap", reason="shap is not installed")
+    yield ensemble.RandomForestRegressor(8, max_depth=4, random_state=0).fit(x, y), lambda m, r: m.predict(r)
+    yield (
+        ensemble.RandomForestClassifier(8, max_depth=4, random_state=0).fit(x, labels),
+        lambda m, r: m.predict_proba(r),
+    )
+    yield tree.DecisionTreeRegressor(max_depth=4).fit(x, y), lambda m, r: m.predict(r)
+    boosted = ensemble.GradientBoostingClassifier(n_estimators=8, random_state=0).fit(x, labels > 0)
+    yield boosted, lambda m, r: m.decision_function(r)
+
+
+LIBRARIES = {"xgboost": xgboost_models, "lightgbm": lightgbm_models, "sklearn": sklearn_models}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_margins_base_and_sum(library, table, tmp_path):
+    """The model's own margins; every row adds up; the store verifies and is resumed."""
+    x = table[0]
+    for i, (model, margin) in enumerate(LIBRARIES[library](*table)):
+        value, store = Trees(model), tmp_path / f"{i}.zarr"
+        cube = dshap.explain(value, x[:200], store=store, instance_tile=64)
+        wanted = np.asarray(margin(model, x[:200]), dtype=float).reshape(200, -1)
+        np.testing.assert_allclose(cube.prediction, wanted, rtol=1e-5, atol=1e-6)
+        total = cube.attribution.sum("feature") + cube.base_value
+        np.testing.assert_allclose(total, cube.prediction, atol=1e-5 * np.abs(wanted).max())
+        assert cube.feature.values.tolist() == NAMES and verify_cube(store) == []
+        assert dshap.explain(value, x[:200], store=store, instance_tile=64).attrs["additivity"]
+
+
+def path_dependent(model, x, inside):
+    """E of one tree of scikit-learn: both branches by the training rows where the column is absent."""
+    own = model.tree_
+
+    def down(node):
+        if own.children_left[node] < 0:
+            return own.value[node].ravel()[0]
+        left, right = own.children_left[node], own.children_right[node]
+        if own.feature[node] in inside:
+            return down(left if np.float32(x[own.feature[node]]) <= own.threshold[node] else right)
+        share = own.weighted_n_node_samples[left] / own.weighted_n_node_samples[node]
+        return share * down(left) + (1 - share) * down(right)
+
+    return np.asarray(down(0))
+
+
+def test_one_tree_against_brute_force(table):
+    pytest.importorskip("shap", reason="shap is not installed")
+    x, y, _ = table
+    model = tree.DecisionTreeRegressor(max_depth=5, random_state=0).fit(x, y)
+    cube = dshap.explain(Trees(model), x[:5])
+    for i in range(5):
+        wanted = shapley(lambda s, i=i: path_dependent(model, x.to_numpy()[i], s), D)
+        np.testing.assert_allclose(cube.attribution[i, :, 0], wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_background_gives_the_values_of_marginal(library, table):
+    """Interventional values by TreeSHAP, and by all 2^5 coalitions of the model's margin."""
+    pytest.importorskip("shap", reason="shap is not installed")
+    x = table[0]
+    for model, _ in LIBRARIES[library](*table):
+        value = Trees(model, x[:30])
+        called = dshap.explain(Marginal(value.predict, x[:30].to_numpy()), x[:10].to_numpy())
+        closed = dshap.explain(value, x[:10])
+        scale = float(np.abs(called.attribution).max())
+        np.testing.assert_allclose(closed.attribution, called.attribution, atol=2e-5 * scale)
+
+
+def test_columns_go_by_name_and_constant_ones_count(table):
+    """A column of one value in the rows to explain still has what the trees give it."""
+    pytest.importorskip("shap", reason="shap is not installed")
+    x, y, _ = table
+    model = ensemble.RandomForestRegressor(5, max_depth=4, random_state=0).fit(x, y)
+    one = dshap.explain(Trees(model), x[:1][NAMES[::-1]])
+    many = dshap.explain(Trees(model), x[:20])
+    np.testing.assert_array_equal(one.attribution[0], many.attribution[0])
+    assert (np.abs(one.attribution[0, :4]) > 0).all()
+
+
+def test_missing_values_go_the_trees_own_way(table):
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+    x, y, _ = table
+    holes = x.copy()
+    holes.iloc[::3, 0] = np.nan
+    model = xgboost.XGBRegressor(n_estimators=5, n_jobs=1).fit(holes, y)
+    cube = dshap.explain(Trees(model), holes[:30], missing="pass")
+    np.testing.assert_allclose(cube.prediction[:, 0], model.predict(holes[:30]), rtol=1e-5)
+    booster = dshap.explain(Trees(model.get_booster()), holes[:30], missing="pass")
+    np.testing.assert_allclose(booster.attribution, cube.attribution)
+
+
+def test_on_a_cluster(table, client):
+    lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    x, y, _ = table
+    value = Trees(lightgbm.LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1).fit(x, y))
+    here, there = dshap.explain(value, x), dshap.explain(value, x, client=client)
+    np.testing.assert_array_equal(here.attribution, there.attribution)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda x, y: Trees(np.sum), "no fitted tree ensemble"),
+        (
+            lambda x, y: Trees(ensemble.RandomForestRegressor()),
+            "RandomForestRegressor is no fitted tree ensemble .*fit it",
+        ),
+        (lambda x, y: Trees(tree.DecisionTreeRegressor().fit(x, y), x[:5, :2]), r"background has shape \(5, 2\)"),
+        (
+            lambda x, y: Trees(tree.DecisionTreeRegressor().fit(x, y), np.zeros((1_001, D))),
+            r"give 1 to 1,000 rows of 5 columns, such as those of dshap\.choose_background",
+        ),
+        (
+            lambda x, y: dshap.explain(Trees(tree.DecisionTreeRegressor().fit(x, y)), x, design="exact"),
+            "Trees is a closed form and lists no coalition",
+        ),
+    ],
+)
+def test_bad_input_is_refused(make, message, table):
+    pytest.importorskip("shap", reason="shap is not installed")
+    with pytest.raises(InputError, match=message):
+        make(table[0].to_numpy(), table[1])
