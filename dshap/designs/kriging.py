@@ -227,9 +227,11 @@ def kriging(
 
     Notes
     -----
-    Standard errors: the posterior deviation of φ_i times the scale of the game, whose square is the mean square of
-    n_replicates random contrasts of the values that no additive game moves, each N(0, scale²): phi ± t_{R−1} std_error.
-    They are as good as the decay: on tables and models tried their coverage was 89 to 99 % of a nominal 95 %.
+    Standard errors: the posterior deviation of φ_i times the scale of the game, by leave-one-out: how far every value
+    is from what the others predict, over the deviation of that, in the mean square (through n_replicates sums with
+    random signs, linear in the values until the end): phi ± t_{R−1} std_error.  They are as good as the decay.  On
+    random games whose interactions are weak, even or strong in their order, the decay pooled over them, 94 to 98 % of
+    the intervals of a nominal 95 % hold the truth (`python -m tests.benchmarks.coverage`).
 
     References
     ----------
@@ -286,6 +288,19 @@ class _Process:
         rest: FloatArray = whitened - self.trend @ cho_solve((self.gram, True), self.trend.T @ whitened)
         return rest
 
+    def left_out(self, signs: FloatArray) -> FloatArray:
+        """Weights (p, R) of Σ_j sign_j e_j/s_j: e_j is how far the value of pair j is from what the others predict, s_j
+        the deviation of that in units of scale; the first pair, the two ends, is left out.
+
+        With P the precision of the values once the trend is taken off, e_j = (P y)_j/P_jj and s_j² = 1/P_jj.
+        """
+        whitened = self.residual(solve_triangular(self.factor, np.eye(len(self.factor)), lower=True))
+        precision = whitened.T @ whitened
+        each = 1.0 / np.sqrt(np.diag(precision))
+        each[0] = 0.0
+        weights: FloatArray = precision @ (signs * each[:, None])
+        return weights
+
 
 @dataclass(frozen=True)
 class _Solution:
@@ -294,7 +309,8 @@ class _Solution:
     weights: FloatArray
     """(p, d): phi = weightsᵀ y."""
     contrasts: FloatArray
-    """(p, R): independent numbers of variance scale²/R, which no additive game moves."""
+    """(p, R): Σ over random signs of the leave-one-out errors, each over its own deviation; no additive game moves
+    them, and the sum of their squares is the scale² of the game in the mean."""
     deviation: FloatArray
     """(d,): posterior standard deviation of phi in units of scale."""
 
@@ -315,9 +331,8 @@ def _solution(design: KrigingDesign) -> _Solution:
         deviation = np.sqrt(np.maximum(process.prior - explained, 0.0))
         if design._is_whole or design.why_no_errors or not design.n_replicates:
             return _Solution(weights, np.zeros((len(pairs), design.n_replicates)), np.zeros(d))
-        draws = stream(design.seed, CONTRASTS).normal(size=(len(pairs), design.n_replicates))
-        basis = np.linalg.qr(process.residual(draws))[0] / np.sqrt(design.n_replicates)
-        contrasts = solve_triangular(process.factor, basis, lower=True, trans="T")
+        signs = np.where(stream(design.seed, CONTRASTS).random((len(pairs), design.n_replicates)) < 0.5, -1.0, 1.0)
+        contrasts = process.left_out(signs) / np.sqrt((len(pairs) - 1) * design.n_replicates)
     return _Solution(weights, contrasts, deviation)
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import sys
 from math import comb
 
 import numpy as np
@@ -199,3 +200,28 @@ def test_too_few_for_errors():
     assert np.isnan(estimates(design, game(dividends(10, np.random.default_rng(0))))[1]).all()
     assert design.why_no_errors.endswith("give 60") and kriging(10, 60).why_no_errors == ""
     assert np.allclose(exact(6).operator[EMPTY], kriging(6, 64).operator[EMPTY])
+
+
+def test_contrasts_are_leave_one_out_errors():
+    """Each pair predicted from the others by universal kriging written out: e_j and s_j, summed with any signs."""
+    module = sys.modules["dshap.designs.kriging"]
+    design = kriging(6, 40, decay=0.3, seed=2)
+    pairs, variances = module._pairs(design), module._variances(6, 0.3, False)
+    process = module._Process.at(pairs, variances)
+    p = len(pairs)
+    orders = variances.copy()
+    orders[1] = 0.0
+    inner = pairs @ pairs.T
+    kernel = (orders @ module._krawtchouk(6))[((6 - inner) / 2).round().astype(int)] + module.NUGGET * np.eye(p)
+    y = np.random.default_rng(0).normal(size=p)
+    found = process.left_out(np.eye(p)).T @ y
+    for j in range(1, p):
+        others = np.arange(p) != j
+        K, Z, k, z = kernel[np.ix_(others, others)], pairs[others], kernel[others, j], pairs[j]
+        inverse = np.linalg.inv(K)
+        missing = z - Z.T @ inverse @ k
+        gram = np.linalg.inv(Z.T @ inverse @ Z)
+        weights = inverse @ (k + Z @ gram @ missing)
+        variance = kernel[j, j] - k @ inverse @ k + missing @ gram @ missing
+        assert found[j] == pytest.approx((y[j] - weights @ y[others]) / np.sqrt(variance), rel=1e-6)
+    assert found[0] == 0.0
