@@ -29,8 +29,9 @@ class Frame:
     """Of text and of categorical columns."""
 
     @classmethod
-    def of(cls, table: Any) -> Frame | None:
-        """The frame of a table that has text, categorical or boolean columns; None where numbers are all there is.
+    def of(cls, table: Any, *, always: bool = False) -> Frame | None:
+        """The frame of a table that has text, categorical or boolean columns; None where numbers are all there is,
+        unless `always`, and of what is no data frame in memory.
 
         Raises
         ------
@@ -41,7 +42,7 @@ class Frame:
             return None
         names = tuple(str(name) for name in table.columns)
         kinds = [_kind(table.iloc[:, j]) for j in range(len(names))]
-        if set(kinds) == {"number"}:
+        if set(kinds) == {"number"} and not always:
             return None
         categories = {
             name: _categories(table.iloc[:, j], name)

@@ -14,7 +14,7 @@ from dshap.types import BoolArray, FloatArray, Link, Moments, RowReader, State
 from dshap.values.background import Background
 from dshap.values.frames import Frame
 from dshap.values.masking import CHUNK_BYTES, Masks, mixed_values
-from dshap.values.predicted import PredictedValue
+from dshap.values.predicted import PredictedValue, wants_frames
 from dshap.values.table_value import column_names_of, columns_by_name, fitted_names_of
 
 __all__ = ["Marginal"]
@@ -30,8 +30,8 @@ class Marginal(PredictedValue):
     ----------
     predict : callable
         rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.  Where the
-        background is a data frame with text, categorical or boolean columns, it gets data frames of the same columns
-        and dtypes.
+        background is a data frame with text, categorical or boolean columns, or the estimator behind predict was fitted
+        on one, it gets data frames of the same columns and dtypes.
     background : Background, array (b, columns), data frame; or path, Dask collection or source
         Rows in memory are kept whole on every worker; one row is a plug-in reference point.  A path, a collection or a
         source is read by spans, every row of it counts, and no worker holds more than one span.  `Background` is what
@@ -84,7 +84,8 @@ class Marginal(PredictedValue):
         if not self.streams_data:
             if names is not None and hasattr(background, "columns"):
                 background = columns_by_name(background, names)
-            background = background if Frame.of(background) else _rows_of(background)
+            is_frame = Frame.of(background, always=wants_frames(predict)) is not None
+            background = background if is_frame else _rows_of(background)
         super().__init__(
             predict,
             background,

@@ -22,7 +22,7 @@ from dshap.values.table_value import (
     fitted_names_of,
 )
 
-__all__ = ["PROBE_ROWS", "PredictedValue"]
+__all__ = ["PROBE_ROWS", "PredictedValue", "wants_frames"]
 
 PROBE_ROWS = 64
 """Rows whose predictions stand for the predict function in the fingerprint."""
@@ -34,7 +34,8 @@ class PredictedValue(TableValue):
     predict is tried at once: on the first rows of an array or a data frame, on a row of zeros where reading the data
     would be work.  A path tells no columns: they are those of `feature_names`, or of the estimator behind predict.
     Outputs have the names of the classes of the classifier behind predict, where there is one and no other are given.
-    Where the data are a data frame with text, categorical or boolean columns, predict gets data frames like it.
+    Where the data are a data frame with text, categorical or boolean columns, or the estimator behind predict was
+    fitted on one, predict gets data frames like it.
     """
 
     frame: Frame | None = None
@@ -57,7 +58,7 @@ class PredictedValue(TableValue):
         names = feature_names if feature_names is not None else fitted_names_of(predict) or column_names_of(data)
         if self.takes_frames and hasattr(data, "iloc") and not hasattr(data, "__dask_graph__"):
             chosen = columns_by_name(data, names or data.columns)
-            self.frame = Frame.of(chosen)
+            self.frame = Frame.of(chosen, always=wants_frames(predict))
             data = data if self.frame is None else self.frame.codes(chosen)
         n_columns = _n_columns(data, names)
         self._predict, self.buffer_rows = predict, int(buffer_rows)
@@ -107,6 +108,12 @@ class PredictedValue(TableValue):
             **self.link.fingerprint(),
             **({} if self.frame is None else self.frame.fingerprint()),
         }
+
+
+def wants_frames(predict: Any) -> bool:
+    """The estimator behind a predict function was fitted on data frames, and warns, or fails, where it gets arrays."""
+    estimator = getattr(predict, "__self__", predict)
+    return fitted_names_of(predict) is not None and type(estimator).__module__.split(".")[0] != "dshap"
 
 
 def _n_columns(data: Any, names: Sequence[str] | None) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -177,6 +179,22 @@ def test_frames_of_numbers_are_given_as_arrays(background):
     assert Frame.of(background[["children", "age"]]) is None
     value = Marginal(lambda x: x[:, 0] * x[:, 1], background[["children", "age"]])
     assert value.frame is None and value.categories == {}
+
+
+def test_estimators_that_were_fitted_on_frames_get_frames(background):
+    """Columns that a pipeline selects by name are found, and nothing warns."""
+    compose = pytest.importorskip("sklearn.compose", reason="scikit-learn is not installed")
+    from sklearn.linear_model import LinearRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    numbers = background[["children", "age"]]
+    model = make_pipeline(compose.ColumnTransformer([("scaled", StandardScaler(), ["age"])]), LinearRegression())
+    model.fit(numbers, background["age"] * 2.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cube = dshap.explain(Marginal(model.predict, numbers), numbers)
+    np.testing.assert_allclose(cube.attribution[:, 1, 0], 2 * (numbers.age - numbers.age.mean()), atol=1e-9)
 
 
 def test_regression_with_categorical_factors(background):
