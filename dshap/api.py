@@ -34,8 +34,8 @@ from dshap.inputs import check_targets, open_rows, take_census
 from dshap.models import KernelModel
 from dshap.options import RunOptions
 from dshap.prepared import Prepared
-from dshap.quality import Quality, measured_quality, prepare_value, prepared_of
-from dshap.types import Design, ValueFunction
+from dshap.quality import Quality, check_measurable, measured_quality, prepare_value, prepared_of
+from dshap.types import Design, RowReader, ValueFunction
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -135,8 +135,8 @@ def explain(
         )
         if store is None:
             _check_in_memory(explanation.layout)
-        if quality is not None and explanation.plan.is_closed_form:
-            raise InputError("MSE_v is a mean over coalitions, and a closed form has none: leave quality out")
+        if quality is not None:
+            quality = _held_out(quality, explanation, executor, workspace)
         if compute:
             explanation.run(executor, progress_for(progress)).raise_on_failed()
             if quality is not None:
@@ -230,6 +230,21 @@ def mse_v(
             own = path.with_name("prepared")
             prepared = prepare_value(prepared, None, design, own, executor, workspace, options, progress_for(progress))
         return measured_quality(prepared, rows, path, executor, workspace, options, progress_for(progress))
+
+
+def _held_out(rows: Any, explanation: Explanation, executor: Executor, workspace: Workspace) -> RowReader:
+    """The rows that MSE_v is measured on, opened; refused before anything is computed."""
+    value, missing = explanation.context.value, explanation.context.rows.missing
+    check_measurable(value)
+    return open_rows(
+        rows,
+        executor,
+        lambda: workspace.folder("held-out"),
+        features=value.feature_names,
+        n_columns=value.n_columns,
+        missing=missing,
+        categories=value.categories,
+    )
 
 
 def executor_for(client: Any) -> Executor:

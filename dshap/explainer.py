@@ -49,13 +49,18 @@ class Explainer:
         players: Mapping[str, Sequence[str | int]] | None = None,
     ) -> None:
         if isinstance(model, ValueFunction):
-            if masker is not None:
-                raise InputError("a value function has its background: leave masker out")
+            given = {"masker": masker, "feature_names": feature_names, "output_names": output_names, "players": players}
+            named = [name for name, own in given.items() if own is not None] + ["link"] * (link != "identity")
+            if named:
+                raise InputError(f"a value function has its own {' and '.join(named)}: leave {' and '.join(named)} out")
             self.value: ValueFunction = model
             return
         if masker is None:
             raise InputError("masker is missing: give background rows, like dshap.Explainer(model.predict, X[:100])")
-        background = getattr(masker, "data", masker) if type(masker).__module__.startswith("shap.") else masker
+        background = masker
+        if type(masker).__module__.startswith("shap."):
+            background = masker.data
+            feature_names = feature_names if feature_names is not None else getattr(masker, "feature_names", None)
         options: dict[str, Any] = {"players": players, "output_names": output_names}
         if isinstance(model, KernelModel):
             if _link_of(link) != "identity":

@@ -306,6 +306,7 @@ def _fingerprint(
         "features": list(inputs.rows.feature_names),
         "players": list(value.player_names),
         "outputs": list(game.link.outputs(game.output_names)),
+        "predicted": list(game.output_names),
         "keys": dict(inputs.rows.key_dtypes),
         "options": {name: own for name, own in kept.items() if own is not None},
         "rows": {"digest": inputs.census.fingerprint, "n": inputs.rows.n_rows, "missing": inputs.rows.missing},

@@ -28,7 +28,7 @@ from dshap.sources import (
 )
 from dshap.types import BoolArray, RowReader, ValueFunction
 
-__all__ = ["Inputs", "check_targets", "open_rows", "take_census"]
+__all__ = ["Inputs", "check_targets", "open_rows", "refuse_unknown_categories", "take_census"]
 
 SPOOL_ROWS = 1_048_576
 """Rows of one spooled part."""
@@ -275,6 +275,16 @@ def _with_all_categories(
                 "taken: group them, or take the column out of the model"
             )
     return value.with_categories(every), reader.with_categories(every)  # type: ignore[attr-defined]
+
+
+def refuse_unknown_categories(reader: RowReader, executor: Executor) -> None:
+    """Raise where rows to learn from hold categories that the value function's own data lack."""
+    for span in map_spans(executor, None, _unknown_categories, reader.n_rows, SPAN_ROWS, reader):
+        for name, found in span.items():
+            raise InputError(
+                f"column {name!r} holds {min(found)!r}, which the data of the value function lack: make the value "
+                "function with rows that hold every category"
+            )
 
 
 def _unknown_categories(_: Any, start: int, stop: int, reader: RowReader) -> dict[str, set[Any]]:

@@ -31,12 +31,12 @@ from dshap.explanation import (
     learnt_of,
     tile_names,
 )
-from dshap.inputs import Inputs, open_rows, take_census
+from dshap.inputs import Inputs, open_rows, refuse_unknown_categories, take_census
 from dshap.options import RunOptions
 from dshap.prepared import PREPARED, Prepared, PreparedData, open_prepared, played, probe_of, save_prepared
 from dshap.types import N_ENDS, BoolArray, Design, FloatArray, RowReader, ValueFunction
 
-__all__ = ["Quality", "measured_quality", "prepare_value", "prepared_of"]
+__all__ = ["Quality", "check_measurable", "measured_quality", "prepare_value", "prepared_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +94,18 @@ def prepare_value(
     options = RunOptions.of(given)
     if options.missing == "pass" and value.needs_moments:
         raise InputError('missing = "pass" is for black boxes: prepare a kernel model with "refuse" or "skip"')
+    if value.streams_data:
+        raise InputError(
+            f"{type(value).__name__} reads its data for every row that is explained: there is nothing to prepare; "
+            "explain it itself"
+        )
     columns: dict[str, Any] = {"features": value.feature_names, "n_columns": value.n_columns}
+    if rows is not None:
+        columns["categories"] = value.categories
     table = value.data if rows is None else rows
     data = open_rows(table, executor, lambda: workspace.folder("data"), missing=options.missing, **columns)
+    if rows is not None and value.categories:
+        refuse_unknown_categories(data, executor)
     census = take_census(data, executor, lambda: workspace.folder("keys"))
     chosen, why = choose_design(design, value, options.max_coalitions)
     value = played(value, chosen)
@@ -158,6 +167,20 @@ def _same(stored: Prepared, wanted: Prepared) -> Prepared:
     return stored
 
 
+def check_measurable(value: ValueFunction) -> None:
+    """Refuse what has no MSE_v."""
+    if value.is_closed_form:
+        raise InputError(
+            "MSE_v is a mean over coalitions, and a closed form has none: give design='exact', or one of "
+            "dshap.designs.kernelshap; or leave quality out"
+        )
+    if value.streams_data:
+        raise InputError(
+            "MSE_v would read a background that is streamed for every row again: give rows in memory, or leave quality "
+            "out"
+        )
+
+
 def prepared_of(explanation: Explanation) -> Prepared:
     """The states of a finished explanation, as those of a prepared value function."""
     context, plan = explanation.context, explanation.plan
@@ -179,21 +202,16 @@ def measured_quality(
     progress: Progress,
 ) -> Quality:
     """MSE_v of a prepared value function on these rows."""
-    if prepared.value.streams_data:
-        raise InputError("MSE_v reads the data again for every coalition where they are streamed: give rows in memory")
+    check_measurable(prepared.value)
     options = replace(
         RunOptions.of(given), coalition_tile=prepared.coalition_tile, row_span=prepared.row_span, coalition_groups=1
     )
     value, design = prepared.value, prepared.design
-    if value.is_closed_form:
-        raise InputError(
-            "MSE_v is a mean over coalitions, and a closed form has none: give design='exact', or one of "
-            "dshap.designs.kernelshap"
-        )
     inputs = Inputs.open(value, rows, executor, workspace, options, None, None, prepared)
+    value = inputs.value
     plan = make_plan(value, design, inputs.rows, inputs.data, options, is_prepared=True)
     states = StateFolder(path / "state", prepared.states.path)
-    context = _context(prepared, plan, inputs.rows, inputs.data, states, executor)
+    context = _context(replace(prepared, value=value), plan, inputs.rows, inputs.data, states, executor)
     total = coalition_errors(executor, context, progress)
     n = float(total["n"])
     if not n:

@@ -62,6 +62,14 @@ def test_shap_maskers_and_links_are_taken(tables):
     np.testing.assert_allclose(ours.values, theirs.values, atol=1e-10)
 
 
+def test_a_masker_of_a_frame_knows_its_columns(tables):
+    """Rows in another order of columns are matched by name."""
+    background, rows = tables
+    masker = shap.maskers.Independent(background, max_samples=1_000)
+    one, two_ = (dshap.Explainer(product, masker)(each) for each in (rows, rows[NAMES[::-1]]))
+    np.testing.assert_array_equal(one.values, two_.values)
+
+
 def test_plots_take_it(tables, tmp_path, monkeypatch):
     plt = pytest.importorskip("matplotlib.pyplot")
     monkeypatch.setattr("matplotlib.pyplot.show", lambda *_, **__: None)
@@ -103,6 +111,7 @@ def test_groups_of_columns_have_no_data(tables):
         (lambda b: dshap.Explainer(product), "masker is missing"),
         (lambda b: dshap.Explainer("model", b), "model is str: give a predict function"),
         (lambda b: dshap.Explainer(Marginal(product, b), b), "leave masker out"),
+        (lambda b: dshap.Explainer(Marginal(product, b), link="logit"), "leave link out"),
         (lambda b: dshap.Explainer(product, b, link=np.log), "unknown link 'log'"),
         (lambda b: dshap.Explainer(product, b)(b.drop(columns="c")), "unknown column 'c'"),
     ],

@@ -309,6 +309,20 @@ def test_link_is_in_the_fingerprint(model, background, rows, tmp_path):
         dshap.explain(Marginal(model.predict_proba, background, link=LogOdds("dog", clip=1e-3)), rows, store=store)
 
 
+@pytest.mark.parametrize("link", [LogOdds("low"), "log_odds"], ids=str)
+def test_outputs_named_otherwise_are_another_run(link, background, tmp_path):
+    """The names say which output a class is."""
+
+    def predict(x):
+        p = 1 / (1 + np.exp(-x.sum(axis=1)))
+        return np.column_stack([1 - p, p])
+
+    rows, store = background + 0.1, tmp_path / "cube.zarr"
+    dshap.explain(Marginal(predict, background, link=link, output_names=["low", "high"]), rows, store=store)
+    with pytest.raises(dshap.DshapError, match="holds another run"):
+        dshap.explain(Marginal(predict, background, link=link, output_names=["high", "low"]), rows, store=store)
+
+
 def test_quality_is_that_of_the_expectation(model, rows):
     """MSE_v judges conditional expectations: it does not depend on the link."""
     data = np.random.default_rng(8).normal(size=(200, D))

@@ -121,8 +121,11 @@ class CubeWriter:
         self._array("base_value")[...] = base
 
     def write_note(self, name: str, content: dict[str, Any]) -> None:
-        """A small record that `open_cube` shows as the attribute `name`."""
-        notes_of(self.path).put(name, content)
+        """A small record that `open_cube` shows as the attribute `name`, in the place of an earlier one."""
+        notes = notes_of(self.path)
+        if not notes.put(name, content):
+            notes.remove(name)
+            notes.put(name, content)
 
     def mark_failed(self, tile: int, start: int, stop: int) -> None:
         """Say so in the status of a block that has no attribution."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,10 +130,21 @@ class _Task:
     seed: int
 
     @property
-    def scale(self) -> FloatArray:
-        """(columns,): standard deviations; 1 where a column does not vary."""
-        deviation = self.sample.std(axis=0)
-        return np.where(deviation > 0.0, deviation, 1.0)
+    def scaling(self) -> _Scaling:
+        """By the standard deviations, about the means."""
+        is_constant = np.ptp(self.sample, axis=0) == 0.0
+        return _Scaling(self.sample.mean(axis=0), np.where(is_constant, 1.0, self.sample.std(axis=0)))
+
+
+class _Scaling(NamedTuple):
+    """Columns to one unit; centred, so that distances lose no digits."""
+
+    mean: FloatArray
+    deviation: FloatArray
+    """(columns,): 1 where a column does not vary."""
+
+    def of(self, rows: FloatArray) -> FloatArray:
+        return (rows - self.mean) / self.deviation
 
 
 Choice = tuple[NDArray[np.intp], FloatArray]
@@ -149,22 +160,24 @@ def _random(task: _Task) -> Choice:
 
 
 def _kmeans(task: _Task) -> Choice:
-    scaled = task.sample / task.scale
+    scaling = task.scaling
+    scaled = scaling.of(task.sample)
     n_different = len(np.unique(scaled, axis=0))
     centres = Nystrom(min(task.size, n_different), "kmeans++", task.seed).select(scaled)
     for _ in range(SAMPLE_ROUNDS):
-        before, centres = centres, _moved(centres, _cell_sums(centres, np.ones(scaled.shape[1]), scaled))
+        before, centres = centres, _moved(centres, _cell_sums(centres, scaling, task.sample))
         if np.array_equal(before, centres):
             break
     for _ in range(TABLE_ROUNDS):
-        centres = _moved(centres, task.passes(partial(_cell_sums, centres, task.scale)))
+        centres = _moved(centres, task.passes(partial(_cell_sums, centres, scaling)))
     chosen = np.array([np.argmin(np.square(scaled - centre).sum(axis=1)) for centre in centres])
     chosen = np.unique(chosen)
-    return chosen, task.passes(partial(_cell_sums, scaled[chosen], task.scale))["count"]
+    return chosen, task.passes(partial(_cell_sums, scaled[chosen], scaling))["count"]
 
 
 def _stratified(task: _Task) -> Choice:
-    scaled, rng = task.sample / task.scale, np.random.default_rng(task.seed)
+    scaling, rng = task.scaling, np.random.default_rng(task.seed)
+    scaled = scaling.of(task.sample)
     cells = [np.arange(len(scaled))]
     splits: list[tuple[int, int, float]] = []  # (cell that is halved, column, bound); the new cell is last
     while len(cells) < task.size:
@@ -177,12 +190,12 @@ def _stratified(task: _Task) -> Choice:
         values = scaled[own, column]
         bound = float(np.median(values))
         bound = bound if (values > bound).any() else float(values[values < bound].max())
-        splits.append((cell, column, bound * float(task.scale[column])))
+        splits.append((cell, column, bound))
         is_above = values > bound
         cells[cell] = own[~is_above]
         cells.append(own[is_above])
     chosen = np.array([rng.choice(own) for own in cells])
-    return chosen, task.passes(partial(_cell_counts, splits))["count"]
+    return chosen, task.passes(partial(_cell_counts, splits, scaling))["count"]
 
 
 METHODS: Mapping[str, Callable[[_Task], Choice]] = {
@@ -211,12 +224,12 @@ def _feature_sums(features: Callable[[FloatArray], NDArray[np.complex128]], rows
     return Moments({"feature": sum(parts, np.zeros(FREQUENCIES, complex)), "count": np.array(float(len(rows)))})
 
 
-def _cell_sums(centres: FloatArray, scale: FloatArray, rows: FloatArray) -> Moments:
+def _cell_sums(centres: FloatArray, scaling: _Scaling, rows: FloatArray) -> Moments:
     """Number and sum of the scaled rows nearest to each of the centres (b, columns)."""
     count, total = np.zeros(len(centres)), np.zeros(centres.shape)
     lengths = np.square(centres).sum(axis=1)
     for start in range(0, len(rows), SUM_ROWS):
-        part = rows[start : start + SUM_ROWS] / scale
+        part = scaling.of(rows[start : start + SUM_ROWS])
         nearest = np.argmin(lengths - 2.0 * part @ centres.T, axis=1)
         count += np.bincount(nearest, minlength=len(centres))
         np.add.at(total, nearest, part)
@@ -229,9 +242,9 @@ def _moved(centres: FloatArray, sums: Moments) -> FloatArray:
     return np.asarray(np.divide(sums["sum"], count, out=centres.copy(), where=count > 0))
 
 
-def _cell_counts(splits: list[tuple[int, int, float]], rows: FloatArray) -> Moments:
+def _cell_counts(splits: list[tuple[int, int, float]], scaling: _Scaling, rows: FloatArray) -> Moments:
     """Rows in each cell: every split moves those above its bound to a cell of their own."""
-    cell = np.zeros(len(rows), dtype=np.intp)
+    cell, scaled = np.zeros(len(rows), dtype=np.intp), scaling.of(rows)
     for new, (old, column, bound) in enumerate(splits, start=1):
-        cell[(cell == old) & (rows[:, column] > bound)] = new
+        cell[(cell == old) & (scaled[:, column] > bound)] = new
     return Moments({"count": np.bincount(cell, minlength=len(splits) + 1).astype(float)})

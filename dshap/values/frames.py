@@ -51,6 +51,13 @@ class Frame:
         }
         return cls(table.iloc[:0], names, categories)
 
+    @classmethod
+    def of_names(cls, names: tuple[str, ...]) -> Frame:
+        """A frame of float64 columns: for estimators that were fitted on frames and get rows of another kind."""
+        import pandas as pd  # such an estimator brought it
+
+        return cls(pd.DataFrame({name: np.zeros(0) for name in names}), names)
+
     def codes(self, table: Any) -> FloatArray:
         """Rows (n, columns) of a table with these columns: numbers as they are, categories as their positions."""
         out = np.empty((len(table), len(self.names)))
@@ -82,8 +89,7 @@ class Frame:
         dtype = self.template.dtypes.iloc[j]
         own, is_missing = self.categories.get(str(name)), np.isnan(values)
         if own is None:
-            is_whole = dtype.kind in "biu"
-            return values if not is_whole or is_missing.any() else values.astype(_plain(dtype))
+            return values if dtype.kind not in "biu" or is_missing.any() else _lossless(values, _plain(dtype))
         codes = np.where(is_missing, -1, values).astype(np.intp)
         if hasattr(dtype, "categories"):
             wider = type(dtype)(categories=list(own), ordered=dtype.ordered)
@@ -125,6 +131,13 @@ def _categories(column: Any, name: str) -> tuple[Any, ...]:
             "or categories; convert it"
         )
     return tuple(sorted(set(found)))
+
+
+def _lossless(values: FloatArray, dtype: Any) -> Any:
+    """The values in this dtype of whole numbers where it holds all of them; else as they are."""
+    with np.errstate(invalid="ignore"):
+        cast = values.astype(dtype)
+    return cast if np.array_equal(cast, values) else values
 
 
 def _plain(dtype: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -89,6 +90,12 @@ class LinearGaussian(TableValue):
             if players is not None or kind != "observational":
                 raise InputError("a transform has its players and its kind: leave players and kind out")
             mean = transform.mean
+            names = names or transform.feature_names
+            if names is not None and tuple(map(str, names)) != (transform.feature_names or tuple(map(str, names))):
+                raise InputError(
+                    f"the transform has columns {list(transform.feature_names or ())}, the model {list(names)}: make "
+                    "the transform with the model's columns in the model's order"
+                )
         elif mean is not None:
             mean = np.array(mean, dtype=float)
             if covariance is None and kind == "observational":
@@ -175,7 +182,7 @@ class LinearGaussian(TableValue):
             matrix = self.players.members[:, :, None] * self.coef.T[None]
             return matrix, np.zeros((0, *matrix.shape)), table.mean
         design = transform_design(d, self.n_permutations, self.seed)
-        transform = make_transform(table, self.players, design, self.column_names)
+        transform = make_transform(table, self.players, design, self.feature_names)
         return (*transform.of_model(self.coef), table.mean)
 
     def attribute(self, state: State, rows: FloatArray) -> FloatArray:
@@ -268,8 +275,9 @@ def _model_of(coef: Any, intercept: Any) -> tuple[FloatArray, FloatArray]:
     InputError
         A model without them, or shapes that do not go together.
     """
-    if hasattr(coef, "coef_"):
-        coef, intercept = coef.coef_, getattr(coef, "intercept_", 0.0)
+    model = coef if hasattr(coef, "coef_") else None
+    if model is not None:
+        coef, intercept = model.coef_, getattr(model, "intercept_", 0.0)
     elif hasattr(coef, "predict"):
         raise InputError(
             f"{type(coef).__name__} has no coef_: give a fitted linear model or its coefficients; for other models use "
@@ -287,4 +295,24 @@ def _model_of(coef: Any, intercept: Any) -> tuple[FloatArray, FloatArray]:
         )
     if not (np.isfinite(weights).all() and np.isfinite(constant).all()):
         raise InputError("coef or intercept holds NaN or infinity: fit the model again")
-    return weights, np.broadcast_to(constant, len(weights)).copy()
+    constant = np.broadcast_to(constant, len(weights)).copy()
+    if model is not None:
+        _check_linear(model, weights, constant)
+    return weights, constant
+
+
+def _check_linear(model: Any, weights: FloatArray, constant: FloatArray) -> None:
+    """Refuse a model whose predictions are not coef_ x + intercept_."""
+    predict = getattr(model, "decision_function", getattr(model, "predict", None))
+    if predict is None:
+        return
+    rows = np.concatenate([np.zeros((1, weights.shape[1])), np.eye(weights.shape[1])])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of column names, which the rows have no need of here
+        found = np.asarray(predict(rows), dtype=float).reshape(len(rows), -1)
+    wanted = rows @ weights.T + constant
+    if found.shape != wanted.shape or not np.allclose(found, wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max()):
+        raise InputError(
+            f"predictions of {type(model).__name__} are not coef_·x + intercept_: give the coefficients of what is to "
+            "be explained, or use Gaussian(predict, data)"
+        )

@@ -37,6 +37,8 @@ class LinearTransform:
     replicates: FloatArray
     """(R, d, columns, columns): T of the jackknife groups, of the permutations; R = 0 where all coalitions count."""
     players: Players
+    feature_names: tuple[str, ...] | None
+    """Of the columns, where they are known."""
 
     def of_model(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """M (d, columns, k) with φ = (x − μ) M of a model with coefficients (k, columns); M of the groups (R, …)."""
@@ -47,15 +49,17 @@ class LinearTransform:
     def save(self, path: str | Path) -> None:
         """An .npz file, which opens with `numpy.load`."""
         arrays = {"mean": self.mean, "values": self.values, "replicates": self.replicates}
-        names = np.array([name.encode() for name in self.players.names])
-        Path(path).write_bytes(Record({**arrays, "members": self.players.members, "players": names}).to_bytes())
+        texts = {"players": self.players.names, "feature_names": self.feature_names or ()}
+        arrays |= {name: np.array([own.encode() for own in each], dtype=bytes) for name, each in texts.items()}
+        Path(path).write_bytes(Record({**arrays, "members": self.players.members}).to_bytes())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """What `save` wrote."""
         record = Record.load(path)
-        players = Players(tuple(name.decode() for name in record["players"].tolist()), record["members"])
-        return cls(record["mean"], record["values"], record["replicates"], players)
+        names, columns = (tuple(own.decode() for own in record[name].tolist()) for name in ("players", "feature_names"))
+        players = Players(names, record["members"])
+        return cls(record["mean"], record["values"], record["replicates"], players, columns or None)
 
 
 def linear_transform(
@@ -98,7 +102,7 @@ def linear_transform(
     mean, covariance = np.array(mean, dtype=float), np.array(covariance, dtype=float)
     table = NormalTable.of_covariance(mean, covariance, ridge)
     own = Players.of(len(mean), feature_names, players)
-    names = tuple(str(name) for name in feature_names) if feature_names else tuple(f"x{j}" for j in range(len(mean)))
+    names = None if feature_names is None else tuple(str(name) for name in feature_names)
     return make_transform(table, own, transform_design(len(own.names), n_permutations, seed), names)
 
 
@@ -109,7 +113,9 @@ def transform_design(d: int, n_permutations: int | None, seed: int) -> Design:
     return permutation(d, DEFAULT_PERMUTATIONS if n_permutations is None else n_permutations, seed=seed)
 
 
-def make_transform(table: NormalTable, players: Players, design: Design, names: tuple[str, ...]) -> LinearTransform:
+def make_transform(
+    table: NormalTable, players: Players, design: Design, feature_names: tuple[str, ...] | None
+) -> LinearTransform:
     """T of a design: values G_S (columns²) of every coalition times its scores, then the finish of the design.
 
     Raises
@@ -118,6 +124,7 @@ def make_transform(table: NormalTable, players: Players, design: Design, names: 
         Present columns that determine one another.
     """
     c, d = len(table.mean), design.n_players
+    names = feature_names or tuple(f"x{j}" for j in range(c))
     k, step = c * c, max(1, BATCH_BYTES // (8 * c * c))
     sums = np.zeros((1, d, k))
     groups = np.zeros((design.n_replicates, 1, design.group_columns if design.n_replicates else d, k))
@@ -132,7 +139,7 @@ def make_transform(table: NormalTable, players: Players, design: Design, names: 
     replicates = np.zeros((0, d, k))
     if design.n_replicates:
         replicates = design.replicates(sums, groups, ends[EMPTY], ends[FULL])[:, 0]
-    return LinearTransform(table.mean, values.reshape(d, c, c), replicates.reshape(-1, d, c, c), players)
+    return LinearTransform(table.mean, values.reshape(d, c, c), replicates.reshape(-1, d, c, c), players, feature_names)
 
 
 def _slopes(table: NormalTable, columns: BoolArray, names: tuple[str, ...]) -> FloatArray:

@@ -204,7 +204,7 @@ class OfClass(ProbabilityLink):
         return f"{super().describe()} of {'the predicted class' if self.of is None else f'class {self.of}'}"
 
     def fingerprint(self) -> dict[str, Any]:
-        return {**super().fingerprint(), "of": None if self.of is None else str(self.of)}
+        return {**super().fingerprint(), "of": None if self.of is None else str(self.of), "position": self.position}
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,8 @@ class PredictedValue(TableValue):
             chosen = columns_by_name(data, names or data.columns)
             self.frame = Frame.of(chosen, always=wants_frames(predict))
             data = data if self.frame is None else self.frame.codes(chosen)
+        elif self.takes_frames and names is not None and wants_frames(predict):
+            self.frame = Frame.of_names(tuple(map(str, names)))
         n_columns = _n_columns(data, names)
         self._predict, self.buffer_rows = predict, int(buffer_rows)
         self._name = getattr(predict, "__qualname__", type(predict).__name__)

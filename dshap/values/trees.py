@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import pickle
 from collections.abc import Sequence
 from typing import Any, Protocol, Self
 
@@ -23,6 +22,14 @@ from dshap.values.table_value import (
 
 __all__ = ["Trees"]
 
+CATEGORIES = (
+    "the model was fitted on pandas categories, whose codes {} keeps to itself: fit it on numbers, or use "
+    "Marginal(model.predict, background), which gives it data frames"
+)
+PROBE_ROWS = 64
+"""Rows that a library is tried on."""
+TOLERANCE = 1e-3
+"""Largest |Σφ + base − margin| over the largest margin: float32 sums of a thousand trees stay far below."""
 MAX_BACKGROUND = 1_000
 """Rows: every tree is walked once for each pair of a row and one of these."""
 
@@ -39,13 +46,16 @@ class Trees(TableValue):
         Margins are explained: log-odds of boosted classifiers, the probabilities of forests.
     background : array (b, columns) or data frame, optional
         Up to 1,000 rows.
+    feature_names : sequence of str, optional
+        Of the columns, where the library changed them (LightGBM turns blanks into "_").
     output_names : sequence of str, optional
         The classes of a classifier where not given.
 
     Raises
     ------
     InputError
-        No tree ensemble, too large a background, or a package that is missing: models of scikit-learn, and backgrounds,
+        No tree ensemble; one whose contributions do not add up to its margins; pandas categories, which the library
+        keeps to itself; too large a background; or a package that is missing: models of scikit-learn, and backgrounds,
         need the shap package.
 
     Notes
@@ -59,14 +69,26 @@ class Trees(TableValue):
     prefers_closed_form = True
     n_replicates = 0
 
-    def __init__(self, model: Any, background: Any = None, *, output_names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        background: Any = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+        output_names: Sequence[str] | None = None,
+    ) -> None:
         own: _Ensemble = _kind_of(model)(model)
-        names = own.names or fitted_names_of(model) or column_names_of(background)
+        names = feature_names or own.names or fitted_names_of(model) or column_names_of(background)
         if background is not None:
             rows = columns_by_name(background, names) if names and hasattr(background, "columns") else background
             own = _ThroughShap(model, _checked_background(rows, own.n_columns), own)
         self._ensemble = own
-        n_outputs = checked_predict(own.predict, np.zeros((1, own.n_columns))).shape[1]
+        probe = np.random.default_rng(0).normal(size=(PROBE_ROWS, own.n_columns))
+        if isinstance(own, _ThroughShap) and own.background is not None:
+            probe = np.concatenate([probe, own.background[:PROBE_ROWS]])
+        margins = checked_predict(own.predict, probe)
+        n_outputs = margins.shape[1]
+        _check_sums(own, probe, margins)
         super().__init__(
             np.stack([np.full(own.n_columns, -1.0), np.full(own.n_columns, 1.0)]),  # no column of it is constant
             n_columns=own.n_columns,
@@ -96,7 +118,7 @@ class Trees(TableValue):
 
     def attribute(self, state: State, rows: FloatArray) -> FloatArray:
         """φ (n, d, k)."""
-        phi, _ = self._ensemble.contributions(rows)
+        phi = _check_sums(self._ensemble, rows, self.predict(rows))
         return phi[:, self.players.members.argmax(axis=1)]
 
     def replicates(self, state: State, rows: FloatArray) -> FloatArray:
@@ -169,6 +191,8 @@ class _XGBoost:
         self.names = None if booster.feature_names is None else tuple(booster.feature_names)
         self.n_columns = int(booster.num_features())
         self.digest = _digest(bytes(booster.save_raw("json")))
+        if "c" in (booster.feature_types or ()):
+            raise InputError(CATEGORIES.format("XGBoost"))
 
     def _asked(self, rows: FloatArray, **what: bool) -> FloatArray:
         import xgboost
@@ -193,6 +217,8 @@ class _LightGBM:
         self.n_columns = len(names)
         self.names = None if all(name == f"Column_{j}" for j, name in enumerate(names)) else names
         self.digest = _digest(self.booster.model_to_string().encode())
+        if any(getattr(self.booster, "pandas_categorical", None) or ()):
+            raise InputError(CATEGORIES.format("LightGBM"))
 
     def predict(self, rows: FloatArray) -> FloatArray:
         return np.asarray(self.booster.predict(rows, raw_score=True, num_threads=1), dtype=np.float64)
@@ -210,9 +236,8 @@ class _ThroughShap:
         self.model, self.background, self.library, self._explainer = _without_names(model), background, library, None
         self.how = f"shap's TreeExplainer, {'path-dependent' if background is None else 'interventional'}"
         self.n_columns = int(model.n_features_in_) if library is None else library.n_columns
-        held = pickle.dumps(model) if library is None else library.digest.encode()
+        held = _numbers_of(self._made()) if library is None else library.digest.encode()
         self.digest = _digest(held + (b"" if background is None else background.tobytes()))
-        self._made()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_explainer": None}
@@ -247,7 +272,33 @@ class _ThroughShap:
         explainer = self._made()
         phi = np.asarray(explainer.shap_values(rows, check_additivity=False), dtype=np.float64)
         base = np.atleast_1d(np.asarray(explainer.expected_value, dtype=np.float64))
+        if self.background is not None:
+            base = (
+                np.asarray(self.predict(self.background), dtype=np.float64)
+                .reshape(len(self.background), -1)
+                .mean(axis=0)
+            )
         return phi.reshape(len(rows), self.n_columns, -1), base
+
+
+def _numbers_of(explainer: Any) -> bytes:
+    """The trees as shap reads them: the same after a model was stored and read again, as its pickle is not."""
+    parts = ("children_left", "children_right", "children_default", "features", "thresholds", "values",
+             "node_sample_weight")  # fmt: skip
+    return b"".join(np.ascontiguousarray(getattr(explainer.model, name)).tobytes() for name in parts)
+
+
+def _check_sums(ensemble: _Ensemble, rows: FloatArray, margins: FloatArray) -> FloatArray:
+    """φ (n, columns, k), or an InputError where they do not add up to the margins (n, k)."""
+    phi, base = ensemble.contributions(rows)
+    off = np.nan if phi.shape[2] != margins.shape[1] else np.abs(phi.sum(axis=1) + base - margins).max(initial=0.0)
+    scale = np.abs(margins).max(initial=0.0) + np.abs(phi).sum(axis=1).max(initial=0.0)
+    if not off <= TOLERANCE * scale:
+        raise InputError(
+            f"contributions by {ensemble.how} miss the model's margins by {off:.3g} (they reach {scale:.3g}): it does "
+            "not know this kind of model; use Marginal(predict, background)"
+        )
+    return phi
 
 
 def _without_names(model: Any) -> Any:

@@ -71,7 +71,22 @@ def test_residual_is_that_of_the_stored_values(rows, tmp_path):
     assert accuracy_lines(found)[0].startswith("q: |Σφ")
 
 
+def test_quality_on_other_rows_takes_the_place_of_the_first(rows, tmp_path):
+    value, store = Gaussian(predict, rows[:100], n_samples=20), tmp_path / "cube.zarr"
+    for held in (rows[100:150], rows[150:160]):
+        cube = dshap.explain(value, rows[:20], store=store, quality=held)
+        found = json.loads(cube.attrs["mse_v"])
+        assert found["rows"] == len(held) and found["mse"] == pytest.approx(dshap.mse_v(value, held).mse.tolist())
+
+
+def test_bad_held_out_rows_are_refused_before_anything_is_computed(rows, tmp_path):
+    store = tmp_path / "cube.zarr"
+    with pytest.raises(InputError, match="the rows have 7 columns"):
+        dshap.explain(Marginal(predict, rows[:9]), rows, quality=np.zeros((3, 7)), store=store)
+    assert not store.exists()
+
+
 def test_a_closed_form_has_no_quality(rows):
     value = LinearGaussian(np.ones(3), 0.0, np.zeros(3), np.eye(3))
-    with pytest.raises(InputError, match="a closed form has none: leave quality out"):
+    with pytest.raises(InputError, match=r"a closed form has none: .*or leave quality out"):
         dshap.explain(value, rows, quality=rows)

@@ -60,7 +60,7 @@ def test_chosen_rows_stand_for_the_table_better_than_random_ones(method, table):
     """By the kernel itself, not by the features that the choice saw; random rows have √((1−‖μ‖²)/b) in the mean."""
     names = list(table.columns)
     chosen = dshap.choose_background(table, 40, method=method, seed=1)
-    random = [dshap.choose_background(table, 40, method="random", seed=seed) for seed in range(8)]
+    random = [dshap.choose_background(table, 40, method="random", seed=seed) for seed in range(5)]
     assert discrepancy(chosen, table, names) < 0.75 * np.mean([discrepancy(own, table, names) for own in random])
     assert chosen.discrepancy < 0.75 * chosen.discrepancy_of_random
 
@@ -71,9 +71,9 @@ def test_stated_discrepancy_is_the_kernels(table):
     for seed in range(3):
         own = dshap.choose_background(table, 15, method="random", seed=seed)
         assert own.discrepancy == pytest.approx(discrepancy(own, table, names), abs=0.03)
-    many = [dshap.choose_background(table, 15, method="random", seed=seed) for seed in range(60)]
+    many = [dshap.choose_background(table, 15, method="random", seed=seed) for seed in range(25)]
     rms = np.sqrt(np.mean([own.discrepancy**2 for own in many]))
-    assert rms == pytest.approx(many[0].discrepancy_of_random, rel=0.15)
+    assert rms == pytest.approx(many[0].discrepancy_of_random, rel=0.2)
 
 
 def test_shares_are_counted_over_all_rows_not_over_the_candidates(table):
@@ -99,6 +99,25 @@ def test_same_seed_same_rows_whatever_the_chunks(method, table, tmp_path):
     two = dshap.choose_background(tmp_path / "a.parquet", 20, method=method, seed=3)
     np.testing.assert_array_equal(one.rows, two.rows)
     np.testing.assert_array_equal(one.weights, two.weights)
+
+
+@pytest.mark.parametrize("constant", [0.1, 1.7e9])
+@pytest.mark.parametrize("method", ["kmeans", "stratified", "thinning"])
+def test_a_constant_column_says_nothing(method, constant):
+    rows = np.column_stack([np.random.default_rng(0).normal(size=3_000), np.full(3_000, constant)])
+    background = dshap.choose_background(rows, 12, method=method)
+    assert background.weights.max() < 0.3 and background.discrepancy < 0.5 * background.discrepancy_of_random
+
+
+def test_strata_count_ties_where_they_belong():
+    """All rows are candidates: the shares are those of the cells, of whole numbers times any unit."""
+    rng = np.random.default_rng(1)
+    for unit in rng.uniform(0.1, 9.0, 8):
+        rows = rng.integers(0, 6, size=(2_000, 3)) * unit
+        background = dshap.choose_background(rows, 20, method="stratified")
+        counts = background.weights * 2_000
+        np.testing.assert_allclose(counts, counts.round(), atol=1e-6)
+        assert counts.min() > 30 and counts.max() < 250  # halving: 2,000 in 20 cells, ties together
 
 
 def test_repeated_rows_are_merged():
@@ -220,6 +239,17 @@ def test_dask_collections_and_skipped_rows(streamed):
     cube = dshap.explain(value, frame.iloc[:10], missing="skip")
     whole = dshap.explain(Marginal(predict_pair, holes.dropna()), frame.iloc[:10])
     np.testing.assert_allclose(cube.attribution, whole.attribution, atol=1e-13)
+
+
+def test_a_streamed_background_is_not_prepared_nor_measured(streamed, tmp_path):
+    frame, path = streamed
+    value = Marginal(predict_pair, path, feature_names=list("abc"))
+    with pytest.raises(InputError, match="there is nothing to prepare"):
+        dshap.prepare(value, store=tmp_path / "prepared")
+    store = tmp_path / "cube.zarr"
+    with pytest.raises(InputError, match="leave quality out"):
+        dshap.explain(value, frame[:10], quality=frame[:20], store=store)
+    assert not store.exists()
 
 
 def test_weights_of_a_table_are_refused(streamed):

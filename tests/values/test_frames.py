@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 
 import numpy as np
@@ -179,6 +180,46 @@ def test_frames_of_numbers_are_given_as_arrays(background):
     assert Frame.of(background[["children", "age"]]) is None
     value = Marginal(lambda x: x[:, 0] * x[:, 1], background[["children", "age"]])
     assert value.frame is None and value.categories == {}
+
+
+def test_numbers_that_the_first_dtype_cannot_hold_are_kept(background):
+    """A background of whole numbers, small ones: rows between and beyond them are neither cut nor wrapped."""
+    frame = Frame.of(background.assign(children=np.int8(3)))
+    rows = background.assign(children=[1.75, 300.0] * (len(background) // 2))
+    np.testing.assert_array_equal(frame.rebuilt(Frame.of(rows).codes(rows))["children"], rows["children"])
+    whole = frame.rebuilt(frame.codes(background.assign(children=np.int8(7))))
+    assert whole["children"].dtype == np.int8
+
+
+def test_estimators_that_were_fitted_on_frames_get_them_from_any_background(background, tmp_path):
+    compose = pytest.importorskip("sklearn.compose", reason="scikit-learn is not installed")
+    from sklearn.linear_model import LinearRegression
+    from sklearn.pipeline import make_pipeline
+
+    numbers = background[["children", "age"]].astype(float)
+    model = make_pipeline(compose.ColumnTransformer([("as it is", "passthrough", ["age"])]), LinearRegression())
+    model.fit(numbers, numbers["age"] * 2.0)
+    numbers.to_parquet(tmp_path / "b.parquet")
+    wanted = dshap.explain(Marginal(model.predict, numbers), numbers).attribution
+    chosen = dshap.choose_background(numbers, len(numbers), method="random")
+    for other in (numbers.to_numpy(), tmp_path / "b.parquet", chosen):
+        found = dshap.explain(Marginal(model.predict, other), numbers).attribution
+        np.testing.assert_allclose(found, wanted, atol=1e-9)
+
+
+def test_quality_and_prepared_values_of_text(background, rows, tmp_path):
+    """Held-out rows with a category of their own are told to the model; rows to learn from may hold none."""
+    kernel = Product([Categorical(), Categorical(), Categorical(), RBF(2.0), RBF(15.0)])
+    value = ConditionalRegression(predict, background, kernel, Nystrom(10), penalty=1e-3)
+    cube = dshap.explain(value, background, quality=rows)
+    f = predict(rows)
+    found = json.loads(cube.attrs["mse_v"])
+    assert found["mse"][0] / found["share_of_variance"][0] == pytest.approx(np.var(f), rel=1e-6)
+    assert dshap.mse_v(value, rows).mse == pytest.approx(found["mse"])
+    prepared = dshap.prepare(value, rows=make_table(40, 9), store=tmp_path / "one")
+    assert dshap.explain(prepared, rows).prediction.values[:, 0] == pytest.approx(f)
+    with pytest.raises(InputError, match="column 'job' holds 'vet', which the data of the value function lack"):
+        dshap.prepare(value, rows=rows, store=tmp_path / "two")
 
 
 def test_estimators_that_were_fitted_on_frames_get_frames(background):

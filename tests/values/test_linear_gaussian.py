@@ -230,6 +230,31 @@ def test_fitted_models_by_their_names():
     np.testing.assert_allclose(cube.prediction, classifier.decision_function(X[:50]), atol=1e-10)
 
 
+def test_models_that_are_linear_in_name_only_are_refused():
+    cross = pytest.importorskip("sklearn.cross_decomposition")
+    linear, svm = pytest.importorskip("sklearn.linear_model"), pytest.importorskip("sklearn.svm")
+    rng = np.random.default_rng(3)
+    X = 5 + rng.normal(size=(90, 3))
+    y = X @ np.ones(3) + rng.normal(size=90)
+    for model in (
+        linear.PoissonRegressor().fit(X, np.abs(y)),
+        svm.SVC(kernel="linear").fit(X, np.digitize(y, [14, 16])),
+    ):
+        with pytest.raises(InputError, match=r"are not coef_·x \+ intercept_"):
+            LinearGaussian(model, data=X)
+    try:
+        LinearGaussian(cross.PLSRegression(2).fit(X, y), data=X)
+    except InputError as error:
+        assert "intercept_" in str(error)
+
+
+def test_a_transform_of_other_columns_is_refused():
+    transform = linear_transform(MEAN, COVARIANCE, feature_names=list("abc"))
+    with pytest.raises(InputError, match=r"the transform has columns .*the model's order"):
+        LinearGaussian(np.ones(3), transform=transform, feature_names=list("bac"))
+    assert LinearGaussian(np.ones(3), transform=transform).feature_names == ("a", "b", "c")
+
+
 MEAN, COVARIANCE = np.zeros(3), np.eye(3)
 
 

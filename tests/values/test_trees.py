@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -134,6 +136,49 @@ def test_missing_values_go_the_trees_own_way(table):
     np.testing.assert_allclose(cube.prediction[:, 0], model.predict(holes[:30]), rtol=1e-5)
     booster = dshap.explain(Trees(model.get_booster()), holes[:30], missing="pass")
     np.testing.assert_allclose(booster.attribution, cube.attribution)
+
+
+def test_what_a_library_gets_wrong_is_refused(table):
+    """Contributions that do not add up to the margins: sums are checked when the value is made, and for every row."""
+    pytest.importorskip("shap", reason="shap is not installed")
+    x, y, _ = table
+    x = x.assign(e=np.digitize(x.e, [-1, 0, 1]))
+    split = ensemble.HistGradientBoostingRegressor(categorical_features=["e"], max_iter=30).fit(x, y + 3 * (x.e == 2))
+    for model in (split, ensemble.IsolationForest(n_estimators=5, random_state=0).fit(x)):
+        with pytest.raises(InputError, match=r"miss the model's margins|does not take this|no fitted tree ensemble"):
+            dshap.explain(Trees(model, x[:20]), x[:50])
+
+
+def test_pandas_categories_are_refused(table):
+    x, y, _ = table
+    x = x.assign(k=pd.Categorical(np.digitize(x.e, [-1, 0, 1]) * 10))
+    lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+    for model in (
+        lightgbm.LGBMRegressor(n_estimators=3, verbose=-1),
+        xgboost.XGBRegressor(n_estimators=3, enable_categorical=True, tree_method="hist"),
+    ):
+        with pytest.raises(InputError, match="fitted on pandas categories"):
+            Trees(model.fit(x, y))
+
+
+def test_names_that_a_library_changed(table):
+    lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    x, y, _ = table
+    spaced = x.rename(columns={"a": "a b"})
+    model = lightgbm.LGBMRegressor(n_estimators=3, verbose=-1).fit(spaced, y)
+    cube = dshap.explain(Trees(model, feature_names=list(spaced.columns)), spaced[:20])
+    assert cube.feature.values.tolist()[0] == "a b"
+
+
+def test_a_model_that_was_stored_is_the_same(table):
+    """The digest is of the trees' numbers, not of a pickle, which differs from load to load."""
+    pytest.importorskip("shap", reason="shap is not installed")
+    model = ensemble.RandomForestRegressor(5, max_depth=4, random_state=0).fit(*table[:2])
+    again = pickle.loads(pickle.dumps(model))
+    other = ensemble.RandomForestRegressor(5, max_depth=4, random_state=1).fit(*table[:2])
+    digests = [Trees(own).fingerprint()["model"] for own in (model, again, other)]
+    assert digests[0] == digests[1] != digests[2]
 
 
 def test_on_a_cluster(table, client):
