@@ -49,7 +49,7 @@ def choose_design(
     if design in ("quadrature", "closed_form"):
         if form is None:
             raise InputError(
-                f"design {design!r} is a closed form, like that of KernelInterventional, and {type(value).__name__} "
+                f"design {design!r} is a closed form of KernelInterventional, and {type(value).__name__} "
                 "has none: give 'auto', 'exact', 'kriging', 'kernelshap' or 'permutation'"
             )
         return _of_form(form), f"given: {form.describe_form()}"

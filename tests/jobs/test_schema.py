@@ -123,8 +123,8 @@ NOT_BUILT = [
         '[design] kind = "myerson" is not built yet; built: auto, exact, kernels',
     ),
     (
-        ("explain.0.value", "copula"),
-        '[[explain]] value = "copula" is not built yet; built: kernel_interventional, kernel',
+        ("explain.0.value", "linear_gaussian"),
+        '[[explain]] value = "linear_gaussian" is not built yet; built: kernel_interventional, kernel',
     ),
 ]
 UNKNOWN = [
