@@ -303,7 +303,9 @@ def test_quality(folder):
     other = run_job(job_of({**RIDGE, "holdout": 0.3}, {**explain, "quality_rows": 20}), SilentProgress())
     assert other.was_complete and other.explanations[0].quality.n_rows == 20  # a number more, the cube as it was
     after = {path: path.stat().st_mtime_ns for path in (folder / "out.zarr").rglob("*") if path.is_file()}
-    assert len(after) == len(before) + 1 and {path: after[path] for path in before} == before
+    note = folder / "out.zarr" / "a" / "state" / "notes" / "mse_v.json"
+    assert json.loads(note.read_text())["rows"] == 20 and after[note] > before.pop(note)
+    assert len(after) == len(before) + 2 and {path: after[path] for path in before} == before
 
 
 def test_a_synthetic_table(folder):
