@@ -23,6 +23,19 @@ __all__ = ["CubeStatus", "cube_paths", "cube_status", "feature_ranking", "open_c
 MAX_INDEXED_ROWS = 10_000_000
 
 
+ORDER = (
+    "attribution",
+    "std_error",
+    "interaction",
+    "n_coalitions",
+    "relative_error",
+    "prediction",
+    "status",
+    "base_value",
+)
+"""Of the variables, whatever order the file system lists them in; others follow."""
+
+
 def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
     """The attribution cube at `store`, lazily: attributions are read when they are computed with.
 
@@ -55,6 +68,7 @@ def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
         cube = xr.open_zarr(path, consolidated=False, chunks={"instance": tile[0] if tile else -1})
     cube = cube.drop_vars(CONTAINER)
     cube = cube.set_coords([name for name in cube.data_vars if str(name) == "key" or str(name).startswith("key_")])
+    cube = cube[sorted(cube.data_vars, key=lambda name: ORDER.index(str(name)) if name in ORDER else len(ORDER))]
     if "instance" not in cube["base_value"].dims:
         cube["base_value"] = cube["base_value"].load()
     cube = cube.assign_attrs({name: json.dumps(own, sort_keys=True) for name, own in read_notes(path).items()})
