@@ -316,10 +316,13 @@ def test_projected_bytes_are_kept(rng, is_fourier, n, b, r, d, k):
     x, background, coefficients = rng.random((d, n, r)), rng.random((d, b, r)), rng.random((r, k))
     game = games.fourier_game_values if is_fourier else games.product_game_values
     game(x, background, coefficients, 2)  # compiled before
-    tracemalloc.start()
-    game(x, background, coefficients, 2)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    peaks = []
+    for _ in range(5):  # other threads of the test run, a cluster's, are seen too, now and then
+        tracemalloc.start()
+        game(x, background, coefficients, 2)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    peak = min(peaks)
     projected = games.product_game_bytes(n, b, r, d, k, is_fourier=is_fourier)
     others = 256 << 10  # Python objects, those of other threads of the test run too
     assert peak - others <= projected <= 1.5 * peak
