@@ -10,8 +10,9 @@ from typing import Any, Self
 import numpy as np
 
 from dshap.designs import exact, permutation
+from dshap.errors import InputError
 from dshap.types import EMPTY, FULL, BoolArray, Design, FloatArray, Record
-from dshap.values.normal import NormalTable
+from dshap.values.normal import NormalTable, is_singular
 from dshap.values.players import Players
 
 __all__ = ["MAX_EXACT_PLAYERS", "LinearTransform", "linear_transform", "make_transform", "transform_design"]
@@ -19,7 +20,7 @@ __all__ = ["MAX_EXACT_PLAYERS", "LinearTransform", "linear_transform", "make_tra
 MAX_EXACT_PLAYERS = 16
 """All coalitions up to here, permutations above."""
 DEFAULT_PERMUTATIONS = 1_000
-BATCH_BYTES = 16 << 20
+BATCH_BYTES = 32 << 20
 """Of the matrices of a batch of coalitions."""
 
 
@@ -143,13 +144,22 @@ def make_transform(
 
 
 def _slopes(table: NormalTable, columns: BoolArray, names: tuple[str, ...]) -> FloatArray:
-    """G_S (m, columns, columns): E[x | x_S] = μ + G_S (x − μ), of the coalitions columns (m, columns)."""
+    """G_S (m, columns, columns): E[x | x_S] = μ + G_S (x − μ), of the coalitions columns (m, columns).
+
+    Coalitions with as many columns that vary are solved together.
+    """
     out = np.zeros((*columns.shape, columns.shape[1]))
     out[:, np.arange(columns.shape[1]), np.arange(columns.shape[1])] = columns
-    is_safe = table.is_safe
-    for j, present in enumerate(columns):
-        inside, outside = table.parts(present)
-        if len(inside) and len(outside):
-            slope = table.slope(inside, outside, names, is_safe)
-            out[j][np.ix_(outside, inside)] = table.deviation[outside][:, None] * slope / table.deviation[inside]
+    present, absent = columns & table.varies, ~columns & table.varies
+    sizes, is_safe, correlation, deviation = present.sum(axis=1), table.is_safe, table.correlation, table.deviation
+    for size in np.unique(sizes[(sizes > 0) & absent.any(axis=1)]).tolist():
+        own = np.flatnonzero(sizes == size)
+        inside = np.nonzero(present[own])[1].reshape(len(own), size)
+        outside = np.nonzero(absent[own])[1].reshape(len(own), -1)
+        within = correlation[inside[:, :, None], inside[:, None, :]]
+        if not is_safe and is_singular(within):
+            raise InputError(table.collinear(names))
+        slope = np.linalg.solve(within, correlation[inside[:, :, None], outside[:, None, :]]).swapaxes(1, 2)
+        slope *= deviation[outside][:, :, None] / deviation[inside][:, None, :]
+        out[own[:, None, None], outside[:, :, None], inside[:, None, :]] = slope
     return out

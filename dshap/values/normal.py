@@ -6,12 +6,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Moments
 
-__all__ = ["SUM_ROWS", "NormalTable", "check_ridge", "conditional", "normal_sums"]
+__all__ = ["SUM_ROWS", "NormalTable", "check_ridge", "conditional", "is_singular", "normal_sums"]
 
 SUM_ROWS = 4_096
 """Rows that are centred at once in the sums over the data."""
@@ -95,20 +94,7 @@ class NormalTable(NamedTuple):
     def is_safe(self) -> bool:
         """No columns determine one another, whichever are present: eigenvalues of parts lie between those of all."""
         among = np.flatnonzero(self.varies)
-        return not _is_singular(self.correlation[np.ix_(among, among)])
-
-    def slope(self, inside: np.ndarray, outside: np.ndarray, names: tuple[str, ...], is_safe: bool) -> FloatArray:
-        """R_CS R_SS⁻¹ (outside, inside), by Cholesky.
-
-        Raises
-        ------
-        InputError
-            Columns inside that determine one another; not looked for where `is_safe`.
-        """
-        within = self.correlation[np.ix_(inside, inside)]
-        if not is_safe and _is_singular(within):
-            raise InputError(self.collinear(names))
-        return np.asarray(cho_solve(cho_factor(within, lower=True), self.correlation[np.ix_(inside, outside)]).T)
+        return not is_singular(self.correlation[np.ix_(among, among)])
 
     def collinear(self, names: tuple[str, ...]) -> str:
         """The sentence for columns that determine one another: how nearly, which, and what to do."""
@@ -126,7 +112,8 @@ class NormalTable(NamedTuple):
         )
 
 
-def _is_singular(correlation: FloatArray) -> bool:
+def is_singular(correlation: FloatArray) -> bool:
+    """One of these correlation matrices (…, columns, columns) has columns that determine one another."""
     return bool(np.linalg.eigvalsh(correlation).min(initial=1.0) < SMALLEST_EIGENVALUE)
 
 
