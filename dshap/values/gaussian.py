@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Link, Moments, State
-from dshap.values.normal import SUM_ROWS, NormalTable, check_ridge, conditional, normal_sums
+from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, check_ridge, conditional, normal_sums
 from dshap.values.predicted import PredictedValue
 
 __all__ = ["Gaussian"]
 
-SHIFT_SAMPLE = 1_024
-"""Rows whose mean is taken off before squares are summed: it lies within a few hundredths of a standard deviation."""
 
-
-class Gaussian(PredictedValue):
+class Gaussian(Shifted, PredictedValue):
     """v_S(x) = E f(x_S, X_S̄) with X_S̄ | x_S ~ N(μ_C + Σ_CS Σ_SS⁻¹ (x_S − μ_S), Σ_CC − Σ_CS Σ_SS⁻¹ Σ_SC), C = S̄.
 
     μ and Σ are the mean and the covariance (divisor n − 1) of all rows of `data`, by sums; the expectation is the mean
@@ -87,7 +83,6 @@ class Gaussian(PredictedValue):
     ) -> None:
         _check_options(n_samples, ridge, seed)
         self.n_samples, self.ridge, self.seed = int(n_samples), float(ridge), int(seed)
-        self.shift: FloatArray | None = None
         super().__init__(
             predict,
             data,
@@ -97,25 +92,6 @@ class Gaussian(PredictedValue):
             buffer_rows=buffer_rows,
             link=link,
         )
-
-    @property
-    def sample_size(self) -> int:  # type: ignore[override]
-        return SHIFT_SAMPLE if self.shift is None else 0
-
-    def choose(self, sample: FloatArray) -> State:
-        """`shift` (columns,): the mean of a sample (n, columns); sums of squares about it lose no digits."""
-        return State({"shift": sample.mean(axis=0) if len(sample) else np.zeros(self.n_columns)})
-
-    def chosen(self, choice: State) -> Self:
-        """A copy that holds this shift."""
-        resolved = copy.copy(self)
-        resolved.shift = choice["shift"]
-        return resolved
-
-    def _shift(self) -> FloatArray:
-        if self.shift is None:
-            raise InputError("shift is not chosen yet: value = value.chosen(value.choose(sample))")
-        return self.shift
 
     def _scores(self, rows: FloatArray) -> FloatArray:
         """What is jointly normal (n, columns): the columns themselves."""

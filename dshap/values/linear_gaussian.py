@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -12,16 +11,15 @@ import numpy as np
 from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Moments, Record, State
 from dshap.values.linear_transform import BATCH_BYTES, LinearTransform, make_transform, transform_design
-from dshap.values.normal import SUM_ROWS, NormalTable, check_ridge, normal_sums
-from dshap.values.table_value import TableValue, classes_of, column_names_of, fitted_names_of
+from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, check_ridge, normal_sums
+from dshap.values.table_value import classes_of, column_names_of, fitted_names_of
 
 __all__ = ["LinearGaussian"]
 
-SHIFT_SAMPLE = 1_024
 KINDS = ("observational", "interventional")
 
 
-class LinearGaussian(TableValue):
+class LinearGaussian(Shifted):
     """φ = M (x − μ) of a linear model f(x) = βx + b where v_S(x) = E[f(X) | X_S = x_S] and X ~ N(μ, Σ).
 
     v_S(x) = β (μ + G_S (x − μ)) + b is affine, so all attributions are one (players, columns) matrix M an output, by
@@ -83,7 +81,6 @@ class LinearGaussian(TableValue):
         self.given = transform
         self.table: NormalTable | None = None
         spread = np.ones(c)
-        self.shift: FloatArray | None = None
         if sum(own is not None for own in (mean, data, transform)) != 1:
             raise InputError("give mean and covariance, or data, or transform: one of the three")
         if transform is not None:
@@ -138,29 +135,14 @@ class LinearGaussian(TableValue):
         return rows @ self.coef.T + self.intercept
 
     @property
-    def sample_size(self) -> int:  # type: ignore[override]
-        return SHIFT_SAMPLE if self._learns and self.shift is None else 0
-
-    @property
     def _learns(self) -> bool:
         return self.table is None and self.given is None
-
-    def choose(self, sample: FloatArray) -> State:
-        """`shift` (columns,): the mean of a sample (n, columns); sums of squares about it lose no digits."""
-        return State({"shift": sample.mean(axis=0) if len(sample) else np.zeros(self.n_columns)})
-
-    def chosen(self, choice: State) -> Self:
-        """A copy that holds this shift."""
-        resolved = copy.copy(self)
-        resolved.shift = choice["shift"]
-        return resolved
 
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`; nothing where Σ was given."""
         if not self._learns:
             return Moments()
-        assert self.shift is not None
-        return normal_sums(rows, self.shift)
+        return normal_sums(rows, self._shift())
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """`matrix` (d, columns, k), `replicates` (R, d, columns, k), `mean` (columns,), `base` (k,)."""
@@ -175,8 +157,8 @@ class LinearGaussian(TableValue):
             return matrix[kept], replicates[:, kept], self.given.mean
         table = self.table
         if table is None:
-            assert moments is not None and self.shift is not None
-            table = NormalTable.of_moments(moments, self.shift, self.ridge)
+            assert moments is not None
+            table = NormalTable.of_moments(moments, self._shift(), self.ridge)
         d = self.n_players
         if self.kind == "interventional":
             matrix = self.players.members[:, :, None] * self.coef.T[None]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from dshap.errors import InputError
-from dshap.types import BoolArray, FloatArray, Moments
+from dshap.types import BoolArray, FloatArray, Moments, State
+from dshap.values.table_value import TableValue
 
-__all__ = ["SUM_ROWS", "NormalTable", "check_ridge", "conditional", "is_singular", "normal_sums"]
+__all__ = ["SUM_ROWS", "NormalTable", "Shifted", "check_ridge", "conditional", "is_singular", "normal_sums"]
 
+SHIFT_SAMPLE = 1_024
+"""Rows whose mean is taken off before squares are summed: it lies within a few hundredths of a standard deviation."""
 SUM_ROWS = 4_096
 """Rows that are centred at once in the sums over the data."""
 SMALLEST_EIGENVALUE = 1e-8
@@ -110,6 +114,36 @@ class NormalTable(NamedTuple):
             f"eigenvalue {eigenvalues[0]:.2g} where {SMALLEST_EIGENVALUE:g} is needed: columns {shown}{more} determine "
             f"one another. Leave one of them out of the model, or set ridge={max(TRIED_RIDGE, 10 * self.ridge):g}"
         )
+
+
+class Shifted(TableValue):
+    """A mixin for values that sum squares over their data: about the mean of a sample, so that no digit is lost."""
+
+    shift: FloatArray | None = None
+
+    @property
+    def _learns(self) -> bool:
+        """False where nothing is summed over data."""
+        return True
+
+    @property
+    def sample_size(self) -> int:  # type: ignore[override]
+        return SHIFT_SAMPLE if self._learns and self.shift is None else 0
+
+    def choose(self, sample: FloatArray) -> State:
+        """`shift` (columns,): the mean of a sample (n, columns)."""
+        return State({"shift": sample.mean(axis=0) if len(sample) else np.zeros(self.n_columns)})
+
+    def chosen(self, choice: State) -> Self:
+        """A copy that holds this shift."""
+        resolved = copy.copy(self)
+        resolved.shift = choice["shift"]
+        return resolved
+
+    def _shift(self) -> FloatArray:
+        if self.shift is None:
+            raise InputError("shift is not chosen yet: value = value.chosen(value.choose(sample))")
+        return self.shift
 
 
 def is_singular(correlation: FloatArray) -> bool:
