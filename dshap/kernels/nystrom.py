@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, eigvalsh, solve_triangular
-from scipy.linalg.blas import dtrsm, strsm
-from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf
+from scipy.linalg import eigh, eigvalsh
+from scipy.linalg.blas import dtrmm, strmm
+from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, dtrtri
 
 from dshap.errors import InputError, unknown_name
-from dshap.kernels.product import ProductKernel
+from dshap.kernels.product import Distinct, ProductKernel, distinct_values
 from dshap.types import BoolArray, FloatArray, Record
 
 __all__ = ["SELECTIONS", "KeptLandmarks", "Nystrom", "NystromBasis", "pivoted_cholesky", "ridge_solve"]
@@ -243,18 +243,23 @@ class KeptLandmarks:
         Of float32 columns in float32.
         """
         if columns.dtype == np.float32:
-            return np.asarray(strsm(1.0, self._factor32, columns, side=1, trans_a=1, lower=1))
+            return np.asarray(strmm(1.0, self._inverse32, columns, side=1, trans_a=1, lower=1))
         if columns.flags.f_contiguous:
-            return np.asarray(dtrsm(1.0, self.factor, columns, side=1, trans_a=1, lower=1))
-        return np.asarray(dtrsm(1.0, self.factor, columns.T, lower=1).T)
+            return np.asarray(dtrmm(1.0, self._inverse, columns, side=1, trans_a=1, lower=1))
+        return np.asarray(dtrmm(1.0, self._inverse, columns.T, lower=1).T)
 
     @cached_property
-    def _factor32(self) -> NDArray[np.float32]:
-        return np.asfortranarray(self.factor, dtype=np.float32)
+    def _inverse(self) -> FloatArray:
+        """L⁻¹: a product with it takes a third of the time of a solve, and loses cond(L) ≤ tolerance^(−1/2) at most."""
+        return np.asarray(dtrtri(self.factor, lower=1)[0])
+
+    @cached_property
+    def _inverse32(self) -> NDArray[np.float32]:
+        return np.asfortranarray(self._inverse, dtype=np.float32)
 
     def coefficients(self, weights: FloatArray) -> FloatArray:
         """w (q, k) = L⁻ᵀ weights, so that Φ weights = k(x, Z_kept) w."""
-        return np.asarray(solve_triangular(self.factor, weights, lower=True, trans="T", check_finite=False))
+        return np.asarray(self._inverse.T @ weights)
 
     def __str__(self) -> str:
         return f"rank {self.rank}, residual {self.residual:.1e}, jitter {self.jitter:g}, condition {self.condition:.1e}"
@@ -310,7 +315,7 @@ class NystromBasis:
 
     def factors(self, x: FloatArray) -> FloatArray:
         """(columns, n, r)"""
-        return self.kernel.factors(self.landmarks, x).swapaxes(1, 2)
+        return self.kernel.factors(self.landmarks, x, self._distinct).swapaxes(1, 2)
 
     def matrix(self, x: FloatArray) -> FloatArray:
         """k(x, z) (n, r)."""
@@ -319,6 +324,10 @@ class NystromBasis:
     def subset(self, columns: BoolArray) -> KeptLandmarks:
         """The landmarks that count for the kernel on these columns (columns,); r³/3."""
         return pivoted_cholesky(self._own[columns].prod(axis=0), self.rank_tolerance)
+
+    @cached_property
+    def _distinct(self) -> Distinct:
+        return distinct_values(self.landmarks)
 
     @cached_property
     def _own(self) -> FloatArray:

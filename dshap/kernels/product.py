@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 
 from dshap.errors import InputError, unknown_name
 from dshap.types import FloatArray
@@ -15,12 +18,14 @@ __all__ = [
     "FAMILIES",
     "RBF",
     "Categorical",
+    "Distinct",
     "Family",
     "Kernel",
     "Laplacian",
     "Matern",
     "Product",
     "ProductKernel",
+    "distinct_values",
     "median_lengthscale",
 ]
 
@@ -28,45 +33,70 @@ MEDIAN_SAMPLE = 1000
 """Rows that the median heuristic looks at."""
 
 
+_SQUARE, _DISTANCE, _MATERN32, _MATERN52, _DIFFERENT = range(5)
+
+
 @dataclass(frozen=True)
 class Family:
-    """One kind of factor, k = polynomial(t)·exp(exponent(t)), from the distance |x − z| and the column's parameter."""
+    """One kind of factor, k = polynomial(t)·exp(rate · t), where t is a distance of two values of the column."""
 
-    exponent: Callable[[FloatArray, float], FloatArray]
-    """Overwrites the distances with the exponents."""
-    polynomial: Callable[[FloatArray, float], FloatArray] | None = None
-
-
-_SQRT3, _SQRT5 = np.sqrt(3.0), np.sqrt(5.0)
+    kind: int
+    """What t is: (x − z)², |x − z|, the same with a polynomial, or 1 where x ≠ z."""
+    rate: Callable[[float], float]
+    """From the column's parameter."""
 
 
-def _rbf_exponent(distance: FloatArray, scale: float) -> FloatArray:
-    distance *= distance
-    distance *= -0.5 / scale**2
-    return distance
-
-
-def _linear_exponent(slope: float) -> Callable[[FloatArray, float], FloatArray]:
-    return lambda distance, scale: np.multiply(distance, -slope / scale, out=distance)
-
-
-def _categorical_exponent(distance: FloatArray, rho: float) -> FloatArray:
-    np.copyto(distance, np.log(rho) if rho > 0 else -np.inf, where=distance > 0)
-    return distance
-
-
-def _matern52_polynomial(distance: FloatArray, scale: float) -> FloatArray:
-    t = distance * (_SQRT5 / scale)
-    return 1.0 + t + t * t / 3.0
+def _log(rho: float) -> float:
+    return float(np.log(rho)) if rho > 0.0 else -np.inf
 
 
 FAMILIES: Mapping[str, Family] = {
-    "rbf": Family(_rbf_exponent),
-    "laplacian": Family(_linear_exponent(1.0)),  # Matérn 1/2 is the same function
-    "matern32": Family(_linear_exponent(_SQRT3), lambda distance, scale: 1.0 + (_SQRT3 / scale) * distance),
-    "matern52": Family(_linear_exponent(_SQRT5), _matern52_polynomial),
-    "categorical": Family(_categorical_exponent),
+    "rbf": Family(_SQUARE, lambda scale: -0.5 / scale**2),
+    "laplacian": Family(_DISTANCE, lambda scale: -1.0 / scale),  # Matérn 1/2 is the same function
+    "matern32": Family(_MATERN32, lambda scale: -np.sqrt(3.0) / scale),
+    "matern52": Family(_MATERN52, lambda scale: -np.sqrt(5.0) / scale),
+    "categorical": Family(_DIFFERENT, _log),
 }
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def _add_exponents(x, z, kinds, rates, total, polynomial):
+    """total (n, r) += Σ_j exponents, polynomial (n, r) *= Π_j polynomials, from x (n, columns), z (columns, r)."""
+    r = total.shape[1]
+    for row in range(total.shape[0]):
+        for column in range(len(kinds)):
+            kind, rate, own = kinds[column], rates[column], x[row, column]
+            if kind == _SQUARE:
+                for t in range(r):
+                    gap = own - z[column, t]
+                    total[row, t] += rate * (gap * gap)
+            elif kind == _DIFFERENT:
+                for t in range(r):
+                    total[row, t] += 0.0 if own == z[column, t] else rate
+            else:
+                for t in range(r):
+                    total[row, t] += rate * abs(own - z[column, t])
+            if kind == _MATERN32:
+                for t in range(r):
+                    polynomial[row, t] *= 1.0 - rate * abs(own - z[column, t])
+            elif kind == _MATERN52:
+                for t in range(r):
+                    far = rate * abs(own - z[column, t])
+                    polynomial[row, t] *= 1.0 - far + far * far / 3.0
+
+
+Distinct = list[tuple[FloatArray, NDArray[np.int64]]]
+"""Of every column the distinct values and which of them each row holds."""
+
+
+def distinct_values(x: FloatArray) -> Distinct:
+    """Of rows (n, columns), for `ProductKernel.factors`."""
+    return [np.unique(own, return_inverse=True) for own in x.T]
+
+
+def _plain(array: FloatArray) -> FloatArray:
+    """float64 in C order, writeable: one compilation serves all."""
+    return np.require(array, float, ("C", "W"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,20 +133,27 @@ class ProductKernel:
     def n_columns(self) -> int:
         return len(self.families)
 
+    @cached_property
+    def _kinds(self) -> NDArray[np.int64]:
+        return np.array([FAMILIES[family].kind for family in self.families], dtype=np.int64)
+
+    @cached_property
+    def _rates(self) -> FloatArray:
+        own = zip(self.families, self.parameters.tolist(), strict=True)
+        return np.array([FAMILIES[family].rate(parameter) for family, parameter in own])
+
     def factor(self, column: int, x: FloatArray, z: FloatArray) -> FloatArray:
         """k_j(x, z) (n, r) of one column, from its values x (n,) and z (r,)."""
-        exponent, polynomial = self._parts(column, x, z)
-        values = np.exp(exponent, out=exponent)
-        return values if polynomial is None else np.multiply(values, polynomial, out=values)
+        return self._product(x[:, None], z[None, :], [column])
 
-    def factors(self, x: FloatArray, z: FloatArray) -> FloatArray:
+    def factors(self, x: FloatArray, z: FloatArray, distinct: Distinct | None = None) -> FloatArray:
         """k_j(x_ij, z_rj) (columns, n, r) of every column, from x (n, columns) and z (r, columns).
 
-        Values that repeat in a column (hours, categories) are computed once.
+        Values that repeat in a column (hours, categories) are computed once; `distinct` is `distinct_values(x)`, found
+        here where it is not given.
         """
         out = np.empty((self.n_columns, len(x), len(z)))  # (columns, n, r)
-        for column in range(self.n_columns):
-            values, where = np.unique(x[:, column], return_inverse=True)
+        for column, (values, where) in enumerate(distinct_values(x) if distinct is None else distinct):
             if 2 * len(values) <= len(x):
                 np.take(self.factor(column, values, z[:, column]), where, axis=0, out=out[column], mode="clip")
             else:
@@ -128,24 +165,18 @@ class ProductKernel:
 
         x (n, columns) and z (r, columns) always carry every column of the kernel.
         """
-        chosen = range(self.n_columns) if columns is None else columns
-        total = np.zeros((len(x), len(z)))  # (n, r)
-        factor: FloatArray | None = None
-        for column in chosen:
-            exponent, polynomial = self._parts(column, x[:, column], z[:, column])
-            total += exponent
-            if polynomial is not None:
-                factor = polynomial if factor is None else np.multiply(factor, polynomial, out=factor)
-        np.exp(total, out=total)
-        return total if factor is None else np.multiply(total, factor, out=total)
+        chosen = list(range(self.n_columns) if columns is None else columns)
+        return self._product(x[:, chosen], z.T[chosen], chosen)
 
-    def _parts(self, column: int, x: FloatArray, z: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        """exponent (n, r) and polynomial (n, r) of one column's factor."""
-        family, parameter = FAMILIES[self.families[column]], float(self.parameters[column])
-        distance = np.subtract.outer(np.asarray(x, float), np.asarray(z, float))  # (n, r)
-        np.abs(distance, out=distance)
-        polynomial = None if family.polynomial is None else family.polynomial(distance, parameter)
-        return family.exponent(distance, parameter), polynomial
+    def _product(self, x: FloatArray, z: FloatArray, columns: Sequence[int]) -> FloatArray:
+        """(n, r) from the chosen columns of x (n, chosen) and of z (chosen, r)."""
+        kinds, rates = self._kinds[columns], self._rates[columns]
+        total = np.zeros((len(x), z.shape[1]))
+        has_polynomial = bool({_MATERN32, _MATERN52}.intersection(kinds.tolist()))
+        polynomial = np.ones_like(total) if has_polynomial else np.empty((0, 0))
+        _add_exponents(_plain(x), _plain(z), kinds, rates, total, polynomial)
+        np.exp(total, out=total)
+        return np.multiply(total, polynomial, out=total) if has_polynomial else total
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """`kernel_family` (columns,) as fixed-width text and `kernel_parameter` (columns,)."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from dshap.errors import InputError, unknown_name
 from dshap.kernels import ProductKernel
+from dshap.kernels.product import Distinct, distinct_values
 from dshap.types import FloatArray, Record
 
 __all__ = ["KernelExpansion", "as_rows", "checked_unseen", "names_of"]
@@ -123,7 +125,11 @@ class KernelExpansion:
 
     def factors(self, x: FloatArray) -> FloatArray:
         """k_j(x_j, z_rj) (columns, n, r) of rows (n, columns); rows lie next to each other in memory."""
-        return self.kernel.factors(self.landmarks, x).swapaxes(1, 2)
+        return self.kernel.factors(self.landmarks, x, self._distinct).swapaxes(1, 2)
+
+    @cached_property
+    def _distinct(self) -> Distinct:
+        return distinct_values(self.landmarks)
 
     def predict(self, x: Any) -> FloatArray:
         """f(x) (n, k) in float64; memory beyond the result is bounded by 1,024 rows of kernel values."""

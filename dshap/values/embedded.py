@@ -117,7 +117,7 @@ class EmbeddedValue(TableValue):
 
     def _feature_bytes(self, m: int) -> int:
         """The factors of the anchors, and of m coalitions what the features keep."""
-        return 8 * self._q**2 * (self.n_columns + m + 4) if self.embedding.dtype == np.float64 else 8 * m * self._q
+        return 8 * self._q**2 * (self.n_columns + 2 * m + 4) if self.embedding.dtype == np.float64 else 8 * m * self._q
 
     def _lattice_bytes(self, n: int, n_terms: int, itemsize: int) -> int:
         """Factors of n rows, three temporaries of one, and the lattices."""

@@ -10,9 +10,9 @@ import numpy as np
 from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.kernel_value import KernelValue
-from dshap.values.loops import LANES, Coalitions, rows_last, subset_sums
+from dshap.values.loops import Coalitions, rows_last, subset_sums, sum_items
 from dshap.values.quadrature import ProductQuadrature
-from dshap.values.subset_table import SubsetTable, loop_items
+from dshap.values.subset_table import SubsetTable
 
 __all__ = ["KernelInterventional"]
 
@@ -99,8 +99,7 @@ class KernelInterventional(KernelValue):
 
     def moment_task_bytes(self, n: int, m: int) -> int:
         n = min(n, SUM_ROWS)
-        loop = loop_items(self.n_columns) + m * LANES
-        return self._item * (n * self._r * (self.n_columns + 3) + loop) + self.moment_bytes(m)
+        return self._item * (n * self._r * (self.n_columns + 3) + sum_items(self.n_columns, m)) + self.moment_bytes(m)
 
     def task_bytes(self, n: int, m: int) -> int:
         return SubsetTable.task_bytes(n, m, self.n_outputs, self._r, self.n_columns, self._item)

@@ -2,7 +2,8 @@
 
 Factors are real or complex, (columns, terms, rows) with the rows last: rows stand in vector lanes.  Columns are cut
 into groups; the products of all subsets of a group form a small lattice that stays in cache, and a coalition's product
-is one entry of each group's lattice multiplied together.  Any list of coalitions is served.
+is one entry of each group's lattice multiplied together.  Any list of coalitions is served.  Complex numbers lie in two
+planes, real and imaginary parts.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ from __future__ import annotations
 import copy
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from dshap.kernels import RBF
 from dshap.types import BoolArray, FloatArray
+from dshap.values.lanes import LANES, STEP, TERMS, add_complex_products, add_products
 
 __all__ = [
-    "LANES",
     "Coalitions",
     "Lattice",
     "plain_subset_products",
@@ -27,27 +30,45 @@ __all__ = [
     "plain_table_values",
     "rows_last",
     "subset_sums",
+    "sum_items",
+    "table_items",
     "table_values",
     "warm_up",
 ]
 
-LANES = 32
-"""Rows that one step of a loop takes, in vector registers."""
-TERMS = 4
-"""Terms (in sums: blocks of rows) that are added up in registers before a partial sum is stored."""
+SUM_BLOCK = 256
+"""Rows that sums take at once."""
 GROUP = 6
-"""Columns of a group, at most, in the loops over tables: 64 entries × 4 terms × 32 rows stay in the second cache."""
+"""Columns of a group, at most, in the loops over tables and sums: 64 entries."""
 PRODUCT_GROUP = 4
 """Columns of a group, at most, where products are stored: 16 entries a group."""
+SHARED_STEPS = 4
+"""Steps of rows, at most, that meet the same terms of the table before the next terms."""
+SHARED_ITEMS = 1 << 15
+"""Partial sums of the steps that share, at most: 256 KiB."""
+TILE = (4, 2)
+"""Entries of the first group × entries of the second whose sums are held in registers."""
 
-_FAST = {"reassoc", "contract", "nsz"}  # lets sums over terms use vector registers
+_FAST = {"reassoc", "contract", "nsz"}  # lets sums use vector registers
+
+
+@dataclass(frozen=True)
+class Grid:
+    """All pairs of some entries of the first group and some of the second, among them those of the coalitions."""
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    """Entries; both filled up to whole tiles."""
+    row: NDArray[np.int64]
+    column: NDArray[np.int64]
+    """(m,): where each coalition stands."""
 
 
 @dataclass(frozen=True, eq=False)
 class Coalitions:
     """Coalitions of columns as entries of the groups' lattices."""
 
-    codes: NDArray[np.uint8]
+    codes: NDArray[np.int64]
     """(m, groups): which entry of each group."""
     bounds: NDArray[np.int64]
     """(groups + 1,): the first column of each group."""
@@ -57,7 +78,7 @@ class Coalitions:
         """From the columns (m, c) of each; at least two groups, as even as can be."""
         m, c = columns.shape
         bounds = np.linspace(0, c, max(2, -(-c // group)) + 1).round().astype(np.int64)
-        codes = np.zeros((m, len(bounds) - 1), dtype=np.uint8)
+        codes = np.zeros((m, len(bounds) - 1), dtype=np.int64)
         for position, (start, stop) in enumerate(itertools.pairwise(bounds)):
             codes[:, position] = columns[:, start:stop] @ (1 << np.arange(stop - start))
         return cls(codes, bounds)
@@ -67,6 +88,21 @@ class Coalitions:
         """Of the largest group."""
         return 1 << int(np.diff(self.bounds).max())
 
+    @cached_property
+    def grid(self) -> Grid | None:
+        """Where two groups are all and half of the pairs at least are coalitions, as they are in exact designs."""
+        if self.codes.shape[1] != 2:
+            return None
+        (first, row), (second, column) = (np.unique(codes, return_inverse=True) for codes in self.codes.T)
+        if len(first) * len(second) > 2 * len(self.codes):
+            return None
+        rows, columns = TILE
+        first, second = (
+            np.pad(first, (0, -len(first) % rows), "edge"),
+            np.pad(second, (0, -len(second) % columns), "edge"),
+        )
+        return Grid(first, second, row, column)
+
 
 def rows_last(factors: NDArray[Any]) -> NDArray[Any]:
     """(columns, terms, rows) contiguous, from factors (columns, rows, terms); a view where they lie so already."""
@@ -74,126 +110,233 @@ def rows_last(factors: NDArray[Any]) -> NDArray[Any]:
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
-def _fill(block, bounds, ones, lattice):
-    """lattice (groups, entries, TERMS, LANES): products of all subsets of each group of block (c, TERMS, LANES)."""
-    for group in range(lattice.shape[0] - 1):  # the last one is spare
-        for q in range(TERMS):
-            for lane in range(LANES):
-                lattice[group, 0, q, lane] = ones[q, lane] if group == 0 else 1.0
+def _fill(block, bounds, lattice):
+    """lattice (groups + 1, entries, planes, numbers): products of all subsets of each group of block (c, planes, …)."""
+    planes, numbers = block.shape[1:]
+    for group in range(len(bounds) - 1):  # one more is spare
+        for i in range(numbers):
+            lattice[group, 0, 0, i] = 1.0
+        if planes == 2:
+            for i in range(numbers):
+                lattice[group, 0, 1, i] = 0.0
         for bit in range(bounds[group + 1] - bounds[group]):
             column, size = bounds[group] + bit, 1 << bit
             for entry in range(size):
-                for q in range(TERMS):
-                    for lane in range(LANES):
-                        lattice[group, size + entry, q, lane] = lattice[group, entry, q, lane] * block[column, q, lane]
+                if planes == 1:
+                    for i in range(numbers):
+                        lattice[group, size + entry, 0, i] = lattice[group, entry, 0, i] * block[column, 0, i]
+                    continue
+                for i in range(numbers):
+                    re, im = lattice[group, entry, 0, i], lattice[group, entry, 1, i]
+                    lattice[group, size + entry, 0, i] = re * block[column, 0, i] - im * block[column, 1, i]
+                    lattice[group, size + entry, 1, i] = re * block[column, 1, i] + im * block[column, 0, i]
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _merge(lattice, codes, coalition):
-    """The product of all groups but the last, into the spare group's first entry."""
-    spare = lattice.shape[0] - 1
-    first, second = codes[coalition, 0], codes[coalition, 1]
-    for q in range(TERMS):
-        for lane in range(LANES):
-            lattice[spare, 0, q, lane] = lattice[0, first, q, lane] * lattice[1, second, q, lane]
-    for group in range(2, spare - 1):
+    """The product of all groups but the last of a coalition, into the spare group's first entry."""
+    spare, planes, numbers = lattice.shape[0] - 1, lattice.shape[2], lattice.shape[3]
+    first = codes[coalition, 0]
+    for p in range(planes):
+        for i in range(numbers):
+            lattice[spare, 0, p, i] = lattice[0, first, p, i]
+    for group in range(1, spare - 1):
         entry = codes[coalition, group]
-        for q in range(TERMS):
-            for lane in range(LANES):
-                lattice[spare, 0, q, lane] *= lattice[group, entry, q, lane]
+        if planes == 1:
+            for i in range(numbers):
+                lattice[spare, 0, 0, i] *= lattice[group, entry, 0, i]
+            continue
+        for i in range(numbers):
+            re, im = lattice[spare, 0, 0, i], lattice[spare, 0, 1, i]
+            lattice[spare, 0, 0, i] = re * lattice[group, entry, 0, i] - im * lattice[group, entry, 1, i]
+            lattice[spare, 0, 1, i] = re * lattice[group, entry, 1, i] + im * lattice[group, entry, 0, i]
+
+
+@njit(nogil=True, cache=True)
+def _blocked(table, planes):
+    """(blocks of terms, m, k, planes·TERMS) of a table (m, k, r), filled up with zeros: in the order of its use."""
+    m, k, r = table.shape
+    blocked = np.zeros((-(-r // TERMS), m, k, planes * TERMS))
+    for coalition in range(m):
+        for output in range(k):
+            for term in range(r):
+                block, q = term // TERMS, term % TERMS
+                blocked[block, coalition, output, q] = table[coalition, output, term].real
+                if planes == 2:
+                    blocked[block, coalition, output, TERMS + q] = table[coalition, output, term].imag
+    return blocked
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
-def _table_values(factors, codes, bounds, n_entries, table, base, out):
-    """Steps of `TERMS` terms × `LANES` rows; terms beyond the last one count 0."""
+def _table_values(factors, codes, bounds, n_entries, table, base, n_steps, out):
+    """Steps of `TERMS` terms × `LANES` rows, from a `_blocked` table, whose zeros terms beyond the last one meet."""
     c, r, n = factors.shape
-    m, k = table.shape[0], table.shape[1]
-    n_groups = codes.shape[1]
-    last = n_groups - 1
-    block, ones = np.zeros((c, TERMS, LANES), factors.dtype), np.ones((TERMS, LANES), factors.dtype)
-    lattice = np.empty((n_groups + 1, n_entries, TERMS, LANES), factors.dtype)
-    total = np.empty((m, k, LANES), factors.dtype)
-    for row in range(0, n, LANES):
-        lanes = min(LANES, n - row)
+    m, k, weights = table.shape[1:]
+    planes = weights // TERMS
+    last, size = codes.shape[1] - 1, planes * STEP
+    block = np.zeros((n_steps, c, planes, STEP))
+    lattice = np.empty((last + 2, n_entries, planes, STEP))
+    total = np.empty((n_steps, m, k, LANES))
+    for first in range(0, n, n_steps * LANES):
+        rows = min(n_steps * LANES, n - first)
         total[:] = 0.0
         for term in range(0, r, TERMS):
-            for q in range(TERMS):
-                ones[q, :] = 1.0 if term + q < r else 0.0
-                for column in range(c):
-                    block[column, q, :lanes] = factors[column, min(term + q, r - 1), row : row + lanes]
-            _fill(block, bounds, ones, lattice)
+            for column in range(c):
+                for q in range(TERMS):
+                    own, to = min(term + q, r - 1), q * LANES
+                    for row in range(rows):
+                        block[row // LANES, column, 0, to + row % LANES] = factors[column, own, first + row].real
+                    if planes == 2:
+                        for row in range(rows):
+                            block[row // LANES, column, 1, to + row % LANES] = factors[column, own, first + row].imag
+            for step in range(-(-rows // LANES)):
+                _fill(block[step], bounds, lattice)
+                for coalition in range(m):
+                    left = codes[coalition, 0] * size
+                    if last > 1:
+                        _merge(lattice, codes, coalition)
+                        left = (last + 1) * n_entries * size
+                    right = (last * n_entries + codes[coalition, last]) * size
+                    for output in range(k):
+                        weight = ((term // TERMS * m + coalition) * k + output) * weights
+                        to = ((step * m + coalition) * k + output) * LANES
+                        if planes == 1:
+                            add_products(lattice, left, right, table, weight, total, to)
+                        else:
+                            add_complex_products(lattice, left, right, table, weight, total, to)
+        for row in range(rows):
             for coalition in range(m):
-                side, left, right = 0, int(codes[coalition, 0]), int(codes[coalition, last])
-                if last > 1:
-                    _merge(lattice, codes, coalition)
-                    side, left = last + 1, 0
                 for output in range(k):
-                    t0 = table[coalition, output, term]
-                    t1 = table[coalition, output, min(term + 1, r - 1)]
-                    t2 = table[coalition, output, min(term + 2, r - 1)]
-                    t3 = table[coalition, output, min(term + 3, r - 1)]
-                    for lane in range(LANES):
-                        total[coalition, output, lane] += (
-                            lattice[side, left, 0, lane] * lattice[last, right, 0, lane] * t0
-                            + lattice[side, left, 1, lane] * lattice[last, right, 1, lane] * t1
-                            + lattice[side, left, 2, lane] * lattice[last, right, 2, lane] * t2
-                            + lattice[side, left, 3, lane] * lattice[last, right, 3, lane] * t3
-                        )
-        for lane in range(lanes):
-            for coalition in range(m):
-                for output in range(k):
-                    out[row + lane, coalition, output] = base[output] + total[coalition, output, lane].real
+                    own = total[row // LANES, coalition, output, row % LANES]
+                    out[first + row, coalition, output] = base[output] + own
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
-def _subset_sums(factors, codes, bounds, n_entries, out):
-    """Steps of `TERMS` × `LANES` rows of one term; rows beyond the last one count 0."""
+def _load(factors, term, first, block):
+    """Factors of one term and a block of rows into block (c, planes, rows); rows beyond the last one count 0."""
+    rows = min(block.shape[2], factors.shape[2] - first)
+    for column in range(factors.shape[0]):
+        for lane in range(rows):
+            block[column, 0, lane] = factors[column, term, first + lane].real
+        if block.shape[1] == 2:
+            for lane in range(rows):
+                block[column, 1, lane] = factors[column, term, first + lane].imag
+    return rows
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _grid_sums(factors, bounds, n_entries, first, second, row_of, column_of, out):
+    """out (m, terms, planes) += Σ over rows, by way of all pairs of entries; 4 × 2 of their sums stay in registers."""
     c, r, n = factors.shape
-    m, n_groups = codes.shape
-    last = n_groups - 1
-    block, ones = np.zeros((c, TERMS, LANES), factors.dtype), np.ones((TERMS, LANES), factors.dtype)
-    lattice = np.empty((n_groups + 1, n_entries, TERMS, LANES), factors.dtype)
-    total = np.empty((m, LANES), factors.dtype)
+    planes = out.shape[2]
+    block = np.zeros((c, planes, SUM_BLOCK))
+    lattice = np.empty((3, n_entries, planes, SUM_BLOCK))
+    pairs = np.empty((planes, len(first), len(second)))
     for term in range(r):
-        total[:] = 0.0
-        for first in range(0, n, TERMS * LANES):
-            for q in range(TERMS):
-                row = first + q * LANES
-                lanes = max(0, min(LANES, n - row))
-                ones[q, :lanes] = 1.0
-                ones[q, lanes:] = 0.0
-                for column in range(c):
-                    block[column, q, :lanes] = factors[column, term, row : row + lanes]
-            _fill(block, bounds, ones, lattice)
-            for coalition in range(m):
-                side, left, right = 0, int(codes[coalition, 0]), int(codes[coalition, last])
+        pairs[:] = 0.0
+        for row in range(0, n, SUM_BLOCK):
+            rows = _load(factors, term, row, block)
+            _fill(block, bounds, lattice)
+            for p in range(planes):
+                for q in range(planes):
+                    _add_tiles(lattice, p, q, first, second, rows, pairs)
+        for coalition in range(out.shape[0]):
+            for p in range(planes):
+                out[coalition, term, p] += pairs[p, row_of[coalition], column_of[coalition]]
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _add_tiles(lattice, p, q, first, second, rows, pairs):
+    """pairs (planes, first, second) ± Σ over rows of plane p of the first group's entries × plane q of the second's."""
+    sign, to = (-1.0 if p + q == 2 else 1.0), p ^ q
+    for i in range(0, len(first), 4):
+        i0, i1, i2, i3 = first[i], first[i + 1], first[i + 2], first[i + 3]
+        for j in range(0, len(second), 2):
+            j0, j1 = second[j], second[j + 1]
+            s00 = s10 = s20 = s30 = s01 = s11 = s21 = s31 = 0.0
+            for lane in range(rows):
+                b0, b1 = lattice[1, j0, q, lane], lattice[1, j1, q, lane]
+                a0, a1 = lattice[0, i0, p, lane], lattice[0, i1, p, lane]
+                a2, a3 = lattice[0, i2, p, lane], lattice[0, i3, p, lane]
+                s00 += a0 * b0
+                s10 += a1 * b0
+                s20 += a2 * b0
+                s30 += a3 * b0
+                s01 += a0 * b1
+                s11 += a1 * b1
+                s21 += a2 * b1
+                s31 += a3 * b1
+            pairs[to, i, j] += sign * s00
+            pairs[to, i + 1, j] += sign * s10
+            pairs[to, i + 2, j] += sign * s20
+            pairs[to, i + 3, j] += sign * s30
+            pairs[to, i, j + 1] += sign * s01
+            pairs[to, i + 1, j + 1] += sign * s11
+            pairs[to, i + 2, j + 1] += sign * s21
+            pairs[to, i + 3, j + 1] += sign * s31
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _list_sums(factors, codes, bounds, n_entries, out):
+    """out (m, terms, planes) += Σ over rows, coalition by coalition."""
+    c, r, n = factors.shape
+    planes, last = out.shape[2], codes.shape[1] - 1
+    block = np.zeros((c, planes, SUM_BLOCK))
+    lattice = np.empty((last + 2, n_entries, planes, SUM_BLOCK))
+    for term in range(r):
+        for row in range(0, n, SUM_BLOCK):
+            rows = _load(factors, term, row, block)
+            _fill(block, bounds, lattice)
+            for coalition in range(codes.shape[0]):
+                side, left, right = 0, codes[coalition, 0], codes[coalition, last]
                 if last > 1:
                     _merge(lattice, codes, coalition)
                     side, left = last + 1, 0
-                for lane in range(LANES):
-                    total[coalition, lane] += (
-                        lattice[side, left, 0, lane] * lattice[last, right, 0, lane]
-                        + lattice[side, left, 1, lane] * lattice[last, right, 1, lane]
-                        + lattice[side, left, 2, lane] * lattice[last, right, 2, lane]
-                        + lattice[side, left, 3, lane] * lattice[last, right, 3, lane]
-                    )
-        for coalition in range(m):
-            own = total[coalition, 0]
-            for lane in range(1, LANES):
-                own += total[coalition, lane]
-            out[coalition, term] += own
+                for p in range(planes):
+                    for q in range(planes):
+                        own = 0.0
+                        for lane in range(rows):
+                            own += lattice[side, left, p, lane] * lattice[last, right, q, lane]
+                        out[coalition, term, p ^ q] += -own if p + q == 2 else own
 
 
 def table_values(
     factors: NDArray[Any], coalitions: Coalitions, table: NDArray[Any], base: FloatArray, out: FloatArray
 ) -> None:
     """out (n, m, k) = base (k,) + Re Σ_r (Π_S factors)_r table (m, k, r), from factors (c, r, n)."""
-    _table_values(factors, coalitions.codes, coalitions.bounds, coalitions.n_entries, table, base, out)
+    n_steps = max(1, min(_shared_steps(*table.shape[:2]), -(-factors.shape[2] // LANES)))
+    blocked = _blocked(table, 1 if table.dtype == np.float64 else 2)
+    _table_values(factors, coalitions.codes, coalitions.bounds, coalitions.n_entries, blocked, base, n_steps, out)
+
+
+def _shared_steps(m: int, k: int) -> int:
+    return max(1, min(SHARED_STEPS, SHARED_ITEMS // (m * k * LANES)))
+
+
+def table_items(n_columns: int, m: int, k: int, r: int) -> int:
+    """Numbers, real or complex, that `table_values` holds beside its arguments."""
+    return STEP * _lattice_items(n_columns) + _shared_steps(m, k) * m * k * LANES + 2 * m * k * (r + TERMS)
 
 
 def subset_sums(factors: NDArray[Any], coalitions: Coalitions, out: NDArray[Any]) -> None:
-    """out (m, r) += Σ_n Π_S factors, from factors (c, r, n)."""
-    _subset_sums(factors, coalitions.codes, coalitions.bounds, coalitions.n_entries, out)
+    """out (m, r) += Σ_n Π_S factors, from factors (c, r, n); out lies in C order."""
+    grid, bounds, n_entries = coalitions.grid, coalitions.bounds, coalitions.n_entries
+    planes = out.view(np.float64).reshape(*out.shape, -1)
+    if grid is None:
+        _list_sums(factors, coalitions.codes, bounds, n_entries, planes)
+    else:
+        _grid_sums(factors, bounds, n_entries, grid.first, grid.second, grid.row, grid.column, planes)
+
+
+def sum_items(n_columns: int, m: int) -> int:
+    """Numbers, real or complex, that `subset_sums` holds beside its arguments."""
+    return SUM_BLOCK * _lattice_items(n_columns) + 2 * m + 64
+
+
+def _lattice_items(n_columns: int) -> int:
+    """Entries of the lattices of a step, and its factors."""
+    groups = max(2, -(-n_columns // GROUP))
+    return (groups + 1) * (1 << -(-n_columns // groups)) + n_columns
 
 
 @njit(nogil=True, cache=True)
@@ -299,10 +442,12 @@ def plain_table_values(factors: NDArray[Any], columns: BoolArray, table: NDArray
 
 def warm_up() -> None:
     """Compile (or load) the loops over real factors, so that no task pays for it; others compile when first used."""
-    columns, factors = np.ones((1, 2), dtype=bool), np.ones((2, 2, 1))
-    coalitions = Coalitions.of(columns)
-    table_values(factors, coalitions, np.ones((1, 1, 2)), np.zeros(1), np.empty((1, 1, 1)))
-    subset_sums(factors, coalitions, np.zeros((1, 2)))
+    RBF(1.0).bind(1).matrix(np.zeros((1, 1)), np.zeros((1, 1)))
+    factors = np.ones((6, 2, 1))
+    for columns in (np.ones((1, 6), dtype=bool), np.eye(6, dtype=bool)):  # a grid, a list
+        coalitions, m = Coalitions.of(columns), len(columns)
+        table_values(factors, coalitions, np.ones((m, 1, 2)), np.zeros(1), np.empty((1, m, 1)))
+        subset_sums(factors, coalitions, np.zeros((m, 2)))
     lattice = Lattice(columns, 2, 1, np.float64)
     lattice.fill(factors)
     lattice.product(0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.kernel_value import Expansion, KernelValue
-from dshap.values.loops import LANES, Coalitions, rows_last, subset_sums
+from dshap.values.loops import Coalitions, rows_last, subset_sums, sum_items
 from dshap.values.product_games import (
     fourier_game_values,
     node_count,
@@ -20,7 +20,7 @@ from dshap.values.product_games import (
     product_game_values,
     rest_factor,
 )
-from dshap.values.subset_table import SubsetTable, loop_items
+from dshap.values.subset_table import SubsetTable
 from dshap.values.thinning import herd
 
 __all__ = ["ProductQuadrature"]
@@ -195,7 +195,7 @@ class ProductQuadrature(KernelValue):
         return values + table + max(nodes, block) + 2 * self.state_bytes(m)
 
     def moment_task_bytes(self, n: int, m: int) -> int:
-        loop = loop_items(self.n_columns) + N_TRIALS * LANES
+        loop = sum_items(self.n_columns, N_TRIALS)
         return self._item * (min(n, SUM_ROWS) * self._r * (self.n_columns + 3) + loop) + self.moment_bytes(m)
 
     def task_bytes(self, n: int, m: int) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.types import BoolArray, FloatArray, State
-from dshap.values.loops import GROUP, LANES, TERMS, Coalitions, rows_last, table_values
+from dshap.values.loops import Coalitions, rows_last, table_items, table_values
 
 __all__ = ["SubsetTable", "Terms"]
 
@@ -57,11 +57,5 @@ class SubsetTable:
 
     @staticmethod
     def task_bytes(n: int, m: int, k: int, r: int, n_columns: int, itemsize: int = 8) -> int:
-        """Factors of n rows with three temporaries of one, the lattices and the sums of a step, and the values."""
-        return itemsize * (n * r * (n_columns + 3) + loop_items(n_columns) + m * k * LANES) + 8 * n * m * k
-
-
-def loop_items(n_columns: int) -> int:
-    """Numbers in the lattices of one step of a loop."""
-    groups = max(2, -(-n_columns // GROUP))
-    return TERMS * LANES * ((groups + 1) * (1 << -(-n_columns // groups)) + n_columns)
+        """Factors of n rows with three temporaries of one, what the loop holds, and the values."""
+        return itemsize * (n * r * (n_columns + 3) + table_items(n_columns, m, k, r)) + 8 * n * m * k

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dshap.values import loops
+from dshap.values.lanes import LANES
 
 KINDS = {"real": np.float64, "complex": np.complex128}
 
@@ -23,7 +24,7 @@ def draws(rng, kind: str, shape):
 @pytest.mark.parametrize("k", [1, 3])
 def test_twins_agree(rng, c, k, kind):
     """Rows and terms that are no multiples of a step, and more than one step of rows."""
-    n, r, m = loops.LANES + 5, 9, 11
+    n, r, m = LANES + 5, 9, 11
     factors, columns = draws(rng, kind, (c, r, n)), rng.random((m, c)) < 0.5
     columns[0], columns[1] = False, True
     coalitions = loops.Coalitions.of(columns)
@@ -37,7 +38,37 @@ def test_twins_agree(rng, c, k, kind):
     assert_allclose(sums - 1, loops.plain_subset_sums(factors, columns), rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize("n", [1, loops.LANES, 4 * loops.LANES + 1])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("c", [1, 2, 5, 7, 8])
+@pytest.mark.parametrize("part", ["all", "proper", "odd", "shuffled half"])
+def test_twins_agree_on_grids(rng, c, part, kind):
+    """All coalitions, and lists that are most of them: sums are taken over all pairs of the groups' entries."""
+    columns = (np.arange(1 << c)[:, None] >> np.arange(c) & 1).astype(bool)
+    if part == "proper":
+        columns = columns[1:-1] if c > 1 else columns
+    elif part == "odd":
+        columns = columns[: len(columns) - 1]
+    elif part == "shuffled half":
+        columns = rng.permutation(columns)[: -(-len(columns) * 3 // 5)]
+    coalitions = loops.Coalitions.of(columns)
+    assert coalitions.grid is not None
+    n, r, m = loops.SUM_BLOCK + 3 * LANES + 1, 6, len(columns)
+    factors = draws(rng, kind, (c, r, n))
+    sums = np.ones((m, r), KINDS[kind])
+    loops.subset_sums(factors, coalitions, sums)
+    assert_allclose(sums - 1, loops.plain_subset_sums(factors, columns), rtol=1e-11, atol=1e-11)
+    table = draws(rng, kind, (m, 2, r))
+    out = np.empty((n, m, 2))
+    loops.table_values(factors, coalitions, table, np.zeros(2), out)
+    assert_allclose(out, loops.plain_table_values(factors, columns, table, np.zeros(2)), rtol=1e-11, atol=1e-12)
+
+
+def test_few_coalitions_of_many_pairs_are_no_grid():
+    assert loops.Coalitions.of(np.eye(6, dtype=bool)).grid is None
+    assert loops.Coalitions.of(np.ones((3, 13), dtype=bool)).grid is None
+
+
+@pytest.mark.parametrize("n", [1, LANES, 4 * LANES + 1])
 def test_sums_count_every_row_once(rng, n):
     columns = np.array([[True, False, True]])
     sums = np.zeros((1, 2))
