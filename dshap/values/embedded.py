@@ -17,7 +17,7 @@ from dshap.values.table_value import TableValue
 
 __all__ = ["SUM_ROWS", "EmbeddedValue", "add_gram", "flat", "split", "symmetric"]
 
-SUM_ROWS = 256
+SUM_ROWS = 512
 """Rows whose factors are held at once in the sums over the data."""
 KERNEL_SAMPLE = 20_000
 """Rows that a length-scale "median" is taken from."""

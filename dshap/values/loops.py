@@ -392,6 +392,11 @@ class Lattice:
         self._source: Lattice | None = None  # never itself: a cycle would keep the entries until the next collection
 
     @property
+    def order(self) -> NDArray[np.intp]:
+        """Coalitions by their entries: neighbours find theirs in the cache."""
+        return np.lexsort(self.coalitions.codes.T[::-1])
+
+    @property
     def is_shared(self) -> bool:
         """The entries are those of another lattice, which is filled."""
         return self._source is not None

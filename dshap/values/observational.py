@@ -125,7 +125,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         at, away = self._lattices(columns, ~columns, SUM_ROWS)
         for start in range(0, len(rows), SUM_ROWS):
             self._fill(at, away, rows[start : start + SUM_ROWS])
-            for j, own in enumerate(features):
+            for j in at.order.tolist():
+                own = features[j]
                 phi = own.whitened(at.product(j, own.kept))  # (n, p)
                 absent = away.product(j)  # (n, r)
                 add_gram(grams[j], phi)

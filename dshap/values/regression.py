@@ -23,7 +23,6 @@ PENALTIES = 10.0 ** np.arange(-9.0, 0.01, 0.5)
 LEAST_RIDGE = 0.01
 """λn at least, in that choice: a variance about f of a hundredth of the kernel's; less follows single rows."""
 PRECISIONS = ("float64", "float32")
-FLOAT32_ROWS = 512
 MAX_FLOAT32_ERROR = 1e-3
 """Largest error of float32 sums, in standard deviations of f."""
 TRIAL_ROWS, TRIAL_VALUES, TRIAL_COALITIONS = 4_096, 1_000, 16
@@ -177,12 +176,13 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         grams = [np.zeros((own.n_features, own.n_features), order="F") for own in features]
         crosses = [np.zeros((own.n_features, k)) for own in features]
         ones = [np.zeros(own.n_features) for own in features]
-        dtype, step = (np.float32, FLOAT32_ROWS) if self.precision == "float32" else (basis.dtype, SUM_ROWS)
-        lattice = Lattice(columns, basis.size, step, dtype)
-        for start in range(0, len(rows), step):
-            part, target = rows[start : start + step], f[start : start + step]
+        dtype = np.float32 if self.precision == "float32" else basis.dtype
+        lattice = Lattice(columns, basis.size, SUM_ROWS, dtype)
+        for start in range(0, len(rows), SUM_ROWS):
+            part, target = rows[start : start + SUM_ROWS], f[start : start + SUM_ROWS]
             lattice.fill(rows_last(basis.factors(part)).astype(dtype, copy=False))
-            for j, own in enumerate(features):
+            for j in lattice.order.tolist():
+                own = features[j]
                 phi = own.whitened(lattice.product(j, own.kept))  # (n, p)
                 add_gram(grams[j], phi)
                 crosses[j] += phi.T @ target
@@ -240,7 +240,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
 
     def moment_task_bytes(self, n: int, m: int) -> int:
         """Features, lattices, Φ, and the moments twice (a list, then one array)."""
-        rows = min(n, FLOAT32_ROWS if self.precision == "float32" else SUM_ROWS)
+        rows = min(n, SUM_ROWS)
         block = self._lattice_bytes(rows, self._q, self._basis_item) + 2 * 8 * rows * self._p
         return block + self._feature_bytes(m) + 2 * self.moment_bytes(m) + 8 * n * (self.n_outputs + 1)
 
