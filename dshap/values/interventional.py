@@ -10,7 +10,7 @@ import numpy as np
 from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.kernel_value import KernelValue
-from dshap.values.loops import Coalitions, rows_last, subset_sums, sum_items
+from dshap.values.loops import SubsetSums, rows_last, sum_items
 from dshap.values.quadrature import ProductQuadrature
 from dshap.values.subset_table import SubsetTable
 
@@ -71,11 +71,10 @@ class KernelInterventional(KernelValue):
 
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """`complement` (m, r) = Σ_b k_S̄(X_b, z_r) and `count`."""
-        coalitions = Coalitions.of(~self.players.columns(masks))
-        total = np.zeros((len(masks), self._r), self.model.coefficients.dtype)
+        sums = SubsetSums(~self.players.columns(masks), self._r, self.model.coefficients.dtype)
         for start in range(0, len(rows), SUM_ROWS):
-            subset_sums(rows_last(self.model.factors(rows[start : start + SUM_ROWS])), coalitions, total)
-        return Moments({"complement": total, "count": np.array(float(len(rows)))})
+            sums.add(rows_last(self.model.factors(rows[start : start + SUM_ROWS])))
+        return Moments({"complement": sums.total(), "count": np.array(float(len(rows)))})
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """T[S, k, r] = A_rk μ_r(S̄)."""
@@ -99,7 +98,9 @@ class KernelInterventional(KernelValue):
 
     def moment_task_bytes(self, n: int, m: int) -> int:
         n = min(n, SUM_ROWS)
-        return self._item * (n * self._r * (self.n_columns + 3) + sum_items(self.n_columns, m)) + self.moment_bytes(m)
+        return self._item * (
+            n * self._r * (self.n_columns + 3) + sum_items(self.n_columns, m, self._r)
+        ) + self.moment_bytes(m)
 
     def task_bytes(self, n: int, m: int) -> int:
         return SubsetTable.task_bytes(n, m, self.n_outputs, self._r, self.n_columns, self._item)

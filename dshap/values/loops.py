@@ -25,11 +25,11 @@ from dshap.values.lanes import LANES, STEP, TERMS, add_complex_products, add_pro
 __all__ = [
     "Coalitions",
     "Lattice",
+    "SubsetSums",
     "plain_subset_products",
     "plain_subset_sums",
     "plain_table_values",
     "rows_last",
-    "subset_sums",
     "sum_items",
     "table_items",
     "table_values",
@@ -42,7 +42,7 @@ GROUP = 6
 """Columns of a group, at most, in the loops over tables and sums: 64 entries."""
 PRODUCT_GROUP = 4
 """Columns of a group, at most, where products are stored: 16 entries a group."""
-SHARED_STEPS = 4
+SHARED_STEPS = 8
 """Steps of rows, at most, that meet the same terms of the table before the next terms."""
 SHARED_ITEMS = 1 << 15
 """Partial sums of the steps that share, at most: 256 KiB."""
@@ -107,6 +107,14 @@ class Coalitions:
 def rows_last(factors: NDArray[Any]) -> NDArray[Any]:
     """(columns, terms, rows) contiguous, from factors (columns, rows, terms); a view where they lie so already."""
     return np.ascontiguousarray(factors.swapaxes(1, 2))
+
+
+@njit(nogil=True, cache=True)
+def _aligned_zeros(size):
+    """(size,), from the beginning of a cache line: vectors that cross lines take twice as long."""
+    store = np.zeros(size + 8)
+    first = -(store.ctypes.data // 8) % 8
+    return store[first : first + size]
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
@@ -174,9 +182,12 @@ def _table_values(factors, codes, bounds, n_entries, table, base, n_steps, out):
     m, k, weights = table.shape[1:]
     planes = weights // TERMS
     last, size = codes.shape[1] - 1, planes * STEP
-    block = np.zeros((n_steps, c, planes, STEP))
-    lattice = np.empty((last + 2, n_entries, planes, STEP))
-    total = np.empty((n_steps, m, k, LANES))
+    block = _aligned_zeros(n_steps * c * planes * STEP).reshape(n_steps, c, planes, STEP)
+    lattice = _aligned_zeros((last + 2) * n_entries * planes * STEP).reshape(last + 2, n_entries, planes, STEP)
+    total = _aligned_zeros(n_steps * m * k * LANES).reshape(n_steps, m, k, LANES)
+    left, right = codes[:, 0] * size, (last * n_entries + codes[:, last]) * size  # where the two factors begin
+    if last > 1:
+        left[:] = (last + 1) * n_entries * size
     for first in range(0, n, n_steps * LANES):
         rows = min(n_steps * LANES, n - first)
         total[:] = 0.0
@@ -184,26 +195,27 @@ def _table_values(factors, codes, bounds, n_entries, table, base, n_steps, out):
             for column in range(c):
                 for q in range(TERMS):
                     own, to = min(term + q, r - 1), q * LANES
-                    for row in range(rows):
-                        block[row // LANES, column, 0, to + row % LANES] = factors[column, own, first + row].real
-                    if planes == 2:
-                        for row in range(rows):
-                            block[row // LANES, column, 1, to + row % LANES] = factors[column, own, first + row].imag
+                    for row in range(0, rows, LANES):
+                        for lane in range(min(LANES, rows - row)):
+                            block[row // LANES, column, 0, to + lane] = factors[column, own, first + row + lane].real
+                        if planes == 2:
+                            for lane in range(min(LANES, rows - row)):
+                                block[row // LANES, column, 1, to + lane] = factors[
+                                    column, own, first + row + lane
+                                ].imag
             for step in range(-(-rows // LANES)):
                 _fill(block[step], bounds, lattice)
+                weight, to = term // TERMS * m * k * weights, step * m * k * LANES
                 for coalition in range(m):
-                    left = codes[coalition, 0] * size
                     if last > 1:
                         _merge(lattice, codes, coalition)
-                        left = (last + 1) * n_entries * size
-                    right = (last * n_entries + codes[coalition, last]) * size
-                    for output in range(k):
-                        weight = ((term // TERMS * m + coalition) * k + output) * weights
-                        to = ((step * m + coalition) * k + output) * LANES
+                    for _output in range(k):
                         if planes == 1:
-                            add_products(lattice, left, right, table, weight, total, to)
+                            add_products(lattice, left[coalition], right[coalition], table, weight, total, to)
                         else:
-                            add_complex_products(lattice, left, right, table, weight, total, to)
+                            add_complex_products(lattice, left[coalition], right[coalition], table, weight, total, to)
+                        weight += weights
+                        to += LANES
         for row in range(rows):
             for coalition in range(m):
                 for output in range(k):
@@ -225,29 +237,24 @@ def _load(factors, term, first, block):
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
-def _grid_sums(factors, bounds, n_entries, first, second, row_of, column_of, out):
-    """out (m, terms, planes) += Σ over rows, by way of all pairs of entries; 4 × 2 of their sums stay in registers."""
+def _grid_sums(factors, bounds, n_entries, first, second, out):
+    """out (terms, planes, first, second) += Σ over rows, of all pairs of entries, 4 × 2 of them in registers."""
     c, r, n = factors.shape
-    planes = out.shape[2]
+    planes = out.shape[1]
     block = np.zeros((c, planes, SUM_BLOCK))
     lattice = np.empty((3, n_entries, planes, SUM_BLOCK))
-    pairs = np.empty((planes, len(first), len(second)))
     for term in range(r):
-        pairs[:] = 0.0
         for row in range(0, n, SUM_BLOCK):
             rows = _load(factors, term, row, block)
             _fill(block, bounds, lattice)
             for p in range(planes):
                 for q in range(planes):
-                    _add_tiles(lattice, p, q, first, second, rows, pairs)
-        for coalition in range(out.shape[0]):
-            for p in range(planes):
-                out[coalition, term, p] += pairs[p, row_of[coalition], column_of[coalition]]
+                    _add_tiles(lattice, p, q, first, second, rows, out, term)
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
-def _add_tiles(lattice, p, q, first, second, rows, pairs):
-    """pairs (planes, first, second) ± Σ over rows of plane p of the first group's entries × plane q of the second's."""
+def _add_tiles(lattice, p, q, first, second, rows, out, term):
+    """out[term] (planes, first, second) ± Σ over rows: plane p of the first group × plane q of the second."""
     sign, to = (-1.0 if p + q == 2 else 1.0), p ^ q
     for i in range(0, len(first), 4):
         i0, i1, i2, i3 = first[i], first[i + 1], first[i + 2], first[i + 3]
@@ -266,21 +273,21 @@ def _add_tiles(lattice, p, q, first, second, rows, pairs):
                 s11 += a1 * b1
                 s21 += a2 * b1
                 s31 += a3 * b1
-            pairs[to, i, j] += sign * s00
-            pairs[to, i + 1, j] += sign * s10
-            pairs[to, i + 2, j] += sign * s20
-            pairs[to, i + 3, j] += sign * s30
-            pairs[to, i, j + 1] += sign * s01
-            pairs[to, i + 1, j + 1] += sign * s11
-            pairs[to, i + 2, j + 1] += sign * s21
-            pairs[to, i + 3, j + 1] += sign * s31
+            out[term, to, i, j] += sign * s00
+            out[term, to, i + 1, j] += sign * s10
+            out[term, to, i + 2, j] += sign * s20
+            out[term, to, i + 3, j] += sign * s30
+            out[term, to, i, j + 1] += sign * s01
+            out[term, to, i + 1, j + 1] += sign * s11
+            out[term, to, i + 2, j + 1] += sign * s21
+            out[term, to, i + 3, j + 1] += sign * s31
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _list_sums(factors, codes, bounds, n_entries, out):
-    """out (m, terms, planes) += Σ over rows, coalition by coalition."""
+    """out (terms, planes, m) += Σ over rows, coalition by coalition."""
     c, r, n = factors.shape
-    planes, last = out.shape[2], codes.shape[1] - 1
+    planes, last = out.shape[1], codes.shape[1] - 1
     block = np.zeros((c, planes, SUM_BLOCK))
     lattice = np.empty((last + 2, n_entries, planes, SUM_BLOCK))
     for term in range(r):
@@ -297,7 +304,7 @@ def _list_sums(factors, codes, bounds, n_entries, out):
                         own = 0.0
                         for lane in range(rows):
                             own += lattice[side, left, p, lane] * lattice[last, right, q, lane]
-                        out[coalition, term, p ^ q] += -own if p + q == 2 else own
+                        out[term, p ^ q, coalition] += -own if p + q == 2 else own
 
 
 def table_values(
@@ -318,19 +325,40 @@ def table_items(n_columns: int, m: int, k: int, r: int) -> int:
     return STEP * _lattice_items(n_columns) + _shared_steps(m, k) * m * k * LANES + 2 * m * k * (r + TERMS)
 
 
-def subset_sums(factors: NDArray[Any], coalitions: Coalitions, out: NDArray[Any]) -> None:
-    """out (m, r) += Σ_n Π_S factors, from factors (c, r, n); out lies in C order."""
-    grid, bounds, n_entries = coalitions.grid, coalitions.bounds, coalitions.n_entries
-    planes = out.view(np.float64).reshape(*out.shape, -1)
-    if grid is None:
-        _list_sums(factors, coalitions.codes, bounds, n_entries, planes)
-    else:
-        _grid_sums(factors, bounds, n_entries, grid.first, grid.second, grid.row, grid.column, planes)
+class SubsetSums:
+    """Σ_n Π_S factors of coalitions whose columns are (m, c), over blocks of rows that are added one after the other.
+
+    Parameters
+    ----------
+    columns : (m, c)
+    n_terms : int
+    dtype : float64 or complex128
+    """
+
+    def __init__(self, columns: BoolArray, n_terms: int, dtype: Any) -> None:
+        self.coalitions = Coalitions.of(columns)
+        self.dtype, grid = np.dtype(dtype), self.coalitions.grid
+        each = (len(columns),) if grid is None else (len(grid.first), len(grid.second))
+        self._sums = np.zeros((n_terms, self.dtype.itemsize // 8, *each))
+
+    def add(self, factors: NDArray[Any]) -> None:
+        """Count the rows of factors (c, r, n)."""
+        bounds, n_entries, grid = self.coalitions.bounds, self.coalitions.n_entries, self.coalitions.grid
+        if grid is None:
+            _list_sums(factors, self.coalitions.codes, bounds, n_entries, self._sums)
+        else:
+            _grid_sums(factors, bounds, n_entries, grid.first, grid.second, self._sums)
+
+    def total(self) -> NDArray[Any]:
+        """(m, r)"""
+        grid = self.coalitions.grid
+        sums = self._sums if grid is None else self._sums[:, :, grid.row, grid.column]
+        return np.ascontiguousarray((sums[:, 0] if sums.shape[1] == 1 else sums[:, 0] + 1j * sums[:, 1]).T)
 
 
-def sum_items(n_columns: int, m: int) -> int:
-    """Numbers, real or complex, that `subset_sums` holds beside its arguments."""
-    return SUM_BLOCK * _lattice_items(n_columns) + 2 * m + 64
+def sum_items(n_columns: int, m: int, r: int) -> int:
+    """Numbers, real or complex, that `SubsetSums` holds, its result not counted."""
+    return SUM_BLOCK * _lattice_items(n_columns) + 3 * r * (m + 8)
 
 
 def _lattice_items(n_columns: int) -> int:
@@ -452,7 +480,7 @@ def warm_up() -> None:
     for columns in (np.ones((1, 6), dtype=bool), np.eye(6, dtype=bool)):  # a grid, a list
         coalitions, m = Coalitions.of(columns), len(columns)
         table_values(factors, coalitions, np.ones((m, 1, 2)), np.zeros(1), np.empty((1, m, 1)))
-        subset_sums(factors, coalitions, np.zeros((m, 2)))
+        SubsetSums(columns, 2, np.float64).add(factors)
     lattice = Lattice(columns, 2, 1, np.float64)
     lattice.fill(factors)
     lattice.product(0)

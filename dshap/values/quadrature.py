@@ -10,7 +10,7 @@ import numpy as np
 
 from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.kernel_value import Expansion, KernelValue
-from dshap.values.loops import Coalitions, rows_last, subset_sums, sum_items
+from dshap.values.loops import SubsetSums, rows_last, sum_items
 from dshap.values.product_games import (
     fourier_game_values,
     node_count,
@@ -100,10 +100,10 @@ class ProductQuadrature(KernelValue):
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """`complement` (t, r): Σ_b of the products over the columns that the trials' coalitions leave out; `count`."""
         columns, _ = self._trials()
-        coalitions, total = Coalitions.of(~columns), np.zeros((N_TRIALS, self._r), self.model.coefficients.dtype)
+        sums = SubsetSums(~columns, self._r, self.model.coefficients.dtype)
         for start in range(0, len(rows), SUM_ROWS):
-            subset_sums(rows_last(self.model.factors(rows[start : start + SUM_ROWS])), coalitions, total)
-        return Moments({"complement": total, "count": np.array(float(len(rows)))})
+            sums.add(rows_last(self.model.factors(rows[start : start + SUM_ROWS])))
+        return Moments({"complement": sums.total(), "count": np.array(float(len(rows)))})
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """`background` (b, columns), `nodes` of each part, `base` (k,), and the stated errors."""
@@ -195,7 +195,7 @@ class ProductQuadrature(KernelValue):
         return values + table + max(nodes, block) + 2 * self.state_bytes(m)
 
     def moment_task_bytes(self, n: int, m: int) -> int:
-        loop = sum_items(self.n_columns, N_TRIALS)
+        loop = sum_items(self.n_columns, N_TRIALS, self._r)
         return self._item * (min(n, SUM_ROWS) * self._r * (self.n_columns + 3) + loop) + self.moment_bytes(m)
 
     def task_bytes(self, n: int, m: int) -> int:

@@ -33,9 +33,11 @@ def test_twins_agree(rng, c, k, kind):
     out = np.empty((n, m, k))
     loops.table_values(factors, coalitions, table, base, out)
     assert_allclose(out, loops.plain_table_values(factors, columns, table, base), rtol=1e-12, atol=1e-12)
-    sums = np.ones((m, r), KINDS[kind])
-    loops.subset_sums(factors, coalitions, sums)
-    assert_allclose(sums - 1, loops.plain_subset_sums(factors, columns), rtol=1e-11, atol=1e-12)
+    sums = loops.SubsetSums(columns, r, KINDS[kind])
+    for part in (factors, factors[:, :, :7]):
+        sums.add(np.ascontiguousarray(part))
+    wanted = loops.plain_subset_sums(factors, columns) + loops.plain_subset_sums(factors[:, :, :7], columns)
+    assert_allclose(sums.total(), wanted, rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -54,9 +56,11 @@ def test_twins_agree_on_grids(rng, c, part, kind):
     assert coalitions.grid is not None
     n, r, m = loops.SUM_BLOCK + 3 * LANES + 1, 6, len(columns)
     factors = draws(rng, kind, (c, r, n))
-    sums = np.ones((m, r), KINDS[kind])
-    loops.subset_sums(factors, coalitions, sums)
-    assert_allclose(sums - 1, loops.plain_subset_sums(factors, columns), rtol=1e-11, atol=1e-11)
+    sums = loops.SubsetSums(columns, r, KINDS[kind])
+    for part in (factors, factors[:, :, :7]):
+        sums.add(np.ascontiguousarray(part))
+    wanted = loops.plain_subset_sums(factors, columns) + loops.plain_subset_sums(factors[:, :, :7], columns)
+    assert_allclose(sums.total(), wanted, rtol=1e-11, atol=1e-11)
     table = draws(rng, kind, (m, 2, r))
     out = np.empty((n, m, 2))
     loops.table_values(factors, coalitions, table, np.zeros(2), out)
@@ -71,9 +75,9 @@ def test_few_coalitions_of_many_pairs_are_no_grid():
 @pytest.mark.parametrize("n", [1, LANES, 4 * LANES + 1])
 def test_sums_count_every_row_once(rng, n):
     columns = np.array([[True, False, True]])
-    sums = np.zeros((1, 2))
-    loops.subset_sums(np.ones((3, 2, n)), loops.Coalitions.of(columns), sums)
-    assert_array_equal(sums, [[n, n]])
+    sums = loops.SubsetSums(columns, 2, np.float64)
+    sums.add(np.ones((3, 2, n)))
+    assert_array_equal(sums.total(), [[n, n]])
 
 
 @pytest.mark.parametrize("kind", KINDS)
