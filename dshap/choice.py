@@ -112,7 +112,7 @@ def in_rounds(design: Design, asked: Design | str, options: RunOptions) -> tuple
         design = replace(design, budgets=(*design.budgets, min(2 * design.n_coalitions, last, 1 << d)))
     rounds = ", ".join(f"{budget:,}" for budget in design.budgets)
     why = f"rounds of {rounds} coalitions, for the rows whose std_error / range is above {options.tol:g}"
-    return design, options, f"{why}; a pilot of up to 16 rows forecasts how many it takes (attribute pilot of the cube)"
+    return design, options, f"{why}; a pilot of up to 16 rows tells how many it takes, and their cost"
 
 
 def _of_form(form: ClosedForm) -> designs.ClosedFormDesign:

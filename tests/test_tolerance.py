@@ -11,6 +11,7 @@ import dshap
 from dshap.cube import verify_cube
 from dshap.designs import kernelshap, kriging, permutation
 from dshap.errors import InputError
+from dshap.report.notes import accuracy, accuracy_lines
 from dshap.values import Gaussian, Marginal
 from tests.cube.cubes import bytes_of
 
@@ -85,7 +86,7 @@ def test_no_coalition_is_evaluated_twice(rows):
     assert sum(seen) <= int((cube.n_coalitions - 2).sum()) + n_pilot * 400 + 3 * 64 + 48
 
 
-def test_the_pilot_forecasts_and_says_so(rows, tmp_path):
+def test_the_pilot_forecasts_and_says_so(rows, tmp_path, capsys):
     """The forecast is coalitions · (error/tol)², the median over the pilot's games: here by hand from their rows."""
     store = tmp_path / "cube.zarr"
     cube = dshap.explain(value(rows), rows, design=kernelshap(D, 100), tol=0.02, max_coalitions=401, store=store)
@@ -102,6 +103,17 @@ def test_the_pilot_forecasts_and_says_so(rows, tmp_path):
     before = bytes_of(store)
     dshap.explain(value(rows), rows, design=kernelshap(D, 100), tol=0.02, max_coalitions=401, store=store)
     assert bytes_of(store) == before
+
+    wanted = pilot["forecast_coalitions"]
+    capsys.readouterr()
+    dshap.explain(value(rows), rows, design=kernelshap(D, 100), tol=0.02, max_coalitions=401, progress=True)
+    (line,) = (own for own in capsys.readouterr().err.splitlines() if own.startswith("pilot: std_error"))
+    assert line.startswith(f"pilot: std_error / range 0.02 takes about {wanted:,.0f} coalitions a row")
+    values = min(wanted, 400) * 48 * cube.sizes["output"]
+    assert f": {values:,.0f} values of 48 rows, at the pilot's rate" in line
+    assert ("more than the 400 that are allowed" in line) == (wanted > 400)
+    (shown,) = (own for own in accuracy_lines(accuracy({"own": store})) if "pilot" in own)
+    assert shown.endswith(f"expected {wanted:,.0f} coalitions a row")
 
 
 def test_auto_grows_kriging_and_exact_needs_no_rounds(rows):

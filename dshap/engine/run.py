@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dshap.engine.graph import Call, Executor, Reduction
-from dshap.engine.plan import spans
+from dshap.engine.plan import Plan, spans
 from dshap.engine.progress import Progress
 from dshap.engine.tasks import (
     Context,
@@ -96,15 +97,34 @@ def _tuned(executor: Executor, context: Context, progress: Progress) -> Context:
     """The context with the design's choice from a pilot made; the choice is kept as a state, and noted in the cube."""
     if not context.plan.pilot_rows:
         return context
+    seconds = None
     if not context.states.has(context.pilot_name):
         progress.begin("pilot", 1, "stages")
+        started = time.monotonic()
         executor.run(context, [Reduction("pilot", (), Call(pilot))], lambda *_: progress.advance())
+        seconds = time.monotonic() - started
         progress.end()
     choice = context.states.get(context.pilot_name, Record)
     if not choice.arrays:
         return context
+    if context.plan.tol is not None:
+        progress.say(_forecast_line(context.plan, float(choice["forecast_coalitions"]), seconds))
     context.cube.write_note("pilot", {name: array.tolist() for name, array in choice.arrays.items()})
     return replace(context, design=context.design.tuned(choice)) if context.design.pilot_rows else context
+
+
+def _forecast_line(plan: Plan, forecast: float, seconds: float | None) -> str:
+    """How many coalitions a pilot expects, and their cost at its rate on one core, where it ran just now."""
+    wanted = min(forecast, plan.n_coalitions)
+    text = f"pilot: std_error / range {plan.tol:g} takes about {forecast:,.0f} coalitions a row"
+    if forecast > plan.n_coalitions:
+        text += f", more than the {plan.n_coalitions:,} that are allowed"
+    values = wanted * plan.n_rows * plan.n_outputs
+    text += f": {values:,.0f} values of {plan.n_rows:,} rows"
+    if seconds is None:
+        return text
+    rate = plan.pilot_rows * plan.n_outputs * plan.n_coalitions / max(seconds, 1e-9)
+    return f"{text}, at the pilot's rate {values / rate:,.1f} s of one core"
 
 
 def _evaluation(executor: Executor, context: Context, progress: Progress) -> list[Failure]:

@@ -14,23 +14,28 @@ __all__ = ["accuracy", "accuracy_lines"]
 
 
 def accuracy(cubes: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
-    """explanation -> `residual` of each output over the blocks that are finished, and `mse_v` where it was measured."""
+    """explanation -> `residual` of each output over the blocks that are finished; `mse_v`, `pilot` where there are."""
     found = {}
     for name, path in cubes.items():
         notes = read_notes(path)
         residual = feature_ranking(path)["residual"].values
-        found[name] = {"residual": residual[~np.isnan(residual)].tolist()} | (
-            {"mse_v": notes["mse_v"]} if "mse_v" in notes else {}
-        )
+        measured = {key: notes[key] for key in ("mse_v", "pilot") if key in notes}
+        found[name] = {"residual": residual[~np.isnan(residual)].tolist()} | measured
     return found
 
 
 def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """For each explanation the additivity residual, MSE_v, and MSE_v by the number of players present."""
+    """For each explanation the additivity residual, what a pilot expected, MSE_v, and MSE_v by the players present."""
     lines = []
     for name, own in found.items():
         if own["residual"]:
             lines.append(f"{name}: |Σφ + base value − prediction| at most {max(own['residual']):.2g}")
+        if "forecast_coalitions" in own.get("pilot", {}):
+            pilot = own["pilot"]
+            reached, wanted = f"{pilot['relative_error']:.3g}", f"{pilot['forecast_coalitions']:,.0f}"
+            lines.append(
+                f"{name}: pilot's std_error / range {reached} in its first round; expected {wanted} coalitions a row"
+            )
         quality = own.get("mse_v")
         if quality is None:
             continue
