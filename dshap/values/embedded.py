@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg.blas import dsyrk, ssyrk
+from numpy.typing import NDArray
+from scipy.linalg.blas import dgemm, dsyrk, ssyrk
 
 from dshap.errors import InputError
 from dshap.kernels import Basis, Categorical, Embedding, Kernel, Product, ProductKernel, SubsetFeatures
@@ -15,7 +16,7 @@ from dshap.types import BoolArray, FloatArray, State
 from dshap.values.loops import Lattice
 from dshap.values.table_value import TableValue
 
-__all__ = ["SUM_ROWS", "EmbeddedValue", "add_gram", "flat", "split", "symmetric"]
+__all__ = ["SUM_ROWS", "EmbeddedValue", "add_cross", "add_gram", "flat", "split", "symmetric"]
 
 SUM_ROWS = 512
 """Rows whose factors are held at once in the sums over the data."""
@@ -161,6 +162,14 @@ def add_gram(gram: FloatArray, phi: FloatArray) -> None:
         gram += ssyrk(1.0, phi, trans=1, lower=1)
         return
     dsyrk(1.0, phi, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)
+
+
+def add_cross(cross: NDArray[Any], phi: FloatArray, right: NDArray[Any]) -> None:
+    """cross (p, r) += Φᵀ right in place, Fortran order; right (n, r) may be complex."""
+    if right.dtype == np.float64:
+        dgemm(1.0, phi, right, beta=1.0, c=cross, trans_a=1, overwrite_c=1)
+    else:
+        cross += phi.T @ right
 
 
 def symmetric(lower: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, ridge_solve
 from dshap.types import BoolArray, FloatArray, Moments, State
-from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, flat, split, symmetric
+from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_cross, add_gram, flat, split, symmetric
 from dshap.values.kernel_value import KernelValue
 from dshap.values.loops import Lattice, rows_last
 
@@ -130,7 +130,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 phi = own.whitened(at.product(j, own.kept))  # (n, p)
                 absent = away.product(j)  # (n, r)
                 add_gram(grams[j], phi)
-                crosses[j] += phi.T @ absent
+                add_cross(crosses[j], phi, absent)
                 if self._sums_means:
                     ones[j] += phi.sum(axis=0)
                     means[j] += absent.sum(axis=0)
@@ -182,14 +182,18 @@ class KernelObservational(EmbeddedValue, KernelValue):
         at, inside = self._lattices(columns, columns, len(rows))
         self._fill(at, inside, rows)
         out = np.empty((len(rows), len(columns), self.n_outputs))
-        for j, (kept, weights) in enumerate(_coalitions(state, self._r, self._parts)):
-            conditional = _parts(at.product(j, kept)) @ weights  # (n, r) μ_r(S̄ | x_S)
-            conditional += state["shift"][j]
-            present = inside.product(j)  # (n, r) k_S(x, z)
+        learnt = list(_coalitions(state, self._r, self._parts))
+        for j in at.order.tolist():  # landmarks first: rows lie next to each other
+            kept, weights = learnt[j]
+            present = inside.product(j).T  # (r, n) k_S(x, z)
+            products = present[kept] if inside.is_shared else at.product(j, kept).T
+            conditional = weights.T @ _parts(products.T).T  # (r, n) μ_r(S̄ | x_S)
+            if self.centred:
+                conditional += state["shift"][j][:, None]
             conditional *= present
-            out[:, j, :k] = (conditional @ coefficients).real
+            out[:, j, :k] = (coefficients.T @ conditional).real.T
             if self.with_interventional:
-                out[:, j, k:] = (present @ (state["mean"][j][:, None] * coefficients)).real
+                out[:, j, k:] = ((state["mean"][j][:, None] * coefficients).T @ present).real.T
         return out + np.tile(self.model.intercept, self.n_outputs // k)
 
     def state_bytes(self, m: int) -> int:
