@@ -389,13 +389,15 @@ def _fill_wide(factors, bounds, lattice):
 def _kept_products(lattice, codes, kept, out):
     """out (q, n): the product of one coalition, codes (groups,), at the terms kept (q,)."""
     n = lattice.shape[3]
+    first, second = codes[0], codes[1]
     for position in range(len(kept)):
         term = kept[position]
         for row in range(n):
-            out[position, row] = lattice[0, codes[0], term, row] * lattice[1, codes[1], term, row]
+            out[position, row] = lattice[0, first, term, row] * lattice[1, second, term, row]
         for group in range(2, lattice.shape[0]):
+            entry = codes[group]
             for row in range(n):
-                out[position, row] *= lattice[group, codes[group], term, row]
+                out[position, row] *= lattice[group, entry, term, row]
 
 
 class Lattice:
