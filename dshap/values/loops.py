@@ -196,13 +196,12 @@ def _table_values(factors, codes, bounds, n_entries, table, base, n_steps, out):
                 for q in range(TERMS):
                     own, to = min(term + q, r - 1), q * LANES
                     for row in range(0, rows, LANES):
+                        step, first_row = row // LANES, first + row
                         for lane in range(min(LANES, rows - row)):
-                            block[row // LANES, column, 0, to + lane] = factors[column, own, first + row + lane].real
+                            block[step, column, 0, to + lane] = factors[column, own, first_row + lane].real
                         if planes == 2:
                             for lane in range(min(LANES, rows - row)):
-                                block[row // LANES, column, 1, to + lane] = factors[
-                                    column, own, first + row + lane
-                                ].imag
+                                block[step, column, 1, to + lane] = factors[column, own, first_row + lane].imag
             for step in range(-(-rows // LANES)):
                 _fill(block[step], bounds, lattice)
                 weight, to = term // TERMS * m * k * weights, step * m * k * LANES
