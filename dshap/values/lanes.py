@@ -1,6 +1,6 @@
 """Steps of the loops over tables in explicit vectors, which a compiler does not find by itself: it must expect that
 what is written overlaps what is read, and takes half-width steps.  Any processor runs them, with the widest registers
-that it has.  Who changes this file alone deletes `__pycache__`: numba's caches look at the file of the loop, `loops.py`.
+that it has.  Who changes this file alone deletes `__pycache__`: numba's caches look at the loop's file, `loops.py`.
 """
 
 from __future__ import annotations
