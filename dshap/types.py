@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
@@ -541,6 +541,11 @@ class ValueFunction(Protocol):
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k) of the prepared coalitions for a micro-block of rows (n, columns)."""
+        ...
+
+    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
+        """rows (n, columns) -> Σ_S v_S(x) score_S (n, d, k) for scores (m, d), by a way that is shorter than `evaluate`
+        and a product; None where there is none."""
         ...
 
     def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:

@@ -17,6 +17,7 @@ import distributed
 from dask.base import is_dask_collection
 from distributed import Client, Future, LocalCluster, WorkerPlugin, as_completed
 from distributed.client import FutureCancelledError, FuturesCancelledError
+from distributed.comm import CommClosedError
 
 from dshap.engine.graph import Call, OnDone, OnFailed, Reduction, one_blas_thread
 from dshap.errors import DshapError, InputError, InterruptedRunError
@@ -120,7 +121,8 @@ class DaskExecutor:
         except (FutureCancelledError, FuturesCancelledError) as error:  # nobody cancels but a lost connection
             raise _gone(error) from error
         except OSError as error:
-            if self.client.status == "running":
+            # the scheduler is asked for every result; a client may still call itself running when that fails
+            if self.client.status == "running" and not isinstance(error, CommClosedError):
                 raise
             raise _gone(error) from error
         finally:

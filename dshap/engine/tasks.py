@@ -132,6 +132,11 @@ class Context:
         expected = self.expectations(state, rows)
         return expected if self.value.link.is_identity else self.value.link(expected, self.value.predict(rows))
 
+    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
+        """rows -> Σ_S v_S score_S (n, d, k), where the value function knows a way without values; None where not."""
+        is_plain = self.value.link.is_identity and not self.value.streams_data
+        return self.value.scored(state, score) if is_plain else None
+
     def expectations(self, state: State, rows: FloatArray) -> FloatArray:
         """E f (n, m, k) of the prepared coalitions; where the value function streams its data, span by span of them."""
         if not self.value.streams_data:
@@ -276,8 +281,12 @@ def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> Mome
         parts = block.groups.parts()
         by_pairs = context.design.interactions(spans[0][0], spans[-1][1]) if plan.interactions else None
         state = context.state(joined)
+        scored = None if parts or plan.interactions else context.scored(state, block.score)
         for start in range(0, len(rows), plan.micro_rows):
             micro = slice(start, start + plan.micro_rows)
+            if scored is not None:
+                sums[micro] += scored(rows[micro])
+                continue
             values = context.values(state, rows[micro])  # (n, m, k)
             sums[micro] += np.matmul(block.score.T, values)
             for g, chosen, score in parts:

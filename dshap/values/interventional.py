@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,6 +86,10 @@ class KernelInterventional(KernelValue):
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k)."""
         return SubsetTable.from_state(self.model, state).values(rows)
+
+    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
+        """See `SubsetTable.scored`."""
+        return SubsetTable.from_state(self.model, state).scored(score, self.players.members)
 
     def state_bytes(self, m: int) -> int:
         return SubsetTable.nbytes(m, self.n_outputs, self._r, self.n_columns, self._item)

@@ -7,11 +7,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["LANES", "STEP", "TERMS", "add_complex_products", "add_products"]
+__all__ = [
+    "LANES",
+    "STEP",
+    "TERMS",
+    "TILE",
+    "WIDTH",
+    "add_complex_products",
+    "add_contracted",
+    "add_contracted_transposed",
+    "add_products",
+]
 
 LANES = 16
 """Rows that one step takes: two registers of AVX-512, four of AVX2."""
@@ -20,8 +31,12 @@ TERMS = 4
 STEP = LANES * TERMS
 """Numbers of an entry of a lattice, or of one of its two planes where factors are complex."""
 
-_WIDTH = 8
+WIDTH = 8
 """Numbers of a vector; narrower processors take it in parts."""
+TILE = 8 if binding.get_host_cpu_features().get("avx512f") else 4
+"""Sums that `add_contracted` holds in registers: as many as hide the latency of an addition, and no more than fit."""
+GROUP = 6
+"""Columns of a group, at most: 64 entries of a lattice."""
 _FUSED = ("contract",)
 
 
@@ -30,7 +45,7 @@ class _Step:
 
     def __init__(self, builder: ir.IRBuilder, pointers: list[Any], offsets: list[Any]) -> None:
         self.builder, self.pointers, self.offsets = builder, pointers, offsets
-        self.vector = ir.VectorType(ir.DoubleType(), _WIDTH)
+        self.vector = ir.VectorType(ir.DoubleType(), WIDTH)
 
     def address(self, array: int, offset: int) -> Any:
         own = self.offsets[array]
@@ -46,7 +61,7 @@ class _Step:
         """One number in every lane."""
         number, none = self.builder.load(self.address(array, offset), align=8), ir.Constant(self.vector, ir.Undefined)
         first = self.builder.insert_element(none, number, ir.Constant(ir.IntType(32), 0))
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), _WIDTH), [0] * _WIDTH)
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
         return self.builder.shuffle_vector(first, none, zeros)
 
     def times(self, a: Any, b: Any) -> Any:
@@ -61,7 +76,7 @@ class _Step:
     def write(self, is_complex: bool) -> None:
         left, right, table, total = range(4)
         weights = [self.spread(table, q) for q in range(TERMS * (2 if is_complex else 1))]
-        for lane in range(0, LANES, _WIDTH):
+        for lane in range(0, LANES, WIDTH):
             added = self.load(total, lane)
             for q in range(TERMS):
                 at = q * LANES + lane
@@ -99,3 +114,91 @@ lattice[right + q·LANES + lane] · table[weight + q].  Arrays of float64, C ord
 add_complex_products = _step(is_complex=True)
 """The same with complex numbers in planes, STEP real parts and STEP imaginary ones, TERMS and TERMS in the table; the
 real part is added up."""
+
+
+class _Contraction(_Step):
+    """Writes total[o, lane] += left[o, lane] · Σ_i table[o, i] right[i, lane], the sums over i in registers.
+
+    The table lies in blocks of TILE × TILE, each with its rows or its columns strung together.
+    """
+
+    def write_loop(self, block_stride: Any, n_blocks: Any, is_transposed: bool) -> None:
+        table, left, right, total = range(4)
+        zero = ir.Constant(self.vector, [0.0] * WIDTH)
+        sums = [cgutils.alloca_once_value(self.builder, zero) for _ in range(TILE)]
+        for own in sums:
+            self.builder.store(zero, own)
+        begin = list(self.offsets)
+        with cgutils.for_range(self.builder, n_blocks) as loop:
+            ahead = self.builder.mul(loop.index, ir.Constant(loop.index.type, TILE * WIDTH))
+            self.offsets[table] = self.builder.add(begin[table], self.builder.mul(loop.index, block_stride))
+            self.offsets[right] = self.builder.add(begin[right], ahead)
+            for i in range(TILE):
+                b = self.load(right, i * WIDTH)
+                for o, own in enumerate(sums):
+                    weight = self.spread(table, o * TILE + i if is_transposed else i * TILE + o)
+                    self.builder.store(self.plus(self.builder.load(own), self.times(weight, b)), own)
+        self.offsets = begin
+        for o, own in enumerate(sums):
+            product = self.times(self.load(left, o * WIDTH), self.builder.load(own))
+            added = self.plus(self.load(total, o * WIDTH), product)
+            self.builder.store(added, self.vector_at(total, o * WIDTH), align=8)
+
+
+def _contraction(is_transposed: bool) -> Any:
+    """What numba calls."""
+
+    def contract(
+        typing: Any, table: Any, at: Any, stride: Any, n: Any, lattice: Any, left: Any, right: Any, total: Any, to: Any
+    ) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+            weights, corner, across, blocks, own, i, j, sums, start = arguments
+            arrays = ((0, weights), (4, own), (4, own), (7, sums))
+            data = [context.make_array(signature.args[n])(context, builder, array).data for n, array in arrays]
+            _Contraction(builder, data, [corner, i, j, start]).write_loop(across, blocks, is_transposed)
+            return context.get_dummy_value()
+
+        return types.void(table, at, stride, n, lattice, left, right, total, to), generate
+
+    return intrinsic(contract)
+
+
+add_contracted = _contraction(is_transposed=False)
+"""(table, at, stride, n, lattice, left, right, total, to): total[to + o·WIDTH + lane] += lattice[left + o·WIDTH + lane]
+· Σ_{b < n} Σ_{i < TILE} table[at + b·stride + i·TILE + o] · lattice[right + (b·TILE + i)·WIDTH + lane], o < TILE."""
+add_contracted_transposed = _contraction(is_transposed=True)
+"""The same with table[at + b·stride + o·TILE + i]."""
+
+
+class _Products(_Step):
+    """Writes lattice[entry, lane] = Π over the bits of the entry of factors[bit, lane], entries from 1."""
+
+    def write_all(self, stride: Any, n: Any) -> None:
+        factors, lattice = range(2)
+        begin = self.offsets[factors]
+        for bit in range(GROUP):
+            with self.builder.if_then(self.builder.icmp_signed("<", ir.Constant(n.type, bit), n)):
+                ahead = self.builder.mul(stride, ir.Constant(stride.type, bit))
+                self.offsets[factors] = self.builder.add(begin, ahead)
+                own = self.load(factors, 0)
+                for entry in range(1 << bit):
+                    product = self.times(self.load(lattice, entry * WIDTH), own) if entry else own
+                    self.builder.store(product, self.vector_at(lattice, ((1 << bit) + entry) * WIDTH), align=8)
+
+
+def _fill_products(typing: Any, factors: Any, at: Any, stride: Any, n: Any, lattice: Any, to: Any) -> Any:
+    """What numba calls."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        given, first, across, columns, entries, start = arguments
+        arrays = ((0, given), (4, entries))
+        data = [context.make_array(signature.args[n])(context, builder, array).data for n, array in arrays]
+        _Products(builder, data, [first, start]).write_all(across, columns)
+        return context.get_dummy_value()
+
+    return types.void(factors, at, stride, n, lattice, to), generate
+
+
+fill_products: Any = intrinsic(_fill_products)
+"""(factors, at, stride, n, lattice, to): lattice[to + entry·WIDTH + lane] = Π of factors[at + bit·stride + lane] over
+the bits of the entry, entries 1 to 2ⁿ − 1, n at most `GROUP`."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dshap.kernels import RBF
 from dshap.types import BoolArray, FloatArray
-from dshap.values.lanes import LANES, STEP, TERMS, add_complex_products, add_products
+from dshap.values.lanes import GROUP, LANES, STEP, TERMS, add_complex_products, add_products
 
 __all__ = [
     "Coalitions",
@@ -38,8 +38,6 @@ __all__ = [
 
 SUM_BLOCK = 256
 """Rows that sums take at once."""
-GROUP = 6
-"""Columns of a group, at most, in the loops over tables and sums: 64 entries."""
 PRODUCT_GROUP = 4
 """Columns of a group, at most, where products are stored: 16 entries a group."""
 SHARED_STEPS = 8

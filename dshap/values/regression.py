@@ -228,6 +228,10 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         """values (n, m, k)."""
         return SubsetTable.from_state(self._bound_basis, state).values(rows)
 
+    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
+        """See `SubsetTable.scored`."""
+        return SubsetTable.from_state(self._bound_basis, state).scored(score, self.players.members)
+
     def state_bytes(self, m: int) -> int:
         return SubsetTable.nbytes(m, self.n_outputs, self._q, self.n_columns, self._basis_item) + 24 * m
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from dshap.types import BoolArray, FloatArray, State
 from dshap.values.loops import Coalitions, rows_last, table_items, table_values
+from dshap.values.member_sums import MemberSums, member_weights
 
 __all__ = ["SubsetTable", "Terms"]
 
@@ -51,11 +53,32 @@ class SubsetTable:
         table_values(factors, Coalitions.of(self.columns), self.table, self.base, out)
         return out
 
+    def scored(self, score: FloatArray, members: BoolArray) -> Callable[[FloatArray], FloatArray] | None:
+        """rows (n, columns) -> Σ_S v_S score_S (n, d, k) without values, where score (m, d) and coalitions allow.
+
+        The score must be w_S (1[i in S] − |S| / d): then the sum is Σ_{S ∋ i} w_S v_S minus its mean over the players.
+        `members` (d, columns) are the columns of each player.
+        """
+        weights = member_weights(score)
+        if weights is None or not np.array_equal((score > 0.0) @ members, self.columns):
+            return None
+        sums = MemberSums.of(self.columns, self.table, weights)
+        if sums is None:
+            return None
+        one_each, offset = members.argmax(axis=1), score.sum(axis=0)[:, None] * self.base  # (d,), (d, k)
+
+        def scored_sums(rows: FloatArray) -> FloatArray:
+            of_players = sums(rows_last(self.terms.factors(rows)))[:, one_each]
+            return of_players - of_players.mean(axis=1, keepdims=True) + offset
+
+        return scored_sums
+
     @staticmethod
     def nbytes(m: int, k: int, r: int, n_columns: int, itemsize: int = 8) -> int:
         return m * (itemsize * k * r + n_columns) + 8 * k
 
     @staticmethod
     def task_bytes(n: int, m: int, k: int, r: int, n_columns: int, itemsize: int = 8) -> int:
-        """Factors of n rows with three temporaries of one, what the loop holds, and the values."""
-        return itemsize * (n * r * (n_columns + 3) + table_items(n_columns, m, k, r)) + 8 * n * m * k
+        """Factors of n rows with three temporaries of one, what the loops hold, and the values."""
+        held = max(table_items(n_columns, m, k, r), MemberSums.items(n_columns, m, k, r))
+        return itemsize * (n * r * (n_columns + 3) + held) + 8 * n * m * k

@@ -122,6 +122,10 @@ class TableValue:
         """Of values whose columns may be text alone."""
         raise DshapError(f"{type(self).__name__} has no categories: a bug")
 
+    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
+        """None: values are wanted one by one."""
+        return None
+
     def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
         """Of values that stream their data alone."""
         raise DshapError(f"{type(self).__name__} sums nothing over rows of its data: a bug")

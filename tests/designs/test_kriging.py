@@ -214,7 +214,7 @@ def test_contrasts_are_leave_one_out_errors():
     inner = pairs @ pairs.T
     kernel = (orders @ module._krawtchouk(6))[((6 - inner) / 2).round().astype(int)] + module.NUGGET * np.eye(p)
     y = np.random.default_rng(0).normal(size=p)
-    found = process.left_out(np.eye(p)).T @ y
+    found = process.left_out(np.eye(p), 1.0 + np.arange(p)).T @ y / np.sqrt(1.0 + np.arange(p))
     for j in range(1, p):
         others = np.arange(p) != j
         K, Z, k, z = kernel[np.ix_(others, others)], pairs[others], kernel[others, j], pairs[j]
@@ -224,4 +224,15 @@ def test_contrasts_are_leave_one_out_errors():
         weights = inverse @ (k + Z @ gram @ missing)
         variance = kernel[j, j] - k @ inverse @ k + missing @ gram @ missing
         assert found[j] == pytest.approx((y[j] - weights @ y[others]) / np.sqrt(variance), rel=1e-6)
-    assert found[0] == 0.0
+
+
+@pytest.mark.parametrize(("d", "m", "n_whole"), [(6, 40, 6), (8, 128, 36), (12, 200, 78), (7, 100, 28)])
+def test_errors_of_whole_sizes_count_a_third(d, m, n_whole):
+    """Sizes 1, or 1 and 2, and their complements are there; the ends count nothing."""
+    module = sys.modules["dshap.designs.kriging"]
+    weights = module._error_weights(module._pairs(kriging(d, m)))
+    n_drawn = m // 2 - 1 - n_whole
+    whole, drawn = np.sort(weights)[1 : 1 + n_whole], np.sort(weights)[1 + n_whole :]
+    np.testing.assert_allclose(whole, 1 / (n_whole + 3 * n_drawn))
+    np.testing.assert_allclose(drawn, 3 / (n_whole + 3 * n_drawn))
+    assert weights[0] == 0.0 and len(drawn) == n_drawn

@@ -13,6 +13,7 @@ import dask
 import numpy as np
 import pytest
 from distributed import Client
+from distributed.comm import CommClosedError
 
 import dshap
 from dshap.cube import open_cube
@@ -49,6 +50,19 @@ def test_a_closed_client_and_one_without_workers(monkeypatch, tmp_path):
         shut_down(client)
     with pytest.raises(InputError, match="the Dask client is closed: connect a new one"):
         dshap.explain(Marginal(lambda x: x[:, 0], x), x, client=client)
+
+
+def test_a_scheduler_lost_in_the_middle_of_an_answer(client, monkeypatch, tmp_path):
+    """The client does not know yet that its connection is gone."""
+
+    def result(future, timeout=None):
+        raise CommClosedError("Connection reset by peer")
+
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    monkeypatch.setattr("distributed.client.Future.result", result)
+    with pytest.raises(InterruptedRunError, match="what was finished is kept, run the same again"):
+        dshap.explain(Marginal(Slow(tmp_path), x[:4]), x, store=tmp_path / "c.zarr", client=client)
+    assert client.status == "running"
 
 
 def test_what_cannot_be_sent_is_said(client):

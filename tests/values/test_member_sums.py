@@ -1,0 +1,105 @@
+"""Sums over the coalitions that hold a column, against their twin and against values times scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dshap import designs
+from dshap.types import N_ENDS
+from dshap.values import SubsetTable
+from dshap.values.lanes import WIDTH
+from dshap.values.member_sums import MIN_COLUMNS, MemberSums, member_weights, plain_member_sums
+
+STRIDE = 3
+
+
+class Stored:
+    """Terms whose factors are given: rows are their positions."""
+
+    def __init__(self, factors):
+        self.all = factors  # (c, n, r)
+
+    def factors(self, x):
+        return self.all[:, x[:, 0].astype(int)]
+
+
+def all_coalitions(c):
+    return (np.arange(1 << c)[:, None] >> np.arange(c) & 1).astype(bool)
+
+
+@pytest.mark.parametrize("c", [5, 6, 7, 8, 9, 12])
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("n", [1, WIDTH, 9 * WIDTH + 3, 1100])
+def test_twins_agree(rng, c, k, n):
+    """Random weights and tables: every entry of both groups counts, in whole and in broken steps."""
+    columns = rng.permutation(all_coalitions(c))[: max(1 << c - 1, (1 << c) - 3)]
+    r = 2 if c == 12 else 7
+    factors, table, weights = (
+        rng.normal(size=(c, r, n)),
+        rng.normal(size=(len(columns), k, r)),
+        rng.random(len(columns)),
+    )
+    sums = MemberSums.of(columns, table, weights)
+    assert sums is not None
+    wanted = plain_member_sums(factors[:, :, :50], columns, table, weights)
+    got = sums(factors)
+    assert_allclose(got[:50], wanted, rtol=1e-11, atol=1e-11 * np.abs(wanted).max())
+    assert_array_equal(got[50:], sums(np.ascontiguousarray(factors[:, :, 50:])))  # a row's sum does not know its place
+
+
+@pytest.mark.parametrize("d", [5, 8, 11])
+@pytest.mark.parametrize("span", [(N_ENDS, 0), (N_ENDS, -5), (9, 0)])
+def test_scored_is_values_times_scores(rng, d, span):
+    design = designs.exact(d)
+    block = design.block(span[0], design.n_coalitions + span[1])
+    terms = Stored(rng.normal(size=(d, 40, 6)))
+    subsets = SubsetTable(terms, block.masks, rng.normal(size=(len(block.masks), 2, 6)), np.array([10.0, -3.0]))
+    scored = subsets.scored(block.score, np.eye(d, dtype=bool))
+    assert scored is not None
+    rows = np.arange(40.0)[:, None]
+    wanted = np.matmul(block.score.T, subsets.values(rows))
+    assert_allclose(scored(rows), wanted, rtol=1e-11, atol=1e-11 * np.abs(wanted).max())
+
+
+def test_a_player_of_several_columns(rng):
+    """Columns 0 and 5 are one player; they lie in different groups."""
+    members = np.zeros((5, 6), dtype=bool)
+    members[0, [0, 5]] = members[1, 1] = members[2, 2] = members[3, 3] = members[4, 4] = True
+    block = designs.exact(5).block(N_ENDS, 32)
+    terms = Stored(rng.normal(size=(6, 9, 5)))
+    subsets = SubsetTable(terms, block.masks @ members, rng.normal(size=(30, 1, 5)), np.zeros(1))
+    scored, rows = subsets.scored(block.score, members), np.arange(9.0)[:, None]
+    assert scored is not None
+    assert_allclose(scored(rows), np.matmul(block.score.T, subsets.values(rows)), atol=1e-12)
+
+
+def test_a_constant_column_belongs_to_nobody(rng):
+    """Seven players of eight columns, the third one in no coalition."""
+    members = np.delete(np.eye(8, dtype=bool), 2, axis=0)
+    block = designs.exact(7).block(N_ENDS, 128)
+    terms = Stored(rng.normal(size=(8, 9, 5)))
+    subsets = SubsetTable(terms, block.masks @ members, rng.normal(size=(126, 1, 5)), np.ones(1))
+    scored, rows = subsets.scored(block.score, members), np.arange(9.0)[:, None]
+    assert scored is not None
+    assert_allclose(scored(rows), np.matmul(block.score.T, subsets.values(rows)), atol=1e-12)
+
+
+def test_weights_of_exact_designs_alone(rng):
+    masks, score, _ = designs.exact(6).block(N_ENDS, 64)
+    size = masks.sum(axis=1)
+    assert_allclose(member_weights(score) * size * (6 - size), 6 / np.array([6, 15, 20, 15, 6])[size - 1])
+    assert member_weights(score + 1e-6 * rng.random(score.shape)) is None
+    sampled = designs.kernelshap(12, 200, seed=1)
+    assert member_weights(sampled.block(N_ENDS, 200).score) is None
+
+
+@pytest.mark.parametrize("case", ["complex", "few columns", "many columns", "few coalitions", "others' columns"])
+def test_what_is_left_to_values(rng, case):
+    d = {"few columns": MIN_COLUMNS - 1, "many columns": 13}.get(case, 6)
+    block = designs.exact(d).block(N_ENDS, 12 if case == "few coalitions" else 1 << d)
+    dtype = np.complex128 if case == "complex" else np.float64
+    columns = block.masks[::-1] if case == "others' columns" else block.masks
+    subsets = SubsetTable(Stored(None), columns, np.ones((len(columns), 1, 2), dtype), np.zeros(1))
+    assert subsets.scored(block.score, np.eye(d, dtype=bool)) is None
