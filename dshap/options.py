@@ -61,8 +61,6 @@ class RunOptions:
                 raise InputError(f"{name} is {getattr(self, name)!r}: give True or False")
         if self.coalition_groups and self.tol is not None:
             raise InputError("with tol a task goes through all rounds of its rows: leave coalition_groups out")
-        if self.interactions and self.tol is not None:
-            raise InputError("interactions with tol are not built: give one of them")
         if self.memory_limit is not None:
             object.__setattr__(self, "memory_limit", parse_bytes(self.memory_limit))
 

@@ -248,7 +248,7 @@ def test_interactions_of_a_sampled_design(wide):
     ("options", "message"),
     [
         ({"design": kernelshap(8, 60)}, "give one of them"),
-        ({"tol": 0.1}, "interactions with tol"),
+        ({"design": "kernelshap", "tol": 0.1, "max_coalitions": 100}, "interactions are those of"),
         ({"design": "permutation", "max_coalitions": 60}, "interactions are those of"),
         ({"interactions": 1}, "True or False"),
     ],

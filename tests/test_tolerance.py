@@ -70,6 +70,19 @@ def test_every_row_is_that_of_the_design_it_stopped_at(rows, design, tol, option
         before = reached
 
 
+def test_interactions_of_every_row_are_those_of_the_design_it_stopped_at(rows):
+    design, budgets = kriging(D, 100, decay=0.1, seed=1), (100, 200, 400, 800)
+    cube = dshap.explain(value(rows), rows, design=design, tol=0.002, max_coalitions=800, interactions=True)
+    assert set(cube.n_coalitions.values.tolist()) == set(budgets)
+    np.testing.assert_allclose(cube.interaction.sum("feature_other"), cube.attribution, atol=1e-9)
+    for budget in budgets:
+        grown = kriging(D, 100, decay=0.1, seed=1)
+        for step in budgets[1 : budgets.index(budget) + 1]:
+            grown = grown.grow(step)
+        whole, here = dshap.explain(value(rows), rows, design=grown, interactions=True), cube.n_coalitions == budget
+        np.testing.assert_allclose(cube.interaction[here], whole.interaction[here], atol=1e-9)
+
+
 def test_no_coalition_is_evaluated_twice(rows):
     """The model sees every mix of a row that it takes once, but for what is tried beforehand."""
     seen = []

@@ -321,7 +321,7 @@ def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] |
     if context.plan.is_closed_form:
         phi, replicates = closed_form_values(context, rows)
     elif context.plan.tol is not None:
-        phi, replicates, used = _in_rounds(context, rows, ends, context.plan.tol)
+        phi, replicates, used, interaction = _in_rounds(context, rows, ends, context.plan.tol)
     else:
         phi, replicates, interaction = _finished(context, rows, partials, ends)
     base = context.base_value()
@@ -401,18 +401,22 @@ def _finished(
 
 def _in_rounds(
     context: Context, rows: FloatArray, ends: FloatArray, tol: float
-) -> tuple[FloatArray, FloatArray, NDArray[np.int32]]:
-    """φ (n, d, k), its replicates (R, n, d, k) and the coalitions taken (n,): stage by stage of the design, each for
-    the rows whose error is above tol after the one before.  Values are kept: no coalition is evaluated twice.
-    `ends` (n, 2, k) are the values of the two ends."""
+) -> tuple[FloatArray, FloatArray, NDArray[np.int32], FloatArray | None]:
+    """φ (n, d, k), its replicates (R, n, d, k), the coalitions taken (n,), and the interactions (n, d, d, k) where they
+    are asked for: stage by stage of the design, each for the rows whose error is above tol after the one before.
+
+    Values are kept: no coalition is evaluated twice.  `ends` (n, 2, k) are the values of the two ends."""
     plan, design = context.plan, context.design
     shape = (len(rows), plan.n_players, plan.n_outputs)
     phi, replicates = np.zeros(shape), np.zeros((design.n_replicates, *shape))
+    pairs = _no_sums(context, len(rows))["pairs"] if plan.interactions else None
     used, left = np.zeros(len(rows), np.int32), np.arange(len(rows))
     values, (v_empty, v_full) = ends, ends.swapaxes(0, 1)  # (n, m, k); (n, k)
     for stage, tiles in zip(design.stages, plan.stage_tiles, strict=True):
         values = np.concatenate([values, *(_tile_values(context, rows[left], tile) for tile in tiles)], axis=1)
         phi[left], replicates[:, left] = _of_values(stage, values)
+        if pairs is not None:
+            pairs[left] = np.matmul(stage.interactions(0, stage.n_coalitions).T, values)
         used[left] = stage.n_coalitions
         errors = np.sqrt(np.square(replicates[:, left] - phi[left]).sum(axis=0))
         reached = relative_errors(phi[left], errors, v_empty[left], v_full[left])
@@ -421,7 +425,7 @@ def _in_rounds(
         if not len(left):
             break
     check_additivity(phi, v_empty, v_full)
-    return phi, replicates, used
+    return phi, replicates, used, None if pairs is None else _with_main_effects(context, pairs, phi)
 
 
 def _tile_values(context: Context, rows: FloatArray, tile: int) -> FloatArray:

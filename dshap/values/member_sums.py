@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dshap.types import BoolArray, FloatArray
-from dshap.values.lanes import TILE, WIDTH, add_contracted, add_contracted_transposed, fill_products
+from dshap.values.lanes import GROUP, TILE, WIDTH, add_contracted, add_contracted_transposed, fill_products
 from dshap.values.loops import Coalitions, plain_subset_products
 
 __all__ = ["MemberSums", "member_weights", "plain_member_sums"]
@@ -30,7 +30,7 @@ def member_weights(score: FloatArray) -> FloatArray | None:
     """w (m,) where score (m, d) is w_S (1[i in S] − |S| / d), as it is in symmetric exact designs; None where not."""
     inside, weights = score > 0.0, np.ptp(score, axis=1)
     wanted = weights[:, None] * (inside - inside.mean(axis=1, keepdims=True))
-    return weights if np.allclose(score, wanted, rtol=0.0, atol=1e-13 * np.abs(score).max()) else None
+    return weights if np.allclose(score, wanted, rtol=0.0, atol=1e-13 * np.abs(score).max(initial=0.0)) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +50,9 @@ class MemberSums:
         They are where factors are complex, where columns are few or make more than two groups, and where less than a
         quarter of the pairs of entries are coalitions.
         """
-        (m, c), coalitions = columns.shape, Coalitions.of(columns)
-        if table.dtype != np.float64 or coalitions.codes.shape[1] != 2 or c < MIN_COLUMNS or 1 << c > 4 * m:
+        if table.dtype != np.float64 or not _is_dense(*columns.shape):
             return None
+        coalitions = Coalitions.of(columns)
         shape = [max(TILE, 1 << int(width)) for width in np.diff(coalitions.bounds)]
         placed = np.zeros((table.shape[2], table.shape[1], *shape))
         for (first, second), own, weight in zip(coalitions.codes, table, weights, strict=True):
@@ -69,9 +69,16 @@ class MemberSums:
 
     @staticmethod
     def items(n_columns: int, m: int, k: int, r: int) -> int:
-        """Numbers that one of m coalitions holds, its partial sums counted."""
-        entries = max(TILE * TILE, min(4 * m, 1 << n_columns))
-        return k * r * entries + 2 * SHARED_ITEMS + 2 * k * WIDTH * entries
+        """Numbers that one of m coalitions holds while it is made, its partial sums counted; 0 where there is none."""
+        if not _is_dense(m, n_columns):
+            return 0
+        entries = max(TILE * TILE, 1 << n_columns)
+        return 2 * k * r * entries + SHARED_ITEMS + 2 * k * WIDTH * entries
+
+
+def _is_dense(m: int, n_columns: int) -> bool:
+    """m coalitions are a quarter at least of what the columns, in two groups, allow."""
+    return MIN_COLUMNS <= n_columns <= 2 * GROUP and 1 << n_columns <= 4 * m
 
 
 @njit(nogil=True, cache=True)

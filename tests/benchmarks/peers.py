@@ -480,7 +480,7 @@ def show(results: Sequence[Result]) -> None:
     heads = (
         ("cores", 5),
         ("background", 12),
-        ("rows", 9),
+        ("rows", 11),
         ("s/row", 11),
         ("rows/s", 11),
         ("× best peer", 13),
@@ -492,7 +492,7 @@ def show(results: Sequence[Result]) -> None:
         ratios, off = [own.rate / best_peer_rate(results, own.cores, called) for called in PREDICTS], own.difference
         name = own.program + (", product" if own.predict == "matrix product" else "")
         print(
-            f"{name:<44}{own.cores:>5}{own.background:>12,}{own.rows:>9,}{1.0 / own.rate:>11.3g}"
+            f"{name:<44}{own.cores:>5}{own.background:>12,}{own.rows:>11,}{1.0 / own.rate:>11.3g}"
             f"{own.rate:>11,.4g}{ratios[0]:>13,.4g}{ratios[1]:>19,.4g}{'' if off is None else f'{off:.0e}':>8}"
         )
     print(
