@@ -8,7 +8,8 @@ Choice: MSE_v of ConditionalRegression over penalties and over factors on the me
 first table; beside it the penalty that penalty="validate" finds, for each coalition, without any held-out row.
 
 Comparison: every value function learns from all other rows.  One rule for every table: embeddings of 256 landmarks with
-median length-scales; ConditionalRegression validates its penalties; KernelObservational takes their median.
+median length-scales; ConditionalRegression validates its penalties; KernelObservational takes their median.  Beside
+them ConditionalRegression of twice as many landmarks, learnt from a part of the rows.
 
 Usage: python -m tests.benchmarks.quality [--tiny] [--data powerlifting.parquet] [--beijing beijing_air_quality.parquet]
        [--rows N] [--workers 2] [--json OUT] [--png OUT]
@@ -45,6 +46,7 @@ POWERLIFTING = ("deadlift_kg", ("sex_male", "equipment", "bodyweight_kg", "year"
 BEIJING = ("PM2_5", ("PM10", "SO2", "NO2", "CO", "O3", "TEMP", "DEWP", "WSPM"))
 SYNTHETIC = ("y", ("x0", "x1", "x2", "x3", "x4"))
 """Target and features of each table."""
+WIDE = "twice the landmarks"
 OBSERVATIONAL = ("KernelObservational", "ConditionalRegression")
 
 
@@ -58,13 +60,15 @@ class Sizes:
     gaussian_rows: int = 300
     """Held-out rows that the Gaussian conditional is measured on."""
     draws: int = 1_000
+    wide_rows: int = 200_000
+    """That the regression of twice as many landmarks learns from, at most."""
     choice_rows: int = 3_000
     choice_landmarks: int = 256
     factors: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
     penalties: tuple[float, ...] = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
 
-TINY = Sizes(60, 40, 400, 40, 100, 2_000, 40, (0.5, 1.0, 2.0), (1e-6, 1e-4, 1e-2))
+TINY = Sizes(60, 40, 400, 40, 100, 1_000, 2_000, 40, (0.5, 1.0, 2.0), (1e-6, 1e-4, 1e-2))
 
 
 class Split(NamedTuple):
@@ -206,9 +210,9 @@ class Bench:
         self.table, self.sizes, self.folder, self.client = table, sizes, folder, client
         self.model = fitted(table, str(table.learning), sizes, client)
 
-    def prepared(self, value: ValueFunction) -> tuple[Prepared, float]:
+    def prepared(self, value: ValueFunction, name: str = "") -> tuple[Prepared, float]:
         start = time.perf_counter()
-        store = self.folder / f"{self.table.name}-{type(value).__name__}"
+        store = self.folder / f"{self.table.name}-{name or type(value).__name__}"
         prepared = dshap.prepare(value, store=store, client=self.client, progress=False)
         return prepared, time.perf_counter() - start
 
@@ -237,6 +241,9 @@ class Bench:
         found = {name: self.measured(*self.prepared(value)) for name, value in others.items()}
         found["ConditionalRegression"] = self.measured(regression, seconds)
         print(f"{self.table.name}: median of the validated penalties {penalty:.1e}", flush=True)
+        part = pd.read_parquet(self.table.learning)[: self.sizes.wide_rows][list(self.table.features)].to_numpy()
+        wide = ConditionalRegression(model.predict, part, RBF("median"), Nystrom(2 * self.sizes.landmarks), "validate")
+        found[WIDE] = self.measured(*self.prepared(wide, "wide"))
         gaussian = Gaussian(model.predict, data, n_samples=self.sizes.draws)
         return {**found, "Gaussian": self.measured(*self.prepared(gaussian), is_fast=False)}
 
@@ -254,6 +261,10 @@ def print_comparison(bench: Bench, found: dict[str, Measured]) -> None:
         on_few = found[name].on_few
         verdicts = [_against(on_few, found[other].on_few, other) for other in ("KernelInterventional", "Gaussian")]
         print(f"{name} {', '.join(verdicts)}")
+    own, wide = found["ConditionalRegression"].quality, found[WIDE].quality
+    assert own is not None and wide is not None
+    print(f"ConditionalRegression: {own.mse[0] / wide.mse[0] - 1.0:+.2%} of {2 * bench.sizes.landmarks} landmarks on "
+          f"{min(bench.sizes.wide_rows, table.n_rows):,} rows")  # fmt: skip
 
 
 def _mse_cell(quality: Quality | None) -> str:
