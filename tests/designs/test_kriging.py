@@ -3,7 +3,7 @@
 import itertools
 import pickle
 import sys
-from math import comb
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,17 +28,27 @@ from dshap.errors import InputError
 from dshap.types import EMPTY, FULL, Design
 
 
-def fourier_game(d, rng, decay, orders=None):
-    """A game drawn from the prior, and its Shapley values by their formula: c_T ~ N(0, decay^((s−3)/2)/C(d, s)) for odd
-    s = |T|; even orders and order 1 are large, which must not matter."""
+def prior_of(d, decay, relevance=None):
+    """Coalitions T of odd size from 3 and the variances of their coefficients, which sum to 1: decay^((s−3)/2) in all
+    of an order, shared by its coalitions as the products of the relevances of their players, equally above order 9."""
+    r, of = np.ones(d) if relevance is None else np.array(relevance), {}
+    for s in range(3, d + 1, 2):
+        products = {T: np.prod(r[list(T)]) if s <= 9 else 1.0 for T in itertools.combinations(range(d), s)}
+        of |= {T: decay ** ((s - 3) / 2) * own / sum(products.values()) for T, own in products.items()}
+    total = sum(of.values())
+    return {T: own / total for T, own in of.items()}
+
+
+def fourier_game(d, rng, decay, relevance=None):
+    """A game drawn from the prior and its Shapley values by their formula; order 1 and even ones are large, which must
+    not matter."""
+    variance = prior_of(d, decay, relevance)
     subsets = [T for s in range(d + 1) for T in itertools.combinations(range(d), s)]
     z = np.where((np.arange(2**d)[:, None] >> np.arange(d)) & 1, 1.0, -1.0)
     v, phi = np.zeros(2**d), np.zeros(d)
     for T in subsets:
         s = len(T)
-        if orders is not None and s not in orders:
-            continue
-        scale = 3.0 if s % 2 == 0 or s == 1 else np.sqrt(decay ** ((s - 3) / 2) / comb(d, s))
+        scale = 3.0 if s % 2 == 0 or s == 1 else np.sqrt(variance[T])
         c = rng.normal() * scale
         v += c * z[:, list(T)].prod(axis=1)
         if s % 2:
@@ -54,15 +64,12 @@ def test_every_coalition_gives_the_exact_value(d):
     assert design.pilot_rows == 0 and (std_errors(design, game(a)) == 0).all()
 
 
-def posterior(masks, v, decay):
+def posterior(masks, v, prior):
     """Mean and variance of φ given the odd values, by Bayes' rule over all odd coefficients at once, in other code;
     order 1 has a variance so large that it is flat."""
     d = masks.shape[1]
     subsets = [T for s in range(1, d + 1, 2) for T in itertools.combinations(range(d), s)]
-    total = sum(decay ** ((s - 3) / 2) for s in range(3, d + 1, 2))
-    variance = np.array(
-        [1e5 if len(T) == 1 else decay ** ((len(T) - 3) / 2) / total / comb(d, len(T)) for T in subsets]
-    )
+    variance = np.array([1e5 if len(T) == 1 else prior[T] for T in subsets])
     z = np.where(masks, 1.0, -1.0)
     features = np.array([z[:, list(T)].prod(axis=1) for T in subsets]).T  # (p, subsets)
     to_phi = np.array([[2 / len(T) if i in T else 0.0 for i in range(d)] for T in subsets])
@@ -72,18 +79,21 @@ def posterior(masks, v, decay):
     return to_phi.T @ gain.T @ v, np.diag(to_phi.T @ left @ to_phi)
 
 
-@pytest.mark.parametrize(("d", "n", "decay"), [(6, 56, 0.1), (7, 60, 1.0), (8, 80, 0.02)])
-def test_mean_and_deviation_of_the_posterior(d, n, decay):
+@pytest.mark.parametrize(("d", "n", "decay"), [(4, 12, 0.1), (6, 56, 0.1), (7, 60, 1.0), (8, 80, 0.02), (12, 90, 1.0)])
+@pytest.mark.parametrize("is_uneven", [False, True])
+def test_mean_and_deviation_of_the_posterior(d, n, decay, is_uneven):
     """Against Bayes' rule in the space of all coefficients; 1e-5, as order 1 is only nearly flat there."""
+    relevance = np.random.default_rng(d).uniform(0.05, 1, d) if is_uneven else np.ones(d)
     v = game(dividends(d, np.random.default_rng(n)))
-    design = kriging(d, n, decay=decay, seed=1)
+    design = replace(kriging(d, n, decay=decay, seed=1), relevance=tuple(relevance.tolist()))
     masks = design.masks[np.r_[1, 2 : design.n_coalitions : 2]]
     odd = (v[codes(masks)] - v[codes(~masks)]) / 2
-    mean, variance = posterior(masks, odd, decay)
+    mean, variance = posterior(masks, odd, prior_of(d, decay, relevance))
     np.testing.assert_allclose(attribute(design, v), mean, atol=1e-5 * np.ptp(mean))
     from dshap.designs.kriging import _solution
 
-    np.testing.assert_allclose(_solution(design).deviation ** 2, variance, atol=2e-5)
+    if not design.why_no_errors:
+        np.testing.assert_allclose(_solution(design).deviation ** 2, variance, atol=2e-5)
 
 
 def test_contrasts_are_the_scale_of_the_game():
@@ -99,8 +109,7 @@ def test_contrasts_are_the_scale_of_the_game():
         squares.append(np.square((replicates - estimate)[:, 0]))
     from dshap.designs.kriging import _solution
 
-    total = sum(0.2 ** ((s - 3) / 2) for s in (3, 5, 7))  # the prior of the design is scaled to a total of 1
-    ratio = np.mean(squares) * design.n_replicates / (_solution(design).deviation[0] ** 2 * total)
+    ratio = np.mean(squares) * design.n_replicates / _solution(design).deviation[0] ** 2
     assert abs(ratio - 1) < 0.1
     assert 0.93 < np.mean(held) < 0.97  # 400 games of 8 players: ± 1 point is 2.6 standard errors or more
 
@@ -160,6 +169,32 @@ def test_a_pilot_finds_the_decay(decay):
     assert design.decay is None and abs(np.log10(found / decay)) < 0.51
 
 
+def test_a_pilot_finds_who_is_relevant():
+    """Interactions of the first four players alone: the design tuned on some games has less error on others."""
+    rng, relevance = np.random.default_rng(6), np.array([1.0, 1.0, 1.0, 1.0, 0.02, 0.02, 0.02, 0.02, 0.02])
+    design, errors = kriging(9, 80), []
+    drawn = [uneven_game(9, rng, relevance) for _ in range(40)]
+    tuned = design.tuned(design.tune(np.array([v for v, _ in drawn[:20]])[:, codes(design.masks)]))
+    found = np.array(tuned.relevance)
+    assert found.mean() == pytest.approx(1.0) and found[:4].min() > 2 * found[4:].max()
+    for own in (tuned, replace(tuned, relevance=None)):
+        errors.append(np.mean([np.square(attribute(own, v) - phi).mean() for v, phi in drawn[20:]]))
+    assert errors[0] < 0.5 * errors[1]
+
+
+def uneven_game(d, rng, relevance):
+    """Every coefficient is of the size of the product of its players' relevances, the Shapley values too."""
+    v, phi = np.zeros(2**d), np.zeros(d)
+    z = np.where((np.arange(2**d)[:, None] >> np.arange(d)) & 1, 1.0, -1.0)
+    for s in range(1, d + 1):
+        for T in itertools.combinations(range(d), s):
+            c = rng.normal() * relevance[list(T)].prod() * 0.3 ** (s - 1)
+            v += c * z[:, list(T)].prod(axis=1)
+            if s % 2:
+                phi[list(T)] += 2 * c / s
+    return v, phi
+
+
 def test_additive_games_leave_the_decay_at_its_default():
     design = kriging(8, 60)
     games = np.array([game(dividends(8, np.random.default_rng(s), order=1)) for s in range(3)])
@@ -206,13 +241,16 @@ def test_contrasts_are_leave_one_out_errors():
     """Each pair predicted from the others by universal kriging written out: e_j and s_j, summed with any signs."""
     module = sys.modules["dshap.designs.kriging"]
     design = kriging(6, 40, decay=0.3, seed=2)
-    pairs, variances = module._pairs(design), module._variances(6, 0.3, False)
-    process = module._Process.at(pairs, variances)
-    p = len(pairs)
-    orders = variances.copy()
-    orders[1] = 0.0
-    inner = pairs @ pairs.T
-    kernel = (orders @ module._krawtchouk(6))[((6 - inner) / 2).round().astype(int)] + module.NUGGET * np.eye(p)
+    pairs, prior, relevance = (
+        module._pairs(design),
+        prior_of(6, 0.3, [1, 2, 3, 1, 2, 3]),
+        np.array([1.0, 2, 3, 1, 2, 3]),
+    )
+    process = module._Process.at(pairs, module._Prior(module._variances(6, 0.3, False), relevance))
+    p, subsets = len(pairs), [list(T) for s in (3, 5) for T in itertools.combinations(range(6), s)]
+    variance = np.array([prior[tuple(T)] for T in subsets])
+    features = np.array([pairs[:, T].prod(axis=1) for T in subsets]).T
+    kernel = (features * variance) @ features.T + module.NUGGET * np.eye(p)
     y = np.random.default_rng(0).normal(size=p)
     found = process.left_out(np.eye(p), 1.0 + np.arange(p)).T @ y / np.sqrt(1.0 + np.arange(p))
     for j in range(1, p):
