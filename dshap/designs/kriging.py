@@ -24,7 +24,7 @@ from dshap.types import CoalitionBlock, FloatArray, Groups, Record
 __all__ = ["MAX_KRIGED", "MAX_KRIGED_PLAYERS", "KrigingDesign", "kriging"]
 
 MAX_KRIGED = 4_096
-"""Coalitions: a matrix of half as many squared is factored in every process (0.5 s and 130 MB there)."""
+"""Coalitions: a matrix of half as many squared is factored in every process (seconds, and 130 MB there)."""
 MAX_KRIGED_PLAYERS = 256
 MAX_PAIRED_PLAYERS = 64
 """Of interactions: 2,016 pairs."""
@@ -122,13 +122,13 @@ class KrigingDesign(WholeViews):
         the size of the attributions, and the `decay` of the largest restricted likelihood, pooled over the games."""
         pairs, odd = _pairs(self), (values[:, 1::2] - values[:, 0::2]) / 2  # (games, pairs): of ∅, N and of S̄, S
         odd[:, 1:] *= -1
-        size = _size(odd @ _solution(self).weights)
-        chosen = np.arange(len(pairs))
+        weights, chosen = _solution(self).weights, np.arange(len(pairs))
         if len(pairs) > PILOT_PAIRS:
             rest = stream(self.seed, CONTRASTS, 1).permutation(len(pairs) - 1)[: PILOT_PAIRS - 1]
             chosen = np.concatenate([[0], 1 + np.sort(rest)])
         tried = {}
         with threadpool_limits(1, user_api="blas"):
+            size = _size(odd @ weights)
             for power in POWERS if self.n_players <= MAX_RELEVANT_PLAYERS else POWERS[:1]:
                 known = _correlations(pairs[chosen], pairs[chosen], size**power) if power else None
                 for decay in DECAYS:
@@ -392,7 +392,8 @@ def _solution(design: KrigingDesign) -> _Solution:
     pairs, d = _pairs(design), design.n_players
     decay = DEFAULT_DECAY if design.decay is None else design.decay
     with threadpool_limits(1, user_api="blas"):
-        relevance = None if design.relevance is None or len(set(design.relevance)) == 1 else np.array(design.relevance)
+        is_alike = design.relevance is None or len(set(design.relevance)) == 1 or design._is_whole
+        relevance = None if is_alike else np.array(design.relevance)
         process = _Process.at(pairs, _Prior(_variances(d, decay, design._is_whole), relevance))
         by_trend = cho_solve((process.gram, True), process.missing)
         weights = solve_triangular(process.factor, process.covariance + process.trend @ by_trend, lower=True, trans="T")
