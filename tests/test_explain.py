@@ -158,7 +158,7 @@ def test_standard_errors_in_the_cube(wide, tmp_path, name, options):
     assert verify_cube(store) == []
 
 
-def test_a_pilot_chooses_the_decay_of_kriging(wide, tmp_path):
+def test_a_pilot_chooses_decay_and_relevance_of_kriging(wide, tmp_path):
     """From the values of one row in sixteen, evenly spaced: the same as by hand; noted in the cube and used in it."""
     design, store = kriging(8, 120, seed=3), tmp_path / "cube.zarr"
     value = Marginal(eight, wide[:10])
@@ -167,10 +167,13 @@ def test_a_pilot_chooses_the_decay_of_kriging(wide, tmp_path):
     chosen = wide[np.linspace(0, 69, 4).round().astype(int)]
     values = np.where(masks[None, :, None], chosen[:, None, None], value.background)  # (4, m, 10, 8)
     games = np.moveaxis(eight(values.reshape(-1, 8)).reshape(4, -1, 10, 2).mean(axis=2), 2, 1).reshape(8, -1)
-    decay = design.tuned(design.tune(games)).decay
-    assert json.loads(cube.attrs["pilot"]) == {"decay": decay} and decay != 0.03
-    given = dshap.explain(value, wide, design=kriging(8, 120, decay=decay, seed=3))
-    np.testing.assert_array_equal(cube.attribution, given.attribution)
+    tuned, noted = design.tuned(design.tune(games)), json.loads(cube.attrs["pilot"])
+    assert noted["decay"] == tuned.decay != 0.03 and len(set(tuned.relevance)) == 8
+    np.testing.assert_allclose(noted["relevance"], tuned.relevance, rtol=1e-9)
+    given = dshap.explain(value, wide, design=tuned)
+    np.testing.assert_allclose(cube.attribution, given.attribution, atol=1e-9)
+    alike = dshap.explain(value, wide, design=kriging(8, 120, decay=tuned.decay, seed=3))
+    assert abs(alike.attribution - given.attribution).max() > 1e-6
     before = bytes_of(store)
     dshap.explain(value, wide, design=design, store=store)
     assert bytes_of(store) == before
