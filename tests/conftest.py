@@ -21,6 +21,12 @@ def client() -> Iterator[object]:
 
 
 @pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`explain` and its like not on a cluster that another test may have left as the current one."""
+    monkeypatch.setattr("dshap.api.current_client", lambda: None)
+
+
+@pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(7)
 

@@ -31,15 +31,11 @@ from dshap.types import Status
 from dshap.values import KernelInterventional, KernelObservational, Marginal
 from tests.cube.cubes import bytes_of
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 D, N_ROWS, TILE = 4, 90, 32
 NAMES = ["a", "b", "c", "const"]
 COALITIONS = [frozenset(s) for size in range(D + 1) for s in itertools.combinations(range(D), size)]
-
-
-@pytest.fixture(autouse=True)
-def _in_this_process(monkeypatch):
-    """Not on a cluster that another test may have left as the current one."""
-    monkeypatch.setattr("dshap.api.current_client", lambda: None)
 
 
 @pytest.fixture(scope="module")

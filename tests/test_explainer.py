@@ -10,13 +10,10 @@ import dshap
 from dshap.errors import InputError
 from dshap.values import LinearGaussian, Marginal
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 shap = pytest.importorskip("shap", reason="shap is not installed")
 NAMES = ["a", "b", "c", "d"]
-
-
-@pytest.fixture(autouse=True)
-def _in_this_process(monkeypatch):
-    monkeypatch.setattr("dshap.api.current_client", lambda: None)
 
 
 @pytest.fixture(scope="module")

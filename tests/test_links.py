@@ -25,6 +25,8 @@ from dshap.values import (
 )
 from tests.values.oracles import shapley
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 D, K, N = 4, 3, 70
 CLASSES = np.array(["cat", "dog", "rat"])
 
@@ -42,11 +44,6 @@ class Classifier:
         self.rows += len(x)
         every = np.prod(1.0 + 0.7 * np.tanh(x), axis=1)
         return softmax(np.column_stack([x, every]) @ self.weights, axis=1)
-
-
-@pytest.fixture(autouse=True)
-def _in_this_process(monkeypatch):
-    monkeypatch.setattr("dshap.api.current_client", lambda: None)
 
 
 @pytest.fixture(scope="module")

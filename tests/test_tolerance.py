@@ -15,13 +15,9 @@ from dshap.report.notes import accuracy, accuracy_lines
 from dshap.values import Gaussian, Marginal
 from tests.cube.cubes import bytes_of
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 D = 12
-
-
-@pytest.fixture(autouse=True)
-def _in_this_process(monkeypatch):
-    """Not on a cluster that another test may have left as the current one."""
-    monkeypatch.setattr("dshap.api.current_client", lambda: None)
 
 
 def rough(x):

@@ -15,10 +15,7 @@ from dshap.errors import InputError
 from dshap.report import accuracy, accuracy_lines
 from dshap.values import Gaussian, KernelInterventional, LinearGaussian, Marginal
 
-
-@pytest.fixture(autouse=True)
-def _in_this_process(monkeypatch):
-    monkeypatch.setattr("dshap.api.current_client", lambda: None)
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 def predict(x):

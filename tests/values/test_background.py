@@ -12,10 +12,7 @@ from dshap.kernels import RBF
 from dshap.values import Background, Marginal
 from dshap.values.background import METHODS
 
-
-@pytest.fixture(autouse=True)
-def _in_this_process(monkeypatch):
-    monkeypatch.setattr("dshap.api.current_client", lambda: None)
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 @pytest.fixture(scope="module")

@@ -12,17 +12,14 @@ from dshap.errors import InputError
 from dshap.values import Copula, Gaussian
 from tests.values.oracles import shapley
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 D = 4
 CORRELATION = np.array([[1.0, 0.6, -0.2, 0.3], [0.6, 1.0, 0.1, 0.2], [-0.2, 0.1, 1.0, 0.4], [0.3, 0.2, 0.4, 1.0]])
 SPREAD = np.array([1.0, 0.8, 0.6, 1.2])
 POWERS = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]])
 WEIGHTS = np.array([1.0, -2.0, 1.5, 0.5, 0.8, -1.0, 0.7])
 COVARIANCE = CORRELATION * np.outer(SPREAD, SPREAD)
-
-
-@pytest.fixture(autouse=True)
-def _in_this_process(monkeypatch):
-    monkeypatch.setattr("dshap.api.current_client", lambda: None)
 
 
 def predict(x):

@@ -18,6 +18,8 @@ from dshap.values import ConditionalRegression, Gaussian, Marginal
 from dshap.values.frames import Frame
 from tests.values.oracles import shapley
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 NAMES = ["job", "grade", "is_new", "children", "age"]
 WORTH = {"cook": 1.0, "nurse": -0.5, "pilot": 2.0, "vet": 0.7}
 
@@ -47,11 +49,6 @@ def predict(frame):
     job = frame["job"].map(WORTH).fillna(-9.0).to_numpy()
     grade = frame["grade"].cat.codes.to_numpy()
     return (1 + job) * (2.0 - grade) * np.where(frame["is_new"], 1.5, -0.5) * (1 + frame["children"]) + frame["age"] / 9
-
-
-@pytest.fixture(autouse=True)
-def _in_this_process(monkeypatch):
-    monkeypatch.setattr("dshap.api.current_client", lambda: None)
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,8 @@ from dshap.types import ValueFunction
 from dshap.values.gaussian import Gaussian
 from tests.values import oracles
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 D = 4
 NAMES = ["a", "b", "c", "d"]
 BETA = np.array([[1.0, -2.0], [0.5, 3.0], [-4.0, 0.0], [2.0, 1.0]])
@@ -38,11 +40,6 @@ def rough(x):
 
 def total_of(x):
     return x.sum(axis=1)
-
-
-@pytest.fixture(autouse=True)
-def _in_this_process(monkeypatch):
-    monkeypatch.setattr("dshap.api.current_client", lambda: None)
 
 
 @pytest.fixture

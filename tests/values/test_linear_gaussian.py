@@ -13,10 +13,7 @@ from dshap.errors import InputError
 from dshap.values import Gaussian, LinearGaussian, LinearTransform, Marginal, linear_transform
 from tests.values.oracles import shapley
 
-
-@pytest.fixture(autouse=True)
-def _in_this_process(monkeypatch):
-    monkeypatch.setattr("dshap.api.current_client", lambda: None)
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 def normal(d, seed, k=2):

@@ -63,24 +63,20 @@ def test_scored_is_values_times_scores(rng, d, span):
     assert_allclose(scored(rows), wanted, rtol=1e-11, atol=1e-11 * np.abs(wanted).max())
 
 
-def test_a_player_of_several_columns(rng):
-    """Columns 0 and 5 are one player; they lie in different groups."""
-    members = np.zeros((5, 6), dtype=bool)
-    members[0, [0, 5]] = members[1, 1] = members[2, 2] = members[3, 3] = members[4, 4] = True
-    block = designs.exact(5).block(N_ENDS, 32)
-    terms = Stored(rng.normal(size=(6, 9, 5)))
-    subsets = SubsetTable(terms, block.masks @ members, rng.normal(size=(30, 1, 5)), np.zeros(1))
-    scored, rows = subsets.scored(block.score, members), np.arange(9.0)[:, None]
-    assert scored is not None
-    assert_allclose(scored(rows), np.matmul(block.score.T, subsets.values(rows)), atol=1e-12)
+def joined():
+    """Five players of six columns: the first one has the columns 0 and 5, which lie in different groups."""
+    members = np.eye(5, 6, dtype=bool)
+    members[0, 5] = True
+    return members
 
 
-def test_a_constant_column_belongs_to_nobody(rng):
-    """Seven players of eight columns, the third one in no coalition."""
-    members = np.delete(np.eye(8, dtype=bool), 2, axis=0)
-    block = designs.exact(7).block(N_ENDS, 128)
-    terms = Stored(rng.normal(size=(8, 9, 5)))
-    subsets = SubsetTable(terms, block.masks @ members, rng.normal(size=(126, 1, 5)), np.ones(1))
+@pytest.mark.parametrize("members", [joined(), np.delete(np.eye(8, dtype=bool), 2, axis=0)], ids=["joined", "constant"])
+def test_players_that_are_no_single_columns(rng, members):
+    """A player of several columns; a constant column that is in no coalition."""
+    d, c = members.shape
+    block = designs.exact(d).block(N_ENDS, 1 << d)
+    terms = Stored(rng.normal(size=(c, 9, 5)))
+    subsets = SubsetTable(terms, block.masks @ members, rng.normal(size=(len(block.masks), 1, 5)), np.ones(1))
     scored, rows = subsets.scored(block.score, members), np.arange(9.0)[:, None]
     assert scored is not None
     assert_allclose(scored(rows), np.matmul(block.score.T, subsets.values(rows)), atol=1e-12)

@@ -14,14 +14,11 @@ from dshap.errors import InputError
 from dshap.values import Marginal, Trees
 from tests.values.oracles import shapley
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
 tree = pytest.importorskip("sklearn.tree")
 D, NAMES = 5, list("abcde")
-
-
-@pytest.fixture(autouse=True)
-def _in_this_process(monkeypatch):
-    monkeypatch.setattr("dshap.api.current_client", lambda: None)
 
 
 @pytest.fixture(scope="module")
