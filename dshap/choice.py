@@ -22,6 +22,8 @@ ROUND_SLACK = 10
 
 def _permutation(d: int, n_coalitions: int, seed: int) -> Design:
     """As many pairs of an order and its reversal as come to at most n_coalitions."""
+    if n_coalitions < 2 * d:
+        raise InputError(f"max_coalitions={n_coalitions}: an order of {d} players and its reversal take {2 * d}")
     return designs.permutation(d, 2 * max(1, (n_coalitions - N_ENDS) // max(1, 2 * (d - 1))), seed=seed)
 
 

@@ -57,7 +57,7 @@ __all__ = [
     "tile_names",
 ]
 
-NUMERICS_VERSION = 5
+NUMERICS_VERSION = 6
 """Raised when the same options give other numbers; a store of another version is not resumed."""
 PROBE_ROWS = 64
 ROW_SPAN = 65_536

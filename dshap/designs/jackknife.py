@@ -50,18 +50,24 @@ class Dealt:
 def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
     """Every draw of a stratum that is not drawn whole, dealt at random to n_groups groups, cyclically over sizes.
 
-    A unit that was drawn several times has an entry in each group that one of its draws went to.
+    A unit that was drawn several times has an entry in each group that one of its draws went to.  The draws of a stage
+    stay in their groups when the design grows, so that rows that stopped at different stages can be added.
     """
-    size = sample.units.sum(axis=1)
-    is_dealt = (sample.fraction < 1) & (n_groups > 0)
-    unit = np.repeat(np.flatnonzero(is_dealt), sample.draws[is_dealt])  # one of each draw
-    rng = stream(seed, DEALING)
-    order = np.lexsort((rng.random(len(unit)), size[unit]))
-    group = np.empty(len(unit), np.int64)
-    group[order] = (np.arange(len(unit)) + rng.integers(max(n_groups, 1))) % max(n_groups, 1)
-    entry, count = np.unique(unit * max(n_groups, 1) + group, return_counts=True)
-    unit, group = np.divmod(entry, max(n_groups, 1))
-    share = count / sample.draws[unit] * np.sqrt(1 - sample.fraction[unit])
+    size, is_dealt, n_groups = sample.units.sum(axis=1), (sample.fraction < 1) & (n_groups > 0), max(n_groups, 1)
+    units, groups, first = [], [], int(stream(seed, DEALING).integers(n_groups))
+    for stage, draws in enumerate(sample.draws):
+        unit = np.repeat(np.arange(len(size)), draws)  # one of each draw
+        order = np.lexsort((stream(seed, DEALING, 1 + stage).random(len(unit)), size[unit]))
+        group = np.empty(len(unit), np.int64)
+        group[order] = (np.arange(len(unit)) + first) % n_groups
+        units.append(unit)
+        groups.append(group)
+        first += len(unit)
+    unit, group = np.concatenate(units), np.concatenate(groups)
+    unit, group = unit[is_dealt[unit]], group[is_dealt[unit]]
+    entry, count = np.unique(unit * n_groups + group, return_counts=True)
+    unit, group = np.divmod(entry, n_groups)
+    share = count / sample.draws.sum(axis=0)[unit] * np.sqrt(1 - sample.fraction[unit])
     starts = np.concatenate([[0], np.cumsum(np.bincount(unit, minlength=len(size)))])
     return Dealt(starts, group.astype(np.int16), share)
 

@@ -54,11 +54,12 @@ def draw_by_leverage(
     parts = [(h, slice(*ends)) for row in pairwise(stages) for h, ends in enumerate(zip(*row, strict=True))]
     drawn = [count / stratum.n_units for stratum, count in zip(strata, counts[-1], strict=True)]
     lengths = [part.stop - part.start for _, part in parts]
+    stage_of = np.repeat(np.arange(len(parts)) // len(strata), lengths)
     return Sample(
         np.concatenate([sequences[h][part] for h, part in parts]),
         mass=np.repeat([mass[h] for h, _ in parts], lengths),
         fraction=np.repeat([drawn[h] for h, _ in parts], lengths),
-        draws=np.ones(sum(lengths), dtype=np.int64),
+        draws=(stage_of == np.arange(len(budgets))[:, None]).astype(np.int64),
     )
 
 

@@ -27,6 +27,9 @@ __all__ = ["PermutationDesign", "permutation"]
 
 MAX_STEPS = 2**22
 """Prefixes of all orders together; every process holds the list."""
+LEAST_UNITS = 15
+"""Of fewer orders (with their reversals) the spread says too little: φ ± 2.09 std_error held 84 to 87 % of the true
+values with 5, 90 to 93 % with 10, 92 to 94 % with 15."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,11 @@ class PermutationDesign(FixedDesign, WholeViews):
 
     @property
     def why_no_errors(self) -> str:
-        """Why standard errors are NaN: there is one unit alone."""
-        if self.n_replicates == 1 and self.n_players > 1:
-            return "one order (and its reversal) says nothing of its own error: give n_permutations of 4 or more"
-        return ""
+        """Why standard errors are NaN: fewer than 15 pairs of orders (orders, where not antithetic)."""
+        if not self.n_replicates or self.n_units >= LEAST_UNITS or self.n_players == 1:
+            return ""
+        least = LEAST_UNITS * self.n_permutations // self.n_units
+        return f"{self.n_permutations} orders are too few for standard errors: give n_permutations={least} or more"
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop; the two ends have scores too."""
@@ -176,7 +180,7 @@ def permutation(
     Notes
     -----
     Standard errors: with P pairs, std_error² = (R − 1)/R Σ_g (phi_(g) − phi)² over R groups of pairs; for P ≤ R that is
-    the standard deviation over the pairs, divided by √P.
+    the standard deviation over the pairs, divided by √P; fewer than 15 pairs give NaN.
 
     References
     ----------

@@ -37,17 +37,21 @@ def draw_by_kernel(strata: Sequence[Stratum], budgets: Sequence[int], seed: int)
     stratum_of = {stratum.size: h for h, stratum in enumerate(strata)}
     lookup = np.array([stratum_of.get(size, -1) for size in range(strata[0].n_players)])  # by size of a unit
     units, draws = np.zeros((0, strata[0].n_players), dtype=bool), np.zeros(0, dtype=np.int64)
+    drawn = []
     for stage, budget in enumerate(budgets):
         listed = np.bincount(lookup[units.sum(axis=1)], minlength=len(strata))
         n_enumerated = _n_enumerated(strata, listed.tolist(), budget)
         units = np.concatenate([units, *(stratum.enumerate() for stratum in strata[:n_enumerated])])
         units = units[first_distinct(units)[0]]
         draws = np.pad(draws, (0, len(units) - len(draws)))
+        before = draws
         units, draws = _draw_until(budget, strata[n_enumerated:], units, draws, stream(seed, DRAWS, stage))
+        drawn.append(draws - np.pad(before, (0, len(draws) - len(before))))
     stratum = lookup[units.sum(axis=1)]
     is_listed = stratum < n_enumerated
     mass = _mass(strata, n_enumerated, stratum, draws)
-    return Sample(units, mass, is_listed.astype(float), np.where(is_listed, 1, draws))
+    by_stage = np.stack([np.pad(own, (0, len(units) - len(own))) for own in drawn])
+    return Sample(units, mass, is_listed.astype(float), by_stage)
 
 
 def _mass(

@@ -90,7 +90,7 @@ class Sample:
     fraction: FloatArray
     """(units,): part of the unit's stratum that is drawn: 1 where all of it is there, 0 where draws are put back."""
     draws: NDArray[np.int64]
-    """(units,): how often the unit was drawn."""
+    """(stages, units): how often each stage drew the unit."""
 
 
 def random_units(rng: np.random.Generator, strata: Sequence[Stratum], chosen: NDArray[np.int64]) -> BoolArray:

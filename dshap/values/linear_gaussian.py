@@ -112,6 +112,8 @@ class LinearGaussian(Shifted):
         )
         if transform is not None:
             self.players = transform.players
+        if self.table is not None and kind == "observational":
+            self.table.check(self.column_names)
 
     @property
     def needs_moments(self) -> bool:  # type: ignore[override]

@@ -10,9 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from dshap.designs import exact, permutation
-from dshap.errors import InputError
 from dshap.types import EMPTY, FULL, BoolArray, Design, FloatArray, Record
-from dshap.values.normal import NormalTable, is_singular
+from dshap.values.normal import NormalTable
 from dshap.values.players import Players
 
 __all__ = ["MAX_EXACT_PLAYERS", "LinearTransform", "linear_transform", "make_transform", "transform_design"]
@@ -122,20 +121,20 @@ def make_transform(
     Raises
     ------
     InputError
-        Present columns that determine one another.
+        Columns that determine one another.
     """
     c, d = len(table.mean), design.n_players
-    names = feature_names or tuple(f"x{j}" for j in range(c))
+    table.check(feature_names or tuple(f"x{j}" for j in range(c)))
     k, step = c * c, max(1, BATCH_BYTES // (8 * c * c))
     sums = np.zeros((1, d, k))
     groups = np.zeros((design.n_replicates, 1, design.group_columns if design.n_replicates else d, k))
     for start in range(0, design.n_coalitions, step):
         block = design.block(start, min(start + step, design.n_coalitions))
-        slopes = _slopes(table, players.columns(block.masks), names).reshape(len(block.masks), k)
+        slopes = _slopes(table, players.columns(block.masks)).reshape(len(block.masks), k)
         sums[0] += block.score.T @ slopes
         for g, chosen, score in block.groups.parts():
             groups[g, 0] += score.T @ slopes[chosen]
-    ends = _slopes(table, players.columns(np.array([[False] * d, [True] * d])), names).reshape(2, 1, k)
+    ends = _slopes(table, players.columns(np.array([[False] * d, [True] * d]))).reshape(2, 1, k)
     values = design.finish(sums, ends[EMPTY], ends[FULL])[0]
     replicates = np.zeros((0, d, k))
     if design.n_replicates:
@@ -143,7 +142,7 @@ def make_transform(
     return LinearTransform(table.mean, values.reshape(d, c, c), replicates.reshape(-1, d, c, c), players, feature_names)
 
 
-def _slopes(table: NormalTable, columns: BoolArray, names: tuple[str, ...]) -> FloatArray:
+def _slopes(table: NormalTable, columns: BoolArray) -> FloatArray:
     """G_S (m, columns, columns): E[x | x_S] = μ + G_S (x − μ), of the coalitions columns (m, columns).
 
     Coalitions with as many columns that vary are solved together.
@@ -151,14 +150,12 @@ def _slopes(table: NormalTable, columns: BoolArray, names: tuple[str, ...]) -> F
     out = np.zeros((*columns.shape, columns.shape[1]))
     out[:, np.arange(columns.shape[1]), np.arange(columns.shape[1])] = columns
     present, absent = columns & table.varies, ~columns & table.varies
-    sizes, is_safe, correlation, deviation = present.sum(axis=1), table.is_safe, table.correlation, table.deviation
+    sizes, correlation, deviation = present.sum(axis=1), table.correlation, table.deviation
     for size in np.unique(sizes[(sizes > 0) & absent.any(axis=1)]).tolist():
         own = np.flatnonzero(sizes == size)
         inside = np.nonzero(present[own])[1].reshape(len(own), size)
         outside = np.nonzero(absent[own])[1].reshape(len(own), -1)
         within = correlation[inside[:, :, None], inside[:, None, :]]
-        if not is_safe and is_singular(within):
-            raise InputError(table.collinear(names))
         slope = np.linalg.solve(within, correlation[inside[:, :, None], outside[:, None, :]]).swapaxes(1, 2)
         slope *= deviation[outside][:, :, None] / deviation[inside][:, None, :]
         out[own[:, None, None], outside[:, :, None], inside[:, None, :]] = slope

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.table_value import TableValue
 
-__all__ = ["SUM_ROWS", "NormalTable", "Shifted", "check_ridge", "conditional", "is_singular", "normal_sums"]
+__all__ = ["SUM_ROWS", "NormalTable", "Shifted", "check_ridge", "conditional", "normal_sums"]
 
 SHIFT_SAMPLE = 1_024
 """Rows whose mean is taken off before squares are summed: it lies within a few hundredths of a standard deviation."""
@@ -79,7 +80,11 @@ class NormalTable(NamedTuple):
             raise InputError("covariance is not symmetric: give Σ (columns, columns) with Σ = Σᵀ")
         if (np.diag(covariance) < 0).any() or (np.abs(covariance) > (1 + 1e-9) * scale).any():
             raise InputError("covariance is none: a variance is negative, or a correlation beyond 1")
-        return cls._of(mean, covariance, np.diag(covariance) > 0, ridge, None)
+        table = cls._of(mean, covariance, np.diag(covariance) > 0, ridge, None)
+        least = float(np.linalg.eigvalsh(table.correlation).min(initial=1.0)) - ridge
+        if least < -SMALLEST_EIGENVALUE:
+            raise InputError(f"covariance is none: its correlation matrix has the eigenvalue {least:.2g}, below 0")
+        return table
 
     @classmethod
     def _of(
@@ -94,13 +99,16 @@ class NormalTable(NamedTuple):
         """Columns that are present and that are absent, of those that vary."""
         return np.flatnonzero(present & self.varies), np.flatnonzero(~present & self.varies)
 
-    @property
-    def is_safe(self) -> bool:
-        """No columns determine one another, whichever are present: eigenvalues of parts lie between those of all."""
-        among = np.flatnonzero(self.varies)
-        return not is_singular(self.correlation[np.ix_(among, among)])
+    def check(self, names: Sequence[str]) -> None:
+        """Refuse columns that determine one another, all of them together or some.
 
-    def collinear(self, names: tuple[str, ...]) -> str:
+        Eigenvalues of parts lie between those of the whole, so no coalition of a table that passes is singular.
+        """
+        among = np.flatnonzero(self.varies)
+        if np.linalg.eigvalsh(self.correlation[np.ix_(among, among)]).min(initial=1.0) < SMALLEST_EIGENVALUE:
+            raise InputError(self.collinear(names))
+
+    def collinear(self, names: Sequence[str]) -> str:
         """The sentence for columns that determine one another: how nearly, which, and what to do."""
         among = np.flatnonzero(self.varies)
         eigenvalues, vectors = np.linalg.eigh(self.correlation[np.ix_(among, among)])
@@ -144,11 +152,6 @@ class Shifted(TableValue):
         if self.shift is None:
             raise InputError("shift is not chosen yet: value = value.chosen(value.choose(sample))")
         return self.shift
-
-
-def is_singular(correlation: FloatArray) -> bool:
-    """One of these correlation matrices (…, columns, columns) has columns that determine one another."""
-    return bool(np.linalg.eigvalsh(correlation).min(initial=1.0) < SMALLEST_EIGENVALUE)
 
 
 def conditional(

@@ -58,7 +58,9 @@ def _owners(columns: list[str], groups: Mapping[str, Sequence[str | int]]) -> li
     owner = list(columns)
     taken: dict[int, str] = {}
     for group, members in groups.items():
-        if not members:
+        if isinstance(members, str) or not np.iterable(members):
+            raise InputError(f"player {group!r} is {members!r}: give a list of columns, such as [{members!r}]")
+        if not len(members):
             raise InputError(f"player {group!r} holds no column: list at least one, or leave it out")
         for member in members:
             column = _position(columns, member)

@@ -131,6 +131,10 @@ def main(given: argparse.Namespace) -> None:
     found = []
     for name in given.designs:
         for d, n_coalitions in cases:
+            why = design_of(name, d, n_coalitions, 0).why_no_errors
+            if why:
+                print(f"{name:<26}{d:>4}{n_coalitions:>7}  no standard errors: {why}")
+                continue
             found.append(covered(name, d, n_coalitions, seeds))
             print(found[-1], flush=True)
     if given.json:

@@ -27,12 +27,13 @@ def constrained(masks, weights, v, v_empty, total):
 
 
 @every_kind
-@pytest.mark.parametrize(("d", "n"), [(7, 60), (9, 150)])
-def test_errors_by_the_definition(sampling, paired, d, n):
+@pytest.mark.parametrize(("d", "n", "first"), [(7, 60, None), (9, 150, None), (9, 150, 60)])
+def test_errors_by_the_definition(sampling, paired, d, n, first):
     """DESIGN's formula, group by group: A_(g) = A + A'/(R−1) − R/(R−1)·A'_g, where A'_g sums the terms of group g times
     √(1−f); the group of a coalition is read from the design, f counted from its list."""
     v = game(dividends(d, np.random.default_rng(n)))
-    design = kernelshap(d, n, sampling=sampling, paired=paired, seed=3)
+    design = kernelshap(d, first or n, sampling=sampling, paired=paired, seed=3)
+    design = design.grow(n) if first else design
     block = design.block(0, n)
     size, weights = block.masks.sum(axis=1), block.score.max(axis=1)
     at, group, score = block.groups
@@ -99,9 +100,38 @@ def test_pairs_are_dealt_whole_and_evenly(n_groups):
         assert np.ptp(counts) <= 1
 
 
+@every_kind
+def test_a_draw_stays_in_its_group_when_the_design_grows(sampling, paired):
+    """Rows that stopped early share the errors of their coalitions with those that went on."""
+    first = kernelshap(10, 120, sampling=sampling, paired=paired, seed=4)
+    then = first.grow(300)
+    before, after = (set(zip(*own.block(0, own.n_coalitions).groups[:2], strict=True)) for own in (first, then))
+    still = {at for at, _ in after}  # of sizes that are not there whole now
+    kept = {own for own in before if own[0] in still}
+    assert len(kept) > 60 and kept <= after
+    if sampling == "leverage":  # every coalition is drawn once
+        assert {own for own in after if own[0] < 120} == kept
+
+
+def test_the_error_of_a_mean_over_rows_of_different_stages():
+    """One game whose row stopped at 100 coalitions, another at 200 of the same design, 150 seeds: the error of their
+    mean is what its replicates say, within a fifth (dealt anew at each stage they said a quarter less than it is)."""
+    rng = np.random.default_rng(2)
+    a = dividends(10, rng)
+    b = a + 0.3 * dividends(10, rng)
+    truth, errors2, variances = (shapley_of_dividends(a) + shapley_of_dividends(b)) / 2, [], []
+    for seed in range(150):
+        first = kernelshap(10, 100, seed=seed)
+        (phi, groups), (phi_then, groups_then) = estimates(first, game(a)), estimates(first.grow(200), game(b))
+        mean, replicates = (phi + phi_then) / 2, (groups + groups_then) / 2
+        errors2.append(np.square(mean - truth))
+        variances.append(np.square(replicates - mean).sum(axis=0))
+    assert abs(np.sqrt(np.mean(errors2) / np.mean(variances)) - 1) < 0.2
+
+
 def test_draws_of_one_unit_go_to_many_groups():
     """Five draws of unit 0, one of unit 1; unit 2 is in a stratum that is there whole."""
-    sample = Sample(np.eye(4, dtype=bool)[:3], np.ones(3), np.array([0.0, 0.0, 1.0]), np.array([5, 1, 1]))
+    sample = Sample(np.eye(4, dtype=bool)[:3], np.ones(3), np.array([0.0, 0.0, 1.0]), np.array([[5, 1, 1]]))
     dealt = deal(sample, 3, seed=0)
     assert dealt.starts.tolist() == [0, 3, 4, 4]
     np.testing.assert_allclose(sorted(dealt.share[:3]), [0.2, 0.4, 0.4])

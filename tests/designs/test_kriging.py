@@ -79,7 +79,9 @@ def posterior(masks, v, prior):
     return to_phi.T @ gain.T @ v, np.diag(to_phi.T @ left @ to_phi)
 
 
-@pytest.mark.parametrize(("d", "n", "decay"), [(4, 12, 0.1), (6, 56, 0.1), (7, 60, 1.0), (8, 80, 0.02), (12, 90, 1.0)])
+@pytest.mark.parametrize(
+    ("d", "n", "decay"), [(4, 12, 0.1), (6, 56, 0.1), (7, 60, 1.0), (8, 80, 0.02), (12, 90, 1.0), (10, 300, 0.1)]
+)
 @pytest.mark.parametrize("is_uneven", [False, True])
 def test_mean_and_deviation_of_the_posterior(d, n, decay, is_uneven):
     """Against Bayes' rule in the space of all coefficients; 1e-5, as order 1 is only nearly flat there."""
@@ -167,6 +169,60 @@ def test_a_pilot_finds_the_decay(decay):
     design = kriging(9, 200)
     found = design.tuned(design.tune(games[:, codes(design.masks)])).decay
     assert design.decay is None and abs(np.log10(found / decay)) < 0.51
+
+
+def test_a_pilot_of_many_coalitions_sees_a_part_of_the_pairs(monkeypatch):
+    """700 pairs, of which N and 511 others count: within a step of the grid still."""
+    module, seen = sys.modules["dshap.designs.kriging"], []
+    deviance = module._deviance
+    monkeypatch.setattr(module, "_deviance", lambda pairs, *rest: seen.append(pairs) or deviance(pairs, *rest))
+    rng = np.random.default_rng(8)
+    games = np.array([fourier_game(11, rng, 0.1)[0] for _ in range(8)])
+    design = kriging(11, 1_400)
+    assert abs(np.log10(float(design.tune(games[:, codes(design.masks)])["decay"]) / 0.1)) < 0.26
+    assert all(len(np.unique(own, axis=0)) == 512 and (own[0] == 1.0).all() for own in seen)
+
+
+def test_a_pilot_leaves_players_alike_whose_interactions_are():
+    """Additive parts of very different sizes, interactions of all players alike: a power of 0 is the likeliest."""
+    rng, d = np.random.default_rng(9), 9
+    z = np.where((np.arange(2**d)[:, None] >> np.arange(d)) & 1, 1.0, -1.0)
+    games = np.array([fourier_game(d, rng, 0.3)[0] + z @ (30 * 0.4 ** np.arange(d)) for _ in range(12)])
+    design = kriging(d, 200)
+    assert (design.tune(games[:, codes(design.masks)])["relevance"] == 1.0).all()
+
+
+def test_deviance_is_that_of_contrasts():
+    """−2 log-likelihood of Qᵀy, Q ⊥ the trend, the scale of each game at its best: the same but for a constant."""
+    module, rng = sys.modules["dshap.designs.kriging"], np.random.default_rng(3)
+    z, relevance = module._pairs(kriging(7, 60, seed=1)), rng.uniform(0.1, 1, 7)
+    q = np.linalg.qr(z, mode="complete")[0][:, 7:]  # (p, p − d)
+    y, found, wanted = rng.normal(size=(len(z), 3)), [], []
+    for decay, own in itertools.product((0.03, 0.3, 1.0), (None, relevance)):
+        prior = prior_of(7, decay, own)
+        features = np.array([z[:, list(T)].prod(axis=1) for T in prior]).T
+        K = q.T @ ((features * list(prior.values())) @ features.T + module.NUGGET * np.eye(len(z))) @ q
+        squares = ((q.T @ y) * np.linalg.solve(K, q.T @ y)).sum(axis=0)
+        wanted.append(3 * np.linalg.slogdet(K)[1] + len(K) * np.log(squares).sum())
+        found.append(module._deviance(z, module._Prior(module._variances(7, decay, False), own), y, None))
+    np.testing.assert_allclose(np.subtract(found, found[0]), np.subtract(wanted, wanted[0]), atol=1e-4)
+
+
+def test_the_smallest_decay_that_is_not_contradicted():
+    """One game and few coalitions leave the decay open: the least within 3.84 of the likeliest, of its power."""
+    module, design = sys.modules["dshap.designs.kriging"], kriging(8, 60, seed=2)
+    v = fourier_game(8, np.random.default_rng(5), 0.1)[0][codes(design.masks)]
+    odd = (v[1::2] - v[0::2]) / 2 * np.where(np.arange(30), -1, 1)
+    pairs, size = module._pairs(design), module._size(odd[None] @ module._solution(design).weights)
+    tried = {}
+    for power, decay in itertools.product((0.0, 0.5, 1.0), DECAYS):
+        prior = module._Prior(module._variances(8, decay, False), size**power if power else None)
+        tried[power, decay] = module._deviance(pairs, prior, odd[:, None], None)
+    power, likeliest = min(tried, key=tried.get)
+    least = min(decay for decay in DECAYS if tried[power, decay] <= min(tried.values()) + 3.84)
+    found = design.tune(v[None])
+    assert float(found["decay"]) == least < likeliest
+    np.testing.assert_allclose(found["relevance"], size**power / np.mean(size**power))
 
 
 def test_a_pilot_finds_who_is_relevant():

@@ -41,7 +41,7 @@ def drawn_orders(design):
 
 
 @pytest.mark.parametrize("antithetic", [True, False])
-@pytest.mark.parametrize(("d", "n"), [(1, 2), (2, 4), (5, 6), (8, 14), (8, 60)])
+@pytest.mark.parametrize(("d", "n"), [(1, 2), (2, 30), (5, 32), (8, 38), (8, 60)])
 def test_values_and_errors_by_the_definition(d, n, antithetic):
     """Mean marginal contribution; with at most 20 units the standard deviation over them / √P, above 20 groups of them,
     deleted one by one."""
@@ -80,7 +80,7 @@ def test_unbiased(antithetic):
 def test_a_pair_of_orders_fits_two_way_games_exactly():
     a = dividends(9, np.random.default_rng(3), order=2)
     np.testing.assert_allclose(attribute(permutation(9, 2), game(a)), shapley_of_dividends(a), atol=1e-11)
-    assert std_errors(permutation(9, 4), game(a)).max() < 1e-11
+    assert std_errors(permutation(9, 30), game(a)).max() < 1e-11
 
 
 @settings(max_examples=40, deadline=None)
@@ -121,10 +121,27 @@ def test_many_players():
     np.testing.assert_allclose(sums, effect, atol=1e-12)
 
 
-def test_one_pair_has_no_error_and_says_so():
-    design = permutation(6, 2)
-    assert np.isnan(estimates(design, np.arange(64.0) ** 2)[1]).all() and "4 or more" in design.why_no_errors
+@pytest.mark.parametrize(("n", "antithetic", "least"), [(2, True, 30), (28, True, 30), (14, False, 15)])
+def test_too_few_orders_give_nan_and_say_so(n, antithetic, least):
+    design = permutation(6, n, antithetic=antithetic)
+    assert np.isnan(estimates(design, np.arange(64.0) ** 2)[1]).all()
+    assert design.why_no_errors == f"{n} orders are too few for standard errors: give n_permutations={least} or more"
+    enough = permutation(6, least, antithetic=antithetic)
+    assert not enough.why_no_errors and (std_errors(enough, np.arange(64.0) ** 2) < np.inf).all()
     assert permutation(6, 2, n_replicates=0).why_no_errors == ""
+
+
+@pytest.mark.parametrize("n", [30, 60])
+def test_intervals_hold_the_truth(n):
+    """120 seeds, each its own game of 8 players: φ ± 2.09 std_error holds 94 % of the true values where 150 seeds are
+    counted; ± 2.5 points are left for the few seeds, which are fixed."""
+    held = []
+    for seed in range(120):
+        a = dividends(8, np.random.default_rng(seed))
+        phi, replicates = estimates(permutation(8, n, seed=seed), game(a))
+        half = 2.093 * np.sqrt(np.square(replicates - phi).sum(axis=0))
+        held.append(np.abs(phi - shapley_of_dividends(a)) <= half)
+    assert 0.905 < np.mean(held) < 0.97
 
 
 def test_restored_from_its_fingerprint():
