@@ -40,8 +40,8 @@ ROW_BLOCK = 128
 """Pairs whose correlations with all others are computed at once."""
 DECAYS = tuple(float(f"{10.0**exponent:.3g}") for exponent in np.arange(-3.0, 0.25, 0.25))
 """What a pilot chooses from."""
-SLACK = 3.84
-"""A pilot takes the smallest decay whose deviance is within this of the least (χ² of one degree of freedom, 5 %): where
+SLACK = 6.63
+"""A pilot takes the smallest decay whose deviance is within this of the least (χ² of one degree of freedom, 1 %): where
 a few games leave it open, too small a decay costs a few per cent of error and too large a one a multiple."""
 DEFAULT_DECAY = 0.03
 """Where no pilot is run.  Boosted trees and networks on four tables had 0.001 to 0.01; more gives larger errors."""

@@ -12,7 +12,7 @@ from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Moments, Record, State
 from dshap.values.linear_transform import BATCH_BYTES, LinearTransform, make_transform, transform_design
 from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, check_ridge, normal_sums
-from dshap.values.table_value import classes_of, column_names_of, fitted_names_of
+from dshap.values.table_value import classes_of, fitted_names_of, names_of
 
 __all__ = ["LinearGaussian"]
 
@@ -74,7 +74,7 @@ class LinearGaussian(Shifted):
         if kind not in KINDS:
             raise InputError(f"kind is {kind!r}: give 'observational' or 'interventional'")
         check_ridge(ridge)
-        names = feature_names if feature_names is not None else fitted_names_of(coef) or column_names_of(data)
+        names = names_of(feature_names, fitted_names_of(coef), data)
         self.coef, self.intercept = _model_of(coef, intercept)
         k, c = self.coef.shape
         self.kind, self.ridge, self.seed, self.n_permutations = kind, float(ridge), int(seed), n_permutations

@@ -15,7 +15,7 @@ from dshap.values.background import Background
 from dshap.values.frames import Frame
 from dshap.values.masking import CHUNK_BYTES, Masks, mixed_values
 from dshap.values.predicted import PredictedValue, wants_frames
-from dshap.values.table_value import column_names_of, columns_by_name, fitted_names_of
+from dshap.values.table_value import columns_by_name, fitted_names_of, names_of
 
 __all__ = ["Marginal"]
 
@@ -74,7 +74,7 @@ class Marginal(PredictedValue):
         link: str | Link | None = None,
         buffer_rows: int = 65_536,
     ) -> None:
-        names = feature_names if feature_names is not None else fitted_names_of(predict) or column_names_of(background)
+        names = names_of(feature_names, fitted_names_of(predict), background)
         if isinstance(background, Background):
             if weights is not None:
                 raise InputError("weights belong to rows; a Background has its own: leave them out")

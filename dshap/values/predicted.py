@@ -17,9 +17,9 @@ from dshap.values.table_value import (
     TableValue,
     checked_predict,
     classes_of,
-    column_names_of,
     columns_by_name,
     fitted_names_of,
+    names_of,
 )
 
 __all__ = ["PROBE_ROWS", "PredictedValue", "wants_frames"]
@@ -55,7 +55,7 @@ class PredictedValue(TableValue):
         if buffer_rows < 1:
             raise InputError(f"buffer_rows is {buffer_rows}: it must be at least 1")
         data = np.asarray(data) if isinstance(data, list | tuple) else data
-        names = feature_names if feature_names is not None else fitted_names_of(predict) or column_names_of(data)
+        names = names_of(feature_names, fitted_names_of(predict), data)
         if self.takes_frames and hasattr(data, "iloc") and not hasattr(data, "__dask_graph__"):
             chosen = columns_by_name(data, names or data.columns)
             self.frame = Frame.of(chosen, always=wants_frames(predict))

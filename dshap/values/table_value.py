@@ -21,6 +21,7 @@ __all__ = [
     "column_names_of",
     "columns_by_name",
     "fitted_names_of",
+    "names_of",
 ]
 
 
@@ -154,6 +155,18 @@ def fitted_names_of(predict: Any) -> tuple[str, ...] | None:
     """Column names that the estimator behind a predict function was fitted on; None where it knows none."""
     names = getattr(getattr(predict, "__self__", predict), "feature_names_in_", None)
     return None if names is None else tuple(str(name) for name in names)
+
+
+def names_of(given: Sequence[str] | None, fitted: tuple[str, ...] | None, table: Any) -> Sequence[str] | None:
+    """Names that rows are matched by: those given, else those that the model was fitted on, else those of the table.
+
+    LightGBM keeps its names with "_" for every blank: where that is all the difference, the table's own.
+    """
+    own = column_names_of(table)
+    if given is not None or own is None or fitted is None:
+        return given if given is not None else fitted or own
+    plain = {name.replace(" ", "_"): name for name in own}
+    return tuple(plain.get(name, name) for name in fitted) if set(fitted) <= plain.keys() else fitted
 
 
 def classes_of(predict: Any, n_outputs: int) -> tuple[str, ...] | None:

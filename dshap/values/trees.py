@@ -9,15 +9,16 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from dshap.designs import exact
 from dshap.errors import InputError
-from dshap.types import BoolArray, FloatArray, Moments, State
+from dshap.types import FULL, BoolArray, FloatArray, Moments, State
 from dshap.values.table_value import (
     TableValue,
     checked_predict,
     classes_of,
-    column_names_of,
     columns_by_name,
     fitted_names_of,
+    names_of,
 )
 
 __all__ = ["Trees"]
@@ -30,6 +31,8 @@ PROBE_ROWS = 64
 """Rows that a library is tried on."""
 TOLERANCE = 1e-3
 """Largest |Σφ + base − margin| over the largest margin: float32 sums of a thousand trees stay far below."""
+PROBE_PLAYERS, PROBED_MIXES = 8, 8
+"""Columns, and rows, whose contributions are compared with all coalitions where there is a background."""
 MAX_BACKGROUND = 1_000
 """Rows: every tree is walked once for each pair of a row and one of these."""
 
@@ -78,7 +81,7 @@ class Trees(TableValue):
         output_names: Sequence[str] | None = None,
     ) -> None:
         own: _Ensemble = _kind_of(model)(model)
-        names = feature_names or own.names or fitted_names_of(model) or column_names_of(background)
+        names = names_of(feature_names, own.names or fitted_names_of(model), background)
         if background is not None:
             rows = columns_by_name(background, names) if names and hasattr(background, "columns") else background
             own = _ThroughShap(model, _checked_background(rows, own.n_columns), own)
@@ -89,6 +92,8 @@ class Trees(TableValue):
         margins = checked_predict(own.predict, probe)
         n_outputs = margins.shape[1]
         _check_sums(own, probe, margins)
+        if isinstance(own, _ThroughShap) and own.background is not None:
+            _check_values(own)
         super().__init__(
             np.stack([np.full(own.n_columns, -1.0), np.full(own.n_columns, 1.0)]),  # no column of it is constant
             n_columns=own.n_columns,
@@ -232,8 +237,14 @@ class _ThroughShap:
     """scikit-learn's trees, and any with a background."""
 
     def __init__(self, model: Any, background: FloatArray | None = None, library: _Ensemble | None = None) -> None:
+        if library is None and np.any(getattr(model, "is_categorical_", False)):
+            raise InputError(
+                "shap does not know the categorical splits of this model: use Marginal(predict, background)"
+            )
         self.names = fitted_names_of(model) if library is None else library.names
-        self.model, self.background, self.library, self._explainer = _without_names(model), background, library, None
+        self.model, self.background, self.library = _without_names(model), background, library
+        self._explainer: Any = None
+        self._thresholds: list[FloatArray] = []
         self.how = f"shap's TreeExplainer, {'path-dependent' if background is None else 'interventional'}"
         self.n_columns = int(model.n_features_in_) if library is None else library.n_columns
         held = _numbers_of(self._made()) if library is None else library.digest.encode()
@@ -259,6 +270,8 @@ class _ThroughShap:
                     f"shap's TreeExplainer does not take this {type(self.model).__name__} ({error}): use Marginal, or "
                     "ConditionalRegression"
                 ) from error
+            if self.background is not None:
+                self._rank_splits()
         return self._explainer
 
     def predict(self, rows: FloatArray) -> Any:
@@ -270,7 +283,8 @@ class _ThroughShap:
 
     def contributions(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         explainer = self._made()
-        phi = np.asarray(explainer.shap_values(rows, check_additivity=False), dtype=np.float64)
+        seen = rows if self.background is None else self._ranked(rows)
+        phi = np.asarray(explainer.shap_values(seen, check_additivity=False), dtype=np.float64)
         base = np.atleast_1d(np.asarray(explainer.expected_value, dtype=np.float64))
         if self.background is not None:
             base = (
@@ -279,6 +293,30 @@ class _ThroughShap:
                 .mean(axis=0)
             )
         return phi.reshape(len(rows), self.n_columns, -1), base
+
+    def _rank_splits(self) -> None:
+        """Thresholds of the explainer, and its background, as positions among the thresholds of their column.
+
+        shap compares with thresholds in single precision where there is a background, so that rows on a threshold, or
+        near one, go the other way than in the model (shap 0.51; shap's issue 5116): small integers are exact in any.
+        """
+        assert self.background is not None
+        trees, self._thresholds = self._explainer.model, []
+        is_split = np.asarray(trees.children_left) >= 0
+        places = np.zeros_like(trees.thresholds)
+        for j in range(self.n_columns):
+            own = is_split & (np.asarray(trees.features) == j)
+            self._thresholds.append(np.unique(trees.thresholds[own]))
+            places[own] = np.searchsorted(self._thresholds[-1], trees.thresholds[own])
+        trees.thresholds = places
+        self._explainer.data = self._ranked(self.background)
+        self._explainer.data_missing = np.isnan(self._explainer.data)
+
+    def _ranked(self, rows: FloatArray) -> FloatArray:
+        """Rows (n, columns) as how many thresholds of the column lie below: x ≤ t_k where that is at most k."""
+        seen = rows.astype(self._explainer.model.input_dtype).astype(np.float64)
+        places = (np.searchsorted(own, column) for own, column in zip(self._thresholds, seen.T, strict=True))
+        return np.where(np.isnan(seen), np.nan, np.stack([own.astype(np.float64) for own in places], axis=1))
 
 
 def _numbers_of(explainer: Any) -> bytes:
@@ -295,10 +333,39 @@ def _check_sums(ensemble: _Ensemble, rows: FloatArray, margins: FloatArray) -> F
     scale = np.abs(margins).max(initial=0.0) + np.abs(phi).sum(axis=1).max(initial=0.0)
     if not off <= TOLERANCE * scale:
         raise InputError(
-            f"contributions by {ensemble.how} miss the model's margins by {off:.3g} (they reach {scale:.3g}): it does "
-            "not know this kind of model; use Marginal(predict, background)"
+            f"contributions by {ensemble.how} miss the model's margins by {off:.3g} (they reach {scale:.3g}): they "
+            "are not those of this model; use Marginal(predict, background)"
         )
     return phi
+
+
+def _check_values(ensemble: _ThroughShap) -> None:
+    """An InputError where contributions of a few mixes of rows of the background are not what predictions of all
+    their coalitions give: sums that are right say nothing of the parts.
+
+    With one row b as the background, rows that differ from it in a few columns have players in these alone.
+    """
+    assert ensemble.background is not None
+    rng, rows = np.random.default_rng(0), ensemble.background
+    d = min(PROBE_PLAYERS, ensemble.n_columns)
+    design = exact(d)
+    chosen = [rng.permutation(ensemble.n_columns)[:d] for _ in range(PROBED_MIXES)]
+    mixes = np.repeat(rows[:1], PROBED_MIXES * design.n_coalitions, axis=0)
+    mixes = mixes.reshape(PROBED_MIXES, design.n_coalitions, ensemble.n_columns)
+    for j, columns in enumerate(chosen):
+        other = rows[(1 + j) % len(rows), columns]
+        mixes[j][:, columns] = np.where(design.masks, other, rows[0, columns])
+    margins = checked_predict(ensemble.predict, mixes.reshape(-1, ensemble.n_columns))
+    wanted = np.einsum("sd,jsk->jdk", design.operator, margins.reshape(*mixes.shape[:2], -1))
+    library = _ThroughShap(ensemble.model, rows[:1], ensemble.library)
+    found, _ = library.contributions(mixes[:, FULL])
+    found = np.stack([own[columns] for own, columns in zip(found, chosen, strict=True)])
+    off, scale = np.abs(found - wanted).max(), np.abs(margins).max() + np.abs(wanted).sum(axis=1).max()
+    if not off <= TOLERANCE * scale:
+        raise InputError(
+            f"contributions by {ensemble.how} miss those of all coalitions by {off:.3g} (margins reach "
+            f"{np.abs(margins).max():.3g}): use Marginal(predict, background)"
+        )
 
 
 def _without_names(model: Any) -> Any:

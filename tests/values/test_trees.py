@@ -112,6 +112,56 @@ def test_a_background_gives_the_values_of_marginal(library, table):
         np.testing.assert_allclose(closed.attribution, called.attribution, atol=2e-5 * scale)
 
 
+def rounded_models(x, y, labels):
+    """Fitted on rounded columns and on parts of the rows: many rows lie on a threshold, which is no float32."""
+    yield ensemble.RandomForestRegressor(8, random_state=0).fit(x, y)
+    yield ensemble.RandomForestClassifier(8, random_state=0).fit(x, labels)
+    yield ensemble.GradientBoostingRegressor(n_estimators=30, max_depth=5, subsample=0.5, random_state=0).fit(x, y)
+    yield ensemble.HistGradientBoostingRegressor(max_iter=30, max_bins=255).fit(x, y)
+
+
+def test_rows_on_thresholds(table, monkeypatch):
+    """shap alone sends them the wrong way: values that are far off, by sums that are nearly right."""
+    pytest.importorskip("shap", reason="shap is not installed")
+    x, y, labels = table
+    x, n_refused = (10 * x).round() / 10, 0
+    for model in rounded_models(x, y, labels):
+        value, rows = Trees(model, x[:40]), x[100:140]
+        called = dshap.explain(Marginal(value.predict, x[:40].to_numpy()), rows.to_numpy())
+        scale = float(np.abs(called.attribution).max())
+        np.testing.assert_allclose(dshap.explain(value, rows).attribution, called.attribution, atol=1e-5 * scale)
+        with monkeypatch.context() as patch:
+            patch.setattr("dshap.values.trees._ThroughShap._rank_splits", lambda self: None)
+            patch.setattr("dshap.values.trees._ThroughShap._ranked", lambda self, rows: rows)
+            try:
+                Trees(model, x[:40])
+            except InputError as error:
+                n_refused += "miss" in str(error)
+    assert n_refused >= 2
+
+
+def test_missing_values_with_a_background(table):
+    pytest.importorskip("shap", reason="shap is not installed")
+    x, y, _ = table
+    holes = x.copy()
+    holes.iloc[::3, 0] = np.nan
+    model = ensemble.HistGradientBoostingRegressor(max_iter=20).fit(holes, y)
+    called, closed = (
+        dshap.explain(value, holes[100:130], missing="pass").attribution
+        for value in (Marginal(model.predict, holes[:30]), Trees(model, holes[:30]))
+    )
+    np.testing.assert_allclose(closed, called, atol=1e-5 * float(np.abs(called).max()))
+
+
+def test_rounds_after_the_best_one_do_not_count(table):
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+    x, y, _ = table
+    model = xgboost.XGBRegressor(n_estimators=200, early_stopping_rounds=3, learning_rate=1.0, n_jobs=1)
+    model.fit(x[:400], y[:400], eval_set=[(x[400:], y[400:])], verbose=False)
+    assert model.best_iteration + 1 < model.get_booster().num_boosted_rounds()
+    np.testing.assert_allclose(dshap.explain(Trees(model), x[:30]).prediction[:, 0], model.predict(x[:30]), rtol=1e-5)
+
+
 def test_columns_go_by_name_and_constant_ones_count(table):
     """A column of one value in the rows to explain still has what the trees give it."""
     pytest.importorskip("shap", reason="shap is not installed")
@@ -142,7 +192,9 @@ def test_what_a_library_gets_wrong_is_refused(table):
     x = x.assign(e=np.digitize(x.e, [-1, 0, 1]))
     split = ensemble.HistGradientBoostingRegressor(categorical_features=["e"], max_iter=30).fit(x, y + 3 * (x.e == 2))
     for model in (split, ensemble.IsolationForest(n_estimators=5, random_state=0).fit(x)):
-        with pytest.raises(InputError, match=r"miss the model's margins|does not take this|no fitted tree ensemble"):
+        with pytest.raises(
+            InputError, match=r"categorical splits|miss the model's margins|does not take this|no fitted tree ensemble"
+        ):
             dshap.explain(Trees(model, x[:20]), x[:50])
 
 
@@ -166,6 +218,9 @@ def test_names_that_a_library_changed(table):
     model = lightgbm.LGBMRegressor(n_estimators=3, verbose=-1).fit(spaced, y)
     cube = dshap.explain(Trees(model, feature_names=list(spaced.columns)), spaced[:20])
     assert cube.feature.values.tolist()[0] == "a b"
+    for value in (Trees(model, spaced[:20]), Marginal(model.predict, spaced[:20])):  # the background has its own
+        found = dshap.explain(value, spaced[["b", "a b", "c", "d", "e"]][:20])
+        assert found.feature.values.tolist() == spaced.columns.tolist()
 
 
 def test_a_model_that_was_stored_is_the_same(table):
