@@ -138,7 +138,7 @@ def explain(
         if quality is not None:
             quality = _held_out(quality, explanation, executor, workspace)
         if compute:
-            explanation.run(executor, progress_for(progress)).raise_on_failed()
+            explanation.run(executor, progress_for(progress)).raise_on_failed(is_kept=store is not None)
             if quality is not None:
                 folder = workspace.folder("quality")
                 held = measured_quality(
@@ -333,6 +333,6 @@ def fit_rows(
     )
     if not reader.has_target:
         raise InputError("there is no target to fit: name its column, or open the source with target=")
-    census = take_census(reader, executor, lambda: workspace.folder("fit-keys"))
+    census = take_census(reader, executor, lambda: workspace.folder("fit-keys"), takes_nan=False)
     check_targets(census, missing)
     return fit_model(executor, model, reader, progress)

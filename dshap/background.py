@@ -65,7 +65,7 @@ def choose_background(
     executor = executor_for(client)
     with temporary_store() as path, Workspace(path) as workspace:
         reader = open_rows(rows, executor, lambda: workspace.folder("rows"), features=features, missing=missing)
-        take_census(reader, executor, lambda: workspace.folder("keys"))
+        take_census(reader, executor, lambda: workspace.folder("keys"), takes_nan=False)
         return background_of(reader, executor, n_background, method, seed)
 
 

@@ -81,7 +81,10 @@ def choose_design(
 def check_interactions(design: Design) -> None:
     """Refuse a design without them, or with too many players."""
     if not design.has_interactions:
-        raise InputError("interactions are those of design='exact', 'kriging' or 'auto': give one of them")
+        raise InputError(
+            f"interactions are those of design='exact' and 'kriging', and the design is {_called(design)}: give one of "
+            f"these, kriging with max_coalitions of {2 * design.n_players + 2} or more"
+        )
     design.interactions(N_ENDS, N_ENDS)
 
 
@@ -99,8 +102,8 @@ def in_rounds(design: Design, asked: Design | str, options: RunOptions) -> tuple
         return design, replace(options, tol=None), f"{options.tol:g} is met: every coalition counts"
     if not isinstance(design, designs.KernelShapDesign | designs.KrigingDesign):
         raise InputError(
-            "tol grows a design until its standard errors are small: give design='auto', 'kriging' or 'kernelshap', "
-            "not one of another kind"
+            "tol grows a design until its standard errors are small, and the design is "
+            f"{_called(design)}: give design='kriging' or 'kernelshap'"
         )
     if not design.n_replicates:
         raise InputError("tol needs standard errors, and the design has n_replicates=0: give 20")
@@ -115,6 +118,11 @@ def in_rounds(design: Design, asked: Design | str, options: RunOptions) -> tuple
     rounds = ", ".join(f"{budget:,}" for budget in design.budgets)
     why = f"rounds of {rounds} coalitions, for the rows whose std_error / range is above {options.tol:g}"
     return design, options, f"{why}; a pilot of up to 16 rows tells how many it takes, and their cost"
+
+
+def _called(design: Design) -> str:
+    """What a design is called, the closed form that "auto" takes too."""
+    return "the closed form, which lists no coalition" if _is_closed(design) else str(design.fingerprint()["design"])
 
 
 def _of_form(form: ClosedForm) -> designs.ClosedFormDesign:

@@ -59,6 +59,7 @@ __all__ = [
 
 NUMERICS_VERSION = 6
 """Raised when the same options give other numbers; a store of another version is not resumed."""
+NOTHING_KEPT = "There is no store, so nothing is kept: give store= a path to keep the others"
 PROBE_ROWS = 64
 ROW_SPAN = 65_536
 IDLE_WORKER_BYTES = 320 << 20
@@ -175,15 +176,15 @@ class Explanation:
             context.cube.write_note("additivity", {"residual": feature_ranking(self.path)["residual"].values.tolist()})
         return replace(self, failures=tuple(failures))
 
-    def raise_on_failed(self) -> None:
-        """A `FailedBlocksError` that names the first of the failed blocks."""
+    def raise_on_failed(self, is_kept: bool = True) -> None:
+        """A `FailedBlocksError` that names the first of the failed blocks, and the store if it `is_kept`."""
         if self.failures:
             first = self.failures[0]
             n_rows = sum(failure.stop - failure.start for failure in self.failures)
             raise FailedBlocksError(
                 f"{len(self.failures)} of {len(self.plan.instance_spans)} blocks ({n_rows} rows) have no attribution; "
-                f"rows {first.start} to {first.stop - 1}: {first.reason}. The others are in {self.path}; "
-                "run the same again to retry"
+                f"rows {first.start} to {first.stop - 1}: {first.reason}. "
+                + (f"The others are in {self.path}; run the same again to retry" if is_kept else NOTHING_KEPT)
             )
 
 

@@ -233,12 +233,14 @@ class Inputs:
             return cls(value, reader, census, reader, census)
         is_named = not isinstance(value.data, np.ndarray)  # by the rows' own names where the value function knows none
         columns["features"] = value.feature_names or (reader.feature_names if is_named else None)
+        is_read = value.needs_moments or value.streams_data  # row by row, so that bad ones can be skipped
+        missing = "skip" if reader.missing == "refuse" and not is_read else reader.missing
         try:
-            data = open_rows(value.data, executor, lambda: workspace.folder("data"), missing=reader.missing, **columns)
-            data_census = take_census(data, executor, lambda: workspace.folder("data-keys"))
+            data = open_rows(value.data, executor, lambda: workspace.folder("data"), missing=missing, **columns)
+            data_census = take_census(data, executor, lambda: workspace.folder("data-keys"), not value.needs_moments)
         except InputError as error:
             raise InputError(f"background or data of the value function: {error}") from error
-        if data_census.n_bad and data.missing == "skip" and not (value.needs_moments or value.streams_data):
+        if data_census.n_bad and data.missing == "skip" and not is_read:
             raise InputError(
                 f"{data_census.n_bad} rows of the background hold NaN or infinity: drop them, or set missing = "
                 '"pass" for a model that takes NaN'
@@ -305,8 +307,12 @@ def _is_same(data: Any, rows: Any) -> bool:
     return data is rows or (isinstance(data, str | Path) and isinstance(rows, str | Path) and str(data) == str(rows))
 
 
-def take_census(reader: RowReader, executor: Executor, make_folder: Callable[[], Path]) -> Census:
+def take_census(
+    reader: RowReader, executor: Executor, make_folder: Callable[[], Path], takes_nan: bool = True
+) -> Census:
     """One pass over the rows: counts, digests; refuses bad values by the reader's policy, and repeated keys.
+
+    Where nothing `takes_nan`, the refusal does not propose to let it pass.
 
     Raises
     ------
@@ -316,7 +322,7 @@ def take_census(reader: RowReader, executor: Executor, make_folder: Callable[[],
     keys = make_folder() if reader.key_names else None
     spans = map_spans(executor, None, _census_task, reader.n_rows, SPAN_ROWS, reader, keys)
     census = merge_census(spans)
-    census.raise_on_bad(reader)
+    census.raise_on_bad(reader, takes_nan)
     if keys is not None:
         n_repeated, positions = repeated_keys(keys, spans)
         if n_repeated:

@@ -104,7 +104,7 @@ def test_every_row_adds_up_and_a_constant_column_gets_nothing(frame, name, desig
 SAMPLED = {
     "kernelshap": kernelshap(8, 120, seed=3),
     "with replacement": kernelshap(8, 120, sampling="kernel", seed=3),
-    "permutation": permutation(8, 10, seed=3),
+    "permutation": permutation(8, 34, seed=3),
     "kriging": kriging(8, 120, decay=0.1, seed=3),
 }
 
@@ -210,15 +210,18 @@ def test_auto_takes_kriging_above_exact():
     assert run["design"] == "kriging" and run["budgets"] == [100] and float(cube.std_error.max()) > 0
 
 
+@pytest.mark.parametrize("order", [NAMES, ["a", "const", "b", "c"]], ids=["constant last", "constant within"])
 @pytest.mark.parametrize("options", [{}, {"coalition_groups": 2, "coalition_tile": 3, "dtype": "float32"}], ids=str)
-def test_interactions_by_the_definition(frame, tmp_path, options):
+def test_interactions_by_the_definition(frame, tmp_path, options, order):
     """Three columns that vary: half the index by the definition beside the diagonal, rows summing to the attribution;
-    a constant column has nothing."""
+    a constant column, wherever it stands, has nothing."""
     rows, background = frame[NAMES].iloc[:40], frame[NAMES].iloc[50:51]
-    store = tmp_path / "cube.zarr"
-    cube = dshap.explain(Marginal(two_outputs, background), rows, interactions=True, store=store, **options)
+    store, at = tmp_path / "cube.zarr", [order.index(name) for name in NAMES]
+    value = Marginal(lambda own: two_outputs(own[:, at]), background[order])
+    cube = dshap.explain(value, rows, interactions=True, store=store, **options)
     assert cube.interaction.dims == ("instance", "feature", "feature_other", "output")
-    found, x, z = cube.interaction.values, rows.to_numpy(), background.to_numpy()[0]
+    assert verify_cube(store) == [] and list(cube.feature_other.values) == order
+    found, x, z = cube.interaction.values[:, at][:, :, at], rows.to_numpy(), background.to_numpy()[0]
 
     def worth(players):
         return two_outputs(np.where(np.isin(np.arange(4), list(players)), x, z))  # (n, 2)
@@ -228,9 +231,8 @@ def test_interactions_by_the_definition(frame, tmp_path, options):
         index = sum(worth({i, j, *s}) - worth({i, *s}) - worth({j, *s}) + worth(s) for s in (set(), {k})) / 2
         np.testing.assert_allclose(found[:, i, j], index / 2, atol=1e-5 if options else 1e-12)
         np.testing.assert_array_equal(found[:, i, j], found[:, j, i])
-    np.testing.assert_allclose(found.sum(axis=2), cube.attribution, atol=1e-4 if options else 1e-12)
+    np.testing.assert_allclose(found.sum(axis=2), cube.attribution[:, at], atol=1e-4 if options else 1e-12)
     assert (found[:, 3] == 0).all() and (found[:, :, 3] == 0).all()
-    assert verify_cube(store) == [] and list(cube.feature_other.values) == NAMES
 
 
 def test_interactions_of_a_sampled_design(wide):
@@ -246,15 +248,25 @@ def test_interactions_of_a_sampled_design(wide):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"design": kernelshap(8, 60)}, "give one of them"),
+        ({"design": kernelshap(8, 60)}, "design='exact' and 'kriging', and the design is kernelshap: give one of"),
         ({"design": "kernelshap", "tol": 0.1, "max_coalitions": 100}, "interactions are those of"),
-        ({"design": "permutation", "max_coalitions": 60}, "interactions are those of"),
+        ({"design": "permutation", "max_coalitions": 60}, "the design is permutation"),
+        ({"design": kernelshap(8, 17, paired=False)}, "kriging with max_coalitions of 18 or more"),
         ({"interactions": 1}, "True or False"),
     ],
 )
 def test_interactions_refused(wide, options, message):
     with pytest.raises(InputError, match=message):
         dshap.explain(Marginal(eight, wide[:3]), wide, **{"interactions": True, **options})
+
+
+@pytest.mark.parametrize("options", [{"interactions": True}, {"tol": 0.1}], ids=str)
+def test_a_closed_form_that_auto_took_is_named_where_it_does_not_do(options):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(8, 14))
+    model = KernelExpansion(RBF(2.0).bind(14), rng.normal(size=(5, 14)), rng.normal(size=(5, 1)), np.zeros(1))
+    with pytest.raises(InputError, match=r"the closed form, which lists no coalition: give .*kriging"):
+        dshap.explain(KernelInterventional(model, rows), rows, **options)
 
 
 def test_players_outside_the_design_have_no_error(frame):
@@ -286,6 +298,8 @@ def test_design_by_name(wide):
     cube = dshap.explain(Marginal(eight, wide[:3]), wide[:5], design="permutation", max_coalitions=100)
     run = json.loads(cube.attrs["dshap_run"])["fingerprint"]["design"]
     assert run["design"] == "permutation" and run["n_permutations"] == 14 and permutation(8, 14).n_coalitions <= 100
+    with pytest.raises(InputError, match="max_coalitions=15: an order of 8 players and its reversal take 16"):
+        dshap.explain(Marginal(eight, wide[:3]), wide[:5], design="permutation", max_coalitions=15)
 
 
 def test_all_columns_constant(frame):
@@ -465,6 +479,7 @@ REFUSED = {
     "a size of nonsense": ({"memory_limit": "big"}, InputError, "memory size 'big' is not understood"),
     "little memory": ({"memory_limit": "2MB"}, DoesNotFitError, r"stage \w+ needs .* but workers have 1.9 MiB: lower"),
     "tol": ({"tol": 1.5}, InputError, "between 0 and 1"),
+    "few coalitions": ({"max_coalitions": 4}, InputError, "n_coalitions=4 for 3 players: .* at least 6"),
     "an unknown key": ({"key": "ix"}, InputError, "ix.*Allowed|unknown.*'ix'"),
 }
 BAD_ROWS = {
@@ -525,6 +540,24 @@ def test_a_predict_function_of_the_wrong_shape_is_refused_at_once(frame):
         marginal(frame, lambda x: np.zeros(3))
     with pytest.raises(PredictError, match="failed: ZeroDivisionError"):
         marginal(frame, lambda x: 1 / 0)
+    with pytest.raises(PredictError, match="gave list of 'cat', not numbers: of a classifier explain predict_proba"):
+        marginal(frame, lambda x: ["cat"] * len(x))
+    with pytest.raises(InputError, match="predict is a dict: give a function"):
+        marginal(frame, {})
+
+
+def test_attributions_that_do_not_add_up_are_never_written(frame, monkeypatch, tmp_path):
+    finish = type(exact(3)).finish
+    monkeypatch.setattr(type(exact(3)), "finish", lambda self, *sums: 1.001 * finish(self, *sums))
+    with pytest.raises(DshapError, match=r"miss the prediction by .*a bug, or a model that answers differently"):
+        dshap.explain(marginal(frame), frame, key="id", store=tmp_path / "c.zarr")
+    assert not (open_cube(tmp_path / "c.zarr").status == Status.OK).any()
+
+
+def test_failed_blocks_without_a_store_say_that_nothing_is_kept(frame):
+    sick = Sick(frame[NAMES].to_numpy()[80], "raises")
+    with pytest.raises(FailedBlocksError, match="There is no store, so nothing is kept: give store= a path"):
+        dshap.explain(marginal(frame, sick), frame, key="id", instance_tile=TILE)
 
 
 # one run and the next
@@ -670,10 +703,9 @@ def test_a_background_with_nan_is_refused_where_rows_are_skipped(frame):
     background = frame[NAMES].to_numpy()[:20].copy()
     background[3, 1] = np.nan
     value = Marginal(lambda x: np.nan_to_num(x).sum(axis=1), background, feature_names=NAMES)
-    with pytest.raises(InputError, match=r"background .* 1 row holds NaN or infinity"):
-        dshap.explain(value, frame, key="id")
-    with pytest.raises(InputError, match=r"1 rows of the background hold NaN or infinity: drop them"):
-        dshap.explain(value, frame, key="id", missing="skip")
+    for missing in ("refuse", "skip"):
+        with pytest.raises(InputError, match=r'1 rows of the background hold NaN or infinity: drop them, or .*"pass"'):
+            dshap.explain(value, frame, key="id", missing=missing)
     assert (dshap.explain(value, frame, key="id", missing="pass").status == Status.OK).all()
 
 

@@ -1,6 +1,14 @@
 """Product kernels and the features that approximate them."""
 
-from dshap.kernels.features import Basis, Embedding, Fourier, FourierBasis, FourierFeatures, SubsetFeatures
+from dshap.kernels.features import (
+    Basis,
+    Embedding,
+    Fourier,
+    FourierBasis,
+    FourierFeatures,
+    SubsetFeatures,
+    checked_embedding,
+)
 from dshap.kernels.nystrom import KeptLandmarks, Nystrom, NystromBasis, pivoted_cholesky, ridge_solve
 from dshap.kernels.product import (
     RBF,
@@ -30,6 +38,7 @@ __all__ = [
     "Product",
     "ProductKernel",
     "SubsetFeatures",
+    "checked_embedding",
     "median_lengthscale",
     "pivoted_cholesky",
     "ridge_solve",

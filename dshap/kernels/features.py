@@ -9,7 +9,7 @@ the products, so that Φ_S w = Re(products · coefficients).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,7 @@ class Basis(Protocol):
         ...
 
 
+@runtime_checkable
 class Embedding(Protocol):
     """How features are chosen; `Nystrom` and `Fourier`."""
 
@@ -112,6 +113,13 @@ def _student(degrees: float) -> Any:
 
 SPECTRA = {"rbf": _normal, "laplacian": _student(1.0), "matern32": _student(3.0), "matern52": _student(5.0)}
 """family -> draws (n,) of the spectral law of its factor with length-scale 1 (Bochner): normal, Cauchy, Student."""
+
+
+def checked_embedding(given: Any) -> Embedding:
+    """The embedding, or an InputError for anything else."""
+    if not isinstance(given, Embedding):
+        raise InputError(f"embedding is {given!r}: give dshap.kernels.Nystrom(n_landmarks) or Fourier(n_features)")
+    return given
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dshap.errors import InputError, unknown_name
-from dshap.kernels import RBF, Embedding, Kernel, Nystrom, ProductKernel
+from dshap.kernels import RBF, Embedding, Kernel, Nystrom, ProductKernel, checked_embedding
 from dshap.models.expansion import MICRO_BLOCK, as_rows, checked_unseen, names_of
 from dshap.models.features import Expansion, ModelFeatures, choose_features, expansion_from, has_categories
 from dshap.models.report import FitReport
@@ -79,11 +79,19 @@ class KernelModel:
             raise InputError(f"holdout is {holdout}: give the part of the rows to hold out, at least 0 and below 1")
         if sample_size < 1:
             raise InputError(f"sample_size is {sample_size}: give at least one row")
+        if not isinstance(kernel, Kernel | ProductKernel | None):
+            raise InputError(f"kernel is {kernel!r}: give one of dshap.kernels, like RBF()")
         self.kernel = RBF() if kernel is None else kernel
-        self.embedding: Embedding = Nystrom(500) if embedding is None else embedding
+        self.embedding: Embedding = Nystrom(500) if embedding is None else checked_embedding(embedding)
         self.penalty, self.standardize = penalty, standardize
         self.holdout, self.seed, self.sample_size = holdout, seed, sample_size
         self.unseen = checked_unseen(unseen)
+
+    def __getattr__(self, name: str) -> Any:
+        """What a fit leaves is missing before it: said as such."""
+        if name.endswith("_") and not name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__} has no {name} before it is fitted: call fit(X, y) first")
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def fit(self, X: Any, y: Any = None, *, missing: str = "refuse") -> Self:
         """Fit on arrays, a table, or blocks of rows; the chunks of the input do not change a bit of the result.

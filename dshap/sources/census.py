@@ -71,7 +71,7 @@ class Census:
         spans = zip(reader.feature_names, self.low, self.high, strict=True)
         return tuple(name for name, low, high in spans if low == high and name not in self.bad)
 
-    def raise_on_bad(self, reader: RowReader) -> None:
+    def raise_on_bad(self, reader: RowReader, takes_nan: bool = True) -> None:
         """Raise where the rows cannot be explained under the policy of their reader.
 
         Raises
@@ -89,9 +89,8 @@ class Census:
                 f"{found}, and there is no other row to explain: fill these columns or take them out of features"
             )
         if reader.missing == "refuse":
-            raise InputError(
-                f'{found}; set missing = "skip" to explain the others, or "pass" for a black-box model that takes NaN'
-            )
+            passed = ', or "pass" for a black-box model that takes NaN' if takes_nan else ""
+            raise InputError(f'{found}; set missing = "skip" to leave these rows out{passed}')
 
 
 def _rows(count: int) -> str:

@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dgemm, dsyrk, ssyrk
 
 from dshap.errors import InputError
-from dshap.kernels import Basis, Categorical, Embedding, Kernel, Product, ProductKernel, SubsetFeatures
+from dshap.kernels import (
+    Basis,
+    Categorical,
+    Embedding,
+    Kernel,
+    Product,
+    ProductKernel,
+    SubsetFeatures,
+    checked_embedding,
+)
 from dshap.types import BoolArray, FloatArray, State
 from dshap.values.loops import Lattice
 from dshap.values.table_value import TableValue
@@ -51,7 +60,7 @@ class EmbeddedValue(TableValue):
                     f"column {name!r} holds categories, whose codes have no distances: give a kernel for each column, "
                     "dshap.kernels.Product([...]), with Categorical() for this one"
                 )
-        self.kernel, self.embedding, self.rank_tolerance = kernel, embedding, float(rank_tolerance)
+        self.kernel, self.embedding, self.rank_tolerance = kernel, checked_embedding(embedding), float(rank_tolerance)
         self._memory: tuple[bytes, list[SubsetFeatures]] | None = None
         self.basis: Basis | None = None
         if not self.sample_size:
@@ -141,8 +150,8 @@ def _is_categorical(kernel: Kernel | ProductKernel, column: int) -> bool:
     """The factor of this column asks whether values are equal, and nothing else."""
     if isinstance(kernel, ProductKernel):
         return kernel.families[column] == "categorical"
-    own = kernel.kernels[column] if isinstance(kernel, Product) else kernel
-    return isinstance(own, Categorical)
+    own = kernel.kernels[column : column + 1] if isinstance(kernel, Product) else [kernel]
+    return all(isinstance(each, Categorical) for each in own)  # of too few kernels `bind` says so
 
 
 def _plain(kernel: Any) -> Any:

@@ -78,12 +78,13 @@ class Frame:
         """The data frame (n, columns) that these rows stand for, in the dtypes of the template."""
         dtypes = self.template.dtypes
         columns = {name: self._column(j, name, rows[:, j]) for j, name in enumerate(self.template.columns)}
-        texts = {
+        own = {
             name: dtypes.iloc[j]
             for j, name in enumerate(columns)
-            if str(name) in self.categories and not hasattr(dtypes.iloc[j], "categories")
+            if hasattr(dtypes.iloc[j], "numpy_dtype")  # numbers that know a missing one of their own
+            or (str(name) in self.categories and not hasattr(dtypes.iloc[j], "categories"))
         }
-        return type(self.template)(columns, copy=False).astype(texts)
+        return type(self.template)(columns, copy=False).astype(own)
 
     def _column(self, j: int, name: Any, values: FloatArray) -> Any:
         dtype = self.template.dtypes.iloc[j]

@@ -67,8 +67,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         players: Mapping[str, Sequence[str | int]] | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
-        if not penalty > 0.0:
-            raise InputError(f"penalty is {penalty:g}: it must be positive (1e-4 is a good start)")
+        if isinstance(penalty, str) or not penalty > 0.0:
+            raise InputError(f"penalty is {penalty!r}: give a positive number (1e-4 is a good start)")
         self.penalty, self.centred, self.with_interventional = float(penalty), bool(centred), bool(with_interventional)
         KernelValue.__init__(self, model, data, players=players, output_names=output_names)
         if with_interventional:

@@ -35,6 +35,8 @@ class Players:
         columns = [str(name) for name in column_names] if column_names else [f"x{j}" for j in range(n_columns)]
         if len(columns) != n_columns or len(set(columns)) != n_columns:
             raise InputError(f"{n_columns} columns need as many different names, not {columns}")
+        if groups is not None and not isinstance(groups, Mapping):
+            raise InputError(f"players is {groups!r}: give names, such as {{'location': ['lat', 'lon']}}")
         owner = _owners(columns, groups or {})
         names = tuple(dict.fromkeys(owner))
         members = np.array([[name == of_column for of_column in owner] for name in names], dtype=bool)

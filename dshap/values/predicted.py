@@ -52,6 +52,8 @@ class PredictedValue(TableValue):
         buffer_rows: int,
         link: str | Link | None,
     ) -> None:
+        if not callable(predict):
+            raise InputError(f"predict is a {type(predict).__name__}: give a function, such as its predict_proba")
         if buffer_rows < 1:
             raise InputError(f"buffer_rows is {buffer_rows}: it must be at least 1")
         data = np.asarray(data) if isinstance(data, list | tuple) else data

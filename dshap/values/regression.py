@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from dshap.errors import InputError, unknown_name
-from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, ridge_solve
+from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, checked_embedding, ridge_solve
 from dshap.types import BoolArray, FloatArray, Link, Moments, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, flat, split, symmetric
 from dshap.values.loops import Lattice, rows_last
@@ -98,7 +98,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
             raise InputError(f"penalty is {penalty!r}: give a positive number (1e-4 is a good start), or 'validate'")
         if precision not in PRECISIONS:
             raise InputError(unknown_name("precision", precision, PRECISIONS))
-        if precision == "float32" and embedding.dtype != np.float64:
+        if precision == "float32" and checked_embedding(embedding).dtype != np.float64:
             raise InputError(
                 'precision "float32" is for Nystrom landmarks: leave it at "float64" with Fourier features'
             )

@@ -204,7 +204,11 @@ def checked_predict(
     try:
         values = np.asarray(raw, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise PredictError(f"predict function {name} gave {type(raw).__name__}, not numbers") from error
+        first = next(iter(np.ravel(np.asarray(raw, dtype=object))), None)
+        raise PredictError(
+            f"predict function {name} gave {type(raw).__name__} of {first!r}, not numbers: of a classifier explain "
+            "predict_proba or decision_function"
+        ) from error
     shape = values.shape
     if values.ndim == 1:
         values = values[:, None]

@@ -243,6 +243,8 @@ def test_rows_with_nan_are_refused_or_skipped_and_counted():
         (lambda x, y: KernelRidge(holdout=1.0), "holdout is 1.0"),
         (lambda x, y: KernelRidge(RBF(0.0)).fit(x, y), "length-scale of column 0 is 0"),
         (lambda x, y: KernelRidge().fit(x, y), "more landmarks than"),
+        (lambda x, y: KernelRidge("rbf"), r"kernel is 'rbf': give one of dshap\.kernels"),
+        (lambda x, y: KernelRidge(embedding=50), r"embedding is 50: give dshap\.kernels\.Nystrom"),
         (lambda x, y: KernelRidge().fit(x, y[:-1]), "X has 300 rows and y has shape"),
         (lambda x, y: KernelRidge(ProductKernel(("rbf",), [1.0])).fit(x, y), "the kernel has 1 columns, the data 3"),
         (lambda x, y: KernelRidge(embedding=Nystrom(9), intercept=[1, 2]).fit(x, y), r"intercept has shape \(2,\)"),
@@ -264,6 +266,12 @@ def test_rows_with_nan_are_refused_or_skipped_and_counted():
 def test_bad_input_is_refused(fit, words):
     with pytest.raises(InputError, match=words):
         fit(*make_table())
+
+
+def test_what_a_fit_leaves_is_missing_before_it():
+    with pytest.raises(AttributeError, match=r"KernelRidge has no expansion_ before it is fitted: call fit\(X, y\)"):
+        KernelRidge().predict(np.zeros((2, 3)))
+    assert not hasattr(KernelRidge(), "report_") and not hasattr(KernelRidge(), "nonsense")
 
 
 def test_spans_begin_at_fixed_rows_and_draws_are_uniform():

@@ -166,8 +166,10 @@ def test_bad_options_are_refused(options, message, table):
 
 
 def test_rows_with_nan_are_refused(table):
-    with pytest.raises(InputError, match="NaN"):
+    with pytest.raises(InputError, match="no other row"):
         dshap.choose_background(table.assign(lump=np.nan), 5)
+    with pytest.raises(InputError, match=r'NaN or infinity: .* set missing = "skip" to leave these rows out$'):
+        dshap.choose_background(table.assign(lump=table["lump"].where(table["lump"] > 0)), 5)
 
 
 def test_a_background_of_other_columns_or_with_weights_twice_is_refused(table):

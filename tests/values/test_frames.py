@@ -188,6 +188,23 @@ def test_numbers_that_the_first_dtype_cannot_hold_are_kept(background):
     assert whole["children"].dtype == np.int8
 
 
+def test_numbers_of_nullable_dtypes_keep_them():
+    """Int64, boolean and Float64, which know a missing value of their own; text beside them."""
+    table = pd.DataFrame(
+        {"i": [1, 2, None, 4], "b": [True, None, False, True], "x": [0.5, None, 1.5, 2.0], "t": ["a", "b", "a", None]}
+    ).convert_dtypes()
+    seen = []
+
+    def counted(frame):
+        seen.append(frame.dtypes)
+        is_a = (frame["t"] == "a").fillna(False).to_numpy(dtype=float)
+        return frame["i"].fillna(0).to_numpy(dtype=float) + 2 * frame["b"].fillna(False).to_numpy(dtype=float) * is_a
+
+    cube = dshap.explain(Marginal(counted, table[:2]), table, missing="pass")
+    assert all(own.equals(table.dtypes) for own in seen)
+    np.testing.assert_allclose(cube.prediction[:, 0], counted(table))
+
+
 def test_estimators_that_were_fitted_on_frames_get_them_from_any_background(background, tmp_path):
     compose = pytest.importorskip("sklearn.compose", reason="scikit-learn is not installed")
     from sklearn.linear_model import LinearRegression
@@ -260,6 +277,10 @@ def test_regression_with_categorical_factors(background):
         (
             lambda b, r: ConditionalRegression(predict, b, RBF(), Nystrom(5)),
             r"column 'job' holds categories, whose codes have no distances: .*Categorical\(\) for this one",
+        ),
+        (
+            lambda b, r: dshap.explain(ConditionalRegression(predict, b, Product([Categorical()] * 3), Nystrom(5)), r),
+            "Product has 3 kernels for 5 columns",
         ),
         (lambda b, r: Marginal(predict, b.assign(age=["x", 1] * (len(b) // 2))), r"column 'age' holds 1 \(int\)"),
         (lambda b, r: Marginal(predict, b.assign(age=pd.Timestamp(0))), r"column 'age' holds Timestamp"),

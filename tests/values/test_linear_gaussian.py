@@ -160,6 +160,40 @@ def test_determined_columns_are_refused_or_get_a_ridge(tmp_path):
     assert np.abs(held.attribution).max() < 30
 
 
+def test_a_ridge_is_added_to_the_correlations():
+    """Σ + ridge·diag Σ in place of Σ, in the value function and in the transform."""
+    mean, covariance, coef, intercept, rows = normal(5, 4)
+    wider = covariance + 0.3 * np.diag(np.diag(covariance))
+    kept = linear_transform(mean, covariance, ridge=0.3)
+    wanted = brute_force(mean, wider, coef, intercept, rows[1])
+    for value in (
+        LinearGaussian(coef, intercept, mean, covariance, ridge=0.3),
+        LinearGaussian(coef, intercept, transform=kept),
+    ):
+        np.testing.assert_allclose(dshap.explain(value, rows).attribution[1], wanted, atol=1e-10)
+
+
+SINGULAR = np.array([[1.0, 1, 0], [1, 1, 0], [0, 0, 1]])
+TOGETHER = np.array([[2.0, 0, 2], [0, 1, 1], [2, 1, 3]])
+INDEFINITE = np.array([[1, 0.9, -0.9], [0.9, 1, 0.9], [-0.9, 0.9, 1]])
+
+
+@pytest.mark.parametrize("covariance", [SINGULAR, TOGETHER, np.ones((2, 2)), np.kron(np.eye(7), SINGULAR)], ids=len)
+def test_a_singular_covariance_is_refused(covariance):
+    """x2 = x0 + x1 too, which no proper coalition shows; 21 columns go by orders."""
+    mean = np.zeros(len(covariance))
+    for make in (lambda: LinearGaussian(mean + 1, 0.0, mean, covariance), lambda: linear_transform(mean, covariance)):
+        with pytest.raises(InputError, match=r"columns .*x0.* determine one another.*set ridge=0\.0001"):
+            make()
+    assert LinearGaussian(mean + 1, 0.0, mean, covariance, kind="interventional").kind == "interventional"
+
+
+def test_what_is_no_covariance_is_refused():
+    for make in (linear_transform, lambda *own: LinearGaussian(np.ones(3), 0.0, *own)):
+        with pytest.raises(InputError, match=r"covariance is none: .* eigenvalue -0\.8, below 0"):
+            make(np.zeros(3), INDEFINITE)
+
+
 def test_a_kept_transform_serves_another_model(tmp_path):
     mean, covariance, coef, intercept, rows = normal(5, 2)
     linear_transform(mean, covariance, players={"both": ["x0", "x3"]}).save(tmp_path / "transform.npz")
@@ -169,8 +203,13 @@ def test_a_kept_transform_serves_another_model(tmp_path):
     np.testing.assert_allclose(one.attribution, two.attribution, rtol=1e-12)
     assert one.feature.values.tolist() == two.feature.values.tolist() == ["both", "x1", "x2", "x4"]
     drawn = linear_transform(mean, covariance, n_permutations=40)
-    cube = dshap.explain(LinearGaussian(coef, intercept, transform=drawn), rows)
-    assert (cube.std_error > 0).any() and kept.replicates.shape[0] == 0
+    drawn.save(tmp_path / "drawn.npz")
+    made, again = (
+        dshap.explain(LinearGaussian(coef, intercept, transform=own), rows)
+        for own in (drawn, LinearTransform.load(tmp_path / "drawn.npz"))
+    )
+    assert (made.std_error > 0).any() and kept.replicates.shape[0] == 0
+    np.testing.assert_array_equal(made.std_error, again.std_error)
 
 
 def test_data_are_summed_wherever_they_lie(tmp_path):

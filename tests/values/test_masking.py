@@ -35,10 +35,11 @@ def test_chunks_change_no_bit(monkeypatch):
     rng = np.random.default_rng(1)
     rows, background = rng.integers(0, 3, (9, 6)).astype(float), rng.integers(0, 3, (11, 6)).astype(float)
     masks = Masks.of(rng.random((20, 6)) < 0.5)
-    whole = mixed_values(model, masks, rows, background, np.ones(11), 2, 1_000)
+    weights = rng.random(11)
+    whole = mixed_values(model, masks, rows, background, weights, 2, 1_000)
     for size in (1, 5_000, 20_000):
         monkeypatch.setattr(module, "CHUNK_BYTES", size)
-        np.testing.assert_array_equal(mixed_values(model, masks, rows, background, np.ones(11), 2, 1_000), whole)
+        np.testing.assert_array_equal(mixed_values(model, masks, rows, background, weights, 2, 1_000), whole)
 
 
 def test_a_row_is_predicted_once():
@@ -79,6 +80,8 @@ def test_weights_of_the_background():
     repeated = dshap.explain(Marginal(model, np.repeat(background, counts, axis=0)), rows)
     np.testing.assert_allclose(weighted.attribution, repeated.attribution, atol=1e-13)
     np.testing.assert_allclose(weighted.base_value, repeated.base_value, atol=1e-14)
+    spans = dshap.explain(Marginal(model, background, weights=counts * 0.5), rows, row_span=3)
+    np.testing.assert_allclose(spans.base_value, counts @ model(background) / 6, atol=1e-14)
     other = Marginal(model, background, weights=[1, 1, 1, 2])
     assert other.fingerprint() != Marginal(model, background).fingerprint()
 

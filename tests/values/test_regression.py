@@ -211,6 +211,8 @@ def test_bad_options_are_told(data):
         ConditionalRegression(predict, data, RBF("validate"), Nystrom(5))
     with pytest.raises(InputError, match="rank_tolerance is 2"):
         ConditionalRegression(predict, data, RBF(), Nystrom(5), rank_tolerance=2)
+    with pytest.raises(InputError, match=r"embedding is 50: give dshap\.kernels\.Nystrom"):
+        ConditionalRegression(predict, data, RBF(), 50)
     with pytest.raises(InputError, match="the kernel has 3 columns, the data 4"):
         dshap.explain(ConditionalRegression(predict, data, RBF(1.0).bind(3), Nystrom(5)), data)
     with pytest.raises(InputError, match="400 landmarks asked for and the sample has 300 rows"):
