@@ -43,13 +43,21 @@ def interventional(model, x, background, columns):
     return np.array(out)
 
 
-def observational(model, x, data, columns, penalty):
-    """Proposition 3 of RKHS-SHAP with the ridge λn: c + Σ_r a_r k_S(x, z_r) [K_S(x, X) (K_S + λnI)⁻¹ K_S̄(X, z)]_r."""
-    away = [j for j in range(x.shape[1]) if j not in columns]
+def observational(model, x, data, columns, penalty, own=None, centred=False):
+    """Proposition 3 of RKHS-SHAP with the ridge λn: c + Σ_r a_r k_S(x, z_r) [K_S(x, X) (K_S + λnI)⁻¹ K_S̄(X, z)]_r.
+
+    `own` is whatever holds the kernel K of the embedding, the model by default.  Centred, [..] is
+    μ + (K_S(x, X) − mean of K_S) H (H K_S H + λnI)⁻¹ (K_S̄(X, z) − μ) with H = I − 11ᵀ/n and μ the mean of K_S̄(X, z).
+    """
+    away, own = [j for j in range(x.shape[1]) if j not in columns], own or model
     n = len(data)
-    within = gram(model, data, data, columns)
-    embedding = np.linalg.solve(within + n * penalty * np.eye(n), gram(model, data, model.landmarks, away))
-    conditional = gram(model, x, data, columns) @ embedding
+    within, across = gram(own, data, data, columns), gram(own, x, data, columns)
+    target, mean = gram(model, data, model.landmarks, away), 0.0
+    if centred:
+        mean, centring = target.mean(axis=0), np.eye(n) - 1.0 / n
+        across = (across - within.mean(axis=0)) @ centring
+        within, target = centring @ within @ centring, target - mean
+    conditional = mean + across @ np.linalg.solve(within + n * penalty * np.eye(n), target)
     return model.intercept + (conditional * gram(model, x, model.landmarks, columns)) @ model.weights
 
 

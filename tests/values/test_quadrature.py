@@ -91,6 +91,29 @@ def test_a_background_is_thinned_towards_all_its_rows(rng):
     assert json.loads(wide.attrs["closed_form"])[name] < stated[name]
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_the_stated_error_of_the_values_is_that_of_the_trials(name, rng):
+    """v_S(x) of every trial by calls of the model, over the kept rows and over all, of which 150 are candidates.
+
+    In standard deviations of the candidates' predictions, each output its own; rtol 1e-6 is rounding and more.
+    """
+    model, background = MODELS[name](rng, 6, 2), rng.normal(size=(200, 6))
+    form = KernelInterventional(model, background, n_background=20).closed_form()
+    form = form.chosen(form.choose(background[:150]))
+    none = np.zeros((1, 6), dtype=bool)
+    state = form.prepare(none, form.moments(none, background))
+    columns, rows = form._trials()
+    assert len(state["background"]) == 20 and columns.any(axis=1).sum() > 100
+
+    def means(over):
+        mixed = np.where(columns[:, None], rows[:, None], over).reshape(-1, 6)
+        return model.predict(mixed).reshape(len(rows), len(over), 2).mean(axis=1)
+
+    gap = (means(state["background"]) - means(background)) / model.predict(background[:150]).std(axis=0)
+    stated = form.stated_error(state)
+    assert_allclose(stated["value_error_in_standard_deviations"], np.sqrt(np.mean(gap**2)), rtol=1e-6)
+
+
 def test_groups_and_constant_columns(rng):
     model, rows, background = kernel_model(rng, 5), rng.normal(size=(6, 5)), rng.normal(size=(9, 5))
     rows[:, 4] = background[:, 4] = 0.3

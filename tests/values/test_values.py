@@ -114,6 +114,61 @@ def test_observational_with_every_family_and_two_outputs(expansion, table):
         assert_allclose(values, dense, rtol=0, atol=1e-6 * np.abs(dense).max())
 
 
+def test_centred_values_are_the_dense_formula(rng):
+    """Features and targets both less their means; 1e-8 leaves room for the rank tolerance (seen: 2e-10)."""
+    model, data, rows = several_outputs(rng), rng.normal(size=(80, 4)), rng.normal(size=(5, 4))
+    value = KernelObservational(model, data, Nystrom(landmarks=data), 1e-2, rank_tolerance=1e-12, centred=True)
+    masks = proper_masks(4)
+    got = values_of(value, masks, rows, data)
+    for mask, values in zip(masks, got.swapaxes(0, 1), strict=True):
+        dense = oracles.observational(model, rows, data, np.flatnonzero(mask), 1e-2, centred=True)
+        assert_allclose(values, dense, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("lengthscale", [0.7, 1.5])
+def test_an_embedding_with_the_landmarks_of_the_model_has_a_kernel_of_its_own(rng, lengthscale):
+    """Every row a landmark of both: products are the model's where the length-scale 1.5 is, too, else its own.
+
+    1e-7 leaves room for the rank tolerance (seen: 5e-9).
+    """
+    data, rows = rng.normal(size=(60, 4)), rng.normal(size=(5, 4))
+    model = KernelExpansion(RBF(1.5).bind(4), data, rng.normal(size=(60, 2)), rng.normal(size=2))
+    kernel = RBF(lengthscale).bind(4)
+    embedding = Nystrom(landmarks=model.landmarks)
+    value = KernelObservational(model, data, embedding, 1e-2, rank_tolerance=1e-14, kernel=kernel)
+    own = KernelExpansion(kernel, data, model.weights, model.intercept)
+    masks = proper_masks(4)
+    got = values_of(value, masks, rows, data)
+    for mask, values in zip(masks, got.swapaxes(0, 1), strict=True):
+        dense = oracles.observational(model, rows, data, np.flatnonzero(mask), 1e-2, own=own)
+        assert_allclose(values, dense, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("players", [None, {"pair": [0, 2]}, {"pair": [0, 3]}])
+def test_observational_players_are_groups_and_constant_columns_keep_their_factor(rng, players):
+    """Column 2 is 0.4 in every row, and varies over the landmarks of the model: no player, absent from all coalitions.
+
+    In a group with column 0 it is present with it.  1e-8 leaves room for the rank tolerance (seen: 4e-13).
+    """
+    model, data = several_outputs(rng), rng.normal(size=(60, 4))
+    data[:, 2] = 0.4
+    rows = data[:5]
+    value = KernelObservational(model, data, Nystrom(landmarks=data), 1e-2, rank_tolerance=1e-12, players=players)
+    varying = value.player_columns[:, [0, 1, 3]].any(axis=1)
+    members = [np.flatnonzero(own) for own in value.player_columns[varying]]
+
+    def worth(coalition):
+        if not coalition:
+            return np.broadcast_to(model.predict(data).mean(axis=0), (5, 2))
+        columns = [column for player in coalition for column in members[player]]
+        is_whole = len(coalition) == len(members)
+        return model.predict(rows) if is_whole else oracles.observational(model, rows, data, columns, 1e-2)
+
+    attribution = dshap.explain(value, rows, design="exact").attribution.values
+    assert_allclose(attribution[:, varying].swapaxes(0, 1), oracles.shapley(worth, len(members)), rtol=0, atol=1e-8)
+    assert (attribution[:, ~varying] == 0).all()
+
+
 def test_the_ridge_is_lambda_times_n(smooth):
     """Twice the same data is the same distribution: with λn the values stay, with λ alone they would move."""
     model, data = smooth
@@ -171,7 +226,7 @@ def test_shap_gives_the_same_values(expansion, table):
     [
         (lambda x: x[:-1, 0], r"gave shape \(59,\) for 60 rows: it must give \(60,\) or \(60, k\)"),
         (lambda x: np.zeros((1, 2, 3)), "gave shape"),
-        (lambda x: ["a"] * len(x), "gave list, not numbers"),
+        (lambda x: ["a"] * len(x), "gave list of 'a', not numbers"),
         (lambda x: 1 / 0, "failed: ZeroDivisionError"),
     ],
 )
