@@ -268,7 +268,7 @@ def kriging(
     count a third: what phi misses are values of the other sizes, and these alone would promise too much.  That share
     was set on random games, and the errors are as good as the decay: on games whose interactions are weak, even or
     strong in their order, the decay pooled over them, 93 to 97 % of the intervals of a nominal 95 % hold the truth
-    (`python -m tests.benchmarks.coverage`), on boosted trees and networks of eight columns 91 to 95 %.
+    (`python -m tests.benchmarks.coverage`), on boosted trees and networks of eight columns 92 to 97 %.
 
     References
     ----------

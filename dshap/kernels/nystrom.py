@@ -69,8 +69,8 @@ def _leverage(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
     """Indices drawn without replacement in proportion to ridge leverage scores (n,).
 
     l_i(μ) = [K (K + μI)⁻¹]_ii, estimated with as many uniform pilot landmarks: φ_iᵀ(ΦᵀΦ + μI)⁻¹φ_i plus what the
-    pilot leaves unexplained, (k(x_i, x_i) − ‖φ_i‖²)/μ, at most 1.  μ makes what the pilot does explain add up to half of
-    n_landmarks, or of the pilot's rank where that is less.
+    pilot leaves unexplained, (k(x_i, x_i) − ‖φ_i‖²)/μ, at most 1.  μ makes what the pilot does explain add up to half
+    of n_landmarks, or of the pilot's rank where that is less.
     """
     if candidates.kernel is None:
         raise InputError('selection "leverage" needs the kernel: use it as the embedding of a model or value function')
