@@ -165,7 +165,7 @@ def names_of(given: Sequence[str] | None, fitted: tuple[str, ...] | None, table:
     own = column_names_of(table)
     if given is not None or own is None or fitted is None:
         return given if given is not None else fitted or own
-    plain = {name.replace(" ", "_"): name for name in own}
+    plain = {name.replace(" ", "_"): name for name in own} | {name: name for name in own}
     return tuple(plain.get(name, name) for name in fitted) if set(fitted) <= plain.keys() else fitted
 
 

@@ -223,6 +223,14 @@ def test_names_that_a_library_changed(table):
         assert found.feature.values.tolist() == spaced.columns.tolist()
 
 
+def test_blanks_are_met_only_where_no_name_is_the_models_own(table):
+    """A table that holds "a b" and "a_b": a model of "a_b" gets that one."""
+    linear = pytest.importorskip("sklearn.linear_model")
+    x = table[0].rename(columns={"a": "a b", "b": "a_b"})
+    value = Marginal(linear.LinearRegression().fit(x[["a_b", "c"]], table[1]).predict, x[:20])
+    assert value.feature_names == ("a_b", "c")
+
+
 def test_a_model_that_was_stored_is_the_same(table):
     """The digest is of the trees' numbers, not of a pickle, which differs from load to load."""
     pytest.importorskip("shap", reason="shap is not installed")

@@ -248,8 +248,17 @@ def test_bad_options(expansion, table):
         KernelInterventional(expansion, table, players={"p": ["x9"]})
     with pytest.raises(InputError, match="belongs to the players"):
         KernelInterventional(expansion, table, players={"p": ["x1"], "q": ["x1"]})
-    with pytest.raises(InputError, match="holds no column"):
-        KernelInterventional(expansion, table, players={"p": []})
+    for nothing in ([], np.array([], dtype=int)):
+        with pytest.raises(InputError, match="holds no column"):
+            KernelInterventional(expansion, table, players={"p": nothing})
+    with pytest.raises(InputError, match=r"player 'p' is 'x0': give a list of columns, such as \['x0'\]"):
+        KernelInterventional(expansion, table, players={"p": "x0"})
+    with pytest.raises(InputError, match="give names, such as"):
+        KernelInterventional(expansion, table, players=[["x0", "x1"]])
+    with pytest.raises(InputError, match="penalty is 'validate': give a positive number"):
+        KernelObservational(expansion, table, Nystrom(5), penalty="validate")
+    by_array = KernelInterventional(expansion, table, players={"p": np.array([0, 1])})
+    assert by_array.player_names == ("p", "x2", "x3", "x4")
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
