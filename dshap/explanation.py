@@ -127,7 +127,7 @@ class Explanation:
             reasons.append(("tol", why))
         if chosen.why_no_errors:
             reasons.append(("std_error", f"NaN: {chosen.why_no_errors}"))
-            warnings.warn(f"std_error is NaN: {chosen.why_no_errors}", RuntimeWarning, stacklevel=4)
+            warnings.warn(f"std_error is NaN: {chosen.why_no_errors}", RuntimeWarning, stacklevel=3)
         if value.needs_check:
             is_one = prepared is not None or inputs.data is inputs.rows
             for reader in [inputs.rows] if is_one else [inputs.rows, inputs.data]:

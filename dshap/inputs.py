@@ -83,7 +83,7 @@ def open_rows(
         reader = open_source(rows, **options)
     if n_columns is not None and len(reader.feature_names) != n_columns:
         raise InputError(
-            f"the rows have {len(reader.feature_names)} columns ({', '.join(reader.feature_names[:8])}…), "
+            f"the rows have {len(reader.feature_names)} columns of numbers ({', '.join(reader.feature_names[:8])}…), "
             f"the value function {n_columns}: give the columns that it was made for"
         )
     if isinstance(reader, ArraySource) and not executor.is_local:

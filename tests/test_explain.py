@@ -291,6 +291,7 @@ def test_too_few_coalitions_for_errors_are_said_once(wide):
     ) as seen:
         cube = dshap.explain(value, wide, design=kernelshap(8, 24), instance_tile=8)
     assert len(seen) == 1 and np.isnan(cube.std_error).all() and np.isfinite(cube.attribution).all()
+    assert seen[0].filename == __file__
 
 
 def test_design_by_name(wide):
