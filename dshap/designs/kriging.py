@@ -50,7 +50,7 @@ PILOT_PAIRS = 512
 """Pairs that the likelihood is computed on, at most."""
 NUGGET = 1e-10
 """Of the variance of a value, added to the diagonal: rounding."""
-SHELL_WEIGHT = 1 / 3
+SHELL_WEIGHT = 1 / 4
 """What an error of a size whose coalitions are all there counts in the scale of a game, beside 1 of a drawn one."""
 CONTRASTS = 4
 """Position of the random stream of the contrasts; coalitions have 0 to 3."""
@@ -265,7 +265,7 @@ def kriging(
     Standard errors: the posterior deviation of φ_i times the scale of the game, by leave-one-out: how far every value
     is from what the others predict, over the deviation of that, in the mean square (through n_replicates sums with
     random signs, linear in the values until the end): phi ± t_{R−1} std_error.  Values of sizes that are all there
-    count a third: what phi misses are values of the other sizes, and these alone would promise too much.  That share
+    count a quarter: what phi misses are values of the other sizes, and these alone would promise too much.  That share
     was set on random games, and the errors are as good as the decay: on games whose interactions are weak, even or
     strong in their order, the decay pooled over them, 93 to 97 % of the intervals of a nominal 95 % hold the truth
     (`python -m tests.benchmarks.coverage`), on boosted trees and networks of eight columns 92 to 97 %.

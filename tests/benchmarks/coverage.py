@@ -5,7 +5,7 @@ number of players; their interactions are weak, even or strong in the size of T.
 "mean" is the mean over the instances, with the error of the summaries that a cube keeps of its blocks.  Kriging chooses
 its decay from the instances themselves.
 
-Usage: python -m tests.benchmarks.coverage [--seeds 1000] [--json OUT] [--tiny]
+Usage: python -m tests.benchmarks.coverage [--seeds 1000] [--players 8 12 20 38] [--json OUT] [--tiny]
 """
 
 from __future__ import annotations
@@ -125,7 +125,8 @@ def design_of(name: str, d: int, n_coalitions: int, seed: int) -> Design:
 
 
 def main(given: argparse.Namespace) -> None:
-    seeds, cases = (20, CASES[:2]) if given.tiny else (given.seeds, CASES)
+    chosen = [case for case in CASES if case[0] in given.players]
+    seeds, cases = (20, chosen[:2]) if given.tiny else (given.seeds, chosen)
     warnings.simplefilter("error")
     print(f"{'design':<26}{'d':>4}{'m':>7}{'covered':>9}{'mean':>9}{'se/rms':>8}   by decay {DECAYS}")
     found = []
@@ -156,6 +157,7 @@ if __name__ == "__main__":
             "kriging",
         ],
     )
+    parser.add_argument("--players", type=int, nargs="+", default=sorted({d for d, _ in CASES}))
     parser.add_argument("--json")
     parser.add_argument("--tiny", action="store_true", help="seconds instead of half an hour")
     main(parser.parse_args())

@@ -321,12 +321,12 @@ def test_contrasts_are_leave_one_out_errors():
 
 
 @pytest.mark.parametrize(("d", "m", "n_whole"), [(6, 40, 6), (8, 128, 36), (12, 200, 78), (7, 100, 28)])
-def test_errors_of_whole_sizes_count_a_third(d, m, n_whole):
+def test_errors_of_whole_sizes_count_a_quarter(d, m, n_whole):
     """Sizes 1, or 1 and 2, and their complements are there; the ends count nothing."""
     module = sys.modules["dshap.designs.kriging"]
     weights = module._error_weights(module._pairs(kriging(d, m)))
     n_drawn = m // 2 - 1 - n_whole
     whole, drawn = np.sort(weights)[1 : 1 + n_whole], np.sort(weights)[1 + n_whole :]
-    np.testing.assert_allclose(whole, 1 / (n_whole + 3 * n_drawn))
-    np.testing.assert_allclose(drawn, 3 / (n_whole + 3 * n_drawn))
+    np.testing.assert_allclose(whole, 1 / (n_whole + 4 * n_drawn))
+    np.testing.assert_allclose(drawn, 4 / (n_whole + 4 * n_drawn))
     assert weights[0] == 0.0 and len(drawn) == n_drawn
