@@ -148,7 +148,7 @@ def test_values_that_learn_from_data(rows):
         ({"tol": 2}, "between 0 and 1"),
         ({"tol": "small"}, "tol is 'small'"),
         ({"tol": 0.1, "coalition_groups": 2}, "leave coalition_groups out"),
-        ({"tol": 0.1, "design": permutation(D, 10)}, "not one of another kind"),
+        ({"tol": 0.1, "design": permutation(D, 10)}, "the design is permutation: give design=.kriging. or"),
         ({"tol": 0.1, "design": kernelshap(D, 100, n_replicates=0)}, "n_replicates=0"),
     ],
 )
