@@ -267,8 +267,8 @@ def kriging(
     random signs, linear in the values until the end): phi ± t_{R−1} std_error.  Values of sizes that are all there
     count a quarter: what phi misses are values of the other sizes, and these alone would promise too much.  That share
     was set on random games, and the errors are as good as the decay: on games whose interactions are weak, even or
-    strong in their order, the decay pooled over them, 93 to 97 % of the intervals of a nominal 95 % hold the truth
-    (`python -m tests.benchmarks.coverage`), on boosted trees and networks of eight columns 92 to 97 %.
+    strong in their order, the decay pooled over them, 93 to 95 % of the intervals of a nominal 95 % hold the truth
+    (`python -m tests.benchmarks.coverage`), on boosted trees and networks of eight columns 92 to 96 %.
 
     References
     ----------
