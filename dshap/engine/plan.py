@@ -43,6 +43,8 @@ MOMENT_TILE_SECONDS = 240.0
 """Of one core, at most, for the moments of one coalition tile: what a crash loses."""
 MICRO_BYTES = 8 << 20
 """Kernel factors of a micro-block stay near the cache."""
+MICRO_STATE_BYTES = 64 << 20
+"""Of a micro-block, at most, where the state is larger than the cache: every micro-block reads it anew."""
 OVERHEAD_BYTES = 8 << 20
 """Messages, codecs and the allocator's rounding in a worker at work."""
 TUNE_BYTES = 32 << 20
@@ -362,9 +364,10 @@ def _chunk_rows(tile: int) -> int:
 
 
 def _micro_rows(value: ValueFunction, tile: int, instance_tile: int) -> int:
-    """The largest power of two of 64 to 1,024 rows whose evaluation stays within a cache-sized bound."""
+    """The largest power of two of 64 to 1,024 rows whose evaluation stays near the cache, or in its state's bytes."""
+    bound = max(MICRO_BYTES, min(value.state_bytes(tile), MICRO_STATE_BYTES))
     rows = min(1_024, instance_tile)
-    while rows > 64 and value.task_bytes(rows, tile) > MICRO_BYTES:
+    while rows > 64 and value.task_bytes(rows, tile) > bound:
         rows //= 2
     return rows
 

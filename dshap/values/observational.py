@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dgemm, dtrmm
 
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, ridge_solve
@@ -50,7 +51,9 @@ class KernelObservational(EmbeddedValue, KernelValue):
     -----
     Source: RKHS-SHAP (2022), Proposition 3; with every row a landmark it is the paper's n×n formula.  Far from the data
     the value goes to c.  (q² + q·r) n multiplications a coalition once, q·r for every explained row and coalition, with
-    q ≤ the number of features.  The sums start again at each span of rows and nothing n×n is formed.
+    q ≤ the number of features.  Where the model has one output and its landmarks are the embedding's, the value is a
+    quadratic form of k_S(x, z), whose matrix is folded to a triangle: q·r − q²/2.  The sums start again at each span of
+    rows and nothing n×n is formed.
     """
 
     def __init__(
@@ -86,8 +89,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
 
     @property
     def _is_shared(self) -> bool:
-        """The embedding's products are the model's own."""
-        basis, model = self._bound_basis, self.model
+        """The embedding's products are the model's own; never before the anchors are chosen from a sample."""
+        basis, model = self.basis, self.model
         kernel, own_kernel = getattr(basis, "kernel", None), getattr(model, "kernel", None)
         anchors, own = getattr(basis, "landmarks", np.zeros(1)), getattr(model, "landmarks", np.zeros(0))
         return (
@@ -97,6 +100,11 @@ class KernelObservational(EmbeddedValue, KernelValue):
             and kernel.families == own_kernel.families
             and np.array_equal(kernel.parameters, own_kernel.parameters)
         )
+
+    @property
+    def _is_form(self) -> bool:
+        """v_S(x) is a quadratic form of the shared products."""
+        return self._is_shared and self.model.coefficients.shape[1] == 1
 
     def _lattices(self, columns: BoolArray, away: BoolArray, n: int) -> tuple[Lattice, Lattice]:
         """Of the embedding's products over `columns`, and of the model's over `away` (m, columns)."""
@@ -138,8 +146,9 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return Moments({**sums, "ones": flat(ones), "mean": np.stack(means)} if self._sums_means else sums)
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """`weights`: of the products, W_S (q, r) one after the other, flat; `kept` (Σq,) and `rank` (m,) say where each
-        begins; `shift` (m, r): what is added to Φ_S(x) W_S, zero unless centred; `mean` (m, r): μ(S̄), where wanted.
+        """`weights`: of the products, W_S (q, r) one after the other, flat, or where the value is a quadratic form the
+        matrices of `_form`; `kept` (Σq,) and `rank` (m,) say where each begins; `shift` (m, r): what is added to
+        Φ_S(x) W_S, zero unless centred; `mean` (m, r): μ(S̄), where wanted.
         """
         assert moments is not None
         columns = self.players.columns(masks)
@@ -155,7 +164,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
             gram = symmetric(grams[j]) - np.outer(ones[j], ones[j]) / n
             white = _solve(gram, crosses[j] - np.outer(ones[j], mean[j]), self.penalty * n)
             shift[j] -= (ones[j] / n) @ white
-            weights.append(_folded(own, white).ravel())
+            learnt = _folded(own, white)
+            weights.append((_form(learnt, self.model.coefficients, own.kept) if self._is_form else learnt).ravel())
         return State(
             {
                 "columns": columns,
@@ -178,22 +188,27 @@ class KernelObservational(EmbeddedValue, KernelValue):
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k)."""
         columns, coefficients = state["columns"], self.model.coefficients
-        k = coefficients.shape[1]
+        k, is_form = coefficients.shape[1], self._is_form
         at, inside = self._lattices(columns, columns, len(rows))
         self._fill(at, inside, rows)
         out = np.empty((len(rows), len(columns), self.n_outputs))
         learnt = list(_coalitions(state, self._r, self._parts))
         for j in at.order.tolist():  # landmarks first: rows lie next to each other
             kept, weights = learnt[j]
-            present = inside.product(j).T  # (r, n) k_S(x, z)
-            products = present[kept] if inside.is_shared else at.product(j, kept).T
-            conditional = weights.T @ _parts(products.T).T  # (r, n) μ_r(S̄ | x_S)
+            order = _kept_first(kept, self._r) if is_form else np.arange(self._r)
+            present = inside.product(j, order).T  # (r, n) k_S(x, z)
+            own = coefficients[order]
+            if is_form:
+                out[:, j, 0] = _form_values(weights.reshape(self._r, -1), present.T)
+            else:
+                products = present[kept] if inside.is_shared else at.product(j, kept).T
+                conditional = weights.T @ _parts(products.T).T  # (r, n) μ_r(S̄ | x_S)
+                conditional *= present
+                out[:, j, :k] = (own.T @ conditional).real.T
             if self.centred:
-                conditional += state["shift"][j][:, None]
-            conditional *= present
-            out[:, j, :k] = (coefficients.T @ conditional).real.T
+                out[:, j, :k] += ((state["shift"][j][order, None] * own).T @ present).real.T
             if self.with_interventional:
-                out[:, j, k:] = ((state["mean"][j][:, None] * coefficients).T @ present).real.T
+                out[:, j, k:] = ((state["mean"][j][order, None] * own).T @ present).real.T
         return out + np.tile(self.model.intercept, self.n_outputs // k)
 
     def state_bytes(self, m: int) -> int:
@@ -214,8 +229,9 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return self.moment_bytes(m) + 2 * self.state_bytes(m) + self._feature_bytes(m) + solve
 
     def _block_bytes(self, n: int) -> int:
-        """Lattices of both sides."""
-        return self._lattice_bytes(n, self._q, self._basis_item) + self._lattice_bytes(n, self._r, self._item)
+        """Lattices of both sides, or one and the products of the other."""
+        away = self._item * n * self._r if self._is_shared else self._lattice_bytes(n, self._r, self._item)
+        return self._lattice_bytes(n, self._q, self._basis_item) + away
 
     def moment_task_bytes(self, n: int, m: int) -> int:
         """Lattices, features, Φ, and the moments twice (a list, then one array)."""
@@ -232,7 +248,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
 
     def operations(self, n: int, m: int) -> float:
         p, r = self._p, self._r
-        return n * (m * (self._item / 8.0 * p * r + 2.0 * r) + 16.0 * self.n_columns * (self._q + r))
+        each = p * (r - p / 2.0) if self._is_form else self._item / 8.0 * p * r
+        return n * (m * (each + 2.0 * r) + 16.0 * self.n_columns * (self._q + r))
 
     def fingerprint(self) -> dict[str, Any]:
         return {
@@ -270,6 +287,34 @@ def _parts(products: NDArray[Any]) -> FloatArray:
 def _folded(own: SubsetFeatures, white: NDArray[Any]) -> NDArray[Any]:
     """Weights of `_parts` from those of the whitened features."""
     return own.coefficients(white) if own.n_features == len(own.kept) else white
+
+
+def _kept_first(kept: NDArray[np.integer], r: int) -> NDArray[np.integer]:
+    """All r landmarks: those kept (q,) in their order, then the others."""
+    is_left = np.ones(r, dtype=bool)
+    is_left[kept] = False
+    return np.concatenate([kept, np.flatnonzero(is_left)])
+
+
+def _form(weights: FloatArray, coefficients: FloatArray, kept: NDArray[np.intp]) -> FloatArray:
+    """A (r, q) with Σ_r a_r k_r [k_kept W]_r = Σ_ij k_i A_ij k_j, landmarks kept first, from W (q, r) and a (r, 1).
+
+    Of the entries of two kept landmarks only one is not zero, with the sum of both: a triangle costs half a square.
+    """
+    form = (weights * coefficients[:, 0]).T[_kept_first(kept, len(coefficients))]
+    q = len(kept)
+    form[:q] = np.tril(form[:q]) + np.triu(form[:q], 1).T
+    return form
+
+
+def _form_values(form: FloatArray, products: FloatArray) -> FloatArray:
+    """Σ_ij k_i A_ij k_j (n,) from A (r, q), its first q rows a lower triangle, and k (n, r), landmarks kept first."""
+    q = form.shape[1]
+    kept, others = products[:, :q], products[:, q:]
+    half = dtrmm(1.0, form[:q].T, kept, side=1, trans_a=1)
+    if others.size:
+        half = dgemm(1.0, others, form[q:].T, beta=1.0, c=half, trans_b=1, overwrite_c=1)
+    return np.asarray(np.einsum("ij,ij->i", half, kept))
 
 
 def _coalitions(state: State, r: int, parts: int) -> Iterator[tuple[np.ndarray, NDArray[Any]]]:

@@ -277,6 +277,23 @@ def test_both_kinds_of_values_in_one_pass(rng, is_shared, centred):
     assert_allclose(cube.attribution[..., 2:], dshap.explain(interventional, rows).attribution, atol=1e-12)
 
 
+@pytest.mark.parametrize("options", [{}, {"centred": True}, {"with_interventional": True}])
+def test_the_quadratic_form_of_one_output_is_its_column_of_two(rng, options):
+    """One output on shared landmarks is a folded quadratic form, two are not; some coalitions keep few landmarks."""
+    data, rows = rng.normal(size=(300, 4)), rng.normal(size=(9, 4))
+    data[:, 0], data[:, 1] = rng.integers(0, 3, 300), rng.integers(0, 4, 300)
+    two = KernelExpansion(RBF(1.5).bind(4), data[:40], rng.normal(size=(40, 2)), rng.normal(size=2))
+    one = KernelExpansion(two.kernel, two.landmarks, two.weights[:, :1], two.intercept[:1])
+    wide, narrow = (
+        KernelObservational(model, data, Nystrom(landmarks=two.landmarks), 1e-2, **options) for model in (two, one)
+    )
+    masks = proper_masks(4)
+    states = [value.prepare(masks, value.moments(masks, data)) for value in (wide, narrow)]
+    assert {3, 4, 12, 40} <= set(states[1]["rank"].tolist())
+    both, single = (value.evaluate(state, rows) for value, state in zip((wide, narrow), states, strict=True))
+    assert_allclose(single, both[..., ::2], rtol=0, atol=1e-12)
+
+
 def several_outputs(rng):
     return KernelExpansion(RBF(1.5).bind(4), rng.normal(size=(20, 4)), rng.normal(size=(20, 2)), rng.normal(size=2))
 
