@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -123,8 +124,14 @@ def prepare_value(
     prepared = Prepared(value, chosen, path, learnt, kept, plan.coalition_tile, plan.row_span)
     if (path / PREPARED).exists():
         return _same(open_prepared(path, value), prepared)
-    context = _context(prepared, plan, data, data, prepared.states, executor)
-    learn(executor, context, progress)
+    is_new = not path.exists()
+    try:
+        context = _context(prepared, plan, data, data, prepared.states, executor)
+        learn(executor, context, progress)
+    except InputError:  # a bad option that only the work could show: the store is as if it had not been made
+        if is_new:
+            shutil.rmtree(path, ignore_errors=True)
+        raise
     save_prepared(prepared, context.tile_names, probe_of(value, data))
     return prepared
 

@@ -131,6 +131,21 @@ def test_what_was_prepared_otherwise_is_refused(model, data, rows, tmp_path):
         dshap.prepare(value, store=tmp_path / "full")
 
 
+@pytest.mark.parametrize("name", ["observational", "regression"])
+def test_a_gram_matrix_that_cannot_be_factored_leaves_nothing_behind(name, model, data, tmp_path):
+    values = {
+        "observational": KernelObservational(model, data[:50], Fourier(120), 1e-22, kernel=RBF(1.5)),
+        "regression": ConditionalRegression(model.predict, data[:50], RBF(1.5), Fourier(120), 1e-22),
+    }
+    message = (
+        r"too small for the 120 Fourier features \(rank \d+, smallest eigenvalue -?\d.*e-\d+\): make it \de-\d+ or more"
+    )
+    for carry_out in (dshap.prepare, lambda value, store: dshap.explain(value, data[:5], store=store)):
+        with pytest.raises(InputError, match=message):
+            carry_out(values[name], store=tmp_path / "new")
+        assert not list(tmp_path.iterdir())
+
+
 def test_mse_v_wants_coalitions(model, data, rows):
     with pytest.raises(InputError, match="a closed form has none"):
         dshap.mse_v(KernelInterventional(model, data), rows, design="quadrature")

@@ -56,6 +56,11 @@ class Basis(Protocol):
         """Of the factors: float64 or complex128."""
         ...
 
+    @property
+    def noun(self) -> str:
+        """What a single feature comes from, for errors."""
+        ...
+
     def factors(self, x: FloatArray) -> NDArray[Any]:
         """(columns, n, q) from rows (n, columns); rows lie next to each other in memory."""
         ...
@@ -236,6 +241,7 @@ class FourierBasis:
     """(q, columns)"""
 
     dtype = np.complex128
+    noun = "Fourier features"
 
     @property
     def size(self) -> int:

@@ -309,6 +309,7 @@ class NystromBasis:
     rank_tolerance: float
 
     dtype = np.float64
+    noun = "landmarks that were kept"
 
     @property
     def size(self) -> int:

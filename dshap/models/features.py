@@ -40,11 +40,6 @@ class ModelFeatures:
         """p"""
         return self.subset.n_features
 
-    @property
-    def noun(self) -> str:
-        """What a single feature comes from."""
-        return "landmarks that were kept" if self.basis.dtype is np.float64 else "Fourier features"
-
     def rows(self, x: FloatArray) -> FloatArray:
         """Φ(x) (n, p)."""
         return self.subset.whitened(self.basis.matrix(x))

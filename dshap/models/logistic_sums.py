@@ -70,7 +70,7 @@ def start_on_sample(
     is_validated = isinstance(model.penalty, str)
     penalty = 1.0 if is_validated else float(model.penalty)
     base = base_rates(np.bincount(codes, minlength=n_classes).astype(float), contrast, features.size + 1)
-    start = Newton(penalty, contrast, base, SAMPLE_TOL, SAMPLE_PASSES, features.noun)
+    start = Newton(penalty, contrast, base, SAMPLE_TOL, SAMPLE_PASSES, features.basis.noun)
     if is_validated:
         start, n_trials = validated_penalty(start, psi, codes, roles == TRAIN)
     ended = newton_on(start, psi, codes)

@@ -99,7 +99,7 @@ class TunedRidge:
     def _fitted(self, moments: Moments, train: _Side, penalty: float) -> KernelRidge:
         centre = self._centre(train)
         right = train.cross - np.outer(train.ones, centre)  # (p, k)
-        weights = ridge_solve(train.gram, right, train.n * penalty, self.features.noun)
+        weights = ridge_solve(train.gram, right, train.n * penalty, self.features.basis.noun)
         expansion = self.features.expansion(weights, self.shift + centre, self.feature_names)
         n_held_out, n_skipped = int(moments["n_held_out"][0]), int(moments["n_skipped"][0])
         kernel = self.features.kernel.describe(self.feature_names)

@@ -162,7 +162,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         weights, shift = [], mean.copy()
         for j, own in enumerate(features):
             gram = symmetric(grams[j]) - np.outer(ones[j], ones[j]) / n
-            white = _solve(gram, crosses[j] - np.outer(ones[j], mean[j]), self.penalty * n)
+            white = _solve(gram, crosses[j] - np.outer(ones[j], mean[j]), self.penalty * n, self._bound_basis.noun)
             shift[j] -= (ones[j] / n) @ white
             learnt = _folded(own, white)
             weights.append((_form(learnt, self.model.coefficients, own.kept) if self._is_form else learnt).ravel())
@@ -263,11 +263,11 @@ class KernelObservational(EmbeddedValue, KernelValue):
         }
 
 
-def _solve(gram: FloatArray, cross: NDArray[Any], ridge: float) -> NDArray[Any]:
+def _solve(gram: FloatArray, cross: NDArray[Any], ridge: float, noun: str) -> NDArray[Any]:
     """`ridge_solve` for right-hand sides that may be complex."""
     if not np.iscomplexobj(cross):
-        return ridge_solve(gram, cross, ridge)
-    both = ridge_solve(gram, np.hstack([cross.real, cross.imag]), ridge)
+        return ridge_solve(gram, cross, ridge, noun)
+    both = ridge_solve(gram, np.hstack([cross.real, cross.imag]), ridge, noun)
     return np.asarray(both[:, : cross.shape[1]] + 1j * both[:, cross.shape[1] :])
 
 

@@ -219,7 +219,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
             n = sum(float(part["n"]) for part in parts)
             weights = np.zeros_like(right)  # (p, k): the first features, the others count for nothing
             first = slice(0, ranks[j])
-            weights[first] = ridge_solve(gram[first, first], right[first], penalties[j] * n)
+            weights[first] = ridge_solve(gram[first, first], right[first], penalties[j] * n, self._bound_basis.noun)
             table[j][:, own.kept] = own.coefficients(weights).T
         state = SubsetTable(self._bound_basis, columns, table, mean).to_state()
         return State({**state.arrays, "rank": ranks, "penalty": penalties, "error": errors})
