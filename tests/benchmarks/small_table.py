@@ -1,8 +1,9 @@
 """Seconds for a small table: 8,000 rows, 100 of them explained, 8 features, 100 landmarks.
 
 All 254 proper coalitions, learning included, compiled loops warm.  "numerics" are the value function's own methods in
-this process on one core; `dshap.explain` adds checks, plan, states and a cube in memory.  Beside them what was
-published of the maintained fork of RKHS-SHAP (mi-6/rkhs-shap) for as many coalitions, landmarks and explained rows.
+this process on one core; `dshap.explain` adds checks, plan, states and a cube in memory, in this process and on two
+workers of one thread.  Beside them what was published of the maintained fork of RKHS-SHAP (mi-6/rkhs-shap) for as many
+coalitions, landmarks and explained rows.
 
 Usage: python -m tests.benchmarks.small_table [--tiny] [--profile] [--json OUT]
 """
@@ -17,11 +18,13 @@ import pstats
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import dshap
 from dshap import designs
+from dshap.engine import local_client, shut_down
 from dshap.engine.graph import one_blas_thread
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelExpansion, KernelRidge
@@ -50,7 +53,9 @@ class Result:
     """Landmarks, sums over all rows, solves."""
     evaluation: float
     explain: float
-    """`dshap.explain(store=None)`, everything."""
+    """`dshap.explain(store=None)`, everything, in this process."""
+    on_workers: float
+    """The same on two workers of one thread."""
 
     @property
     def added(self) -> float:
@@ -87,17 +92,20 @@ VALUES: dict[str, Callable[[KernelExpansion, FloatArray], ValueFunction]] = {
 """Those with an embedding share the model's landmarks."""
 
 
-def measured(name: str, model: KernelExpansion, x: FloatArray) -> Result:
-    """Numerics alone, and the whole of `dshap.explain`."""
+def measured(name: str, model: KernelExpansion, x: FloatArray, client: Any) -> Result:
+    """Numerics alone, and the whole of `dshap.explain`, here and on workers."""
     value, rows = VALUES[name](model, x), x[:EXPLAINED]
     learn = functools.partial(learnt, name, model, x)
     with one_blas_thread():
         state = learn()
         learning = median_seconds(learn)
         evaluation = median_seconds(lambda: np.einsum("nmk,md->ndk", value.evaluate(state, rows), DESIGN.operator[2:]))
-    explain = functools.partial(explained, name, model, x)
-    explain()
-    return Result(name, len(x), learning, evaluation, median_seconds(explain))
+    seconds = []
+    for own in (None, client):
+        explain = functools.partial(explained, name, model, x, own)
+        explain()
+        seconds.append(median_seconds(explain))
+    return Result(name, len(x), learning, evaluation, *seconds)
 
 
 def learnt(name: str, model: KernelExpansion, x: FloatArray) -> object:
@@ -106,9 +114,9 @@ def learnt(name: str, model: KernelExpansion, x: FloatArray) -> object:
     return value.prepare(MASKS, value.moments(MASKS, x))
 
 
-def explained(name: str, model: KernelExpansion, x: FloatArray) -> object:
-    """The same by `dshap.explain`, in this process and in memory."""
-    return dshap.explain(VALUES[name](model, x), x[:EXPLAINED], design=DESIGN, progress=False)
+def explained(name: str, model: KernelExpansion, x: FloatArray, client: Any = None) -> object:
+    """The same by `dshap.explain` into memory, in this process where there is no client."""
+    return dshap.explain(VALUES[name](model, x), x[:EXPLAINED], design=DESIGN, progress=False, client=client)
 
 
 def profile(name: str, model: KernelExpansion, x: FloatArray) -> None:
@@ -121,7 +129,14 @@ def profile(name: str, model: KernelExpansion, x: FloatArray) -> None:
 
 def show(results: list[Result]) -> None:
     """A table beside what was published."""
-    heads = ("rows", 22), ("learning", 11), ("evaluation", 12), ("explain adds", 14), ("dshap.explain", 15)
+    heads = (
+        ("rows", 22),
+        ("learning", 11),
+        ("evaluation", 12),
+        ("explain adds", 14),
+        ("dshap.explain", 15),
+        ("2 workers", 11),
+    )
     print("\n" + " " * 11 + "".join(f"{head:>{width}}" for head, width in heads) + f"{'asked':>8}{'published':>11}")
     for own in results:
         asked = f"{ASKED[own.value]:.0f} s" if own.rows == 8_000 else ""
@@ -129,7 +144,7 @@ def show(results: list[Result]) -> None:
         faster = "" if published is None else f"{published:.0f} s, {published / own.explain:,.0f} times as long"
         print(
             f"{own.value:<24}{own.rows:>9,}{own.learning:>9.3f} s{own.evaluation:>10.4f} s{own.added:>12.3f} s"
-            f"{own.explain:>13.3f} s{asked:>8}   {faster}"
+            f"{own.explain:>13.3f} s{own.on_workers:>9.3f} s{asked:>8}   {faster}"
         )
 
 
@@ -146,7 +161,11 @@ def main() -> None:
     x, y = table(sizes[0])
     model = KernelRidge(RBF(), Nystrom(landmarks), penalty=1e-6).fit(x, y).expansion_
     assert isinstance(model, KernelExpansion)
-    results = [measured(name, model, x[:n]) for n, name in itertools.product(sizes, VALUES)]
+    client = local_client(2, "2GiB", set_as_default=False)
+    try:
+        results = [measured(name, model, x[:n], client) for n, name in itertools.product(sizes, VALUES)]
+    finally:
+        shut_down(client)
     show(results)
     if given.profile:
         for name in VALUES:
