@@ -18,7 +18,8 @@ types: .venv/installed-dev
 	$(BIN)/mypy
 
 benchmarks: .venv/installed-dev
-	for name in peers quadrature small_table exactness scaling banana growth quality; do \
+	for name in peers quadrature small_table exactness scaling banana growth quality coverage \
+		estimators black_box linear_gaussian; do \
 		$(BIN)/python -m tests.benchmarks.$$name --tiny || exit 1; done
 
 .venv/installed-%: pyproject.toml constraints.txt
