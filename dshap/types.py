@@ -543,9 +543,9 @@ class ValueFunction(Protocol):
         """values (n, m, k) of the prepared coalitions for a micro-block of rows (n, columns)."""
         ...
 
-    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
-        """rows (n, columns) -> Σ_S v_S(x) score_S (n, d, k) for scores (m, d), by a way that is shorter than `evaluate`
-        and a product; None where there is none."""
+    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray, int], FloatArray] | None:
+        """rows (n, columns), size of a micro-block -> Σ_S v_S(x) score_S (n, d, k) for scores (m, d), by a way that is
+        shorter than `evaluate` and a product; None where there is none."""
         ...
 
     def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:

@@ -132,8 +132,8 @@ class Context:
         expected = self.expectations(state, rows)
         return expected if self.value.link.is_identity else self.value.link(expected, self.value.predict(rows))
 
-    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
-        """rows -> Σ_S v_S score_S (n, d, k), where the value function knows a way without values; None where not."""
+    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray, int], FloatArray] | None:
+        """rows, size of a micro-block -> Σ_S v_S score_S (n, d, k), where the value function knows a way without values; None where not."""
         is_plain = self.value.link.is_identity and not self.value.streams_data
         return self.value.scored(state, score) if is_plain else None
 
@@ -282,11 +282,11 @@ def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> Mome
         by_pairs = context.design.interactions(spans[0][0], spans[-1][1]) if plan.interactions else None
         state = context.state(joined)
         scored = None if parts or plan.interactions else context.scored(state, block.score)
+        if scored is not None:
+            sums += scored(rows, plan.micro_rows)
+            continue
         for start in range(0, len(rows), plan.micro_rows):
             micro = slice(start, start + plan.micro_rows)
-            if scored is not None:
-                sums[micro] += scored(rows[micro])
-                continue
             values = context.values(state, rows[micro])  # (n, m, k)
             sums[micro] += np.matmul(block.score.T, values)
             for g, chosen, score in parts:

@@ -319,6 +319,10 @@ class NystromBasis:
         """(columns, n, r)"""
         return self.kernel.factors(self.landmarks, x, self._distinct).swapaxes(1, 2)
 
+    def factor(self, column: int, x: FloatArray) -> FloatArray:
+        """(n, r) of values (n,) of one column."""
+        return self.kernel.factor(column, x, self.landmarks[:, column])
+
     def matrix(self, x: FloatArray) -> FloatArray:
         """k(x, z) (n, r)."""
         return self.kernel.matrix(x, self.landmarks)

@@ -127,6 +127,10 @@ class KernelExpansion:
         """k_j(x_j, z_rj) (columns, n, r) of rows (n, columns); rows lie next to each other in memory."""
         return self.kernel.factors(self.landmarks, x, self._distinct).swapaxes(1, 2)
 
+    def factor(self, column: int, x: FloatArray) -> FloatArray:
+        """k_j(x, z_rj) (n, r) of values (n,) of one column."""
+        return self.kernel.factor(column, x, self.landmarks[:, column])
+
     @cached_property
     def _distinct(self) -> Distinct:
         return distinct_values(self.landmarks)

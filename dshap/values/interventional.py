@@ -87,7 +87,7 @@ class KernelInterventional(KernelValue):
         """values (n, m, k)."""
         return SubsetTable.from_state(self.model, state).values(rows)
 
-    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
+    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray, int], FloatArray] | None:
         """See `SubsetTable.scored`."""
         return SubsetTable.from_state(self.model, state).scored(score, self.players.members)
 

@@ -1,10 +1,13 @@
 """Steps of the loops over tables in explicit vectors, which a compiler does not find by itself: it must expect that
 what is written overlaps what is read, and takes half-width steps.  Any processor runs them, with the widest registers
-that it has.  Who changes this file alone deletes `__pycache__`: numba's caches look at the loop's file, `loops.py`.
+that it has.  Who changes this file alone deletes `__pycache__`: numba's caches look at the file of the loop.
+
+Rows stand in the lanes of the first steps, terms in those of the last two, `contract` and `add_shared_row`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from llvmlite import binding, ir
@@ -13,15 +16,23 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 __all__ = [
+    "GROUP",
     "LANES",
+    "LAST_COLUMNS",
+    "ROW_SUMS",
     "STEP",
     "TERMS",
+    "TERM_BLOCK",
     "TILE",
     "WIDTH",
     "add_complex_products",
     "add_contracted",
     "add_contracted_transposed",
     "add_products",
+    "add_shared_row",
+    "contract",
+    "contract_split",
+    "fill_products",
 ]
 
 LANES = 16
@@ -37,6 +48,13 @@ TILE = 8 if binding.get_host_cpu_features().get("avx512f") else 4
 """Sums that `add_contracted` holds in registers: as many as hide the latency of an addition, and no more than fit."""
 GROUP = 6
 """Columns of a group, at most: 64 entries of a lattice."""
+TERM_BLOCK = 64
+"""Terms whose coefficients of the last columns stay in the first cache: 24 KiB of them for eight columns."""
+LAST_COLUMNS = 3
+"""Columns whose products are made row by row, in registers."""
+MAX_MEMBERS = 2 * GROUP - LAST_COLUMNS
+ROW_SUMS = (1 << LAST_COLUMNS) - 1 + MAX_MEMBERS
+"""Of a row, at most: one for every product of the last columns, one for every other column."""
 _FUSED = ("contract",)
 
 
@@ -202,3 +220,115 @@ def _fill_products(typing: Any, factors: Any, at: Any, stride: Any, n: Any, latt
 fill_products: Any = intrinsic(_fill_products)
 """(factors, at, stride, n, lattice, to): lattice[to + entry·WIDTH + lane] = Π of factors[at + bit·stride + lane] over
 the bits of the entry, entries 1 to 2ⁿ − 1, n at most `GROUP`."""
+
+
+class _Halves(_Step):
+    """Writes into[e] = low[e] + factors · high[e] for the entries e of half a table, `TERM_BLOCK` terms each; where
+    `part` is wanted, part[e] = factors · high[e] too."""
+
+    def write_loop(self, half: Any, is_split: bool) -> None:
+        low, high, factors, into, part = range(5)
+        own = [self.load(factors, q) for q in range(0, TERM_BLOCK, WIDTH)]
+        begin = list(self.offsets)
+        with cgutils.for_range(self.builder, half) as loop:
+            ahead = self.builder.mul(loop.index, ir.Constant(loop.index.type, TERM_BLOCK))
+            for array in (low, high, into, part):
+                self.offsets[array] = self.builder.add(begin[array], ahead)
+            for lane, factor in zip(range(0, TERM_BLOCK, WIDTH), own, strict=True):
+                product = self.times(factor, self.load(high, lane))
+                total = self.plus(self.load(low, lane), product)
+                self.builder.store(total, self.vector_at(into, lane), align=8)
+                if is_split:
+                    self.builder.store(product, self.vector_at(part, lane), align=8)
+        self.offsets = begin
+
+
+def _halves(is_split: bool) -> Any:
+    """What numba calls."""
+
+    def join(
+        typing: Any, store: Any, low: Any, high: Any, factors: Any, at: Any, into: Any, part: Any, half: Any
+    ) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+            held, i, j, given, own, to, other, n = arguments
+            arrays = ((0, held), (0, held), (3, given), (0, held), (0, held))
+            data = [context.make_array(signature.args[a])(context, builder, array).data for a, array in arrays]
+            _Halves(builder, data, [i, j, own, to, other]).write_loop(n, is_split)
+            return context.get_dummy_value()
+
+        return types.void(store, low, high, factors, at, into, part, half), generate
+
+    return intrinsic(join)
+
+
+contract = _halves(is_split=False)
+"""(store, low, high, factors, at, into, part, half): store[into + e·TERM_BLOCK + q] = store[low + e·TERM_BLOCK + q] +
+factors[at + q] · store[high + e·TERM_BLOCK + q], e < half, q < TERM_BLOCK; what is written overlaps nothing that is
+read."""
+contract_split = _halves(is_split=True)
+"""The same, and the product alone at store[part + e·TERM_BLOCK + q]."""
+
+
+class _SharedRow(_Step):
+    """Writes the sums of one row over a block of terms; see `add_shared_row`."""
+
+    def write(self, n_members: Any) -> None:
+        table, *columns, total = range(2 + LAST_COLUMNS)
+        sums = [cgutils.alloca_once(self.builder, self.vector) for _ in range(ROW_SUMS)]
+        for own in self._slots(n_members):
+            self.builder.store(self.load(total, own * WIDTH), sums[own])
+        begin, index = list(self.offsets), self.offsets[0].type
+        with cgutils.for_range(self.builder, ir.Constant(index, TERM_BLOCK // WIDTH)) as loop:
+            ahead = self.builder.mul(loop.index, ir.Constant(index, WIDTH))
+            self.offsets = [self.builder.add(own, ahead) for own in begin]
+            products = self._products([self.load(column, 0) for column in columns])
+            for own in self._slots(n_members):
+                added, member = self.builder.load(sums[own]), own - len(products)
+                if member < 0:
+                    added = self.plus(added, self.times(products[own], self.load(table, (own + 1) * TERM_BLOCK)))
+                else:
+                    at = (member + 1) * (len(products) + 1) * TERM_BLOCK
+                    added = self.plus(added, self.load(table, at))
+                    for entry, product in enumerate(products, start=1):
+                        added = self.plus(added, self.times(product, self.load(table, at + entry * TERM_BLOCK)))
+                self.builder.store(added, sums[own])
+        self.offsets = begin
+        for own in self._slots(n_members):
+            self.builder.store(self.builder.load(sums[own]), self.vector_at(total, own * WIDTH), align=8)
+
+    def _slots(self, n_members: Any) -> Iterator[int]:
+        """Every sum; what is written for one of a member is skipped where there are not so many."""
+        yield from range(ROW_SUMS - MAX_MEMBERS)
+        for member in range(MAX_MEMBERS):
+            with self.builder.if_then(self.builder.icmp_signed("<", ir.Constant(n_members.type, member), n_members)):
+                yield ROW_SUMS - MAX_MEMBERS + member
+
+    def _products(self, factors: list[Any]) -> list[Any]:
+        """Of all subsets but the empty one; the first factor is the highest bit."""
+        products: list[Any] = []
+        for factor in reversed(factors):
+            products += [factor, *(self.times(own, factor) for own in products)]
+        return products
+
+
+def _add_shared_row(
+    typing: Any, table: Any, at: Any, factors: Any, first: Any, second: Any, third: Any, n: Any, total: Any, to: Any
+) -> Any:
+    """What numba calls."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        held, begin, given, i, j, k, n_members, sums, start = arguments
+        arrays = ((0, held), (2, given), (2, given), (2, given), (7, sums))
+        data = [context.make_array(signature.args[n])(context, builder, array).data for n, array in arrays]
+        _SharedRow(builder, data, [begin, i, j, k, start]).write(n_members)
+        return context.get_dummy_value()
+
+    return types.void(table, at, factors, first, second, third, n, total, to), generate
+
+
+add_shared_row: Any = intrinsic(_add_shared_row)
+"""(table, at, factors, first, second, third, n, total, to), with p_e[q] the product of factors[first + q],
+factors[second + q] and factors[third + q] over the bits of the entry e, the first the highest, and T_a,e[q] =
+table[at + (a·8 + e)·TERM_BLOCK + q]: sums over q < TERM_BLOCK, kept apart by q modulo WIDTH,
+total[to + (e − 1)·WIDTH …] += Σ_q p_e[q] T_0,e[q] for every e from 1 to 7, and
+total[to + (6 + a)·WIDTH …] += Σ_q Σ_e p_e[q] T_a,e[q] for a from 1 to n, at most `MAX_MEMBERS`."""

@@ -26,6 +26,7 @@ __all__ = [
     "Coalitions",
     "Lattice",
     "SubsetSums",
+    "aligned_zeros",
     "plain_subset_products",
     "plain_subset_sums",
     "plain_table_values",
@@ -108,7 +109,7 @@ def rows_last(factors: NDArray[Any]) -> NDArray[Any]:
 
 
 @njit(nogil=True, cache=True)
-def _aligned_zeros(size):
+def aligned_zeros(size):
     """(size,), from the beginning of a cache line: vectors that cross lines take twice as long."""
     store = np.zeros(size + 8)
     first = -(store.ctypes.data // 8) % 8
@@ -180,9 +181,9 @@ def _table_values(factors, codes, bounds, n_entries, table, base, n_steps, out):
     m, k, weights = table.shape[1:]
     planes = weights // TERMS
     last, size = codes.shape[1] - 1, planes * STEP
-    block = _aligned_zeros(n_steps * c * planes * STEP).reshape(n_steps, c, planes, STEP)
-    lattice = _aligned_zeros((last + 2) * n_entries * planes * STEP).reshape(last + 2, n_entries, planes, STEP)
-    total = _aligned_zeros(n_steps * m * k * LANES).reshape(n_steps, m, k, LANES)
+    block = aligned_zeros(n_steps * c * planes * STEP).reshape(n_steps, c, planes, STEP)
+    lattice = aligned_zeros((last + 2) * n_entries * planes * STEP).reshape(last + 2, n_entries, planes, STEP)
+    total = aligned_zeros(n_steps * m * k * LANES).reshape(n_steps, m, k, LANES)
     left, right = codes[:, 0] * size, (last * n_entries + codes[:, last]) * size  # where the two factors begin
     if last > 1:
         left[:] = (last + 1) * n_entries * size

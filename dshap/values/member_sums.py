@@ -3,12 +3,14 @@
 v_S = Σ_r Π_{j in S} factors_jr T[r, S] is linear in every factor, and with columns in two groups a coalition is a pair
 (a, b), a subset of each.  So Σ_{S ∋ c} w_S v_S = Σ_r Σ_{a ∋ c} A_ra Σ_b (w T)_rab B_rb for a column c of the first
 group, and the other way round: two products with small matrices whose sums stay in registers, where a list of values
-makes every product of factors and stores every partial sum.
+makes every product of factors and stores every partial sum.  Rows that share values take a way that is shorter still,
+that of `shared_sums.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numba import njit
@@ -16,7 +18,10 @@ from numpy.typing import NDArray
 
 from dshap.types import BoolArray, FloatArray
 from dshap.values.lanes import GROUP, TILE, WIDTH, add_contracted, add_contracted_transposed, fill_products
-from dshap.values.loops import Coalitions, plain_subset_products
+from dshap.values.loops import Coalitions, plain_subset_products, rows_last
+from dshap.values.shared_rows import SharedRows
+from dshap.values.shared_sums import is_worth_sharing, shared_items, shared_member_sums
+from dshap.values.terms import ColumnTerms, Terms
 
 __all__ = ["MemberSums", "member_weights", "plain_member_sums"]
 
@@ -37,43 +42,63 @@ def member_weights(score: FloatArray) -> FloatArray | None:
 class MemberSums:
     """rows -> Σ_{S ∋ c} w_S v_S (n, columns, k) of a table of coalitions; see the head of this file."""
 
+    terms: Terms
+    columns: BoolArray
+    """(m, c) of each coalition."""
     table: FloatArray
-    """(r, k, first / TILE, second / TILE, TILE, TILE): w_S T[r, S] at the entries of the two groups, 0 where there is
-    no coalition; a block has its entries of the second group before those of the first."""
-    bounds: NDArray[np.int64]
-    """(3,): the first column of each group."""
+    """(m, k, r)"""
+    weights: FloatArray
+    """w (m,)"""
 
     @classmethod
-    def of(cls, columns: BoolArray, table: FloatArray, weights: FloatArray) -> MemberSums | None:
+    def of(cls, terms: Terms, columns: BoolArray, table: FloatArray, weights: FloatArray) -> MemberSums | None:
         """Of coalitions whose columns are (m, c), table (m, k, r), weights (m,); None where values are better.
 
         They are where factors are complex, where columns are few or make more than two groups, and where less than a
         quarter of the pairs of entries are coalitions.
         """
-        if table.dtype != np.float64 or not _is_dense(*columns.shape):
-            return None
-        coalitions = Coalitions.of(columns)
-        shape = [max(TILE, 1 << int(width)) for width in np.diff(coalitions.bounds)]
-        placed = np.zeros((table.shape[2], table.shape[1], *shape))
-        for (first, second), own, weight in zip(coalitions.codes, table, weights, strict=True):
-            placed[:, :, first, second] += weight * own.T
-        blocks = placed.reshape(*placed.shape[:2], shape[0] // TILE, TILE, shape[1] // TILE, TILE)
-        return cls(np.ascontiguousarray(blocks.transpose(0, 1, 2, 4, 5, 3)), coalitions.bounds)
+        is_better = table.dtype == np.float64 and _is_dense(*columns.shape)
+        return cls(terms, columns, table, weights) if is_better else None
 
-    def __call__(self, factors: FloatArray) -> FloatArray:
+    def __call__(self, rows: FloatArray, held: int) -> FloatArray:
+        """(n, c, k) of rows (n, c); factors of `held` rows are in memory at once."""
+        if isinstance(self.terms, ColumnTerms):
+            shared = SharedRows.of(rows)
+            if is_worth_sharing(shared):
+                n_values = held * rows.shape[1]
+                return shared_member_sums(self.terms.factor, shared, self.columns, self.table, self.weights, n_values)
+        micro = (rows[start : start + held] for start in range(0, len(rows), held))
+        return np.concatenate([self.of_factors(rows_last(self.terms.factors(own))) for own in micro])
+
+    def of_factors(self, factors: FloatArray) -> FloatArray:
         """(n, c, k) from factors (c, r, n)."""
-        out = np.empty((factors.shape[2], factors.shape[0], self.table.shape[1]))
-        n_steps = max(1, SHARED_ITEMS // (WIDTH * self.table.shape[1] * TILE * sum(self.table.shape[2:4])))
-        _member_sums(factors, self.bounds, self.table, n_steps, out)
+        table, bounds = self._placed
+        out = np.empty((factors.shape[2], factors.shape[0], table.shape[1]))
+        n_steps = max(1, SHARED_ITEMS // (WIDTH * table.shape[1] * TILE * sum(table.shape[2:4])))
+        _member_sums(factors, bounds, table, n_steps, out)
         return out
 
+    @cached_property
+    def _placed(self) -> tuple[FloatArray, NDArray[np.int64]]:
+        """Blocks (r, k, first / TILE, second / TILE, TILE, TILE): w_S T[r, S] at the entries of the two groups, 0 where
+        there is no coalition; a block has its entries of the second group before those of the first.  Then the first
+        column of each group (3,)."""
+        coalitions = Coalitions.of(self.columns)
+        shape = [max(TILE, 1 << int(width)) for width in np.diff(coalitions.bounds)]
+        placed = np.zeros((self.table.shape[2], self.table.shape[1], *shape))
+        for (first, second), own, weight in zip(coalitions.codes, self.table, self.weights, strict=True):
+            placed[:, :, first, second] += weight * own.T
+        blocks = placed.reshape(*placed.shape[:2], shape[0] // TILE, TILE, shape[1] // TILE, TILE)
+        return np.ascontiguousarray(blocks.transpose(0, 1, 2, 4, 5, 3)), coalitions.bounds
+
     @staticmethod
-    def items(n_columns: int, m: int, k: int, r: int) -> int:
-        """Numbers that one of m coalitions holds while it is made, its partial sums counted; 0 where there is none."""
+    def items(n_columns: int, m: int, k: int, r: int, held: int) -> int:
+        """Numbers that one of m coalitions holds beside factors, its partial sums counted; 0 where there is none."""
         if not _is_dense(m, n_columns):
             return 0
         entries = max(TILE * TILE, 1 << n_columns)
-        return 2 * k * r * entries + SHARED_ITEMS + 2 * k * WIDTH * entries
+        plain = 2 * k * r * entries + SHARED_ITEMS + 2 * k * WIDTH * entries
+        return max(plain, shared_items(n_columns, k, r, held * n_columns))
 
 
 def _is_dense(m: int, n_columns: int) -> bool:

@@ -228,7 +228,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         """values (n, m, k)."""
         return SubsetTable.from_state(self._bound_basis, state).values(rows)
 
-    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
+    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray, int], FloatArray] | None:
         """See `SubsetTable.scored`."""
         return SubsetTable.from_state(self._bound_basis, state).scored(score, self.players.members)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +12,9 @@ from numpy.typing import NDArray
 from dshap.types import BoolArray, FloatArray, State
 from dshap.values.loops import Coalitions, rows_last, table_items, table_values
 from dshap.values.member_sums import MemberSums, member_weights
+from dshap.values.terms import Terms
 
-__all__ = ["SubsetTable", "Terms"]
-
-
-class Terms(Protocol):
-    """What products are made of: a kernel model, landmarks, frequencies."""
-
-    def factors(self, x: FloatArray) -> NDArray[Any]:
-        """(columns, n, r), real or complex, of rows (n, columns)."""
-        ...
+__all__ = ["SubsetTable"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +46,10 @@ class SubsetTable:
         table_values(factors, Coalitions.of(self.columns), self.table, self.base, out)
         return out
 
-    def scored(self, score: FloatArray, members: BoolArray) -> Callable[[FloatArray], FloatArray] | None:
+    def scored(self, score: FloatArray, members: BoolArray) -> Callable[[FloatArray, int], FloatArray] | None:
         """rows (n, columns) -> Σ_S v_S score_S (n, d, k) without values, where score (m, d) and coalitions allow.
+
+        Its second argument says of how many rows the factors are held at once.
 
         The score must be w_S (1[i in S] − |S| / d): then the sum is Σ_{S ∋ i} w_S v_S minus its mean over the players.
         `members` (d, columns) are the columns of each player.
@@ -62,13 +57,13 @@ class SubsetTable:
         weights = member_weights(score)
         if weights is None or not np.array_equal((score > 0.0) @ members, self.columns):
             return None
-        sums = MemberSums.of(self.columns, self.table, weights)
+        sums = MemberSums.of(self.terms, self.columns, self.table, weights)
         if sums is None:
             return None
         one_each, offset = members.argmax(axis=1), score.sum(axis=0)[:, None] * self.base  # (d,), (d, k)
 
-        def scored_sums(rows: FloatArray) -> FloatArray:
-            of_players = sums(rows_last(self.terms.factors(rows)))[:, one_each]
+        def scored_sums(rows: FloatArray, held: int) -> FloatArray:
+            of_players = sums(rows, held)[:, one_each]
             return of_players - of_players.mean(axis=1, keepdims=True) + offset
 
         return scored_sums
@@ -80,5 +75,5 @@ class SubsetTable:
     @staticmethod
     def task_bytes(n: int, m: int, k: int, r: int, n_columns: int, itemsize: int = 8) -> int:
         """Factors of n rows with three temporaries of one, what the loops hold, and the values."""
-        held = max(table_items(n_columns, m, k, r), MemberSums.items(n_columns, m, k, r))
+        held = max(table_items(n_columns, m, k, r), MemberSums.items(n_columns, m, k, r, n))
         return itemsize * (n * r * (n_columns + 3) + held) + 8 * n * m * k

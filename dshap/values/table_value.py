@@ -123,7 +123,7 @@ class TableValue:
         """Of values whose columns may be text alone."""
         raise DshapError(f"{type(self).__name__} has no categories: a bug")
 
-    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
+    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray, int], FloatArray] | None:
         """None: values are wanted one by one."""
         return None
 

@@ -16,13 +16,21 @@ STRIDE = 3
 
 
 class Stored:
-    """Terms whose factors are given: rows are their positions."""
+    """Terms whose factors are given: rows hold positions, in every column its own."""
 
     def __init__(self, factors):
         self.all = factors  # (c, n, r)
 
+    def factor(self, column, x):
+        return self.all[column, x.astype(int)]
+
     def factors(self, x):
-        return self.all[:, x[:, 0].astype(int)]
+        return np.stack([self.factor(column, own) for column, own in enumerate(x.T)])
+
+
+def positions(n, c):
+    """Rows that are all different in every column: nothing is shared."""
+    return np.repeat(np.arange(float(n))[:, None], c, axis=1)
 
 
 def all_coalitions(c):
@@ -41,12 +49,13 @@ def test_twins_agree(rng, c, k, n):
         rng.normal(size=(len(columns), k, r)),
         rng.random(len(columns)),
     )
-    sums = MemberSums.of(columns, table, weights)
+    sums = MemberSums.of(Stored(None), columns, table, weights)
     assert sums is not None
     wanted = plain_member_sums(factors[:, :, :50], columns, table, weights)
-    got = sums(factors)
+    got = sums.of_factors(factors)
     assert_allclose(got[:50], wanted, rtol=1e-11, atol=1e-11 * np.abs(wanted).max())
-    assert_array_equal(got[50:], sums(np.ascontiguousarray(factors[:, :, 50:])))  # a row's sum does not know its place
+    alone = sums.of_factors(np.ascontiguousarray(factors[:, :, 50:]))
+    assert_array_equal(got[50:], alone)  # a row's sum does not know its place
 
 
 @pytest.mark.parametrize("d", [5, 8, 11])
@@ -58,9 +67,9 @@ def test_scored_is_values_times_scores(rng, d, span):
     subsets = SubsetTable(terms, block.masks, rng.normal(size=(len(block.masks), 2, 6)), np.array([10.0, -3.0]))
     scored = subsets.scored(block.score, np.eye(d, dtype=bool))
     assert scored is not None
-    rows = np.arange(40.0)[:, None]
-    wanted = np.matmul(block.score.T, subsets.values(rows))
-    assert_allclose(scored(rows), wanted, rtol=1e-11, atol=1e-11 * np.abs(wanted).max())
+    for rows in (positions(40, d), rng.integers(0, 3, (40, d)).astype(float)):
+        wanted = np.matmul(block.score.T, subsets.values(rows))
+        assert_allclose(scored(rows, 16), wanted, rtol=1e-11, atol=1e-11 * np.abs(wanted).max())
 
 
 def joined():
@@ -77,9 +86,10 @@ def test_players_that_are_no_single_columns(rng, members):
     block = designs.exact(d).block(N_ENDS, 1 << d)
     terms = Stored(rng.normal(size=(c, 9, 5)))
     subsets = SubsetTable(terms, block.masks @ members, rng.normal(size=(len(block.masks), 1, 5)), np.ones(1))
-    scored, rows = subsets.scored(block.score, members), np.arange(9.0)[:, None]
+    scored = subsets.scored(block.score, members)
     assert scored is not None
-    assert_allclose(scored(rows), np.matmul(block.score.T, subsets.values(rows)), atol=1e-12)
+    for rows in (positions(9, c), rng.integers(0, 2, (60, c)).astype(float)):
+        assert_allclose(scored(rows, 16), np.matmul(block.score.T, subsets.values(rows)), atol=1e-12)
 
 
 def test_weights_of_exact_designs_alone(rng):

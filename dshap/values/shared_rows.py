@@ -1,0 +1,136 @@
+"""Rows in an order in which neighbours share values: what depends on shared columns alone is then computed once.
+
+Columns of a table repeat: categories, years, weights on a bar.  Rows are sorted by their columns, those of fewest values
+first; a row then differs from the one before in its last columns only, and `changed` says from which one on.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dshap.types import FloatArray
+
+__all__ = ["Block", "SharedRows", "shared_row_bytes"]
+
+MAX_KEY = 1 << 62
+"""Combinations that one sort key holds."""
+
+
+class Block(NamedTuple):
+    """Neighbouring rows, and the distinct values among them."""
+
+    rows: slice
+    values: list[FloatArray]
+    """Of every column."""
+    where: NDArray[np.int64]
+    """(n, c): which of all values, those of the columns strung together."""
+
+
+@dataclass(frozen=True, eq=False)
+class SharedRows:
+    """Rows (n, c), sorted."""
+
+    columns: NDArray[np.int64]
+    """(c,): the columns in their order, which all that follows is in."""
+    order: NDArray[np.int64]
+    """(n,): the rows in their order."""
+    values: list[FloatArray]
+    """Of every column the distinct ones."""
+    codes: NDArray[np.int64]
+    """(n, c): which of them each row holds."""
+    changed: NDArray[np.int64]
+    """(n,): the first column that differs from the row before; c where none does, 0 in the first row."""
+
+    @classmethod
+    def of(cls, rows: FloatArray) -> SharedRows:
+        n, c = rows.shape
+        distinct = [np.unique(own, return_inverse=True) for own in rows.T]
+        columns = np.argsort([len(values) for values, _ in distinct], kind="stable")
+        values = [distinct[column][0] for column in columns]
+        codes = np.stack([distinct[column][1] for column in columns], axis=1)
+        order = np.lexsort(_keys(codes, [len(own) for own in values])[::-1])
+        codes = codes[order]
+        return cls(columns, order, values, codes, _changed(codes))
+
+    def n_distinct(self) -> NDArray[np.int64]:
+        """(c,): how many rows differ from the one before in the first column, in the first two, …"""
+        return np.cumsum(np.bincount(self.changed, minlength=self.codes.shape[1] + 1))[:-1]
+
+    def blocks(self, n_values: int, n_rows: int) -> Iterator[Block]:
+        """All rows, in blocks of as many as have no more than this many distinct values (of all columns) and rows."""
+        n, c = self.codes.shape
+        first = np.cumsum([0, *map(len, self.values)])
+        place = np.full(first[-1], -1)
+        held, where = np.empty((c, n_rows), dtype=np.int64), np.empty((n_rows, c), dtype=np.int64)
+        start = 0
+        while start < n:
+            stop, counts = _take(self.codes, start, n_values, first, place, held, where)
+            values = [own[kept[:count]] for own, kept, count in zip(self.values, held, counts, strict=True)]
+            yield Block(slice(start, stop), values, where[: stop - start] + (np.cumsum(counts) - counts))
+            start = stop
+
+
+def _keys(codes: NDArray[np.int64], sizes: list[int]) -> list[NDArray[np.int64]]:
+    """Few sort keys (n,) of codes (n, c) < sizes, the first ones count most: as many columns in each as fit."""
+    keys, held = [np.zeros(len(codes), dtype=np.int64)], 1
+    for own, size in zip(codes.T, sizes, strict=True):
+        if held * size > MAX_KEY:
+            keys, held = [*keys, np.zeros(len(codes), dtype=np.int64)], 1
+        keys[-1] = keys[-1] * size + own
+        held *= size
+    return keys
+
+
+@njit(nogil=True, cache=True)
+def _changed(codes):
+    """(n,): the first column of codes (n, c) that differs from the row before."""
+    n, c = codes.shape
+    out = np.zeros(n, dtype=np.int64)
+    for row in range(1, n):
+        column = 0
+        while column < c and codes[row, column] == codes[row - 1, column]:
+            column += 1
+        out[row] = column
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _take(codes, start, n_values, first, place, held, where):
+    """Rows of codes (n, c) from `start` until more than `n_values` values or rows than `where` has; at least one.
+
+    Fills `where` (rows, c), the position of each value among those of its column, and `held` (c, values), which they
+    are; `place` (all values,) is −1 everywhere before and after.  Gives where the rows stop, and counts (c,).
+    """
+    n, c = codes.shape
+    counts, total, row = np.zeros(c, dtype=np.int64), 0, start
+    while row < min(n, start + len(where)):
+        new = 0
+        for column in range(c):
+            new += place[first[column] + codes[row, column]] < 0
+        if total + new > n_values and row > start:
+            break
+        total += new
+        for column in range(c):
+            at = first[column] + codes[row, column]
+            if place[at] < 0:
+                place[at] = counts[column]
+                held[column, counts[column]] = codes[row, column]
+                counts[column] += 1
+            where[row - start, column] = place[at]
+        row += 1
+    for column in range(c):
+        for own in range(counts[column]):
+            place[first[column] + held[column, own]] = -1
+    return row, counts
+
+
+def shared_row_bytes(n: int, n_columns: int) -> int:
+    """What `SharedRows` of n rows takes while it is made."""
+    return 8 * n * (4 * n_columns + 4)

@@ -1,0 +1,132 @@
+"""Rows that share values: their order, their blocks, and member sums by contraction against the plain ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dshap.values import shared_rows
+from dshap.values.lanes import LAST_COLUMNS, TERM_BLOCK
+from dshap.values.member_sums import MemberSums, plain_member_sums
+from dshap.values.shared_rows import SharedRows
+from dshap.values.shared_sums import is_worth_sharing, shared_member_sums
+
+SIZES = [40, 2, 7, 300, 3, 1, 12, 5, 25, 4, 2, 9]
+"""Distinct values of the columns, in no order."""
+
+
+def all_coalitions(c):
+    return (np.arange(1 << c)[:, None] >> np.arange(c) & 1).astype(bool)
+
+
+def table_of(rng, n, sizes):
+    """Rows (n, c) of few values each, which are no whole numbers and not in order."""
+    values = [rng.normal(size=size) for size in sizes]
+    return np.stack([own[rng.integers(0, len(own), n)] for own in values], axis=1)
+
+
+@pytest.mark.parametrize("max_key", [shared_rows.MAX_KEY, 300, 1])
+@pytest.mark.parametrize("n", [1, 500])
+def test_rows_are_sorted_by_the_columns_of_few_values(rng, n, max_key, monkeypatch):
+    """Whatever fits into one sort key."""
+    monkeypatch.setattr(shared_rows, "MAX_KEY", max_key)
+    rows = table_of(rng, n, SIZES[:6])
+    shared = SharedRows.of(rows)
+    counts = [len(np.unique(own)) for own in rows.T]
+    assert_array_equal(np.array(counts)[shared.columns], sorted(counts))
+    assert_array_equal(np.sort(shared.order), np.arange(n))
+    found = np.stack([own[codes] for own, codes in zip(shared.values, shared.codes.T, strict=True)], axis=1)
+    assert_array_equal(found, rows[shared.order][:, shared.columns])
+    assert [tuple(own) for own in found] == sorted(tuple(own) for own in found)
+    for row in range(n):
+        same = found[row] == found[row - 1] if row else np.zeros(6, dtype=bool)
+        assert shared.changed[row] == (6 if same.all() else same.argmin())
+    prefixes = [len(np.unique(found[:, : first + 1], axis=0)) for first in range(6)]
+    assert_array_equal(shared.n_distinct(), prefixes)
+
+
+@pytest.mark.parametrize(("n_values", "n_rows"), [(1, 100), (30, 100), (120, 100), (10_000, 7), (10_000, 1000)])
+def test_blocks_hold_all_rows_and_no_more_values_than_asked(rng, n_values, n_rows):
+    rows = table_of(rng, 400, SIZES[:6])
+    shared = SharedRows.of(rows)
+    sorted_rows, stop = rows[shared.order][:, shared.columns], 0
+    for block in shared.blocks(n_values, n_rows):
+        assert block.rows.start == stop
+        stop = block.rows.stop
+        own, total = sorted_rows[block.rows], np.concatenate(block.values)
+        assert_array_equal(total[block.where], own)
+        assert [len(values) for values in block.values] == [len(np.unique(column)) for column in own.T]
+        assert len(own) <= n_rows
+        assert len(own) == 1 or len(total) <= n_values
+        more = sorted_rows[block.rows.start : stop + 1]  # one row more would have been too many
+        assert stop == 400 or len(own) == n_rows or sum(len(np.unique(column)) for column in more.T) > n_values
+    assert stop == 400
+
+
+@pytest.mark.parametrize("c", [LAST_COLUMNS + 1, 5, 6, 8, 12])
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize(("r", "n_values"), [(1, 10_000), (TERM_BLOCK, 40), (TERM_BLOCK + 7, 200)])
+def test_contraction_is_the_plain_sum(rng, c, k, r, n_values):
+    """Random weights and tables: every subset counts, and rows of one block follow those of another."""
+    if c == 12:
+        r = min(r, 5)
+    columns = rng.permutation(all_coalitions(c))[: (1 << c) - 3]
+    table, weights = rng.normal(size=(len(columns), k, r)), rng.random(len(columns))
+    rows = table_of(rng, 300, SIZES[:c])
+    anchors = rng.normal(size=(c, r))
+
+    def factor(column, x):
+        return np.cos(x[:, None] * anchors[column] + column)
+
+    factors = np.stack([factor(column, own).T for column, own in enumerate(rows.T)])
+    wanted = plain_member_sums(factors, columns, table, weights)
+    got = shared_member_sums(factor, SharedRows.of(rows), columns, table, weights, n_values)
+    assert_allclose(got, wanted, rtol=1e-11, atol=1e-11 * np.abs(wanted).max())
+
+
+def test_a_coalition_that_comes_twice_counts_twice(rng):
+    columns, rows = np.repeat(all_coalitions(5)[[3, 21]], 2, axis=0), table_of(rng, 20, SIZES[:5])
+    table, weights, shared = rng.normal(size=(4, 1, 6)), rng.random(4), SharedRows.of(rows)
+
+    def sums(*coalitions):
+        own = list(coalitions)
+        return shared_member_sums(
+            lambda j, x: x[:, None] + np.full(6, j), shared, columns[own], table[own], weights[own], 9
+        )
+
+    assert_allclose(sums(0, 1, 2, 3), sums(0, 2) + sums(1) + sums(3), atol=1e-12)
+
+
+def test_the_way_is_chosen_by_what_rows_share(rng):
+    alike, different = table_of(rng, 2_000, [300, 2, 5, 2, 2_000, 4, 3, 300]), rng.normal(size=(2_000, 8))
+    assert is_worth_sharing(SharedRows.of(alike))
+    assert not is_worth_sharing(SharedRows.of(different))
+
+
+@pytest.mark.parametrize("is_alike", [True, False])
+def test_both_ways_give_the_same_sums(rng, is_alike, monkeypatch):
+    """By the callers' own function, and by the way that it takes."""
+    c, r = 6, 70
+    rows = table_of(rng, 500, SIZES[:c]) if is_alike else rng.normal(size=(500, c))
+    anchors, columns = rng.normal(size=(r, c)), all_coalitions(c)[1:-1]
+
+    class Bumps:
+        def factor(self, column, x):
+            return np.exp(-np.square(x[:, None] - anchors[:, column]))
+
+        def factors(self, x):
+            return np.stack([self.factor(column, own) for column, own in enumerate(x.T)])
+
+    table, weights = rng.normal(size=(len(columns), 2, r)), rng.random(len(columns))
+    sums = MemberSums.of(Bumps(), columns, table, weights)
+    calls = []
+
+    def counted(*args):
+        calls.append(1)
+        return shared_member_sums(*args)
+
+    monkeypatch.setattr("dshap.values.member_sums.shared_member_sums", counted)
+    factors = np.ascontiguousarray(Bumps().factors(rows).swapaxes(1, 2))
+    assert_allclose(sums(rows, 64), sums.of_factors(factors), rtol=1e-11, atol=1e-11)
+    assert bool(calls) == is_alike
