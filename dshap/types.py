@@ -569,7 +569,11 @@ class ValueFunction(Protocol):
         ...
 
     def task_bytes(self, n: int, m: int) -> int:
-        """Peak bytes of `evaluate` on n rows and m coalitions, the returned values counted."""
+        """Peak bytes of `evaluate` or `scored` on n rows of a micro-block and m coalitions, the result counted."""
+        ...
+
+    def row_bytes(self, n: int) -> int:
+        """What `scored` holds of n rows of a tile beside the micro-blocks."""
         ...
 
     def moment_operations(self, n: int, m: int) -> float:

@@ -133,7 +133,8 @@ class Context:
         return expected if self.value.link.is_identity else self.value.link(expected, self.value.predict(rows))
 
     def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray, int], FloatArray] | None:
-        """rows, size of a micro-block -> Σ_S v_S score_S (n, d, k), where the value function knows a way without values; None where not."""
+        """rows, size of a micro-block -> Σ_S v_S score_S (n, d, k), where the value function knows a way without
+        values; None where not."""
         is_plain = self.value.link.is_identity and not self.value.streams_data
         return self.value.scored(state, score) if is_plain else None
 

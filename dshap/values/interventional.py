@@ -10,14 +10,12 @@ import numpy as np
 from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.kernel_value import KernelValue
-from dshap.values.loops import SubsetSums, rows_last, sum_items
 from dshap.values.quadrature import ProductQuadrature
+from dshap.values.shared_rows import shared_row_bytes
+from dshap.values.subset_sums import subset_sum_bytes, subset_sums
 from dshap.values.subset_table import SubsetTable
 
 __all__ = ["KernelInterventional"]
-
-SUM_ROWS = 256
-"""Rows whose factors are held at once in the sums over the background."""
 
 
 class KernelInterventional(KernelValue):
@@ -71,10 +69,9 @@ class KernelInterventional(KernelValue):
 
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """`complement` (m, r) = Σ_b k_S̄(X_b, z_r) and `count`."""
-        sums = SubsetSums(~self.players.columns(masks), self._r, self.model.coefficients.dtype)
-        for start in range(0, len(rows), SUM_ROWS):
-            sums.add(rows_last(self.model.factors(rows[start : start + SUM_ROWS])))
-        return Moments({"complement": sums.total(), "count": np.array(float(len(rows)))})
+        columns, dtype = ~self.players.columns(masks), self.model.coefficients.dtype
+        sums = subset_sums(self.model, columns, rows, self._r, dtype)
+        return Moments({"complement": sums, "count": np.array(float(len(rows)))})
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """T[S, k, r] = A_rk μ_r(S̄)."""
@@ -91,6 +88,9 @@ class KernelInterventional(KernelValue):
         """See `SubsetTable.scored`."""
         return SubsetTable.from_state(self.model, state).scored(score, self.players.members)
 
+    def row_bytes(self, n: int) -> int:
+        return shared_row_bytes(n, self.n_columns)
+
     def state_bytes(self, m: int) -> int:
         return SubsetTable.nbytes(m, self.n_outputs, self._r, self.n_columns, self._item)
 
@@ -101,10 +101,7 @@ class KernelInterventional(KernelValue):
         return 2 * self.moment_bytes(m) + 2 * self.state_bytes(m)
 
     def moment_task_bytes(self, n: int, m: int) -> int:
-        n = min(n, SUM_ROWS)
-        return self._item * (
-            n * self._r * (self.n_columns + 3) + sum_items(self.n_columns, m, self._r)
-        ) + self.moment_bytes(m)
+        return subset_sum_bytes(n, self.n_columns, m, self._r, self._item) + self.moment_bytes(m)
 
     def task_bytes(self, n: int, m: int) -> int:
         return SubsetTable.task_bytes(n, m, self.n_outputs, self._r, self.n_columns, self._item)

@@ -2,7 +2,7 @@
 what is written overlaps what is read, and takes half-width steps.  Any processor runs them, with the widest registers
 that it has.  Who changes this file alone deletes `__pycache__`: numba's caches look at the file of the loop.
 
-Rows stand in the lanes of the first steps, terms in those of the last two, `contract` and `add_shared_row`.
+Rows stand in the lanes of the first steps, terms in those of the last ones, from `contract` on.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ __all__ = [
     "add_contracted",
     "add_contracted_transposed",
     "add_products",
+    "add_shared_products",
     "add_shared_row",
     "contract",
     "contract_split",
+    "expand",
     "fill_products",
 ]
 
@@ -90,6 +92,13 @@ class _Step:
 
     def minus(self, a: Any, b: Any) -> Any:
         return self.builder.fsub(a, b, flags=_FUSED)
+
+    def subset_products(self, factors: list[Any]) -> list[Any]:
+        """Of all subsets but the empty one; the first factor is the highest bit."""
+        products: list[Any] = []
+        for factor in reversed(factors):
+            products += [factor, *(self.times(own, factor) for own in products)]
+        return products
 
     def write(self, is_complex: bool) -> None:
         left, right, table, total = range(4)
@@ -281,7 +290,7 @@ class _SharedRow(_Step):
         with cgutils.for_range(self.builder, ir.Constant(index, TERM_BLOCK // WIDTH)) as loop:
             ahead = self.builder.mul(loop.index, ir.Constant(index, WIDTH))
             self.offsets = [self.builder.add(own, ahead) for own in begin]
-            products = self._products([self.load(column, 0) for column in columns])
+            products = self.subset_products([self.load(column, 0) for column in columns])
             for own in self._slots(n_members):
                 added, member = self.builder.load(sums[own]), own - len(products)
                 if member < 0:
@@ -302,13 +311,6 @@ class _SharedRow(_Step):
         for member in range(MAX_MEMBERS):
             with self.builder.if_then(self.builder.icmp_signed("<", ir.Constant(n_members.type, member), n_members)):
                 yield ROW_SUMS - MAX_MEMBERS + member
-
-    def _products(self, factors: list[Any]) -> list[Any]:
-        """Of all subsets but the empty one; the first factor is the highest bit."""
-        products: list[Any] = []
-        for factor in reversed(factors):
-            products += [factor, *(self.times(own, factor) for own in products)]
-        return products
 
 
 def _add_shared_row(
@@ -332,3 +334,93 @@ factors[second + q] and factors[third + q] over the bits of the entry e, the fir
 table[at + (a·8 + e)·TERM_BLOCK + q]: sums over q < TERM_BLOCK, kept apart by q modulo WIDTH,
 total[to + (e − 1)·WIDTH …] += Σ_q p_e[q] T_0,e[q] for every e from 1 to 7, and
 total[to + (6 + a)·WIDTH …] += Σ_q Σ_e p_e[q] T_a,e[q] for a from 1 to n, at most `MAX_MEMBERS`."""
+
+
+class _Expansion(_Step):
+    """Writes low[e] += given[e], high[e] += factors · given[e], given[e] = 0 for entries of `TERM_BLOCK` terms."""
+
+    def write_loop(self, half: Any) -> None:
+        low, high, factors, given = range(4)
+        own, zero = (
+            [self.load(factors, q) for q in range(0, TERM_BLOCK, WIDTH)],
+            ir.Constant(self.vector, [0.0] * WIDTH),
+        )
+        begin = list(self.offsets)
+        with cgutils.for_range(self.builder, half) as loop:
+            ahead = self.builder.mul(loop.index, ir.Constant(loop.index.type, TERM_BLOCK))
+            for array in (low, high, given):
+                self.offsets[array] = self.builder.add(begin[array], ahead)
+            for lane, factor in zip(range(0, TERM_BLOCK, WIDTH), own, strict=True):
+                sums = self.load(given, lane)
+                product = self.plus(self.load(high, lane), self.times(factor, sums))
+                self.builder.store(self.plus(self.load(low, lane), sums), self.vector_at(low, lane), align=8)
+                self.builder.store(product, self.vector_at(high, lane), align=8)
+                self.builder.store(zero, self.vector_at(given, lane), align=8)
+        self.offsets = begin
+
+
+def _expand(typing: Any, store: Any, low: Any, high: Any, factors: Any, at: Any, given: Any, half: Any) -> Any:
+    """What numba calls."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        held, i, j, values, own, start, entries = arguments
+        arrays = ((0, held), (0, held), (3, values), (0, held))
+        data = [context.make_array(signature.args[n])(context, builder, array).data for n, array in arrays]
+        _Expansion(builder, data, [i, j, own, start]).write_loop(entries)
+        return context.get_dummy_value()
+
+    return types.void(store, low, high, factors, at, given, half), generate
+
+
+expand: Any = intrinsic(_expand)
+"""(store, low, high, factors, at, given, half), with x_e[q] = store[given + e·TERM_BLOCK + q], which is then 0:
+store[low + e·TERM_BLOCK + q] += x_e[q], store[high + e·TERM_BLOCK + q] += factors[at + q] · x_e[q], e < half."""
+
+
+class _SharedProducts(_Step):
+    """Writes total[e] += Σ over rows of the products of the last columns, e from 1; see `add_shared_products`."""
+
+    def write_loop(self, stride: Any, n_rows: Any) -> None:
+        factors, where, total = range(3)
+        count = (1 << LAST_COLUMNS) - 1
+        sums = [cgutils.alloca_once(self.builder, self.vector) for _ in range(count)]
+        begin, index = list(self.offsets), n_rows.type
+        with cgutils.for_range(self.builder, ir.Constant(index, TERM_BLOCK // WIDTH)) as lanes:
+            ahead = self.builder.mul(lanes.index, ir.Constant(index, WIDTH))
+            self.offsets[total] = self.builder.add(begin[total], ahead)
+            for entry, own in enumerate(sums, start=1):
+                self.builder.store(self.load(total, entry * TERM_BLOCK), own)
+            with cgutils.for_range(self.builder, n_rows) as rows:
+                self.offsets[where] = self.builder.add(begin[where], self.builder.mul(rows.index, stride))
+                columns = []
+                for column in range(LAST_COLUMNS):
+                    value = self.builder.load(self.address(where, column))
+                    first = self.builder.mul(value, ir.Constant(index, TERM_BLOCK))
+                    self.offsets[factors] = self.builder.add(begin[factors], self.builder.add(first, ahead))
+                    columns.append(self.load(factors, 0))
+                for own, product in zip(sums, self.subset_products(columns), strict=True):
+                    self.builder.store(self.plus(self.builder.load(own), product), own)
+            for entry, own in enumerate(sums, start=1):
+                self.builder.store(self.builder.load(own), self.vector_at(total, entry * TERM_BLOCK), align=8)
+        self.offsets = begin
+
+
+def _add_shared_products(
+    typing: Any, factors: Any, at: Any, where: Any, first: Any, stride: Any, n: Any, store: Any, to: Any
+) -> Any:
+    """What numba calls."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        given, own, places, begin, across, n_rows, held, start = arguments
+        arrays = ((0, given), (2, places), (6, held))
+        data = [context.make_array(signature.args[n])(context, builder, array).data for n, array in arrays]
+        _SharedProducts(builder, data, [own, begin, start]).write_loop(across, n_rows)
+        return context.get_dummy_value()
+
+    return types.void(factors, at, where, first, stride, n, store, to), generate
+
+
+add_shared_products: Any = intrinsic(_add_shared_products)
+"""(factors, at, where, first, stride, n, store, to): store[to + e·TERM_BLOCK + q] += Σ_{i < n} of the products, over
+the bits of the entry e from 1 to 7, of factors[at + where[first + i·stride + j]·TERM_BLOCK + q], j < 3, j = 0 the
+highest bit; q < TERM_BLOCK."""

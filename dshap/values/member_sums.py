@@ -17,16 +17,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dshap.types import BoolArray, FloatArray
-from dshap.values.lanes import GROUP, TILE, WIDTH, add_contracted, add_contracted_transposed, fill_products
+from dshap.values.lanes import TILE, WIDTH, add_contracted, add_contracted_transposed, fill_products
 from dshap.values.loops import Coalitions, plain_subset_products, rows_last
 from dshap.values.shared_rows import SharedRows
-from dshap.values.shared_sums import is_worth_sharing, shared_items, shared_member_sums
+from dshap.values.shared_sums import is_dense, is_worth_sharing, shared_items, shared_member_sums
 from dshap.values.terms import ColumnTerms, Terms
 
 __all__ = ["MemberSums", "member_weights", "plain_member_sums"]
 
-MIN_COLUMNS = 5
-"""Fewer make matrices that are mostly empty registers."""
 SHARED_ITEMS = 1 << 12
 """Partial sums of the steps that meet the same term before the next one, at most: 32 KiB."""
 
@@ -57,16 +55,15 @@ class MemberSums:
         They are where factors are complex, where columns are few or make more than two groups, and where less than a
         quarter of the pairs of entries are coalitions.
         """
-        is_better = table.dtype == np.float64 and _is_dense(*columns.shape)
+        is_better = table.dtype == np.float64 and is_dense(*columns.shape)
         return cls(terms, columns, table, weights) if is_better else None
 
     def __call__(self, rows: FloatArray, held: int) -> FloatArray:
-        """(n, c, k) of rows (n, c); factors of `held` rows are in memory at once."""
+        """(n, c, k) of rows (n, c); factors of `held` rows are in memory at once, where they share nothing."""
         if isinstance(self.terms, ColumnTerms):
             shared = SharedRows.of(rows)
             if is_worth_sharing(shared):
-                n_values = held * rows.shape[1]
-                return shared_member_sums(self.terms.factor, shared, self.columns, self.table, self.weights, n_values)
+                return shared_member_sums(self.terms.factor, shared, self.columns, self.table, self.weights)
         micro = (rows[start : start + held] for start in range(0, len(rows), held))
         return np.concatenate([self.of_factors(rows_last(self.terms.factors(own))) for own in micro])
 
@@ -93,17 +90,12 @@ class MemberSums:
 
     @staticmethod
     def items(n_columns: int, m: int, k: int, r: int, held: int) -> int:
-        """Numbers that one of m coalitions holds beside factors, its partial sums counted; 0 where there is none."""
-        if not _is_dense(m, n_columns):
+        """Numbers that one of m coalitions holds, factors counted; 0 where there is none."""
+        if not is_dense(m, n_columns):
             return 0
         entries = max(TILE * TILE, 1 << n_columns)
-        plain = 2 * k * r * entries + SHARED_ITEMS + 2 * k * WIDTH * entries
-        return max(plain, shared_items(n_columns, k, r, held * n_columns))
-
-
-def _is_dense(m: int, n_columns: int) -> bool:
-    """m coalitions are a quarter at least of what the columns, in two groups, allow."""
-    return MIN_COLUMNS <= n_columns <= 2 * GROUP and 1 << n_columns <= 4 * m
+        plain = held * r * (n_columns + 3) + 2 * k * r * entries + SHARED_ITEMS + 2 * k * WIDTH * entries
+        return max(plain, shared_items(n_columns, k, r))
 
 
 @njit(nogil=True, cache=True)

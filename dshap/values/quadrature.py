@@ -10,7 +10,6 @@ import numpy as np
 
 from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.kernel_value import Expansion, KernelValue
-from dshap.values.loops import SubsetSums, rows_last, sum_items
 from dshap.values.product_games import (
     fourier_game_values,
     node_count,
@@ -20,6 +19,7 @@ from dshap.values.product_games import (
     product_game_values,
     rest_factor,
 )
+from dshap.values.subset_sums import subset_sum_bytes, subset_sums
 from dshap.values.subset_table import SubsetTable
 from dshap.values.thinning import herd
 
@@ -100,10 +100,8 @@ class ProductQuadrature(KernelValue):
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """`complement` (t, r): Σ_b of the products over the columns that the trials' coalitions leave out; `count`."""
         columns, _ = self._trials()
-        sums = SubsetSums(~columns, self._r, self.model.coefficients.dtype)
-        for start in range(0, len(rows), SUM_ROWS):
-            sums.add(rows_last(self.model.factors(rows[start : start + SUM_ROWS])))
-        return Moments({"complement": sums.total(), "count": np.array(float(len(rows)))})
+        sums = subset_sums(self.model, ~columns, rows, self._r, self.model.coefficients.dtype)
+        return Moments({"complement": sums, "count": np.array(float(len(rows)))})
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """`background` (b, columns), `nodes` of each part, `base` (k,), and the stated errors."""
@@ -195,8 +193,7 @@ class ProductQuadrature(KernelValue):
         return values + table + max(nodes, block) + 2 * self.state_bytes(m)
 
     def moment_task_bytes(self, n: int, m: int) -> int:
-        loop = sum_items(self.n_columns, N_TRIALS, self._r)
-        return self._item * (min(n, SUM_ROWS) * self._r * (self.n_columns + 3) + loop) + self.moment_bytes(m)
+        return subset_sum_bytes(n, self.n_columns, N_TRIALS, self._r, self._item) + self.moment_bytes(m)
 
     def task_bytes(self, n: int, m: int) -> int:
         """Factors of rows and background by columns and by players, and the loop."""

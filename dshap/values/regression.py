@@ -14,6 +14,7 @@ from dshap.types import BoolArray, FloatArray, Link, Moments, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, flat, split, symmetric
 from dshap.values.loops import Lattice, rows_last
 from dshap.values.predicted import PredictedValue
+from dshap.values.shared_rows import shared_row_bytes
 from dshap.values.subset_table import SubsetTable
 
 __all__ = ["ConditionalRegression"]
@@ -231,6 +232,9 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray, int], FloatArray] | None:
         """See `SubsetTable.scored`."""
         return SubsetTable.from_state(self._bound_basis, state).scored(score, self.players.members)
+
+    def row_bytes(self, n: int) -> int:
+        return shared_row_bytes(n, self.n_columns)
 
     def state_bytes(self, m: int) -> int:
         return SubsetTable.nbytes(m, self.n_outputs, self._q, self.n_columns, self._basis_item) + 24 * m

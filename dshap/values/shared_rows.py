@@ -1,12 +1,11 @@
 """Rows in an order in which neighbours share values: what depends on shared columns alone is then computed once.
 
-Columns of a table repeat: categories, years, weights on a bar.  Rows are sorted by their columns, those of fewest values
-first; a row then differs from the one before in its last columns only, and `changed` says from which one on.
+Columns of a table repeat: categories, years, weights on a bar.  Rows are sorted by their columns, those of fewest
+values first; a row then differs from the one before in its last columns only, and `changed` says from which one on.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -43,7 +42,7 @@ class SharedRows:
     """(n,): the rows in their order."""
     values: list[FloatArray]
     """Of every column the distinct ones."""
-    codes: NDArray[np.int64]
+    codes: NDArray[np.int32]
     """(n, c): which of them each row holds."""
     changed: NDArray[np.int64]
     """(n,): the first column that differs from the row before; c where none does, 0 in the first row."""
@@ -51,13 +50,15 @@ class SharedRows:
     @classmethod
     def of(cls, rows: FloatArray) -> SharedRows:
         n, c = rows.shape
-        distinct = [np.unique(own, return_inverse=True) for own in rows.T]
-        columns = np.argsort([len(values) for values, _ in distinct], kind="stable")
-        values = [distinct[column][0] for column in columns]
-        codes = np.stack([distinct[column][1] for column in columns], axis=1)
-        order = np.lexsort(_keys(codes, [len(own) for own in values])[::-1])
-        codes = codes[order]
-        return cls(columns, order, values, codes, _changed(codes))
+        unsorted, distinct = np.empty((n, c), dtype=np.int32), []
+        for column in range(c):
+            values, unsorted[:, column] = np.unique(rows[:, column], return_inverse=True)
+            distinct.append(values)
+        columns = np.argsort([len(own) for own in distinct], kind="stable")
+        values_in_order = [distinct[column] for column in columns]
+        order = np.lexsort(_keys(unsorted[:, columns], [len(own) for own in values_in_order])[::-1])
+        codes = unsorted[np.ix_(order, columns)]
+        return cls(columns, order, values_in_order, codes, _changed(codes))
 
     def n_distinct(self) -> NDArray[np.int64]:
         """(c,): how many rows differ from the one before in the first column, in the first two, …"""
@@ -77,7 +78,7 @@ class SharedRows:
             start = stop
 
 
-def _keys(codes: NDArray[np.int64], sizes: list[int]) -> list[NDArray[np.int64]]:
+def _keys(codes: NDArray[np.int32], sizes: list[int]) -> list[NDArray[np.int64]]:
     """Few sort keys (n,) of codes (n, c) < sizes, the first ones count most: as many columns in each as fit."""
     keys, held = [np.zeros(len(codes), dtype=np.int64)], 1
     for own, size in zip(codes.T, sizes, strict=True):
@@ -132,5 +133,5 @@ def _take(codes, start, n_values, first, place, held, where):
 
 
 def shared_row_bytes(n: int, n_columns: int) -> int:
-    """What `SharedRows` of n rows takes while it is made."""
-    return 8 * n * (4 * n_columns + 4)
+    """What `SharedRows` of n rows takes while it is made: codes three times, values, and what sorting takes."""
+    return n * (12 * n_columns + 8 * n_columns + 6 * 8)

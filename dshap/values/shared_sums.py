@@ -1,59 +1,115 @@
-"""Member sums of rows that share values: columns are contracted one after the other, each only where it changes.
+"""Sums of products of rows that share values: columns are taken one after the other, each only where it changes.
 
-The sums are linear in the factors of every column.  With coefficients T[e] of all subsets e of c columns, the factor b
-of one column leaves T'[e] = T[e] + b T[e ∪ j] of all subsets of the others, and b T[e ∪ j] alone is what counts for the
-column's own sum.  Rows come in the order of `SharedRows`: where a row differs from the one before in column p first,
-the coefficients that the columns before p left are there already.  The last three columns are taken row by row.
+Member sums are linear in the factors of every column.  With coefficients T[e] of all subsets e of c columns, the
+factor b of column j leaves T'[e] = T[e] + b T[e ∪ j] of all subsets of the others, and b T[e ∪ j] alone is what counts
+for the column's own sum.  Rows come in the order of `SharedRows`: where a row differs from the one before in column p
+first, the coefficients that the columns before p left are there already.  The last three columns are taken row by row.
 A row costs about 8 (c − 2) multiplications a term, where `MemberSums` takes 2·2^c of every row.
+
+Sums of the products of all subsets over rows go the other way: products of the last three columns are added up while
+the other columns stay as they are; where column j changes, sums Q[e] of the subsets of the columns behind it are added
+to those of e, and times its factor to those of e ∪ j.  A row costs 4 multiplications a term instead of 2^c.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from dshap.types import BoolArray, FloatArray
-from dshap.values.lanes import LAST_COLUMNS, TERM_BLOCK, WIDTH, add_shared_row, contract, contract_split
+from dshap.values.lanes import (
+    GROUP,
+    LAST_COLUMNS,
+    TERM_BLOCK,
+    WIDTH,
+    add_shared_products,
+    add_shared_row,
+    contract,
+    contract_split,
+    expand,
+)
 from dshap.values.loops import aligned_zeros
-from dshap.values.shared_rows import SharedRows
+from dshap.values.shared_rows import Block, SharedRows
 
-__all__ = ["is_worth_sharing", "shared_items", "shared_member_sums"]
+__all__ = [
+    "is_dense",
+    "is_worth_expanding",
+    "is_worth_sharing",
+    "shared_items",
+    "shared_member_sums",
+    "shared_subset_sums",
+]
 
-BLOCK_ROWS = 1024
-"""Rows whose partial sums are held, at most: about 1 MiB of them."""
-CONTRACTION_COST, FACTOR_COST = 5.0, 16.0
-"""Times, in those of a multiplication of `MemberSums`: of one of a contraction, whose numbers pass through memory, and
-of a factor, which `MemberSums` makes for every row."""
+MIN_COLUMNS = 5
+"""Fewer make matrices that are mostly empty registers."""
+BLOCK_ROWS, BLOCK_VALUES = 1024, 1024
+"""Rows whose partial sums are held at once, and values whose factors are, at most: 1 MiB and 4 MiB."""
+CONTRACTION_COST, EXPANSION_COST, FACTOR_COST = 5.0, 2.5, 16.0
+"""Times, in those of a multiplication of `MemberSums`: of one of a contraction and of an expansion, whose numbers pass
+through memory, and of a factor, which is made for every row where none are shared."""
 
 Factor = Callable[[int, FloatArray], FloatArray]
 """(column, values (n,)) -> factors (n, r)"""
 
 
+def is_dense(m: int, n_columns: int) -> bool:
+    """m coalitions are a quarter at least of all subsets of the columns, and these are neither too few nor too many."""
+    return MIN_COLUMNS <= n_columns <= 2 * GROUP and 1 << n_columns <= 4 * m
+
+
 def is_worth_sharing(shared: SharedRows) -> bool:
-    """It takes less time than factors and 2·2^c multiplications a row and term."""
+    """Member sums take less time than factors and 2·2^c multiplications a row and term."""
     n, c = shared.codes.shape
-    contracted = sum(
-        int(count) * (2.0 + depth) * 2.0 ** (c - depth - 1)
-        for depth, count in enumerate(shared.n_distinct()[: c - LAST_COLUMNS])
-    )
+    each = [CONTRACTION_COST * (2.0 + depth) for depth in range(c - LAST_COLUMNS)]
     last = n * (c - LAST_COLUMNS + 1) * 2.0**LAST_COLUMNS
-    return CONTRACTION_COST * contracted + last < n * (2.0 ** (c + 1) + FACTOR_COST * c)
+    return _moved(shared, each) + last < n * (2.0 ** (c + 1) + FACTOR_COST * c)
+
+
+def is_worth_expanding(shared: SharedRows) -> bool:
+    """Sums of subsets take less time than factors and 2^c multiplications a row and term."""
+    n, c = shared.codes.shape
+    each = [EXPANSION_COST * 2.0] * (c - LAST_COLUMNS)
+    return _moved(shared, each) + n * 2.0**LAST_COLUMNS < n * (2.0**c + FACTOR_COST * c)
+
+
+def _moved(shared: SharedRows, each: Sequence[float]) -> float:
+    """Time of what is done for half of the entries of a depth, `each` by depth, wherever a column changes."""
+    c = shared.codes.shape[1]
+    operations = [own * 2.0 ** (c - depth - 1) for depth, own in enumerate(each)]
+    return float(shared.n_distinct()[: len(operations)] @ operations)
 
 
 def shared_member_sums(
-    factor: Factor, shared: SharedRows, columns: BoolArray, table: FloatArray, weights: FloatArray, n_values: int
+    factor: Factor, shared: SharedRows, columns: BoolArray, table: FloatArray, weights: FloatArray
 ) -> FloatArray:
     """Σ_{S ∋ c} w_S Σ_r products · table (n, c, k), rows and columns as they were before they were sorted.
 
-    Coalitions have columns (m, c), table (m, k, r), weights (m,); factors of `n_values` values are held at once.
+    Coalitions have columns (m, c), table (m, k, r), weights (m,).
     """
     (n, c), (k, r) = shared.codes.shape, table.shape[1:]
-    blocks = -(-r // TERM_BLOCK)
     placed = _placed(columns[:, shared.columns], table, weights)
     out = np.empty((n, c, k))
-    factors = aligned_zeros(blocks * (n_values + c) * TERM_BLOCK).reshape(blocks, n_values + c, TERM_BLOCK)
+    for block, factors, changed in _blocks(factor, shared, r):
+        out[shared.order[block.rows]] = _shared_sums(placed, factors, block.where, changed)
+    return out[:, np.argsort(shared.columns)]
+
+
+def shared_subset_sums(factor: Factor, shared: SharedRows, columns: BoolArray, r: int) -> FloatArray:
+    """Σ_n Π_S factors (m, r) of coalitions whose columns are (m, c)."""
+    c = columns.shape[1]
+    total = np.zeros((_n_blocks(r), 1 << c, TERM_BLOCK))
+    for block, factors, changed in _blocks(factor, shared, r):
+        _add_subset_sums(factors, block.where, changed, total)
+    return total[:, _entries(columns[:, shared.columns])].swapaxes(0, 1).reshape(len(columns), -1)[:, :r]
+
+
+def _blocks(factor: Factor, shared: SharedRows, r: int) -> Iterator[tuple[Block, FloatArray, NDArray[np.int64]]]:
+    """Every block with the factors (blocks of terms, values, TERM_BLOCK) of its values, and where it changed (n,)."""
+    n_values = max(BLOCK_VALUES, shared.codes.shape[1])
+    factors = aligned_zeros(_n_blocks(r) * n_values * TERM_BLOCK).reshape(_n_blocks(r), n_values, TERM_BLOCK)
     for block in shared.blocks(n_values, BLOCK_ROWS):
         first = 0
         for column, values in zip(shared.columns, block.values, strict=True):
@@ -61,26 +117,32 @@ def shared_member_sums(
             first += len(values)
         changed = shared.changed[block.rows].copy()
         changed[0] = 0  # nothing is left of the block before
-        out[shared.order[block.rows]] = _shared_sums(placed, factors, block.where, changed)
-    return out[:, np.argsort(shared.columns)]
+        yield block, factors, changed
 
 
-def shared_items(n_columns: int, k: int, r: int, n_values: int) -> int:
-    """Numbers that `shared_member_sums` holds beside its arguments and result."""
-    entries, blocks = 1 << n_columns, -(-r // TERM_BLOCK)
+def shared_items(n_columns: int, k: int, r: int) -> int:
+    """Numbers that either sums hold beside their arguments and results."""
     levels = sum(_level_items(n_columns, depth) for depth in range(n_columns - LAST_COLUMNS + 1))
     sums = BLOCK_ROWS * k * (n_columns + (1 << LAST_COLUMNS)) * WIDTH
-    return blocks * TERM_BLOCK * (2 * entries * k + n_values + n_columns) + 2 * n_values * r + levels + sums
+    terms = _n_blocks(r) * TERM_BLOCK * (2 * (1 << n_columns) * k + BLOCK_VALUES)
+    return terms + 2 * BLOCK_ROWS * (r + n_columns) + levels + sums
+
+
+def _n_blocks(r: int) -> int:
+    return -(-r // TERM_BLOCK)
+
+
+def _entries(columns: BoolArray) -> NDArray[np.int64]:
+    """(m,): which subset each coalition is, the first column the highest bit."""
+    return np.asarray(columns @ (1 << np.arange(columns.shape[1])[::-1]))
 
 
 def _placed(columns: BoolArray, table: FloatArray, weights: FloatArray) -> FloatArray:
-    """(blocks of terms, k, 2^c, TERM_BLOCK): w_S T[S] of every subset, the first column the highest bit; 0 where there
-    is no coalition."""
-    (m, c), (k, r) = columns.shape, table.shape[1:]
-    blocks = -(-r // TERM_BLOCK)
-    padded = np.zeros((1 << c, k, blocks * TERM_BLOCK))
-    np.add.at(padded[:, :, :r], columns @ (1 << np.arange(c)[::-1]), weights[:, None, None] * table)
-    return np.ascontiguousarray(padded.reshape(1 << c, k, blocks, TERM_BLOCK).transpose(2, 1, 0, 3))
+    """(blocks of terms, k, 2^c, TERM_BLOCK): w_S T[S] of every subset, 0 where there is no coalition."""
+    c, (k, r) = columns.shape[1], table.shape[1:]
+    padded = np.zeros((1 << c, k, _n_blocks(r) * TERM_BLOCK))
+    np.add.at(padded[:, :, :r], _entries(columns), weights[:, None, None] * table)
+    return np.ascontiguousarray(padded.reshape(1 << c, k, -1, TERM_BLOCK).transpose(2, 1, 0, 3))
 
 
 @njit(nogil=True, cache=True)
@@ -159,3 +221,33 @@ def _finished(sums, c):
                     if (own + 1) >> (LAST_COLUMNS - 1 - last) & 1:
                         out[row, depth + last, output] += total
     return out
+
+
+@njit(nogil=True, cache=True)
+def _add_subset_sums(factors, where, changed, total):
+    """total (blocks, 2^c, TERM_BLOCK) += Σ over rows of the products of all subsets, entries as in `_placed`."""
+    n, c = where.shape
+    depth = c - LAST_COLUMNS
+    begin = np.zeros(depth + 2, dtype=np.int64)
+    for own in range(depth + 1):
+        begin[own + 1] = begin[own] + (1 << (c - own)) * TERM_BLOCK
+    store = aligned_zeros(begin[depth + 1])
+    places, top = where.reshape(where.size), begin[1]
+    for block in range(factors.shape[0]):
+        own = factors[block].reshape(factors[block].size)
+        store[:top] = total[block].reshape(top)
+        start = 0
+        while start < n:
+            stop = start + 1
+            while stop < n and changed[stop] >= depth:
+                stop += 1
+            add_shared_products(own, 0, places, start * c + depth, c, stop - start, store, begin[depth])
+            for q in range(TERM_BLOCK):
+                store[begin[depth] + q] += stop - start
+            left = changed[stop] if stop < n else 0
+            for column in range(depth - 1, left - 1, -1):
+                half = (1 << (c - column - 1)) * TERM_BLOCK
+                low, at = begin[column], where[start, column] * TERM_BLOCK
+                expand(store, low, low + half, own, at, begin[column + 1], 1 << (c - column - 1))
+            start = stop
+        total[block] = store[:top].reshape(total[block].shape)

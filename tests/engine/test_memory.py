@@ -67,6 +67,10 @@ def jobs(n_rows: int) -> dict:
             KernelInterventional(model_of(400, 8, k=2), narrow), narrow,
             {"design": designs.exact(8), "micro_rows": 1_024},
         ),
+        "shared rows": (
+            KernelInterventional(model_of(400, 8), np.round(2.0 * narrow)), np.round(2.0 * narrow),
+            {"design": designs.exact(8)},
+        ),
         "regression": (
             ConditionalRegression(first_column, narrow, Laplacian(2.0), Nystrom(256), 1e-4), narrow,
             {"design": designs.exact(8)},

@@ -10,7 +10,8 @@ from dshap import designs
 from dshap.types import N_ENDS
 from dshap.values import SubsetTable
 from dshap.values.lanes import WIDTH
-from dshap.values.member_sums import MIN_COLUMNS, MemberSums, member_weights, plain_member_sums
+from dshap.values.member_sums import MemberSums, member_weights, plain_member_sums
+from dshap.values.shared_sums import MIN_COLUMNS
 
 STRIDE = 3
 

@@ -6,11 +6,18 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dshap.values import shared_rows
+from dshap.values import shared_rows, shared_sums
 from dshap.values.lanes import LAST_COLUMNS, TERM_BLOCK
+from dshap.values.loops import plain_subset_sums
 from dshap.values.member_sums import MemberSums, plain_member_sums
 from dshap.values.shared_rows import SharedRows
-from dshap.values.shared_sums import is_worth_sharing, shared_member_sums
+from dshap.values.shared_sums import (
+    is_worth_expanding,
+    is_worth_sharing,
+    shared_member_sums,
+    shared_subset_sums,
+)
+from dshap.values.subset_sums import subset_sums
 
 SIZES = [40, 2, 7, 300, 3, 1, 12, 5, 25, 4, 2, 9]
 """Distinct values of the columns, in no order."""
@@ -67,8 +74,9 @@ def test_blocks_hold_all_rows_and_no_more_values_than_asked(rng, n_values, n_row
 @pytest.mark.parametrize("c", [LAST_COLUMNS + 1, 5, 6, 8, 12])
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize(("r", "n_values"), [(1, 10_000), (TERM_BLOCK, 40), (TERM_BLOCK + 7, 200)])
-def test_contraction_is_the_plain_sum(rng, c, k, r, n_values):
+def test_contraction_is_the_plain_sum(rng, c, k, r, n_values, monkeypatch):
     """Random weights and tables: every subset counts, and rows of one block follow those of another."""
+    monkeypatch.setattr(shared_sums, "BLOCK_VALUES", n_values)
     if c == 12:
         r = min(r, 5)
     columns = rng.permutation(all_coalitions(c))[: (1 << c) - 3]
@@ -81,7 +89,25 @@ def test_contraction_is_the_plain_sum(rng, c, k, r, n_values):
 
     factors = np.stack([factor(column, own).T for column, own in enumerate(rows.T)])
     wanted = plain_member_sums(factors, columns, table, weights)
-    got = shared_member_sums(factor, SharedRows.of(rows), columns, table, weights, n_values)
+    got = shared_member_sums(factor, SharedRows.of(rows), columns, table, weights)
+    assert_allclose(got, wanted, rtol=1e-11, atol=1e-11 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("c", [LAST_COLUMNS + 1, 5, 6, 8, 12])
+@pytest.mark.parametrize(("r", "n_values"), [(1, 10_000), (TERM_BLOCK, 40), (TERM_BLOCK + 7, 200)])
+def test_expansion_is_the_plain_sum(rng, c, r, n_values, monkeypatch):
+    """Coalitions in any order, one of them twice; the last rows of a block are those of the next one's prefix."""
+    monkeypatch.setattr(shared_sums, "BLOCK_VALUES", n_values)
+    columns = rng.permutation(all_coalitions(c))
+    columns[0] = columns[1]
+    rows, anchors = table_of(rng, 300, SIZES[:c]), rng.normal(size=(c, r))
+
+    def factor(column, x):
+        return np.cos(x[:, None] * anchors[column] + column)
+
+    factors = np.stack([factor(column, own).T for column, own in enumerate(rows.T)])
+    wanted = plain_subset_sums(factors, columns)
+    got = shared_subset_sums(factor, SharedRows.of(rows), columns, r)
     assert_allclose(got, wanted, rtol=1e-11, atol=1e-11 * np.abs(wanted).max())
 
 
@@ -92,7 +118,7 @@ def test_a_coalition_that_comes_twice_counts_twice(rng):
     def sums(*coalitions):
         own = list(coalitions)
         return shared_member_sums(
-            lambda j, x: x[:, None] + np.full(6, j), shared, columns[own], table[own], weights[own], 9
+            lambda j, x: x[:, None] + np.full(6, j), shared, columns[own], table[own], weights[own]
         )
 
     assert_allclose(sums(0, 1, 2, 3), sums(0, 2) + sums(1) + sums(3), atol=1e-12)
@@ -102,14 +128,16 @@ def test_the_way_is_chosen_by_what_rows_share(rng):
     alike, different = table_of(rng, 2_000, [300, 2, 5, 2, 2_000, 4, 3, 300]), rng.normal(size=(2_000, 8))
     assert is_worth_sharing(SharedRows.of(alike))
     assert not is_worth_sharing(SharedRows.of(different))
+    assert is_worth_expanding(SharedRows.of(alike))
+    assert not is_worth_expanding(SharedRows.of(different))
 
 
 @pytest.mark.parametrize("is_alike", [True, False])
 def test_both_ways_give_the_same_sums(rng, is_alike, monkeypatch):
-    """By the callers' own function, and by the way that it takes."""
+    """By the callers' own functions, and by the way that they take."""
     c, r = 6, 70
     rows = table_of(rng, 500, SIZES[:c]) if is_alike else rng.normal(size=(500, c))
-    anchors, columns = rng.normal(size=(r, c)), all_coalitions(c)[1:-1]
+    anchors, columns, calls = rng.normal(size=(r, c)), all_coalitions(c)[1:-1], []
 
     class Bumps:
         def factor(self, column, x):
@@ -118,15 +146,19 @@ def test_both_ways_give_the_same_sums(rng, is_alike, monkeypatch):
         def factors(self, x):
             return np.stack([self.factor(column, own) for column, own in enumerate(x.T)])
 
+    def counted(function):
+        def call(*args):
+            calls.append(function)
+            return function(*args)
+
+        return call
+
     table, weights = rng.normal(size=(len(columns), 2, r)), rng.random(len(columns))
     sums = MemberSums.of(Bumps(), columns, table, weights)
-    calls = []
-
-    def counted(*args):
-        calls.append(1)
-        return shared_member_sums(*args)
-
-    monkeypatch.setattr("dshap.values.member_sums.shared_member_sums", counted)
+    monkeypatch.setattr("dshap.values.member_sums.shared_member_sums", counted(shared_member_sums))
+    monkeypatch.setattr("dshap.values.subset_sums.shared_subset_sums", counted(shared_subset_sums))
     factors = np.ascontiguousarray(Bumps().factors(rows).swapaxes(1, 2))
     assert_allclose(sums(rows, 64), sums.of_factors(factors), rtol=1e-11, atol=1e-11)
-    assert bool(calls) == is_alike
+    wanted = plain_subset_sums(factors, columns)
+    assert_allclose(subset_sums(Bumps(), columns, rows, r, np.float64), wanted, rtol=1e-11, atol=1e-11)
+    assert calls == ([shared_member_sums, shared_subset_sums] if is_alike else [])
