@@ -219,6 +219,10 @@ class State(Record):
     """What a value function prepared for one tile of coalitions; no instance changes it."""
 
 
+Scored = Callable[[FloatArray, int], tuple[FloatArray, FloatArray | None]]
+"""rows (n, columns), rows of a micro-block -> Σ_S v_S(x) score_S (n, d, k), and predictions (n, k) or None."""
+
+
 AnyMoments = TypeVar("AnyMoments", bound="Moments")
 
 
@@ -503,6 +507,11 @@ class ValueFunction(Protocol):
         ...
 
     @property
+    def sums_hold_prediction(self) -> bool:
+        """True where `scored` may give predictions as well."""
+        ...
+
+    @property
     def sample_size(self) -> int:
         """Rows of `data` that `choose` wants to see (to choose landmarks); 0 when nothing is left to choose."""
         ...
@@ -543,9 +552,9 @@ class ValueFunction(Protocol):
         """values (n, m, k) of the prepared coalitions for a micro-block of rows (n, columns)."""
         ...
 
-    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray, int], FloatArray] | None:
-        """rows (n, columns), size of a micro-block -> Σ_S v_S(x) score_S (n, d, k) for scores (m, d), by a way that is
-        shorter than `evaluate` and a product; None where there is none."""
+    def scored(self, state: State, score: FloatArray) -> Scored | None:
+        """Σ_S v_S(x) score_S for scores (m, d), by a way that is shorter than `evaluate` and a product; None where
+        there is none.  Only where `sums_hold_prediction` may predictions come with it."""
         ...
 
     def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:

@@ -27,6 +27,7 @@ from dshap.types import (
     Record,
     RowBlock,
     RowReader,
+    Scored,
     State,
     Status,
     ValueFunction,
@@ -132,9 +133,8 @@ class Context:
         expected = self.expectations(state, rows)
         return expected if self.value.link.is_identity else self.value.link(expected, self.value.predict(rows))
 
-    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray, int], FloatArray] | None:
-        """rows, size of a micro-block -> Σ_S v_S score_S (n, d, k), where the value function knows a way without
-        values; None where not."""
+    def scored(self, state: State, score: FloatArray) -> Scored | None:
+        """Σ_S v_S score_S (n, d, k) of rows, where the value function knows a way without values; None where not."""
         is_plain = self.value.link.is_identity and not self.value.streams_data
         return self.value.scored(state, score) if is_plain else None
 
@@ -255,7 +255,7 @@ def partial_leaf(context: Context, tile: int, group: int) -> tuple[str, ...]:
     if not context.states.has(name):
         block = _read(context, tile)
         good = block.x[block.is_ok]
-        sums = on_block(tile, block, coalition_sums, context, good, context.plan.groups[group])
+        sums, _ = on_block(tile, block, coalition_sums, context, good, context.plan.groups[group])
         context.states.put(name, sums)
     return (name,)
 
@@ -267,13 +267,13 @@ def evaluate(context: Context, partials: tuple[str, ...] | None, tile: int) -> d
     return context.cube.write(tile, block, on_block(tile, block, attributions, context, good, partials))
 
 
-def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> Moments:
+def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> tuple[Moments, FloatArray | None]:
     """Σ over the coalitions of these tiles of values (n, m, k) × score (m, d): `whole` (n, d, k).
 
     `groups` (R, n, c, k) are the same sums for the jackknife groups, with their own scores, `pairs` (n, pairs, k) those
-    of interactions where they are asked for.
+    of interactions where they are asked for.  Beside them the predictions (n, k), where the sums gave them.
     """
-    plan = context.plan
+    plan, prediction = context.plan, None
     total = _no_sums(context, len(rows))
     sums, groups = total["whole"], total["groups"]
     for joined in (tiles[i : i + plan.join_tiles] for i in range(0, len(tiles), plan.join_tiles)):
@@ -284,7 +284,8 @@ def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> Mome
         state = context.state(joined)
         scored = None if parts or plan.interactions else context.scored(state, block.score)
         if scored is not None:
-            sums += scored(rows, plan.micro_rows)
+            own, prediction = scored(rows, plan.micro_rows)
+            sums += own
             continue
         for start in range(0, len(rows), plan.micro_rows):
             micro = slice(start, start + plan.micro_rows)
@@ -297,7 +298,19 @@ def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> Mome
     is_bad = ~np.isfinite(sums).all(axis=(1, 2))
     if is_bad.any():
         raise PredictError(f"the model gave NaN or infinity for coalitions of {np.count_nonzero(is_bad)} row(s)")
-    return total
+    return total, prediction
+
+
+def _all_sums(
+    context: Context, rows: FloatArray, partials: tuple[str, ...] | None
+) -> tuple[Moments, FloatArray | None]:
+    """`coalition_sums` of all coalitions, from what is stored where there is something."""
+    if partials is None:
+        return coalition_sums(context, rows, list(range(len(context.plan.coalition_spans))))
+    sums = _no_sums(context, len(rows))
+    for name in partials:
+        sums = sums + context.states.get(name, Moments)
+    return sums, None
 
 
 def _no_sums(context: Context, n: int) -> Moments:
@@ -313,7 +326,12 @@ def _no_sums(context: Context, n: int) -> Moments:
 
 def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] | None) -> Attribution:
     """The whole sum for these rows: coalitions, the two ends, the finish of the design."""
-    prediction = context.value.predict(rows)
+    is_summed = not context.plan.is_closed_form and context.plan.tol is None
+    sums = prediction = None
+    if is_summed and context.value.sums_hold_prediction:
+        sums, prediction = _all_sums(context, rows, partials)
+    if prediction is None:
+        prediction = context.value.predict(rows)
     if not np.isfinite(prediction).all():
         n_bad = np.count_nonzero(~np.isfinite(prediction).all(axis=1))
         raise PredictError(f"the model gave NaN or infinity for {n_bad} row(s)")
@@ -324,7 +342,7 @@ def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] |
     elif context.plan.tol is not None:
         phi, replicates, used, interaction = _in_rounds(context, rows, ends, context.plan.tol)
     else:
-        phi, replicates, interaction = _finished(context, rows, partials, ends)
+        phi, replicates, interaction = _finished(context, sums or _all_sums(context, rows, partials)[0], ends)
     base = context.base_value()
     return Attribution(
         phi=_everyone(context, phi),
@@ -372,17 +390,11 @@ def closed_form_values(context: Context, rows: FloatArray) -> tuple[FloatArray, 
 
 
 def _finished(
-    context: Context, rows: FloatArray, partials: tuple[str, ...] | None, values: FloatArray
+    context: Context, sums: Moments, values: FloatArray
 ) -> tuple[FloatArray, FloatArray | None, FloatArray | None]:
     """φ (n, d, k): the sum over all coalitions, and the finish of the design; its replicates (R, n, d, k), and the
     interactions (n, d, d, k) where they are asked for.  `values` (n, 2, k) are those of the two ends."""
     design, v_empty, v_full = context.design, values[:, EMPTY], values[:, FULL]
-    if partials is None:
-        sums = coalition_sums(context, rows, list(range(len(context.plan.coalition_spans))))
-    else:
-        sums = _no_sums(context, len(rows))
-        for name in partials:
-            sums = sums + context.states.get(name, Moments)
     ends = design.block(EMPTY, N_ENDS)
     whole = sums["whole"] + np.matmul(ends.score.T, values)
     phi = design.finish(whole, v_empty, v_full)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dshap.errors import InputError
-from dshap.types import BoolArray, FloatArray, Moments, State
+from dshap.types import BoolArray, FloatArray, Moments, Scored, State
 from dshap.values.kernel_value import KernelValue
 from dshap.values.quadrature import ProductQuadrature
 from dshap.values.shared_rows import shared_row_bytes
@@ -42,6 +42,7 @@ class KernelInterventional(KernelValue):
     """
 
     shared_arrays = ("base",)
+    sums_hold_prediction = True
 
     def __init__(
         self,
@@ -84,9 +85,10 @@ class KernelInterventional(KernelValue):
         """values (n, m, k)."""
         return SubsetTable.from_state(self.model, state).values(rows)
 
-    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray, int], FloatArray] | None:
-        """See `SubsetTable.scored`."""
-        return SubsetTable.from_state(self.model, state).scored(score, self.players.members)
+    def scored(self, state: State, score: FloatArray) -> Scored | None:
+        """See `SubsetTable.scored`; the coalition of all columns gives the model's own values."""
+        table = SubsetTable.from_state(self.model, state)
+        return table.scored(score, self.players.members, whole=self.model.coefficients)
 
     def row_bytes(self, n: int) -> int:
         return shared_row_bytes(n, self.n_columns)

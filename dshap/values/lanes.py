@@ -55,8 +55,8 @@ TERM_BLOCK = 64
 LAST_COLUMNS = 3
 """Columns whose products are made row by row, in registers."""
 MAX_MEMBERS = 2 * GROUP - LAST_COLUMNS
-ROW_SUMS = (1 << LAST_COLUMNS) - 1 + MAX_MEMBERS
-"""Of a row, at most: one for every product of the last columns, one for every other column."""
+ROW_SUMS = (1 << LAST_COLUMNS) + MAX_MEMBERS
+"""Of a row, at most: that of all columns, one for every product of the last columns, one for every other column."""
 _FUSED = ("contract",)
 
 
@@ -290,20 +290,24 @@ class _SharedRow(_Step):
         with cgutils.for_range(self.builder, ir.Constant(index, TERM_BLOCK // WIDTH)) as loop:
             ahead = self.builder.mul(loop.index, ir.Constant(index, WIDTH))
             self.offsets = [self.builder.add(own, ahead) for own in begin]
-            products = self.subset_products([self.load(column, 0) for column in columns])
+            products = [None, *self.subset_products([self.load(column, 0) for column in columns])]
             for own in self._slots(n_members):
-                added, member = self.builder.load(sums[own]), own - len(products)
-                if member < 0:
-                    added = self.plus(added, self.times(products[own], self.load(table, (own + 1) * TERM_BLOCK)))
-                else:
-                    at = (member + 1) * (len(products) + 1) * TERM_BLOCK
-                    added = self.plus(added, self.load(table, at))
-                    for entry, product in enumerate(products, start=1):
-                        added = self.plus(added, self.times(product, self.load(table, at + entry * TERM_BLOCK)))
+                added = self.builder.load(sums[own])
+                for entry, at in self._summands(own):
+                    weight = self.load(table, at * TERM_BLOCK)
+                    added = self.plus(added, self.times(products[entry], weight) if entry else weight)
                 self.builder.store(added, sums[own])
         self.offsets = begin
         for own in self._slots(n_members):
             self.builder.store(self.builder.load(sums[own]), self.vector_at(total, own * WIDTH), align=8)
+
+    def _summands(self, own: int) -> list[tuple[int, int]]:
+        """(product, 0 for none, and its place in the table) of one sum."""
+        entries = 1 << LAST_COLUMNS
+        if own == 0:
+            return [(entries - 1, 0)]
+        first = 1 + (own - entries + 1) * entries
+        return [(own, 1 + own)] if own < entries else [(entry, first + entry) for entry in range(entries)]
 
     def _slots(self, n_members: Any) -> Iterator[int]:
         """Every sum; what is written for one of a member is skipped where there are not so many."""
@@ -331,9 +335,9 @@ def _add_shared_row(
 add_shared_row: Any = intrinsic(_add_shared_row)
 """(table, at, factors, first, second, third, n, total, to), with p_e[q] the product of factors[first + q],
 factors[second + q] and factors[third + q] over the bits of the entry e, the first the highest, and T_a,e[q] =
-table[at + (a·8 + e)·TERM_BLOCK + q]: sums over q < TERM_BLOCK, kept apart by q modulo WIDTH,
-total[to + (e − 1)·WIDTH …] += Σ_q p_e[q] T_0,e[q] for every e from 1 to 7, and
-total[to + (6 + a)·WIDTH …] += Σ_q Σ_e p_e[q] T_a,e[q] for a from 1 to n, at most `MAX_MEMBERS`."""
+table[at + (1 + a·8 + e)·TERM_BLOCK + q]: sums over q < TERM_BLOCK, kept apart by q modulo WIDTH,
+total[to …] += Σ_q p_7[q] table[at + q], total[to + e·WIDTH …] += Σ_q p_e[q] T_0,e[q] for every e from 1 to 7, and
+total[to + (7 + a)·WIDTH …] += Σ_q Σ_e p_e[q] T_a,e[q] for a from 1 to n, at most `MAX_MEMBERS`."""
 
 
 class _Expansion(_Step):

@@ -47,25 +47,40 @@ class MemberSums:
     """(m, k, r)"""
     weights: FloatArray
     """w (m,)"""
+    whole: FloatArray | None = None
+    """(r, k): coefficients of the coalition of all columns, where its value is wanted too."""
 
     @classmethod
-    def of(cls, terms: Terms, columns: BoolArray, table: FloatArray, weights: FloatArray) -> MemberSums | None:
+    def of(
+        cls,
+        terms: Terms,
+        columns: BoolArray,
+        table: FloatArray,
+        weights: FloatArray,
+        whole: FloatArray | None = None,
+    ) -> MemberSums | None:
         """Of coalitions whose columns are (m, c), table (m, k, r), weights (m,); None where values are better.
 
         They are where factors are complex, where columns are few or make more than two groups, and where less than a
         quarter of the pairs of entries are coalitions.
         """
         is_better = table.dtype == np.float64 and is_dense(*columns.shape)
-        return cls(terms, columns, table, weights) if is_better else None
+        return cls(terms, columns, table, weights, whole) if is_better else None
 
-    def __call__(self, rows: FloatArray, held: int) -> FloatArray:
-        """(n, c, k) of rows (n, c); factors of `held` rows are in memory at once, where they share nothing."""
+    def __call__(self, rows: FloatArray, held: int) -> tuple[FloatArray, FloatArray | None]:
+        """(n, c, k) of rows (n, c), and Σ_r products · whole (n, k) where that comes with it.
+
+        Factors of `held` rows are in memory at once, where they share nothing.
+        """
         if isinstance(self.terms, ColumnTerms):
             shared = SharedRows.of(rows)
             if is_worth_sharing(shared):
-                return shared_member_sums(self.terms.factor, shared, self.columns, self.table, self.weights)
+                whole = np.zeros(self.table.shape[:0:-1]) if self.whole is None else self.whole
+                parts = self.columns, self.table, self.weights, whole
+                sums, of_all = shared_member_sums(self.terms.factor, shared, *parts)
+                return sums, None if self.whole is None else of_all
         micro = (rows[start : start + held] for start in range(0, len(rows), held))
-        return np.concatenate([self.of_factors(rows_last(self.terms.factors(own))) for own in micro])
+        return np.concatenate([self.of_factors(rows_last(self.terms.factors(own))) for own in micro]), None
 
     def of_factors(self, factors: FloatArray) -> FloatArray:
         """(n, c, k) from factors (c, r, n)."""

@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 
 from dshap.errors import InputError, unknown_name
 from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, checked_embedding, ridge_solve
-from dshap.types import BoolArray, FloatArray, Link, Moments, State
+from dshap.types import BoolArray, FloatArray, Link, Moments, Scored, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, flat, split, symmetric
 from dshap.values.loops import Lattice, rows_last
 from dshap.values.predicted import PredictedValue
@@ -229,7 +229,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         """values (n, m, k)."""
         return SubsetTable.from_state(self._bound_basis, state).values(rows)
 
-    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray, int], FloatArray] | None:
+    def scored(self, state: State, score: FloatArray) -> Scored | None:
         """See `SubsetTable.scored`."""
         return SubsetTable.from_state(self._bound_basis, state).scored(score, self.players.members)
 

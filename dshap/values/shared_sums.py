@@ -83,18 +83,23 @@ def _moved(shared: SharedRows, each: Sequence[float]) -> float:
 
 
 def shared_member_sums(
-    factor: Factor, shared: SharedRows, columns: BoolArray, table: FloatArray, weights: FloatArray
-) -> FloatArray:
-    """Σ_{S ∋ c} w_S Σ_r products · table (n, c, k), rows and columns as they were before they were sorted.
+    factor: Factor, shared: SharedRows, columns: BoolArray, table: FloatArray, weights: FloatArray, whole: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Σ_{S ∋ c} w_S Σ_r products · table (n, c, k), rows and columns as they were before they were sorted, and
+    Σ_r products · whole (n, k) over all columns.
 
-    Coalitions have columns (m, c), table (m, k, r), weights (m,).
+    Coalitions have columns (m, c), table (m, k, r), weights (m,); whole is (r, k).
     """
     (n, c), (k, r) = shared.codes.shape, table.shape[1:]
-    placed = _placed(columns[:, shared.columns], table, weights)
-    out = np.empty((n, c, k))
+    weighted = weights[:, None, None] * table
+    placed = (
+        _placed(_entries(columns[:, shared.columns]), weighted, 1 << c),
+        _placed(np.zeros(1, int), whole.T[None], 1),
+    )
+    out = np.empty((n, c + 1, k))
     for block, factors, changed in _blocks(factor, shared, r):
-        out[shared.order[block.rows]] = _shared_sums(placed, factors, block.where, changed)
-    return out[:, np.argsort(shared.columns)]
+        out[shared.order[block.rows]] = _shared_sums(*placed, factors, block.where, changed)
+    return out[:, np.argsort(shared.columns)], out[:, -1]
 
 
 def shared_subset_sums(factor: Factor, shared: SharedRows, columns: BoolArray, r: int) -> FloatArray:
@@ -137,12 +142,12 @@ def _entries(columns: BoolArray) -> NDArray[np.int64]:
     return np.asarray(columns @ (1 << np.arange(columns.shape[1])[::-1]))
 
 
-def _placed(columns: BoolArray, table: FloatArray, weights: FloatArray) -> FloatArray:
-    """(blocks of terms, k, 2^c, TERM_BLOCK): w_S T[S] of every subset, 0 where there is no coalition."""
-    c, (k, r) = columns.shape[1], table.shape[1:]
-    padded = np.zeros((1 << c, k, _n_blocks(r) * TERM_BLOCK))
-    np.add.at(padded[:, :, :r], _entries(columns), weights[:, None, None] * table)
-    return np.ascontiguousarray(padded.reshape(1 << c, k, -1, TERM_BLOCK).transpose(2, 1, 0, 3))
+def _placed(entries: NDArray[np.int64], table: FloatArray, n_entries: int) -> FloatArray:
+    """(blocks of terms, k, n_entries, TERM_BLOCK): the sum of the table's rows (m, k, r) at each entry (m,)."""
+    k, r = table.shape[1:]
+    padded = np.zeros((n_entries, k, _n_blocks(r) * TERM_BLOCK))
+    np.add.at(padded[:, :, :r], entries, table)
+    return np.ascontiguousarray(padded.reshape(n_entries, k, -1, TERM_BLOCK).transpose(2, 1, 0, 3))
 
 
 @njit(nogil=True, cache=True)
@@ -158,15 +163,20 @@ def _pack(own, first, factors):
 
 @njit(nogil=True, cache=True)
 def _level_items(c, depth):
-    """Coefficients of a block of terms after `depth` columns: a sum, and one for each of them."""
-    return (depth + 1) * (1 << (c - depth)) * TERM_BLOCK
+    """Coefficients of a block of terms after `depth` columns: of all columns, of every subset, and for each of them."""
+    return (1 + (depth + 1) * (1 << (c - depth))) * TERM_BLOCK
 
 
 @njit(nogil=True, cache=True)
 def _contract(store, begin, into, depth, c, factors, at):
-    """The coefficients of depth + 1 columns, at `into`, from those of `depth`, at `begin`, and the column's factors."""
+    """The coefficients of depth + 1 columns, at `into`, from those of `depth`, at `begin`, and the column's factors.
+
+    The store begins with zeros.
+    """
     size = (1 << (c - depth)) * TERM_BLOCK
     half, entries = size // 2, 1 << (c - depth - 1)
+    contract(store, 0, begin, factors, at, into, 0, 1)
+    begin, into = begin + TERM_BLOCK, into + TERM_BLOCK
     contract_split(store, begin, begin + half, factors, at, into, into + (depth + 1) * half, entries)
     for member in range(1, depth + 1):
         low = begin + member * size
@@ -174,22 +184,24 @@ def _contract(store, begin, into, depth, c, factors, at):
 
 
 @njit(nogil=True, cache=True)
-def _shared_sums(table, factors, where, changed):
-    """(n, c, k) from table (blocks, k, 2^c, TERM_BLOCK), factors (blocks, values, TERM_BLOCK), where and changed."""
+def _shared_sums(table, whole, factors, where, changed):
+    """(n, c + 1, k), that of all columns last, from table (blocks, k, 2^c, TERM_BLOCK), whole (blocks, k, 1,
+    TERM_BLOCK), factors (blocks, values, TERM_BLOCK), where and changed."""
     n, c = where.shape
     blocks, k, entries = table.shape[:3]
     depth = c - LAST_COLUMNS
-    begin = np.zeros(depth + 2, dtype=np.int64)
+    begin = np.empty(depth + 2, dtype=np.int64)
+    begin[0] = TERM_BLOCK
     for own in range(depth + 1):
         begin[own + 1] = begin[own] + _level_items(c, own)
     store = aligned_zeros(begin[depth + 1])
-    products = (1 << LAST_COLUMNS) - 1
-    kept = products + depth
+    kept, subsets = (1 << LAST_COLUMNS) + depth, 2 * TERM_BLOCK
     sums = aligned_zeros(k * n * kept * WIDTH)
     for block in range(blocks):
         own = factors[block].reshape(factors[block].size)
         for output in range(k):
-            store[: entries * TERM_BLOCK] = table[block, output].reshape(entries * TERM_BLOCK)
+            store[TERM_BLOCK:subsets] = whole[block, output, 0]
+            store[subsets : begin[1]] = table[block, output].reshape(entries * TERM_BLOCK)
             for row in range(n):
                 for column in range(changed[row], depth):
                     at = where[row, column] * TERM_BLOCK
@@ -203,23 +215,26 @@ def _shared_sums(table, factors, where, changed):
 
 @njit(nogil=True, cache=True)
 def _finished(sums, c):
-    """(n, c, k) from the sums (k, n, products + columns before the last, WIDTH)."""
+    """(n, c + 1, k), that of all columns last, from the sums (k, n, subsets of the last columns and other columns,
+    WIDTH), that of all columns first."""
     k, n, kept = sums.shape[:3]
     depth = c - LAST_COLUMNS
-    products = kept - depth
-    out = np.zeros((n, c, k))
+    subsets = kept - depth
+    out = np.zeros((n, c + 1, k))
     for output in range(k):
         for row in range(n):
             for own in range(kept):
                 total = 0.0
                 for lane in range(WIDTH):
                     total += sums[output, row, own, lane]
-                if own >= products:
-                    out[row, own - products, output] = total
-                    continue
-                for last in range(LAST_COLUMNS):
-                    if (own + 1) >> (LAST_COLUMNS - 1 - last) & 1:
-                        out[row, depth + last, output] += total
+                if own == 0:
+                    out[row, c, output] = total
+                elif own >= subsets:
+                    out[row, own - subsets, output] = total
+                else:
+                    for last in range(LAST_COLUMNS):
+                        if own >> (LAST_COLUMNS - 1 - last) & 1:
+                            out[row, depth + last, output] += total
     return out
 
 

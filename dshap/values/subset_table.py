@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.types import BoolArray, FloatArray, State
+from dshap.types import BoolArray, FloatArray, Scored, State
 from dshap.values.loops import Coalitions, rows_last, table_items, table_values
 from dshap.values.member_sums import MemberSums, member_weights
 from dshap.values.terms import Terms
@@ -46,10 +45,10 @@ class SubsetTable:
         table_values(factors, Coalitions.of(self.columns), self.table, self.base, out)
         return out
 
-    def scored(self, score: FloatArray, members: BoolArray) -> Callable[[FloatArray, int], FloatArray] | None:
-        """rows (n, columns) -> Σ_S v_S score_S (n, d, k) without values, where score (m, d) and coalitions allow.
+    def scored(self, score: FloatArray, members: BoolArray, whole: FloatArray | None = None) -> Scored | None:
+        """Σ_S v_S score_S (n, d, k) of rows (n, columns) without values, where score (m, d) and coalitions allow.
 
-        Its second argument says of how many rows the factors are held at once.
+        `whole` (r, k) are the coefficients of the coalition of all columns, if they belong to the same terms.
 
         The score must be w_S (1[i in S] − |S| / d): then the sum is Σ_{S ∋ i} w_S v_S minus its mean over the players.
         `members` (d, columns) are the columns of each player.
@@ -57,14 +56,16 @@ class SubsetTable:
         weights = member_weights(score)
         if weights is None or not np.array_equal((score > 0.0) @ members, self.columns):
             return None
-        sums = MemberSums.of(self.terms, self.columns, self.table, weights)
+        sums = MemberSums.of(self.terms, self.columns, self.table, weights, whole)
         if sums is None:
             return None
         one_each, offset = members.argmax(axis=1), score.sum(axis=0)[:, None] * self.base  # (d,), (d, k)
 
-        def scored_sums(rows: FloatArray, held: int) -> FloatArray:
-            of_players = sums(rows, held)[:, one_each]
-            return of_players - of_players.mean(axis=1, keepdims=True) + offset
+        def scored_sums(rows: FloatArray, held: int) -> tuple[FloatArray, FloatArray | None]:
+            of_columns, of_all = sums(rows, held)
+            of_players = of_columns[:, one_each]
+            of_players += offset - of_players.mean(axis=1, keepdims=True)
+            return of_players, None if of_all is None else of_all + self.base
 
         return scored_sums
 

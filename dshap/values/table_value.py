@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from dshap.errors import DshapError, InputError, PredictError, unknown_name
-from dshap.types import BoolArray, ClosedForm, FloatArray, Link, State
+from dshap.types import BoolArray, ClosedForm, FloatArray, Link, Scored, State
 from dshap.values.links import IDENTITY
 from dshap.values.players import Players
 
@@ -44,6 +44,7 @@ class TableValue:
     needs_predictions = False
     is_closed_form = False
     prefers_closed_form = False
+    sums_hold_prediction = False
     needs_check = False
     sample_size = 0
     streams_data = False
@@ -123,7 +124,7 @@ class TableValue:
         """Of values whose columns may be text alone."""
         raise DshapError(f"{type(self).__name__} has no categories: a bug")
 
-    def scored(self, state: State, score: FloatArray) -> Callable[[FloatArray, int], FloatArray] | None:
+    def scored(self, state: State, score: FloatArray) -> Scored | None:
         """None: values are wanted one by one."""
         return None
 

@@ -241,7 +241,7 @@ def loop_results(case: Study, prepared: Prepared) -> list[Result]:
     def fused(rows: FloatArray) -> FloatArray:
         scored = prepared.value.scored(state, OPERATOR[N_ENDS:])
         assert scored is not None
-        return shapley(case, rows, scored(rows, MICRO_ROWS)[:, :, 0])
+        return shapley(case, rows, scored(rows, MICRO_ROWS)[0][:, :, 0])
 
     def listed(rows: FloatArray) -> FloatArray:
         blocks = [prepared.value.evaluate(state, rows[i : i + MICRO_ROWS]) for i in range(0, len(rows), MICRO_ROWS)]

@@ -89,8 +89,10 @@ def test_contraction_is_the_plain_sum(rng, c, k, r, n_values, monkeypatch):
 
     factors = np.stack([factor(column, own).T for column, own in enumerate(rows.T)])
     wanted = plain_member_sums(factors, columns, table, weights)
-    got = shared_member_sums(factor, SharedRows.of(rows), columns, table, weights)
+    whole = rng.normal(size=(r, k))
+    got, of_all = shared_member_sums(factor, SharedRows.of(rows), columns, table, weights, whole)
     assert_allclose(got, wanted, rtol=1e-11, atol=1e-11 * np.abs(wanted).max())
+    assert_allclose(of_all, factors.prod(axis=0).T @ whole, atol=1e-11)
 
 
 @pytest.mark.parametrize("c", [LAST_COLUMNS + 1, 5, 6, 8, 12])
@@ -117,9 +119,8 @@ def test_a_coalition_that_comes_twice_counts_twice(rng):
 
     def sums(*coalitions):
         own = list(coalitions)
-        return shared_member_sums(
-            lambda j, x: x[:, None] + np.full(6, j), shared, columns[own], table[own], weights[own]
-        )
+        part, whole = (columns[own], table[own], weights[own]), np.ones((6, 1))
+        return shared_member_sums(lambda j, x: x[:, None] + np.full(6, j), shared, *part, whole)[0]
 
     assert_allclose(sums(0, 1, 2, 3), sums(0, 2) + sums(1) + sums(3), atol=1e-12)
 
@@ -158,7 +159,7 @@ def test_both_ways_give_the_same_sums(rng, is_alike, monkeypatch):
     monkeypatch.setattr("dshap.values.member_sums.shared_member_sums", counted(shared_member_sums))
     monkeypatch.setattr("dshap.values.subset_sums.shared_subset_sums", counted(shared_subset_sums))
     factors = np.ascontiguousarray(Bumps().factors(rows).swapaxes(1, 2))
-    assert_allclose(sums(rows, 64), sums.of_factors(factors), rtol=1e-11, atol=1e-11)
+    assert_allclose(sums(rows, 64)[0], sums.of_factors(factors), rtol=1e-11, atol=1e-11)
     wanted = plain_subset_sums(factors, columns)
     assert_allclose(subset_sums(Bumps(), columns, rows, r, np.float64), wanted, rtol=1e-11, atol=1e-11)
     assert calls == ([shared_member_sums, shared_subset_sums] if is_alike else [])

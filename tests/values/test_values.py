@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose
 import dshap
 from dshap import designs
 from dshap.errors import InputError, PredictError
-from dshap.kernels import RBF, Fourier, Nystrom
+from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product
 from dshap.models import FourierExpansion, KernelExpansion
-from dshap.values import KernelInterventional, KernelObservational, Marginal
+from dshap.values import KernelInterventional, KernelObservational, Marginal, member_sums, subset_sums
 from tests.values import oracles
 
 D = 5
@@ -74,6 +74,25 @@ def test_shapley_values_equal_brute_force(expansion, table, players):
         return oracles.interventional(expansion, rows, background, columns)
 
     assert_allclose(phi.swapaxes(0, 1), oracles.shapley(worth, d), atol=1e-11)
+
+
+@pytest.mark.parametrize(("players", "is_constant"), [(None, False), (None, True), ({"pair": [1, 6]}, False)])
+def test_rows_that_share_values_through_the_engine(rng, players, is_constant, monkeypatch):
+    """Sums over background and rows take the shorter way, predictions come with them; `Marginal` calls the model."""
+    called = []
+    for module, name in ((subset_sums, "shared_subset_sums"), (member_sums, "shared_member_sums")):
+        own = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *args, own=own: (called.append(own), own(*args))[1])
+    table = np.stack([rng.integers(0, 2 + j % 3, 700) * 0.7 + j for j in range(7)], axis=1)
+    table[:, 3] = 1.5 if is_constant else table[:, 3]
+    kernel = Product([*(RBF(1.0 + 0.2 * j) for j in range(5)), Categorical(0.3), Laplacian(2.0)]).bind(7)
+    model = KernelExpansion(kernel, table[:90] + 0.1 * rng.normal(size=(90, 7)), rng.normal(size=(90, 2)), [1.0, -2.0])
+    rows = table[rng.permutation(700)[:200]]
+    cube = dshap.explain(KernelInterventional(model, table, players=players), rows, design="exact")
+    assert [own.__name__ for own in called] == ["shared_subset_sums", "shared_member_sums"]
+    wanted = dshap.explain(Marginal(model.predict, table, players=players), rows, design="exact")
+    assert_allclose(cube.attribution, wanted.attribution, atol=1e-11)
+    assert_allclose(cube.prediction, model.predict(rows), atol=1e-11)
 
 
 def test_one_background_row_is_a_plug_in_reference(rng):
