@@ -79,8 +79,10 @@ class MemberSums:
                 parts = self.columns, self.table, self.weights, whole
                 sums, of_all = shared_member_sums(self.terms.factor, shared, *parts)
                 return sums, None if self.whole is None else of_all
-        micro = (rows[start : start + held] for start in range(0, len(rows), held))
-        return np.concatenate([self.of_factors(rows_last(self.terms.factors(own))) for own in micro]), None
+        out = np.empty((*rows.shape, self.table.shape[1]))
+        for micro in (slice(start, start + held) for start in range(0, len(rows), held)):
+            out[micro] = self.of_factors(rows_last(self.terms.factors(rows[micro])))
+        return out, None
 
     def of_factors(self, factors: FloatArray) -> FloatArray:
         """(n, c, k) from factors (c, r, n)."""

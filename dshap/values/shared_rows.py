@@ -20,6 +20,8 @@ __all__ = ["Block", "SharedRows", "shared_row_bytes"]
 
 MAX_KEY = 1 << 62
 """Combinations that one sort key holds."""
+SCATTER = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 over the golden ratio: multiples of it fill an interval evenly."""
 
 
 class Block(NamedTuple):
@@ -41,7 +43,7 @@ class SharedRows:
     order: NDArray[np.int64]
     """(n,): the rows in their order."""
     values: list[FloatArray]
-    """Of every column the distinct ones."""
+    """Of every column the distinct ones, in the order in which they were met."""
     codes: NDArray[np.int32]
     """(n, c): which of them each row holds."""
     changed: NDArray[np.int64]
@@ -52,8 +54,9 @@ class SharedRows:
         n, c = rows.shape
         unsorted, distinct = np.empty((n, c), dtype=np.int32), []
         for column in range(c):
-            values, unsorted[:, column] = np.unique(rows[:, column], return_inverse=True)
-            distinct.append(values)
+            own = rows[:, column] + 0.0  # -0.0 is 0.0
+            first = _factorized(own.view(np.int64), unsorted[:, column])
+            distinct.append(own[first])
         columns = np.argsort([len(own) for own in distinct], kind="stable")
         values_in_order = [distinct[column] for column in columns]
         order = np.lexsort(_keys(unsorted[:, columns], [len(own) for own in values_in_order])[::-1])
@@ -87,6 +90,25 @@ def _keys(codes: NDArray[np.int32], sizes: list[int]) -> list[NDArray[np.int64]]
         keys[-1] = keys[-1] * size + own
         held *= size
     return keys
+
+
+@njit(nogil=True, cache=True)
+def _factorized(bits, codes):
+    """Where each distinct number (n,) is first; fills codes (n,), which of these each one is.  An open hash table."""
+    n, shift = len(bits), 63
+    while 1 << (64 - shift) < 2 * n:
+        shift -= 1
+    held, first = np.full(1 << (64 - shift), -1, dtype=np.int32), np.empty(n, dtype=np.int64)
+    count, last = 0, len(held) - 1
+    for row in range(n):
+        at = np.int64((np.uint64(bits[row]) * SCATTER) >> np.uint64(shift))
+        while held[at] >= 0 and bits[first[held[at]]] != bits[row]:
+            at = (at + 1) & last
+        if held[at] < 0:
+            held[at], first[count] = count, row
+            count += 1
+        codes[row] = held[at]
+    return first[:count]
 
 
 @njit(nogil=True, cache=True)

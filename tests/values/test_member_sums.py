@@ -68,9 +68,9 @@ def test_scored_is_values_times_scores(rng, d, span):
     subsets = SubsetTable(terms, block.masks, rng.normal(size=(len(block.masks), 2, 6)), np.array([10.0, -3.0]))
     scored = subsets.scored(block.score, np.eye(d, dtype=bool))
     assert scored is not None
-    for rows in (positions(40, d), rng.integers(0, 3, (40, d)).astype(float)):
+    for rows in (positions(40, d), positions(0, d), rng.integers(0, 3, (40, d)).astype(float)):
         wanted = np.matmul(block.score.T, subsets.values(rows))
-        assert_allclose(scored(rows, 16)[0], wanted, rtol=1e-11, atol=1e-11 * np.abs(wanted).max())
+        assert_allclose(scored(rows, 16)[0], wanted, rtol=1e-11, atol=1e-11 * np.abs(wanted).max(initial=0.0))
 
 
 def joined():

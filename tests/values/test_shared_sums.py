@@ -36,7 +36,7 @@ def table_of(rng, n, sizes):
 @pytest.mark.parametrize("max_key", [shared_rows.MAX_KEY, 300, 1])
 @pytest.mark.parametrize("n", [1, 500])
 def test_rows_are_sorted_by_the_columns_of_few_values(rng, n, max_key, monkeypatch):
-    """Whatever fits into one sort key."""
+    """Whatever fits into one sort key; rows that share their first columns lie together."""
     monkeypatch.setattr(shared_rows, "MAX_KEY", max_key)
     rows = table_of(rng, n, SIZES[:6])
     shared = SharedRows.of(rows)
@@ -45,12 +45,17 @@ def test_rows_are_sorted_by_the_columns_of_few_values(rng, n, max_key, monkeypat
     assert_array_equal(np.sort(shared.order), np.arange(n))
     found = np.stack([own[codes] for own, codes in zip(shared.values, shared.codes.T, strict=True)], axis=1)
     assert_array_equal(found, rows[shared.order][:, shared.columns])
-    assert [tuple(own) for own in found] == sorted(tuple(own) for own in found)
     for row in range(n):
         same = found[row] == found[row - 1] if row else np.zeros(6, dtype=bool)
         assert shared.changed[row] == (6 if same.all() else same.argmin())
     prefixes = [len(np.unique(found[:, : first + 1], axis=0)) for first in range(6)]
     assert_array_equal(shared.n_distinct(), prefixes)
+
+
+def test_zeros_of_either_sign_are_one_value():
+    shared = SharedRows.of(np.array([[0.0, 1.0], [-0.0, 1.0], [np.inf, 1.0]]))
+    assert [own.tolist() for own in shared.values] == [[1.0], [0.0, np.inf]]
+    assert_array_equal(shared.changed, [0, 2, 1])
 
 
 @pytest.mark.parametrize(("n_values", "n_rows"), [(1, 100), (30, 100), (120, 100), (10_000, 7), (10_000, 1000)])
