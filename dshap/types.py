@@ -581,8 +581,8 @@ class ValueFunction(Protocol):
         """Peak bytes of `evaluate` or `scored` on n rows of a micro-block and m coalitions, the result counted."""
         ...
 
-    def row_bytes(self, n: int) -> int:
-        """What `scored` holds of n rows of a tile beside the micro-blocks."""
+    def row_bytes(self, n: int, m: int) -> int:
+        """What `scored` holds of n rows of a tile and m coalitions beside a micro-block."""
         ...
 
     def moment_operations(self, n: int, m: int) -> float:

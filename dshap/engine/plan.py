@@ -454,7 +454,7 @@ def _evaluation_bytes(plan: Plan, value: ValueFunction, rows: RowReader, options
     return int(
         rows.read_bytes(n)
         + 2 * 8 * n * value.n_columns
-        + value.row_bytes(n)
+        + value.row_bytes(n, tile)
         + 4 * 8 * n * cell
         + groups
         + entries

@@ -342,7 +342,9 @@ def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] |
     elif context.plan.tol is not None:
         phi, replicates, used, interaction = _in_rounds(context, rows, ends, context.plan.tol)
     else:
-        phi, replicates, interaction = _finished(context, sums or _all_sums(context, rows, partials)[0], ends)
+        if sums is None:
+            sums, _ = _all_sums(context, rows, partials)
+        phi, replicates, interaction = _finished(context, sums, ends)
     base = context.base_value()
     return Attribution(
         phi=_everyone(context, phi),

@@ -10,8 +10,8 @@ import numpy as np
 from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Moments, Scored, State
 from dshap.values.kernel_value import KernelValue
+from dshap.values.member_sums import MemberSums
 from dshap.values.quadrature import ProductQuadrature
-from dshap.values.shared_rows import shared_row_bytes
 from dshap.values.subset_sums import subset_sum_bytes, subset_sums
 from dshap.values.subset_table import SubsetTable
 
@@ -90,8 +90,8 @@ class KernelInterventional(KernelValue):
         table = SubsetTable.from_state(self.model, state)
         return table.scored(score, self.players.members, whole=self.model.coefficients)
 
-    def row_bytes(self, n: int) -> int:
-        return shared_row_bytes(n, self.n_columns)
+    def row_bytes(self, n: int, m: int) -> int:
+        return MemberSums.row_bytes(n, self.n_columns, m, self.n_outputs, self._r) if self._item == 8 else 0
 
     def state_bytes(self, m: int) -> int:
         return SubsetTable.nbytes(m, self.n_outputs, self._r, self.n_columns, self._item)

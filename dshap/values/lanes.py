@@ -19,7 +19,6 @@ __all__ = [
     "GROUP",
     "LANES",
     "LAST_COLUMNS",
-    "ROW_SUMS",
     "STEP",
     "TERMS",
     "TERM_BLOCK",
@@ -55,6 +54,7 @@ TERM_BLOCK = 64
 LAST_COLUMNS = 3
 """Columns whose products are made row by row, in registers."""
 MAX_MEMBERS = 2 * GROUP - LAST_COLUMNS
+"""Other columns, at most."""
 ROW_SUMS = (1 << LAST_COLUMNS) + MAX_MEMBERS
 """Of a row, at most: that of all columns, one for every product of the last columns, one for every other column."""
 _FUSED = ("contract",)
@@ -273,7 +273,7 @@ def _halves(is_split: bool) -> Any:
 contract = _halves(is_split=False)
 """(store, low, high, factors, at, into, part, half): store[into + e·TERM_BLOCK + q] = store[low + e·TERM_BLOCK + q] +
 factors[at + q] · store[high + e·TERM_BLOCK + q], e < half, q < TERM_BLOCK; what is written overlaps nothing that is
-read."""
+read.  `part` counts for `contract_split` alone."""
 contract_split = _halves(is_split=True)
 """The same, and the product alone at store[part + e·TERM_BLOCK + q]."""
 

@@ -474,7 +474,8 @@ def plain_table_values(factors: NDArray[Any], columns: BoolArray, table: NDArray
 
 
 def warm_up() -> None:
-    """Compile (or load) the loops over real factors, so that no task pays for it; others compile when first used."""
+    """Compile (or load) the loops of this file over real factors, so that no task pays for it; all others compile when
+    they are first used."""
     RBF(1.0).bind(1).matrix(np.zeros((1, 1)), np.zeros((1, 1)))
     factors = np.ones((6, 2, 1))
     for columns in (np.ones((1, 6), dtype=bool), np.eye(6, dtype=bool)):  # a grid, a list

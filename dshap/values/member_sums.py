@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from dshap.types import BoolArray, FloatArray
 from dshap.values.lanes import TILE, WIDTH, add_contracted, add_contracted_transposed, fill_products
 from dshap.values.loops import Coalitions, plain_subset_products, rows_last
-from dshap.values.shared_rows import SharedRows
-from dshap.values.shared_sums import is_dense, is_worth_sharing, shared_items, shared_member_sums
+from dshap.values.shared_rows import SharedRows, shared_row_bytes
+from dshap.values.shared_sums import is_dense, is_worth_sharing, shared_member_sums, shared_sum_items
 from dshap.values.terms import ColumnTerms, Terms
 
 __all__ = ["MemberSums", "member_weights", "plain_member_sums"]
@@ -70,11 +70,12 @@ class MemberSums:
     def __call__(self, rows: FloatArray, held: int) -> tuple[FloatArray, FloatArray | None]:
         """(n, c, k) of rows (n, c), and Σ_r products · whole (n, k) where that comes with it.
 
-        Factors of `held` rows are in memory at once, where they share nothing.
+        Factors of `held` rows are in memory at once, where they share nothing.  What rows share goes by all of them: in
+        other company a row's sums may differ by rounding.
         """
         if isinstance(self.terms, ColumnTerms):
             shared = SharedRows.of(rows)
-            if is_worth_sharing(shared):
+            if is_worth_sharing(shared, self.table.shape[2]):
                 whole = np.zeros(self.table.shape[:0:-1]) if self.whole is None else self.whole
                 parts = self.columns, self.table, self.weights, whole
                 sums, of_all = shared_member_sums(self.terms.factor, shared, *parts)
@@ -106,13 +107,17 @@ class MemberSums:
         return np.ascontiguousarray(blocks.transpose(0, 1, 2, 4, 5, 3)), coalitions.bounds
 
     @staticmethod
-    def items(n_columns: int, m: int, k: int, r: int, held: int) -> int:
-        """Numbers that one of m coalitions holds, factors counted; 0 where there is none."""
+    def items(n_columns: int, m: int, k: int, r: int) -> int:
+        """Numbers that one of m coalitions holds while it is made, its partial sums counted; 0 where there is none."""
         if not is_dense(m, n_columns):
             return 0
         entries = max(TILE * TILE, 1 << n_columns)
-        plain = held * r * (n_columns + 3) + 2 * k * r * entries + SHARED_ITEMS + 2 * k * WIDTH * entries
-        return max(plain, shared_items(n_columns, k, r))
+        return 2 * k * r * entries + SHARED_ITEMS + 2 * k * WIDTH * entries
+
+    @staticmethod
+    def row_bytes(n: int, n_columns: int, m: int, k: int, r: int) -> int:
+        """What n rows that share values take beside it."""
+        return shared_row_bytes(n, n_columns) + 8 * shared_sum_items(n_columns, k, r) if is_dense(m, n_columns) else 0
 
 
 @njit(nogil=True, cache=True)

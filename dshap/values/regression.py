@@ -13,8 +13,8 @@ from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, chec
 from dshap.types import BoolArray, FloatArray, Link, Moments, Scored, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, flat, split, symmetric
 from dshap.values.loops import Lattice, rows_last
+from dshap.values.member_sums import MemberSums
 from dshap.values.predicted import PredictedValue
-from dshap.values.shared_rows import shared_row_bytes
 from dshap.values.subset_table import SubsetTable
 
 __all__ = ["ConditionalRegression"]
@@ -233,8 +233,8 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         """See `SubsetTable.scored`."""
         return SubsetTable.from_state(self._bound_basis, state).scored(score, self.players.members)
 
-    def row_bytes(self, n: int) -> int:
-        return shared_row_bytes(n, self.n_columns)
+    def row_bytes(self, n: int, m: int) -> int:
+        return MemberSums.row_bytes(n, self.n_columns, m, self.n_outputs, self._q) if self._basis_item == 8 else 0
 
     def state_bytes(self, m: int) -> int:
         return SubsetTable.nbytes(m, self.n_outputs, self._q, self.n_columns, self._basis_item) + 24 * m

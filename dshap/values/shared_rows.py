@@ -51,6 +51,7 @@ class SharedRows:
 
     @classmethod
     def of(cls, rows: FloatArray) -> SharedRows:
+        rows = np.asarray(rows, dtype=np.float64)
         n, c = rows.shape
         unsorted, distinct = np.empty((n, c), dtype=np.int32), []
         for column in range(c):
@@ -101,7 +102,8 @@ def _factorized(bits, codes):
     held, first = np.full(1 << (64 - shift), -1, dtype=np.int32), np.empty(n, dtype=np.int64)
     count, last = 0, len(held) - 1
     for row in range(n):
-        at = np.int64((np.uint64(bits[row]) * SCATTER) >> np.uint64(shift))
+        own = np.uint64(bits[row])
+        at = np.int64(((own ^ (own >> np.uint64(32))) * SCATTER) >> np.uint64(shift))
         while held[at] >= 0 and bits[first[held[at]]] != bits[row]:
             at = (at + 1) & last
         if held[at] < 0:

@@ -38,41 +38,43 @@ __all__ = [
     "is_dense",
     "is_worth_expanding",
     "is_worth_sharing",
-    "shared_items",
+    "shared_sum_items",
     "shared_member_sums",
     "shared_subset_sums",
 ]
 
-MIN_COLUMNS = 5
-"""Fewer make matrices that are mostly empty registers."""
+MIN_COLUMNS = LAST_COLUMNS + 2
+"""Fewer have little to share."""
 BLOCK_ROWS, BLOCK_VALUES = 1024, 1024
-"""Rows whose partial sums are held at once, and values whose factors are, at most: 1 MiB and 4 MiB."""
-CONTRACTION_COST, EXPANSION_COST, FACTOR_COST = 5.0, 2.5, 16.0
+"""Rows whose partial sums are held at once, and values whose factors are, at most: 1 MiB and, of 500 terms, 4 MiB."""
+CONTRACTION_COST, EXPANSION_COST, PLACING_COST, FACTOR_COST = 5.0, 2.5, 20.0, 16.0
 """Times, in those of a multiplication of `MemberSums`: of one of a contraction and of an expansion, whose numbers pass
-through memory, and of a factor, which is made for every row where none are shared."""
+through memory, of an entry of the table that is put in its place, and of a factor, which is made for every row where
+none are shared."""
 
 Factor = Callable[[int, FloatArray], FloatArray]
 """(column, values (n,)) -> factors (n, r)"""
 
 
 def is_dense(m: int, n_columns: int) -> bool:
-    """m coalitions are a quarter at least of all subsets of the columns, and these are neither too few nor too many."""
+    """m coalitions are a quarter at least of all subsets of the columns, and these are 5 to 12."""
     return MIN_COLUMNS <= n_columns <= 2 * GROUP and 1 << n_columns <= 4 * m
 
 
-def is_worth_sharing(shared: SharedRows) -> bool:
+def is_worth_sharing(shared: SharedRows, r: int) -> bool:
     """Member sums take less time than factors and 2·2^c multiplications a row and term."""
     n, c = shared.codes.shape
     each = [CONTRACTION_COST * (2.0 + depth) for depth in range(c - LAST_COLUMNS)]
     last = n * (c - LAST_COLUMNS + 1) * 2.0**LAST_COLUMNS
-    return _moved(shared, each) + last < n * (2.0 ** (c + 1) + FACTOR_COST * c)
+    of_a_term = _moved(shared, each) + last + PLACING_COST * 2.0**c
+    return of_a_term * _n_blocks(r) * TERM_BLOCK < n * r * (2.0 ** (c + 1) + FACTOR_COST * c)
 
 
-def is_worth_expanding(shared: SharedRows) -> bool:
-    """Sums of subsets take less time than factors and 2^c multiplications a row and term."""
+def is_worth_expanding(shared: SharedRows, m: int, r: int) -> bool:
+    """Sums of subsets take less time than factors and m multiplications a row and term."""
     n, c = shared.codes.shape
-    each = [EXPANSION_COST * 2.0] * (c - LAST_COLUMNS)
-    return _moved(shared, each) + n * 2.0**LAST_COLUMNS < n * (2.0**c + FACTOR_COST * c)
+    of_a_term = _moved(shared, [EXPANSION_COST * 2.0] * (c - LAST_COLUMNS)) + n * 2.0**LAST_COLUMNS
+    return of_a_term * _n_blocks(r) * TERM_BLOCK < n * r * (m + FACTOR_COST * c)
 
 
 def _moved(shared: SharedRows, each: Sequence[float]) -> float:
@@ -91,24 +93,25 @@ def shared_member_sums(
     Coalitions have columns (m, c), table (m, k, r), weights (m,); whole is (r, k).
     """
     (n, c), (k, r) = shared.codes.shape, table.shape[1:]
-    weighted = weights[:, None, None] * table
-    placed = (
-        _placed(_entries(columns[:, shared.columns]), weighted, 1 << c),
-        _placed(np.zeros(1, int), whole.T[None], 1),
-    )
+    placed, placed_whole = _empty_table(1 << c, k, r), _empty_table(1, k, r)
+    _place(table, weights, _entries(columns[:, shared.columns]), placed)
+    _place(whole.T[None], np.ones(1), np.zeros(1, dtype=np.int64), placed_whole)
     out = np.empty((n, c + 1, k))
     for block, factors, changed in _blocks(factor, shared, r):
-        out[shared.order[block.rows]] = _shared_sums(*placed, factors, block.where, changed)
+        out[shared.order[block.rows]] = _shared_sums(placed, placed_whole, factors, block.where, changed)
     return out[:, np.argsort(shared.columns)], out[:, -1]
 
 
 def shared_subset_sums(factor: Factor, shared: SharedRows, columns: BoolArray, r: int) -> FloatArray:
     """Σ_n Π_S factors (m, r) of coalitions whose columns are (m, c)."""
-    c = columns.shape[1]
-    total = np.zeros((_n_blocks(r), 1 << c, TERM_BLOCK))
+    m, c = columns.shape
+    total = _empty_table(1 << c, 1, r)[:, 0]
     for block, factors, changed in _blocks(factor, shared, r):
         _add_subset_sums(factors, block.where, changed, total)
-    return total[:, _entries(columns[:, shared.columns])].swapaxes(0, 1).reshape(len(columns), -1)[:, :r]
+    entries, out = _entries(columns[:, shared.columns]), np.empty((m, r))
+    for block_of_terms, start in zip(total, range(0, r, TERM_BLOCK), strict=True):
+        out[:, start : start + TERM_BLOCK] = block_of_terms[entries, : r - start]
+    return out
 
 
 def _blocks(factor: Factor, shared: SharedRows, r: int) -> Iterator[tuple[Block, FloatArray, NDArray[np.int64]]]:
@@ -125,11 +128,11 @@ def _blocks(factor: Factor, shared: SharedRows, r: int) -> Iterator[tuple[Block,
         yield block, factors, changed
 
 
-def shared_items(n_columns: int, k: int, r: int) -> int:
+def shared_sum_items(n_columns: int, k: int, r: int) -> int:
     """Numbers that either sums hold beside their arguments and results."""
     levels = sum(_level_items(n_columns, depth) for depth in range(n_columns - LAST_COLUMNS + 1))
-    sums = BLOCK_ROWS * k * (n_columns + (1 << LAST_COLUMNS)) * WIDTH
-    terms = _n_blocks(r) * TERM_BLOCK * (2 * (1 << n_columns) * k + BLOCK_VALUES)
+    sums = BLOCK_ROWS * k * (n_columns + (1 << LAST_COLUMNS)) * (WIDTH + 1)
+    terms = _n_blocks(r) * TERM_BLOCK * ((1 << n_columns) * k + BLOCK_VALUES)
     return terms + 2 * BLOCK_ROWS * (r + n_columns) + levels + sums
 
 
@@ -142,12 +145,20 @@ def _entries(columns: BoolArray) -> NDArray[np.int64]:
     return np.asarray(columns @ (1 << np.arange(columns.shape[1])[::-1]))
 
 
-def _placed(entries: NDArray[np.int64], table: FloatArray, n_entries: int) -> FloatArray:
-    """(blocks of terms, k, n_entries, TERM_BLOCK): the sum of the table's rows (m, k, r) at each entry (m,)."""
-    k, r = table.shape[1:]
-    padded = np.zeros((n_entries, k, _n_blocks(r) * TERM_BLOCK))
-    np.add.at(padded[:, :, :r], entries, table)
-    return np.ascontiguousarray(padded.reshape(n_entries, k, -1, TERM_BLOCK).transpose(2, 1, 0, 3))
+def _empty_table(n_entries: int, k: int, r: int) -> FloatArray:
+    """(blocks of terms, k, n_entries, TERM_BLOCK) of zeros."""
+    return np.zeros((_n_blocks(r), k, n_entries, TERM_BLOCK))
+
+
+@njit(nogil=True, cache=True)
+def _place(table, weights, entries, placed):
+    """placed (blocks, k, n_entries, TERM_BLOCK) += weights (m,) × table (m, k, r) at the entry of each row (m,)."""
+    m, k, r = table.shape
+    for coalition in range(m):
+        for output in range(k):
+            for term in range(r):
+                value = weights[coalition] * table[coalition, output, term]
+                placed[term // TERM_BLOCK, output, entries[coalition], term % TERM_BLOCK] += value
 
 
 @njit(nogil=True, cache=True)

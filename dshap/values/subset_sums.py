@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dshap.types import BoolArray, FloatArray
 from dshap.values.loops import SubsetSums, rows_last, sum_items
 from dshap.values.shared_rows import SharedRows, shared_row_bytes
-from dshap.values.shared_sums import is_dense, is_worth_expanding, shared_items, shared_subset_sums
+from dshap.values.shared_sums import is_dense, is_worth_expanding, shared_subset_sums, shared_sum_items
 from dshap.values.terms import ColumnTerms, Terms
 
 __all__ = ["subset_sum_bytes", "subset_sums"]
@@ -22,7 +22,7 @@ def subset_sums(terms: Terms, columns: BoolArray, rows: FloatArray, r: int, dtyp
     """Σ over rows (n, c) of Π_S factors (m, r), of coalitions whose columns are (m, c); factors are of this dtype."""
     if isinstance(terms, ColumnTerms) and is_dense(*columns.shape):
         shared = SharedRows.of(rows)
-        if is_worth_expanding(shared):
+        if is_worth_expanding(shared, len(columns), r):
             return shared_subset_sums(terms.factor, shared, columns, r)
     sums = SubsetSums(columns, r, dtype)
     for start in range(0, len(rows), SUM_ROWS):
@@ -35,4 +35,4 @@ def subset_sum_bytes(n: int, n_columns: int, m: int, r: int, itemsize: int) -> i
     plain = itemsize * (min(n, SUM_ROWS) * r * (n_columns + 3) + sum_items(n_columns, m, r))
     if itemsize != 8 or not is_dense(m, n_columns):
         return plain
-    return max(plain, 8 * shared_items(n_columns, 1, r)) + shared_row_bytes(n, n_columns)
+    return max(plain, 8 * shared_sum_items(n_columns, 1, r)) + shared_row_bytes(n, n_columns)

@@ -76,5 +76,5 @@ class SubsetTable:
     @staticmethod
     def task_bytes(n: int, m: int, k: int, r: int, n_columns: int, itemsize: int = 8) -> int:
         """Factors of n rows with three temporaries of one, what the loops hold, and the values."""
-        listed = n * r * (n_columns + 3) + table_items(n_columns, m, k, r)
-        return max(itemsize * listed, 8 * MemberSums.items(n_columns, m, k, r, n)) + 8 * n * m * k
+        held = max(table_items(n_columns, m, k, r), MemberSums.items(n_columns, m, k, r))
+        return itemsize * (n * r * (n_columns + 3) + held) + 8 * n * m * k

@@ -128,7 +128,7 @@ class TableValue:
         """None: values are wanted one by one."""
         return None
 
-    def row_bytes(self, n: int) -> int:
+    def row_bytes(self, n: int, m: int) -> int:
         return 0
 
     def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:

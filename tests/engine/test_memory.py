@@ -57,6 +57,8 @@ def first_column(x):
 def jobs(n_rows: int) -> dict:
     """value function, rows, options of jobs whose peaks lie in different stages."""
     rng = np.random.default_rng(1)
+    shared = np.repeat(rng.integers(0, 3, (n_rows // 10, 10)), 10, axis=0).astype(float)
+    shared[:, :2] = rng.normal(size=(n_rows, 2))
     narrow, wide = rng.normal(size=(n_rows, 8)), rng.normal(size=(20 * n_rows, 40))
     return {
         "moments": (
@@ -68,8 +70,7 @@ def jobs(n_rows: int) -> dict:
             {"design": designs.exact(8), "micro_rows": 1_024},
         ),
         "shared rows": (
-            KernelInterventional(model_of(400, 8), np.round(2.0 * narrow)), np.round(2.0 * narrow),
-            {"design": designs.exact(8)},
+            KernelInterventional(model_of(400, 10, k=3), shared), shared, {"design": designs.exact(10)},
         ),
         "regression": (
             ConditionalRegression(first_column, narrow, Laplacian(2.0), Nystrom(256), 1e-4), narrow,

@@ -29,6 +29,11 @@ class Stored:
         return np.stack([self.factor(column, own) for column, own in enumerate(x.T)])
 
 
+def few_values(rng, n, c):
+    """Rows that share all columns but the last ones."""
+    return rng.integers(0, [1] * (c - 3) + [5, 9, 40], (n, c)).astype(float)
+
+
 def positions(n, c):
     """Rows that are all different in every column: nothing is shared."""
     return np.repeat(np.arange(float(n))[:, None], c, axis=1)
@@ -68,7 +73,7 @@ def test_scored_is_values_times_scores(rng, d, span):
     subsets = SubsetTable(terms, block.masks, rng.normal(size=(len(block.masks), 2, 6)), np.array([10.0, -3.0]))
     scored = subsets.scored(block.score, np.eye(d, dtype=bool))
     assert scored is not None
-    for rows in (positions(40, d), positions(0, d), rng.integers(0, 3, (40, d)).astype(float)):
+    for rows in (positions(40, d), positions(0, d), rng.integers(0, 3, (40, d)).astype(float), few_values(rng, 400, d)):
         wanted = np.matmul(block.score.T, subsets.values(rows))
         assert_allclose(scored(rows, 16)[0], wanted, rtol=1e-11, atol=1e-11 * np.abs(wanted).max(initial=0.0))
 

@@ -52,6 +52,13 @@ def test_rows_are_sorted_by_the_columns_of_few_values(rng, n, max_key, monkeypat
     assert_array_equal(shared.n_distinct(), prefixes)
 
 
+def test_rows_of_another_type_are_the_same_rows(rng):
+    rows = rng.integers(0, 4, (31, 5))
+    for dtype in (np.float32, np.int64):
+        shared = SharedRows.of(rows.astype(dtype))
+        assert_array_equal(shared.codes, SharedRows.of(rows.astype(float)).codes)
+
+
 def test_zeros_of_either_sign_are_one_value():
     shared = SharedRows.of(np.array([[0.0, 1.0], [-0.0, 1.0], [np.inf, 1.0]]))
     assert [own.tolist() for own in shared.values] == [[1.0], [0.0, np.inf]]
@@ -132,10 +139,12 @@ def test_a_coalition_that_comes_twice_counts_twice(rng):
 
 def test_the_way_is_chosen_by_what_rows_share(rng):
     alike, different = table_of(rng, 2_000, [300, 2, 5, 2, 2_000, 4, 3, 300]), rng.normal(size=(2_000, 8))
-    assert is_worth_sharing(SharedRows.of(alike))
-    assert not is_worth_sharing(SharedRows.of(different))
-    assert is_worth_expanding(SharedRows.of(alike))
-    assert not is_worth_expanding(SharedRows.of(different))
+    for rows, is_shared in ((alike, True), (different, False)):
+        assert is_worth_sharing(SharedRows.of(rows), 500) == is_shared
+        assert is_worth_expanding(SharedRows.of(rows), 254, 500) == is_shared
+    assert not is_worth_sharing(SharedRows.of(alike), 3)  # most lanes of a block of terms are empty
+    assert not is_worth_expanding(SharedRows.of(alike), 254, 1)
+    assert not is_worth_sharing(SharedRows.of(alike[:20]), 500)  # the table takes longer
 
 
 @pytest.mark.parametrize("is_alike", [True, False])

@@ -11,7 +11,14 @@ from dshap import designs
 from dshap.errors import InputError, PredictError
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product
 from dshap.models import FourierExpansion, KernelExpansion
-from dshap.values import KernelInterventional, KernelObservational, Marginal, member_sums, subset_sums
+from dshap.values import (
+    ConditionalRegression,
+    KernelInterventional,
+    KernelObservational,
+    Marginal,
+    member_sums,
+    subset_sums,
+)
 from tests.values import oracles
 
 D = 5
@@ -79,6 +86,9 @@ def test_shapley_values_equal_brute_force(expansion, table, players):
 @pytest.mark.parametrize(("players", "is_constant"), [(None, False), (None, True), ({"pair": [1, 6]}, False)])
 def test_rows_that_share_values_through_the_engine(rng, players, is_constant, monkeypatch):
     """Sums over background and rows take the shorter way, predictions come with them; `Marginal` calls the model."""
+    predicted = []
+    predict = KernelExpansion.predict
+    monkeypatch.setattr(KernelExpansion, "predict", lambda own, x: (predicted.append(len(x)), predict(own, x))[1])
     called = []
     for module, name in ((subset_sums, "shared_subset_sums"), (member_sums, "shared_member_sums")):
         own = getattr(module, name)
@@ -90,9 +100,30 @@ def test_rows_that_share_values_through_the_engine(rng, players, is_constant, mo
     rows = table[rng.permutation(700)[:200]]
     cube = dshap.explain(KernelInterventional(model, table, players=players), rows, design="exact")
     assert [own.__name__ for own in called] == ["shared_subset_sums", "shared_member_sums"]
+    assert len(rows) not in predicted
     wanted = dshap.explain(Marginal(model.predict, table, players=players), rows, design="exact")
     assert_allclose(cube.attribution, wanted.attribution, atol=1e-11)
     assert_allclose(cube.prediction, model.predict(rows), atol=1e-11)
+
+
+def test_regressions_of_rows_that_share_values(rng, monkeypatch):
+    """The features' products are summed by the shorter way: as without it, and predictions are the model's own."""
+    table = np.stack([rng.integers(0, 2 + j % 3, 600) * 0.7 + j for j in range(6)], axis=1)
+
+    def predict(x):
+        return np.stack([np.sin(x.sum(axis=1)), x[:, 0] * x[:, 4]], axis=1)
+
+    def explained():
+        value = ConditionalRegression(predict, table, RBF(2.0), Nystrom(40), 1e-3)
+        return dshap.explain(value, table[:300], design="exact")
+
+    shared = explained()
+    called = []
+    monkeypatch.setattr(member_sums, "is_worth_sharing", lambda *_: called.append(1))
+    plain = explained()
+    assert called
+    assert_allclose(shared.attribution, plain.attribution, atol=1e-11)
+    assert_allclose(shared.prediction, predict(table[:300]), atol=1e-15)
 
 
 def test_one_background_row_is_a_plug_in_reference(rng):
