@@ -210,26 +210,35 @@ def dshap_results(case: Study, folder: Path) -> list[Result]:
         print(
             f"table of subsets, {len(case.x):,} background rows: {time.perf_counter() - start:.2f} s, {WORKERS} workers"
         )
-        by_cluster = cluster_result(case, prepared, folder, client)
+        by_cluster = cluster_results(case, prepared, folder, client)
     finally:
         shut_down(client)
     print(f"peak of the larger worker: {peak_mib(resource.RUSAGE_CHILDREN):,.0f} MiB")
-    return [*loop_results(case, prepared), by_cluster]
+    return [*loop_results(case, prepared), *by_cluster]
 
 
-def cluster_result(case: Study, prepared: Prepared, folder: Path, client: Any) -> Result:
-    """`dshap.explain` from Parquet into a store, by worker processes."""
-    rows = pd.DataFrame(case.rows(case.sizes.explained, seed=1), columns=list(FEATURES))
-    rows.to_parquet(folder / "rows.parquet")
-    rows[:1_000].to_parquet(folder / "few.parquet")
+def cluster_results(case: Study, prepared: Prepared, folder: Path, client: Any) -> list[Result]:
+    """`dshap.explain` from Parquet into a store, by worker processes: neighbours in a table share more than others."""
+    n = min(case.sizes.explained, len(case.x))
+    rows = {"in order": case.x[:n], "shuffled": case.rows(n, seed=1), "few": case.x[:1_000]}
+    for name, own in rows.items():
+        pd.DataFrame(own, columns=list(FEATURES)).to_parquet(folder / f"{name}.parquet")
     stores = (folder / f"{number}.zarr" for number in itertools.count())
 
     def explain(name: str) -> None:
-        dshap.explain(prepared, folder / name, store=next(stores), client=client, progress=False)
+        dshap.explain(prepared, folder / f"{name}.parquet", store=next(stores), client=client, progress=False)
 
-    explain("few.parquet")  # workers import and load the compiled loops
-    seconds = median_seconds(lambda: explain("rows.parquet"))
-    return Result("dshap.explain into a store", WORKERS, len(case.x), len(rows), seconds)
+    explain("few")  # workers import and load the compiled loops
+    return [
+        Result(
+            f"dshap.explain into a store, {name}",
+            WORKERS,
+            len(case.x),
+            n,
+            median_seconds(functools.partial(explain, name)),
+        )
+        for name in ("in order", "shuffled")
+    ]
 
 
 def loop_results(case: Study, prepared: Prepared) -> list[Result]:
