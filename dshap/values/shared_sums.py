@@ -251,7 +251,7 @@ def _finished(sums, c):
 
 @njit(nogil=True, cache=True)
 def _add_subset_sums(factors, where, changed, total):
-    """total (blocks, 2^c, TERM_BLOCK) += Σ over rows of the products of all subsets, entries as in `_placed`."""
+    """total (blocks, 2^c, TERM_BLOCK) += Σ over rows of the products of all subsets, at their `_entries`."""
     n, c = where.shape
     depth = c - LAST_COLUMNS
     begin = np.zeros(depth + 2, dtype=np.int64)
