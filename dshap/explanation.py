@@ -57,7 +57,7 @@ __all__ = [
     "tile_names",
 ]
 
-NUMERICS_VERSION = 8
+NUMERICS_VERSION = 9
 """Raised when the same options give other numbers; a store of another version is not resumed."""
 NOTHING_KEPT = "There is no store, so nothing is kept: give store= a path to keep the others"
 PROBE_ROWS = 64

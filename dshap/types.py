@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,7 @@ __all__ = [
     "State",
     "Status",
     "ValueFunction",
+    "n_partial_sums",
     "relative_errors",
     "tree_sum",
 ]
@@ -47,6 +49,9 @@ __all__ = [
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 JSON = Any
+
+CHAIN = 32
+"""Leaves of a sum that are added one after the other: of two million rows, before more rows mean more partial sums."""
 
 EMPTY, FULL, N_ENDS = 0, 1, 2
 """Every design lists the empty coalition first and the full one second; proper coalitions begin at `N_ENDS`.
@@ -245,20 +250,30 @@ AnySummable = TypeVar("AnySummable", bound=Summable)
 
 
 def tree_sum(leaves: Iterable[AnySummable]) -> AnySummable:
-    """Sum over neighbours, level by level, an odd last one moved up: the tree depends on the number of leaves alone.
+    """Sum of chains of `CHAIN` neighbours, and of neighbouring chains level by level, an odd last one moved up.
 
-    Holds one partial sum a level.  Every sum over row spans goes through here, so that whoever adds gets the same bits.
+    The tree depends on the number of leaves n alone, and holds `n_partial_sums(n)`.  Every sum over row spans goes
+    through here, so that whoever adds gets the same bits.
     """
     stack: list[tuple[int, AnySummable]] = []  # (leaves in it, their sum), sizes falling
     for leaf in leaves:
-        size = 1
-        while stack and stack[-1][0] == size:
-            leaf, size = stack.pop()[1] + leaf, 2 * size
-        stack.append((size, leaf))
+        if stack and stack[-1][0] < CHAIN:
+            size, total = stack.pop()
+            size, total = size + 1, total + leaf
+        else:
+            size, total = 1, leaf
+        while size >= CHAIN and stack and stack[-1][0] == size:
+            size, total = 2 * size, stack.pop()[1] + total
+        stack.append((size, total))
     total = stack.pop()[1]
     while stack:
         total = stack.pop()[1] + total
     return total
+
+
+def n_partial_sums(n_leaves: int) -> int:
+    """Sums that `tree_sum` holds at once, a leaf that is to be added included."""
+    return min(n_leaves, 2) + math.ceil(math.log2(max(1.0, n_leaves / CHAIN)))
 
 
 class Status:

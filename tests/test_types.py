@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
+import functools
 import io
 
 import numpy as np
 import pytest
 
-from dshap.types import Moments, Record, State, tree_sum
+from dshap.types import CHAIN, Moments, Record, State, n_partial_sums, tree_sum
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 7, 8, 13])
-def test_tree_sum_pairs_neighbours_level_by_level(n):
-    """To the bit: the same pairs, an odd last one moved up."""
-    leaves = [np.random.default_rng(i).normal(size=5) * 10.0**i for i in range(n)]
-    level = list(leaves)
+@pytest.mark.parametrize("n", [1, 2, 3, 31, 32, 33, 64, 65, 96, 100, 127, 128, 190, 260])
+def test_tree_sum_adds_chains_then_neighbours_level_by_level(n):
+    """To the bit: chains of neighbours, then pairs of them, an odd last one moved up."""
+    leaves = [np.random.default_rng(i).normal(size=5) * 10.0 ** (i % 13) for i in range(n)]
+    level = [functools.reduce(np.add, leaves[start : start + CHAIN]) for start in range(0, n, CHAIN)]
     while len(level) > 1:
         paired = [a + b for a, b in zip(level[::2], level[1::2], strict=False)]
         level = paired + (level[-1:] if len(level) % 2 else [])
     np.testing.assert_array_equal(tree_sum(Moments({"a": leaf}) for leaf in leaves)["a"], level[0])
+
+
+class Counted:
+    """A sum that knows how many of its kind are alive."""
+
+    alive = most = 0
+
+    def __init__(self) -> None:
+        Counted.alive += 1
+        Counted.most = max(Counted.most, Counted.alive)
+
+    def __del__(self) -> None:
+        Counted.alive -= 1
+
+    def __add__(self, other: Counted) -> Counted:
+        return Counted()
+
+
+@pytest.mark.parametrize("n", [1, 2, 28, 32, 33, 64, 65, 128, 129, 160, 500])
+def test_partial_sums_are_those_that_a_tree_holds(n):
+    Counted.alive = Counted.most = 0
+    tree_sum(Counted() for _ in range(n))
+    assert Counted.most - n_partial_sums(n) in (0, 1)  # the result of an addition too, but where a chain just begins
 
 
 def test_tree_sum_strings_names_together_in_order():

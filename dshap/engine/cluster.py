@@ -187,7 +187,7 @@ class DaskExecutor:
                 self.client.cancel(list(running), force=True)
 
     def _submit(self, run: str, reduction: Reduction, priority: int) -> Future:
-        """Leaves, the fixed binary tree of their sums, and the finish; only the last future is kept."""
+        """Leaves, the fixed tree of their sums, and the finish; only the last future is kept."""
 
         def submit(function: Callable[..., Any], *args: Any, step: float) -> Future:
             return self.client.submit(function, *args, priority=priority + step, pure=False)

@@ -25,7 +25,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Reduction:
-    """finish(context, sum of the leaves), the sum in a fixed binary tree; without leaves finish(context, None).
+    """finish(context, sum of the leaves), the sum as `tree_sum` adds them; without leaves finish(context, None).
 
     Leaves that are records of arrays are added, leaves that are tuples of names are strung together in order.
     """

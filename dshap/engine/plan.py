@@ -16,7 +16,7 @@ from typing import Any
 from dshap.errors import DoesNotFitError, InputError
 from dshap.models import KernelModel
 from dshap.options import RunOptions
-from dshap.types import N_ENDS, Design, RowReader, ValueFunction
+from dshap.types import N_ENDS, Design, RowReader, ValueFunction, n_partial_sums
 
 __all__ = ["Plan", "Stage", "check_stages", "fit_stages", "format_bytes", "make_plan", "spans", "stage_lines"]
 
@@ -235,7 +235,7 @@ def fit_stages(model: KernelModel, reader: RowReader, n_outputs: int = 1) -> tup
     n_spans = len(spans(0, reader.n_rows, ROW_SPAN))
     p, read = model.embedding.n_features, reader.read_bytes(span) + 16 * span * (n_columns + n_outputs)
     tune = model.tune_bytes(reader.n_rows, n_columns, n_outputs)
-    held = (2 + math.ceil(math.log2(n_spans))) * model.moment_bytes(n_outputs)
+    held = (2 + n_partial_sums(n_spans)) * model.moment_bytes(n_outputs)
     sums = max(model.moment_task_bytes(n_columns, n_outputs), model.solve_bytes(n_outputs)) + held
     operations = reader.n_rows * (2.0 * p * n_columns * 8 + model.row_operations(n_outputs))
     return (
@@ -396,7 +396,7 @@ def _stages(
         )  # fmt: skip
     if value.needs_moments:
         tile = min(plan.coalition_tile, proper)
-        held = (3 + math.ceil(math.log2(n_spans))) * value.moment_bytes(tile)  # sums of other tiles, and of a tree
+        held = (2 + n_partial_sums(n_spans)) * value.moment_bytes(tile)  # of other tiles, and of a tree
         leaf = data_bytes + value.moment_task_bytes(span, tile)
         finish = value.prepare_bytes(tile) + 2 * value.state_bytes(tile)  # the file's bytes beside the arrays
         out.append(

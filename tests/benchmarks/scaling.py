@@ -4,7 +4,7 @@ Every size is the same table: its first rows, all of them, or all of them repeat
 The model is fitted once, on the table; each value function then learns from all rows of a size and explains them into a
 cube.  Peaks are resident bytes of a whole process (VmHWM), an idle worker's included.
 Usage: python -m tests.benchmarks.scaling --data powerlifting.parquet [--rows 200000 1810580 10000000]
-       [--values interventional regression observational] [--new-rows 90000] [--json OUT] [--tiny]
+       [--values interventional regression observational] [--step 0.5] [--new-rows 90000] [--json OUT] [--tiny]
 """
 
 from __future__ import annotations
@@ -35,15 +35,20 @@ from dshap.values import ConditionalRegression, KernelInterventional, KernelObse
 FEATURES = ["bodyweight_kg", "squat_kg", "bench_kg", "sex_male", "equipment", "year", "month", "meet_entrants"]
 TARGET = "deadlift_kg"
 NOISY = 3
-"""The first columns are weights, to which a repeated row gets noise of half a kilogram."""
+"""The first columns are weights, to which a repeated row gets noise of half a kilogram (standard deviation)."""
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """The rows of a table again and again until there are n_rows; every copy but the first with noise, by its seed."""
+    """The rows of a table again and again until there are n_rows; every copy but the first with noise, by its seed.
+
+    The noise is a multiple of `step` kilograms, as scales and plates are; 0 leaves it continuous, and then no two rows
+    of a copy share a weight.
+    """
 
     table: RowReader
     n_rows: int
+    step: float = 0.5
     key_names: tuple[str, ...] = ()
     has_target: bool = False
     missing: str = "refuse"
@@ -70,6 +75,7 @@ class Repeated:
             x = self.table.read(first, last).x
             if copy:
                 noise = np.random.default_rng([copy, first, last]).normal(scale=0.5, size=(len(x), NOISY))
+                noise = self.step * np.round(noise / self.step) if self.step else noise
                 x = np.hstack([x[:, :NOISY] + noise, x[:, NOISY:]])
             parts.append(x)
             at += last - first
@@ -117,11 +123,13 @@ class Bench:
         return result
 
 
-def table_of(path: str | None, source: RowReader, n_rows: int) -> RowReader:
+def table_of(path: str | None, source: RowReader, n_rows: int, step: float) -> RowReader:
     """The rows of the source, without its target, as many as are wanted."""
     if path is None:
-        return Repeated(SyntheticTable("powerlifting", source.n_rows, features=FEATURES, target=None, key=()), n_rows)
-    return Repeated(ParquetSource(path, features=FEATURES), n_rows)
+        table: RowReader = SyntheticTable("powerlifting", source.n_rows, features=FEATURES, target=None, key=())
+    else:
+        table = ParquetSource(path, features=FEATURES)
+    return Repeated(table, n_rows, step)
 
 
 def value_of(name: str, model: KernelRidge, small: KernelRidge, data: RowReader, landmarks: int) -> Any:
@@ -156,7 +164,7 @@ def main(given: argparse.Namespace) -> None:
         other = fitted(bench, source, small) if "observational" in given.values else model
         for name in given.values:
             for n_rows in sizes:
-                data = table_of(given.data, source, n_rows)
+                data = table_of(given.data, source, n_rows, given.step)
                 value, store = value_of(name, model, other, data, small), str(folder / f"{name}-{n_rows}")
                 learn = partial(dshap.prepare, value, store=f"{store}.prepared", client=bench.client)
                 prepared = bench.measured(name, "learn", n_rows, learn)
@@ -164,7 +172,8 @@ def main(given: argparse.Namespace) -> None:
                 bench.measured(name, "explain", n_rows, partial(explain, data, store=f"{store}.zarr"))
                 shutil.rmtree(f"{store}.zarr")
                 if given.new_rows and n_rows == sizes[-1]:
-                    new = partial(explain, table_of(given.data, source, given.new_rows), store=f"{store}.new.zarr")
+                    new_rows = table_of(given.data, source, given.new_rows, given.step)
+                    new = partial(explain, new_rows, store=f"{store}.new.zarr")
                     bench.measured(name, "new rows", given.new_rows, new)
     finally:
         shut_down(bench.client)
@@ -178,6 +187,7 @@ if __name__ == "__main__":
     parser.add_argument("--data", help="Parquet file of lifts; synthetic ones without")
     parser.add_argument("--rows", type=int, nargs="+", default=[200_000, 1_810_580, 10_000_000])
     parser.add_argument("--values", nargs="+", default=["interventional", "regression", "observational"])
+    parser.add_argument("--step", type=float, default=0.5, help="noise of repeated rows in multiples of so many kg")
     parser.add_argument("--new-rows", type=int, default=0, help="explain as many more from the kept states")
     parser.add_argument("--json")
     parser.add_argument("--tiny", action="store_true", help="seconds instead of an hour")
