@@ -8,6 +8,7 @@ import io
 import numpy as np
 import pytest
 
+from dshap.engine.plan import ROW_SPAN, spans
 from dshap.types import CHAIN, Moments, Record, State, n_partial_sums, tree_sum
 
 
@@ -45,8 +46,15 @@ def test_partial_sums_are_those_that_a_tree_holds(n):
     assert Counted.most - n_partial_sums(n) in (0, 1)  # the result of an addition too, but where a chain just begins
 
 
+def test_two_million_rows_hold_no_more_partial_sums_than_200_thousand():
+    few, many, more = (n_partial_sums(len(spans(0, n, ROW_SPAN))) for n in (200_000, 2_000_000, 10_000_000))
+    assert few == many == 2
+    assert more == 5
+
+
 def test_tree_sum_strings_names_together_in_order():
-    assert tree_sum(iter([("a",), ("b",), ("c",)])) == ("a", "b", "c")
+    names = [(f"name {i}",) for i in range(150)]
+    assert tree_sum(iter(names)) == tuple(f"name {i}" for i in range(150))
 
 
 def test_records_survive_their_bytes_and_know_their_content():
