@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import logging
+import operator
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -36,6 +38,11 @@ WORKER_PRELOAD = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 
 M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -3, -1
 """Parameters of mallopt(3)."""
+FAN_IN = 5
+"""Sums that one task adds, at most.  A worker learns of an addition when it is at its next leaf already: if each added
+but two, one after the other, they would fall behind the leaves, which would wait in memory."""
+KEPT_BYTES = 64 << 20
+"""Freed memory that a worker keeps from task to task: to map and zero it anew takes some 10 ms."""
 
 WORKER_WAIT_S = 60
 
@@ -58,7 +65,7 @@ class ContextPlugin(WorkerPlugin):
 
 
 def _keep_freed_memory() -> None:
-    """Let glibc reuse freed arrays of up to 32 MiB, and keep at most 64 MiB of them between tasks.
+    """Let glibc reuse freed arrays of up to 32 MiB, and keep at most `KEPT_BYTES` at the end of its heap.
 
     Dask's nanny sets MALLOC_TRIM_THRESHOLD_, which also freezes the mmap threshold at 128 KiB: every temporary above it
     is then mapped and zeroed anew, and numpy kernels take twice as long (a fit six times).
@@ -66,27 +73,61 @@ def _keep_freed_memory() -> None:
     with contextlib.suppress(OSError, AttributeError):  # no glibc, nothing to set
         libc = ctypes.CDLL(None)
         libc.mallopt(M_MMAP_THRESHOLD, 32 << 20)
-        libc.mallopt(M_TRIM_THRESHOLD, 64 << 20)
+        libc.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
+
+
+class _Mallinfo(ctypes.Structure):
+    """What mallinfo2(3) tells; `fordblks` are the free bytes of all arenas."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+def _give_back() -> None:
+    """Give freed memory back to the system where more than `KEPT_BYTES` lies between what is in use.
+
+    glibc gives back the end of its heap alone: a worker would grow with the time that it works.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # no glibc, or one before 2.33
+        libc = ctypes.CDLL(None)
+        libc.mallinfo2.restype = _Mallinfo
+        if libc.mallinfo2().fordblks > KEPT_BYTES:
+            libc.malloc_trim(0)
 
 
 def _call(run: str, call: Call, *inputs: Any) -> Any:
     with one_blas_thread():
-        return call.function(_contexts[run], *inputs, *call.args)
+        result = call.function(_contexts[run], *inputs, *call.args)
+    _give_back()
+    return result
 
 
-def _add(left: Any, right: Any) -> Any:
-    return left + right
+def _add(*parts: Any) -> Any:
+    total = functools.reduce(operator.add, parts)
+    _give_back()
+    return total
 
 
 @dataclass(frozen=True)
 class _Promise:
-    """A sum that a worker will make; adding two submits their addition."""
+    """A sum of `parts`, from the left, that a worker will make; adding two submits additions of `FAN_IN` parts."""
 
-    future: Future
+    parts: tuple[Future, ...]
     submit: Callable[..., Future]
 
     def __add__(self, other: _Promise) -> _Promise:
-        return _Promise(self.submit(_add, self.future, other.future, step=0.5), self.submit)
+        mine = self.parts if len(self.parts) < FAN_IN else (self.future,)
+        return _Promise((*mine, other.future), self.submit)
+
+    @property
+    def future(self) -> Future:
+        """Of the sum; what is left of the additions is submitted."""
+        return self.parts[0] if len(self.parts) == 1 else self.submit(_add, *self.parts, step=0.5)
 
 
 class DaskExecutor:
@@ -195,7 +236,7 @@ class DaskExecutor:
         total = None
         if reduction.leaves:
             leaves = (submit(_call, run, leaf, step=0.0) for leaf in reduction.leaves)
-            total = tree_sum(_Promise(leaf, submit) for leaf in leaves).future
+            total = tree_sum(_Promise((leaf,), submit) for leaf in leaves).future
         return submit(_call, run, reduction.finish, total, step=0.5)
 
     @property

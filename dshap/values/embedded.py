@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -25,7 +26,7 @@ from dshap.types import BoolArray, FloatArray, State
 from dshap.values.loops import Lattice
 from dshap.values.table_value import TableValue
 
-__all__ = ["SUM_ROWS", "EmbeddedValue", "add_cross", "add_gram", "flat", "split", "symmetric"]
+__all__ = ["SUM_ROWS", "EmbeddedValue", "add_cross", "add_gram", "split", "strung", "symmetric"]
 
 SUM_ROWS = 512
 """Rows whose factors are held at once in the sums over the data."""
@@ -186,13 +187,13 @@ def symmetric(lower: FloatArray) -> FloatArray:
     return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
 
 
-def flat(arrays: Sequence[FloatArray]) -> FloatArray:
-    """One array of arrays of different sizes, one after the other."""
-    return np.concatenate([array.ravel(order="F") for array in arrays])
+def strung(shapes: Sequence[tuple[int, ...]], dtype: Any = float) -> tuple[FloatArray, list[FloatArray]]:
+    """An array of zeros for matrices of different sizes, one after the other, and the matrices in it."""
+    array = np.zeros(sum(math.prod(shape) for shape in shapes), dtype)
+    return array, split(array, shapes)
 
 
 def split(array: FloatArray, shapes: Sequence[tuple[int, ...]]) -> list[FloatArray]:
-    """What `flat` strung together."""
-    sizes = [int(np.prod(shape)) for shape in shapes]
-    parts = np.split(array, np.cumsum(sizes)[:-1])
-    return [part.reshape(shape, order="F") for part, shape in zip(parts, shapes, strict=True)]
+    """The matrices (Fortran order) that lie one after the other in an array: parts of it, not copies."""
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    return [part.reshape(shape, order="F") for part, shape in zip(np.split(array, ends[:-1]), shapes, strict=True)]

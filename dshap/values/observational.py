@@ -12,7 +12,7 @@ from scipy.linalg.blas import dgemm, dtrmm
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, ridge_solve
 from dshap.types import BoolArray, FloatArray, Moments, State
-from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_cross, add_gram, flat, split, symmetric
+from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_cross, add_gram, split, strung, symmetric
 from dshap.values.kernel_value import KernelValue
 from dshap.values.loops import Lattice, rows_last
 
@@ -127,9 +127,11 @@ class KernelObservational(EmbeddedValue, KernelValue):
         """
         columns = self.players.columns(masks)
         features, dtype = self._features(columns), self.model.coefficients.dtype
-        grams = [np.zeros((own.n_features, own.n_features), order="F") for own in features]
-        crosses = [np.zeros((own.n_features, self._r), dtype, order="F") for own in features]
-        ones, means = [np.zeros(own.n_features) for own in features], [np.zeros(self._r, dtype) for _ in features]
+        sizes = [own.n_features for own in features]
+        gram, grams = strung([(p, p) for p in sizes])
+        cross, crosses = strung([(p, self._r) for p in sizes], dtype)
+        one, ones = strung([(p,) for p in sizes])
+        mean = np.zeros((len(features), self._r), dtype)
         at, away = self._lattices(columns, ~columns, SUM_ROWS)
         for start in range(0, len(rows), SUM_ROWS):
             self._fill(at, away, rows[start : start + SUM_ROWS])
@@ -141,9 +143,9 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 add_cross(crosses[j], phi, absent)
                 if self._sums_means:
                     ones[j] += phi.sum(axis=0)
-                    means[j] += absent.sum(axis=0)
-        sums = {"gram": flat(grams), "cross": flat(crosses), "count": np.array(float(len(rows)))}
-        return Moments({**sums, "ones": flat(ones), "mean": np.stack(means)} if self._sums_means else sums)
+                    mean[j] += absent.sum(axis=0)
+        sums = {"gram": gram, "cross": cross, "count": np.array(float(len(rows)))}
+        return Moments({**sums, "ones": one, "mean": mean} if self._sums_means else sums)
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """`weights`: of the products, W_S (q, r) one after the other, flat, or where the value is a quadratic form the
@@ -234,10 +236,10 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return self._lattice_bytes(n, self._q, self._basis_item) + away
 
     def moment_task_bytes(self, n: int, m: int) -> int:
-        """Lattices, features, Φ, and the moments twice (a list, then one array)."""
+        """Lattices, features, Φ, a cross product, and the moments."""
         p = self._p
         block = self._block_bytes(min(n, SUM_ROWS)) + 2 * 8 * SUM_ROWS * p + self._item * p * self._r
-        return block + self._feature_bytes(m) + 2 * self.moment_bytes(m)
+        return block + self._feature_bytes(m) + self.moment_bytes(m)
 
     def task_bytes(self, n: int, m: int) -> int:
         return self._block_bytes(n) + 3 * self._item * n * self._r + 16 * n * m * self.n_outputs

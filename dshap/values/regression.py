@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 from dshap.errors import InputError, unknown_name
 from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, checked_embedding, ridge_solve
 from dshap.types import BoolArray, FloatArray, Link, Moments, Scored, State
-from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, flat, split, symmetric
+from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, split, strung, symmetric
 from dshap.values.loops import Lattice, rows_last
 from dshap.values.member_sums import MemberSums
 from dshap.values.predicted import PredictedValue
@@ -174,9 +174,10 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
 
     def _sums(self, columns: BoolArray, rows: FloatArray, f: FloatArray) -> dict[str, FloatArray]:
         basis, features, k = self._bound_basis, self._features(columns), self.n_outputs
-        grams = [np.zeros((own.n_features, own.n_features), order="F") for own in features]
-        crosses = [np.zeros((own.n_features, k)) for own in features]
-        ones = [np.zeros(own.n_features) for own in features]
+        sizes = [own.n_features for own in features]
+        gram, grams = strung([(p, p) for p in sizes])
+        cross, crosses = strung([(p, k) for p in sizes])
+        one, ones = strung([(p,) for p in sizes])
         dtype = np.float32 if self.precision == "float32" else basis.dtype
         lattice = Lattice(columns, basis.size, SUM_ROWS, dtype)
         for start in range(0, len(rows), SUM_ROWS):
@@ -189,9 +190,9 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
                 crosses[j] += phi.T @ target
                 ones[j] += phi.sum(axis=0, dtype=float)
         return {
-            "gram": flat(grams),
-            "cross": flat(crosses),
-            "ones": flat(ones),
+            "gram": gram,
+            "cross": cross,
+            "ones": one,
             "f": f.sum(axis=0),
             "f2": np.square(f).sum(axis=0),
             "n": np.array(float(len(rows))),
@@ -247,10 +248,10 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         return self.moment_bytes(m) + 2 * self.state_bytes(m) + self._feature_bytes(m) + 6 * 8 * self._p**2
 
     def moment_task_bytes(self, n: int, m: int) -> int:
-        """Features, lattices, Φ, and the moments twice (a list, then one array)."""
+        """Features, lattices, Φ, the moments, and the predictions."""
         rows = min(n, SUM_ROWS)
         block = self._lattice_bytes(rows, self._q, self._basis_item) + 2 * 8 * rows * self._p
-        return block + self._feature_bytes(m) + 2 * self.moment_bytes(m) + 8 * n * (self.n_outputs + 1)
+        return block + self._feature_bytes(m) + self.moment_bytes(m) + 8 * n * (self.n_outputs + 1)
 
     def task_bytes(self, n: int, m: int) -> int:
         return SubsetTable.task_bytes(n, m, self.n_outputs, self._q, self.n_columns, self._basis_item)
