@@ -10,7 +10,7 @@ import operator
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cloudpickle
@@ -115,18 +115,20 @@ def _add(*parts: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Promise:
-    """A sum of `parts`, from the left, that a worker will make; adding two submits additions of `FAN_IN` parts."""
+    """A sum of `parts`, from the left, that a worker will make: leaves wait for others, up to `FAN_IN`, sums do not."""
 
     parts: tuple[Future, ...]
     submit: Callable[..., Future]
+    is_leaf: bool = True
 
     def __add__(self, other: _Promise) -> _Promise:
-        mine = self.parts if len(self.parts) < FAN_IN else (self.future,)
-        return _Promise((*mine, other.future), self.submit)
+        total = _Promise((*self.parts, other.future), self.submit, is_leaf=False)
+        waits = other.is_leaf and len(total.parts) < FAN_IN
+        return total if waits else replace(total, parts=(total.future,))
 
     @property
     def future(self) -> Future:
-        """Of the sum; what is left of the additions is submitted."""
+        """Of the sum; an addition that waits is submitted."""
         return self.parts[0] if len(self.parts) == 1 else self.submit(_add, *self.parts, step=0.5)
 
 

@@ -17,10 +17,11 @@ import xarray as xr
 import dshap
 from dshap import designs
 from dshap.cube import open_cube, read_run
-from dshap.engine import local_client, shut_down
+from dshap.engine import DaskExecutor, cluster, local_client, shut_down
 from dshap.engine.graph import Call, LoopExecutor, Reduction
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelExpansion, KernelRidge
+from dshap.types import Moments, tree_sum
 from dshap.values import KernelInterventional, KernelObservational, Marginal
 
 NAMES = ["a", "b", "c", "d", "e"]
@@ -73,8 +74,8 @@ def test_loop_and_dask_give_the_same_bits(client, frame, model, kind, groups):
     design = designs.kernelshap(5, 20, seed=1)
     options = {"row_span": 300, "coalition_groups": groups, "coalition_tile": 4}
     loop = dshap.explain(value, x, design=design, client=None, **options)
-    cluster = dshap.explain(value, x, design=design, client=client, **options)
-    assert_same_bits(loop, cluster)
+    spread = dshap.explain(value, x, design=design, client=client, **options)
+    assert_same_bits(loop, spread)
 
 
 @pytest.mark.cluster
@@ -206,6 +207,34 @@ def test_building_the_work_computes_nothing(frame, model, tmp_path):
     assert (cube.status == 0).all() and np.isnan(cube.attribution).all()
     done = dshap.explain(value, frame, key="id", store=tmp_path / "c.zarr")
     assert (done.status == 1).all() and not np.isnan(done.attribution).any()
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("n", [1, 2, 5, 6, 33, 100])
+def test_sums_of_many_leaves_are_the_same_bits(client, n):
+    """More of them than one task adds, and than one chain has."""
+
+    def leaf(context, i):
+        return Moments({"x": np.random.default_rng(i).normal(size=50) * 10.0 ** (i % 13)})
+
+    work, totals = [Reduction("sum", tuple(Call(leaf, (i,)) for i in range(n)), Call(total_of))], []
+    for executor in (LoopExecutor(), DaskExecutor(client)):
+        executor.run(None, work, lambda _, total: totals.append(total))
+    assert totals[0]["x"].tobytes() == totals[1]["x"].tobytes()
+
+
+@pytest.mark.parametrize(("n", "n_additions"), [(1, 0), (5, 1), (6, 2), (28, 7), (33, 8), (34, 9), (66, 17), (130, 35)])
+def test_a_chain_takes_one_addition_for_four_leaves(n, n_additions):
+    """Else additions, each of which waits for the leaf that its worker is at, fall behind the leaves."""
+    added = []
+
+    def submit(add, *parts, step):
+        added.append(len(parts))
+        return add(*parts)
+
+    total = tree_sum(cluster._Promise(((f"name {i}",),), submit) for i in range(n)).future
+    assert total == tuple(f"name {i}" for i in range(n))
+    assert len(added) == n_additions and max(added, default=2) <= cluster.FAN_IN
 
 
 def test_the_loop_executor_stops_at_the_first_error_or_tells_of_it():
