@@ -50,9 +50,11 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 JSON = Any
 
-CHAIN = 33
-"""Leaves of a sum that are added one after the other: of two million rows, before more rows mean more partial sums.
-One, and eight times the four that a task of a cluster adds to it."""
+FAN_IN = 5
+"""Sums that one task of a cluster adds, at most.  A worker learns of an addition when it is at its next leaf already:
+if each added but two, one after the other, they would fall behind the leaves, which would wait in memory."""
+CHAIN = 1 + 8 * (FAN_IN - 1)
+"""Leaves of a sum that are added one after the other: of two million rows, before more rows mean more partial sums."""
 
 EMPTY, FULL, N_ENDS = 0, 1, 2
 """Every design lists the empty coalition first and the full one second; proper coalitions begin at `N_ENDS`.
@@ -253,8 +255,8 @@ AnySummable = TypeVar("AnySummable", bound=Summable)
 def tree_sum(leaves: Iterable[AnySummable]) -> AnySummable:
     """Sum of chains of `CHAIN` neighbours, and of neighbouring chains level by level, an odd last one moved up.
 
-    The tree depends on the number of leaves n alone, and holds `n_partial_sums(n)`.  Every sum over row spans goes
-    through here, so that whoever adds gets the same bits.
+    The tree depends on the number of leaves alone.  Every sum over row spans goes through here, so that whoever adds
+    gets the same bits.
     """
     stack: list[tuple[int, AnySummable]] = []  # (leaves in it, their sum), sizes falling
     for leaf in leaves:
@@ -273,8 +275,9 @@ def tree_sum(leaves: Iterable[AnySummable]) -> AnySummable:
 
 
 def n_partial_sums(n_leaves: int) -> int:
-    """Sums that `tree_sum` holds at once, a leaf that is to be added included."""
-    return min(n_leaves, 2) + math.ceil(math.log2(max(1.0, n_leaves / CHAIN)))
+    """Sums of n leaves that lie in a process at once, at most: of one addition, its result, and of finished chains."""
+    addition = min(n_leaves, FAN_IN) + (n_leaves > 1)
+    return addition + math.ceil(math.log2(max(1.0, n_leaves / CHAIN)))
 
 
 class Status:

@@ -23,7 +23,7 @@ from distributed.comm import CommClosedError
 
 from dshap.engine.graph import Call, OnDone, OnFailed, Reduction, one_blas_thread
 from dshap.errors import DshapError, InputError, InterruptedRunError
-from dshap.types import tree_sum
+from dshap.types import FAN_IN, tree_sum
 from dshap.values import warm_up
 
 __all__ = ["DaskExecutor", "collect_partitions", "connect", "current_client", "is_dask_collection", "local_client"]
@@ -38,9 +38,6 @@ WORKER_PRELOAD = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 
 M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -3, -1
 """Parameters of mallopt(3)."""
-FAN_IN = 5
-"""Sums that one task adds, at most.  A worker learns of an addition when it is at its next leaf already: if each added
-but two, one after the other, they would fall behind the leaves, which would wait in memory."""
 KEPT_BYTES = 64 << 20
 """Freed memory that a worker keeps from task to task: to map and zero it anew takes some 10 ms."""
 

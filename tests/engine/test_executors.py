@@ -21,7 +21,7 @@ from dshap.engine import DaskExecutor, cluster, local_client, shut_down
 from dshap.engine.graph import Call, LoopExecutor, Reduction
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelExpansion, KernelRidge
-from dshap.types import Moments, tree_sum
+from dshap.types import FAN_IN, Moments, tree_sum
 from dshap.values import KernelInterventional, KernelObservational, Marginal
 
 NAMES = ["a", "b", "c", "d", "e"]
@@ -234,7 +234,7 @@ def test_a_chain_takes_one_addition_for_four_leaves(n, n_additions):
 
     total = tree_sum(cluster._Promise(((f"name {i}",),), submit) for i in range(n)).future
     assert total == tuple(f"name {i}" for i in range(n))
-    assert len(added) == n_additions and max(added, default=2) <= cluster.FAN_IN
+    assert len(added) == n_additions and max(added, default=2) <= FAN_IN
 
 
 def test_the_loop_executor_stops_at_the_first_error_or_tells_of_it():
