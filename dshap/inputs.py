@@ -12,7 +12,7 @@ import numpy as np
 
 from dshap.cube import Workspace
 from dshap.engine import DaskExecutor, Executor, collect_partitions, is_dask_collection, map_spans
-from dshap.errors import InputError
+from dshap.errors import InputError, unknown_name
 from dshap.options import RunOptions
 from dshap.prepared import Prepared, PreparedData
 from dshap.sources import (
@@ -70,6 +70,8 @@ def open_rows(
     rows, features = _from_xarray(rows, features, [*as_names(target), *as_names(key)])
     if isinstance(rows, list | tuple):
         rows = np.asarray(rows)
+    if n_columns is not None:
+        _check_columns(rows, features, n_columns)
     if hasattr(rows, "iloc") and not is_dask_collection(rows) and target is not None and not as_names(target):
         rows, target = rows.assign(**{TARGET: np.asarray(target)}), TARGET  # a data frame and its y
     options = {"features": features, "target": target, "key": key, "missing": missing, "categories": categories}
@@ -119,6 +121,18 @@ def _from_xarray(rows: Any, features: Sequence[str] | None, taken: Sequence[str]
             names = list(features)
         return rows.data, names or features
     return rows, features
+
+
+def _check_columns(rows: Any, features: Sequence[str] | None, n_columns: int) -> None:
+    """Refuse an array or a data frame that lacks columns of the value function, before it is read."""
+    held = [str(name) for name in getattr(rows, "columns", ())]
+    known = f" ({', '.join(features[:8])}{', …' if len(features) > 8 else ''})" if features else ""
+    need = f"value function was made for {n_columns} columns{known}"
+    if not held and np.ndim(rows) == 2 and rows.shape[1] != n_columns:
+        raise InputError(f"the rows have {rows.shape[1]} columns, the {need}")
+    absent = [name for name in features or () if name not in held]
+    if held and absent:
+        raise InputError(f"{unknown_name('column', absent[0], held)} The {need}.")
 
 
 def _checked_reader(

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 
+import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
@@ -721,6 +722,23 @@ def test_columns_are_matched_by_the_names_that_the_model_knows(frame):
     assert straight.attribution.values.tobytes() == turned.attribution.values.tobytes()
     with pytest.raises(InputError, match=r"unknown column 'a'.* The model needs it"):
         Marginal(model.predict, frame[NAMES[1:]][:20])
+
+
+def test_rows_of_other_columns_are_refused_in_the_words_of_the_value_function(frame, tmp_path):
+    """By their number for arrays, which have no names, by name for frames; nothing is written."""
+    value = Marginal(f, frame[NAMES][:20])
+    array = frame[NAMES].to_numpy()
+    model = KernelRidge(RBF(1.0), Nystrom(20)).fit(array, f(array))
+    made_for = rf"the value function was made for {len(NAMES)} columns \({', '.join(NAMES)}\)$"
+    for rows in (array[:, :1], np.hstack([array, array]), array[:, :1].tolist(), da.from_array(array[:, :1])):
+        with pytest.raises(InputError, match=rf"^the rows have {np.shape(rows)[1]} columns, {made_for}"):
+            dshap.explain(value, rows, store=tmp_path / "cube")
+    renamed = frame[NAMES].rename(columns={NAMES[0]: "other"})
+    with pytest.raises(InputError, match=rf"^unknown column '{NAMES[0]}'.* The value function was made for"):
+        dshap.explain(value, renamed, store=tmp_path / "cube")
+    with pytest.raises(InputError, match=r"^background or data of the value function: the rows have 1 columns, the"):
+        dshap.explain(KernelInterventional(model, array[:20, :1]), array, store=tmp_path / "cube")
+    assert not (tmp_path / "cube").exists()
 
 
 def test_a_source_keeps_its_own_words(frame, tmp_path):
