@@ -83,11 +83,9 @@ def open_rows(
         reader = _checked_reader(rows, features, target, key, missing)
     else:
         reader = open_source(rows, **options)
-    if n_columns is not None and len(reader.feature_names) != n_columns:
-        raise InputError(
-            f"the rows have {len(reader.feature_names)} columns of numbers ({', '.join(reader.feature_names[:8])}…), "
-            f"the value function {n_columns}: give the columns that it was made for"
-        )
+    if n_columns is not None and len(reader.feature_names) != n_columns:  # a table, and no names to take from it
+        held = f"{len(reader.feature_names)} columns of numbers{_in_brackets(reader.feature_names)}"
+        raise InputError(f"the rows have {held}, the {_made_for(features, n_columns)}")
     if isinstance(reader, ArraySource) and not executor.is_local:
         reader = _spool_source(reader, make_folder())
     return reader
@@ -126,13 +124,20 @@ def _from_xarray(rows: Any, features: Sequence[str] | None, taken: Sequence[str]
 def _check_columns(rows: Any, features: Sequence[str] | None, n_columns: int) -> None:
     """Refuse an array or a data frame that lacks columns of the value function, before it is read."""
     held = [str(name) for name in getattr(rows, "columns", ())]
-    known = f" ({', '.join(features[:8])}{', …' if len(features) > 8 else ''})" if features else ""
-    need = f"value function was made for {n_columns} columns{known}"
     if not held and np.ndim(rows) == 2 and rows.shape[1] != n_columns:
-        raise InputError(f"the rows have {rows.shape[1]} columns, the {need}")
+        raise InputError(f"the rows have {rows.shape[1]} columns, the {_made_for(features, n_columns)}")
     absent = [name for name in features or () if name not in held]
     if held and absent:
-        raise InputError(f"{unknown_name('column', absent[0], held)} The {need}.")
+        raise InputError(f"{unknown_name('column', absent[0], held)} The {_made_for(features, n_columns)}.")
+
+
+def _made_for(features: Sequence[str] | None, n_columns: int) -> str:
+    return f"value function was made for {n_columns} columns{_in_brackets(features or ())}"
+
+
+def _in_brackets(names: Sequence[str]) -> str:
+    """The first eight in brackets, a space before them; nothing where there are none."""
+    return f" ({', '.join(names[:8])}{', …' if len(names) > 8 else ''})" if len(names) else ""
 
 
 def _checked_reader(

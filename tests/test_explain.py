@@ -738,6 +738,13 @@ def test_rows_of_other_columns_are_refused_in_the_words_of_the_value_function(fr
         dshap.explain(value, renamed, store=tmp_path / "cube")
     with pytest.raises(InputError, match=r"^background or data of the value function: the rows have 1 columns, the"):
         dshap.explain(KernelInterventional(model, array[:20, :1]), array, store=tmp_path / "cube")
+    more = frame[NAMES].assign(more=1.0)
+    more.to_parquet(tmp_path / "more.parquet")
+    nameless = KernelInterventional(model, array[:20])  # of a model that was fitted on an array: columns are counted
+    numbers = rf"{len(NAMES) + 1} columns of numbers \({', '.join([*NAMES, 'more'])}\)"
+    for rows in (more, tmp_path / "more.parquet"):
+        with pytest.raises(InputError, match=rf"^the rows have {numbers}, the value function was made for 4 columns$"):
+            dshap.explain(nameless, rows, store=tmp_path / "cube")
     assert not (tmp_path / "cube").exists()
 
 

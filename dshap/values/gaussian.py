@@ -56,6 +56,9 @@ class Gaussian(Shifted, PredictedValue):
     correlation matrix and A^½ its symmetric root, which may be singular.  With antithetic pairs the mean of the draws
     is the conditional mean, so linear models have no Monte-Carlo error, and odd terms of any model have none.
 
+    Draws need not look like rows (categories get fractions): where the model is wild off the data, few draws carry the
+    mean, and other seeds give other values.
+
     A column without variance in `data` tells nothing about others and keeps its mean where it is absent.
 
     n·m·n_samples model evaluations for n rows and m coalitions; 2·columns² operations a row of data, for each tile of
