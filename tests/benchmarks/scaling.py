@@ -137,9 +137,9 @@ def value_of(name: str, model: KernelRidge, small: KernelRidge, data: RowReader,
     if name == "interventional":
         return KernelInterventional(model, data)
     if name == "regression":
-        kernel = model.expansion_.kernel
+        expansion = model.expansion_
         return ConditionalRegression(
-            model.expansion_.predict, data, kernel, Nystrom(landmarks), 1e-4, feature_names=FEATURES
+            expansion.predict, data, expansion.kernel, Nystrom(landmarks), "validate", feature_names=FEATURES
         )
     return KernelObservational(small, data, Nystrom(landmarks=small.expansion_.landmarks), 1e-4)
 
