@@ -44,17 +44,15 @@ from dshap.inputs import Inputs
 from dshap.options import RunOptions
 from dshap.prepared import Prepared, played
 from dshap.sources import Census
-from dshap.types import BoolArray, Design, FloatArray, RowReader, ValueFunction
+from dshap.types import BoolArray, Design, FloatArray, Record, RowReader, ValueFunction, digest_of
 
 __all__ = [
     "IDLE_WORKER_BYTES",
     "NUMERICS_VERSION",
     "Explanation",
     "check_kinds",
-    "digest_of",
     "learnt_of",
     "refuse_difference",
-    "tile_names",
 ]
 
 NUMERICS_VERSION = 9
@@ -239,8 +237,8 @@ def _context(
         states=StateFolder(path / CONTAINER, None if prepared is None else prepared.states.path),
         choice_name=f"landmarks-{digest_of(learnt)}",
         base_name=f"base-{digest_of(learnt)}",
-        tile_names=tile_names(learnt, game, design, plan),
-        pilot_name=f"pilot-{layout.run['digest']}",
+        learnt=learnt,
+        run_digest=layout.run["digest"],
         is_active=is_active,
         keep_rows=bool(layout.columns),
     )
@@ -249,14 +247,6 @@ def _context(
 def learnt_of(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
     """What the states of a run follow from, coalitions apart."""
     return {name: run[name] for name in ("numerics", "value", "data")} | {"row_span": plan.row_span}
-
-
-def tile_names(learnt: Mapping[str, Any], game: ValueFunction, design: Design, plan: Plan) -> tuple[str, ...]:
-    """State files of the coalition tiles, named by all that their content follows from; none to be learnt, none."""
-    if not game.needs_moments:
-        return ()
-    masks = (design.block(*span).masks for span in plan.coalition_spans)
-    return tuple(f"moments-{digest_of({**learnt, 'masks': _mask_digest(m)})}" for m in masks)
 
 
 def check_kinds(value: Any, design: Any) -> None:
@@ -279,7 +269,7 @@ def _as_prepared(prepared: Prepared, design: Design | str, options: RunOptions) 
         Where another design was asked for.
     """
     own = prepared.design
-    if design != "auto" and (isinstance(design, str) or design.fingerprint() != own.fingerprint()):
+    if design != "auto" and (isinstance(design, str) or design.tuned(Record()).fingerprint() != own.fingerprint()):
         raise InputError(
             f"the states in {prepared.path} were prepared for {own.n_coalitions} coalitions of {own.n_players} players "
             'by another design: leave design at "auto", or prepare them for this one'
@@ -360,15 +350,6 @@ def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
     if not isinstance(tree, dict):
         return {prefix: tree}
     return {name: leaf for key, own in tree.items() for name, leaf in _flat(own, f"{prefix}.{key}".strip(".")).items()}
-
-
-def digest_of(content: Any) -> str:
-    """blake2b of plain values, as text."""
-    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=10).hexdigest()
-
-
-def _mask_digest(masks: np.ndarray) -> str:
-    return hashlib.blake2b(np.packbits(masks, axis=1).tobytes(), digest_size=10).hexdigest()
 
 
 def _processor() -> str:

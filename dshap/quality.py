@@ -21,6 +21,7 @@ from dshap.engine import (
     learn,
     make_plan,
     resolve_value,
+    settled_design,
 )
 from dshap.errors import InputError, StoreMismatchError
 from dshap.explanation import (
@@ -28,14 +29,12 @@ from dshap.explanation import (
     NUMERICS_VERSION,
     Explanation,
     check_kinds,
-    digest_of,
     learnt_of,
-    tile_names,
 )
 from dshap.inputs import Inputs, open_rows, refuse_unknown_categories, take_census
 from dshap.options import RunOptions
 from dshap.prepared import PREPARED, Prepared, PreparedData, open_prepared, played, probe_of, save_prepared
-from dshap.types import N_ENDS, BoolArray, Design, FloatArray, RowReader, ValueFunction
+from dshap.types import N_ENDS, BoolArray, Design, FloatArray, Record, RowReader, ValueFunction, digest_of
 
 __all__ = ["Quality", "check_measurable", "measured_quality", "prepare_value", "prepared_of"]
 
@@ -109,6 +108,7 @@ def prepare_value(
         refuse_unknown_categories(data, executor)
     census = take_census(data, executor, lambda: workspace.folder("keys"))
     chosen, why = choose_design(design, value, options.max_coalitions)
+    chosen = chosen.tuned(Record())  # no rows are explained here that could settle its list
     value = played(value, chosen)
     plan = make_plan(value, chosen, data, data, options, (("design", why),))
     plan = replace(plan, stages=tuple(own for own in plan.stages if own.name != "evaluation"))
@@ -152,7 +152,7 @@ def _context(
         states=states,
         choice_name=choice,
         base_name=f"base-{name}",
-        tile_names=tile_names(learnt, prepared.value, design, plan),
+        learnt=learnt,
         is_active=np.ones(value.n_players, dtype=bool),
     )
 
@@ -196,7 +196,8 @@ def prepared_of(explanation: Explanation) -> Prepared:
         context.data.n_rows, tuple(context.data.feature_names), context.data.missing, run["data"]["digest"]
     )
     learnt = learnt_of(run, plan)
-    return Prepared(context.value, context.design, explanation.path, learnt, data, plan.coalition_tile, plan.row_span)
+    design = settled_design(context)
+    return Prepared(context.value, design, explanation.path, learnt, data, plan.coalition_tile, plan.row_span)
 
 
 def measured_quality(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,7 @@ __all__ = [
     "State",
     "Status",
     "ValueFunction",
+    "digest_of",
     "n_partial_sums",
     "relative_errors",
     "tree_sum",
@@ -121,6 +123,10 @@ class Design(Protocol):
         """c: columns of a group's sum; d, or less where the errors of the players go together."""
         ...
 
+    def block_bytes(self, m: int) -> int:
+        """Peak bytes of `block` on m coalitions and of taking its groups apart, what a process keeps for it counted."""
+        ...
+
     @property
     def why_no_errors(self) -> str:
         """Why all standard errors are NaN (too few coalitions); empty where they are not."""
@@ -157,16 +163,17 @@ class Design(Protocol):
         ...
 
     @property
-    def pilot_rows(self) -> int:
-        """Rows whose values `tune` wants to see; 0 where nothing is left to choose."""
+    def pilot_coalitions(self) -> int:
+        """Coalitions, the first of the list, whose values `tune` wants to see; 0 where nothing is left to choose."""
         ...
 
     def tune(self, values: FloatArray) -> Record:
-        """What is chosen from the values (games, m) of all coalitions of some instances and outputs."""
+        """What is chosen from the values (games, pilot_coalitions) of some instances and outputs."""
         ...
 
     def tuned(self, record: Record) -> Design:
-        """This design with that choice made; its coalitions stay."""
+        """This design with that choice made, which may leave a next one open; `pilot_coalitions` stay in the list, and
+        where the record is empty the rest of the list is settled too."""
         ...
 
     def grow(self, n_coalitions: int) -> Design:
@@ -180,6 +187,11 @@ class Design(Protocol):
     def fingerprint(self) -> dict[str, JSON]:
         """Name and parameters; two designs with one fingerprint are the same design."""
         ...
+
+
+def digest_of(content: JSON) -> str:
+    """blake2b of plain values, as text."""
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=10).hexdigest()
 
 
 @dataclass(frozen=True)

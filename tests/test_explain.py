@@ -160,12 +160,15 @@ def test_a_pilot_chooses_decay_and_relevance_of_kriging(wide, tmp_path):
     design, store = kriging(8, 120, seed=3), tmp_path / "cube.zarr"
     value = Marginal(eight, wide[:10])
     cube = dshap.explain(value, wide, design=design, store=store)
-    masks = design.masks
-    chosen = wide[np.linspace(0, 69, 4).round().astype(int)]
-    values = np.where(masks[None, :, None], chosen[:, None, None], value.background)  # (4, m, 10, 8)
-    games = np.moveaxis(eight(values.reshape(-1, 8)).reshape(4, -1, 10, 2).mean(axis=2), 2, 1).reshape(8, -1)
-    tuned, noted = design.tuned(design.tune(games)), json.loads(cube.attrs["pilot"])
+    chosen, tuned = wide[np.linspace(0, 69, 4).round().astype(int)], design
+    while tuned.pilot_coalitions:  # the first coalitions, which settle the list, then all of it
+        masks = tuned.block(0, tuned.pilot_coalitions).masks
+        values = np.where(masks[None, :, None], chosen[:, None, None], value.background)  # (4, m, 10, 8)
+        games = np.moveaxis(eight(values.reshape(-1, 8)).reshape(4, -1, 10, 2).mean(axis=2), 2, 1).reshape(8, -1)
+        tuned = tuned.tuned(tuned.tune(games))
+    noted = json.loads(cube.attrs["pilot"])
     assert noted["decay"] == tuned.decay != 0.03 and len(set(tuned.relevance)) == 8
+    assert noted["later_shells"] == tuned.later_shells and noted["variation"] == tuned.variation
     np.testing.assert_allclose(noted["relevance"], tuned.relevance, rtol=1e-9)
     given = dshap.explain(value, wide, design=tuned)
     np.testing.assert_allclose(cube.attribution, given.attribution, atol=1e-9)

@@ -122,7 +122,7 @@ def checked_span(design: Design, start: int, stop: int) -> None:
 class FixedDesign:
     """What a design has that chooses nothing from a pilot, and whose groups are like its sums."""
 
-    pilot_rows = 0
+    pilot_coalitions = 0
     has_interactions = False
 
     def interactions(self, start: int, stop: int) -> FloatArray:
@@ -137,6 +137,10 @@ class FixedDesign:
     def group_columns(self: Design) -> int:
         """d."""
         return self.n_players
+
+    def block_bytes(self: Design, m: int) -> int:
+        """Of scores, and of a score for each coalition in a group or two."""
+        return m * (9 * self.n_players + (8 * self.n_players + 26 * self.n_replicates if self.n_replicates else 0))
 
     def tune(self, values: FloatArray) -> NoReturn:
         raise DshapError("this design chooses nothing from a pilot")

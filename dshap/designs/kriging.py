@@ -1,8 +1,7 @@
-"""Kriging: the Shapley values of the likeliest game through the values of complete outer shells and random pairs."""
+"""Kriging: the Shapley values of the likeliest game through the values of sampled pairs of complements."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -11,47 +10,63 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import cholesky, solve_triangular
 from threadpoolctl import threadpool_limits
 
 from dshap.designs.coalitions import WholeViews, checked_integer, checked_span, pack, stream, unpack
+from dshap.designs.game_process import (
+    NUGGET,
+    Prior,
+    Process,
+    correlations,
+    deviance,
+    exact_weights,
+    krawtchouk,
+)
 from dshap.designs.jackknife import N_REPLICATES, checked_replicates
-from dshap.designs.leverage import draw_by_leverage
+from dshap.designs.leverage import counts_by_leverage, draw_by_leverage
 from dshap.designs.strata import strata_of
 from dshap.errors import InputError
-from dshap.types import CoalitionBlock, FloatArray, Groups, Record
+from dshap.types import N_ENDS, CoalitionBlock, FloatArray, Groups, Record
 
 __all__ = ["MAX_KRIGED", "MAX_KRIGED_PLAYERS", "KrigingDesign", "kriging"]
 
 MAX_KRIGED = 4_096
 """Coalitions: a matrix of half as many squared is factored in every process (seconds, and 130 MB there)."""
-MAX_KRIGED_PLAYERS = 256
+MAX_KRIGED_PLAYERS = 1_024
 MAX_PAIRED_PLAYERS = 64
 """Of interactions: 2,016 pairs."""
 LEAST_SIZE = 0.01
 """Of the attributions of a player over that of the largest ones."""
 POWERS = (0.0, 0.5, 1.0)
 """Of that size, which a player's relevance may be."""
-RELEVANT_ORDERS = (3, 5, 7, 9)
-"""In which players differ; in higher ones, which are weak where that matters, all are alike."""
 MAX_RELEVANT_PLAYERS = 64
 """Of more, all are alike: the sums over products of so many are slow."""
-ROW_BLOCK = 128
-"""Pairs whose correlations with all others are computed at once."""
-DECAYS = tuple(float(f"{10.0**exponent:.3g}") for exponent in np.arange(-3.0, 0.25, 0.25))
+DECAYS = tuple(float(f"{10.0**exponent:.3g}") for exponent in np.arange(-3.0, 0.25, 0.5))
+VARIATIONS = (0.0, 0.03, 0.3, 3.0)
 """What a pilot chooses from."""
 SLACK = 6.63
 """A pilot takes the smallest decay whose deviance is within this of the least (χ² of one degree of freedom, 1 %): where
 a few games leave it open, too small a decay costs a few per cent of error and too large a one a multiple."""
-DEFAULT_DECAY = 0.03
-"""Where no pilot is run.  Boosted trees and networks on four tables had 0.001 to 0.01; more gives larger errors."""
-PILOT_ROWS = 16
+DEFAULT_DECAY, DEFAULT_VARIATION = 0.03, 0.0
+"""Where no pilot is run.  Boosted trees and networks on four tables had decays of 0.001 to 0.01."""
+SQUARES = 6
+"""Matrices of pairs × pairs that a solution takes at a time."""
 PILOT_PAIRS = 512
-"""Pairs that the likelihood is computed on, at most."""
-NUGGET = 1e-10
-"""Of the variance of a value, added to the diagonal: rounding."""
+"""Pairs that the likelihood is computed on, or half as many again as there are players."""
+LEAST_PAIRS = 3
+"""A player, of more than 64: of fewer, half and more would be of size 1.  With two pairs for each of 500 players the
+errors of airports, products and heavy tails are a third of those with size 1 whole."""
+PILOT_SHARE = 4
+"""The part of the coalitions that the others are chosen by is one in so many."""
+GAIN = 0.7
+"""More sizes are taken whole where the pilot promises this part of the root mean square error, or less."""
+UNLIKELY = 0.05
+"""Likelihood over the largest, of priors that do not count in that."""
+MAX_CONTRASTED_PLAYERS = 128
+"""Of more, the errors of all players come from one contrast of the values: one for each would be slow."""
 SHELL_WEIGHT = 1 / 4
-"""What an error of a size whose coalitions are all there counts in the scale of a game, beside 1 of a drawn one."""
+"""What an error of a size whose coalitions are all there counts in that one contrast, beside 1 of a drawn one."""
 CONTRASTS = 4
 """Position of the random stream of the contrasts; coalitions have 0 to 3."""
 
@@ -67,8 +82,14 @@ class KrigingDesign(WholeViews):
     """Variance of an order of interactions over that of the odd order below; None: a pilot is to choose it."""
     seed: int = 0
     n_replicates: int = N_REPLICATES
+    variation: float = DEFAULT_VARIATION
+    """Variance of what a player's effect changes by with the size of the coalition, over that of interactions."""
     relevance: tuple[float, ...] | None = None
     """(d,): what a player in a coalition multiplies the variance of its coefficient with; a pilot's choice."""
+    shells: int | None = None
+    """Outer sizes that are taken whole, as far as they fit; None: a pilot chooses it."""
+    later_shells: int | None = None
+    """The pilot's choice: of the list after its first part."""
     is_efficient: bool = True
     """The values of the two ends are met exactly."""
 
@@ -81,6 +102,8 @@ class KrigingDesign(WholeViews):
             )
         if self.decay is not None and not 0.0 < self.decay <= 1.0:
             raise InputError(f'decay is {self.decay!r}: give a number above 0 and at most 1, or "pilot"')
+        if not 0.0 <= self.variation < np.inf:
+            raise InputError(f"variation is {self.variation!r}: give 0 or a positive number")
         least = min(2 * d + 2, 1 << d)
         budgets = tuple(min(checked_integer("n_coalitions", budget, 1), 1 << d) // 2 * 2 for budget in self.budgets)
         for given, budget in zip(self.budgets, budgets, strict=True):
@@ -94,6 +117,10 @@ class KrigingDesign(WholeViews):
             if grown <= now:
                 raise InputError(f"n_coalitions={grown} of a design that has {now} already: give at least {now + 2}")
         object.__setattr__(self, "budgets", budgets)
+        if self._is_open and self.decay is not None:
+            object.__setattr__(self, "shells", self._least_shells)
+        if self._is_open and len(self._choices) == 1:
+            object.__setattr__(self, "later_shells", self._least_shells)
 
     @property
     def n_coalitions(self) -> int:
@@ -102,8 +129,14 @@ class KrigingDesign(WholeViews):
 
     @property
     def group_columns(self) -> int:
-        """1: a contrast of the values is a number, which every player's error is proportional to."""
-        return 1
+        """d; 1 where the error of every player is proportional to one contrast of the values."""
+        return self.n_players if self.n_players <= MAX_CONTRASTED_PLAYERS else 1
+
+    def block_bytes(self, m: int) -> int:
+        """Of scores, each coalition in every group, and of the matrices that are factored in a process."""
+        n_pairs, c = self.n_coalitions // 2, self.group_columns if self.n_replicates else 0
+        solution = SQUARES * 8 * n_pairs**2 + 8 * n_pairs * (self.n_replicates * c + 4 * self.n_players)
+        return solution + m * (9 * self.n_players + self.n_replicates * (26 + 24 * c))
 
     @property
     def why_no_errors(self) -> str:
@@ -116,40 +149,33 @@ class KrigingDesign(WholeViews):
         )
 
     @property
-    def pilot_rows(self) -> int:
-        """Rows whose values choose the decay; 0 where it is given, or where nothing is left open."""
-        return 0 if self.decay is not None or self._is_whole else PILOT_ROWS
+    def pilot_coalitions(self) -> int:
+        """Coalitions whose values `tune` wants to see: the first part of the list while the rest is open, then all of
+        it while `decay` is; 0 where nothing is left to choose."""
+        if self._is_open:
+            return 2 * self._first_pairs + N_ENDS
+        return 0 if self.decay is not None or self._is_whole else self.n_coalitions
 
     def tune(self, values: FloatArray) -> Record:
-        """From the values (games, m) of all coalitions of some instances and outputs: the `relevance` (d,), a power of
-        the size of the attributions, and the smallest `decay` that the restricted likelihood, pooled over the games,
-        does not contradict."""
-        pairs, odd = _pairs(self), (values[:, 1::2] - values[:, 0::2]) / 2  # (games, pairs): of ∅, N and of S̄, S
+        """From values (games, m) of the `pilot_coalitions` of some instances and outputs, what is open: `later_shells`,
+        such that likely priors promise the least error, then decay, variation and relevance of the likeliest."""
+        odd = (values[:, 1::2] - values[:, 0::2]) / 2  # (games, pairs): of ∅, N and of S̄, S
         odd[:, 1:] *= -1
-        weights, chosen = _solution(self).weights, np.arange(len(pairs))
-        if len(pairs) > PILOT_PAIRS:
-            rest = stream(self.seed, CONTRASTS, 1).permutation(len(pairs) - 1)[: PILOT_PAIRS - 1]
-            chosen = np.concatenate([[0], 1 + np.sort(rest)])
-        tried = {}
         with threadpool_limits(1, user_api="blas"):
-            size = _size(odd @ weights)
-            for power in POWERS if self.n_players <= MAX_RELEVANT_PLAYERS else POWERS[:1]:
-                known = _correlations(pairs[chosen], pairs[chosen], size**power) if power else None
-                for decay in DECAYS:
-                    prior = _Prior(_variances(self.n_players, decay, False), size**power if power else None)
-                    tried[power, decay] = _deviance(pairs[chosen], prior, odd[:, chosen].T, known)
-        power, decay = min(tried, key=tried.__getitem__)
-        most = tried[power, decay] + SLACK
-        if np.isfinite(most):
-            decay = min(own for own in DECAYS if tried[power, own] <= most)
-        else:  # all games are additive
-            power, decay = 0.0, DEFAULT_DECAY
-        relevance = size**power
-        return Record({"decay": np.array(decay), "relevance": relevance / relevance.mean()})
+            if self._is_open:
+                return Record({"later_shells": np.array(_best_shells(self, odd))})
+            return Record(_likeliest(self, odd))
 
     def tuned(self, record: Record) -> KrigingDesign:
-        """This design with that decay and these relevances."""
-        return replace(self, decay=float(record["decay"]), relevance=tuple(record["relevance"].tolist()))
+        """This design with these choices; no more sizes are whole than need be where the record does not say."""
+        if not record.arrays:
+            return replace(self, later_shells=self._least_shells) if self._is_open else self
+        is_list = "later_shells" in record.arrays
+        design = replace(self, later_shells=int(record["later_shells"])) if is_list else self
+        if "decay" not in record.arrays:
+            return design
+        relevance = tuple(record["relevance"].tolist())
+        return replace(design, decay=float(record["decay"]), variation=float(record["variation"]), relevance=relevance)
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop; the two ends have scores too."""
@@ -160,12 +186,13 @@ class KrigingDesign(WholeViews):
         sign[(pair == 0)] *= -1  # the empty coalition comes first, and is the complement of the pair (N, ∅)
         solution = _solution(self)
         score = sign[:, None] * solution.weights[pair]
+        c = self.group_columns
         if not self.n_replicates or self.why_no_errors:
-            return CoalitionBlock(masks, score, Groups.none(1))
+            return CoalitionBlock(masks, score, Groups.none(c))
         m, n_groups = stop - start, self.n_replicates
-        each = sign[:, None] * solution.contrasts[pair]  # (m, R)
+        each = sign[:, None, None] * solution.contrasts[pair]  # (m, R, c)
         group = np.tile(np.arange(n_groups, dtype=np.int16), m)
-        return CoalitionBlock(masks, score, Groups(np.repeat(np.arange(m), n_groups), group, each.reshape(-1, 1)))
+        return CoalitionBlock(masks, score, Groups(np.repeat(np.arange(m), n_groups), group, each.reshape(-1, c)))
 
     has_interactions = True
 
@@ -183,10 +210,10 @@ class KrigingDesign(WholeViews):
         return sums
 
     def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """phi + deviation · contrast_g (R, n, d, k), contrasts (R, n, 1, k)."""
+        """phi + spread · contrast_g (R, n, d, k), contrasts (R, n, c, k)."""
         if self.why_no_errors:
             return np.full((self.n_replicates, *sums.shape), np.nan)
-        out: FloatArray = sums + groups * _solution(self).deviation[:, None]
+        out: FloatArray = sums + groups * _solution(self).spread[:, None]
         return out
 
     @property
@@ -201,7 +228,7 @@ class KrigingDesign(WholeViews):
     def with_players(self, n_players: int) -> KrigingDesign:
         """As many coalitions of another number of players, all there are where they are fewer; in one stage."""
         budget = min(self.n_coalitions, 1 << n_players)
-        return replace(self, n_players=n_players, budgets=(budget,), relevance=None)
+        return replace(self, n_players=n_players, budgets=(budget,), relevance=None, later_shells=None)
 
     def fingerprint(self) -> dict[str, Any]:
         """Name and parameters."""
@@ -212,11 +239,58 @@ class KrigingDesign(WholeViews):
             "decay": self.decay,
             "seed": self.seed,
             "n_replicates": self.n_replicates,
+            "variation": self.variation,
+            "shells": self.shells,
+            "later_shells": self.later_shells,
         }
 
     @property
     def _is_whole(self) -> bool:
         return self.n_coalitions >= 1 << self.n_players
+
+    @property
+    def _first_pairs(self) -> int:
+        """Pairs of the first stage that a pilot may choose the others by."""
+        n_pairs = self.budgets[0] // 2 - 1
+        return min(n_pairs, max(n_pairs // PILOT_SHARE, 2 * self.n_players))
+
+    @property
+    def _stage_pairs(self) -> list[int]:
+        """Pairs after each step that the list is drawn in, the ends apart."""
+        pairs = [budget // 2 - 1 for budget in self.budgets]
+        return pairs if self.shells is not None or self._first_pairs == pairs[0] else [self._first_pairs, *pairs]
+
+    @property
+    def _is_open(self) -> bool:
+        """The pilot is still to choose the rest of the list."""
+        return self.shells is None and self.later_shells is None
+
+    @property
+    def _least_shells(self) -> int:
+        """Sizes that are whole where no pilot says more: none where they would be half of the list and more."""
+        is_thin = self.n_players > MAX_RELEVANT_PLAYERS and self.n_coalitions // 2 < LEAST_PAIRS * self.n_players
+        return 0 if is_thin else 1
+
+    @property
+    def _choices(self) -> dict[int, tuple[int, ...]]:
+        """Numbers of `later_shells` that make different lists, and the pairs of each size that they end with."""
+        if self._least_shells == 0:
+            return {0: ()}
+        out = dict[int, tuple[int, ...]]()
+        strata = strata_of(self.n_players, paired=True)
+        for shells, stratum in enumerate(strata, start=1):
+            if shells > 1 and stratum.n_units > self.n_coalitions // 2:
+                break
+            counts = counts_by_leverage(strata, self._stage_pairs, self.seed, self._stage_shells(shells))
+            if counts[-1] not in out.values():
+                out[shells] = counts[-1]
+        return out or {1: ()}
+
+    def _stage_shells(self, later: int) -> list[int]:
+        """Sizes taken whole in each step of the list, `later` where a pilot chooses."""
+        if self.shells is not None:
+            return [self.shells] * len(self._stage_pairs)
+        return [self._least_shells, *[later] * (len(self._stage_pairs) - 1)]
 
 
 def kriging(
@@ -224,29 +298,40 @@ def kriging(
     n_coalitions: int,
     *,
     decay: float | str = "pilot",
+    variation: float = DEFAULT_VARIATION,
+    shells: int | str = "pilot",
     seed: int = 0,
     n_replicates: int = N_REPLICATES,
 ) -> KrigingDesign:
     """The Shapley values of the likeliest game through the values of n_coalitions coalitions.
 
-    A game is v(S) = Σ_T c_T χ_T(S), χ_T the product of ±1 over the players of T, and φ_i = Σ_{T∋i, |T| odd} 2 c_T/|T|:
-    only the odd part counts, which is what pairs of complements show.  Independent c_T ~ N(0, σ²_T), flat for |T| = 1
-    and of total variance decay^((s−3)/2) for the orders s = 3, 5, …, make φ a Gaussian process; phi is its posterior
-    mean given the values.  Within an order σ²_T goes with Π_{i∈T} r_i: players of larger attributions, of relevance
-    r_i, have larger interactions.  It is linear in the values, meets all of them and the two ends, is exact for games
-    with interactions of two players, and nearly so of three once sizes 1 and 2 and their complements are there.
+    A game is v(S) = Σ_T c_T χ_T(S) + Σ_i z_i g_i(|S|), χ_T the product of ±1 over the players of T, z_i = ±1 for player
+    i: only the odd part counts, which is what pairs of complements show, and there φ_i = Σ_{T∋i, |T| odd} 2 c_T/|T|.
+    Independent c_T ~ N(0, σ²_T), flat for |T| = 1 and of total variance decay^((s−3)/2) for the orders s = 3, 5, …,
+    and effects g_i that change with the size of the coalition, of variance `variation`/d, make φ a Gaussian process;
+    phi is its posterior mean given the values.  Within an order σ²_T goes with Π_{i∈T} r_i: players of larger
+    attributions, of relevance r_i, have larger interactions.  It is linear in the values, meets all of them and the
+    two ends, is exact for games with interactions of two players, and nearly so of three once sizes 1 and 2 and their
+    complements are there.
 
-    The list: outer sizes as long as all their coalitions fit, the rest spread evenly over the other sizes, at random.
+    The list: size 1 whole (where there are three pairs a player, or 64 players and fewer), then as many coalitions of
+    every size, without replacement (leverage sampling).  After a quarter of it a pilot asks what the rest is worth:
+    where interactions are weak enough, the next sizes are taken whole before the others get their shares.
 
     Parameters
     ----------
     d : int
-        Number of players, at most 256.
+        Number of players, at most 1,024.
     n_coalitions : int
         Distinct coalitions, the empty and the full one counted: 2d + 2 to 4,096.
     decay : float or "pilot"
-        Above 0, at most 1, all players equally relevant.  "pilot": by restricted maximum likelihood from the values of
-        up to 16 instances (the smallest that it does not contradict), relevance from their attributions.
+        Above 0, at most 1, all players equally relevant.  "pilot": by restricted maximum likelihood
+        from the values of up to 16 instances (the smallest that it does not contradict), variation too, relevance from
+        their attributions.
+    variation : float
+        Of a given decay: variance of what the players' effects change by with the size, that of interactions being 1.
+    shells : int or "pilot"
+        Outer sizes that are taken whole, as far as they fit; "pilot" with a given decay: 1.
     seed : int
     n_replicates : int
         Contrasts that standard errors come from, 2 to 100; 0: none.
@@ -258,126 +343,32 @@ def kriging(
     Raises
     ------
     InputError
-        Too few or too many coalitions or players, or a decay outside (0, 1].
+        Too few or too many coalitions or players, a decay outside (0, 1], or a negative variation.
 
     Notes
     -----
-    Standard errors: the posterior deviation of φ_i times the scale of the game, by leave-one-out: how far every value
-    is from what the others predict, over the deviation of that, in the mean square (through n_replicates sums with
-    random signs, linear in the values until the end): phi ± t_{R−1} std_error.  Values of sizes that are all there
-    count a quarter: what phi misses are values of the other sizes, and these alone would promise too much.  That share
-    was set on random games, and the errors are as good as the decay: on games whose interactions are weak, even or
-    strong in their order, the decay pooled over them, 93 to 95 % of the intervals of a nominal 95 % hold the truth
-    (`python -m tests.benchmarks.coverage`), on boosted trees and networks of eight columns 92 to 96 %.
+    Standard errors: with e_j how far the value of pair j is from what the others predict (leave-one-out), W_ji its
+    weight in φ_i and w_ji the weight that it has where every coalition is there, std_error_i² = κ_i Σ_j (W_ji − w_ji)²
+    e_j²: as large as the row's values are rough, in the sizes where they are, and 0 for what is all there.  It is
+    summed through n_replicates contrasts with random signs, linear in the values until the end: phi ± t_{R−1}
+    std_error.  κ_i is the ratio of the posterior variance to the same sum under the prior, to the power of
+    3/4 − 2d/pairs (0 at least): trust in the prior where there are many pairs, none where there are few.  Above 128
+    players the error is the posterior deviation times the root mean square of e_j over its own deviation.
+    Measured coverage, of games like the prior and of votes, airports, products, heavy tails, networks and logistic
+    models: `python -m tests.benchmarks.widths`.
 
     References
     ----------
     Universal kriging: N. Cressie, Statistics for Spatial Data (1993), section 3.4; Fourier coefficients of games and
     their Shapley values: R. O'Donnell, Analysis of Boolean Functions (2014), and M. Grabisch, Set Functions, Games and
-    Capacities in Decision Making (2016), section 2.12.
+    Capacities in Decision Making (2016), section 2.12; leave-one-out errors in sandwich variances: J. G. MacKinnon and
+    H. White, Journal of Econometrics 29 (1985), HC3; C. Musco and R. T. Witter, ICLR 2025, for leverage sampling.
     """
     if isinstance(decay, str) and decay != "pilot":
         raise InputError(f'decay is {decay!r}: give a number above 0 and at most 1, or "pilot"')
-    return KrigingDesign(d, (n_coalitions,), None if isinstance(decay, str) else float(decay), seed, n_replicates)
-
-
-@dataclass(frozen=True)
-class _Prior:
-    """Independent coefficients c_T of games."""
-
-    variances: FloatArray
-    """(d + 1,): total variance of each order; that of order 1 is a part of the trend, which changes no result."""
-    relevance: FloatArray | None
-    """(d,): σ²_T goes with the product over T, in `RELEVANT_ORDERS`; None: all players are alike."""
-
-    @property
-    def alike(self) -> FloatArray:
-        """`variances` of the orders in which all players are alike, 0 for the others."""
-        out = self.variances.copy()
-        if self.relevance is not None:
-            out[self.relevant[0]] = 0.0
-        return out
-
-    @property
-    def relevant(self) -> tuple[NDArray[np.int64], FloatArray]:
-        """The orders in which players differ, and σ²_T/Π_{i in T} r_i there."""
-        assert self.relevance is not None
-        orders = np.array([s for s in RELEVANT_ORDERS if s <= len(self.relevance)], dtype=np.int64)
-        return orders, self.variances[orders] / _elementary(self.relevance[:, None], len(self.relevance))[orders, 0]
-
-    def of_phi(self, pairs: FloatArray, weights: FloatArray) -> FloatArray:
-        """r_i Σ_s weight_s Σ over |U| = s − 1 without i of Π_{j in U} r_j z_j, for pairs z (p, d): (p, d)."""
-        assert self.relevance is not None
-        others = 1.0 - np.eye(pairs.shape[1])  # (d, d)
-        products = (column[:, None] * rest for column, rest in zip((pairs * self.relevance).T, others, strict=True))
-        sums = _elementary(products, len(others))[self.relevant[0] - 1]
-        out: FloatArray = self.relevance * np.tensordot(weights, sums, 1)
-        return out
-
-
-@dataclass(frozen=True)
-class _Process:
-    """The process at p pairs z (p, d) of ±1, whitened: values L⁻¹y, trend L⁻¹z."""
-
-    factor: FloatArray
-    """L (p, p), lower, LLᵀ = K of the orders from 3, with a part of the trend that changes no result."""
-    trend: FloatArray
-    """(p, d)"""
-    gram: FloatArray
-    """Cholesky factor (d, d), lower, of the trend's Gram."""
-    covariance: FloatArray
-    """L⁻¹ cov(y, φ) (p, d)."""
-    prior: FloatArray
-    """(d,): variance of φ_i."""
-
-    @classmethod
-    def at(cls, pairs: FloatArray, prior: _Prior, known: FloatArray | None = None) -> _Process:
-        """With this prior; `known` are the `_correlations` of the pairs, where they are there already."""
-        p, d = pairs.shape
-        inner, alike = pairs @ pairs.T, prior.alike
-        order_one, alike[1] = alike[1], 0.0
-        kernel = (alike @ _krawtchouk(d))[((d - inner) / 2).round().astype(np.intp)]
-        kernel += inner * (order_one / d) + NUGGET * np.eye(p)
-        # cov(φ_i, y) = z_i Σ_s V_s (2/d) κ_{s−1}(minus signs among the others), where players are alike
-        alike[1] = order_one
-        others = (alike[1:] * 2 / d) @ _krawtchouk(d - 1)
-        minus = (pairs < 0).sum(axis=1, keepdims=True) - (pairs < 0)
-        covariance, sizes = pairs * others[minus], np.arange(1, d + 1, 2)
-        variance = np.full(d, (4 * alike[sizes] / (sizes * d)).sum())
-        if prior.relevance is not None:
-            orders, weights = prior.relevant
-            for start in range(0, p, ROW_BLOCK):
-                block = slice(start, start + ROW_BLOCK)
-                own = _correlations(pairs[block], pairs, prior.relevance) if known is None else known[:, block]
-                kernel[block] += np.tensordot(prior.variances[orders], own, 1)
-            covariance += pairs * prior.of_phi(pairs, weights * 2 / orders)
-            variance += prior.of_phi(np.ones((1, d)), weights * 4 / orders**2)[0]
-        factor = cholesky(kernel, lower=True)
-        trend = solve_triangular(factor, pairs, lower=True)
-        gram = cholesky(trend.T @ trend, lower=True)
-        return cls(factor, trend, gram, solve_triangular(factor, covariance, lower=True), variance)
-
-    @property
-    def missing(self) -> FloatArray:
-        """What the trend's weights lack to be unbiased (d, d): 2I − trendᵀ covariance."""
-        return 2 * np.eye(self.trend.shape[1]) - self.trend.T @ self.covariance
-
-    def residual(self, whitened: FloatArray) -> FloatArray:
-        """Whitened values (p, games) without their trend."""
-        rest: FloatArray = whitened - self.trend @ cho_solve((self.gram, True), self.trend.T @ whitened)
-        return rest
-
-    def left_out(self, signs: FloatArray, weights: FloatArray) -> FloatArray:
-        """Weights (p, R) of Σ_j sign_j √weight_j e_j/s_j: e_j is how far the value of pair j is from what the others
-        predict, s_j the deviation of that in units of scale.
-
-        With P the precision of the values once the trend is taken off, e_j = (P y)_j/P_jj and s_j² = 1/P_jj.
-        """
-        whitened = self.residual(solve_triangular(self.factor, np.eye(len(self.factor)), lower=True))
-        precision = whitened.T @ whitened
-        each = np.sqrt(weights / np.diag(precision))
-        left_out: FloatArray = precision @ (signs * each[:, None])
-        return left_out
+    given = None if isinstance(decay, str) else float(decay)
+    whole = None if shells == "pilot" else checked_integer("shells", shells, 0)
+    return KrigingDesign(d, (n_coalitions,), given, seed, n_replicates, float(variation), shells=whole)
 
 
 @dataclass(frozen=True)
@@ -387,33 +378,50 @@ class _Solution:
     weights: FloatArray
     """(p, d): phi = weightsᵀ y."""
     contrasts: FloatArray
-    """(p, R): Σ over random signs of the leave-one-out errors, each over its own deviation; no additive game moves
-    them, and the sum of their squares is the scale² of the game in the mean."""
-    deviation: FloatArray
-    """(d,): posterior standard deviation of phi in units of scale."""
+    """(p, R, c): sums over random signs of leave-one-out errors; no additive game moves them."""
+    spread: FloatArray
+    """(d,): what a player's error is of its contrast."""
 
 
 @lru_cache(maxsize=16)
 def _solution(design: KrigingDesign) -> _Solution:
     """The solution of a design; the same bits on any number of cores."""
-    pairs, d = _pairs(design), design.n_players
-    decay = DEFAULT_DECAY if design.decay is None else design.decay
+    pairs, d, n_groups = _pairs(design), design.n_players, design.n_replicates
     with threadpool_limits(1, user_api="blas"):
-        is_alike = design.relevance is None or len(set(design.relevance)) == 1 or design._is_whole
-        relevance = None if is_alike else np.array(design.relevance)
-        process = _Process.at(pairs, _Prior(_variances(d, decay, design._is_whole), relevance))
-        by_trend = cho_solve((process.gram, True), process.missing)
-        weights = solve_triangular(process.factor, process.covariance + process.trend @ by_trend, lower=True, trans="T")
-        total = np.zeros(len(pairs))
-        total[0] = 2.0  # Σ_i φ_i = v(N) − v(∅), and of nothing else
-        weights += ((total - weights.sum(axis=1)) / d)[:, None]
-        explained = np.square(process.covariance).sum(axis=0) - (process.missing * by_trend).sum(axis=0)
-        deviation = np.sqrt(np.maximum(process.prior - explained, 0.0))
-        if design._is_whole or design.why_no_errors or not design.n_replicates:
-            return _Solution(weights, np.zeros((len(pairs), design.n_replicates)), np.zeros(d))
-        signs = np.where(stream(design.seed, CONTRASTS).random((len(pairs), design.n_replicates)) < 0.5, -1.0, 1.0)
-        contrasts = process.left_out(signs, _error_weights(pairs)) / np.sqrt(design.n_replicates)
-    return _Solution(weights, contrasts, deviation)
+        process = Process.at(pairs, _prior(design))
+        weights, variance = process.posterior()
+        if design._is_whole or design.why_no_errors or not n_groups:
+            return _Solution(weights, np.zeros((len(pairs), n_groups, design.group_columns)), np.zeros(d))
+        signs = np.where(stream(design.seed, CONTRASTS).random((len(pairs), n_groups)) < 0.5, -1.0, 1.0)
+        precision = process.precision()
+        if design.group_columns == 1:
+            each = np.sqrt(_error_weights(pairs) / np.diag(precision) / n_groups)
+            return _Solution(weights, (precision @ (signs * each[:, None]))[:, :, None], np.sqrt(variance))
+        influence = _influence(weights - exact_weights(pairs), variance, precision)
+        left_out = precision / np.diag(precision) / np.sqrt(n_groups)  # (p, p): column j gives the error of pair j
+        contrasts = np.stack([left_out @ (sign[:, None] * influence) for sign in signs.T], axis=1)
+    return _Solution(weights, contrasts, np.ones(d))
+
+
+def _prior(design: KrigingDesign) -> Prior:
+    """What is likely of the games of a design."""
+    if design._is_whole:
+        return Prior.flat(design.n_players)
+    is_alike = design.relevance is None or len(set(design.relevance)) == 1
+    relevance = None if is_alike else np.array(design.relevance)
+    return Prior.of(design.n_players, design.decay or DEFAULT_DECAY, design.variation, relevance)
+
+
+def _influence(excess: FloatArray, variance: FloatArray, precision: FloatArray) -> FloatArray:
+    """What the leave-one-out error of each pair moves each player's error by (p, d), from weights beyond exact ones.
+
+    Under the prior Σ_j excess_ji²/P_jj stands for the posterior variance (d,), which is trusted where there are many
+    pairs a player; where there are few, the roughness of the values decides alone.
+    """
+    trust = max(0.75 - 2 * excess.shape[1] / len(excess), 0.0)
+    expected = np.square(excess).T @ (1 / np.diag(precision))
+    ratio = np.divide(variance, expected, out=np.zeros_like(variance), where=expected > 0)
+    return np.asarray(excess * ratio ** (trust / 2))
 
 
 def _error_weights(pairs: FloatArray) -> FloatArray:
@@ -432,23 +440,111 @@ def _error_weights(pairs: FloatArray) -> FloatArray:
     return out
 
 
+def _best_shells(design: KrigingDesign, odd: FloatArray) -> int:
+    """How many outer sizes to take whole, from the values (games, p) of the first pairs.
+
+    More where that promises `GAIN` of the error of φ, in the geometric mean over all priors, weighted by likelihood.
+    """
+    pairs = _pairs(design)[: odd.shape[1]]
+    tried = [each for family in _tried(pairs, odd, _families(design.n_players)) for each in family]
+    deviances = np.array([dev for dev, _ in tried])
+    if not np.isfinite(deviances).any():  # all games are additive: any list will do
+        return design._least_shells
+    weights = np.exp((deviances.min() - deviances) / 2)
+    is_likely = weights > UNLIKELY
+    lists = [(shells, _pairs(replace(design, later_shells=shells))) for shells in design._choices]
+    log_error = np.zeros(len(lists))
+    for weight, (_, prior) in zip(weights[is_likely], [tried[i] for i in np.flatnonzero(is_likely)], strict=True):
+        error2 = [Process.at(z, prior).posterior()[1].sum() for _, z in lists]
+        log_error += weight / weights[is_likely].sum() * np.log(np.maximum(error2, NUGGET)) / 2
+    best = 0
+    for i in range(1, len(lists)):
+        if log_error[i] < log_error[best] + np.log(GAIN):
+            best = i
+    return lists[best][0]
+
+
+def _likeliest(design: KrigingDesign, odd: FloatArray) -> dict[str, FloatArray]:
+    """The `relevance` (d,), a power of the size of the attributions, the `variation`, and the smallest `decay` that
+    the restricted likelihood, pooled over the games (games, p), does not contradict."""
+    d, pairs = design.n_players, _pairs(design)
+    size, chosen = _size(odd @ Process.at(pairs, _prior(design)).posterior()[0]), _sample(design)
+    pairs, odd = pairs[chosen], odd[:, chosen]
+    tried = _tried(pairs, odd, _families(d))
+    variation = _least(tried)[1].variation
+    for power in POWERS[1:] if d <= MAX_RELEVANT_PLAYERS else ():
+        known = correlations(pairs, pairs, size**power)
+        tried += _tried(pairs, odd, [_family(d, variation, size**power)], known)
+    prior = _smallest_decay(tried)
+    relevance = np.ones(d) if prior.relevance is None else prior.relevance / prior.relevance.mean()
+    return {
+        "decay": np.array(prior.decay),
+        "variation": np.array(prior.variation),
+        "relevance": relevance,
+    }
+
+
+Family = list[tuple[float, Prior]]
+"""(deviance, prior) of each decay, rising."""
+
+
+def _family(d: int, variation: float, relevance: FloatArray | None) -> list[Prior]:
+    return [Prior.of(d, decay, variation, relevance) for decay in DECAYS]
+
+
+def _families(d: int) -> list[list[Prior]]:
+    """All players alike, every variation and decay."""
+    return [_family(d, variation, None) for variation in VARIATIONS]
+
+
+def _tried(
+    pairs: FloatArray, odd: FloatArray, families: list[list[Prior]], known: FloatArray | None = None
+) -> list[Family]:
+    """The deviances of the games odd (games, p) under each prior."""
+    return [[(deviance(pairs, prior, odd.T, known), prior) for prior in family] for family in families]
+
+
+def _least(tried: list[Family]) -> tuple[float, Prior]:
+    """The least deviance of all."""
+    return min((each for family in tried for each in family), key=lambda each: each[0])
+
+
+def _smallest_decay(tried: list[Family]) -> Prior:
+    """The prior of smallest decay, in the family of the likeliest, that is not contradicted; the default where all
+    games are additive."""
+    least, best = _least(tried)
+    if not np.isfinite(least):
+        return Prior.of(len(best.variances) - 1, DEFAULT_DECAY, DEFAULT_VARIATION, None)
+    family = next(family for family in tried if any(prior is best for _, prior in family))
+    return next(prior for dev, prior in family if dev <= least + SLACK)
+
+
+def _sample(design: KrigingDesign) -> NDArray[np.intp]:
+    """Pairs that the likelihood is computed on, the ends among them."""
+    n_pairs, most = design.n_coalitions // 2, max(PILOT_PAIRS, 3 * design.n_players // 2)
+    if n_pairs <= most:
+        return np.arange(n_pairs)
+    rest = stream(design.seed, CONTRASTS, 1).permutation(n_pairs - 1)[: most - 1]
+    return np.concatenate([[0], 1 + np.sort(rest)])
+
+
 @lru_cache(maxsize=4)
 def _pair_weights(design: KrigingDesign) -> FloatArray:
     """Weights (p, pairs) of the even values (v(S) + v(S̄))/2; the constant is a flat trend, orders 2, 4, … vary."""
     z, d = _pairs(design), design.n_players
     decay = DEFAULT_DECAY if design.decay is None else design.decay
     sizes = np.arange(2, d + 1, 2)
-    own = np.array([comb(d, int(s)) for s in sizes], float) if design._is_whole else decay ** ((sizes - 2) / 2)
+    share = np.array([comb(d, int(s)) for s in sizes], float) if design._is_whole else decay ** ((sizes - 2) / 2)
     variances = np.zeros(d + 1)
-    variances[sizes] = own / own.sum() if len(own) else own
-    variances[0] = 1 / own.sum() if design._is_whole and len(own) else 1.0
+    variances[sizes] = share / share.sum() if len(share) else share
+    variances[0] = 1 / share.sum() if design._is_whole and len(share) else 1.0
     i, j = np.triu_indices(d, 1)
     with threadpool_limits(1, user_api="blas"):
         inner = z @ z.T
-        kernel = (variances @ _krawtchouk(d))[((d - inner) / 2).round().astype(np.intp)] + NUGGET * np.eye(len(z))
+        kernel = (variances @ krawtchouk(d))[((d - inner) / 2).round().astype(np.intp)] + NUGGET * np.eye(len(z))
         # cov(I_ij, e) = z_i z_j Σ_s V_s 4s/(d(d − 1)) κ_{s−2}(minus signs among the others)
         by_size = 4 * sizes / max(d * (d - 1), 1) * variances[sizes]
-        others = by_size @ _krawtchouk(max(d - 2, 0))[sizes - 2]
+        others = by_size @ krawtchouk(max(d - 2, 0))[sizes - 2]
         minus = (z < 0).sum(axis=1, keepdims=True) - (z[:, i] < 0) - (z[:, j] < 0).astype(int)
         factor = cholesky(kernel, lower=True)
         covariance = solve_triangular(factor, z[:, i] * z[:, j] * others[minus], lower=True)
@@ -460,10 +556,11 @@ def _pair_weights(design: KrigingDesign) -> FloatArray:
 @lru_cache(maxsize=8)
 def _listed(design: KrigingDesign) -> NDArray[np.uint8]:
     """The first coalition of each pair, packed (p, ⌈d/8⌉): ∅, whole outer sizes, then a draw of the others."""
-    d, budgets = design.n_players, [budget // 2 - 1 for budget in design.budgets]
-    units = np.zeros((0, d), dtype=bool)
+    d, units = design.n_players, np.zeros((0, design.n_players), dtype=bool)
     if d > 1:
-        units = draw_by_leverage(strata_of(d, paired=True), budgets, design.seed, fills_shells=True).units
+        later = design._least_shells if design.later_shells is None else design.later_shells
+        shells = design._stage_shells(later)
+        units = draw_by_leverage(strata_of(d, paired=True), design._stage_pairs, design.seed, shells).units
     return pack(np.concatenate([np.zeros((1, d), dtype=bool), units]))
 
 
@@ -482,63 +579,3 @@ def _size(phi: FloatArray) -> FloatArray:
     largest = size.max()
     out: FloatArray = np.maximum(size / largest, LEAST_SIZE) if largest > 0 else np.ones(len(size))
     return out
-
-
-def _elementary(numbers: Iterable[FloatArray], n: int) -> FloatArray:
-    """e_0, e_1, … (orders, …) of n arrays of numbers: sums of the products of s of them, to the last relevant order."""
-    out = np.zeros(0)
-    for own in numbers:
-        if not out.size:
-            out = np.zeros((min(n, RELEVANT_ORDERS[-1]) + 1, *own.shape))
-            out[0] = 1.0
-        for s in range(len(out) - 1, 0, -1):
-            out[s] += own * out[s - 1]
-    return out
-
-
-def _correlations(left: FloatArray, right: FloatArray, relevance: FloatArray) -> FloatArray:
-    """Of the values at two pairs, by each of the relevant orders: (orders, q, p) from z (q, d) and (p, d)."""
-    d = len(relevance)
-    orders = [s for s in RELEVANT_ORDERS if s <= d]
-    totals = _elementary(relevance[:, None], d)[orders]  # (orders, 1)
-    products = (np.multiply.outer(own, other) for own, other in zip((left * relevance).T, right.T, strict=True))
-    out: FloatArray = _elementary(products, d)[orders] / totals[:, :, None]
-    return out
-
-
-def _variances(d: int, decay: float, is_whole: bool) -> FloatArray:
-    """Total variance (d + 1,) of each odd order, that of the orders from 3 together 1, and of order 1 too.
-
-    Where every coalition is there the prior does not matter: every c_T has the same variance, and the kernel is 1.
-    """
-    sizes = np.arange(3, d + 1, 2)
-    own = np.array([comb(d, int(s)) for s in sizes], dtype=float) if is_whole else decay ** ((sizes - 3) / 2)
-    out = np.zeros(d + 1)
-    out[sizes] = own / own.sum() if len(own) else own
-    out[1] = float(d / own.sum()) if is_whole and len(own) else 1.0
-    return out
-
-
-def _krawtchouk(d: int) -> NDArray[np.float64]:
-    """κ_s(h) (d + 1, d + 1): mean of χ_T over |T| = s at coalitions that differ in h players; κ_s(0) = 1.
-
-    (d − s) κ_{s+1} = (d − 2h) κ_s − s κ_{s−1}.
-    """
-    h = np.arange(d + 1)
-    out = np.zeros((d + 1, d + 1))
-    out[0] = 1.0
-    for s in range(d):
-        out[s + 1] = ((d - 2 * h) * out[s] - s * out[s - 1]) / (d - s)
-    return out
-
-
-def _deviance(pairs: FloatArray, prior: _Prior, odd: FloatArray, known: FloatArray | None) -> float:
-    """−2 × the restricted log-likelihood of games odd (p, games), each of its own scale; inf: all are additive."""
-    p, d = pairs.shape
-    process = _Process.at(pairs, prior, known)
-    squares = np.square(process.residual(solve_triangular(process.factor, odd, lower=True))).sum(axis=0)
-    is_rough = squares > 1e-16 * np.square(odd).sum(axis=0)
-    if not is_rough.any():
-        return np.inf
-    volume = np.log(np.diag(process.factor)).sum() + np.log(np.diag(process.gram)).sum()
-    return float((p - d) * np.log(squares[is_rough]).sum() + 2 * is_rough.sum() * volume)

@@ -13,11 +13,11 @@ import numpy as np
 from dshap.designs.coalitions import stream
 from dshap.designs.strata import ROUNDING, Sample, Stratum
 
-__all__ = ["draw_by_leverage"]
+__all__ = ["counts_by_leverage", "draw_by_leverage"]
 
 
 def draw_by_leverage(
-    strata: Sequence[Stratum], budgets: Sequence[int], seed: int, *, fills_shells: bool = False
+    strata: Sequence[Stratum], budgets: Sequence[int], seed: int, shells: Sequence[int] | None = None
 ) -> Sample:
     """Every size equally likely, without replacement: c coalitions of each size, or all where there are no more.
 
@@ -27,9 +27,9 @@ def draw_by_leverage(
     budgets : sequence of int
         Units in all after each stage; the list of a stage begins with the list of the stage before.
     seed : int
-    fills_shells : bool
-        Outer strata are taken whole as long as all their units fit, and the rest of the budget goes to the others;
-        nothing may be left for them, so the weights are those of a sample only where something is.
+    shells : sequence of int
+        Outer strata that each stage takes whole, as long as all their units fit, before the rest of the budget goes to
+        the others; nothing may be left for them, so the weights are those of a sample only where something is.
 
     Notes
     -----
@@ -42,12 +42,7 @@ def draw_by_leverage(
     C. Musco and R. T. Witter, "Provably accurate Shapley value estimation via leverage score sampling", ICLR 2025,
     arXiv:2410.01917.
     """
-    counts = [[0] * len(strata)]
-    for stage, budget in enumerate(budgets):
-        least = _with_whole_shells(strata, counts[-1], budget) if fills_shells else counts[-1]
-        expected = _expected_counts(strata, least, budget)
-        added = _round_at_random([e - c for e, c in zip(expected, counts[-1], strict=True)], seed, stage)
-        counts.append([c + a for c, a in zip(counts[-1], added, strict=True)])
+    counts, expected = _counts(strata, budgets, seed, shells)
     stages = np.array(counts, dtype=np.int64)  # (stages + 1, strata)
     sequences = [stratum.sequence(stages[1:, h].tolist(), seed) for h, stratum in enumerate(strata)]
     mass = [stratum.mass / float(e) if e else 0.0 for stratum, e in zip(strata, expected, strict=True)]
@@ -63,10 +58,30 @@ def draw_by_leverage(
     )
 
 
-def _with_whole_shells(strata: Sequence[Stratum], drawn: Sequence[int], budget: int) -> list[int]:
-    """Units of each stratum that are drawn, all of the outer ones that fit."""
+def counts_by_leverage(
+    strata: Sequence[Stratum], budgets: Sequence[int], seed: int, shells: Sequence[int] | None = None
+) -> list[tuple[int, ...]]:
+    """Units of each stratum that `draw_by_leverage` has after each stage."""
+    return [tuple(row) for row in _counts(strata, budgets, seed, shells)[0][1:]]
+
+
+def _counts(
+    strata: Sequence[Stratum], budgets: Sequence[int], seed: int, shells: Sequence[int] | None
+) -> tuple[list[list[int]], list[Fraction]]:
+    """Units of each stratum before the first and after each stage, and what those of the last are in the mean."""
+    counts, expected = [[0] * len(strata)], [Fraction(0)] * len(strata)
+    for stage, budget in enumerate(budgets):
+        least = _with_whole_shells(strata, counts[-1], budget, shells[stage] if shells else 0)
+        expected = _expected_counts(strata, least, budget)
+        added = _round_at_random([e - c for e, c in zip(expected, counts[-1], strict=True)], seed, stage)
+        counts.append([c + a for c, a in zip(counts[-1], added, strict=True)])
+    return counts, expected
+
+
+def _with_whole_shells(strata: Sequence[Stratum], drawn: Sequence[int], budget: int, shells: int) -> list[int]:
+    """Units of each stratum that are drawn, all of the first `shells` that fit."""
     least, left = list(drawn), budget - sum(drawn)
-    for h, stratum in enumerate(strata):
+    for h, stratum in enumerate(strata[:shells]):
         left -= stratum.n_units - drawn[h]
         if left < 0:
             break

@@ -14,7 +14,7 @@ from dshap.engine.graph import Executor, LoopExecutor
 from dshap.engine.plan import Plan, Stage, check_stages, fit_stages, format_bytes, make_plan, stage_lines
 from dshap.engine.progress import LineProgress, Progress, SilentProgress
 from dshap.engine.quality import coalition_errors
-from dshap.engine.run import Failure, learn, map_spans, resolve_value, run_explanation
+from dshap.engine.run import Failure, learn, map_spans, resolve_value, run_explanation, settled_design
 from dshap.engine.tasks import Context, on_block
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "on_block",
     "resolve_value",
     "run_explanation",
+    "settled_design",
     "shut_down",
     "stage_lines",
 ]

@@ -33,6 +33,8 @@ STAGE_OPTIONS = {"moments": "coalition_tile", "evaluation": "instance_tile"}
 MAX_CHUNK = 4_096
 ROW_SPAN = 65_536
 MOMENT_TILE_BYTES = 32 << 20
+SCORE_BYTES = 64 << 20
+"""Scores of the coalitions of a black box's tile, those of their groups counted, at most."""
 MAX_COALITION_TILE = 512
 MAX_BLACK_BOX_TILE = 8_192
 BLACK_BOX_TILE, BLACK_BOX_TASKS = 16, 8
@@ -49,12 +51,10 @@ OVERHEAD_BYTES = 8 << 20
 """Messages, codecs and the allocator's rounding in a worker at work."""
 TUNE_BYTES = 32 << 20
 """What a design takes to choose from a pilot."""
-FORECAST_ROWS = 16
-"""Of a pilot that forecasts how many coalitions an error takes."""
 VALUE_BYTES = 64 << 20
 """Values of all coalitions of an instance tile, at most, where rounds keep them."""
-PILOT_SHARE = 16
-"""A pilot takes at most one row in so many: of fewer rows nothing is chosen from one."""
+PILOT_ROWS, PILOT_SHARE = 16, 16
+"""A pilot takes one row in so many, at most 16 of them and two at least, where there are two."""
 GROUP_BYTES = 16 << 20
 """Sums of all jackknife groups of an instance tile, at most; a task holds `GROUP_ARRAYS` arrays of that size."""
 GROUP_ARRAYS = 6
@@ -93,6 +93,8 @@ class Plan:
     n_coalitions: int
     pilot_rows: int
     """Rows that the design chooses from before the evaluation."""
+    pilot_coalitions: int
+    """Coalitions that it asks for first."""
     instance_tile: int
     chunk_rows: int
     """Rows of an inner chunk of the cube; an instance tile is one shard."""
@@ -125,7 +127,7 @@ class Plan:
         """Tiles of the proper coalitions; the two ends of a design are in none.  A closed form has one empty tile."""
         if self.is_closed_form:
             return [(N_ENDS, N_ENDS)]
-        edges = (N_ENDS, *self.stage_coalitions)
+        edges = sorted({N_ENDS, *self.stage_coalitions, self.pilot_coalitions or N_ENDS})
         return [span for ends in itertools.pairwise(edges) for span in spans(*ends, self.coalition_tile)]
 
     @property
@@ -134,6 +136,11 @@ class Plan:
         ends = [stop for _, stop in self.coalition_spans]
         cuts = [0, *(bisect.bisect_right(ends, stop) for stop in self.stage_coalitions)]
         return [list(range(a, b)) for a, b in itertools.pairwise(cuts)]
+
+    @property
+    def pilot_tiles(self) -> list[int]:
+        """Coalition tiles that the design asks for first."""
+        return [tile for tile, (_, stop) in enumerate(self.coalition_spans) if stop <= self.pilot_coalitions]
 
     @property
     def groups(self) -> list[list[int]]:
@@ -278,7 +285,7 @@ def make_plan(
     wanted = BLACK_BOX_TASKS if is_black_box else _wanted_tasks(value, rows.n_rows, proper)
     tile = options.coalition_tile
     if tile is None and is_black_box:
-        tile = _black_box_tile(value, proper, math.ceil(wanted / n_instance_tiles))
+        tile = _black_box_tile(value, design, proper, math.ceil(wanted / n_instance_tiles))
     tile = tile or _coalition_tile(value, proper, data.n_rows)
     n_tiles = max(1, math.ceil(proper / tile))
     groups = options.coalition_groups or (1 if 2 * n_instance_tiles >= wanted else math.ceil(wanted / n_instance_tiles))
@@ -286,6 +293,8 @@ def make_plan(
     state_bytes = sum(value.state_bytes(b - a) for a, b in spans(0, proper, tile) or [(0, 0)])
     is_kept = value.needs_moments and state_bytes <= CACHE_BYTES
     joined = max(1, min(MAX_COALITION_TILE // tile, math.ceil(n_tiles / groups))) if is_kept and not options.tol else 1
+    if is_black_box and n_tiles == 1 and not options.tol:
+        joined = 2  # the pilot's coalitions are a tile of their own
     plan = Plan(
         n_rows=rows.n_rows,
         data_rows=data.n_rows,
@@ -293,7 +302,8 @@ def make_plan(
         n_outputs=n_outputs,
         n_replicates=design.n_replicates,
         n_coalitions=design.n_coalitions,
-        pilot_rows=min(max(design.pilot_rows, FORECAST_ROWS if options.tol else 0), rows.n_rows // PILOT_SHARE),
+        pilot_rows=_pilot_rows(rows.n_rows) if design.pilot_coalitions or options.tol else 0,
+        pilot_coalitions=design.pilot_coalitions,
         instance_tile=instance_tile,
         chunk_rows=_chunk_rows(instance_tile),
         micro_rows=options.micro_rows or _micro_rows(value, min(tile * joined, max(1, proper)), instance_tile),
@@ -309,9 +319,13 @@ def make_plan(
         stages=(),
         reasons=reasons,
     )
-    stages = _stages(plan, value, rows, data, options)
+    stages = _stages(plan, value, design, rows, data, options)
     learning = ("landmarks", "base", "moments")
     return replace(plan, stages=tuple(own for own in stages if not (is_prepared and own.name in learning)))
+
+
+def _pilot_rows(n_rows: int) -> int:
+    return min(PILOT_ROWS, max(n_rows // PILOT_SHARE, min(n_rows, 2)))
 
 
 def _coalition_tile(value: ValueFunction, proper: int, data_rows: int) -> int:
@@ -327,9 +341,10 @@ def _coalition_tile(value: ValueFunction, proper: int, data_rows: int) -> int:
     return tile - tile % 2 if tile > 1 else 1  # pairs of complements stay together
 
 
-def _black_box_tile(value: ValueFunction, proper: int, n_groups: int) -> int:
+def _black_box_tile(value: ValueFunction, design: Design, proper: int, n_groups: int) -> int:
     """As many coalitions as can be together: rows that several of them need are predicted once."""
-    fits = int(MOMENT_TILE_BYTES // max(value.state_bytes(2) / 2, 1))
+    scores = (design.block_bytes(proper) - design.block_bytes(0)) / max(proper, 1)
+    fits = int(min(MOMENT_TILE_BYTES // max(value.state_bytes(2) / 2, 1), SCORE_BYTES // max(scores, 1)))
     tile = max(1, min(fits, MAX_BLACK_BOX_TILE, math.ceil(proper / n_groups)))
     return tile - tile % 2 if tile > 1 else 1
 
@@ -373,7 +388,7 @@ def _micro_rows(value: ValueFunction, tile: int, instance_tile: int) -> int:
 
 
 def _stages(
-    plan: Plan, value: ValueFunction, rows: RowReader, data: RowReader, options: RunOptions
+    plan: Plan, value: ValueFunction, design: Design, rows: RowReader, data: RowReader, options: RunOptions
 ) -> tuple[Stage, ...]:
     proper = plan.n_coalitions - N_ENDS
     n_spans, n_tiles = len(plan.data_spans), len(plan.coalition_spans)
@@ -408,7 +423,8 @@ def _stages(
     if plan.pilot_rows:
         games = plan.pilot_rows * plan.n_outputs
         tile = max(1, min(plan.coalition_tile, proper))
-        pilot = 3 * 8 * games * plan.n_coalitions + TUNE_BYTES + value.task_bytes(1, tile) + value.state_bytes(tile)
+        pilot = 3 * 8 * games * plan.n_coalitions + TUNE_BYTES + design.block_bytes(plan.n_coalitions)
+        pilot += value.task_bytes(1, tile) + value.state_bytes(tile)
         out.append(
             Stage(
                 "pilot", 1, rows.read_bytes(1) + pilot, value.operations(plan.pilot_rows, proper),
@@ -420,7 +436,7 @@ def _stages(
         Stage(
             "evaluation",
             len(plan.instance_spans) * (n_groups + 1 if n_groups > 1 else 1),
-            _evaluation_bytes(plan, value, rows, options) + (data_bytes if value.streams_data else 0),
+            _evaluation_bytes(plan, value, design, rows, options) + (data_bytes if value.streams_data else 0),
             value.operations(plan.n_rows, proper),
             "rows, state",
             "attribution, receipts",
@@ -439,13 +455,12 @@ def _predict_bytes(value: ValueFunction, n: int) -> int:
     return 2 * 8 * n * value.n_outputs + value.task_bytes(min(n, 256), 1)
 
 
-def _evaluation_bytes(plan: Plan, value: ValueFunction, rows: RowReader, options: RunOptions) -> int:
+def _evaluation_bytes(plan: Plan, value: ValueFunction, design: Design, rows: RowReader, options: RunOptions) -> int:
     """Rows twice, sums and their finish (four arrays of attributions), what is written, one state, one micro-block."""
     n = min(plan.instance_tile, plan.n_rows)
     tile = max(1, min(plan.coalition_tile * plan.join_tiles, plan.n_coalitions - N_ENDS))
     cell = plan.n_players * plan.n_outputs
     groups = GROUP_ARRAYS * 8 * plan.n_replicates * n * cell
-    entries = tile * (8 * plan.n_players + 26 * plan.n_replicates) if plan.n_replicates else 0
     chosen = 8 * min(plan.micro_rows, n) * tile * plan.n_outputs if plan.n_replicates else 0  # values of one group
     pairs = (8 * n * cell + 4 * tile) * 4 * plan.n_players if plan.interactions else 0
     stored = 2 * (2 if plan.n_replicates else 1) * n * cell * (8 if options.dtype == "float64" else 4)
@@ -457,13 +472,12 @@ def _evaluation_bytes(plan: Plan, value: ValueFunction, rows: RowReader, options
         + value.row_bytes(n, tile)
         + 4 * 8 * n * cell
         + groups
-        + entries
+        + design.block_bytes(plan.n_coalitions if plan.tol else tile)
         + chosen
         + pairs
         + (3 * 8 * n * plan.n_coalitions * plan.n_outputs if plan.tol else 0)
         + stored
         + state
-        + 9 * tile * plan.n_players
         + max(_predict_bytes(value, n), value.task_bytes(min(plan.micro_rows, n), tile) + linked)
     )
 

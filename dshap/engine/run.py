@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,9 +25,9 @@ from dshap.engine.tasks import (
     pilot,
 )
 from dshap.models.rows import sample_positions
-from dshap.types import ClosedForm, Record, RowReader, State, ValueFunction
+from dshap.types import ClosedForm, Design, Record, RowReader, State, ValueFunction
 
-__all__ = ["Failure", "learn", "map_spans", "read_sample", "resolve_value", "run_explanation"]
+__all__ = ["Failure", "learn", "map_spans", "read_sample", "resolve_value", "run_explanation", "settled_design"]
 
 
 SAMPLE_SEED = 0
@@ -46,13 +46,14 @@ class Failure:
 
 def run_explanation(executor: Executor, context: Context, progress: Progress) -> list[Failure]:
     """Learning, then evaluation; gives the tiles that failed (their rows are marked so in the cube)."""
-    learn(executor, context, progress)
+    _base(executor, context, progress)
+    context = _tuned(executor, context, progress)
+    _moments(executor, context, progress, range(len(context.tile_names)))
     base = context.base_value()
     if base is not None:
         context.cube.write_base(base)
     for name, content in context.value.notes.items():
         context.cube.write_note(name, content)
-    context = _tuned(executor, context, progress)
     if isinstance(context.value, ClosedForm):
         context.cube.write_note("closed_form", context.value.stated_error(context.state([0])))
     return _evaluation(executor, context, progress)
@@ -61,7 +62,7 @@ def run_explanation(executor: Executor, context: Context, progress: Progress) ->
 def learn(executor: Executor, context: Context, progress: Progress) -> None:
     """What no instance changes: base value and moments, as states; what is there is not computed again."""
     _base(executor, context, progress)
-    _moments(executor, context, progress)
+    _moments(executor, context, progress, range(len(context.tile_names)))
 
 
 def _base(executor: Executor, context: Context, progress: Progress) -> None:
@@ -76,14 +77,16 @@ def _base(executor: Executor, context: Context, progress: Progress) -> None:
     progress.end()
 
 
-def _moments(executor: Executor, context: Context, progress: Progress) -> None:
-    todo = [tile for tile, name in enumerate(context.tile_names) if not context.states.has(name)]
+def _moments(executor: Executor, context: Context, progress: Progress, tiles: Sequence[int]) -> None:
+    """The states of these coalition tiles; predictions of the data are dropped when no tile wants them any more."""
+    names = context.tile_names
+    todo = [tile for tile in tiles if names and not context.states.has(names[tile])]
     if not todo:
         return
-    progress.begin("moments", len(context.tile_names), "coalition tiles", len(context.tile_names) - len(todo))
+    progress.begin("moments", len(tiles), "coalition tiles", len(tiles) - len(todo))
     executor.run(context, (_moment_reduction(context, tile) for tile in todo), lambda *_: progress.advance())
     progress.end()
-    if context.value.needs_predictions:
+    if context.value.needs_predictions and all(map(context.states.has, names)):
         for start, _ in context.plan.data_spans:
             context.states.remove(context.prediction_name(start))
 
@@ -94,23 +97,41 @@ def _moment_reduction(context: Context, tile: int) -> Reduction:
 
 
 def _tuned(executor: Executor, context: Context, progress: Progress) -> Context:
-    """The context with the design's choice from a pilot made; the choice is kept as a state, and noted in the cube."""
+    """The context with the design's choices from pilots made; they are kept as states, and noted in the cube."""
     if not context.plan.pilot_rows:
         return context
-    seconds = None
-    if not context.states.has(context.pilot_name):
-        progress.begin("pilot", 1, "stages")
-        started = time.monotonic()
-        executor.run(context, [Reduction("pilot", (), Call(pilot))], lambda *_: progress.advance())
-        seconds = time.monotonic() - started
-        progress.end()
-    choice = context.states.get(context.pilot_name, Record)
-    if not choice.arrays:
-        return context
-    if context.plan.tol is not None:
-        progress.say(_forecast_line(context.plan, float(choice["forecast_coalitions"]), seconds))
-    context.cube.write_note("pilot", {name: array.tolist() for name, array in choice.arrays.items()})
-    return replace(context, design=context.design.tuned(choice)) if context.design.pilot_rows else context
+    chosen: dict[str, Any] = {}
+    while True:
+        design, started = context.design, time.monotonic()
+        n_coalitions = design.pilot_coalitions or design.n_coalitions
+        tiles = [tile for tile, (_, stop) in enumerate(context.plan.coalition_spans) if stop <= n_coalitions]
+        _moments(executor, context, progress, tiles)
+        is_new = not context.states.has(context.pilot_name)
+        if is_new:
+            progress.begin("pilot", 1, "stages")
+            executor.run(context, [Reduction("pilot", (), Call(pilot))], lambda *_: progress.advance())
+            progress.end()
+        choice = context.states.get(context.pilot_name, Record)
+        chosen |= choice.arrays
+        context = replace(context, design=design.tuned(choice))
+        if not choice.arrays or not context.design.pilot_coalitions:
+            break
+    if chosen:
+        if context.plan.tol is not None:
+            seconds = time.monotonic() - started if is_new else None
+            progress.say(_forecast_line(context.plan, float(chosen["forecast_coalitions"]), seconds))
+        context.cube.write_note("pilot", {name: array.tolist() for name, array in chosen.items()})
+    return context
+
+
+def settled_design(context: Context) -> Design:
+    """The design of a finished run, with the choices that are kept as states."""
+    while context.states.has(context.pilot_name):
+        design = context.design.tuned(context.states.get(context.pilot_name, Record))
+        if design.pilot_coalitions in (0, context.design.pilot_coalitions):
+            return design
+        context = replace(context, design=design)
+    return context.design
 
 
 def _forecast_line(plan: Plan, forecast: float, seconds: float | None) -> str:

@@ -4,9 +4,11 @@ reader, the writer and the states, so that client and scheduler carry names and 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,6 +33,7 @@ from dshap.types import (
     State,
     Status,
     ValueFunction,
+    digest_of,
     relative_errors,
     tree_sum,
 )
@@ -86,18 +89,32 @@ class Context:
     choice_name: str
     """State file of what the value function chose from a sample."""
     base_name: str
-    tile_names: tuple[str, ...]
-    """State file of each coalition tile; empty where nothing is learnt from data."""
+    learnt: Mapping[str, Any]
+    """What the states of coalition tiles follow from, coalitions apart."""
     is_active: BoolArray
     """(d of the cube,): players that the design has; the others hold constant columns, and their attribution is 0."""
-    pilot_name: str = ""
-    """State file of what the design chose from a pilot."""
+    run_digest: str = ""
+    """What tells this run from others; empty where no rows are explained."""
     keep_rows: bool = False
     """The writer wants the explained columns in their own dtypes."""
     _cache: OrderedDict[str, Any] = field(default_factory=OrderedDict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": OrderedDict()}
+
+    @cached_property
+    def tile_names(self) -> tuple[str, ...]:
+        """State file of each coalition tile, named by all that its content follows from; empty where nothing is
+        learnt from data."""
+        if not self.value.needs_moments:
+            return ()
+        masks = (self.design.block(*span).masks for span in self.plan.coalition_spans)
+        return tuple(f"moments-{digest_of({**self.learnt, 'masks': _mask_digest(m)})}" for m in masks)
+
+    @property
+    def pilot_name(self) -> str:
+        """State file of what the design chooses next from a pilot."""
+        return f"pilot-{self.run_digest}-{self.design.pilot_coalitions}"
 
     @property
     def cube(self) -> BlockWriter:
@@ -189,17 +206,18 @@ def pilot(context: Context, _: None) -> None:
     """
     plan, rows = context.plan, context.rows
     games = []
+    design, chosen = context.design, Record()
+    n_coalitions = design.pilot_coalitions or design.n_coalitions
     for position in np.linspace(0, plan.n_rows - 1, plan.pilot_rows).round().astype(int).tolist():
         block = rows.read(position, position + 1)
         with contextlib.suppress(PredictError):
-            games.append(game_values(context, block.x[block.is_ok]))
-    values = np.concatenate([np.zeros((0, plan.n_coalitions)), *games])
+            games.append(game_values(context, block.x[block.is_ok], n_coalitions))
+    values = np.concatenate([np.zeros((0, n_coalitions)), *games])
     values = values[np.isfinite(values).all(axis=1)]
-    design, chosen = context.design, Record()
-    if design.pilot_rows and len(values):
+    if design.pilot_coalitions and len(values):
         chosen = design.tune(values)
         design = design.tuned(chosen)
-    if plan.tol is not None and len(values):
+    if plan.tol is not None and not design.pilot_coalitions and len(values):
         chosen = Record({**chosen.arrays, **_forecast(design, values, plan.tol)})
     context.states.put(context.pilot_name, chosen)
 
@@ -217,11 +235,11 @@ def _forecast(design: Design, values: FloatArray, tol: float) -> dict[str, NDArr
     return {"relative_error": np.array(np.median(errors)), "forecast_coalitions": np.array(np.median(wanted).round())}
 
 
-def game_values(context: Context, rows: FloatArray) -> FloatArray:
-    """Values (n·k, m) of all coalitions of the design, the two ends too."""
+def game_values(context: Context, rows: FloatArray, n_coalitions: int) -> FloatArray:
+    """Values (n·k, m) of the first coalitions of the design, whole tiles of them, the two ends too."""
     if not len(rows):
-        return np.zeros((0, context.plan.n_coalitions))
-    tiles = range(len(context.plan.coalition_spans))
+        return np.zeros((0, n_coalitions))
+    tiles = [tile for tile, (_, stop) in enumerate(context.plan.coalition_spans) if stop <= n_coalitions]
     ends = context.ends(context.value.predict(rows))
     values = np.concatenate([ends, *(context.values(context.state([tile]), rows) for tile in tiles)], axis=1)
     return values.swapaxes(1, 2).reshape(-1, values.shape[1])
@@ -472,6 +490,10 @@ def check_additivity(phi: FloatArray, base: FloatArray, prediction: FloatArray) 
     if not gap <= ADDITIVITY_TOLERANCE * scale:
         raise DshapError(f"attributions miss the prediction by {gap:.3g} (predictions reach {scale:.3g}): a bug, or a "
                          "model that answers differently from call to call")  # fmt: skip
+
+
+def _mask_digest(masks: BoolArray) -> str:
+    return hashlib.blake2b(np.packbits(masks, axis=1).tobytes(), digest_size=10).hexdigest()
 
 
 def _read(context: Context, tile: int) -> RowBlock:

@@ -12,13 +12,13 @@ from dshap.cube import CONTAINER, StateFolder, Workspace
 from dshap.engine import Executor, Plan, Progress, format_bytes
 from dshap.engine.plan import spans
 from dshap.errors import InputError
-from dshap.explanation import Explanation, digest_of
+from dshap.explanation import Explanation
 from dshap.jobs.parts import TableReader
 from dshap.jobs.schema import Job, KernelTable, LearntTable
 from dshap.models.rows import row_draws
 from dshap.quality import measured_quality, prepared_of
 from dshap.sources import SPAN_ROWS
-from dshap.types import FloatArray, Record
+from dshap.types import FloatArray, Record, digest_of
 
 __all__ = ["JobQuality", "check_quality", "measure", "quality_sample", "stored_quality"]
 

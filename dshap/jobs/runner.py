@@ -26,7 +26,6 @@ from dshap.explanation import (
     IDLE_WORKER_BYTES,
     NUMERICS_VERSION,
     Explanation,
-    digest_of,
     refuse_difference,
 )
 from dshap.inputs import check_targets, take_census
@@ -40,7 +39,7 @@ from dshap.models import FitReport, KernelModel
 from dshap.models.features import expansion_from
 from dshap.prepared import played
 from dshap.sources import Census, open_source
-from dshap.types import Record
+from dshap.types import Record, digest_of
 
 __all__ = ["ExplanationResult", "JobPlan", "JobResult", "fit_report", "plan_job", "run_job"]
 
