@@ -343,9 +343,16 @@ ROUNDING = 1e-12
 
 
 def relative_errors(phi: FloatArray, std_error: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-    """max over players of std_error / (max φ − min φ), both (n, d, k): (n, k); 0 where the error is rounding."""
-    largest, span = std_error.max(axis=1), np.ptp(phi, axis=1)
+    """max over players of std_error over the range of φ, both (n, d, k): (n, k); 0 where the error is rounding.
+
+    The range of noisy φ̂ is larger than that of φ: of max φ̂ − min φ̂ the part √(1 − mean std_error²/var φ̂) counts, so
+    that the ratio is infinite where nothing but noise tells the players apart.
+    """
+    largest, spread = std_error.max(axis=1), phi.var(axis=1)
     largest = np.where(largest <= ROUNDING * (np.abs(v_empty) + np.abs(v_full)), 0.0, largest)
+    noise = np.square(std_error).mean(axis=1)
+    signal = np.divide(np.maximum(spread - noise, 0.0), spread, out=np.zeros_like(spread), where=spread > 0)
+    span = np.ptp(phi, axis=1) * np.sqrt(signal)
     ratio: FloatArray = np.divide(largest, span, out=np.where(largest == 0, 0.0, np.inf), where=span > 0)
     return np.where(np.isnan(largest), np.nan, ratio)
 

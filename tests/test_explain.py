@@ -16,6 +16,7 @@ import zarr
 import dshap
 from dshap.cube import cube_status, feature_ranking, kept_row, open_cube, read_run, verify_cube
 from dshap.designs import exact, kernelshap, kriging, permutation
+from dshap.designs.kriging import DECAYS
 from dshap.errors import (
     DoesNotFitError,
     DshapError,
@@ -191,8 +192,9 @@ def test_a_pilot_leaves_out_rows_that_the_model_fails_on(wide):
         dshap.explain(Marginal(fails, wide[1:3]), wide, design=kriging(8, 60), instance_tile=32)
 
 
-def test_few_rows_have_no_pilot(wide):
-    """Fewer than sixteen rows: the default decay, and no work but their own."""
+@pytest.mark.parametrize(("n", "n_pilot"), [(2, 2), (3, 2), (31, 2), (48, 3)])
+def test_few_rows_have_a_pilot_of_two(wide, n, n_pilot):
+    """Its values once more, of the first part of the list twice; of 48 rows three, one in sixteen."""
     calls = []
 
     def counted(x):
@@ -201,8 +203,10 @@ def test_few_rows_have_no_pilot(wide):
 
     value = Marginal(counted, wide[:2])
     calls.clear()
-    cube = dshap.explain(value, wide[:3], design=kriging(8, 60))
-    assert sum(calls) <= 3 * 58 * 2 + 64 + 3 + 2 and "pilot" not in cube.attrs
+    cube = dshap.explain(value, wide[:n], design=kriging(8, 200))
+    first = kriging(8, 200).pilot_coalitions - 2
+    assert sum(calls) <= (n + n_pilot) * 198 * 2 + n_pilot * (first * 2 + 2) + min(64, n) + n + 2
+    assert json.loads(cube.attrs["pilot"])["decay"] in DECAYS
 
 
 def test_auto_takes_kriging_above_exact():

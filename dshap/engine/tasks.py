@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any, Protocol
 
 import numpy as np
@@ -225,14 +226,21 @@ def pilot(context: Context, _: None) -> None:
 def _forecast(design: Design, values: FloatArray, tol: float) -> dict[str, NDArray[Any]]:
     """The error of the games (games, m) after the first stage, and the coalitions that should bring it to tol.
 
-    The median over the games, and that of coalitions · (error/tol)²: the error of a mean falls with their root.
+    The median over the games, and that of coalitions · (error · `at_once`/tol)²: the error of a mean falls with their
+    root.
     """
     first = design.stages[0]
     phi, replicates = _of_values(first, values[:, : first.n_coalitions, None])
     ends = values[:, EMPTY, None], values[:, FULL, None]
     errors = relative_errors(phi, np.sqrt(np.square(replicates - phi).sum(axis=0)), *ends)
-    wanted = first.n_coalitions * np.maximum(errors / tol, 1.0) ** 2
+    wanted = first.n_coalitions * np.maximum(errors * at_once(design.n_players) / tol, 1.0) ** 2
     return {"relative_error": np.array(np.median(errors)), "forecast_coalitions": np.array(np.median(wanted).round())}
+
+
+def at_once(d: int) -> float:
+    """What a standard error is multiplied with so that its interval holds all d players at once (Bonferroni)."""
+    normal = NormalDist()
+    return normal.inv_cdf(1 - 0.025 / d) / normal.inv_cdf(0.975)
 
 
 def game_values(context: Context, rows: FloatArray, n_coalitions: int) -> FloatArray:
@@ -438,6 +446,7 @@ def _in_rounds(
     """φ (n, d, k), its replicates (R, n, d, k), the coalitions taken (n,), and the interactions (n, d, d, k) where they
     are asked for: stage by stage of the design, each for the rows whose error is above tol after the one before.
 
+    A row ends where tol bounds what 95 % of the intervals allow all of its players at once (`at_once`).
     Values are kept: no coalition is evaluated twice.  `ends` (n, 2, k) are the values of the two ends."""
     plan, design = context.plan, context.design
     shape = (len(rows), plan.n_players, plan.n_outputs)
@@ -453,7 +462,7 @@ def _in_rounds(
         used[left] = stage.n_coalitions
         errors = np.sqrt(np.square(replicates[:, left] - phi[left]).sum(axis=0))
         reached = relative_errors(phi[left], errors, v_empty[left], v_full[left])
-        is_left = ~(reached <= tol).all(axis=1)
+        is_left = ~(reached * at_once(plan.n_players) <= tol).all(axis=1)
         left, values = left[is_left], values[is_left]
         if not len(left):
             break
