@@ -1,0 +1,240 @@
+"""Games of eight kinds, of any number of players, whose Shapley values are known by another way than any design.
+
+Sums of a_T [T ⊆ S] by φ_i = Σ_{T∋i} a_T/|T|; functions of a weighted sum of the players present (votes, logistic
+models) by the distribution of that sum; airports by their costs in order; networks by every coalition, or by 40,000
+orders and their reversals above 16 players.  Every game has v(∅) = 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from dshap import designs
+from dshap.types import BoolArray, FloatArray
+
+__all__ = ["KINDS", "Games", "games_of"]
+
+MAX_ENUMERATED = 16
+N_STEPS = 800_000
+"""Steps of all orders that a network's values are the mean over; 40,000 orders of 20 players."""
+MAX_NODES = 160
+"""Gauss–Legendre nodes; half of the players are exact."""
+
+
+class Games(Protocol):
+    """n games of d players."""
+
+    def values(self, masks: BoolArray) -> FloatArray:
+        """v (n, m) of coalitions (m, d)."""
+        ...
+
+    @property
+    def shapley(self) -> FloatArray:
+        """φ (n, d)"""
+        ...
+
+
+@dataclass(frozen=True)
+class Dividends:
+    """v(S) = Σ_T a_T [T ⊆ S]."""
+
+    terms: BoolArray
+    """(terms, d): the coalitions T."""
+    weights: FloatArray
+    """(terms, n)"""
+
+    def values(self, masks: BoolArray) -> FloatArray:
+        is_inside = (~masks).astype(np.float32) @ self.terms.T.astype(np.float32) == 0  # no member of T is missing
+        return (is_inside @ self.weights).T
+
+    @cached_property
+    def shapley(self) -> FloatArray:
+        return self.weights.T @ (self.terms / self.terms.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class OfSums:
+    """v(S) = g_r(Σ_{i∈S} a_ri) − g_r(0), with whole numbers a.
+
+    φ_i = ∫₀¹ E[g(X_t + a_i) − g(X_t)] dt, X_t the sum of the other players, each there with probability t: its
+    distribution by the product of the characteristic functions on a grid of whole numbers.
+    """
+
+    weights: np.ndarray
+    """(n, d) of whole numbers."""
+    g: Callable[[int, FloatArray], FloatArray]
+    """(row, sums) -> values."""
+
+    def values(self, masks: BoolArray) -> FloatArray:
+        sums = self.weights @ masks.T
+        return np.stack([self.g(r, own) - self.g(r, np.zeros(1)) for r, own in enumerate(sums)])
+
+    @cached_property
+    def shapley(self) -> FloatArray:
+        return np.stack([self._of_row(r) for r in range(len(self.weights))])
+
+    def _of_row(self, r: int) -> FloatArray:
+        a, phi = self.weights[r], np.zeros(self.weights.shape[1])
+        least = a[a < 0].sum()
+        n_grid = 1 << math.ceil(math.log2(np.abs(a).sum() + 2))
+        omega = 2 * np.pi * np.arange(n_grid // 2 + 1) / n_grid
+        values = np.fft.rfft(self.g(r, np.arange(n_grid) + least)) * np.where((omega == 0) | (omega == np.pi), 1, 2)
+        turns = np.exp(-1j * np.outer(a, omega))  # (d, frequencies)
+        nodes, masses = np.polynomial.legendre.leggauss(min(len(a) // 2 + 1, MAX_NODES))
+        for t, mass in zip((nodes + 1) / 2, masses / 2, strict=True):
+            each = 1 - t + t * turns
+            before = np.cumprod(np.vstack([np.exp(1j * omega * least), each[:-1]]), axis=0)
+            after = np.cumprod(np.vstack([np.ones(len(omega)), each[:0:-1]]), axis=0)[::-1]
+            phi += mass * (np.conj(before * after * (turns - 1)) @ values).real / n_grid
+        return phi
+
+
+@dataclass(frozen=True)
+class Airports:
+    """v(S) = the largest cost of a player in S."""
+
+    costs: FloatArray
+    """(n, d), positive."""
+
+    def values(self, masks: BoolArray) -> FloatArray:
+        return np.stack([np.where(masks, own, 0.0).max(axis=1) for own in self.costs])
+
+    @cached_property
+    def shapley(self) -> FloatArray:
+        order, d = np.argsort(self.costs, axis=1), self.costs.shape[1]
+        rising = np.take_along_axis(self.costs, order, axis=1)
+        shares = np.cumsum(np.diff(rising, axis=1, prepend=0.0) / (d - np.arange(d)), axis=1)
+        phi = np.empty_like(shares)
+        np.put_along_axis(phi, order, shares, axis=1)
+        return phi
+
+
+@dataclass(frozen=True)
+class Networks:
+    """v(S) = V·tanh(Σ_{i∈S} x_i W_i + c) − V·tanh(c): a trained network, absent columns at 0."""
+
+    inner: FloatArray
+    """W (d, hidden)"""
+    bias: FloatArray
+    outer: FloatArray
+    rows: FloatArray
+    """(n, d)"""
+
+    def values(self, masks: BoolArray) -> FloatArray:
+        hidden = (np.tanh(masks @ (x[:, None] * self.inner) + self.bias) - np.tanh(self.bias) for x in self.rows)
+        return np.stack([own @ self.outer for own in hidden])
+
+    @cached_property
+    def shapley(self) -> FloatArray:
+        d = self.rows.shape[1]
+        if d <= MAX_ENUMERATED:
+            design = designs.exact(d)
+            return np.asarray(self.values(design.masks) @ design.operator)
+        return np.stack([self._by_orders(x) for x in self.rows])
+
+    def _by_orders(self, x: FloatArray) -> FloatArray:
+        d, rng, total, n = len(x), np.random.default_rng(1), np.zeros(len(x)), 0
+        steps = x[:, None] * self.inner
+        while n * d < N_STEPS:
+            orders = rng.random((max(1, 20_000 // d), d)).argsort(axis=1)
+            for own in (orders, orders[:, ::-1]):
+                f = np.tanh(np.cumsum(steps[own], axis=1) + self.bias) @ self.outer
+                gains = np.diff(f, axis=1, prepend=float(np.tanh(self.bias) @ self.outer))
+                total += np.bincount(own.ravel(), gains.ravel(), minlength=d)
+                n += len(own)
+        return total / n
+
+
+def _random_terms(rng: np.random.Generator, d: int, sizes: np.ndarray) -> BoolArray:
+    return np.asarray(rng.random((len(sizes), d)).argsort(axis=1).argsort(axis=1) < sizes[:, None])
+
+
+def _sizes(d: int, *counts: tuple[int, int]) -> np.ndarray:
+    """Sizes, at most d, each so often."""
+    return np.concatenate([np.full(count, min(size, d)) for size, count in counts])
+
+
+def pairs(rng: np.random.Generator, d: int, n: int) -> Games:
+    """Additive, with interactions of two players."""
+    terms = np.concatenate([np.eye(d, dtype=bool), _random_terms(rng, d, _sizes(d, (2, 3 * d)))])
+    return Dividends(terms, rng.normal(size=(len(terms), n)))
+
+
+def order_three(rng: np.random.Generator, d: int, n: int) -> Games:
+    """Interactions of up to three players."""
+    terms = _random_terms(rng, d, _sizes(d, (1, d), (2, 2 * d), (3, 4 * d)))
+    return Dividends(terms, rng.normal(size=(len(terms), n)))
+
+
+def products(rng: np.random.Generator, d: int, n: int) -> Games:
+    """Ten products over 15 players, and additive parts of a fifth of their size."""
+    terms = np.concatenate([np.eye(d, dtype=bool), _random_terms(rng, d, _sizes(d, (15, 10)))])
+    return Dividends(terms, rng.normal(size=(len(terms), n)) * np.r_[np.full(d, 0.2), np.ones(10)][:, None])
+
+
+def votes(rng: np.random.Generator, d: int, n: int) -> Games:
+    """1 where the weights of 1 to 29 of the players present reach a quota of 40 to 70 % of all."""
+    weights = rng.integers(1, 30, size=(n, d))
+    quota = np.maximum((weights.sum(axis=1) * rng.uniform(0.4, 0.7, n)).astype(int), 1)
+    return OfSums(weights, lambda r, sums: (sums >= quota[r]).astype(float))
+
+
+def airports(rng: np.random.Generator, d: int, n: int) -> Games:
+    """Costs are exponential."""
+    return Airports(rng.exponential(size=(n, d)))
+
+
+def heavy_tails(rng: np.random.Generator, d: int, n: int) -> Games:
+    """200 interactions of every size, their weights of t with 1.5 degrees of freedom."""
+    return Dividends(_random_terms(rng, d, 1 + rng.integers(d, size=200)), rng.standard_t(1.5, size=(200, n)))
+
+
+def networks(rng: np.random.Generator, d: int, n: int) -> Games:
+    """16 hidden units, 400 steps of Adam on a sine, a product of three columns and a corner."""
+    x = rng.normal(size=(2_000, d))
+    ridge = rng.normal(size=d) / np.sqrt(d) * 2 * (rng.random(d) < min(1.0, 10 / d) + 0.2)
+    y = np.sin(x @ ridge) + 0.5 * x[:, 0] * x[:, 1 % d] * x[:, 2 % d] + np.abs(x[:, min(3, d - 1)])
+    parameters = [rng.normal(size=(d, 16)) / np.sqrt(d), np.zeros(16), rng.normal(size=16) / 4]
+    first, second = [np.zeros_like(own) for own in parameters], [np.zeros_like(own) for own in parameters]
+    for step in range(1, 400):
+        chosen = rng.integers(2_000, size=128)
+        inner, bias, outer = parameters
+        hidden = np.tanh(x[chosen] @ inner + bias)
+        error = (hidden @ outer + y.mean() - y[chosen]) / 128
+        back = np.outer(error, outer) * (1 - hidden**2)
+        for j, gradient in enumerate((x[chosen].T @ back, back.sum(axis=0), hidden.T @ error)):
+            first[j] = 0.9 * first[j] + 0.1 * gradient
+            second[j] = 0.999 * second[j] + 0.001 * gradient**2
+            scale = np.sqrt(second[j] / (1 - 0.999**step)) + 1e-8
+            parameters[j] = parameters[j] - 0.02 * first[j] / (1 - 0.9**step) / scale
+    return Networks(*parameters, rng.normal(size=(n, d)))
+
+
+def logistic_models(rng: np.random.Generator, d: int, n: int) -> Games:
+    """Probabilities; coefficients times columns are normal, rounded to hundredths."""
+    weights = np.round(300 * rng.normal(size=(n, d)) / np.sqrt(min(d, 9))).astype(int)
+    offset = rng.normal(size=n)
+    return OfSums(weights, lambda r, sums: 1 / (1 + np.exp(-np.clip(offset[r] + sums / 100, -500, 500))))
+
+
+KINDS: dict[str, Callable[[np.random.Generator, int, int], Games]] = {
+    "additive and pairs": pairs,
+    "order 3": order_three,
+    "products over 15": products,
+    "votes": votes,
+    "airports": airports,
+    "heavy tails": heavy_tails,
+    "network": networks,
+    "logistic model": logistic_models,
+}
+
+
+def games_of(kind: str, d: int, n: int, seed: int) -> Games:
+    """n games of d players of this kind."""
+    return KINDS[kind](np.random.default_rng([seed, d, list(KINDS).index(kind)]), d, n)
