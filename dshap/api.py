@@ -76,7 +76,7 @@ def explain(
         the value function knows names.
     design : "auto", "exact", "kernelshap" or a design of `dshap.designs`
         "auto" is exact where all coalitions are at most `max_coalitions`, else kriging with that many (kernelshap for
-        more than 256 players or 4,096 coalitions).
+        more than 1,024 players or 4,096 coalitions).
     store : path, optional
         Where the cube grows, readable and resumable: the same call again finishes what a crash left.  None computes
         in memory and is refused above 2 GiB of attributions.
