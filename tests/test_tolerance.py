@@ -107,7 +107,7 @@ def test_no_coalition_is_evaluated_twice(rows):
 
 
 def test_the_pilot_forecasts_and_says_so(rows, tmp_path, capsys):
-    """The forecast is coalitions · (error · AT_ONCE/tol)², the median over the pilot's games: by hand from their rows."""
+    """The forecast is coalitions · (error · AT_ONCE/tol)², the median over the games of the pilot: by hand."""
     store = tmp_path / "cube.zarr"
     cube = dshap.explain(value(rows), rows, design=kernelshap(D, 100), tol=0.02, max_coalitions=401, store=store)
     chosen = np.linspace(0, 47, 3).round().astype(int)
