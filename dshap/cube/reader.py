@@ -162,7 +162,8 @@ def feature_ranking(path: Path) -> xr.Dataset:
 
 
 def read_notes(path: Path) -> dict[str, Any]:
-    """name -> what the run found out beside its values: "closed_form", "pilot", "background", "additivity", "mse_v"."""
+    """name -> what the run found out beside its values: "closed_form", "base_value", "pilot", "background",
+    "additivity", "mse_v"."""
     notes = notes_of(path)
     return {name: notes.get(name) for name in notes.names()}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -105,6 +105,10 @@ class Trees(TableValue):
 
     def closed_form(self) -> Self:
         return self
+
+    def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
+        """What the attributions and the prediction differ by."""
+        return state()["base"]
 
     def predict(self, rows: FloatArray) -> FloatArray:
         """Margins (n, k)."""
