@@ -46,7 +46,7 @@ class Quality:
     """MSE_v of a value function on held-out rows."""
 
     mse: FloatArray
-    """(k,): mean over rows and proper coalitions of (f − v_S)², each coalition there is counted once: `mean_by_sizes`."""
+    """(k,): mean over rows and proper coalitions of (f − v_S)², each that there is counted once: `mean_by_sizes`."""
     mse_of_coalitions: FloatArray
     """(m, k): mean over rows."""
     masks: BoolArray
@@ -55,7 +55,7 @@ class Quality:
     """(k,): of f over these rows."""
     n_rows: int
     link: str = ""
-    """What follows the expectation in the attributions; MSE_v is of f and E f themselves, before it.  Empty: nothing."""
+    """What follows the expectation in the attributions; MSE_v is of f and E f, before it.  Empty: nothing."""
 
     @property
     def by_size(self) -> FloatArray:

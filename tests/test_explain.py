@@ -144,14 +144,15 @@ def test_standard_errors_in_the_cube(wide, tmp_path, name, options):
     )
     np.testing.assert_allclose(cube.std_error, np.sqrt(((replicates - phi) ** 2).sum(axis=0)), atol=1e-11)
     ranking = feature_ranking(store)
-    for statistic, of in (
-        ("mean", lambda own: own.mean(axis=-3)),
-        ("mean_magnitude", lambda own: np.abs(own).mean(axis=-3)),
-        ("root_mean_square", lambda own: np.sqrt((own**2).mean(axis=-3))),
-    ):
-        np.testing.assert_allclose(ranking[statistic], of(phi), atol=1e-11)
-        error = np.sqrt(((of(replicates) - of(phi)) ** 2).sum(axis=0))
-        np.testing.assert_allclose(ranking[f"{statistic}_std_error"], error, atol=1e-11)
+    variance = ((replicates - phi) ** 2).sum(axis=0).mean(axis=0)  # (d, k)
+    square = np.array([(own**2).mean(axis=0) for own in (phi, *replicates)])
+    np.testing.assert_allclose(ranking["mean"], phi.mean(axis=0), atol=1e-11)
+    np.testing.assert_allclose(ranking.mean_square, np.maximum(square[0] - variance, 0), atol=1e-11)
+    np.testing.assert_allclose(ranking.root_mean_square, ranking.mean_square**0.5, atol=1e-11)
+    error = np.sqrt(((replicates - phi).mean(axis=1) ** 2).sum(axis=0))
+    np.testing.assert_allclose(ranking.mean_std_error, error, atol=1e-11)
+    error = np.sqrt(((square[1:] - square[0]) ** 2).sum(axis=0) + 2 * variance**2)
+    np.testing.assert_allclose(ranking.mean_square_std_error, error, atol=1e-11)
     assert verify_cube(store) == []
 
 

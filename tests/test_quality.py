@@ -1,4 +1,4 @@
-"""MSE_v over sampled coalitions: an estimate of the mean over all proper coalitions, whatever sizes a design prefers."""
+"""MSE_v over sampled coalitions estimates the mean over all proper coalitions, whatever sizes a design prefers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def sampled(design, game):
     ids=["leverage", "kernel, unpaired", "kriging"],
 )
 def test_a_sample_estimates_the_mean_over_all_coalitions(game, make):
-    """300 seeds: the mean is within 4 standard errors (false alarm 1e-4); the list's own mean is off by ten and more."""
+    """300 seeds: the mean is within 4 standard errors (false alarm 1e-4); the list's own is off by ten and more."""
     found = np.array([sampled(make(seed), game) for seed in range(300)])  # (seeds, 2, k)
     off = np.abs(found.mean(axis=0) - game[0].mean(axis=0)) / (found.std(axis=0, ddof=1) / np.sqrt(300))
     assert (off[0] < 4).all() and (off[1] > 10).all()
