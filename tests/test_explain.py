@@ -289,7 +289,7 @@ def test_exact_values_have_no_standard_error(frame, tmp_path):
 def test_too_few_coalitions_for_errors_are_said_once(wide):
     value = Marginal(eight, wide[:3])
     with pytest.warns(
-        RuntimeWarning, match="24 coalitions of 8 players are too few for standard errors: give 36"
+        RuntimeWarning, match="24 coalitions of 8 players are too few for standard errors: give 56"
     ) as seen:
         cube = dshap.explain(value, wide, design=kernelshap(8, 24), instance_tile=8)
     assert len(seen) == 1 and np.isnan(cube.std_error).all() and np.isfinite(cube.attribution).all()

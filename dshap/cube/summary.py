@@ -21,6 +21,8 @@ STATISTICS = ("sum", "sum_of_magnitudes", "sum_of_squares", "sum_of_split_magnit
 
 FAR = 40.0
 """Standard errors beyond which the normal density is 0."""
+MOST = 1e12
+"""Ratio of signal to noise beyond which w is 2/3."""
 DOUBT = 0.2
 """About the share of mean |φ̂| in the mean magnitude: its true value lies 0.1 to 0.3 off where φ is not normal."""
 
@@ -95,10 +97,10 @@ def estimates(means: Mapping[str, FloatArray]) -> dict[str, Estimate]:
 
 
 def _share_of_plain(signal: FloatArray, noise: FloatArray) -> FloatArray:
-    """w of `estimates`; anything where there is no noise, because A = T there."""
-    ratio = np.divide(signal, noise, out=np.zeros_like(signal), where=noise != 0)
-    low = ratio / np.sqrt(2 + ratio)
-    share: FloatArray = (np.sqrt(ratio) - low) / (np.sqrt(1 + ratio) - low)
+    """w of `estimates`, without its differences; anything where there is no noise, because A = T there."""
+    ratio = np.minimum(np.divide(signal, noise, out=np.zeros_like(signal), where=noise != 0), MOST)
+    root = np.sqrt((1 + ratio) * (2 + ratio)) + ratio
+    share: FloatArray = 2 * np.sqrt(ratio) * root / ((np.sqrt(2 + ratio) + np.sqrt(ratio)) * (2 + 3 * ratio))
     return share
 
 

@@ -27,6 +27,7 @@ D, N_NULL, N_ROWS = 12, 2, 100
 BUDGETS = (128, 512)
 WEAK = 3.0
 """Standard errors of a row: a player whose mean |φ| is below is weak."""
+ROUNDING = 1e-12
 MEASURES = ("mean", "mean_magnitude", "mean_square", "plain")
 PLAYERS = ("null", "weak", "strong", "all")
 
@@ -120,7 +121,8 @@ def held(found: Attribution, truth: FloatArray) -> dict[str, BoolArray]:
     plain = means["sum_of_magnitudes"]
     own = dict(estimates(means)) | {"plain": (plain[0], np.sqrt(np.square(plain[1:] - plain[0]).sum(axis=0)))}
     quantile = t.ppf(0.975, len(plain) - 2)
-    return {name: np.abs(own[name][0] - wanted[name].mean(axis=0)) <= quantile * own[name][1] for name in MEASURES}
+    off = {name: np.abs(own[name][0] - wanted[name].mean(axis=0)) for name in MEASURES}
+    return {name: off[name] <= quantile * own[name][1] + ROUNDING for name in MEASURES}
 
 
 def coverage(name: str, kind: str, n_coalitions: int, seeds: int) -> dict[str, dict[str, tuple[float, int]]]:

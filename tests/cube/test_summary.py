@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -10,7 +12,7 @@ from scipy.stats import norm, t
 import dshap
 from dshap import designs
 from dshap.cube import feature_ranking
-from dshap.cube.summary import STATISTICS, block_sums, estimates, split_magnitude
+from dshap.cube.summary import STATISTICS, _share_of_plain, block_sums, estimates, split_magnitude
 from dshap.report.ranking import ranking_lines, rankings
 from dshap.types import Attribution
 from dshap.values import Marginal
@@ -69,6 +71,17 @@ def test_without_noise_it_is_the_magnitude_and_unknown_noise_stays_unknown():
     assert np.isnan(split_magnitude(phi, np.full(4, np.nan))[0]).all()
 
 
+@pytest.mark.parametrize("ratio", [0.0, 1e-6, 0.3, 1.0, 40.0, 1e30])
+def test_the_share_of_plain_magnitudes(ratio):
+    """(√ρ − τ)/(√(1 + ρ) − τ), τ = ρ/√(2 + ρ); by 80 digits where differences cancel."""
+    with localcontext() as context:
+        context.prec = 80
+        rho = Decimal(ratio)
+        low = rho / (2 + rho).sqrt()
+        wanted = (rho.sqrt() - low) / ((1 + rho).sqrt() - low)
+    assert_allclose(_share_of_plain(np.array([ratio]), np.ones(1)), [float(wanted)], rtol=1e-11)
+
+
 def test_exact_attributions_have_plain_means(rng):
     phi = rng.normal(size=(50, 3))
     for found in (means_of(phi), means_of(phi, np.repeat(phi[None], R, axis=0))):
@@ -124,11 +137,11 @@ def test_no_bias_where_rows_are_spread_over_zero(spread):
 
 def test_too_few_coalitions_leave_plain_means_and_no_error(tmp_path, in_this_process):
     """Errors are NaN, and shown as a dash; nothing is known of the bias then."""
-    x = np.random.default_rng(0).normal(size=(30, 6))
+    x = np.random.default_rng(0).normal(size=(30, 8))
     store = tmp_path / "cube.zarr"
     with pytest.warns(RuntimeWarning, match="too few for standard errors"):
         cube = dshap.explain(
-            Marginal(lambda x: x.prod(axis=1) + x[:, 0], x[:5]), x, design=designs.kernelshap(6, 20), store=store
+            Marginal(lambda x: x.prod(axis=1) + x[:, 0], x[:5]), x, design=designs.kernelshap(8, 20), store=store
         )
     ranking = feature_ranking(store)
     assert_allclose(ranking.mean_magnitude, np.abs(cube.attribution).mean("instance"), rtol=1e-12)
