@@ -12,6 +12,7 @@ import numpy as np
 from dshap.designs import exact
 from dshap.errors import InputError
 from dshap.types import FULL, BoolArray, FloatArray, Moments, State
+from dshap.values.frames import floats_of
 from dshap.values.table_value import (
     TableValue,
     checked_predict,
@@ -404,10 +405,7 @@ def _kind_of(model: Any) -> Any:
 
 
 def _checked_background(given: Any, n_columns: int) -> FloatArray:
-    try:
-        rows = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"background has text where numbers are needed: {error}") from error
+    rows = floats_of(given, "background")
     if rows.ndim != 2 or not 0 < len(rows) <= MAX_BACKGROUND or rows.shape[1] != n_columns:
         raise InputError(
             f"background has shape {rows.shape}: give 1 to {MAX_BACKGROUND:,} rows of {n_columns} columns, such as "
