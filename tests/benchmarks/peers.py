@@ -7,8 +7,8 @@ its rows; a ratio is to the best peer on as many cores.  dshap explains neighbou
 rows that share nothing (noise of a hundredth of a deviation in each column): only the last is what a peer's speed does
 not depend on.  The peers are measured twice: calling `model.predict`, as a user would, and a predict function written
 for this benchmark by one matrix product a block, which is what a model of RBF kernels could give them at best.  Below
-them the dense formulas of RKHS-SHAP (2022), Proposition 3, on n training rows, observational values too.  Programs that are
-not installed (`pip install -e '.[bench]'`) are left out by name.
+them the dense formulas of RKHS-SHAP (2022), Proposition 3, on n training rows, observational values too.  Programs that
+are not installed (`pip install -e '.[bench]'`) are left out by name.
 
 Usage: python -m tests.benchmarks.peers [--tiny] [--data PATH.parquet] [--json OUT]
 """
@@ -356,33 +356,23 @@ PEERS: Mapping[str, Callable[[Predict, FloatArray], Explain]] = {
 """program -> function(predict, background) -> explain"""
 
 
-class Processes:
-    """An explainer on several cores: each process makes its own and explains its part of the rows."""
-
-    def __init__(self, n: int, make: Callable[[], Explain]) -> None:
-        self.n = n
-        self.pool = multiprocessing.get_context("fork").Pool(n, _begin, (make,))
-
-    def __call__(self, rows: FloatArray) -> FloatArray:
-        parts = self.pool.map(_explained, np.array_split(rows, self.n), chunksize=1)
-        return np.concatenate(parts)
-
-    def close(self) -> None:
-        self.pool.terminate()
-        self.pool.join()
+_EXPLAIN: dict[str, Explain] = {}
+"""What a process has made."""
 
 
-_EXPLAIN: list[Explain] = []
-"""Of this process."""
-
-
-def _begin(make: Callable[[], Explain]) -> None:
-    _EXPLAIN[:] = [make()]
-
-
-def _explained(rows: FloatArray) -> FloatArray:
+def explained(key: str, make: Callable[[], Explain], rows: FloatArray) -> FloatArray:
+    """φ of rows (n, D) in this process, which makes its explainer once."""
     with one_blas_thread():
-        return np.asarray(_EXPLAIN[0](rows))
+        if key not in _EXPLAIN:
+            _EXPLAIN[key] = make()
+        return np.asarray(_EXPLAIN[key](rows))
+
+
+def on_cores(pool: Any, cores: int, key: str, make: Callable[[], Explain], rows: FloatArray) -> FloatArray:
+    """φ of rows (n, D): in this process, or by the processes of the pool, each its part."""
+    if cores == 1:
+        return explained(key, make, rows)
+    return np.concatenate(pool.starmap(explained, [(key, make, own) for own in np.array_split(rows, cores)], 1))
 
 
 def peer_results(case: Study) -> list[Result]:
@@ -391,23 +381,20 @@ def peer_results(case: Study) -> list[Result]:
     cube = dshap.explain(KernelInterventional(case.model, background), rows, design=DESIGN, progress=False)
     own, results = cube.attribution.values[:, :, 0], []
     compare_predictions(case)
-    for (called, predict_of), (name, make) in itertools.product(PREDICTS.items(), PEERS.items()):
-        predict = predict_of(case.model)
-        try:
-            make(predict, background)
-        except ImportError as error:
-            if called == "model.predict":  # once
-                print(f"{name}: left out, {error.name} is not installed")
-            continue
-        for cores in (1, WORKERS):
-            explain = Processes(cores, functools.partial(make, predict, background))
+    with multiprocessing.get_context("spawn").Pool(WORKERS) as pool:
+        for (called, predict_of), (name, make) in itertools.product(PREDICTS.items(), PEERS.items()):
+            made = functools.partial(make, predict_of(case.model), background)
             try:
-                explain(rows[:cores])
-                difference = in_deviations(case, explain(rows) - own)
+                explained(f"{name} {called}", made, rows[:1])
+            except ImportError as error:
+                if called == "model.predict":  # once
+                    print(f"{name}: left out, {error.name} is not installed")
+                continue
+            for cores in (1, WORKERS):
+                explain = functools.partial(on_cores, pool, cores, f"{name} {called}", made)
+                difference = in_deviations(case, explain(rows) - own)  # and the processes make their explainers
                 seconds = median_seconds(functools.partial(explain, rows))
-            finally:
-                explain.close()
-            results.append(Result(name, cores, len(background), len(rows), seconds, 3, called, difference))
+                results.append(Result(name, cores, len(background), len(rows), seconds, 3, called, difference))
     return results
 
 
@@ -547,8 +534,8 @@ def show(results: Sequence[Result]) -> None:
             f"{own.rate:>11,.4g}{ratios[0]:>13,.4g}{ratios[1]:>19,.4g}{'' if off is None else f'{off:.0e}':>8}"
         )
     print(
-        "\n× best peer: rows per second over the best peer's on as many cores (processes over rows), which calls model.predict;\n"
-        "by product: the peer calls the predict function of this benchmark.\n"
+        "\n× best peer: rows per second over the best peer's on as many cores (processes over rows),\n"
+        "which calls model.predict; by product: the peer calls the predict function of this benchmark.\n"
         "Median of three runs; the dense formulas once, learning included.  off: the largest difference to dshap in\n"
         "standard deviations of the predictions, of φ with the same background; dense, of v_S with all rows landmarks."
     )
