@@ -205,13 +205,14 @@ def mse_v(
 
     E (f(X) − v(X_S))² is least for v_S(x) = E[f(X) | X_S = x_S], so of two estimates the one with the smaller MSE_v on
     rows that neither learnt from is closer to it, whatever the truth is.  Interventional values are no such estimate,
-    and show it.
+    and show it.  A link comes after the expectation: MSE_v is of f and E f themselves, whatever the link.
 
     Parameters
     ----------
     value : a value function, or a prepared one
     rows : rows that nothing was learnt from, as `explain` takes them
-    design : its proper coalitions, equally weighted; "auto": all where they are at most `max_coalitions`
+    design : its proper coalitions, weighted by size such that each one there is counts once; "auto": all where they are
+        at most `max_coalitions`.  Of a sample that is an estimate, interpolated for sizes without any.
     client, progress, **options : as in `explain`
 
     Returns

@@ -115,6 +115,8 @@ def in_rounds(design: Design, asked: Design | str, options: RunOptions) -> tuple
         last = (options.max_coalitions or MAX_COALITIONS) // 2 * 2  # pairs stay whole
     while design.n_coalitions < min(last, 1 << d):
         design = replace(design, budgets=(*design.budgets, min(2 * design.n_coalitions, last, 1 << d)))
+    if design.why_no_errors:
+        raise InputError(f"tol needs standard errors, and {design.why_no_errors}")
     rounds = ", ".join(f"{budget:,}" for budget in design.budgets)
     why = f"rounds of {rounds} coalitions, for the rows whose std_error / range is above {options.tol:g}"
     return design, options, f"{why}; a pilot of up to 16 rows tells how many it takes, and their cost"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = [
     "DoesNotFitError",
@@ -14,8 +15,13 @@ __all__ = [
     "LockedError",
     "PredictError",
     "StoreMismatchError",
+    "refuse_rounded",
+    "rounded_refusal",
     "unknown_name",
 ]
+
+LARGEST_WHOLE = 2**53
+"""Beyond it float64 does not hold every integer."""
 
 
 class DshapError(Exception):
@@ -73,3 +79,20 @@ def unknown_name(kind: str, given: str, allowed: Iterable[str]) -> str:
         if near
         else (f"unknown {kind} {given!r}. Allowed: {shown or 'none'}.")
     )
+
+
+def rounded_refusal(name: str, value: int) -> str:
+    """The sentence for an integer that float64 would round."""
+    return (
+        f"{name} holds the integer {value}, and numbers are float64, which rounds integers beyond ±2^53 "
+        f"({LARGEST_WHOLE:,}): leave the column out, name it in key, or divide it"
+    )
+
+
+def refuse_rounded(values: Any, name: str) -> None:
+    """Raise where a numpy array holds an integer that float64 would round; narrow integers are not looked at."""
+    if values.dtype.kind not in "iu" or values.dtype.itemsize < 8 or not values.size:
+        return
+    for extreme in (int(values.min()), int(values.max())):
+        if abs(extreme) > LARGEST_WHOLE:
+            raise InputError(rounded_refusal(name, extreme))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 
 from dshap.choice import choose_design
 from dshap.cube import StateFolder, Workspace
@@ -44,7 +45,7 @@ class Quality:
     """MSE_v of a value function on held-out rows."""
 
     mse: FloatArray
-    """(k,): mean over rows and proper coalitions of (f − v_S)²."""
+    """(k,): mean over rows and proper coalitions of (f − v_S)², each that there is counted once: `mean_by_sizes`."""
     mse_of_coalitions: FloatArray
     """(m, k): mean over rows."""
     masks: BoolArray
@@ -52,13 +53,19 @@ class Quality:
     variance: FloatArray
     """(k,): of f over these rows."""
     n_rows: int
+    link: str = ""
+    """What follows the expectation in the attributions; MSE_v is of f and E f, before it.  Empty: nothing."""
 
     @property
     def by_size(self) -> FloatArray:
         """(d − 1, k): mean over the coalitions of 1, 2, … players; NaN where the design has none."""
-        sizes = self.masks.sum(axis=1)
-        means = [self.mse_of_coalitions[sizes == size] for size in range(1, self.masks.shape[1])]
-        return np.array([own.mean(axis=0) if len(own) else np.full(len(self.mse), np.nan) for own in means])
+        return means_of_sizes(self.mse_of_coalitions, self.masks)
+
+    @property
+    def interpolated_share(self) -> float:
+        """Of all proper coalitions, the part whose size the design has none of: MSE_v is interpolated there."""
+        is_there = np.isin(np.arange(1, self.masks.shape[1]), self.masks.sum(axis=1))
+        return float(_shares_of_sizes(self.masks.shape[1])[~is_there].sum())
 
     def to_dict(self) -> dict[str, Any]:
         """What a cube says of it: for each output MSE_v, its share of the variance, and MSE_v by coalition size."""
@@ -69,12 +76,43 @@ class Quality:
             "by_size": [[None if np.isnan(own) else float(own) for own in size] for size in sizes],
             "rows": self.n_rows,
             "coalitions": len(self.masks),
+            "interpolated_share": self.interpolated_share,
+            "of": f"expectations, before the link {self.link}" if self.link else "expectations",
         }
 
     def __str__(self) -> str:
         shares = ", ".join(f"{mse:.6g} ({mse / v:.2%} of the variance)" if v > 0 else f"{mse:.6g}"
                            for mse, v in zip(self.mse, self.variance, strict=True))  # fmt: skip
         return f"MSE_v {shares}; {self.n_rows:,} rows, {len(self.masks):,} coalitions"
+
+
+def means_of_sizes(of_coalitions: FloatArray, masks: BoolArray) -> FloatArray:
+    """(d − 1, k): means of (m, k) over the coalitions masks (m, d) of 1, 2, … players; NaN where there are none."""
+    sizes = masks.sum(axis=1)
+    chosen = [of_coalitions[sizes == size] for size in range(1, masks.shape[1])]
+    return np.array([own.mean(axis=0) if len(own) else np.full(of_coalitions.shape[1], np.nan) for own in chosen])
+
+
+def mean_by_sizes(of_coalitions: FloatArray, masks: BoolArray) -> FloatArray:
+    """Σ_s C(d, s)/(2^d − 2) · mean over the coalitions of s players (k,), of values (m, k) of the coalitions (m, d).
+
+    A design takes outer sizes more often than there are coalitions of them; within a size it draws evenly, so that this
+    estimates the mean over *all* proper coalitions, and is it where all are there.  A size that the design has none of
+    takes the straight line between its neighbours that are there (beyond the outermost, their value).
+    """
+    means, sizes = means_of_sizes(of_coalitions, masks), np.arange(1, masks.shape[1])
+    is_there = np.isin(sizes, masks.sum(axis=1))
+    filled = np.stack([np.interp(sizes, sizes[is_there], own[is_there]) for own in means.T], axis=1)  # (d − 1, k)
+    mean: FloatArray = _shares_of_sizes(masks.shape[1]) @ filled
+    return mean
+
+
+def _shares_of_sizes(d: int) -> FloatArray:
+    """C(d, s)/(2^d − 2) (d − 1,) of s = 1 to d − 1; by logarithms, for any d."""
+    sizes = np.arange(1, d)
+    logs = -gammaln(sizes + 1) - gammaln(d - sizes + 1)
+    shares: FloatArray = np.exp(logs - logs.max(initial=-np.inf))
+    return shares / shares.sum()
 
 
 def prepare_value(
@@ -181,6 +219,8 @@ def check_measurable(value: ValueFunction) -> None:
             "MSE_v is a mean over coalitions, and a closed form has none: give design='exact', or one of "
             "dshap.designs.kernelshap; or leave quality out"
         )
+    if value.n_players < 2:
+        raise InputError("MSE_v is a mean over proper coalitions, and one player has none: leave quality out")
     if value.streams_data:
         raise InputError(
             "MSE_v would read a background that is streamed for every row again: give rows in memory, or leave quality "
@@ -227,4 +267,5 @@ def measured_quality(
     mse = total["error2"] / n
     variance = total["f2"] / n - np.square(total["f"] / n)
     masks = design.block(N_ENDS, design.n_coalitions).masks
-    return Quality(mse.mean(axis=0), mse, masks, variance, int(n))
+    link = "" if value.link.is_identity else value.link.describe()
+    return Quality(mean_by_sizes(mse, masks), mse, masks, variance, int(n), link)

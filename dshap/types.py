@@ -32,6 +32,7 @@ __all__ = [
     "ClosedForm",
     "CoalitionBlock",
     "Design",
+    "EstimatedBase",
     "FloatArray",
     "Groups",
     "Link",
@@ -493,12 +494,13 @@ class ValueFunction(Protocol):
 
     @property
     def data(self) -> Any:
-        """The rows that v(empty) is the mean over and that `moments` sums: an array, or whatever `explain` takes."""
+        """The rows that `base` is given the mean prediction of and that `moments` sums: an array, or whatever `explain`
+        takes."""
         ...
 
     @property
     def data_weights(self) -> FloatArray | None:
-        """(b,): weights of the rows of `data` in v(empty), which then is an array; None: all alike."""
+        """(b,): weights of the rows of `data` in their mean prediction; `data` then is an array; None: all alike."""
         ...
 
     @property
@@ -570,8 +572,12 @@ class ValueFunction(Protocol):
         """A copy that workers can hold: everything but `data`."""
         ...
 
+    def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
+        """v(empty) (k,) before the link: the `mean` prediction (k,) over `data`, or what a prepared `state` says."""
+        ...
+
     def predict(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k) in float64: v(N), and its mean over `data` is v(empty)."""
+        """f(x) (n, k) in float64: v(N)."""
         ...
 
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
@@ -633,6 +639,15 @@ class ValueFunction(Protocol):
 
     def fingerprint(self) -> dict[str, JSON]:
         """Name, options and array digests: everything that changes a value."""
+        ...
+
+
+@runtime_checkable
+class EstimatedBase(ValueFunction, Protocol):
+    """A value function whose v(empty) is an estimate of a distribution's, not the mean prediction over its data."""
+
+    def base_note(self, state: State, mean: FloatArray) -> dict[str, JSON]:
+        """What v(empty) is, its error, and the `mean` prediction (k,) over `data` beside it; written by the cube."""
         ...
 
 

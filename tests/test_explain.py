@@ -145,14 +145,15 @@ def test_standard_errors_in_the_cube(wide, tmp_path, name, options):
     )
     np.testing.assert_allclose(cube.std_error, np.sqrt(((replicates - phi) ** 2).sum(axis=0)), atol=1e-11)
     ranking = feature_ranking(store)
-    for statistic, of in (
-        ("mean", lambda own: own.mean(axis=-3)),
-        ("mean_magnitude", lambda own: np.abs(own).mean(axis=-3)),
-        ("root_mean_square", lambda own: np.sqrt((own**2).mean(axis=-3))),
-    ):
-        np.testing.assert_allclose(ranking[statistic], of(phi), atol=1e-11)
-        error = np.sqrt(((of(replicates) - of(phi)) ** 2).sum(axis=0))
-        np.testing.assert_allclose(ranking[f"{statistic}_std_error"], error, atol=1e-11)
+    variance = ((replicates - phi) ** 2).sum(axis=0).mean(axis=0)  # (d, k)
+    square = np.array([(own**2).mean(axis=0) for own in (phi, *replicates)])
+    np.testing.assert_allclose(ranking["mean"], phi.mean(axis=0), atol=1e-11)
+    np.testing.assert_allclose(ranking.mean_square, np.maximum(square[0] - variance, 0), atol=1e-11)
+    np.testing.assert_allclose(ranking.root_mean_square, ranking.mean_square**0.5, atol=1e-11)
+    error = np.sqrt(((replicates - phi).mean(axis=1) ** 2).sum(axis=0))
+    np.testing.assert_allclose(ranking.mean_std_error, error, atol=1e-11)
+    error = np.sqrt(((square[1:] - square[0]) ** 2).sum(axis=0) + 2 * variance**2)
+    np.testing.assert_allclose(ranking.mean_square_std_error, error, atol=1e-11)
     assert verify_cube(store) == []
 
 
@@ -295,7 +296,7 @@ def test_exact_values_have_no_standard_error(frame, tmp_path):
 def test_too_few_coalitions_for_errors_are_said_once(wide):
     value = Marginal(eight, wide[:3])
     with pytest.warns(
-        RuntimeWarning, match="24 coalitions of 8 players are too few for standard errors: give 36"
+        RuntimeWarning, match="24 coalitions of 8 players are too few for standard errors: give 56"
     ) as seen:
         cube = dshap.explain(value, wide, design=kernelshap(8, 24), instance_tile=8)
     assert len(seen) == 1 and np.isnan(cube.std_error).all() and np.isfinite(cube.attribution).all()

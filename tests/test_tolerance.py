@@ -162,6 +162,10 @@ def test_values_that_learn_from_data(rows):
         ({"tol": 0.1, "coalition_groups": 2}, "leave coalition_groups out"),
         ({"tol": 0.1, "design": permutation(D, 10)}, "the design is permutation: give design=.kriging. or"),
         ({"tol": 0.1, "design": kernelshap(D, 100, n_replicates=0)}, "n_replicates=0"),
+        (
+            {"tol": 0.1, "design": kernelshap(D, 40), "max_coalitions": 50},
+            "tol needs standard errors, and 50 coalitions",
+        ),
     ],
 )
 def test_bad_input(rows, options, message):

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import zarr
 
+from dshap.cube.summary import STATISTICS
 from dshap.errors import StoreMismatchError
 from dshap.types import Status
 
 __all__ = [
     "CONTAINER",
     "RUN",
-    "STATISTICS",
     "TEXT",
     "CubeLayout",
     "create_cube",
@@ -36,7 +36,6 @@ TEXT = "string"
 """Type of a kept column of text."""
 RUN, JOB = "dshap_run", "dshap_job"
 """Attributes that hold all that describes a run, or a job of several, as one JSON string."""
-STATISTICS = ("sum", "sum_of_magnitudes", "sum_of_squares")
 KEY_FILL: Mapping[str, Any] = {"int64": -1, "string": "", "datetime64[ns]": np.iinfo(np.int64).min}
 
 

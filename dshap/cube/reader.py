@@ -13,7 +13,8 @@ import numpy as np
 import xarray as xr
 import zarr
 
-from dshap.cube.layout import CONTAINER, STATISTICS, read_run
+from dshap.cube.layout import CONTAINER, read_run
+from dshap.cube.summary import STATISTICS, estimates
 from dshap.cube.writer import SUMMARIES, block_digest, notes_of, receipts_of
 from dshap.errors import InputError
 from dshap.types import Status
@@ -136,33 +137,35 @@ def cube_status(path: Path) -> CubeStatus:
 
 
 def feature_ranking(path: Path) -> xr.Dataset:
-    """`mean`, `mean_magnitude`, `root_mean_square` (feature, output) of the attributions, from the block summaries.
+    """`mean`, `mean_magnitude`, `mean_square` (feature, output) of the attributions, from the block summaries.
 
-    Exact over the blocks that are finished, in milliseconds at any number of rows.  Each has its `<name>_std_error`,
-    the error of sampling coalitions: all instances share them, so it comes from the jackknife groups' own statistics,
-    and does not fall with the number of instances.  0 where every coalition counts.  `residual` (output) is the largest
-    |Σφ + base value − prediction| of a row.
+    Over the blocks that are finished, in milliseconds at any number of rows.  Each has its `<name>_std_error`, the
+    error of sampling coalitions: all instances share them, so it comes from the jackknife groups' own statistics, and
+    does not fall with the number of instances.  0 where every coalition counts.  The upward bias of |φ̂| and φ̂² by these
+    errors is taken off (`dshap.cube.summary.estimates`): a player that is worth nothing has about 0.
+    `root_mean_square` has no error of its own: its interval is from root to root of the ends of that of `mean_square`.
+    `residual` (output) is the largest |Σφ + base value − prediction| of a row.
     """
     blocks = xr.open_zarr(path / "blocks", consolidated=False, chunks=None)
     done = np.zeros(blocks.sizes["block"], dtype=bool)
     done[[receipt["block"] for receipt in _receipts(path)]] = True
     chosen = blocks.isel(block=np.flatnonzero(done)).load()
     count = int(chosen["count"].sum())
-    total = chosen["attribution"].sum("block") / max(count, 1)  # (replicate, statistic, feature, output)
-    mean, magnitude, square = (total.sel(statistic=name, drop=True) for name in STATISTICS)
-    every = xr.Dataset({"mean": mean, "mean_magnitude": magnitude, "root_mean_square": np.sqrt(square)})
-    residual = chosen["residual"].max("block") if done.any() else mean.isel(replicate=0, feature=0, drop=True) * np.nan
-    out = every.isel(replicate=0, drop=True).assign(residual=residual)
-    errors = ((every.isel(replicate=slice(1, None)) - out[list(every.data_vars)]) ** 2).sum(
-        "replicate", skipna=False
-    ) ** 0.5
-    out = out.assign({f"{name}_std_error": errors[name] for name in errors.data_vars})
+    total = chosen["attribution"].sum("block", skipna=False) / max(count, 1)  # (replicate, statistic, feature, output)
+    found = estimates({name: total.sel(statistic=name).values for name in STATISTICS})
+    dims = ("feature", "output")
+    out = xr.Dataset({name: (dims, own.value) for name, own in found.items()})
+    out = out.assign({f"{name}_std_error": (dims, own.std_error) for name, own in found.items()})
+    out = out.assign(root_mean_square=np.sqrt(out["mean_square"]))
+    residual = chosen["residual"].max("block") if done.any() else out["mean"].isel(feature=0, drop=True) * np.nan
+    out = out.assign(residual=residual)
     with xr.open_zarr(path, consolidated=False, chunks=None) as cube:
         return out.assign_coords(feature=cube["feature"].values, output=cube["output"].values).assign_attrs(rows=count)
 
 
 def read_notes(path: Path) -> dict[str, Any]:
-    """name -> what the run found out beside its values: "closed_form", "pilot", "background", "additivity", "mse_v"."""
+    """name -> what the run found out beside its values: "closed_form", "base_value", "pilot", "background",
+    "additivity", "mse_v"."""
     notes = notes_of(path)
     return {name: notes.get(name) for name in notes.names()}
 

@@ -12,6 +12,7 @@ import zarr
 
 from dshap.cube.files import ReceiptFolder
 from dshap.cube.layout import CONTAINER, TEXT, CubeLayout, read_run
+from dshap.cube.summary import block_sums
 from dshap.errors import DshapError
 from dshap.types import Attribution, FloatArray, RowBlock, Status
 
@@ -140,12 +141,10 @@ class CubeWriter:
 
     @staticmethod
     def _summary(attribution: Attribution) -> dict[str, np.ndarray]:
-        phi, replicates = attribution.phi, attribution.replicates
-        estimates = [phi] if replicates is None else [phi, *replicates]
-        sums = [[own.sum(axis=0), np.abs(own).sum(axis=0), np.square(own).sum(axis=0)] for own in estimates]
+        phi = attribution.phi
         gap = np.abs(phi.sum(axis=1) + attribution.base - attribution.prediction)  # (n, k)
         residual = gap.max(axis=0, initial=0.0)
-        return dict(zip(SUMMARIES, (np.array(sums), np.array(len(phi)), residual), strict=True))
+        return dict(zip(SUMMARIES, (block_sums(attribution), np.array(len(phi)), residual), strict=True))
 
     @staticmethod
     def _in_place(block: RowBlock, values: np.ndarray, fill: float = np.nan) -> np.ndarray:

@@ -32,6 +32,13 @@ LEAST_UNITS = 15
 values with 5, 90 to 93 % with 10, 92 to 94 % with 15."""
 
 
+UNMET = 3 / 2.09
+"""Rule of three: what never happened in P pairs has, by 95 %, a chance below 3/P; in standard errors of an interval of
+2.09 of them."""
+AGREES = 1e-9
+"""Range of a player's groups, relative to the widest of all players, that is rounding."""
+
+
 @dataclass(frozen=True)
 class PermutationDesign(FixedDesign, WholeViews):
     """Marginal contributions along random orders; see `permutation`."""
@@ -116,7 +123,19 @@ class PermutationDesign(FixedDesign, WholeViews):
         size = size[:, None, None, None]
         without = (sums - groups) / (1 - size) if n_groups > 1 else sums  # one player: nothing is drawn
         out: FloatArray = sums + np.sqrt(1 - 1 / max(n_groups, 1)) * (without - sums)
+        if n_groups > 1 and self.n_players > 1:
+            out[0] += self._unmet(without)
         return out
+
+    def _unmet(self, without: FloatArray) -> FloatArray:
+        """(n, d, k): the standard error of players whose groups agree, 0 for the others; from phi_(g) (R, n, d, k).
+
+        Such a player is worth the same in all orders, or pivotal in orders that were not drawn: `UNMET` of P, times the
+        widest range of any player's groups, each the mean of P/R pairs.
+        """
+        spread = np.ptp(without, axis=0) * (self.n_replicates - 1)  # of the groups' own means
+        widest = spread.max(axis=1, keepdims=True)
+        return np.where(spread <= AGREES * widest, UNMET / self.n_replicates * widest, 0.0)
 
     def grow(self, n_coalitions: int) -> PermutationDesign:
         """As many more orders as give at least n_coalitions; the list begins with this one's."""
@@ -180,7 +199,10 @@ def permutation(
     Notes
     -----
     Standard errors: with P pairs, std_error² = (R − 1)/R Σ_g (phi_(g) − phi)² over R groups of pairs; for P ≤ R that is
-    the standard deviation over the pairs, divided by √P; fewer than 15 pairs give NaN.
+    the standard deviation over the pairs, divided by √P; fewer than 15 pairs give NaN.  A player that contributed the
+    same in every pair, where others did not, may be pivotal in orders that were not drawn: its standard error is 3/2.09
+    /P times the widest range of contributions met (the groups' ranges times the pairs of each), so that the interval
+    holds what it could be worth by the rule of three.
 
     References
     ----------

@@ -25,7 +25,7 @@ from dshap.engine.tasks import (
     pilot,
 )
 from dshap.models.rows import sample_positions
-from dshap.types import ClosedForm, Design, Record, RowReader, State, ValueFunction
+from dshap.types import ClosedForm, Design, EstimatedBase, Record, RowReader, State, ValueFunction
 
 __all__ = ["Failure", "learn", "map_spans", "read_sample", "resolve_value", "run_explanation", "settled_design"]
 
@@ -54,6 +54,9 @@ def run_explanation(executor: Executor, context: Context, progress: Progress) ->
         context.cube.write_base(base)
     for name, content in context.value.notes.items():
         context.cube.write_note(name, content)
+    if isinstance(context.value, EstimatedBase):
+        note = context.value.base_note(context.state([0]), context.mean_prediction())
+        context.cube.write_note("base_value", note)
     if isinstance(context.value, ClosedForm):
         context.cube.write_note("closed_form", context.value.stated_error(context.state([0])))
     return _evaluation(executor, context, progress)

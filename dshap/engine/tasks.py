@@ -125,13 +125,16 @@ class Context:
         return self.writer
 
     def base(self) -> FloatArray:
-        """E f (k,): the mean prediction over the data; v(empty) where there is no link."""
-        if self.plan.is_closed_form:
-            return self.state([0])["base"]
+        """E f (k,): v(empty) where there is no link."""
         if "base" not in self._cache:
-            total = self.states.get(self.base_name, Moments)
-            self._cache["base"] = total["prediction"] / total["count"]
+            self._cache["base"] = self.value.base(self.mean_prediction(), lambda: self.state([0]))
         return np.asarray(self._cache["base"])
+
+    def mean_prediction(self) -> FloatArray:
+        """(k,): over the data."""
+        total = self.states.get(self.base_name, Moments)
+        mean: FloatArray = total["prediction"] / total["count"]
+        return mean
 
     def state(self, tiles: list[int]) -> State:
         """The prepared state of coalition tiles, joined: kept in memory where the plan says that all of them fit."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from dshap.errors import InputError, unknown_name
+from dshap.errors import InputError, refuse_rounded, unknown_name
 from dshap.sources.arrow import arrow_array, code_array, key_array, key_dtype, number_array, own_array, own_dtype
 from dshap.sources.table import (
     Names,
@@ -168,6 +168,7 @@ class ArraySource:
 def _numbers(values: ArrayLike, name: str) -> NDArray[Any]:
     """The values as an array of bools, integers or floats; masked ones as NaN."""
     if isinstance(values, np.ma.MaskedArray):
+        refuse_rounded(values.compressed(), name)
         values = np.ma.filled(values.astype(np.float64), np.nan)
     array = np.asarray(values)
     if array.dtype == np.longdouble:
@@ -179,6 +180,7 @@ def _numbers(values: ArrayLike, name: str) -> NDArray[Any]:
         )
     if array.dtype.kind not in "biuf":
         raise InputError(f"{name} has dtype {array.dtype}, but only bools, integers and floats are taken: convert it")
+    refuse_rounded(array, name)
     return array
 
 
@@ -220,7 +222,7 @@ def from_pandas(
         keys={name: arrays[name] for name in layout.key_dtypes},
         target=None if not layout.targets else targets[:, 0] if layout.is_single_target else targets,
         missing=missing,
-        columns={name: _own(arrays[name]) for name in layout.features},
+        columns={name: _own(arrays[name], name) for name in layout.features},
         categories=layout.categories,
     )
 
@@ -257,9 +259,9 @@ def _stack(
     stacked, categories = np.empty((len(next(iter(arrays.values()))), len(names))), categories or {}
     for j, name in enumerate(names):
         own = categories.get(name)
-        stacked[:, j] = number_array(arrays[name]) if own is None else code_array(arrays[name], own)
+        stacked[:, j] = number_array(arrays[name], name) if own is None else code_array(arrays[name], own)
     return stacked
 
 
-def _own(column: pa.Array) -> NDArray[Any]:
-    return own_array(column, own_dtype(column.type, column.null_count > 0))
+def _own(column: pa.Array, name: str) -> NDArray[Any]:
+    return own_array(column, name, own_dtype(column.type, column.null_count > 0))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dshap.errors import InputError
+from dshap.errors import LARGEST_WHOLE, InputError, rounded_refusal
 from dshap.types import BoolArray, FloatArray
 
 __all__ = ["KEY_DTYPES", "TEXT", "arrow_array", "code_array", "is_number", "is_text", "key_array", "key_dtype"]
@@ -94,9 +94,13 @@ def _arrow_ready(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
-def number_array(column: pa.Array) -> FloatArray:
-    """The column as float64 (n,), null as NaN; integers above 2^53 are rounded."""
+def number_array(column: pa.Array, name: str) -> FloatArray:
+    """The column as float64 (n,), null as NaN; integers beyond ±2^53 are refused."""
     plain = column.cast(_plain(column.type))
+    if pa.types.is_int64(plain.type) or pa.types.is_uint64(plain.type):
+        for extreme in pc.min_max(plain).as_py().values():
+            if extreme is not None and abs(extreme) > LARGEST_WHOLE:
+                raise InputError(rounded_refusal(f"column {name!r}", extreme))
     return np.asarray(plain.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
@@ -114,12 +118,12 @@ def code_array(column: pa.Array, categories: Sequence[Any]) -> FloatArray:
     return codes
 
 
-def own_array(column: pa.Array, dtype: np.dtype[Any]) -> NDArray[Any]:
+def own_array(column: pa.Array, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
     """The column (n,) in the dtype that `own_dtype` gave."""
     if dtype.kind == "T":
         return np.array(column.cast(pa.large_string()).to_pylist(), dtype=TEXT)
     if dtype.kind == "f":
-        return number_array(column).astype(dtype, copy=False)
+        return number_array(column, name).astype(dtype, copy=False)
     return np.asarray(column.cast(_plain(column.type)).to_numpy(zero_copy_only=False), dtype=dtype)
 
 

@@ -238,16 +238,16 @@ class BlockBuilder:
         rows = slice(self.at, self.at + batch.num_rows)
         for j, name in enumerate(self.layout.features):
             column, categories = batch.column(name), self.layout.categories.get(name)
-            self.x[rows, j] = number_array(column) if categories is None else code_array(column, categories)
+            self.x[rows, j] = number_array(column, name) if categories is None else code_array(column, categories)
         if self.layout.missing != "pass":
             self.is_ok[rows] = np.isfinite(self.x[rows]).all(axis=1)
         for name in self.keys:
             self._add_key(name, rows, batch.column(name))
         if self.target is not None:
             for j, name in enumerate(self.layout.targets):
-                self.target[rows, j] = number_array(batch.column(name))
+                self.target[rows, j] = number_array(batch.column(name), name)
         for name, values in self.columns.items():
-            values[rows] = own_array(batch.column(name), values.dtype)
+            values[rows] = own_array(batch.column(name), name, values.dtype)
         self.at = rows.stop
 
     def _add_key(self, name: str, rows: slice, column: pa.Array) -> None:

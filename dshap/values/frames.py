@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.errors import InputError
+from dshap.errors import InputError, refuse_rounded
 from dshap.types import FloatArray
 
 __all__ = ["Frame"]
@@ -64,6 +64,7 @@ class Frame:
         for j, name in enumerate(self.names):
             own, column = self.categories.get(name), table.iloc[:, j]
             if own is None:
+                _refuse_rounded(column, name)
                 out[:, j] = column.to_numpy(dtype=np.float64, na_value=np.nan)
                 continue
             position: dict[Any, float] = {value: float(code) for code, value in enumerate(own)}
@@ -107,6 +108,33 @@ class Frame:
             "columns": {str(name): str(self.template.dtypes.iloc[j]) for j, name in enumerate(self.names)},
             "categories": {name: [str(value) for value in own] for name, own in self.categories.items()},
         }
+
+
+def floats_of(table: Any, what: str) -> FloatArray:
+    """Rows (n, columns) of an array, a list or a data frame of numbers as float64; `what` they are, for messages.
+
+    Raises
+    ------
+    InputError
+        Text, or an integer that float64 would round.
+    """
+    if hasattr(table, "iloc"):
+        for j, name in enumerate(table.columns):
+            _refuse_rounded(table.iloc[:, j], str(name))
+    try:
+        given = np.asarray(table)
+        rows = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} has text where numbers are needed: {error}") from error
+    refuse_rounded(given, what)
+    return rows
+
+
+def _refuse_rounded(column: Any, name: str) -> None:
+    """Raise where a column of a data frame, nullable or not, holds an integer that float64 would round."""
+    dtype = getattr(column.dtype, "numpy_dtype", column.dtype)
+    if dtype.kind in "iu":
+        refuse_rounded(column.dropna().to_numpy(dtype=dtype), f"column {name!r}")
 
 
 def _kind(column: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.errors import InputError
+from dshap.errors import InputError, PredictError
 from dshap.types import BoolArray, FloatArray, Link, Moments, State
 from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, check_ridge, conditional, normal_sums
 from dshap.values.predicted import PredictedValue
@@ -26,7 +26,7 @@ class Gaussian(Shifted, PredictedValue):
     predict : callable
         rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.
     data : array (n, columns), data frame, or any path, collection or source that `dshap.explain` takes
-        The rows that μ and Σ, and v(empty), are learnt from; every row counts.  It is read by spans.
+        The rows that μ and Σ are learnt from; every row counts.  It is read by spans.
     n_samples : int
         Draws for each instance and coalition; even, because they come in antithetic pairs z, −z.
     ridge : float
@@ -53,8 +53,12 @@ class Gaussian(Shifted, PredictedValue):
     The draws z (n_samples, columns), standard normal, are made from the seed alone and are common to all instances and
     all coalitions (common random numbers): Monte-Carlo errors of coalitions cancel in part in the attributions, and
     those of instances move together.  Absent columns take conditional mean + D A^½ z, with A the conditional
-    correlation matrix and A^½ its symmetric root, which may be singular.  With antithetic pairs the mean of the draws
-    is the conditional mean, so linear models have no Monte-Carlo error, and odd terms of any model have none.
+    correlation matrix and A^½ its symmetric root, which may be singular.  v(empty) is the mean of f over the same
+    draws, μ + D R^½ z with R the correlation matrix: the game is that of the fitted distribution throughout, and a
+    column that the model does not use and that says nothing of others gets 0.  The cube's attribute `base_value` holds
+    the standard error of these draws and the mean prediction over the data: what they differ by is how far the fitted
+    distribution is from the data where the model looks.  With antithetic pairs the mean of the draws is the
+    conditional mean, so linear models have no Monte-Carlo error, and odd terms of any model have none.
 
     Draws need not look like rows (categories get fractions): where the model is wild off the data, few draws carry the
     mean, and other seeds give other values.
@@ -68,7 +72,7 @@ class Gaussian(Shifted, PredictedValue):
     name = "gaussian"
     needs_moments = True
     takes_frames = False
-    shared_arrays = ("mean", "draws")
+    shared_arrays = ("mean", "draws", "base", "base_error")
 
     def __init__(
         self,
@@ -113,30 +117,76 @@ class Gaussian(Shifted, PredictedValue):
 
         `columns` (m, c): present.  `mean` (c,): μ.  `regression` (m, c, c): Σ_CS Σ_SS⁻¹ in the rows of absent and the
         columns of present columns, else 0.  `factor` (m, c, c): D A^½ in absent rows and columns, else 0; times its
-        transpose it is the conditional covariance.  `draws` (n_samples, c): standard normal, shared.
+        transpose it is the conditional covariance.  `draws` (n_samples, c): standard normal, shared.  `base` (k,):
+        v(empty), the mean of f over the draws; `base_error` (k,): its standard error.
         """
         assert moments is not None
         table = NormalTable.of_moments(moments, self._shift(), self.ridge)
         columns = self.players.columns(masks)
         regression, factor = np.zeros((2, *columns.shape, self.n_columns))  # each (m, c, c)
         for j, present in enumerate(columns):
-            inside, outside = table.parts(present)
-            found = conditional(table.correlation, inside, outside)
-            if found is None:
-                raise InputError(table.collinear(self.column_names))
-            slope, root = found
-            spread = table.deviation[outside][:, None]
-            regression[j][np.ix_(outside, inside)] = spread * slope / table.deviation[inside]
-            factor[j][np.ix_(outside, outside)] = spread * root
+            regression[j], factor[j] = self._conditional(table, present)
+        draws = _antithetic(self.n_samples, self.n_columns, self.seed)
+        base, base_error = self._empty(table, draws)
         return State(
             {
                 "columns": columns,
                 "mean": table.mean,
                 "regression": regression,
                 "factor": factor,
-                "draws": _antithetic(self.n_samples, self.n_columns, self.seed),
+                "draws": draws,
+                "base": base,
+                "base_error": base_error,
             }
         )
+
+    def _conditional(self, table: NormalTable, present: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """Σ_CS Σ_SS⁻¹ and D A^½ of one coalition of columns, both (columns, columns)."""
+        inside, outside = table.parts(present)
+        found = conditional(table.correlation, inside, outside)
+        if found is None:
+            raise InputError(table.collinear(self.column_names))
+        slope, root = found
+        regression, factor = np.zeros((2, self.n_columns, self.n_columns))
+        spread = table.deviation[outside][:, None]
+        regression[np.ix_(outside, inside)] = spread * slope / table.deviation[inside]
+        factor[np.ix_(outside, outside)] = spread * root
+        return regression, factor
+
+    def _empty(self, table: NormalTable, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """v(empty) (k,) and its standard error, of the antithetic pairs.
+
+        Raises
+        ------
+        PredictError
+            NaN or infinity among the predictions.
+        """
+        _, factor = self._conditional(table, np.zeros(self.n_columns, dtype=bool))
+        rows = self._values(table.mean + draws @ factor.T, np.ones(self.n_columns, dtype=bool))
+        values = self.predict(rows)  # (n_samples, k)
+        is_bad = ~np.isfinite(values).all(axis=1)
+        if is_bad.any():
+            raise PredictError(
+                f"the model gave NaN or infinity for {is_bad.sum():,} of {len(rows):,} {self.name} draws, rows that "
+                "the data need not hold: give a predict function that is finite there, or use Marginal"
+            )
+        pairs = values.reshape(2, -1, self.n_outputs).mean(axis=0)  # z and −z
+        spread = pairs.std(axis=0, ddof=1) if len(pairs) > 1 else np.full(self.n_outputs, np.nan)
+        return pairs.mean(axis=0), spread / np.sqrt(len(pairs))
+
+    def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
+        """v(empty) (k,): the mean over the draws, as of every other coalition."""
+        return state()["base"]
+
+    def base_note(self, state: State, mean: FloatArray) -> dict[str, Any]:
+        """v(empty), the standard error of its draws (None of one pair), and the mean prediction over the data."""
+        errors = [None if np.isnan(each) else float(each) for each in state["base_error"]]
+        return {
+            "draws": self.n_samples,
+            "mean_over_draws": state["base"].tolist(),
+            "std_error_of_draws": errors,
+            "mean_over_data": mean.tolist(),
+        }
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k), in predict calls of at most `buffer_rows` rows."""
@@ -166,16 +216,18 @@ class Gaussian(Shifted, PredictedValue):
 
     def state_bytes(self, m: int) -> int:
         c = self.n_columns
-        return m * c * (1 + 16 * c) + 8 * c * (1 + self.n_samples)
+        return m * c * (1 + 16 * c) + 8 * c * (1 + self.n_samples) + 16 * self.n_outputs
 
     def moment_bytes(self, m: int) -> int:
         c = self.n_columns
         return 8 * (c * c + c + 1)
 
     def prepare_bytes(self, m: int) -> int:
-        """Moments, state, the draws' two halves, a dozen matrices of one coalition, the masks as they are made."""
-        c = self.n_columns
-        return self.moment_bytes(m) + self.state_bytes(m) + 8 * c * (self.n_samples + 12 * c) + 3 * m * c
+        """Moments, state, a dozen matrices of one coalition, the masks as they are made; the draws' two halves, or what
+        v(empty) is predicted from, with as much for the model."""
+        c, k = self.n_columns, self.n_outputs
+        drawn = 8 * self.n_samples * (3 * (c + k) + c)
+        return self.moment_bytes(m) + self.state_bytes(m) + 8 * 12 * c * c + drawn + 3 * m * c
 
     def moment_task_bytes(self, n: int, m: int) -> int:
         return 8 * 3 * min(n, SUM_ROWS) * self.n_columns + 2 * self.moment_bytes(m)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -122,6 +122,10 @@ class LinearGaussian(Shifted):
 
     def closed_form(self) -> Self:
         return self
+
+    def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
+        """What the attributions and the prediction differ by."""
+        return state()["base"]
 
     @property
     def n_replicates(self) -> int:

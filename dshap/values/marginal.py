@@ -12,7 +12,7 @@ import numpy as np
 from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Link, Moments, RowReader, State
 from dshap.values.background import Background
-from dshap.values.frames import Frame
+from dshap.values.frames import Frame, floats_of
 from dshap.values.masking import CHUNK_BYTES, Masks, mixed_values
 from dshap.values.predicted import PredictedValue, wants_frames
 from dshap.values.table_value import columns_by_name, fitted_names_of, names_of
@@ -178,10 +178,7 @@ def _is_streamed(background: Any) -> bool:
 
 def _rows_of(background: Any) -> FloatArray:
     """The background (b, columns) in memory, or InputError."""
-    try:
-        rows = np.array(background, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"background has text where numbers are needed: {error}") from error
+    rows = floats_of(background, "background")
     if rows.ndim != 2 or not len(rows):
         raise InputError(f"background has shape {rows.shape}: give at least one row, as (rows, columns)")
     return rows

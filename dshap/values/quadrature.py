@@ -66,6 +66,10 @@ class ProductQuadrature(KernelValue):
     def closed_form(self) -> Self:
         return self
 
+    def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
+        """What the attributions and the prediction differ by."""
+        return state()["base"]
+
     @property
     def _parts(self) -> tuple[Expansion, ...]:
         """Expansions whose factors are all real or all of modulus 1."""

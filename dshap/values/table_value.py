@@ -31,7 +31,7 @@ class TableValue:
     Parameters
     ----------
     data : array (b, columns), data frame, or any source that `dshap.explain` takes
-        The rows that v(empty) is the mean over.
+        The rows whose mean prediction `base` is given.
     n_columns, n_outputs : int
     feature_names : names of the columns, None when unknown
     players : mapping of a player's name to its columns; the other columns stay single
@@ -101,6 +101,10 @@ class TableValue:
         small = copy.copy(self)
         small.data = None
         return small
+
+    def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
+        """The mean prediction over the data."""
+        return mean
 
     def check(self, rows: FloatArray) -> None:
         """Every row (n, columns) can be explained."""

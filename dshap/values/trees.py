@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from dshap.designs import exact
 from dshap.errors import InputError
 from dshap.types import FULL, BoolArray, FloatArray, Moments, State
+from dshap.values.frames import floats_of
 from dshap.values.table_value import (
     TableValue,
     checked_predict,
@@ -105,6 +106,10 @@ class Trees(TableValue):
 
     def closed_form(self) -> Self:
         return self
+
+    def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
+        """What the attributions and the prediction differ by."""
+        return state()["base"]
 
     def predict(self, rows: FloatArray) -> FloatArray:
         """Margins (n, k)."""
@@ -400,10 +405,7 @@ def _kind_of(model: Any) -> Any:
 
 
 def _checked_background(given: Any, n_columns: int) -> FloatArray:
-    try:
-        rows = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"background has text where numbers are needed: {error}") from error
+    rows = floats_of(given, "background")
     if rows.ndim != 2 or not 0 < len(rows) <= MAX_BACKGROUND or rows.shape[1] != n_columns:
         raise InputError(
             f"background has shape {rows.shape}: give 1 to {MAX_BACKGROUND:,} rows of {n_columns} columns, such as "

@@ -149,15 +149,25 @@ def test_one_player_has_no_error():
 
 
 @pytest.mark.parametrize(
-    ("d", "n", "paired", "least"), [(12, 46, True, 48), (6, 24, True, 32), (12, 40, False, 48), (6, 15, False, 24)]
+    ("d", "n", "paired", "least"), [(12, 62, True, 64), (7, 30, True, 54), (12, 40, False, 48), (7, 27, False, 28)]
 )
 def test_too_few_coalitions_give_nan_and_say_so(d, n, paired, least):
-    """Fewer than 4d, or P − (d − 1) < 10; the number that is named is enough."""
+    """Fewer than 4d, or P − (d − 1) < 20; the number that is named is enough."""
     v = game(dividends(d, np.random.default_rng(2)))
     design = kernelshap(d, n, paired=paired)
     assert np.isnan(std_errors(design, v)).all() and np.isfinite(estimates(design, v)[0]).all()
     assert design.why_no_errors == f"{n} coalitions of {d} players are too few for standard errors: give {least}"
     assert np.isfinite(std_errors(kernelshap(d, least, paired=paired), v)).all()
+
+
+@pytest.mark.parametrize(("d", "n"), [(3, 6), (4, 12), (5, 30), (6, 62)])
+def test_six_players_have_no_errors_of_samples(d, n):
+    """84 to 90 % of nominal 95 % intervals held there, whatever the budget; all coalitions have none to state."""
+    v = game(dividends(d, np.random.default_rng(2)))
+    assert np.isnan(std_errors(kernelshap(d, n), v)).all()
+    message = f"{d} players have too few coalitions for standard errors of a sample: give {1 << d}, which are all"
+    assert kernelshap(d, n).why_no_errors.startswith(message)
+    assert not kernelshap(d, 1 << d).why_no_errors and (std_errors(kernelshap(d, 1 << d), v) == 0).all()
 
 
 def test_no_replicates_where_none_are_wanted():

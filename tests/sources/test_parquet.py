@@ -27,7 +27,7 @@ def make_table(n_rows=N_ROWS, seed=0):
     rng = np.random.default_rng(seed)
     return pa.table(
         {
-            "id": np.arange(n_rows) + 2**60,
+            "id": np.arange(n_rows) + 2**52,
             "a": rng.normal(size=n_rows),
             "b": rng.integers(0, 9, size=n_rows).astype(np.int32),
             "flag": rng.random(n_rows) < 0.5,
@@ -99,7 +99,9 @@ def test_folder_file_and_glob(folder):
 
 def test_features_default_to_every_number_column_left(folder):
     assert ParquetSource(folder, key="id", target="y").feature_names == ("a", "b", "flag")
-    assert ParquetSource(folder, features=["b", "id"], key="id").read(0, 3, keys=True).x[:, 1].tolist() == [2.0**60] * 3
+    assert ParquetSource(folder, features=["b", "id"], key="id").read(0, 3, keys=True).x[:, 1].tolist() == [
+        2.0**52 + row for row in range(3)
+    ]
 
 
 def test_only_needed_columns_and_row_groups_are_read(folder, monkeypatch):
@@ -166,7 +168,7 @@ def test_null_keys_are_marked(tmp_path, values, fill):
         (pa.array([True, True, False]), [1, 1, 0], "bool"),
         (pa.array([1.5, None, np.nan], pa.float32()), [1.5, np.nan, np.nan], "float32"),
         (pa.array([decimal.Decimal("1.25"), None, decimal.Decimal("-3")]), [1.25, np.nan, -3], "float64"),
-        (pa.array([2**63, 0, 1], pa.uint64()), [2.0**63, 0, 1], "uint64"),
+        (pa.array([2**53, 0, 1], pa.uint64()), [2.0**53, 0, 1], "uint64"),
         (pa.array([7, 8, 7]).dictionary_encode(), [7, 8, 7], "int64"),
         (pa.nulls(3), [np.nan] * 3, "float64"),
     ],
