@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dgemm, dtrmm
 
-from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, ridge_solve
 from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_cross, add_gram, split, strung, symmetric
 from dshap.values.kernel_value import KernelValue
 from dshap.values.loops import Lattice, rows_last
+from dshap.values.penalties import checked_penalty, chosen_penalty
 
 __all__ = ["KernelObservational"]
 
@@ -32,8 +32,10 @@ class KernelObservational(EmbeddedValue, KernelValue):
         The rows that the conditional distribution is learnt from; every row counts.
     embedding : Nystrom or Fourier
         `Nystrom(landmarks=model.expansion_.landmarks)` shares the kernel products of the model.
-    penalty : float
-        λ of the mean squared loss: the ridge is λn.
+    penalty : float or "validate"
+        λ of the mean squared loss: the ridge is λn.  "validate": for each coalition the one that is chosen for the
+        regression of f on the same features, v'_S = f̄ + Φ_S (Φ_SᵀΦ_S + λnI)⁻¹ Φ_Sᵀ(f − f̄), whose cross-validated
+        error is that of (f − v'_S)², see `penalties.chosen_penalty`.
     rank_tolerance : float
         Landmarks whose part of the kernel is explained by others up to this residual are left out, per coalition.
     kernel : Kernel or ProductKernel, optional
@@ -61,7 +63,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         model: Any,
         data: Any,
         embedding: Embedding,
-        penalty: float,
+        penalty: float | str = "validate",
         rank_tolerance: float = 1e-6,
         *,
         kernel: Kernel | ProductKernel | None = None,
@@ -70,9 +72,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         players: Mapping[str, Sequence[str | int]] | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
-        if isinstance(penalty, str) or not penalty > 0.0:
-            raise InputError(f"penalty is {penalty!r}: give a positive number (1e-4 is a good start)")
-        self.penalty, self.centred, self.with_interventional = float(penalty), bool(centred), bool(with_interventional)
+        self.penalty = checked_penalty(penalty)
+        self.centred, self.with_interventional = bool(centred), bool(with_interventional)
         KernelValue.__init__(self, model, data, players=players, output_names=output_names)
         if with_interventional:
             self.n_outputs *= 2
@@ -84,8 +85,17 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return np.tile(self.model.predict(rows), 2) if self.with_interventional else self.model.predict(rows)
 
     @property
+    def needs_predictions(self) -> bool:  # type: ignore[override]
+        """Penalties are chosen by f."""
+        return self.penalty == "validate"
+
+    @property
     def _sums_means(self) -> bool:
         return self.centred or self.with_interventional
+
+    @property
+    def _sums_ones(self) -> bool:
+        return self._sums_means or self.needs_predictions
 
     @property
     def _is_shared(self) -> bool:
@@ -122,15 +132,16 @@ class KernelObservational(EmbeddedValue, KernelValue):
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """`gram` ΦᵀΦ, `cross` Φᵀk_S̄(X, z) of the coalitions one after the other, flat; `count`.
 
-        With `centred` or `with_interventional` also `ones` Φᵀ1 and `mean` Σ k_S̄(X, z).  Φ are whitened rows, see
-        `ridge_solve`.
+        With `centred` or `with_interventional` also `ones` Φᵀ1 and `mean` Σ k_S̄(X, z); where penalties are to be chosen
+        `ones`, `target` Φᵀf, `f` Σf and `f2` Σf².  Φ are whitened rows, see `ridge_solve`.
         """
-        columns = self.players.columns(masks)
+        columns, f = self.players.columns(masks), self._targets(rows, predictions)
         features, dtype = self._features(columns), self.model.coefficients.dtype
         sizes = [own.n_features for own in features]
         gram, grams = strung([(p, p) for p in sizes])
         cross, crosses = strung([(p, self._r) for p in sizes], dtype)
         one, ones = strung([(p,) for p in sizes])
+        aim, targets = strung([(p, f.shape[1]) for p in sizes])
         mean = np.zeros((len(features), self._r), dtype)
         at, away = self._lattices(columns, ~columns, SUM_ROWS)
         for start in range(0, len(rows), SUM_ROWS):
@@ -141,16 +152,32 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 absent = away.product(j)  # (n, r)
                 add_gram(grams[j], phi)
                 add_cross(crosses[j], phi, absent)
-                if self._sums_means:
+                targets[j] += phi.T @ f[start : start + SUM_ROWS]
+                if self._sums_ones:
                     ones[j] += phi.sum(axis=0)
+                if self._sums_means:
                     mean[j] += absent.sum(axis=0)
         sums = {"gram": gram, "cross": cross, "count": np.array(float(len(rows)))}
-        return Moments({**sums, "ones": one, "mean": mean} if self._sums_means else sums)
+        if self._sums_ones:
+            sums["ones"] = one
+        if self._sums_means:
+            sums["mean"] = mean
+        if self.needs_predictions:
+            sums |= {"target": aim, "f": f.sum(axis=0), "f2": np.square(f).sum(axis=0)}
+        return Moments(sums)
+
+    def _targets(self, rows: FloatArray, predictions: FloatArray | None) -> FloatArray:
+        """f (n, k) where penalties are chosen by it; (n, 0) where they are given."""
+        if not self.needs_predictions:
+            return np.zeros((len(rows), 0))
+        f = self.model.predict(rows) if predictions is None else predictions
+        return f[:, : self.model.coefficients.shape[1]]
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """`weights`: of the products, W_S (q, r) one after the other, flat, or where the value is a quadratic form the
         matrices of `_form`; `kept` (Σq,) and `rank` (m,) say where each begins; `shift` (m, r): what is added to
-        Φ_S(x) W_S, zero unless centred; `mean` (m, r): μ(S̄), where wanted.
+        Φ_S(x) W_S, zero unless centred; `mean` (m, r): μ(S̄), where wanted.  `penalty` and `error` (m,): what was
+        chosen, and the cross-validated mean of (f − v'_S)² over the variance of f; where they were chosen.
         """
         assert moments is not None
         columns = self.players.columns(masks)
@@ -158,14 +185,16 @@ class KernelObservational(EmbeddedValue, KernelValue):
         sizes = [own.n_features for own in features]
         grams = split(moments["gram"], [(p, p) for p in sizes])
         crosses = split(moments["cross"], [(p, r) for p in sizes])
-        ones = split(moments["ones"], [(p,) for p in sizes]) if self.centred else [np.zeros(p) for p in sizes]
+        ones = split(moments["ones"], [(p,) for p in sizes]) if self._sums_ones else [np.zeros(p) for p in sizes]
         none = np.zeros((len(masks), r), self.model.coefficients.dtype)
         mean = moments["mean"] / n if self.centred else none
-        weights, shift = [], mean.copy()
+        weights, shift, chosen = [], mean.copy(), self._penalties(moments, sizes)
         for j, own in enumerate(features):
-            gram = symmetric(grams[j]) - np.outer(ones[j], ones[j]) / n
-            white = _solve(gram, crosses[j] - np.outer(ones[j], mean[j]), self.penalty * n, self._bound_basis.noun)
-            shift[j] -= (ones[j] / n) @ white
+            gram = self._gram(grams[j], ones[j], n)
+            right = crosses[j] - np.outer(ones[j], mean[j]) if self.centred else crosses[j]
+            white = _solve(gram, right, float(chosen["penalty"][j]) * n, self._bound_basis.noun)
+            if self.centred:
+                shift[j] -= (ones[j] / n) @ white
             learnt = _folded(own, white)
             weights.append((_form(learnt, self.model.coefficients, own.kept) if self._is_form else learnt).ravel())
         return State(
@@ -176,8 +205,32 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 "weights": np.concatenate(weights),
                 "shift": shift,
                 **({"mean": moments["mean"] / n} if self.with_interventional else {}),
+                **(chosen if self.needs_predictions else {}),
             }
         )
+
+    def _gram(self, lower: FloatArray, ones: FloatArray, n: float) -> FloatArray:
+        gram = symmetric(lower)
+        return gram - np.outer(ones, ones) / n if self.centred else gram
+
+    def _penalties(self, moments: Moments, sizes: list[int]) -> dict[str, FloatArray]:
+        """`penalty` and `error` (m,) of each coalition."""
+        if not isinstance(self.penalty, str):
+            return {"penalty": np.full(len(sizes), self.penalty)}
+        n, k = float(moments["count"]), len(moments["f"])
+        mean = moments["f"] / n
+        spread = np.maximum(moments["f2"] - n * mean**2, 0.0)
+        sums = zip(
+            split(moments["gram"], [(p, p) for p in sizes]),
+            split(moments["target"], [(p, k) for p in sizes]),
+            split(moments["ones"], [(p,) for p in sizes]),
+            strict=True,
+        )
+        found = [
+            chosen_penalty(self._gram(lower, ones, n), target - np.outer(ones, mean), spread, n)
+            for lower, target, ones in sums
+        ]
+        return dict(zip(("penalty", "error"), np.array(found).T, strict=True))
 
     def join(self, states: Sequence[State]) -> State:
         """One State of the coalitions of several, in their order; the weights, nearly all of it, are not copied."""
@@ -214,7 +267,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return out + np.tile(self.model.intercept, self.n_outputs // k)
 
     def state_bytes(self, m: int) -> int:
-        return m * (self._item * (self._r * (self._q * self._parts + 2)) + 8 * self._q + self.n_columns + 8)
+        return m * (self._item * (self._r * (self._q * self._parts + 2)) + 8 * self._q + self.n_columns + 24)
 
     @property
     def _parts(self) -> int:
@@ -222,8 +275,9 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return 1 if self.embedding.dtype == np.float64 else 2
 
     def moment_bytes(self, m: int) -> int:
-        p, r = self._p, self._r
-        return m * (8 * p * p + self._item * p * r + self._sums_means * (8 * p + self._item * r)) + 8
+        p, r, k = self._p, self._r, self.n_outputs * self.needs_predictions
+        each = 8 * p * (p + k + self._sums_ones) + self._item * r * (p + self._sums_means)
+        return m * each + 8 * (1 + 2 * k)
 
     def prepare_bytes(self, m: int) -> int:
         """Moments, the weights twice (a list, then one array), the features, and one coalition's solve."""
@@ -239,7 +293,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         """Lattices, features, Φ, a cross product, and the moments."""
         p = self._p
         block = self._block_bytes(min(n, SUM_ROWS)) + 2 * 8 * SUM_ROWS * p + self._item * p * self._r
-        return block + self._feature_bytes(m) + self.moment_bytes(m)
+        predictions = 8 * n * (self.n_outputs + 1) * self.needs_predictions
+        return block + self._feature_bytes(m) + self.moment_bytes(m) + predictions
 
     def task_bytes(self, n: int, m: int) -> int:
         return self._block_bytes(n) + 3 * self._item * n * self._r + 16 * n * m * self.n_outputs
