@@ -20,6 +20,7 @@ from dshap.engine.tasks import (
     evaluate,
     moments_finish,
     moments_leaf,
+    note_penalties,
     partial_leaf,
     partial_name,
     pilot,
@@ -52,6 +53,8 @@ def run_explanation(executor: Executor, context: Context, progress: Progress) ->
         context.cube.write_base(base)
     for name, content in context.value.notes.items():
         context.cube.write_note(name, content)
+    if context.tile_names and not context.plan.is_closed_form:
+        executor.run(context, [Reduction("penalties", (), Call(note_penalties))], lambda *_: None)
     context = _tuned(executor, context, progress)
     if isinstance(context.value, ClosedForm):
         context.cube.write_note("closed_form", context.value.stated_error(context.state([0])))

@@ -14,9 +14,12 @@ from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_cross, add_gram, split, strung, symmetric
 from dshap.values.kernel_value import KernelValue
 from dshap.values.loops import Lattice, rows_last
-from dshap.values.penalties import checked_penalty, chosen_penalty
+from dshap.values.penalties import Penalty, checked_penalty, chosen_penalty, of_unit_spread
 
 __all__ = ["KernelObservational"]
+
+POINTS = 8
+"""Points x whose f(x_S, X_S̄) tell the error of an embedding: more of them choose the same penalties."""
 
 
 class KernelObservational(EmbeddedValue, KernelValue):
@@ -33,9 +36,10 @@ class KernelObservational(EmbeddedValue, KernelValue):
     embedding : Nystrom or Fourier
         `Nystrom(landmarks=model.expansion_.landmarks)` shares the kernel products of the model.
     penalty : float or "validate"
-        λ of the mean squared loss: the ridge is λn.  "validate": for each coalition the one that is chosen for the
-        regression of f on the same features, v'_S = f̄ + Φ_S (Φ_SᵀΦ_S + λnI)⁻¹ Φ_Sᵀ(f − f̄), whose cross-validated
-        error is that of (f − v'_S)², see `penalties.chosen_penalty`.
+        λ of the mean squared loss: the ridge is λn.  "validate": one for each coalition, the largest whose
+        cross-validated error is within one standard error of the least, see `penalties.chosen_penalty`.  The error is
+        the embedding's in f itself, mean over rows X and up to eight points x of (f(x_S, X_S̄) − [its regression on
+        Φ_S](X_S))²; the points are the landmarks that pivoted Cholesky keeps first.
     rank_tolerance : float
         Landmarks whose part of the kernel is explained by others up to this residual are left out, per coalition.
     kernel : Kernel or ProductKernel, optional
@@ -85,17 +89,26 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return np.tile(self.model.predict(rows), 2) if self.with_interventional else self.model.predict(rows)
 
     @property
-    def needs_predictions(self) -> bool:  # type: ignore[override]
-        """Penalties are chosen by f."""
-        return self.penalty == "validate"
-
-    @property
     def _sums_means(self) -> bool:
         return self.centred or self.with_interventional
 
     @property
-    def _sums_ones(self) -> bool:
-        return self._sums_means or self.needs_predictions
+    def _is_validated(self) -> bool:
+        return isinstance(self.penalty, str)
+
+    @property
+    def _k(self) -> int:
+        """Outputs of the model."""
+        return int(self.model.coefficients.shape[1])
+
+    def _probes(self, own: SubsetFeatures, present: BoolArray) -> NDArray[Any]:
+        """A_rk k_S(x, z_r) (r, POINTS, k) of points x: with k_S̄(X, z_r) they sum to f(x_S, X_S̄) less its intercept."""
+        out = np.zeros((self._r, POINTS, self._k), self.model.coefficients.dtype)
+        points = self._bound_basis.points
+        rows = points[own.kept[own.kept < len(points)][:POINTS]]
+        products = self.model.factors(rows)[present].prod(axis=0)  # (points, r)
+        out[:, : len(rows)] = products.T[:, :, None] * self.model.coefficients[:, None]
+        return out
 
     @property
     def _is_shared(self) -> bool:
@@ -133,15 +146,16 @@ class KernelObservational(EmbeddedValue, KernelValue):
         """`gram` ΦᵀΦ, `cross` Φᵀk_S̄(X, z) of the coalitions one after the other, flat; `count`.
 
         With `centred` or `with_interventional` also `ones` Φᵀ1 and `mean` Σ k_S̄(X, z); where penalties are to be chosen
-        `ones`, `target` Φᵀf, `f` Σf and `f2` Σf².  Φ are whitened rows, see `ridge_solve`.
+        `squares` (m, POINTS, k) Σ (f(x_S, X_S̄) − c)².  Φ are whitened rows, see `ridge_solve`.
         """
-        columns, f = self.players.columns(masks), self._targets(rows, predictions)
+        columns = self.players.columns(masks)
         features, dtype = self._features(columns), self.model.coefficients.dtype
         sizes = [own.n_features for own in features]
         gram, grams = strung([(p, p) for p in sizes])
         cross, crosses = strung([(p, self._r) for p in sizes], dtype)
         one, ones = strung([(p,) for p in sizes])
-        aim, targets = strung([(p, f.shape[1]) for p in sizes])
+        probes = [self._probes(*pair) for pair in zip(features, columns, strict=True)] if self._is_validated else []
+        squares = np.zeros((len(probes), POINTS, self._k))
         mean = np.zeros((len(features), self._r), dtype)
         at, away = self._lattices(columns, ~columns, SUM_ROWS)
         for start in range(0, len(rows), SUM_ROWS):
@@ -152,32 +166,21 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 absent = away.product(j)  # (n, r)
                 add_gram(grams[j], phi)
                 add_cross(crosses[j], phi, absent)
-                targets[j] += phi.T @ f[start : start + SUM_ROWS]
-                if self._sums_ones:
-                    ones[j] += phi.sum(axis=0)
                 if self._sums_means:
+                    ones[j] += phi.sum(axis=0)
                     mean[j] += absent.sum(axis=0)
+                if probes:
+                    squares[j] += np.square(np.tensordot(absent, probes[j], 1).real).sum(axis=0)
         sums = {"gram": gram, "cross": cross, "count": np.array(float(len(rows)))}
-        if self._sums_ones:
-            sums["ones"] = one
         if self._sums_means:
-            sums["mean"] = mean
-        if self.needs_predictions:
-            sums |= {"target": aim, "f": f.sum(axis=0), "f2": np.square(f).sum(axis=0)}
-        return Moments(sums)
-
-    def _targets(self, rows: FloatArray, predictions: FloatArray | None) -> FloatArray:
-        """f (n, k) where penalties are chosen by it; (n, 0) where they are given."""
-        if not self.needs_predictions:
-            return np.zeros((len(rows), 0))
-        f = self.model.predict(rows) if predictions is None else predictions
-        return f[:, : self.model.coefficients.shape[1]]
+            sums |= {"ones": one, "mean": mean}
+        return Moments({**sums, "squares": squares} if probes else sums)
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """`weights`: of the products, W_S (q, r) one after the other, flat, or where the value is a quadratic form the
         matrices of `_form`; `kept` (Σq,) and `rank` (m,) say where each begins; `shift` (m, r): what is added to
         Φ_S(x) W_S, zero unless centred; `mean` (m, r): μ(S̄), where wanted.  `penalty` and `error` (m,): what was
-        chosen, and the cross-validated mean of (f − v'_S)² over the variance of f; where they were chosen.
+        chosen, and the error of that penalty over the mean of (f(x_S, X_S̄) − c)²; where penalties were chosen.
         """
         assert moments is not None
         columns = self.players.columns(masks)
@@ -185,16 +188,18 @@ class KernelObservational(EmbeddedValue, KernelValue):
         sizes = [own.n_features for own in features]
         grams = split(moments["gram"], [(p, p) for p in sizes])
         crosses = split(moments["cross"], [(p, r) for p in sizes])
-        ones = split(moments["ones"], [(p,) for p in sizes]) if self._sums_ones else [np.zeros(p) for p in sizes]
+        ones = split(moments["ones"], [(p,) for p in sizes]) if self._sums_means else [np.zeros(p) for p in sizes]
         none = np.zeros((len(masks), r), self.model.coefficients.dtype)
         mean = moments["mean"] / n if self.centred else none
-        weights, shift, chosen = [], mean.copy(), self._penalties(moments, sizes)
+        weights, shift, found = [], mean.copy(), []
         for j, own in enumerate(features):
-            gram = self._gram(grams[j], ones[j], n)
-            right = crosses[j] - np.outer(ones[j], mean[j]) if self.centred else crosses[j]
-            white = _solve(gram, right, float(chosen["penalty"][j]) * n, self._bound_basis.noun)
+            gram, cross = symmetric(grams[j]), crosses[j]
             if self.centred:
-                shift[j] -= (ones[j] / n) @ white
+                gram, cross = gram - np.outer(ones[j], ones[j]) / n, cross - np.outer(ones[j], mean[j])
+            squares = moments["squares"][j] if self._is_validated else np.zeros(0)
+            found.append(self._penalty_of(own, columns[j], gram, cross, squares, mean[j], n))
+            white = _solve(gram, cross, found[-1].penalty * n, self._bound_basis.noun)
+            shift[j] -= (ones[j] / n) @ white if self.centred else 0.0
             learnt = _folded(own, white)
             weights.append((_form(learnt, self.model.coefficients, own.kept) if self._is_form else learnt).ravel())
         return State(
@@ -205,32 +210,29 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 "weights": np.concatenate(weights),
                 "shift": shift,
                 **({"mean": moments["mean"] / n} if self.with_interventional else {}),
-                **(chosen if self.needs_predictions else {}),
+                **(dict(zip(("penalty", "error"), np.array(found).T, strict=True)) if self._is_validated else {}),
             }
         )
 
-    def _gram(self, lower: FloatArray, ones: FloatArray, n: float) -> FloatArray:
-        gram = symmetric(lower)
-        return gram - np.outer(ones, ones) / n if self.centred else gram
-
-    def _penalties(self, moments: Moments, sizes: list[int]) -> dict[str, FloatArray]:
-        """`penalty` and `error` (m,) of each coalition."""
+    def _penalty_of(
+        self,
+        own: SubsetFeatures,
+        present: BoolArray,
+        gram: FloatArray,
+        cross: NDArray[Any],
+        squares: FloatArray,
+        mean: NDArray[Any],
+        n: float,
+    ) -> Penalty:
+        """As given, or chosen by Φᵀ(f(x_S, X_S̄) − c) and `squares` (POINTS, k); outputs count by their own squares."""
         if not isinstance(self.penalty, str):
-            return {"penalty": np.full(len(sizes), self.penalty)}
-        n, k = float(moments["count"]), len(moments["f"])
-        mean = moments["f"] / n
-        spread = np.maximum(moments["f2"] - n * mean**2, 0.0)
-        sums = zip(
-            split(moments["gram"], [(p, p) for p in sizes]),
-            split(moments["target"], [(p, k) for p in sizes]),
-            split(moments["ones"], [(p,) for p in sizes]),
-            strict=True,
-        )
-        found = [
-            chosen_penalty(self._gram(lower, ones, n), target - np.outer(ones, mean), spread, n)
-            for lower, target, ones in sums
-        ]
-        return dict(zip(("penalty", "error"), np.array(found).T, strict=True))
+            return Penalty(self.penalty, np.nan)
+        probes = self._probes(own, present)
+        spread = np.maximum(squares - n * np.square(np.tensordot(mean, probes, 1).real), 0.0).sum(axis=0)  # (k,)
+        targets = np.tensordot(cross, probes, 1).real.transpose(1, 0, 2)  # (POINTS, p, k)
+        scaled, total = of_unit_spread(np.concatenate(targets), spread)
+        right = scaled.reshape(targets.shape).transpose(1, 0, 2).reshape(len(gram), -1)
+        return chosen_penalty(gram, right, total, n, caution=1.0)
 
     def join(self, states: Sequence[State]) -> State:
         """One State of the coalitions of several, in their order; the weights, nearly all of it, are not copied."""
@@ -275,9 +277,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return 1 if self.embedding.dtype == np.float64 else 2
 
     def moment_bytes(self, m: int) -> int:
-        p, r, k = self._p, self._r, self.n_outputs * self.needs_predictions
-        each = 8 * p * (p + k + self._sums_ones) + self._item * r * (p + self._sums_means)
-        return m * each + 8 * (1 + 2 * k)
+        p, r, probes = self._p, self._r, 8 * POINTS * self._k * self._is_validated
+        return m * (8 * p * p + self._item * p * r + self._sums_means * (8 * p + self._item * r) + probes) + 8
 
     def prepare_bytes(self, m: int) -> int:
         """Moments, the weights twice (a list, then one array), the features, and one coalition's solve."""
@@ -293,8 +294,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         """Lattices, features, Φ, a cross product, and the moments."""
         p = self._p
         block = self._block_bytes(min(n, SUM_ROWS)) + 2 * 8 * SUM_ROWS * p + self._item * p * self._r
-        predictions = 8 * n * (self.n_outputs + 1) * self.needs_predictions
-        return block + self._feature_bytes(m) + self.moment_bytes(m) + predictions
+        probes = self._item * POINTS * self._k * (m * self._r + 2 * SUM_ROWS) * self._is_validated
+        return block + self._feature_bytes(m) + self.moment_bytes(m) + probes
 
     def task_bytes(self, n: int, m: int) -> int:
         return self._block_bytes(n) + 3 * self._item * n * self._r + 16 * n * m * self.n_outputs

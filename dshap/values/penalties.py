@@ -11,14 +11,14 @@ from scipy.linalg.lapack import dormqr, dsytrd, dsytrd_lwork
 from dshap.errors import InputError
 from dshap.types import FloatArray
 
-__all__ = ["Penalty", "checked_penalty", "chosen_penalty"]
+__all__ = ["Penalty", "checked_penalty", "chosen_penalty", "of_unit_spread"]
 
 PENALTIES = 10.0 ** -np.arange(0.0, 16.01, 0.25)
 """λ that penalty="validate" chooses from, the largest first."""
 LEAST_RIDGE, FEW_ROWS = 0.01, 1_000
 """λn at least, up to so many rows: a variance about f of a hundredth of the kernel's; less follows single rows."""
 CAUTION = 1.4
-"""How many times a degree of freedom counts: Kim & Gu (2004), who find that plain counts follow single rows."""
+"""How many times a degree of freedom counts: Kim & Gu (2004), who find that plain counts often follow single rows."""
 SLACK = 0.005
 """Part of the least error that a larger penalty may cost, where one standard error is less."""
 BLOCK = 64
@@ -30,7 +30,7 @@ class Penalty(NamedTuple):
 
     penalty: float
     error: float
-    """Of f by the fit, estimated for rows that were not fitted, over the variance of f; mean of the outputs."""
+    """Of the targets by the fit, estimated for rows that were not fitted, over their sum of squares."""
 
 
 def checked_penalty(given: float | str) -> float | str:
@@ -47,25 +47,34 @@ def checked_penalty(given: float | str) -> float | str:
     return given if isinstance(given, str) else float(given)
 
 
-def chosen_penalty(gram: FloatArray, cross: FloatArray, spread: FloatArray, n: float) -> Penalty:
+def of_unit_spread(cross: FloatArray, spread: FloatArray) -> tuple[FloatArray, float]:
+    """Φᵀg (p, k) of targets whose Σg² (k,) are made 1, those that do not vary left out; and the sum of all Σg²."""
+    varies = spread > 0.0
+    return cross * np.where(varies, 1.0 / np.sqrt(np.where(varies, spread, 1.0)), 0.0), float(np.count_nonzero(varies))
+
+
+def chosen_penalty(gram: FloatArray, cross: FloatArray, total: float, n: float, caution: float = CAUTION) -> Penalty:
     """The largest λ whose cross-validated error is within one standard error of the least.
 
-    The error of the fit w = (G + λnI)⁻¹ c with h = tr G(G + λnI)⁻¹ degrees of freedom is that of generalised
-    cross-validation, E(λ) = ‖f − f̄ − Φw‖² / n / (1 − 1.4 (h + 1)/n)², what leaving out one row after the other comes
-    to where all rows count alike; no row is held out.  Fits that differ by g_i in row i differ in squared error by
-    about 2 (f_i − f̄ − Φ_i w) g_i, so the standard error of E(λ) − E(λ*) is 2 (E(λ*) Σ g²/n)^½ / n^½.  Where that is
-    less, 0.5 % of E(λ*) count: what a penalty leaves open in the data is decided for the calmer fit away from them.
+    The error of the fits w = (G + λnI)⁻¹ c with h = tr G(G + λnI)⁻¹ degrees of freedom is that of generalised
+    cross-validation, E(λ) = Σ‖g − Φw‖² / n / (1 − γ(h + 1)/n)², what leaving out one row after the other comes to
+    where all rows count alike; no row is held out.  Fits that differ by d_i in row i differ in squared error by about
+    2 (g_i − Φ_i w) d_i, so the standard error of E(λ) − E(λ*) is 2 (E(λ*) Σd²/n)^½ / n^½.  Where that is less, 0.5 % of
+    E(λ*) count: what the data leave open is decided for the calmer fit.
 
     Parameters
     ----------
     gram : (p, p)
         G = ΦᵀΦ, symmetric.
     cross : (p, k)
-        c = Φᵀ(f − f̄).
-    spread : (k,)
-        Σ (f − f̄)².
+        c = Φᵀg of the targets g, in units in which their errors may be added.
+    total : float
+        Σ g² over rows and targets.
     n : float
         Rows in the sums.
+    caution : float
+        γ: how many times a degree of freedom counts; more than 1 for a single target, whose fits may follow single
+        rows.
 
     Raises
     ------
@@ -74,37 +83,43 @@ def chosen_penalty(gram: FloatArray, cross: FloatArray, spread: FloatArray, n: f
 
     Notes
     -----
-    λn is at least 0.01 up to 1,000 rows, and falls with the square of the rows beyond, to rounding at least.  Costs
-    4/3 p³: with G = Q T Qᵀ, T tridiagonal, every λ costs p.  Sources: Craven & Wahba (1979); Kim & Gu, Smoothing spline
-    Gaussian regression (2004), for 1.4; Breiman et al., Classification and Regression Trees (1984), for the standard
-    error.
+    λn is at least 0.01 up to 1,000 rows, falls with the square of the rows beyond, and goes below that, down to
+    rounding, only where it halves the error.  Costs 4/3 p³: with G = Q T Qᵀ, T tridiagonal, every λ costs p·k.
+    Sources: Craven & Wahba (1979); Kim & Gu, Smoothing spline Gaussian regression (2004), for 1.4; Breiman et al.,
+    Classification and Regression Trees (1984), for the standard error.
     """
     if not (np.isfinite(gram).all() and np.isfinite(cross).all()):
         raise InputError("the sums of a coalition hold NaN or infinity: drop such rows, or check the length-scales")
-    diagonal, below, right = _tridiagonal(gram, cross)
-    values = np.maximum(eigvalsh_tridiagonal(diagonal, below), 0.0)
-    penalties = _admitted(n, 10.0 * len(gram) * np.finfo(float).eps * values[-1])
-    weights = np.stack([_solved(diagonal, below, right, n * penalty) for penalty in penalties])  # (penalties, p, k)
-    ridge, unit = n * penalties[:, None], np.where(spread > 0.0, spread, 1.0)
-    residual = (spread - np.sum(right * weights, axis=1) - ridge * np.square(weights).sum(axis=1)) / unit
-    left = 1.0 - CAUTION * (np.sum(values / (values + ridge), axis=1) + 1.0) / n
-    if not left[0] > 0.0:  # fewer rows than any fit takes: the calmest
-        return Penalty(float(penalties[0]), float("nan"))
-    is_open = left > 0.0
-    by_output = np.maximum(residual[is_open], np.finfo(float).eps) / np.square(left[is_open])[:, None]
-    errors = by_output.mean(axis=1)
-    best = int(errors.argmin())
-    moved = weights[is_open] - weights[is_open][best]
-    squares = np.sum(moved * _times(diagonal, below, moved), axis=1) / unit  # (penalties, k)
-    standard_error = 2.0 * np.sqrt(by_output[best] * np.maximum(squares, 0.0) / n).mean(axis=1)
-    first = int(np.argmax(errors <= errors[best] + np.maximum(standard_error, SLACK * errors[best])))
+    if not total > 0.0:
+        return Penalty(float(PENALTIES[0]), 0.0)
+    system = _tridiagonal(gram, cross)
+    values = np.maximum(eigvalsh_tridiagonal(*system[:2]), 0.0)
+    rounding = 10.0 * len(gram) * np.finfo(float).eps * values[-1]
+    penalties = PENALTIES[: max(1, np.count_nonzero(n * PENALTIES >= rounding))]
+    left = 1.0 - caution * (np.sum(values / (values + n * penalties[:, None]), axis=1) + 1.0) / n
+    penalties, left = penalties[left > 0.0], left[left > 0.0]
+    if not len(penalties):  # fewer rows than any fit takes: the calmest
+        return Penalty(float(PENALTIES[0]), float("nan"))
+    fits = [_solved(*system, n * penalty) for penalty in penalties]
+    residual = np.array([_residual(system[2], fit, n * penalty) for fit, penalty in zip(fits, penalties, strict=True)])
+    errors = np.maximum(1.0 + residual / total, np.finfo(float).eps) / np.square(left)
+    admitted = slice(0, _admitted(errors, n * penalties, n))
+    best = int(errors[admitted].argmin())
+    moved = np.array([_squares(*system[:2], fit - fits[best]) for fit in fits[: best + 1]]) / total
+    allowed = np.maximum(2.0 * np.sqrt(errors[best] * np.maximum(moved, 0.0) / n), SLACK * errors[best])
+    first = int(np.argmax(errors[: best + 1] <= errors[best] + allowed))
     return Penalty(float(penalties[first]), float(errors[first]))
 
 
-def _admitted(n: float, rounding: float) -> FloatArray:
-    """The λ of `PENALTIES` that are not too small for n rows, nor for sums of this rounding; the largest always."""
-    least = max(LEAST_RIDGE * min(1.0, FEW_ROWS / n) ** 2, rounding)
-    return PENALTIES[: max(1, np.count_nonzero(n * PENALTIES >= least * (1.0 - 1e-9)))]
+def _admitted(errors: FloatArray, ridges: FloatArray, n: float) -> int:
+    """How many of the ridges, largest first: those above the least for n rows, or all where less halves the error."""
+    safe = max(1, int(np.count_nonzero(ridges >= LEAST_RIDGE * min(1.0, FEW_ROWS / n) ** 2 * (1.0 - 1e-9))))
+    return len(errors) if errors.min() < errors[:safe].min() / 2.0 else safe
+
+
+def _residual(right: FloatArray, fit: FloatArray, ridge: float) -> float:
+    """Σ‖g − Φw‖² less Σg²: −cᵀw − ridge ‖w‖²."""
+    return -float(np.vdot(right, fit)) - ridge * float(np.vdot(fit, fit))
 
 
 def _tridiagonal(gram: FloatArray, cross: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -125,9 +140,7 @@ def _solved(diagonal: FloatArray, below: FloatArray, right: FloatArray, ridge: f
     return np.asarray(solveh_banded(np.stack([diagonal + ridge, np.append(below, 0.0)]), right, lower=True))
 
 
-def _times(diagonal: FloatArray, below: FloatArray, vectors: FloatArray) -> FloatArray:
-    """T times vectors (…, p, k)."""
-    out = diagonal[:, None] * vectors
-    out[..., 1:, :] += below[:, None] * vectors[..., :-1, :]
-    out[..., :-1, :] += below[:, None] * vectors[..., 1:, :]
-    return out
+def _squares(diagonal: FloatArray, below: FloatArray, vectors: FloatArray) -> float:
+    """Σ vᵀTv of vectors (p, k)."""
+    across = np.sum(below[:, None] * vectors[1:] * vectors[:-1])
+    return float(np.sum(diagonal[:, None] * np.square(vectors)) + 2.0 * across)

@@ -13,7 +13,7 @@ from dshap.types import BoolArray, FloatArray, Link, Moments, Scored, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, split, strung, symmetric
 from dshap.values.loops import Lattice, rows_last
 from dshap.values.member_sums import MemberSums
-from dshap.values.penalties import Penalty, checked_penalty, chosen_penalty
+from dshap.values.penalties import Penalty, checked_penalty, chosen_penalty, of_unit_spread
 from dshap.values.predicted import PredictedValue
 from dshap.values.subset_table import SubsetTable
 
@@ -198,7 +198,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
 
     def _penalty_of(self, gram: FloatArray, cross: FloatArray, spread: FloatArray, n: float) -> Penalty:
         if isinstance(self.penalty, str):
-            return chosen_penalty(gram, cross, spread, n)
+            return chosen_penalty(gram, *of_unit_spread(cross, spread), n)
         return Penalty(self.penalty, np.nan)
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:

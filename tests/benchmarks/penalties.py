@@ -1,11 +1,11 @@
 """MSE_v of the default penalties beside ten constant ones, and what choosing them costs.
 
 For each table, number of rows and value function: MSE_v on held-out rows over all proper coalitions with the default
-(penalty="validate") and with λ = 1e-1 … 1e-10; seconds of learning with the default and with a given penalty, medians of
-three, in turn.  One kernel ridge model a table; embeddings have median length-scales, or the model's with --kernel model.
+(penalty="validate") and with λ = 1e-1 … 1e-10; seconds of learning with the default and with a given penalty, medians
+of three, in turn.  One kernel ridge model a table; embeddings have median length-scales, or those of the model.
 
-Usage: python -m tests.benchmarks.penalties [--tiny] [--data FOLDER] [--rows 1000 10000] [--kernel median|model]
-       [--values regression observational] [--landmarks 256] [--held 2000] [--json OUT]
+Usage: python -m tests.benchmarks.penalties [--tiny] [--data FOLDER] [--tables bike beijing] [--rows 1000 10000]
+       [--values regression observational] [--kernel median|model] [--landmarks 256] [--held 2000] [--json OUT]
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ def proper_masks(d: int) -> BoolArray:
     return masks[1:-1]
 
 
-def tables(folder: Path | None, sizes: Sizes) -> Iterator[Table]:
-    """The tables of the folder; the synthetic one where none is given."""
+def tables(folder: Path | None, sizes: Sizes, wanted: list[str] | None = None) -> Iterator[Table]:
+    """The tables of the folder, all of them or those wanted; the synthetic one where none is given."""
     named = {"synthetic": (synthetic(max(sizes.rows) + sizes.held), SYNTHETIC)} if folder is None else {
-        name: (pd.read_parquet(folder / file), columns) for name, (file, columns) in TABLES.items()
+        name: (pd.read_parquet(folder / TABLES[name][0]), TABLES[name][1]) for name in (wanted or TABLES)
     }  # fmt: skip
     for name, (frame, (target, features)) in named.items():
         complete = frame[[target, *features]].dropna().astype(np.float64)
@@ -113,20 +113,19 @@ def measured(kind: str, table: Table, n: int, kernel: str, sizes: Sizes) -> dict
     rows, masks = table.x[:n], proper_masks(table.x.shape[1])
     predictions = np.asarray(table.model.predict(rows)).reshape(len(rows), -1)
     f = np.asarray(table.model.predict(table.held))
-    default = value_of(kind, table, rows, kernel, sizes.landmarks, "validate")
+    value = value_of(kind, table, rows, kernel, sizes.landmarks, "validate")
     mse: dict[str, list[float]] = {name: [] for name in ["default", *map(str, PENALTIES)]}
     ridges = []
     for tile in (masks[start : start + 32] for start in range(0, len(masks), 32)):
-        total = sums(default, tile, rows, predictions)
-        for name in mse:
-            value = value_of(kind, table, rows, kernel, sizes.landmarks, "validate") if name == "default" else default
+        value.penalty = "validate"
+        total = sums(value, tile, rows, predictions)
+        for name in mse:  # the default first, from the same sums
             value.penalty = "validate" if name == "default" else float(name)
             state = value.prepare(tile, total)
             values = value.evaluate(state, table.held)[:, :, 0]  # (held, m)
             mse[name] += np.square(f[:, None] - values).mean(axis=0).tolist()
             if name == "default":
                 ridges += (len(rows) * state["penalty"]).tolist()
-        default.penalty = "validate"
     means = {name: float(np.mean(own)) for name, own in mse.items()}
     best = min(PENALTIES, key=lambda own: means[str(own)])
     return {"table": table.name, "rows": len(rows), "value": kind, "mse": means, "best": best,
@@ -153,8 +152,9 @@ def seconds(kind: str, table: Table, n: int, kernel: str, sizes: Sizes) -> float
 def print_line(found: dict[str, Any]) -> None:
     cells = " ".join(f"{found['mse'][str(own)] / found['variance']:8.4f}" for own in PENALTIES)
     low, middle, high = (f"{own:.2g}" for own in found["ridge"])
-    print(f"{found['table']:13s}{found['rows']:8,}  {found['value']:14s}{found['mse']['default'] / found['variance']:8.4f}"
-          f" |{cells} | {found['to_best']:+8.2%} {found['to_given']:+8.2%}  {low:>8s} {middle:>8s} {high:>8s}"
+    default = found["mse"]["default"] / found["variance"]
+    print(f"{found['table']:13s}{found['rows']:8,}  {found['value']:14s}{default:8.4f} |{cells}"
+          f" | {found['to_best']:+8.2%} {found['to_given']:+8.2%}  {low:>8s} {middle:>8s} {high:>8s}"
           f"  {found['time']:6.3f}", flush=True)  # fmt: skip
 
 
@@ -162,6 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiny", action="store_true", help="small sizes on made-up rows: seconds")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="with the Parquet files of the four tables")
+    parser.add_argument("--tables", nargs="+", choices=tuple(TABLES))
     parser.add_argument("--rows", type=int, nargs="+", help="that are learnt from")
     parser.add_argument("--values", nargs="+", choices=("regression", "observational"))
     parser.add_argument("--kernel", choices=("median", "model"), default="median")
@@ -175,11 +176,13 @@ def main() -> None:
     asked = {"rows": given.rows and tuple(given.rows), "landmarks": given.landmarks, "held": given.held,
              "times": given.times, "model_landmarks": given.model_landmarks}  # fmt: skip
     sizes = Sizes(**{**vars(sizes), **{name: own for name, own in asked.items() if own is not None}})
-    print(f"MSE_v over the variance of the model; {sizes.landmarks} landmarks, kernel {given.kernel}, {sizes.held} rows")
+    print(
+        f"MSE_v over the variance of the model; {sizes.landmarks} landmarks, kernel {given.kernel}, {sizes.held} rows"
+    )
     print(f"{'table':13s}{'rows':>8s}  {'value':14s}{'default':>8s} |" + " ".join(f"{own:8g}" for own in PENALTIES)
           + " |  to best  to 1e-4  least, median, largest λn   time")  # fmt: skip
     out = []
-    for table in tables(given.data, sizes):
+    for table in tables(given.data, sizes, given.tables):
         for n, kind in itertools.product(sizes.rows, given.values or ("regression", "observational")):
             if n <= len(table.x):
                 found = measured(kind, table, n, given.kernel, sizes)
