@@ -83,19 +83,20 @@ def chosen_penalty(gram: FloatArray, cross: FloatArray, total: float, n: float, 
 
     Notes
     -----
-    λn is at least 0.01 up to 1,000 rows, falls with the square of the rows beyond, and goes below that, down to
-    rounding, only where it halves the error.  Costs 4/3 p³: with G = Q T Qᵀ, T tridiagonal, every λ costs p·k.
-    Sources: Craven & Wahba (1979); Kim & Gu, Smoothing spline Gaussian regression (2004), for 1.4; Breiman et al.,
-    Classification and Regression Trees (1984), for the standard error.
+    λn is at least 0.01 up to 1,000 rows, falls with the square of the rows beyond, and goes below that only where it
+    halves the error; never below rounding, which is that of n, as features have a norm of 1 at most.  Costs 4/3 p³:
+    with G = Q T Qᵀ, T tridiagonal, every λ costs p·k.  Sources: Craven & Wahba (1979); Kim & Gu, Smoothing spline
+    Gaussian regression (2004), for γ = 1.4; Breiman et al., Classification and Regression Trees (1984), for the
+    standard error.
     """
     if not (np.isfinite(gram).all() and np.isfinite(cross).all()):
         raise InputError("the sums of a coalition hold NaN or infinity: drop such rows, or check the length-scales")
     if not total > 0.0:
         return Penalty(float(PENALTIES[0]), 0.0)
     system = _tridiagonal(gram, cross)
-    values = np.maximum(eigvalsh_tridiagonal(*system[:2]), 0.0)
-    rounding = 10.0 * len(gram) * np.finfo(float).eps * values[-1]
-    penalties = PENALTIES[: max(1, np.count_nonzero(n * PENALTIES >= rounding))]
+    values = eigvalsh_tridiagonal(*system[:2])
+    rounding = max(10.0 * len(gram) * np.finfo(float).eps * max(n, values[-1]), -2.0 * values[0])
+    penalties, values = PENALTIES[: max(1, np.count_nonzero(n * PENALTIES >= rounding))], np.maximum(values, 0.0)
     left = 1.0 - caution * (np.sum(values / (values + n * penalties[:, None]), axis=1) + 1.0) / n
     penalties, left = penalties[left > 0.0], left[left > 0.0]
     if not len(penalties):  # fewer rows than any fit takes: the calmest

@@ -9,33 +9,13 @@ from numpy.testing import assert_allclose
 from dshap.errors import InputError
 from dshap.values import penalties
 from dshap.values.penalties import PENALTIES, checked_penalty, chosen_penalty, of_unit_spread
+from tests.values import oracles
 
 
 def sums_of(phi, f):
     """G, c, Σg², n of rows phi (n, p) and f (n, k): g is f less its mean, over its spread."""
     f = f - f.mean(axis=0)
     return phi.T @ phi, *of_unit_spread(phi.T @ f, np.square(f).sum(axis=0)), float(len(phi))
-
-
-def by_rows(phi, f, least):
-    """The rule by residuals of all rows and hat matrices, for every λ of the grid with λn at least this."""
-    n, f = len(phi), f - f.mean(axis=0)
-    g = f / np.sqrt(np.square(f).mean(axis=0) * f.shape[1])  # mean over rows of Σ_k g²: 1
-    gram, fits, errors = phi.T @ phi, [], []
-    for penalty in PENALTIES[n * PENALTIES >= 1e-9]:
-        solved = np.linalg.solve(gram + n * penalty * np.eye(len(gram)), phi.T)
-        fits.append(phi @ (solved @ g))
-        left = 1.0 - 1.4 * (np.vdot(solved.T, phi) + 1.0) / n  # the trace of the hat matrix
-        errors.append(np.square(g - fits[-1]).sum(axis=1).mean() / left**2 if left > 0 else np.inf)
-    fits, errors = np.array(fits), np.array(errors)
-    safe = np.count_nonzero(n * PENALTIES >= least * (1 - 1e-9))
-    if not errors.min() < errors[:safe].min() / 2.0:
-        fits, errors = fits[:safe], errors[:safe]
-    best = errors.argmin()
-    moved = np.square(fits - fits[best]).sum(axis=2).mean(axis=1)
-    allowed = np.maximum(2.0 * np.sqrt(errors[best] * moved / n), 0.005 * errors[best])
-    first = np.flatnonzero(errors <= errors[best] + allowed).min()
-    return PENALTIES[first], errors[first]
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -45,7 +25,8 @@ def test_it_is_the_rule_by_rows(rng, p, k):
     for n, noise in ((300, 0.01), (300, 1.0), (1_500, 0.1)):
         phi = rng.normal(size=(n, p)) * 10.0 ** rng.uniform(-3.0, 0.0, p)
         f = phi @ rng.normal(size=(p, k)) * 3.0 + noise * rng.normal(size=(n, k)) * np.arange(1, k + 1)
-        penalty, error = by_rows(phi, f, 0.01 * min(1.0, 1_000 / n) ** 2)
+        g = (f - f.mean(axis=0)) / f.std(axis=0)
+        penalty, error = oracles.validated(phi, g, PENALTIES, 1.4)
         found = chosen_penalty(*sums_of(phi, f))
         assert found.penalty == penalty
         assert found.error == pytest.approx(error, rel=1e-7)
