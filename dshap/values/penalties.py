@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigvalsh_tridiagonal, solveh_banded
-from scipy.linalg.lapack import dormqr, dsytrd, dsytrd_lwork
+from scipy.linalg import eigvalsh_tridiagonal
+from scipy.linalg.lapack import dormqr, dptsv, dsytrd, dsytrd_lwork
 
 from dshap.errors import InputError
 from dshap.types import FloatArray
@@ -120,7 +120,7 @@ def _admitted(errors: FloatArray, ridges: FloatArray, n: float) -> int:
 
 def _residual(right: FloatArray, fit: FloatArray, ridge: float) -> float:
     """Σ‖g − Φw‖² less Σg²: −cᵀw − ridge ‖w‖²."""
-    return -float(np.vdot(right, fit)) - ridge * float(np.vdot(fit, fit))
+    return -float(np.sum((right + ridge * fit) * fit))
 
 
 def _tridiagonal(gram: FloatArray, cross: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -138,7 +138,13 @@ def _tridiagonal(gram: FloatArray, cross: FloatArray) -> tuple[FloatArray, Float
 
 def _solved(diagonal: FloatArray, below: FloatArray, right: FloatArray, ridge: float) -> FloatArray:
     """(T + ridge I)⁻¹ right (p, k)."""
-    return np.asarray(solveh_banded(np.stack([diagonal + ridge, np.append(below, 0.0)]), right, lower=True))
+    _, _, solution, info = dptsv(diagonal + ridge, below, right)
+    if info:
+        raise InputError(
+            f"the sums of a coalition are not positive definite with a ridge of {ridge:.1e}: give a penalty, or "
+            "a larger rank_tolerance"
+        )
+    return np.asarray(solution)
 
 
 def _squares(diagonal: FloatArray, below: FloatArray, vectors: FloatArray) -> float:
