@@ -20,6 +20,7 @@ from dshap.engine.tasks import (
     evaluate,
     moments_finish,
     moments_leaf,
+    note_penalties,
     partial_leaf,
     partial_name,
     pilot,
@@ -57,6 +58,8 @@ def run_explanation(executor: Executor, context: Context, progress: Progress) ->
     if isinstance(context.value, EstimatedBase):
         note = context.value.base_note(context.state([0]), context.mean_prediction())
         context.cube.write_note("base_value", note)
+    if context.tile_names and not context.plan.is_closed_form:
+        executor.run(context, [Reduction("penalties", (), Call(note_penalties))], lambda *_: None)
     if isinstance(context.value, ClosedForm):
         context.cube.write_note("closed_form", context.value.stated_error(context.state([0])))
     return _evaluation(executor, context, progress)

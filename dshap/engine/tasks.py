@@ -274,6 +274,24 @@ def moments_finish(context: Context, total: Moments, tile: int) -> str:
     return name
 
 
+def note_penalties(context: Context, _: None) -> None:
+    """The penalties that were chosen, noted in the cube: by number of players present, of how many coalitions, the
+    least, median and largest λ, and the median of the estimated error over the variance; nothing where none were."""
+    sizes, chosen = [], []
+    for span, name in zip(context.plan.coalition_spans, context.tile_names, strict=True):
+        state = context.states.get(name, State).arrays
+        if "penalty" not in state or np.isnan(state["error"]).all():
+            return
+        sizes.append(context.design.block(*span).masks.sum(axis=1))
+        chosen.append(np.stack([state["penalty"], state["error"]]))
+    size, (penalty, error) = np.concatenate(sizes), np.concatenate(chosen, axis=1)
+    found = np.unique(size)
+    least, median, largest = np.stack([np.quantile(penalty[size == own], [0.0, 0.5, 1.0]) for own in found]).T
+    content = {"players": found, "coalitions": np.bincount(size)[found], "least": least, "median": median,
+               "largest": largest, "error": np.array([np.median(error[size == own]) for own in found])}  # fmt: skip
+    context.cube.write_note("penalties", {name: own.tolist() for name, own in content.items()})
+
+
 def partial_name(tile: int, group: int) -> str:
     return f"partial-{tile:06d}-{group:04d}"
 

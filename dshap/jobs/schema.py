@@ -229,7 +229,8 @@ class Observational(LearntTable, EmbeddedTable):
     """[[explain]] value = "kernel_observational"."""
 
     value: Literal["kernel_observational"]
-    penalty: float = Field(default=1e-4, gt=0.0)
+    penalty: Penalty = "validate"
+    """ "validate": one for each coalition."""
     rank_tolerance: float = Field(default=1e-6, gt=0.0, lt=1.0)
     centred: bool = False
     """Shrink to the interventional value as the penalty grows, not to the intercept."""
@@ -245,8 +246,8 @@ class Regression(LearntTable, LinkedTable, EmbeddedTable):
     """Of the regressions: that of the fitted model where left out, "rbf" where there is none."""
     lengthscale: OwnLengthscale = "median"
     """Of a kernel that is not the model's."""
-    penalty: Penalty = 1e-4
-    """ "validate": of each coalition its own."""
+    penalty: Penalty = "validate"
+    """ "validate": one for each coalition."""
     rank_tolerance: float = Field(default=1e-6, gt=0.0, lt=1.0)
     precision: Literal["float64", "float32"] = "float64"
     """Of the sums of products; float32 is refused where it errs by more than 1e-3 standard deviations."""

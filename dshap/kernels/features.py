@@ -61,6 +61,11 @@ class Basis(Protocol):
         """What a single feature comes from, for errors."""
         ...
 
+    @property
+    def points(self) -> FloatArray:
+        """Rows (·, columns) that single features stand for, in their order; one at least."""
+        ...
+
     def factors(self, x: FloatArray) -> NDArray[Any]:
         """(columns, n, q) from rows (n, columns); rows lie next to each other in memory."""
         ...
@@ -246,6 +251,11 @@ class FourierBasis:
     @property
     def size(self) -> int:
         return len(self.frequencies)
+
+    @property
+    def points(self) -> FloatArray:
+        """The origin: frequencies stand for no rows."""
+        return np.zeros((1, self.frequencies.shape[1]))
 
     def factors(self, x: FloatArray) -> NDArray[Any]:
         """(columns, n, q)"""

@@ -315,6 +315,11 @@ class NystromBasis:
     def size(self) -> int:
         return len(self.landmarks)
 
+    @property
+    def points(self) -> FloatArray:
+        """The landmarks."""
+        return self.landmarks
+
     def factors(self, x: FloatArray) -> FloatArray:
         """(columns, n, r)"""
         return self.kernel.factors(self.landmarks, x, self._distinct).swapaxes(1, 2)

@@ -9,14 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dgemm, dtrmm
 
-from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, ridge_solve
 from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_cross, add_gram, split, strung, symmetric
 from dshap.values.kernel_value import KernelValue
 from dshap.values.loops import Lattice, rows_last
+from dshap.values.penalties import Penalty, checked_penalty, chosen_penalty, of_unit_spread
 
 __all__ = ["KernelObservational"]
+
+POINTS = 8
+"""Points x whose f(x_S, X_S̄) tell the error of an embedding: more of them choose the same penalties."""
 
 
 class KernelObservational(EmbeddedValue, KernelValue):
@@ -32,8 +35,11 @@ class KernelObservational(EmbeddedValue, KernelValue):
         The rows that the conditional distribution is learnt from; every row counts.
     embedding : Nystrom or Fourier
         `Nystrom(landmarks=model.expansion_.landmarks)` shares the kernel products of the model.
-    penalty : float
-        λ of the mean squared loss: the ridge is λn.
+    penalty : float or "validate"
+        λ of the mean squared loss: the ridge is λn.  "validate": one for each coalition, the largest whose
+        cross-validated error is within one standard error of the least, see `penalties.chosen_penalty`.  The error is
+        the embedding's in f itself, mean over rows X and up to eight points x of (f(x_S, X_S̄) − [its regression on
+        Φ_S](X_S))²; the points are the landmarks that pivoted Cholesky keeps first.
     rank_tolerance : float
         Landmarks whose part of the kernel is explained by others up to this residual are left out, per coalition.
     kernel : Kernel or ProductKernel, optional
@@ -61,7 +67,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         model: Any,
         data: Any,
         embedding: Embedding,
-        penalty: float,
+        penalty: float | str = "validate",
         rank_tolerance: float = 1e-6,
         *,
         kernel: Kernel | ProductKernel | None = None,
@@ -70,9 +76,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         players: Mapping[str, Sequence[str | int]] | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
-        if isinstance(penalty, str) or not penalty > 0.0:
-            raise InputError(f"penalty is {penalty!r}: give a positive number (1e-4 is a good start)")
-        self.penalty, self.centred, self.with_interventional = float(penalty), bool(centred), bool(with_interventional)
+        self.penalty = checked_penalty(penalty)
+        self.centred, self.with_interventional = bool(centred), bool(with_interventional)
         KernelValue.__init__(self, model, data, players=players, output_names=output_names)
         if with_interventional:
             self.n_outputs *= 2
@@ -86,6 +91,24 @@ class KernelObservational(EmbeddedValue, KernelValue):
     @property
     def _sums_means(self) -> bool:
         return self.centred or self.with_interventional
+
+    @property
+    def _is_validated(self) -> bool:
+        return isinstance(self.penalty, str)
+
+    @property
+    def _k(self) -> int:
+        """Outputs of the model."""
+        return int(self.model.coefficients.shape[1])
+
+    def _probes(self, own: SubsetFeatures, present: BoolArray) -> NDArray[Any]:
+        """A_rk k_S(x, z_r) (r, POINTS, k) of points x: with k_S̄(X, z_r) they sum to f(x_S, X_S̄) less its intercept."""
+        out = np.zeros((self._r, POINTS, self._k), self.model.coefficients.dtype)
+        points = self._bound_basis.points
+        rows = points[own.kept[own.kept < len(points)][:POINTS]]
+        products = self.model.factors(rows)[present].prod(axis=0)  # (points, r)
+        out[:, : len(rows)] = products.T[:, :, None] * self.model.coefficients[:, None]
+        return out
 
     @property
     def _is_shared(self) -> bool:
@@ -122,8 +145,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """`gram` ΦᵀΦ, `cross` Φᵀk_S̄(X, z) of the coalitions one after the other, flat; `count`.
 
-        With `centred` or `with_interventional` also `ones` Φᵀ1 and `mean` Σ k_S̄(X, z).  Φ are whitened rows, see
-        `ridge_solve`.
+        With `centred` or `with_interventional` also `ones` Φᵀ1 and `mean` Σ k_S̄(X, z); where penalties are to be chosen
+        `squares` (m, POINTS, k) Σ (f(x_S, X_S̄) − c)².  Φ are whitened rows, see `ridge_solve`.
         """
         columns = self.players.columns(masks)
         features, dtype = self._features(columns), self.model.coefficients.dtype
@@ -131,6 +154,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         gram, grams = strung([(p, p) for p in sizes])
         cross, crosses = strung([(p, self._r) for p in sizes], dtype)
         one, ones = strung([(p,) for p in sizes])
+        probes = [self._probes(*pair) for pair in zip(features, columns, strict=True)] if self._is_validated else []
+        squares = np.zeros((len(probes), POINTS, self._k))
         mean = np.zeros((len(features), self._r), dtype)
         at, away = self._lattices(columns, ~columns, SUM_ROWS)
         for start in range(0, len(rows), SUM_ROWS):
@@ -144,13 +169,18 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 if self._sums_means:
                     ones[j] += phi.sum(axis=0)
                     mean[j] += absent.sum(axis=0)
+                if probes:
+                    squares[j] += np.square(np.tensordot(absent, probes[j], 1).real).sum(axis=0)
         sums = {"gram": gram, "cross": cross, "count": np.array(float(len(rows)))}
-        return Moments({**sums, "ones": one, "mean": mean} if self._sums_means else sums)
+        if self._sums_means:
+            sums |= {"ones": one, "mean": mean}
+        return Moments({**sums, "squares": squares} if probes else sums)
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """`weights`: of the products, W_S (q, r) one after the other, flat, or where the value is a quadratic form the
         matrices of `_form`; `kept` (Σq,) and `rank` (m,) say where each begins; `shift` (m, r): what is added to
-        Φ_S(x) W_S, zero unless centred; `mean` (m, r): μ(S̄), where wanted.
+        Φ_S(x) W_S, zero unless centred; `mean` (m, r): μ(S̄), where wanted.  `penalty` and `error` (m,): what was
+        chosen, and the error of that penalty over the mean of (f(x_S, X_S̄) − c)²; where penalties were chosen.
         """
         assert moments is not None
         columns = self.players.columns(masks)
@@ -158,14 +188,18 @@ class KernelObservational(EmbeddedValue, KernelValue):
         sizes = [own.n_features for own in features]
         grams = split(moments["gram"], [(p, p) for p in sizes])
         crosses = split(moments["cross"], [(p, r) for p in sizes])
-        ones = split(moments["ones"], [(p,) for p in sizes]) if self.centred else [np.zeros(p) for p in sizes]
+        ones = split(moments["ones"], [(p,) for p in sizes]) if self._sums_means else [np.zeros(p) for p in sizes]
         none = np.zeros((len(masks), r), self.model.coefficients.dtype)
         mean = moments["mean"] / n if self.centred else none
-        weights, shift = [], mean.copy()
+        weights, shift, found = [], mean.copy(), []
         for j, own in enumerate(features):
-            gram = symmetric(grams[j]) - np.outer(ones[j], ones[j]) / n
-            white = _solve(gram, crosses[j] - np.outer(ones[j], mean[j]), self.penalty * n, self._bound_basis.noun)
-            shift[j] -= (ones[j] / n) @ white
+            gram, cross = symmetric(grams[j]), crosses[j]
+            if self.centred:
+                gram, cross = gram - np.outer(ones[j], ones[j]) / n, cross - np.outer(ones[j], mean[j])
+            squares = moments["squares"][j] if self._is_validated else np.zeros(0)
+            found.append(self._penalty_of(own, columns[j], gram, cross, squares, mean[j], n))
+            white = _solve(gram, cross, found[-1].penalty * n, self._bound_basis.noun)
+            shift[j] -= (ones[j] / n) @ white if self.centred else 0.0
             learnt = _folded(own, white)
             weights.append((_form(learnt, self.model.coefficients, own.kept) if self._is_form else learnt).ravel())
         return State(
@@ -176,8 +210,29 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 "weights": np.concatenate(weights),
                 "shift": shift,
                 **({"mean": moments["mean"] / n} if self.with_interventional else {}),
+                **(dict(zip(("penalty", "error"), np.array(found).T, strict=True)) if self._is_validated else {}),
             }
         )
+
+    def _penalty_of(
+        self,
+        own: SubsetFeatures,
+        present: BoolArray,
+        gram: FloatArray,
+        cross: NDArray[Any],
+        squares: FloatArray,
+        mean: NDArray[Any],
+        n: float,
+    ) -> Penalty:
+        """As given, or chosen by Φᵀ(f(x_S, X_S̄) − c) and `squares` (POINTS, k); outputs count by their own squares."""
+        if not isinstance(self.penalty, str):
+            return Penalty(self.penalty, np.nan)
+        probes = self._probes(own, present)
+        spread = np.maximum(squares - n * np.square(np.tensordot(mean, probes, 1).real), 0.0).sum(axis=0)  # (k,)
+        targets = np.tensordot(cross, probes, 1).real.transpose(1, 0, 2)  # (POINTS, p, k)
+        scaled, total = of_unit_spread(np.concatenate(targets), spread)
+        right = scaled.reshape(targets.shape).transpose(1, 0, 2).reshape(len(gram), -1)
+        return chosen_penalty(gram, right, total, n, caution=1.0)
 
     def join(self, states: Sequence[State]) -> State:
         """One State of the coalitions of several, in their order; the weights, nearly all of it, are not copied."""
@@ -214,7 +269,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return out + np.tile(self.model.intercept, self.n_outputs // k)
 
     def state_bytes(self, m: int) -> int:
-        return m * (self._item * (self._r * (self._q * self._parts + 2)) + 8 * self._q + self.n_columns + 8)
+        return m * (self._item * (self._r * (self._q * self._parts + 2)) + 8 * self._q + self.n_columns + 24)
 
     @property
     def _parts(self) -> int:
@@ -222,8 +277,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return 1 if self.embedding.dtype == np.float64 else 2
 
     def moment_bytes(self, m: int) -> int:
-        p, r = self._p, self._r
-        return m * (8 * p * p + self._item * p * r + self._sums_means * (8 * p + self._item * r)) + 8
+        p, r, probes = self._p, self._r, 8 * POINTS * self._k * self._is_validated
+        return m * (8 * p * p + self._item * p * r + self._sums_means * (8 * p + self._item * r) + probes) + 8
 
     def prepare_bytes(self, m: int) -> int:
         """Moments, the weights twice (a list, then one array), the features, and one coalition's solve."""
@@ -239,7 +294,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         """Lattices, features, Φ, a cross product, and the moments."""
         p = self._p
         block = self._block_bytes(min(n, SUM_ROWS)) + 2 * 8 * SUM_ROWS * p + self._item * p * self._r
-        return block + self._feature_bytes(m) + self.moment_bytes(m)
+        probes = self._item * POINTS * self._k * (m * self._r + 2 * SUM_ROWS) * self._is_validated
+        return block + self._feature_bytes(m) + self.moment_bytes(m) + probes
 
     def task_bytes(self, n: int, m: int) -> int:
         return self._block_bytes(n) + 3 * self._item * n * self._r + 16 * n * m * self.n_outputs

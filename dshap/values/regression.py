@@ -6,32 +6,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 
 from dshap.errors import InputError, unknown_name
-from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, checked_embedding, ridge_solve
+from dshap.kernels import Embedding, Kernel, ProductKernel, checked_embedding, ridge_solve
 from dshap.types import BoolArray, FloatArray, Link, Moments, Scored, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, split, strung, symmetric
 from dshap.values.loops import Lattice, rows_last
 from dshap.values.member_sums import MemberSums
+from dshap.values.penalties import Penalty, checked_penalty, chosen_penalty, of_unit_spread
 from dshap.values.predicted import PredictedValue
 from dshap.values.subset_table import SubsetTable
 
 __all__ = ["ConditionalRegression"]
 
-PENALTIES = 10.0 ** np.arange(-9.0, 0.01, 0.5)
-"""λ that penalty="validate" chooses from."""
-LEAST_RIDGE = 0.01
-"""λn at least, in that choice: a variance about f of a hundredth of the kernel's; less follows single rows."""
 PRECISIONS = ("float64", "float32")
 MAX_FLOAT32_ERROR = 1e-3
 """Largest error of float32 sums, in standard deviations of f."""
 TRIAL_ROWS, TRIAL_VALUES, TRIAL_COALITIONS = 4_096, 1_000, 16
 """Rows that are summed, rows that are evaluated and coalitions, where the error of float32 is measured."""
-VALIDATION_PART = 0.1
-VALIDATION_SEED = 0
-FIELDS = ("gram", "cross", "ones", "f", "f2", "n")
-"""The sums of one role: ΦᵀΦ, Φᵀf, Φᵀ1 of the coalitions one after the other; Σf, Σf², number of rows."""
+TRIAL_SEED = 0
 
 
 class ConditionalRegression(EmbeddedValue, PredictedValue):
@@ -52,9 +45,8 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         good choice.
     embedding : Nystrom or Fourier
     penalty : float or "validate"
-        λ of the mean squared loss: the ridge is λn.  "validate": each coalition's own, and how many of its landmarks
-        (a quarter, half, three quarters or all, in pivot order), those of least error (f − v_S)² on a tenth of the
-        rows, λ from `PENALTIES` with λn ≥ 0.01; fitted again on all rows.
+        λ of the mean squared loss: the ridge is λn.  "validate": one for each coalition, the largest whose
+        cross-validated error (f − v_S)² is within one standard error of the least, see `penalties.chosen_penalty`.
     rank_tolerance : float
         Landmarks whose part of the kernel is explained by others up to this residual are left out, per coalition.
     players, feature_names, output_names, link, buffer_rows : see `Marginal`
@@ -85,7 +77,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         data: Any,
         kernel: Kernel | ProductKernel,
         embedding: Embedding,
-        penalty: float | str = 1e-4,
+        penalty: float | str = "validate",
         rank_tolerance: float = 1e-6,
         *,
         players: Mapping[str, Sequence[str | int]] | None = None,
@@ -95,15 +87,13 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         buffer_rows: int = 65_536,
         precision: str = "float64",
     ) -> None:
-        if penalty != "validate" and (isinstance(penalty, str) or not penalty > 0.0):
-            raise InputError(f"penalty is {penalty!r}: give a positive number (1e-4 is a good start), or 'validate'")
         if precision not in PRECISIONS:
             raise InputError(unknown_name("precision", precision, PRECISIONS))
         if precision == "float32" and checked_embedding(embedding).dtype != np.float64:
             raise InputError(
                 'precision "float32" is for Nystrom landmarks: leave it at "float64" with Fourier features'
             )
-        self.penalty, self.precision = penalty, precision
+        self.penalty, self.precision = checked_penalty(penalty), precision
         super().__init__(
             predict,
             data,
@@ -136,7 +126,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
 
     def _float32_error(self, choice: State, rows: FloatArray) -> tuple[float, float]:
         """Root mean square and largest difference of the values to those of float64 sums, over the deviation of f."""
-        f, rng = self.predict(rows), np.random.default_rng(VALIDATION_SEED)
+        f, rng = self.predict(rows), np.random.default_rng(TRIAL_SEED)
         masks = rng.random((TRIAL_COALITIONS, self.n_players)) < rng.random((TRIAL_COALITIONS, 1))
         masks = masks[masks.any(axis=1)]
         values = []
@@ -155,26 +145,12 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         size = super().sample_size
         return max(size, TRIAL_ROWS) if self.precision == "float32" and self.basis is None else size
 
-    @property
-    def _roles(self) -> tuple[str, ...]:
-        return ("train", "validation") if self.penalty == "validate" else ("train",)
-
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
-        """For each role (training, and validation where the penalty is to be chosen) the sums of `FIELDS`."""
+        """`gram` ΦᵀΦ, `cross` Φᵀf, `ones` Φᵀ1 of the coalitions one after the other; `f` Σf, `f2` Σf², `count`."""
         f = self.predict(rows) if predictions is None else predictions  # (n, k)
         columns = self.players.columns(masks)
-        sums: dict[str, Any] = {}
-        is_validation = np.zeros(len(rows), dtype=bool)
-        if self.penalty == "validate":
-            is_validation = np.random.default_rng(VALIDATION_SEED).random(len(rows)) < VALIDATION_PART
-        for role, chosen in zip(self._roles, (~is_validation, is_validation), strict=False):
-            own = self._sums(columns, rows[chosen], f[chosen])
-            sums |= {f"{role}_{name}": array for name, array in own.items()}
-        return Moments(sums)
-
-    def _sums(self, columns: BoolArray, rows: FloatArray, f: FloatArray) -> dict[str, FloatArray]:
         basis, features, k = self._bound_basis, self._features(columns), self.n_outputs
-        sizes = [own.n_features for own in features]
+        sizes = [each.n_features for each in features]
         gram, grams = strung([(p, p) for p in sizes])
         cross, crosses = strung([(p, k) for p in sizes])
         one, ones = strung([(p,) for p in sizes])
@@ -184,47 +160,46 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
             part, target = rows[start : start + SUM_ROWS], f[start : start + SUM_ROWS]
             lattice.fill(rows_last(basis.factors(part)).astype(dtype, copy=False))
             for j in lattice.order.tolist():
-                own = features[j]
-                phi = own.whitened(lattice.product(j, own.kept))  # (n, p)
+                phi = features[j].whitened(lattice.product(j, features[j].kept))  # (n, p)
                 add_gram(grams[j], phi)
                 crosses[j] += phi.T @ target
                 ones[j] += phi.sum(axis=0, dtype=float)
-        return {
-            "gram": gram,
-            "cross": cross,
-            "ones": one,
-            "f": f.sum(axis=0),
-            "f2": np.square(f).sum(axis=0),
-            "n": np.array(float(len(rows))),
-        }
+        squares = np.square(f).sum(axis=0)
+        sums = {"gram": gram, "cross": cross, "ones": one, "f": f.sum(axis=0), "f2": squares}
+        return Moments({**sums, "count": np.array(float(len(rows)))})
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """A `SubsetTable` (m, k, q), and of each coalition `rank`, `penalty` and, where validated, `error`.
+        """A `SubsetTable` (m, k, q), and of each coalition `rank`, `penalty` and `error`.
 
-        error: mean over validation rows and outputs of (f − v_S)² over the variance of f, of the fit without them.
+        error: cross-validated mean over rows and outputs of (f − v_S)² over the variance of f; NaN where the penalty
+        is given.
         """
         assert moments is not None
-        columns = self.players.columns(masks)
+        columns, n, k = self.players.columns(masks), float(moments["count"]), self.n_outputs
         features = self._features(columns)
-        sides = [_side(moments, role, [own.n_features for own in features], self.n_outputs) for role in self._roles]
-        mean = np.sum([side["f"][0] for side in sides], axis=0) / sum(float(side["n"][0]) for side in sides)  # (k,)
-        table = np.zeros((len(masks), self.n_outputs, self._q), self.embedding.dtype)
-        penalties, errors = np.empty(len(masks)), np.full(len(masks), np.nan)
-        ranks = np.array([own.n_features for own in features])
-        for j, own in enumerate(features):
-            parts = [{name: side[name][j if len(side[name]) > 1 else 0] for name in FIELDS} for side in sides]
-            penalties[j] = 0.0 if isinstance(self.penalty, str) else self.penalty
-            if isinstance(self.penalty, str):
-                ranks[j], penalties[j], errors[j] = _validated(parts[0], parts[1], mean, _ranks(own))
-            gram = symmetric(np.sum([part["gram"] for part in parts], axis=0))
-            right = np.sum([part["cross"] - np.outer(part["ones"], mean) for part in parts], axis=0)
-            n = sum(float(part["n"]) for part in parts)
-            weights = np.zeros_like(right)  # (p, k): the first features, the others count for nothing
-            first = slice(0, ranks[j])
-            weights[first] = ridge_solve(gram[first, first], right[first], penalties[j] * n, self._bound_basis.noun)
-            table[j][:, own.kept] = own.coefficients(weights).T
+        sizes = [each.n_features for each in features]
+        mean = moments["f"] / n  # (k,)
+        spread = np.maximum(moments["f2"] - n * mean**2, 0.0)
+        sums = zip(
+            split(moments["gram"], [(p, p) for p in sizes]),
+            split(moments["cross"], [(p, k) for p in sizes]),
+            split(moments["ones"], [(p,) for p in sizes]),
+            strict=True,
+        )
+        table, found = np.zeros((len(masks), k, self._q), self.embedding.dtype), []
+        for each, own, (lower, cross, ones) in zip(features, table, sums, strict=True):
+            gram, right = symmetric(lower), cross - np.outer(ones, mean)
+            found.append(self._penalty_of(gram, right, spread, n))
+            weights = ridge_solve(gram, right, found[-1].penalty * n, self._bound_basis.noun)
+            own[:, each.kept] = each.coefficients(weights).T
         state = SubsetTable(self._bound_basis, columns, table, mean).to_state()
-        return State({**state.arrays, "rank": ranks, "penalty": penalties, "error": errors})
+        penalties, errors = np.array(found).T
+        return State({**state.arrays, "rank": np.array(sizes), "penalty": penalties, "error": errors})
+
+    def _penalty_of(self, gram: FloatArray, cross: FloatArray, spread: FloatArray, n: float) -> Penalty:
+        if isinstance(self.penalty, str):
+            return chosen_penalty(gram, *of_unit_spread(cross, spread), n)
+        return Penalty(self.penalty, np.nan)
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k)."""
@@ -241,7 +216,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         return SubsetTable.nbytes(m, self.n_outputs, self._q, self.n_columns, self._basis_item) + 24 * m
 
     def moment_bytes(self, m: int) -> int:
-        return len(self._roles) * 8 * (m * self._p * (self._p + self.n_outputs + 1) + 2 * self.n_outputs + 1)
+        return 8 * (m * self._p * (self._p + self.n_outputs + 1) + 2 * self.n_outputs + 1)
 
     def prepare_bytes(self, m: int) -> int:
         """Moments, the state twice, the features, and one coalition's solve."""
@@ -271,47 +246,3 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
             "precision": self.precision,
             **self._embedding_fingerprint(),
         }
-
-
-def _side(moments: Moments, role: str, sizes: list[int], k: int) -> dict[str, list[FloatArray]]:
-    """The sums of one role: a list with an entry for each coalition, or for all of them."""
-    shapes: dict[str, list[tuple[int, ...]]] = {
-        "gram": [(p, p) for p in sizes],
-        "cross": [(p, k) for p in sizes],
-        "ones": [(p,) for p in sizes],
-    }
-    return {
-        name: split(moments[f"{role}_{name}"], shapes[name]) if name in shapes else [moments[f"{role}_{name}"]]
-        for name in FIELDS
-    }
-
-
-def _ranks(own: SubsetFeatures) -> list[int]:
-    """How many features are tried: whitened landmarks are nested in pivot order, random frequencies go together."""
-    p = own.n_features
-    return sorted({-(-p * part // 4) for part in (1, 2, 3, 4)}) if p == len(own.kept) else [p]
-
-
-def _validated(
-    train: dict[str, Any], held: dict[str, Any], mean: FloatArray, ranks: list[int]
-) -> tuple[int, float, float]:
-    """The rank and λ of least validation error, and that error: a quadratic form in the two sets of sums.
-
-    With ΦᵀΦ = V diag(a) Vᵀ and u(λ) = (a + nλ)⁻¹ Vᵀ Φᵀ(f − f̄): ‖Φ_v V u − (f_v − f̄)‖² over the spread of f_v.
-    """
-    gram, own = symmetric(train["gram"]), symmetric(held["gram"])
-    cross, beside = (side["cross"] - np.outer(side["ones"], mean) for side in (train, held))  # (p, k)
-    spread = held["f2"] - 2.0 * mean * held["f"] + held["n"] * mean**2  # (k,)
-    unit = np.where(spread > 0.0, spread, 1.0)
-    penalties = PENALTIES[(train["n"] * PENALTIES >= LEAST_RIDGE) | (PENALTIES[-1] == PENALTIES)]
-    best = (ranks[-1], float(penalties[-1]), np.inf)
-    for rank in reversed(ranks):  # of equals the larger one
-        values, vectors = eigh(gram[:rank, :rank])
-        right, linear = vectors.T @ cross[:rank], vectors.T @ beside[:rank]
-        quadratic = vectors.T @ own[:rank, :rank] @ vectors
-        for penalty in penalties:
-            u = right / (np.maximum(values, 0.0) + train["n"] * penalty)[:, None]
-            error = float(np.mean((np.sum(u * (quadratic @ u) - 2.0 * u * linear, axis=0) + spread) / unit))
-            if error < best[2]:
-                best = (rank, float(penalty), error)
-    return best

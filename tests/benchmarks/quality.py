@@ -8,8 +8,7 @@ Choice: MSE_v of ConditionalRegression over penalties and over factors on the me
 first table; beside it the penalty that penalty="validate" finds, for each coalition, without any held-out row.
 
 Comparison: every value function learns from all other rows.  One rule for every table: embeddings of 256 landmarks with
-median length-scales; ConditionalRegression validates its penalties; KernelObservational takes their median.  Beside
-them ConditionalRegression of twice as many landmarks, learnt from a part of the rows.
+median length-scales, validated penalties.  Beside them ConditionalRegression of twice as many landmarks, learnt from a part of the rows.
 
 Usage: python -m tests.benchmarks.quality [--tiny] [--data powerlifting.parquet] [--beijing beijing_air_quality.parquet]
        [--rows N] [--workers 2] [--json OUT] [--png OUT]
@@ -230,17 +229,13 @@ class Bench:
     def run(self) -> dict[str, Measured]:
         """name -> what was measured, in the order of the table."""
         model, data, landmarks = self.model, str(self.table.learning), Nystrom(self.sizes.landmarks)
-        regression, seconds = self.prepared(
-            ConditionalRegression(model.predict, data, RBF("median"), landmarks, "validate")
-        )
-        penalty = float(np.median(regression.coalition_summary()["penalty"]))
+        regression, seconds = self.prepared(ConditionalRegression(model.predict, data, RBF("median"), landmarks))
         others = {
             "KernelInterventional": KernelInterventional(model, data),
-            "KernelObservational": KernelObservational(model, data, landmarks, penalty, kernel=RBF("median")),
+            "KernelObservational": KernelObservational(model, data, landmarks, kernel=RBF("median")),
         }
         found = {name: self.measured(*self.prepared(value)) for name, value in others.items()}
         found["ConditionalRegression"] = self.measured(regression, seconds)
-        print(f"{self.table.name}: median of the validated penalties {penalty:.1e}", flush=True)
         part = pd.read_parquet(self.table.learning)[: self.sizes.wide_rows][list(self.table.features)].to_numpy()
         wide = ConditionalRegression(model.predict, part, RBF("median"), Nystrom(2 * self.sizes.landmarks), "validate")
         found[WIDE] = self.measured(*self.prepared(wide, "wide"))

@@ -65,6 +65,10 @@ def jobs(n_rows: int) -> dict:
             KernelObservational(model_of(500, 8), narrow, Nystrom(256), penalty=1e-4),
             narrow, {"design": designs.kernelshap(8, 66), "coalition_tile": 32},
         ),
+        "moments, penalties validated": (
+            KernelObservational(model_of(500, 8), narrow, Nystrom(256)),
+            narrow, {"design": designs.kernelshap(8, 66), "coalition_tile": 32},
+        ),
         "states": (
             KernelInterventional(model_of(400, 8, k=2), narrow), narrow,
             {"design": designs.exact(8), "micro_rows": 1_024},

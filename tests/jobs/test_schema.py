@@ -92,6 +92,8 @@ def test_every_run_option_has_one_place():
         ("explain.1", {"name": "o", "value": "kernel_observational", "embedding": "fourier", "features": 64}),
         ("explain.1", {"name": "o", "value": "kernel_observational", "selection": "leverage"}),
         ("explain.1", REGRESSION),
+        ("explain.1.penalty", "validate"),
+        ("explain.1.penalty", 1e-3),
         ("explain.1", {**REGRESSION, "penalty": "validate", "kernel": "model", "quality_rows": 100}),
         ("explain.1", {**REGRESSION, "kernel": "matern32", "lengthscale": [1, 2, 3], "rank_tolerance": 1e-4}),
         ("explain.1", {"name": "r", "value": "conditional_regression", "embedding": "fourier", "features": 32}),
@@ -243,6 +245,7 @@ WRONG = [
         '[[explain]] regression landmarks = "model" takes those of the model: leave selection out',
     ),
     (("explain.1.landmarks", "all"), '[[explain]] observational landmarks = "all": give "model" or a number of landm'),
+    (("explain.1.penalty", -1), '[[explain]] observational penalty = -1: give "validate" or a positive number'),
     (("explain.1", {**REGRESSION, "penalty": 0}), '[[explain]] regression penalty = 0: give "validate" or a positive'),
     (("explain.1", {**REGRESSION, "lengthscale": 2.0}), "lengthscale belongs to a kernel of its own: name one, like"),
     (

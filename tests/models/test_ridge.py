@@ -177,7 +177,7 @@ def test_held_out_rows_enter_no_sum():
     assert first.report_.n_held_out == len(held)
 
 
-def test_validated_penalty_minimises_the_validation_error_and_all_rows_are_used():
+def test_the_validated_penalty_is_the_largest_near_the_least_error_and_all_rows_are_used():
     x, y = make_table(3000)
     y = y + np.random.default_rng(1).normal(size=y.shape)  # noise that asks for a penalty inside the grid
     model = KernelRidge(RBF(0.5), Nystrom(100), "validate").fit(x, y)
@@ -188,7 +188,8 @@ def test_validated_penalty_minimises_the_validation_error_and_all_rows_are_used(
         trial.fit(x[~is_validation], y[~is_validation])
         errors[penalty] = np.square(trial.predict(x[is_validation]) - y[is_validation]).sum()
     assert PENALTIES[0] < model.penalty_ < PENALTIES[-1]
-    assert model.penalty_ == min(errors, key=errors.get)
+    assert model.penalty_ == max(own for own, error in errors.items() if error <= 1.005 * min(errors.values()))
+    assert model.penalty_ > min(errors, key=errors.get)  # seen: twice as large
     assert model.report_.n_rows == 3000
 
 

@@ -7,6 +7,8 @@ import math
 
 import numpy as np
 
+from dshap.kernels import pivoted_cholesky
+
 
 def factor(family: str, parameter: float, x: float, z: float) -> float:
     t = abs(x - z)
@@ -71,3 +73,34 @@ def shapley(value, d):
                 weight = math.factorial(len(s)) * math.factorial(d - len(s) - 1) / math.factorial(d)
                 phi[i] = phi[i] + weight * (worth[s | {i}] - v)
     return np.array(phi)
+
+
+def validated(phi, g, penalties, caution):
+    """λ and error of targets g (n, k) on features phi (n, p), from the residuals of all rows and from hat matrices.
+
+    Of the λ, largest first, with λn ≥ 0.01 (times (1,000/n)² for more rows; all where less halves the error) the first
+    whose error is at most one standard error, or 0.5 %, above the least.
+    """
+    n, gram, total = len(phi), phi.T @ phi, np.square(g).sum()
+    fits, errors = [], []
+    for penalty in penalties[n * penalties >= 1e-9]:
+        solved = np.linalg.solve(gram + n * penalty * np.eye(len(gram)), phi.T)
+        fits.append(phi @ (solved @ g))
+        left = 1.0 - caution * (np.vdot(solved.T, phi) + 1.0) / n  # the trace of the hat matrix
+        errors.append(np.square(g - fits[-1]).sum() / total / left**2 if left > 0 else np.inf)
+    fits, errors = np.array(fits), np.array(errors)
+    safe = np.count_nonzero(n * penalties >= 0.01 * min(1.0, 1_000 / n) ** 2 * (1 - 1e-9))
+    if not errors.min() < errors[:safe].min() / 2.0:
+        fits, errors = fits[:safe], errors[:safe]
+    best = errors.argmin()
+    moved = np.square(fits - fits[best]).sum(axis=(1, 2)) / total
+    allowed = np.maximum(2.0 * np.sqrt(errors[best] * moved / n), 0.005 * errors[best])
+    first = np.flatnonzero(errors <= errors[best] + allowed).min()
+    return penalties[first], errors[first]
+
+
+def whitened(kernel, z, x, columns, tolerance):
+    """Φ (n, q) of rows x by the landmarks that pivoted Cholesky keeps, and which these are, in their order."""
+    kept = pivoted_cholesky(kernel.matrix(z, z, columns), tolerance).kept
+    factor = np.linalg.cholesky(kernel.matrix(z[kept], z[kept], columns))
+    return np.linalg.solve(factor, kernel.matrix(x, z[kept], columns).T).T, kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import pickle
 
 import numpy as np
@@ -11,9 +12,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import dshap
 from dshap.errors import InputError
-from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product, pivoted_cholesky
+from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product
 from dshap.types import Moments
-from dshap.values import ConditionalRegression, regression
+from dshap.values import ConditionalRegression
+from dshap.values.penalties import PENALTIES
+from tests.values import oracles
 from tests.values.oracles import shapley
 
 D = 4
@@ -112,45 +115,60 @@ def test_it_is_the_conditional_expectation_where_that_is_known(rng):
 
 
 def test_sums_over_any_parts_are_the_same(data):
-    value = ConditionalRegression(predict, data, RBF(1.0), Nystrom(landmarks=data[:20]), "validate")
+    value = ConditionalRegression(predict, data, RBF(1.0), Nystrom(landmarks=data[:20]))
     masks = masks_of()
     whole = value.moments(masks, data)
     assert isinstance(whole, Moments) and whole.nbytes <= value.moment_bytes(len(masks))
-    fixed = ConditionalRegression(predict, data, RBF(1.0), Nystrom(landmarks=data[:20]), 1e-3)
-    parts = fixed.moments(masks, data[:77]) + fixed.moments(masks, data[77:], predict(data[77:]))
-    for name, array in fixed.moments(masks, data).arrays.items():
+    parts = value.moments(masks, data[:77]) + value.moments(masks, data[77:], predict(data[77:]))
+    for name, array in whole.arrays.items():
         assert_allclose(parts[name], array, rtol=1e-11, atol=1e-10)
 
 
-def test_validated_rank_and_penalty_have_the_least_error_of_all(data):
-    """Against a search by plain regressions on the same parts of the rows; then fitted on all rows again."""
-    landmarks = Nystrom(landmarks=data[:30])
-    value = ConditionalRegression(one_output, data, Laplacian(1.0), landmarks, "validate", rank_tolerance=1e-10)
-    masks, f = masks_of(), one_output(data) - one_output(data).mean()
+@pytest.mark.parametrize("function", [predict, one_output])
+def test_the_penalty_is_validated_by_default(data, function):
+    """Coalition by coalition against residuals and hat matrices of all rows; and fitted with it.  Column 3 is binary,
+    column 2 constant: coalitions of two landmarks, and of one."""
+    data[:, 3], data[:, 2] = data[:, 3] > 0.0, 0.5
+    kernel, f = Laplacian(1.0).bind(D), function(data).reshape(len(data), -1)
+    value = ConditionalRegression(function, data, kernel, Nystrom(landmarks=data[:30]), rank_tolerance=1e-10)
+    assert value.penalty == "validate" and value.fingerprint()["penalty"] == "validate"
+    masks = masks_of()
     state = value.prepare(masks, value.moments(masks, data))
-    held = np.random.default_rng(regression.VALIDATION_SEED).random(len(data)) < regression.VALIDATION_PART
-    kernel = Laplacian(1.0).bind(D)
-    penalties = regression.PENALTIES[(~held).sum() * regression.PENALTIES >= regression.LEAST_RIDGE]
-
-    def fitted(z, inside, chosen, penalty):
-        k, own = kernel.matrix(data, z, inside), kernel.matrix(z, z, inside)
-        w = np.linalg.solve(k[chosen].T @ k[chosen] + chosen.sum() * penalty * own, k[chosen].T @ f[chosen])
-        return k @ w
-
+    assert state.nbytes <= value.state_bytes(len(masks))
+    values, g = value.evaluate(state, data), (f - f.mean(axis=0)) / f.std(axis=0)
     for j, present in enumerate(masks):
-        inside = np.flatnonzero(present).tolist()
-        order = pivoted_cholesky(kernel.matrix(data[:30], data[:30], inside), 1e-10).kept
-        errors = {}
-        for rank in {-(-len(order) * part // 4) for part in (1, 2, 3, 4)}:
-            for penalty in penalties:
-                guess = fitted(data[:30][order[:rank]], inside, ~held, penalty)
-                errors[rank, penalty] = np.sum((f - guess)[held] ** 2) / np.sum(f[held] ** 2)
-        rank, penalty = int(state["rank"][j]), state["penalty"][j]
-        assert state["error"][j] == pytest.approx(min(errors.values()), rel=1e-6)
-        assert errors[rank, penalty] == pytest.approx(min(errors.values()), rel=1e-6)
-        refitted = fitted(data[:30][order[:rank]], inside, np.ones(len(data), dtype=bool), penalty)
-        values = value.evaluate(state, data)[:, j, 0] - one_output(data).mean()
-        assert_allclose(values, refitted, atol=1e-8)
+        phi, kept = oracles.whitened(kernel, data[:30], data, np.flatnonzero(present).tolist(), 1e-10)
+        penalty, error = oracles.validated(phi, g, PENALTIES, 1.4)
+        assert state["penalty"][j] == penalty and state["rank"][j] == len(kept)
+        assert state["error"][j] == pytest.approx(error, rel=1e-6)
+        weights = np.linalg.solve(phi.T @ phi + len(data) * penalty * np.eye(len(kept)), phi.T @ (f - f.mean(axis=0)))
+        assert_allclose(values[:, j], f.mean(axis=0) + phi @ weights, atol=1e-8)
+    assert len(set(state["penalty"].tolist())) > 3 and {1, 2} <= set(state["rank"].tolist())
+
+
+@pytest.mark.parametrize("n", [1, 2, 20, 100])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_few_rows_are_explained(rng, n, d):
+    """Additive whatever was chosen; columns twice and a constant one among them."""
+    data = rng.normal(size=(n, 3))
+    data[:, 1], data[:, 2] = data[:, 0], 4.0
+    value = ConditionalRegression(lambda x: x.sum(axis=1), data[:, :d], RBF(1.0), Nystrom(landmarks=data[:1, :d]))
+    cube = dshap.explain(value, rng.normal(size=(4, d)))
+    assert_allclose(cube.attribution.sum("feature") + cube.base_value, cube.prediction, atol=1e-10)
+
+
+def test_what_was_chosen_is_noted_in_the_cube(data):
+    """By number of players present: how many coalitions, the least, median and largest λ, the median error."""
+    value = ConditionalRegression(one_output, data, RBF(1.5), Nystrom(landmarks=data[:30]))
+    note = json.loads(dshap.explain(value, data[:5], coalition_tile=4).attrs["penalties"])
+    masks = dshap.designs.exact(D).masks[2:]
+    state, size = value.prepare(masks, value.moments(masks, data)), masks.sum(axis=1)
+    assert note["players"] == [1, 2, 3] and note["coalitions"] == [4, 6, 4]
+    for name, level in {"least": 0.0, "median": 0.5, "largest": 1.0}.items():
+        assert_allclose(note[name], [np.quantile(state["penalty"][size == s], level) for s in (1, 2, 3)])
+    assert_allclose(note["error"], [np.median(state["error"][size == s]) for s in (1, 2, 3)])
+    given = ConditionalRegression(one_output, data, RBF(1.5), Nystrom(landmarks=data[:30]), 1e-3)
+    assert "penalties" not in dshap.explain(given, data[:5]).attrs
 
 
 def test_shapley_values_in_a_cube_are_those_of_the_definition(data):
@@ -203,7 +221,7 @@ def test_categories_and_the_rank_of_a_binary_column(rng):
 
 
 def test_bad_options_are_told(data):
-    with pytest.raises(InputError, match="penalty is 0: give a positive number"):
+    with pytest.raises(InputError, match="penalty is 0: give 'validate'"):
         ConditionalRegression(predict, data, RBF(), Nystrom(5), 0)
     with pytest.raises(InputError, match=r"kernel is None: give one of dshap\.kernels"):
         ConditionalRegression(predict, data, None, Nystrom(5))

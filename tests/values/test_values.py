@@ -19,6 +19,7 @@ from dshap.values import (
     member_sums,
     subset_sums,
 )
+from dshap.values.penalties import PENALTIES
 from tests.values import oracles
 
 D = 5
@@ -219,6 +220,65 @@ def test_observational_players_are_groups_and_constant_columns_keep_their_factor
     assert (attribution[:, ~varying] == 0).all()
 
 
+@pytest.mark.parametrize("is_shared", [True, False])
+@pytest.mark.parametrize("centred", [False, True])
+def test_the_penalty_of_the_embedding_is_validated_by_default(rng, is_shared, centred):
+    """Coalition by coalition, two outputs: f(x_S, X_S̄) at the eight landmarks kept first is fitted on Φ_S(X), the error
+    by residuals and hat matrices of all rows; then the values are those of that penalty.  Column 0 is binary."""
+    data, rows = rng.normal(size=(300, 4)), rng.normal(size=(9, 4))
+    data[:, 0], data[:, 1] = rng.integers(0, 2, 300), data[:, 1] + data[:, 2]
+    model = KernelExpansion(RBF(1.5).bind(4), data[:40], rng.normal(size=(40, 2)) * [1.0, 30.0], np.array([1.0, -2.0]))
+    kernel, z = RBF(1.5 if is_shared else 1.0).bind(4), data[: 40 if is_shared else 25]
+    value = KernelObservational(model, data, Nystrom(landmarks=z), kernel=kernel, centred=centred)
+    assert value.penalty == "validate"
+    masks = proper_masks(4)
+    moments = value.moments(masks, data)
+    state = value.prepare(masks, moments)
+    assert moments.nbytes <= value.moment_bytes(14) and state.nbytes <= value.state_bytes(14)
+    values = value.evaluate(state, rows)
+    for j, present in enumerate(masks):
+        inside, outside = np.flatnonzero(present).tolist(), np.flatnonzero(~present).tolist()
+        phi, kept = oracles.whitened(kernel, z, data, inside, 1e-6)
+        there, absent = (
+            model.kernel.matrix(z[kept[:8]], data[:40], inside),
+            model.kernel.matrix(data, data[:40], outside),
+        )
+        g = np.einsum("jr,ir,rk->ijk", there, absent, model.coefficients)  # (n, points, k)
+        if centred:
+            g, phi = g - g.mean(axis=0), phi - phi.mean(axis=0)
+        g = (g / np.sqrt(np.square(g).sum(axis=(0, 1)))).reshape(len(data), -1)
+        penalty, error = oracles.validated(phi, g, PENALTIES, 1.0)
+        assert state["penalty"][j] == penalty
+        assert state["error"][j] == pytest.approx(error, rel=1e-6)
+        given = KernelObservational(model, data, Nystrom(landmarks=z), penalty, kernel=kernel, centred=centred)
+        mask = masks[j : j + 1]
+        assert_allclose(values[:, [j]], given.evaluate(given.prepare(mask, given.moments(mask, data)), rows), atol=1e-9)
+    assert len(set(state["penalty"].tolist())) > 3
+
+
+@pytest.mark.parametrize("embedding", [Nystrom(12), Fourier(24)])
+def test_penalties_are_validated_for_any_pair_of_features(rng, embedding):
+    """Models of landmarks and of frequencies, with interventional values beside: additive, sums of parts alike."""
+    data, masks = rng.normal(size=(200, 3)), proper_masks(3)
+    kernel = RBF(1.5).bind(3)
+    frequencies = Fourier(20).anchors(data, kernel)
+    for model in (
+        KernelExpansion(kernel, data[:9], rng.normal(size=(9, 1)), np.ones(1)),
+        FourierExpansion(frequencies, rng.uniform(size=10), rng.normal(size=(10, 1)), np.ones(1)),
+    ):
+        value = KernelObservational(model, data, embedding, kernel=RBF(1.0), with_interventional=True)
+        value = value.chosen(value.choose(data)) if value.sample_size else value
+        whole, halves = value.moments(masks, data), value.moments(masks, data[:77]) + value.moments(masks, data[77:])
+        assert whole.nbytes <= value.moment_bytes(6)
+        for name, array in whole.arrays.items():
+            assert_allclose(halves[name], array, rtol=1e-10, atol=1e-9)
+        state = value.prepare(masks, whole)
+        assert state.nbytes <= value.state_bytes(6)
+        assert (state["penalty"] > 0).all() and (state["error"] < 1.0).all()
+        cube = dshap.explain(value, data[:5])
+        assert_allclose(cube.attribution.sum("feature") + cube.base_value, cube.prediction, atol=1e-10)
+
+
 def test_the_ridge_is_lambda_times_n(smooth):
     """Twice the same data is the same distribution: with λn the values stay, with λ alone they would move."""
     model, data = smooth
@@ -305,8 +365,8 @@ def test_bad_options(expansion, table):
         KernelInterventional(expansion, table, players={"p": "x0"})
     with pytest.raises(InputError, match="give names, such as"):
         KernelInterventional(expansion, table, players=[["x0", "x1"]])
-    with pytest.raises(InputError, match="penalty is 'validate': give a positive number"):
-        KernelObservational(expansion, table, Nystrom(5), penalty="validate")
+    with pytest.raises(InputError, match="penalty is 'auto': give 'validate'"):
+        KernelObservational(expansion, table, Nystrom(5), penalty="auto")
     by_array = KernelInterventional(expansion, table, players={"p": np.array([0, 1])})
     assert by_array.player_names == ("p", "x2", "x3", "x4")
 
