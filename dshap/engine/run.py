@@ -53,9 +53,13 @@ def run_explanation(executor: Executor, context: Context, progress: Progress) ->
     for name, content in context.value.notes.items():
         context.cube.write_note(name, content)
     context = _tuned(executor, context, progress)
-    if isinstance(context.value, ClosedForm):
-        context.cube.write_note("closed_form", context.value.stated_error(context.state([0])))
-    return _evaluation(executor, context, progress)
+    if not isinstance(context.value, ClosedForm):
+        return _evaluation(executor, context, progress)
+    form = context.value.stated_error(context.state([0]))
+    context.cube.write_note("closed_form", form)
+    failures = _evaluation(executor, context, progress)
+    context.cube.write_note("closed_form", {**form, **context.cube.stated()})
+    return failures
 
 
 def learn(executor: Executor, context: Context, progress: Progress) -> None:
