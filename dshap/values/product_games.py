@@ -49,7 +49,7 @@ LANES = 128
 BACKGROUND_BLOCK = 32
 """Background rows laid out at once, shared by all explained rows."""
 
-FIRST_REFERENCE = 16
+FIRST_REFERENCE = 8
 """Nodes that few nodes are compared with at first."""
 
 _FAST = {"reassoc", "contract", "nsz"}
@@ -224,10 +224,10 @@ def plain_game_values(
 def reference_nodes(d: int, q: int) -> int:
     """Nodes whose values are as good as exact beside those of q nodes, and are never more than the exact number.
 
-    Twice as many, and at least 1.5·√d: a product of d factors may fall within 1/d of an end of [0, 1], and nodes come
-    as near as 1.4/q².  For factors in [0, 1] `worst_node_error` of that many is below 1e-5 for any d up to 1,000.
+    Twice as many, and at least 1.4·√d: a product of d factors may fall within 1/d of an end of [0, 1], and nodes come
+    as near as 1.4/q².  For factors in [0, 1] `worst_node_error` of that many is below 3e-5 for any d up to 1,000.
     """
-    return min(exact_nodes(d), max(2 * q, math.ceil(1.5 * math.sqrt(d))))
+    return min(exact_nodes(d), max(2 * q, math.ceil(1.4 * math.sqrt(d))))
 
 
 class NodeCount(NamedTuple):

@@ -69,7 +69,7 @@ def test_the_tolerance_is_kept_with_fewer_nodes(name, rng):
     stated = json.loads(cube.attrs["closed_form"])
     assert max(stated["nodes"]) < 12 and max(json.loads(exact.attrs["closed_form"])["nodes"]) == 12
     unit = max(model.predict(background).std(), np.sqrt(np.mean((cube.prediction - cube.base_value) ** 2)))
-    assert 0 < stated["node_error_in_standard_deviations"] <= 1.0001e-4
+    assert 0 < stated["node_error_in_standard_deviations"] <= 3.0001e-4  # `SAFETY`, and rounding
     assert_allclose(stated["node_error"][0], stated["node_error_in_standard_deviations"] * unit, rtol=1e-6)
     assert np.abs(cube.attribution - exact.attribution).max() <= stated["node_error"][0]
 
@@ -127,7 +127,7 @@ def test_the_stated_error_against_other_code(d, spread, name):
     rounding = 1e-14 * np.abs(model.coefficients).sum()
     assert error <= max(stated["node_error"][0], rounding)
     assert stated["node_error"][0] <= 10.0 * max(error, rounding)
-    assert stated["node_error_in_standard_deviations"] <= 1.0001e-6 or max(stated["nodes"]) == -(-d // 2)
+    assert stated["node_error_in_standard_deviations"] <= 3.0001e-6 or max(stated["nodes"]) == -(-d // 2)
     gap = cube.attribution.sum("feature") + cube.base_value - cube.prediction
     assert np.abs(gap).max() <= d * stated["node_error"][0] + rounding
 
