@@ -138,8 +138,8 @@ class _Task:
     @property
     def scaling(self) -> _Scaling:
         """By the standard deviations, about the means."""
-        is_constant = np.ptp(self.sample, axis=0) == 0.0
-        return _Scaling(self.sample.mean(axis=0), np.where(is_constant, 1.0, self.sample.std(axis=0)))
+        is_constant, deviation = np.ptp(self.sample, axis=0) == 0.0, self.sample.std(axis=0)
+        return _Scaling(self.sample.mean(axis=0), np.where(is_constant | (deviation == 0.0), 1.0, deviation))
 
 
 class _Scaling(NamedTuple):
