@@ -97,7 +97,7 @@ def test_data_of_no_spread_have_no_conditional_normal(rows):
 def test_scales_whose_square_is_no_number_are_refused():
     rows = np.random.default_rng(0).normal(size=(30, 2))
     for scale in (1e200, 1e-200):
-        with pytest.raises(InputError, match="length-scale of column 0 is .*rescale the column"):
+        with pytest.raises(InputError, match=r"length-scale of column 0 is .*rescale the column"):
             KernelRidge(RBF("median"), Nystrom(3), penalty=1e-6).fit(scale * rows, rows[:, 0])
 
 
