@@ -219,8 +219,11 @@ def check_measurable(value: ValueFunction) -> None:
             "MSE_v is a mean over coalitions, and a closed form has none: give design='exact', or one of "
             "dshap.designs.kernelshap; or leave quality out"
         )
-    if value.n_players < 2:
-        raise InputError("MSE_v is a mean over proper coalitions, and one player has none: leave quality out")
+    if value.n_players == 1:
+        raise InputError(
+            f"MSE_v is a mean over proper coalitions, and a game of one player ({value.player_names[0]}) has none: "
+            "give two players or more, or leave quality out"
+        )
     if value.streams_data:
         raise InputError(
             "MSE_v would read a background that is streamed for every row again: give rows in memory, or leave quality "

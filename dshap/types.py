@@ -29,6 +29,7 @@ __all__ = [
     "N_ENDS",
     "Attribution",
     "BoolArray",
+    "Checked",
     "ClosedForm",
     "CoalitionBlock",
     "Design",
@@ -323,6 +324,9 @@ class Attribution:
 
     classes: NDArray[np.int16] | None = None
     """(n,): the class that a row is explained for, where the link takes the predicted one."""
+
+    stated: Mapping[str, Sequence[float] | float] = field(default_factory=dict)
+    """What a closed form found when these rows were checked: see `Checked.stated`."""
 
     @property
     def relative_error(self) -> FloatArray | None:
@@ -642,6 +646,17 @@ class ValueFunction(Protocol):
         ...
 
 
+class Checked(NamedTuple):
+    """What a closed form says of the attributions of a tile of rows, once they are there."""
+
+    gap: FloatArray
+    """(k,): the largest |Σφ + base − prediction| that its stated error explains, beyond rounding."""
+    stated: Mapping[str, Sequence[float] | float]
+    """name -> numbers of this tile; the cube states the largest of all tiles."""
+    again: State | None = None
+    """With which these rows are to be attributed anew; None where the attributions are good."""
+
+
 @runtime_checkable
 class EstimatedBase(ValueFunction, Protocol):
     """A value function whose v(empty) is an estimate of a distribution's, not the mean prediction over its data."""
@@ -653,10 +668,22 @@ class EstimatedBase(ValueFunction, Protocol):
 
 @runtime_checkable
 class ClosedForm(ValueFunction, Protocol):
-    """A value function whose attributions need no coalition: it is asked for them, with its own stated error."""
+    """A value function whose attributions need no coalition: it is asked for them, with its own stated error.
+
+    For a tile of rows the engine calls `settled`, then `attribute` in micro-blocks, then `checked`, from `attribute` on
+    again for as long as that gives another state.
+    """
+
+    def settled(self, state: State, rows: FloatArray, prediction: FloatArray) -> State:
+        """The state for the rows (n, columns) of one tile, whose predictions are (n, k): what depends on them."""
+        ...
 
     def attribute(self, state: State, rows: FloatArray) -> FloatArray:
         """phi (n, d, k) of rows (n, columns); Σ phi + state["base"] is the prediction, to the stated error."""
+        ...
+
+    def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
+        """What phi (n, d, k) of the rows of one tile leaves open; `gap` (n, k) is Σ phi + base − prediction."""
         ...
 
     @property
@@ -673,5 +700,5 @@ class ClosedForm(ValueFunction, Protocol):
         ...
 
     def stated_error(self, state: State) -> dict[str, JSON]:
-        """What is left open: how many nodes, which background, how far off."""
+        """What is left open whatever the rows are: which background, how far off."""
         ...

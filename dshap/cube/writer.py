@@ -76,6 +76,7 @@ class CubeWriter:
             "digest": block_digest(stored | summary | {"base_value": stored.get("base_value", attribution.base)}),
             "ok": int(block.is_ok.sum()),
             "fingerprint": self.fingerprint,
+            **({"stated": dict(attribution.stated)} if attribution.stated else {}),
         }
         self._put_receipt(_block_name(tile), receipt)
         return receipt
@@ -138,6 +139,14 @@ class CubeWriter:
         receipts = receipts_of(self.path)
         own = (receipts.get(name) for name in receipts.names())
         return {int(receipt["block"]) for receipt in own if receipt["fingerprint"] == self.fingerprint}
+
+    def stated(self) -> dict[str, list[float] | float]:
+        """What closed forms stated of the finished blocks: the largest of each number."""
+        receipts = receipts_of(self.path)
+        blocks = [receipts.get(name) for name in receipts.names()]
+        found = [block["stated"] for block in blocks if block["fingerprint"] == self.fingerprint and "stated" in block]
+        names = found[0] if found else {}
+        return {name: np.max([own[name] for own in found], axis=0).tolist() for name in names}
 
     @staticmethod
     def _summary(attribution: Attribution) -> dict[str, np.ndarray]:

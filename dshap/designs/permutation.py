@@ -119,11 +119,13 @@ class PermutationDesign(FixedDesign, WholeViews):
         if self.why_no_errors:
             return np.full(groups.shape, np.nan)
         n_groups = self.n_replicates
-        size = np.bincount(np.arange(self.n_units) % max(n_groups, 1), minlength=n_groups) / self.n_units
+        if n_groups == 1:  # one player: nothing is drawn
+            return np.broadcast_to(sums, groups.shape).copy()
+        size = np.bincount(np.arange(self.n_units) % n_groups, minlength=n_groups) / self.n_units
         size = size[:, None, None, None]
-        without = (sums - groups) / (1 - size) if n_groups > 1 else sums  # one player: nothing is drawn
-        out: FloatArray = sums + np.sqrt(1 - 1 / max(n_groups, 1)) * (without - sums)
-        if n_groups > 1 and self.n_players > 1:
+        without = (sums - groups) / (1 - size)
+        out: FloatArray = sums + np.sqrt(1 - 1 / n_groups) * (without - sums)
+        if self.n_players > 1:
             out[0] += self._unmet(without)
         return out
 

@@ -45,16 +45,17 @@ def normal_matrix(design: Design) -> FloatArray:
 
 
 def _determined(centred: FloatArray, level: float) -> FloatArray:
-    """Cholesky factor of CAC + τ11ᵀ/d (d, d); InputError where CAC has more than one eigenvalue of zero."""
+    """Cholesky factor of CAC + τ11ᵀ/d (d, d); InputError where CAC has more than one eigenvalue of zero, or is too
+    near to that to be factored."""
     d = len(centred)
     factor, info = scipy.linalg.lapack.dpotrf(centred + level / d, lower=1)
     if info == 0 and np.diag(factor).min() ** 2 > SMALL_PIVOT * level:
         return np.asarray(factor)
     values = np.linalg.eigvalsh(centred)
     rank = int(np.sum(values > RANK_TOLERANCE * values[-1]))
-    if rank < d - 1:
+    if rank < d - 1 or info:
         raise InputError(
-            f"the coalitions of this design determine {rank + 1} of {d} attributions: "
+            f"the coalitions of this design determine {min(rank + 1, d - 1)} of {d} attributions: "
             "raise n_coalitions or give another seed"
         )
     return np.asarray(factor)

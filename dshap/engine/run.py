@@ -60,9 +60,13 @@ def run_explanation(executor: Executor, context: Context, progress: Progress) ->
         context.cube.write_note("base_value", note)
     if context.tile_names and not context.plan.is_closed_form:
         executor.run(context, [Reduction("penalties", (), Call(note_penalties))], lambda *_: None)
-    if isinstance(context.value, ClosedForm):
-        context.cube.write_note("closed_form", context.value.stated_error(context.state([0])))
-    return _evaluation(executor, context, progress)
+    if not isinstance(context.value, ClosedForm):
+        return _evaluation(executor, context, progress)
+    form = context.value.stated_error(context.state([0]))
+    context.cube.write_note("closed_form", form)
+    failures = _evaluation(executor, context, progress)
+    context.cube.write_note("closed_form", {**form, **context.cube.stated()})
+    return failures
 
 
 def learn(executor: Executor, context: Context, progress: Progress) -> None:

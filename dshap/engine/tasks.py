@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import NormalDist
@@ -72,6 +72,10 @@ class BlockWriter(Protocol):
     def mark_failed(self, tile: int, start: int, stop: int) -> None: ...
     def done(self) -> set[int]:
         """Tiles that have a receipt."""
+        ...
+
+    def stated(self) -> dict[str, list[float] | float]:
+        """The largest of each number of `Attribution.stated`, over these tiles."""
         ...
 
 
@@ -384,8 +388,9 @@ def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] |
         raise PredictError(f"the model gave NaN or infinity for {n_bad} row(s)")
     ends = context.ends(prediction)
     replicates = used = interaction = None
+    stated: Mapping[str, Sequence[float] | float] = {}
     if context.plan.is_closed_form:
-        phi, replicates = closed_form_values(context, rows)
+        phi, replicates, stated = closed_form_values(context, rows, prediction)
     elif context.plan.tol is not None:
         phi, replicates, used, interaction = _in_rounds(context, rows, ends, context.plan.tol)
     else:
@@ -402,6 +407,7 @@ def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] |
         n_coalitions=used,
         interaction=interaction,
         classes=context.value.link.classes(prediction),
+        stated=stated,
     )
 
 
@@ -425,17 +431,35 @@ def _everyone(context: Context, values: Any) -> Any:
     return out
 
 
-def closed_form_values(context: Context, rows: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-    """φ (n, d, k) of a closed form, in micro-blocks; its replicates (R, n, d, k) where it has standard errors."""
-    value, state, step, design = context.value, context.state([0]), context.plan.micro_rows, context.design
+def closed_form_values(
+    context: Context, rows: FloatArray, prediction: FloatArray
+) -> tuple[FloatArray, FloatArray | None, Mapping[str, Sequence[float] | float]]:
+    """φ (n, d, k) of a closed form, its replicates (R, n, d, k) where it has standard errors, and what it states.
+
+    Σφ + base must be the prediction (n, k) to the error that the form states for these rows, and to rounding."""
+    value, design, base = context.value, context.design, context.base()
     assert isinstance(value, ClosedForm)
     shape = (len(rows), context.plan.n_players, context.plan.n_outputs)
-    phi, replicates = np.zeros(shape), np.zeros((design.n_replicates, *shape))
-    for micro in (slice(start, start + step) for start in range(0, len(rows), step)):
-        phi[micro] = value.attribute(state, rows[micro])
-        if design.n_replicates:
-            replicates[:, micro] = value.replicates(state, rows[micro])
-    return phi, replicates if design.n_replicates else None
+    state: State | None = value.settled(context.state([0]), rows, prediction)
+    phi = np.zeros(shape)
+    while state is not None:
+        used = state
+        for micro in _micro_blocks(context, rows):
+            phi[micro] = value.attribute(used, rows[micro])
+        found = value.checked(used, rows, phi, phi.sum(axis=1) + base - prediction)
+        state = found.again
+    check_additivity(phi, base, prediction, found.gap)
+    if not design.n_replicates:
+        return phi, None, found.stated
+    replicates = np.zeros((design.n_replicates, *shape))
+    for micro in _micro_blocks(context, rows):
+        replicates[:, micro] = value.replicates(used, rows[micro])
+    return phi, replicates, found.stated
+
+
+def _micro_blocks(context: Context, rows: FloatArray) -> list[slice]:
+    step = context.plan.micro_rows
+    return [slice(start, start + step) for start in range(0, len(rows), step)]
 
 
 def _finished(
@@ -511,15 +535,20 @@ def _of_values(design: Design, values: FloatArray) -> tuple[FloatArray, FloatArr
     return design.finish(sums, *ends), design.replicates(sums, groups, *ends)
 
 
-def check_additivity(phi: FloatArray, base: FloatArray, prediction: FloatArray) -> None:
-    """Σφ + base == prediction to rounding, or an error: it is checked on every tile."""
+def check_additivity(
+    phi: FloatArray, base: FloatArray, prediction: FloatArray, explained: FloatArray | float = 0.0
+) -> None:
+    """Σφ + base == prediction to rounding and to what is `explained` (k,), or an error: it is checked on every tile."""
     if not len(phi):
         return
-    gap = np.abs(phi.sum(axis=1) + base - prediction).max()
+    if not np.isfinite(phi).all():
+        n_bad = np.count_nonzero(~np.isfinite(phi).all(axis=(1, 2)))
+        raise DshapError(f"attributions of {n_bad} row(s) are NaN or infinity: their values are too large for float64")
+    gap = np.abs(phi.sum(axis=1) + base - prediction).max(axis=0)  # (k,)
     scale = max(np.abs(phi).sum(axis=1).max(), np.abs(prediction).max(), np.abs(base).max())
-    if not gap <= ADDITIVITY_TOLERANCE * scale:
-        raise DshapError(f"attributions miss the prediction by {gap:.3g} (predictions reach {scale:.3g}): a bug, or a "
-                         "model that answers differently from call to call")  # fmt: skip
+    if not (gap <= ADDITIVITY_TOLERANCE * scale + explained).all():
+        raise DshapError(f"attributions miss the prediction by {gap.max():.3g} (predictions reach {scale:.3g}): a bug, "
+                         "or a model that answers differently from call to call")  # fmt: skip
 
 
 def _mask_digest(masks: BoolArray) -> str:

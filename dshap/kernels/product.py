@@ -31,7 +31,8 @@ __all__ = [
 
 MEDIAN_SAMPLE = 1000
 """Rows that the median heuristic looks at."""
-
+LEAST_SCALE = 1e-150
+"""Smallest length-scale; the largest is its inverse."""
 
 _SQUARE, _DISTANCE, _MATERN32, _MATERN52, _DIFFERENT = range(5)
 
@@ -126,8 +127,11 @@ class ProductKernel:
             if family == "categorical":
                 if not 0.0 <= value < 1.0:
                     raise InputError(f"rho of column {column} is {value:g}: it must lie in [0, 1)")
-            elif not (np.isfinite(value) and value > 0.0):
-                raise InputError(f"length-scale of column {column} is {value:g}: it must be positive and finite")
+            elif not LEAST_SCALE <= value <= 1.0 / LEAST_SCALE:
+                raise InputError(
+                    f"length-scale of column {column} is {value:g}: it must be positive and finite, and within "
+                    f"{LEAST_SCALE:g} and {1.0 / LEAST_SCALE:g}, so that its square is a number: rescale the column"
+                )
 
     @property
     def n_columns(self) -> int:

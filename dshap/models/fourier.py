@@ -80,6 +80,11 @@ class FourierExpansion:
         return len(self._terms[0])
 
     @property
+    def term_frequencies(self) -> FloatArray:
+        """(size, columns): the distinct ω; factors are e^{iω_rj x_j}."""
+        return self._terms[0]
+
+    @property
     def coefficients(self) -> NDArray[np.complex128]:
         """(size, k): f(x) = intercept + Re Σ coefficients Π_j factors_j."""
         return self._terms[1]

@@ -198,6 +198,11 @@ def tune(
 def _split(kernel: ProductKernel, x: FloatArray, y: FloatArray, seed: int) -> Trial:
     """Three parts train, two validate; landmarks chosen with the kernel's own distances."""
     n_train = max(1, len(x) * N_TRAIN // (N_TRAIN + N_VALIDATION))
+    if len(np.unique(x[:n_train], axis=0)) < 2 or n_train == len(x):
+        raise InputError(
+            f"what is chosen by validation needs two different rows to learn from and one to validate on, of a sample "
+            f"of {len(x)}: give more rows, or lengthscale='median' and a penalty"
+        )
     centred = y - y[:n_train].mean(axis=0)
     unit = np.sqrt(np.square(centred[n_train:]).sum(axis=0) * y.shape[1])
     centred /= np.where(unit > 0.0, unit, 1.0)

@@ -122,6 +122,7 @@ class Gaussian(Shifted, PredictedValue):
         """
         assert moments is not None
         table = NormalTable.of_moments(moments, self._shift(), self.ridge)
+        table.check_spread()
         columns = self.players.columns(masks)
         regression, factor = np.zeros((2, *columns.shape, self.n_columns))  # each (m, c, c)
         for j, present in enumerate(columns):

@@ -31,7 +31,8 @@ class KernelInterventional(KernelValue):
         Every row counts; it is read once, by spans.
     n_background, tolerance : int, float
         Of `design="quadrature"` alone, for more players than a table of coalitions holds: rows of the background that
-        herding keeps, and the largest error by the number of nodes, in standard deviations of the predictions.
+        herding keeps, and the largest error by the number of nodes that is aimed at, in standard deviations of the
+        predictions; nodes are counted and checked on the rows that are explained, and the cube states the error.
     players, output_names : see `Marginal`
 
     Notes

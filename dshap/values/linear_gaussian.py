@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from dshap.errors import InputError
-from dshap.types import BoolArray, FloatArray, Moments, Record, State
+from dshap.types import BoolArray, Checked, FloatArray, Moments, Record, State
 from dshap.values.linear_transform import BATCH_BYTES, LinearTransform, make_transform, transform_design
 from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, check_ridge, normal_sums
 from dshap.values.table_value import classes_of, fitted_names_of, names_of
@@ -173,9 +173,17 @@ class LinearGaussian(Shifted):
         transform = make_transform(table, self.players, design, self.feature_names)
         return (*transform.of_model(self.coef), table.mean)
 
+    def settled(self, state: State, rows: FloatArray, prediction: FloatArray) -> State:
+        """The matrix is one for all rows."""
+        return state
+
     def attribute(self, state: State, rows: FloatArray) -> FloatArray:
         """φ (n, d, k) = (x − μ) M."""
         return _product(rows - state["mean"], state["matrix"])
+
+    def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
+        """The columns of M sum to β: nothing but rounding is left open."""
+        return Checked(np.zeros(self.n_outputs), {})
 
     def replicates(self, state: State, rows: FloatArray) -> FloatArray:
         """φ_(g) (R, n, d, k)."""

@@ -104,9 +104,23 @@ class NormalTable(NamedTuple):
 
         Eigenvalues of parts lie between those of the whole, so no coalition of a table that passes is singular.
         """
+        self.check_spread()
         among = np.flatnonzero(self.varies)
         if np.linalg.eigvalsh(self.correlation[np.ix_(among, among)]).min(initial=1.0) < SMALLEST_EIGENVALUE:
             raise InputError(self.collinear(names))
+
+    def check_spread(self) -> None:
+        """Refuse a table of which no column varies: nothing is known of how columns go together."""
+        if not self.varies.any():
+            given = (
+                "the covariance is 0"
+                if self.n_rows is None
+                else f"no column varies over {self.n_rows:,} row(s) of data"
+            )
+            raise InputError(
+                f"{given}, and E[f(X) | X_S] under a normal law needs columns that do: give more rows, or take "
+                "interventional values of these, Marginal(predict, rows) or LinearGaussian(kind='interventional')"
+            )
 
     def collinear(self, names: Sequence[str]) -> str:
         """The sentence for columns that determine one another: how nearly, which, and what to do."""

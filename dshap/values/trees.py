@@ -11,7 +11,7 @@ import numpy as np
 
 from dshap.designs import exact
 from dshap.errors import InputError
-from dshap.types import FULL, BoolArray, FloatArray, Moments, State
+from dshap.types import FULL, BoolArray, Checked, FloatArray, Moments, State
 from dshap.values.frames import floats_of
 from dshap.values.table_value import (
     TableValue,
@@ -126,10 +126,20 @@ class Trees(TableValue):
         _, base = self._ensemble.contributions(np.zeros((1, self.n_columns)))
         return State({"base": base})
 
+    def settled(self, state: State, rows: FloatArray, prediction: FloatArray) -> State:
+        """Nothing depends on the rows."""
+        return state
+
     def attribute(self, state: State, rows: FloatArray) -> FloatArray:
         """φ (n, d, k)."""
         phi = _check_sums(self._ensemble, rows, self.predict(rows))
         return phi[:, self.players.members.argmax(axis=1)]
+
+    def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
+        """The gap of float32 sums of many trees, which `attribute` found to be small beside the margins."""
+        margins = phi.sum(axis=1) + state["base"] - gap
+        scale = np.abs(margins).max(axis=0, initial=0.0) + np.abs(phi).sum(axis=1).max(axis=0, initial=0.0)
+        return Checked(TOLERANCE * scale, {"largest_gap": np.abs(gap).max(axis=0, initial=0.0).tolist()})
 
     def replicates(self, state: State, rows: FloatArray) -> FloatArray:
         """None: (0, n, d, k)."""

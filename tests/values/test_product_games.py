@@ -261,9 +261,9 @@ def test_nodes_integrate_polynomials():
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-6, 1e-9])
-def test_node_count_is_the_smallest_that_does(rng, tolerance):
+def test_node_count_is_the_smallest_even_number_that_does(rng, tolerance):
     game = kernel_game(rng, 20, r=40, k=2)
-    x, background = table(rng, 10, 20), table(rng, 12, 20)  # fewer than the sample: all of them count
+    x, background = table(rng, 10, 20), table(rng, 12, 20)
     a, c = (game.kernel.factors(rows, game.landmarks) for rows in (x, background))
     spread = game.predict(x).std(axis=0)
     rest = rng.random((12, 40))
@@ -273,21 +273,30 @@ def test_node_count_is_the_smallest_that_does(rng, tolerance):
         few, exact = (games.product_game_values(a, c, game.weights, nodes, rest=rest) for nodes in (q, 10))
         return np.max(np.abs(few - exact) / spread)
 
-    assert found.exact == 10 and found.tolerance == tolerance and 1 < found.nodes < 10
+    assert found.nodes % 2 == 0 and 1 < found.nodes < 10
     assert_allclose(found.error, error(found.nodes), rtol=1e-6)
-    assert found.error <= tolerance < error(found.nodes - 1)
+    assert found.error <= tolerance
+    assert found.nodes == 2 or error(found.nodes - 2) > tolerance
+    more = games.node_count(
+        games.product_game_values, a, c, game.weights, tolerance, unit=spread, rest=rest, least=found.nodes + 1
+    )
+    assert more.nodes == min(found.nodes + 2, 10)
 
 
-def test_node_count_draws_by_the_seed_and_falls_back_to_exact(rng):
+def test_node_count_falls_back_to_exact(rng):
     angles, others, coefficients = rng.normal(size=(9, 50, 30)), rng.normal(size=(9, 60, 30)), rng.normal(size=(30, 1))
-    rest = rng.normal(size=(60, 30))
-    found = [
-        games.node_count(games.fourier_game_values, angles, others, coefficients, 1e-3, rest=rest, seed=seed)
-        for seed in (0, 0, 1)
-    ]
-    assert found[0] == found[1] and found[0].error != found[2].error
-    nothing = games.node_count(games.fourier_game_values, angles, others, coefficients, 0.0)
-    assert nothing == (5, 0.0, 0.0, 5)
+    assert games.node_count(games.fourier_game_values, angles, others, coefficients, 0.0) == (5, 0.0)
+    one = rng.random((1, 3, 30))
+    assert games.node_count(games.product_game_values, one, one[:, ::-1], coefficients, 1e-6) == (1, 0.0)
+
+
+@pytest.mark.parametrize("d", [1, 2, 13, 14, 40, 64, 100, 300, 1_000])
+def test_reference_nodes_are_nearly_exact_whatever_the_factors(d):
+    """In [0, 1]; from one node on, and never more than the exact number."""
+    few = games.reference_nodes(d, 1)
+    assert few <= games.exact_nodes(d) and games.worst_node_error(d, few) < 3e-5
+    assert games.reference_nodes(d, 400) == games.exact_nodes(d)
+    assert games.reference_nodes(100, 20) == 40
 
 
 def test_worst_node_error_holds_and_is_attained(rng):
