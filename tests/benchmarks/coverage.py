@@ -21,6 +21,7 @@ from scipy.stats import t
 
 from dshap import designs
 from dshap.types import EMPTY, FULL, BoolArray, Design, FloatArray
+from tests.benchmarks.games import settled
 
 CASES = ((8, 128), (12, 200), (20, 200), (20, 1_000), (38, 200), (38, 1_000))
 """(players, coalitions)"""
@@ -83,11 +84,9 @@ class Coverage:
 
 def estimated(design: Design, games: Games) -> tuple[FloatArray, FloatArray]:
     """phi (n, d) and its replicates (R, n, d)."""
+    design = settled(design, lambda masks: games.values(masks).T)
     block = design.block(0, design.n_coalitions)
     values = games.values(block.masks).T[:, :, None]  # (n, m, 1)
-    if design.pilot_rows:
-        design = design.tuned(design.tune(values[:, :, 0]))
-        block = design.block(0, design.n_coalitions)
     sums = np.matmul(block.score.T, values)
     groups = np.zeros((design.n_replicates, len(sums), design.group_columns, 1))
     for g, chosen, score in block.groups.parts():

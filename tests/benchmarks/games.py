@@ -16,9 +16,9 @@ from typing import Protocol
 import numpy as np
 
 from dshap import designs
-from dshap.types import BoolArray, FloatArray
+from dshap.types import BoolArray, Design, FloatArray
 
-__all__ = ["KINDS", "Games", "games_of"]
+__all__ = ["KINDS", "Games", "games_of", "settled"]
 
 MAX_ENUMERATED = 16
 N_STEPS = 800_000
@@ -38,6 +38,13 @@ class Games(Protocol):
     def shapley(self) -> FloatArray:
         """φ (n, d)"""
         ...
+
+
+def settled(design: Design, values: Callable[[BoolArray], FloatArray]) -> Design:
+    """The design with all its choices made from values (games, m) of the coalitions (m, d) that it asks for."""
+    while design.pilot_coalitions:
+        design = design.tuned(design.tune(values(design.block(0, design.pilot_coalitions).masks)))
+    return design
 
 
 @dataclass(frozen=True)
