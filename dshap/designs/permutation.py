@@ -119,7 +119,7 @@ class PermutationDesign(FixedDesign, WholeViews):
         if self.why_no_errors:
             return np.full(groups.shape, np.nan)
         n_groups = self.n_replicates
-        if n_groups == 1:  # one player: nothing is drawn
+        if n_groups <= 1:  # one player: nothing is drawn
             return np.broadcast_to(sums, groups.shape).copy()
         size = np.bincount(np.arange(self.n_units) % n_groups, minlength=n_groups) / self.n_units
         size = size[:, None, None, None]
