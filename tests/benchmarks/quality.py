@@ -8,7 +8,8 @@ Choice: MSE_v of ConditionalRegression over penalties and over factors on the me
 first table; beside it the penalty that penalty="validate" finds, for each coalition, without any held-out row.
 
 Comparison: every value function learns from all other rows.  One rule for every table: embeddings of 256 landmarks with
-median length-scales, validated penalties.  Beside them ConditionalRegression of twice as many landmarks, learnt from a part of the rows.
+median length-scales, validated penalties.  Beside them ConditionalRegression of twice as many landmarks, learnt from a
+part of the rows.
 
 Usage: python -m tests.benchmarks.quality [--tiny] [--data powerlifting.parquet] [--beijing beijing_air_quality.parquet]
        [--rows N] [--workers 2] [--json OUT] [--png OUT]
