@@ -40,11 +40,11 @@ def test_defaults_are_those_of_the_design():
 def test_defaults_of_explanations():
     entries = [{"name": "r", "value": "conditional_regression"}, {"name": "g", "value": "gaussian"}]
     regression, gaussian = parse_job(changed(("explain", entries))).explain
-    assert (regression.landmarks, regression.features, regression.penalty) == (256, 256, 1e-4)
+    assert (regression.landmarks, regression.features, regression.penalty) == (256, 256, "validate")
     assert (regression.kernel, regression.lengthscale, regression.rank_tolerance) == (None, "median", 1e-6)
     assert (gaussian.n_samples, gaussian.ridge, gaussian.seed, gaussian.quality_rows) == (1_000, 0.0, None, None)
     observational = parse_job(JOB).explain[1]
-    assert (observational.embedding, observational.centred) == ("nystrom", False)
+    assert (observational.embedding, observational.centred, observational.penalty) == ("nystrom", False, "validate")
 
 
 def test_a_synthetic_table_has_its_own_roles():
