@@ -208,7 +208,7 @@ WRONG = [
     (("explain.1.name", "interventional"), "two [[explain]] are named 'interventional': give each a name of its own"),
     (("explain.0.background", 0), '[[explain]] interventional background = 0: give "all" or a number of rows'),
     (("explain.0.players", {"a": 3}), "[[explain]] interventional players = 3: give a list"),
-    (("explain.1.penalty", 0.0), "[[explain]] observational penalty = 0.0: give more than 0"),
+    (("explain.1.penalty", 0.0), '[[explain]] observational penalty = 0.0: give "validate" or a positive number'),
     (("source.missing", "pass"), '[source] missing = "pass" is for models that take NaN: use "refuse" or "skip"'),
     (("source.features", []), "[source] features = []: give a column name, or a list of names"),
     (("source.path", ""), '[source] path = "": give a text that is not empty'),
