@@ -1,7 +1,7 @@
 """MSE_v of the default penalties beside ten constant ones, and what choosing them costs.
 
 For each table, number of rows and value function: MSE_v on held-out rows over all proper coalitions with the default
-(penalty="validate") and with λ = 1e-1 … 1e-10; seconds of learning with the default and with a given penalty, medians
+(penalty="validate") and with λ = 1e-1 … 1e-10; processor time of learning with the default and a given one, medians
 of three, in turn.  One kernel ridge model a table; embeddings have median length-scales, or those of the model.
 
 Usage: python -m tests.benchmarks.penalties [--tiny] [--data FOLDER] [--tables bike beijing] [--rows 1000 10000]
@@ -135,7 +135,7 @@ def measured(kind: str, table: Table, n: int, kernel: str, sizes: Sizes) -> dict
 
 
 def seconds(kind: str, table: Table, n: int, kernel: str, sizes: Sizes) -> float:
-    """Seconds of learning 32 coalitions with the default over those with a given penalty, medians, in turn."""
+    """Processor time of learning 32 coalitions with the default over that with a given penalty, medians, in turn."""
     rows, masks = table.x[:n], proper_masks(table.x.shape[1])[::8]
     predictions = np.asarray(table.model.predict(rows)).reshape(len(rows), -1)
     took: dict[Any, list[float]] = {"validate": [], GIVEN: []}
@@ -143,9 +143,9 @@ def seconds(kind: str, table: Table, n: int, kernel: str, sizes: Sizes) -> float
         for penalty, own in took.items():
             value = value_of(kind, table, rows, kernel, sizes.landmarks, penalty)
             value.prepare(masks[:1], value.moments(masks[:1], rows[:600]))
-            start = time.perf_counter()
+            start = time.process_time()
             value.prepare(masks, sums(value, masks, rows, predictions))
-            own.append(time.perf_counter() - start)
+            own.append(time.process_time() - start)
     return float(np.median(took["validate"]) / np.median(took[GIVEN]))
 
 

@@ -40,11 +40,11 @@ def test_defaults_are_those_of_the_design():
 def test_defaults_of_explanations():
     entries = [{"name": "r", "value": "conditional_regression"}, {"name": "g", "value": "gaussian"}]
     regression, gaussian = parse_job(changed(("explain", entries))).explain
-    assert (regression.landmarks, regression.features, regression.penalty) == (256, 256, 1e-4)
+    assert (regression.landmarks, regression.features, regression.penalty) == (256, 256, "validate")
     assert (regression.kernel, regression.lengthscale, regression.rank_tolerance) == (None, "median", 1e-6)
     assert (gaussian.n_samples, gaussian.ridge, gaussian.seed, gaussian.quality_rows) == (1_000, 0.0, None, None)
     observational = parse_job(JOB).explain[1]
-    assert (observational.embedding, observational.centred) == ("nystrom", False)
+    assert (observational.embedding, observational.centred, observational.penalty) == ("nystrom", False, "validate")
 
 
 def test_a_synthetic_table_has_its_own_roles():
@@ -208,7 +208,7 @@ WRONG = [
     (("explain.1.name", "interventional"), "two [[explain]] are named 'interventional': give each a name of its own"),
     (("explain.0.background", 0), '[[explain]] interventional background = 0: give "all" or a number of rows'),
     (("explain.0.players", {"a": 3}), "[[explain]] interventional players = 3: give a list"),
-    (("explain.1.penalty", 0.0), "[[explain]] observational penalty = 0.0: give more than 0"),
+    (("explain.1.penalty", 0.0), '[[explain]] observational penalty = 0.0: give "validate" or a positive number'),
     (("source.missing", "pass"), '[source] missing = "pass" is for models that take NaN: use "refuse" or "skip"'),
     (("source.features", []), "[source] features = []: give a column name, or a list of names"),
     (("source.path", ""), '[source] path = "": give a text that is not empty'),
