@@ -301,7 +301,7 @@ def test_design_by_name(wide):
     cube = dshap.explain(Marginal(eight, wide[:3]), wide[:5], design="permutation", max_coalitions=100)
     run = json.loads(cube.attrs["dshap_run"])["fingerprint"]["design"]
     assert run["design"] == "permutation" and run["n_permutations"] == 14 and permutation(8, 14).n_coalitions <= 100
-    with pytest.raises(InputError, match="max_coalitions=15: an order of 8 players and its reversal take 16"):
+    with pytest.raises(InputError, match="max_coalitions=15: permutation of 8 players takes at least 16"):
         dshap.explain(Marginal(eight, wide[:3]), wide[:5], design="permutation", max_coalitions=15)
 
 
