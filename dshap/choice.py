@@ -22,8 +22,6 @@ ROUND_SLACK = 10
 
 def _permutation(d: int, n_coalitions: int, seed: int) -> Design:
     """As many pairs of an order and its reversal as come to at most n_coalitions."""
-    if n_coalitions < 2 * d:
-        raise InputError(f"max_coalitions={n_coalitions}: an order of {d} players and its reversal take {2 * d}")
     return designs.permutation(d, 2 * max(1, (n_coalitions - N_ENDS) // max(1, 2 * (d - 1))), seed=seed)
 
 
@@ -33,6 +31,13 @@ SAMPLED: Mapping[str, Callable[[int, int, int], Design]] = {
     "permutation": _permutation,
 }
 """name -> the design of d players with at most so many coalitions, from a seed."""
+LEAST: Mapping[str, Callable[[int], int]] = {
+    "kernelshap": lambda d: 2 * d,
+    "kriging": lambda d: 2 * d + N_ENDS,
+    "permutation": lambda d: 2 * d,
+}
+"""name -> the fewest coalitions that determine attributions: of kernelshap and kriging the single players and their
+complements, of a permutation an order and its reversal."""
 DESIGN_NAMES = ("auto", "exact", *SAMPLED, "quadrature", "closed_form")
 
 
@@ -67,15 +72,28 @@ def choose_design(
     if design == "exact":
         return designs.exact(n_players), "given"
     if design in SAMPLED:
-        return SAMPLED[design](n_players, min(limit, 2 ** min(n_players, 62)), seed), f"{limit:,} coalitions at most"
+        return _sampled(design, n_players, limit, seed), f"{limit:,} coalitions at most"
     if design != "auto":
         raise InputError(unknown_name("design", design, DESIGN_NAMES))
     if is_all:
         return designs.exact(n_players), f"auto: all 2^{n_players} coalitions are at most {limit:,}"
     why = f"auto: 2^{n_players} coalitions are more than {limit:,}"
-    if n_players <= designs.MAX_KRIGED_PLAYERS and 2 * n_players + 2 <= limit <= designs.MAX_KRIGED:
+    if limit < LEAST["kriging"](n_players):
+        return _sampled("kernelshap", n_players, limit, seed), f"{why}, too few coalitions for kriging"
+    if n_players <= designs.MAX_KRIGED_PLAYERS and limit <= designs.MAX_KRIGED:
         return designs.kriging(n_players, limit, seed=seed), f"{why}; kriging makes the most of them"
     return designs.kernelshap(n_players, limit, seed=seed), f"{why}, too many players or coalitions for kriging"
+
+
+def _sampled(name: str, d: int, limit: int, seed: int) -> Design:
+    """The design of this name with at most so many coalitions, or InputError where they determine nothing."""
+    every = 2 ** min(d, 62)
+    if min(limit, every) < min(LEAST[name](d), every):
+        raise InputError(
+            f"max_coalitions={limit}: {name} of {d} players takes at least {LEAST[name](d)}, give as many or leave it "
+            "out"
+        )
+    return SAMPLED[name](d, min(limit, every), seed)
 
 
 def check_interactions(design: Design) -> None:

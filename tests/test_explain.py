@@ -280,9 +280,9 @@ def test_a_closed_form_that_auto_took_is_named_where_it_does_not_do(options):
 
 def test_players_outside_the_design_have_no_error(frame):
     """A constant column is no player: 0, with a standard error of 0; the others have one."""
-    rows = frame[NAMES].assign(d=frame.a * frame.b, e=frame.a - frame.c, f=frame.b**2)
+    rows = frame[NAMES].assign(d=frame.a * frame.b, e=frame.a - frame.c, f=frame.b**2, g=frame.a + frame.c)
     value = Marginal(lambda x: f(x[:, :4]) + np.prod(x[:, 4:], axis=1), rows[:20])
-    cube = dshap.explain(value, rows, design=kernelshap(7, 56), dtype="float32")
+    cube = dshap.explain(value, rows, design=kernelshap(8, 64), dtype="float32")
     assert cube.std_error.dtype == np.float32 and (cube.std_error.sel(feature="const") == 0).all()
     assert (cube.std_error.max(["instance", "output"]).drop_sel(feature="const") > 0).all()
 
@@ -308,7 +308,7 @@ def test_design_by_name(wide):
     cube = dshap.explain(Marginal(eight, wide[:3]), wide[:5], design="permutation", max_coalitions=100)
     run = json.loads(cube.attrs["dshap_run"])["fingerprint"]["design"]
     assert run["design"] == "permutation" and run["n_permutations"] == 14 and permutation(8, 14).n_coalitions <= 100
-    with pytest.raises(InputError, match="max_coalitions=15: an order of 8 players and its reversal take 16"):
+    with pytest.raises(InputError, match="max_coalitions=15: permutation of 8 players takes at least 16"):
         dshap.explain(Marginal(eight, wide[:3]), wide[:5], design="permutation", max_coalitions=15)
 
 
@@ -489,7 +489,7 @@ REFUSED = {
     "a size of nonsense": ({"memory_limit": "big"}, InputError, "memory size 'big' is not understood"),
     "little memory": ({"memory_limit": "2MB"}, DoesNotFitError, r"stage \w+ needs .* but workers have 1.9 MiB: lower"),
     "tol": ({"tol": 1.5}, InputError, "between 0 and 1"),
-    "few coalitions": ({"max_coalitions": 4}, InputError, "n_coalitions=4 for 3 players: .* at least 6"),
+    "few coalitions": ({"max_coalitions": 4}, InputError, "max_coalitions=4: kernelshap of 3 players takes at least 6"),
     "an unknown key": ({"key": "ix"}, InputError, "ix.*Allowed|unknown.*'ix'"),
 }
 BAD_ROWS = {
