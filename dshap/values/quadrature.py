@@ -173,7 +173,7 @@ class ProductQuadrature(KernelValue):
         Nodes are counted on pairs of some of these rows and some rows of the background.
         """
         unit, background = self._unit(state, prediction), state["background"]
-        far = _largest(_distances(rows, background), _n_checked(len(rows)))
+        far = _largest(_distances(rows, background), _n_checked(len(rows), 1))
         some = np.concatenate([rows[far], _spread(rows, COUNT_ROWS)])
         nodes = self._counted(some, _spread(background, COUNT_BACKGROUND), unit, [1] * len(self._parts))
         return State({**state.arrays, "nodes": nodes, "far": far, "unit": unit})
@@ -225,7 +225,7 @@ class ProductQuadrature(KernelValue):
         exact, unit, nodes = exact_nodes(self.n_players), state["unit"], state["nodes"]
         error = np.zeros(self.n_outputs)
         if (nodes < exact).any():
-            missing = _largest((np.abs(gap) / unit).max(axis=1), len(state["far"]))
+            missing = _largest((np.abs(gap) / unit).max(axis=1), _n_checked(len(rows), 2))
             chosen = np.union1d(state["far"], missing)
             more = np.array([reference_nodes(self.n_players, int(q)) for q in nodes])
             reference = self._values(rows[chosen], state["background"], more)
@@ -326,14 +326,15 @@ def _largest(values: FloatArray, size: int) -> NDArray[np.intp]:
     return np.argsort(-np.nan_to_num(values, nan=np.inf), kind="stable")[:size]
 
 
-def _n_checked(n: int) -> int:
-    """Rows of a tile of n that are compared for one reason: two of a small tile."""
-    return min(n, MAX_CHECKED, max(2, n // CHECKED_SHARE))
+def _n_checked(n: int, least: int) -> int:
+    """Rows of a tile of n that are compared for one reason: `least` of a small tile."""
+    return min(n, MAX_CHECKED, max(least, n // CHECKED_SHARE))
 
 
 def _distances(rows: FloatArray, background: FloatArray) -> FloatArray:
     """(n,): squared distances from the mean of the background, columns in standard deviations of both together."""
-    spread = np.concatenate([rows, background]).std(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):  # rows beyond 1e154: NaN, which counts as farthest
+        spread = np.concatenate([rows, background]).std(axis=0)
     return np.asarray(np.square((rows - background.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)).sum(axis=1))
 
 

@@ -133,7 +133,7 @@ def test_the_stated_error_against_other_code(d, spread, name):
 
 
 def test_one_row_far_outside_is_seen_among_many(rng):
-    """600 rows that four nodes do for, and one that they do not; tiles of 256 rows, of which 2 + 2 are checked."""
+    """600 rows that four nodes do for, and one that they do not; 2 + 2 rows of each tile of 256 are compared."""
     d = 32
     model, background = WIDE_MODELS["nystroem"](rng, d), 0.1 * rng.normal(size=(6, d))
     rows = 0.1 * rng.normal(size=(600, d))
