@@ -55,7 +55,7 @@ __all__ = [
     "refuse_difference",
 ]
 
-NUMERICS_VERSION = 9
+NUMERICS_VERSION = 10
 """Raised when the same options give other numbers; a store of another version is not resumed."""
 NOTHING_KEPT = "There is no store, so nothing is kept: give store= a path to keep the others"
 PROBE_ROWS = 64

@@ -55,7 +55,7 @@ def run_explanation(executor: Executor, context: Context, progress: Progress) ->
         context.cube.write_base(base)
     for name, content in context.value.notes.items():
         context.cube.write_note(name, content)
-    if isinstance(context.value, EstimatedBase):
+    if isinstance(context.value, EstimatedBase) and context.plan.coalition_spans:
         note = context.value.base_note(context.state([0]), context.mean_prediction())
         context.cube.write_note("base_value", note)
     if context.tile_names and not context.plan.is_closed_form:

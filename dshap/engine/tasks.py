@@ -131,7 +131,9 @@ class Context:
     def base(self) -> FloatArray:
         """E f (k,): v(empty) where there is no link."""
         if "base" not in self._cache:
-            self._cache["base"] = self.value.base(self.mean_prediction(), lambda: self.state([0]))
+            mean = self.mean_prediction()
+            has_states = bool(self.plan.coalition_spans)  # a game of one player has none
+            self._cache["base"] = self.value.base(mean, lambda: self.state([0])) if has_states else mean
         return np.asarray(self._cache["base"])
 
     def mean_prediction(self) -> FloatArray:
