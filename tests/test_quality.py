@@ -90,5 +90,5 @@ def test_it_says_what_it_is_of(rng):
 
 def test_one_player_has_no_proper_coalition(rng):
     data = rng.normal(size=(60, 1))
-    with pytest.raises(InputError, match="a game of one player .x0. has none"):
+    with pytest.raises(InputError, match=r"a game of one player .x0. has none"):
         dshap.mse_v(Marginal(lambda x: x[:, 0], data[:9]), data)
