@@ -162,11 +162,14 @@ def test_a_pilot_chooses_decay_and_relevance_of_kriging(wide, tmp_path):
     design, store = kriging(8, 120, seed=3), tmp_path / "cube.zarr"
     value = Marginal(eight, wide[:10])
     cube = dshap.explain(value, wide, design=design, store=store)
-    chosen, tuned = wide[np.linspace(0, 69, 4).round().astype(int)], design
-    while tuned.pilot_coalitions:  # the first coalitions, which settle the list, then all of it
+    tuned = design
+    while tuned.pilot_coalitions:  # the first coalitions, which settle the list, of more rows, then all of it
+        n_pilot = 4 * (120 // tuned.pilot_coalitions)
+        chosen = wide[np.linspace(0, 69, n_pilot).round().astype(int)]
         masks = tuned.block(0, tuned.pilot_coalitions).masks
-        values = np.where(masks[None, :, None], chosen[:, None, None], value.background)  # (4, m, 10, 8)
-        games = np.moveaxis(eight(values.reshape(-1, 8)).reshape(4, -1, 10, 2).mean(axis=2), 2, 1).reshape(8, -1)
+        values = np.where(masks[None, :, None], chosen[:, None, None], value.background)  # (rows, m, 10, 8)
+        games = np.moveaxis(eight(values.reshape(-1, 8)).reshape(n_pilot, -1, 10, 2).mean(axis=2), 2, 1)
+        games = games.reshape(2 * n_pilot, -1)
         tuned = tuned.tuned(tuned.tune(games))
     noted = json.loads(cube.attrs["pilot"])
     assert noted["decay"] == tuned.decay != 0.03 and len(set(tuned.relevance)) == 8
@@ -206,7 +209,8 @@ def test_few_rows_have_a_pilot_of_two(wide, n, n_pilot):
     calls.clear()
     cube = dshap.explain(value, wide[:n], design=kriging(8, 200))
     first = kriging(8, 200).pilot_coalitions - 2
-    assert sum(calls) <= (n + n_pilot) * 198 * 2 + n_pilot * (first * 2 + 2) + min(64, n) + n + 2
+    n_first = min(n, 16, n_pilot * (200 // (first + 2)))
+    assert sum(calls) <= (n + n_pilot) * 198 * 2 + n_first * (first * 2 + 2) + 2 * n_pilot + min(64, n) + n + 2
     assert json.loads(cube.attrs["pilot"])["decay"] in DECAYS
 
 

@@ -59,7 +59,7 @@ LEAST_PAIRS = 3
 errors of airports, products and heavy tails are a third of those with size 1 whole."""
 PILOT_SHARE = 4
 """The part of the coalitions that the others are chosen by is one in so many."""
-GAIN = 0.7
+GAIN = 0.8
 """More sizes are taken whole where the pilot promises this part of the root mean square error, or less."""
 UNLIKELY = 0.05
 """Likelihood over the largest, of priors that do not count in that."""
@@ -443,20 +443,24 @@ def _error_weights(pairs: FloatArray) -> FloatArray:
 def _best_shells(design: KrigingDesign, odd: FloatArray) -> int:
     """How many outer sizes to take whole, from the values (games, p) of the first pairs.
 
-    More where that promises `GAIN` of the error of φ, in the geometric mean over all priors, weighted by likelihood.
+    More where that promises `GAIN` of the error of φ, in the geometric mean over all priors of decay and variation,
+    weighted by their likelihoods, that of the best relevances.
     """
-    pairs = _pairs(design)[: odd.shape[1]]
-    tried = [each for family in _tried(pairs, odd, _families(design.n_players)) for each in family]
-    deviances = np.array([dev for dev, _ in tried])
-    if not np.isfinite(deviances).any():  # all games are additive: any list will do
+    tried = _all_tried(_pairs(design)[: odd.shape[1]], odd, _prior(design))
+    least = _least(tried)[0]
+    if not np.isfinite(least):  # all games are additive: any list will do
         return design._least_shells
-    weights = np.exp((deviances.min() - deviances) / 2)
-    is_likely = weights > UNLIKELY
+    weights = dict[tuple[float, float], float]()
+    for dev, prior in (each for family in tried for each in family):
+        kind = prior.decay, prior.variation
+        weights[kind] = max(weights.get(kind, 0.0), float(np.exp((least - dev) / 2)))
+    likely = {kind: weight for kind, weight in weights.items() if weight > UNLIKELY}
     lists = [(shells, _pairs(replace(design, later_shells=shells))) for shells in design._choices]
     log_error = np.zeros(len(lists))
-    for weight, (_, prior) in zip(weights[is_likely], [tried[i] for i in np.flatnonzero(is_likely)], strict=True):
-        error2 = [Process.at(z, prior).posterior()[1].sum() for _, z in lists]
-        log_error += weight / weights[is_likely].sum() * np.log(np.maximum(error2, NUGGET)) / 2
+    for (decay, variation), weight in likely.items():
+        prior = Prior.of(design.n_players, decay, variation, None)
+        error2 = [Process.at(pairs, prior).posterior()[1].sum() for _, pairs in lists]
+        log_error += weight / sum(likely.values()) * np.log(np.maximum(error2, NUGGET)) / 2
     best = 0
     for i in range(1, len(lists)):
         if log_error[i] < log_error[best] + np.log(GAIN):
@@ -467,21 +471,24 @@ def _best_shells(design: KrigingDesign, odd: FloatArray) -> int:
 def _likeliest(design: KrigingDesign, odd: FloatArray) -> dict[str, FloatArray]:
     """The `relevance` (d,), a power of the size of the attributions, the `variation`, and the smallest `decay` that
     the restricted likelihood, pooled over the games (games, p), does not contradict."""
-    d, pairs = design.n_players, _pairs(design)
-    size, chosen = _size(odd @ Process.at(pairs, _prior(design)).posterior()[0]), _sample(design)
-    pairs, odd = pairs[chosen], odd[:, chosen]
+    chosen = _sample(design)
+    prior = _smallest_decay(_all_tried(_pairs(design)[chosen], odd[:, chosen], _prior(design)))
+    d = design.n_players
+    relevance = np.ones(d) if prior.relevance is None else prior.relevance / prior.relevance.mean()
+    return {"decay": np.array(prior.decay), "variation": np.array(prior.variation), "relevance": relevance}
+
+
+def _all_tried(pairs: FloatArray, odd: FloatArray, first: Prior) -> list[Family]:
+    """Deviances of the games odd (games, p): all players alike, every variation; then, of none and of the likeliest
+    variation, relevances that are powers of the size of the attributions, as the first prior estimates them."""
+    d = pairs.shape[1]
     tried = _tried(pairs, odd, _families(d))
     variation = _least(tried)[1].variation
+    size = _size(odd @ Process.at(pairs, first).posterior()[0])
     for power in POWERS[1:] if d <= MAX_RELEVANT_PLAYERS else ():
         known = correlations(pairs, pairs, size**power)
-        tried += _tried(pairs, odd, [_family(d, variation, size**power)], known)
-    prior = _smallest_decay(tried)
-    relevance = np.ones(d) if prior.relevance is None else prior.relevance / prior.relevance.mean()
-    return {
-        "decay": np.array(prior.decay),
-        "variation": np.array(prior.variation),
-        "relevance": relevance,
-    }
+        tried += _tried(pairs, odd, [_family(d, each, size**power) for each in sorted({0.0, variation})], known)
+    return tried
 
 
 Family = list[tuple[float, Prior]]

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from dshap.errors import DoesNotFitError, InputError
 from dshap.models import KernelModel
 from dshap.options import RunOptions
@@ -54,7 +56,8 @@ TUNE_BYTES = 32 << 20
 VALUE_BYTES = 64 << 20
 """Values of all coalitions of an instance tile, at most, where rounds keep them."""
 PILOT_ROWS, PILOT_SHARE = 16, 16
-"""A pilot takes one row in so many, at most 16 of them and two at least, where there are two."""
+"""A pilot takes one row in so many, at most 16 of them and two at least, where there are two; four times as many where
+it asks for a quarter of the coalitions."""
 GROUP_BYTES = 16 << 20
 """Sums of all jackknife groups of an instance tile, at most; a task holds `GROUP_ARRAYS` arrays of that size."""
 GROUP_ARRAYS = 6
@@ -137,10 +140,15 @@ class Plan:
         cuts = [0, *(bisect.bisect_right(ends, stop) for stop in self.stage_coalitions)]
         return [list(range(a, b)) for a, b in itertools.pairwise(cuts)]
 
-    @property
-    def pilot_tiles(self) -> list[int]:
-        """Coalition tiles that the design asks for first."""
-        return [tile for tile, (_, stop) in enumerate(self.coalition_spans) if stop <= self.pilot_coalitions]
+    def first_tiles(self, n_coalitions: int) -> list[int]:
+        """The coalition tiles of the first coalitions, whole tiles of them."""
+        return [tile for tile, (_, stop) in enumerate(self.coalition_spans) if stop <= n_coalitions]
+
+    def pilot_positions(self, n_coalitions: int) -> list[int]:
+        """Rows, evenly spaced, that a pilot of the first coalitions sees: as many more as they are fewer."""
+        n = min(PILOT_ROWS, self.n_rows, self.pilot_rows * (self.n_coalitions // n_coalitions))
+        positions: list[int] = np.linspace(0, self.n_rows - 1, n).round().astype(int).tolist()
+        return positions
 
     @property
     def groups(self) -> list[list[int]]:

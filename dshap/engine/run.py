@@ -114,8 +114,7 @@ def _tuned(executor: Executor, context: Context, progress: Progress) -> Context:
     while True:
         design, started = context.design, time.monotonic()
         n_coalitions = design.pilot_coalitions or design.n_coalitions
-        tiles = [tile for tile, (_, stop) in enumerate(context.plan.coalition_spans) if stop <= n_coalitions]
-        _moments(executor, context, progress, tiles)
+        _moments(executor, context, progress, context.plan.first_tiles(n_coalitions))
         is_new = not context.states.has(context.pilot_name)
         if is_new:
             progress.begin("pilot", 1, "stages")

@@ -218,7 +218,7 @@ def pilot(context: Context, _: None) -> None:
     games = []
     design, chosen = context.design, Record()
     n_coalitions = design.pilot_coalitions or design.n_coalitions
-    for position in np.linspace(0, plan.n_rows - 1, plan.pilot_rows).round().astype(int).tolist():
+    for position in plan.pilot_positions(n_coalitions):
         block = rows.read(position, position + 1)
         with contextlib.suppress(PredictError):
             games.append(game_values(context, block.x[block.is_ok], n_coalitions))
@@ -256,7 +256,7 @@ def game_values(context: Context, rows: FloatArray, n_coalitions: int) -> FloatA
     """Values (n·k, m) of the first coalitions of the design, whole tiles of them, the two ends too."""
     if not len(rows):
         return np.zeros((0, n_coalitions))
-    tiles = [tile for tile, (_, stop) in enumerate(context.plan.coalition_spans) if stop <= n_coalitions]
+    tiles = context.plan.first_tiles(n_coalitions)
     ends = context.ends(context.value.predict(rows))
     values = np.concatenate([ends, *(context.values(context.state([tile]), rows) for tile in tiles)], axis=1)
     return values.swapaxes(1, 2).reshape(-1, values.shape[1])

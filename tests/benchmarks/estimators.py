@@ -175,6 +175,21 @@ OWN: Mapping[str, Callable[[int, int, int], Design]] = {
 }
 
 
+class Pilot:
+    """Values of the rows that a plan's pilot takes, and the seconds that they take."""
+
+    def __init__(self, games: Games) -> None:
+        self.games, self.seconds = games, 0.0
+
+    def values(self, masks: BoolArray, n_coalitions: int) -> FloatArray:
+        start, n = time.perf_counter(), len(self.games.rows)
+        rows = min(n, 16, max(n // PILOT_SHARE, min(n, 2)) * (n_coalitions // len(masks)))
+        chosen = np.linspace(0, n - 1, rows).round().astype(int)
+        values = np.array([self.games.values(i, masks) for i in chosen])
+        self.seconds += time.perf_counter() - start
+        return values
+
+
 def own_results(games: Games, budget: int, seeds: int) -> list[Result]:
     """The designs of dshap, each on all instances."""
     d, n, out = games.n_players, len(games.rows), []
@@ -182,11 +197,10 @@ def own_results(games: Games, budget: int, seeds: int) -> list[Result]:
         errors, seconds, sizes = [], 0.0, []
         for seed in range(seeds):
             design = make(d, budget, seed)
-            chosen = np.linspace(0, n - 1, max(n // PILOT_SHARE, min(n, 2))).round().astype(int)
-            pilot = [Counted(lambda masks, i=i: games.values(i, masks)) for i in chosen]
+            pilot, most = Pilot(games), design.n_coalitions
             start = time.perf_counter()
-            design = settled(design, lambda masks, pilot=pilot: np.array([game(masks) for game in pilot]))
-            seconds -= sum(game.seconds for game in pilot)
+            design = settled(design, lambda masks, pilot=pilot, most=most: pilot.values(masks, most))
+            seconds -= pilot.seconds
             masks, operator = design.masks, design.operator
             seconds += time.perf_counter() - start
             values = np.array([games.values(i, masks) for i in range(n)])
