@@ -22,6 +22,7 @@ from scipy.stats import t
 from dshap import designs
 from dshap.cube.summary import STATISTICS, block_sums, estimates
 from dshap.types import EMPTY, FULL, Attribution, BoolArray, Design, FloatArray
+from tests.benchmarks.games import settled
 
 D, N_NULL, N_ROWS = 12, 2, 100
 BUDGETS = (128, 512)
@@ -102,9 +103,7 @@ def design_of(name: str, n_coalitions: int, seed: int) -> Design:
 
 
 def attributed(design: Design, values: FloatArray) -> Attribution:
-    """Of values (rows, m) of all coalitions of the design; it chooses what it chooses from every sixteenth row."""
-    if design.pilot_rows:
-        design = design.tuned(design.tune(values[::16]))
+    """Of values (rows, m) of all coalitions of the design, which has chosen from sixteen rows what it chooses."""
     block, own = design.block(0, design.n_coalitions), values[:, :, None]
     groups = np.zeros((design.n_replicates, len(own), design.group_columns, 1))
     for g, chosen, score in block.groups.parts():
@@ -132,7 +131,9 @@ def coverage(name: str, kind: str, n_coalitions: int, seeds: int) -> dict[str, d
     place = np.argsort(masks @ bits)
     kept: dict[str, dict[str, list[bool]]] = {measure: {players: [] for players in PLAYERS} for measure in MEASURES}
     for seed in range(seeds):
-        values, design = game(kind, seed, masks), design_of(name, n_coalitions, seed)
+        values = game(kind, seed, masks)
+        pilot = values[:: len(values) // 16 or 1]
+        design = settled(design_of(name, n_coalitions, seed), lambda asked, pilot=pilot: pilot[:, place[asked @ bits]])
         ends = values[:, EMPTY, None], values[:, FULL, None]
         truth = full.finish(np.matmul(full.block(0, 1 << D).score.T, values[:, :, None]), *ends)[..., 0]
         found = attributed(design, values[:, place[design.block(0, design.n_coalitions).masks @ bits]])
