@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from scipy.stats import norm
 import dshap
 from dshap.cube import verify_cube
 from dshap.designs import kernelshap, kriging, permutation
-from dshap.errors import InputError
+from dshap.errors import FailedBlocksError, InputError
 from dshap.report.notes import accuracy, accuracy_lines
 from dshap.values import Gaussian, Marginal
 from tests.cube.cubes import bytes_of
@@ -178,3 +179,20 @@ def test_prepared_states_do_not_grow(rows, tmp_path):
     prepared = dshap.prepare(learnt, design=kernelshap(D, 60), store=tmp_path / "prepared")
     with pytest.raises(InputError, match="leave tol out"):
         dshap.explain(prepared, rows, tol=0.1)
+
+
+def test_a_model_that_fails_on_later_coalitions_alone():
+    """The first part of the list is explained, the rest is not: the rows fail, with the model's reason."""
+    d = 14
+    design = replace(kriging(d, 512), budgets=(88, 176, 352, 512), later_shells=None)
+    first = design.block(0, design.pilot_coalitions).masks
+    assert design.pilot_coalitions < 88
+    known = {row.tobytes() for row in np.packbits(first, axis=1)}
+
+    def predict(x):
+        is_known = [row.tobytes() in known for row in np.packbits(x > 0, axis=1)]
+        return np.where(is_known, np.sqrt(x.sum(axis=1)), np.nan)
+
+    rows = np.arange(1.0, 5.0)[:, None] * np.ones(d)
+    with pytest.raises(FailedBlocksError, match="the model gave NaN or infinity"):
+        dshap.explain(Marginal(predict, np.zeros((1, d))), rows, design=design, tol=0.01, max_coalitions=512)

@@ -126,7 +126,7 @@ def _tuned(executor: Executor, context: Context, progress: Progress) -> Context:
         if not choice.arrays or not context.design.pilot_coalitions:
             break
     if chosen:
-        if context.plan.tol is not None:
+        if "forecast_coalitions" in chosen:  # not where no row could be explained by all coalitions
             seconds = time.monotonic() - started if is_new else None
             progress.say(_forecast_line(context.plan, float(chosen["forecast_coalitions"]), seconds))
         context.cube.write_note("pilot", {name: array.tolist() for name, array in chosen.items()})
