@@ -150,6 +150,17 @@ class Design(Protocol):
         ...
 
     @property
+    def held_coalitions(self) -> int:
+        """Coalitions whose values `of_values` wants at once, all of them or, where the two sums above are enough, 0; of
+        a design that a pilot is to choose by, what the choice may come to."""
+        ...
+
+    def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """phi (n, d, k) and phi_(g) (R, n, d, k) from the values (n, m, k) of all coalitions, in the order of the list,
+        where `held_coalitions` is not 0."""
+        ...
+
+    @property
     def has_interactions(self) -> bool:
         """True where `interactions` gives scores."""
         ...

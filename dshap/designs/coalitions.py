@@ -123,6 +123,7 @@ class FixedDesign:
     """What a design has that chooses nothing from a pilot, and whose groups are like its sums."""
 
     pilot_coalitions = 0
+    held_coalitions = 0
     has_interactions = False
 
     def interactions(self, start: int, stop: int) -> FloatArray:
@@ -141,6 +142,9 @@ class FixedDesign:
     def block_bytes(self: Design, m: int) -> int:
         """Of scores, and of a score for each coalition in a group or two."""
         return m * (9 * self.n_players + (8 * self.n_players + 26 * self.n_replicates if self.n_replicates else 0))
+
+    def of_values(self, values: FloatArray) -> NoReturn:
+        raise DshapError("the attributions of this design are sums of values times scores")
 
     def tune(self, values: FloatArray) -> NoReturn:
         raise DshapError("this design chooses nothing from a pilot")
@@ -163,6 +167,8 @@ class WholeViews:
     @property
     def operator(self: Design) -> FloatArray:
         """The matrix (m, d) with phi = operatorᵀ v for the values v (m,) of `masks`; InputError above 1 GiB."""
+        if self.held_coalitions and not self.pilot_coalitions:
+            raise InputError("this design is not linear in the values: give them to its of_values")
         whole = _whole(self, "operator", np.float64)
         d = self.n_players
         zero, one = np.zeros((1, 1)), np.ones((1, 1))

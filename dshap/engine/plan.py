@@ -285,7 +285,8 @@ def make_plan(
         )
     proper, n_outputs = design.n_coalitions - N_ENDS, len(value.link.outputs(value.output_names))
     row_groups = 8 * design.n_replicates * design.n_players * n_outputs / GROUP_BYTES
-    row_values = 8 * design.n_coalitions * n_outputs / VALUE_BYTES if options.tol else 0.0
+    held = design.n_coalitions if options.tol else design.held_coalitions
+    row_values = 8 * held * n_outputs / VALUE_BYTES
     row_pairs = 8 * design.n_players**2 * n_outputs / VALUE_BYTES if options.interactions else 0.0
     instance_tile = _instance_tile(value, rows.n_rows, proper, max(row_groups, row_values, row_pairs), options)
     n_instance_tiles = math.ceil(rows.n_rows / instance_tile)
@@ -473,6 +474,7 @@ def _evaluation_bytes(plan: Plan, value: ValueFunction, design: Design, rows: Ro
     pairs = (8 * n * cell + 4 * tile) * 4 * plan.n_players if plan.interactions else 0
     stored = 2 * (2 if plan.n_replicates else 1) * n * cell * (8 if options.dtype == "float64" else 4)
     linked = 0 if value.link.is_identity else 5 * 8 * min(plan.micro_rows, n) * tile * value.n_outputs
+    held = plan.n_coalitions if plan.tol else design.held_coalitions
     state = value.state_bytes(tile)  # beside the states that are kept: their parts, while they are joined
     return int(
         rows.read_bytes(n)
@@ -480,10 +482,10 @@ def _evaluation_bytes(plan: Plan, value: ValueFunction, design: Design, rows: Ro
         + value.row_bytes(n, tile)
         + 4 * 8 * n * cell
         + groups
-        + design.block_bytes(plan.n_coalitions if plan.tol else tile)
+        + design.block_bytes(held or tile)
         + chosen
         + pairs
-        + (3 * 8 * n * plan.n_coalitions * plan.n_outputs if plan.tol else 0)
+        + 3 * 8 * n * held * plan.n_outputs
         + stored
         + state
         + max(_predict_bytes(value, n), value.task_bytes(min(plan.micro_rows, n), tile) + linked)

@@ -307,8 +307,11 @@ def partial_leaf(context: Context, tile: int, group: int) -> tuple[str, ...]:
     name = partial_name(tile, group)
     if not context.states.has(name):
         block = _read(context, tile)
-        good = block.x[block.is_ok]
-        sums, _ = on_block(tile, block, coalition_sums, context, good, context.plan.groups[group])
+        good, tiles = block.x[block.is_ok], context.plan.groups[group]
+        if context.design.held_coalitions:
+            sums = on_block(tile, block, coalition_values, context, good, tiles)
+        else:
+            sums, _ = on_block(tile, block, coalition_sums, context, good, tiles)
         context.states.put(name, sums)
     return (name,)
 
@@ -354,6 +357,14 @@ def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> tupl
     return total, prediction
 
 
+def coalition_values(context: Context, rows: FloatArray, tiles: list[int]) -> Moments:
+    """`values` (n, m, k) of the coalitions of these tiles, 0 for all others: parts of them add up to the whole."""
+    values = np.zeros((len(rows), context.design.n_coalitions, context.plan.n_outputs))
+    for tile in tiles:
+        values[:, slice(*context.plan.coalition_spans[tile])] = _tile_values(context, rows, tile)
+    return Moments({"values": values})
+
+
 def _all_sums(
     context: Context, rows: FloatArray, partials: tuple[str, ...] | None
 ) -> tuple[Moments, FloatArray | None]:
@@ -379,7 +390,8 @@ def _no_sums(context: Context, n: int) -> Moments:
 
 def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] | None) -> Attribution:
     """The whole sum for these rows: coalitions, the two ends, the finish of the design."""
-    is_summed = not context.plan.is_closed_form and context.plan.tol is None
+    is_held = context.design.held_coalitions > 0
+    is_summed = not context.plan.is_closed_form and context.plan.tol is None and not is_held
     sums = prediction = None
     if is_summed and context.value.sums_hold_prediction:
         sums, prediction = _all_sums(context, rows, partials)
@@ -395,6 +407,8 @@ def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] |
         phi, replicates, stated = closed_form_values(context, rows, prediction)
     elif context.plan.tol is not None:
         phi, replicates, used, interaction = _in_rounds(context, rows, ends, context.plan.tol)
+    elif is_held:
+        phi, replicates, interaction = _at_once(context, rows, ends, partials)
     else:
         if sums is None:
             sums, _ = _all_sums(context, rows, partials)
@@ -487,6 +501,26 @@ def _finished(
     return phi, design.replicates(whole, groups, v_empty, v_full), interaction
 
 
+def _at_once(
+    context: Context, rows: FloatArray, ends: FloatArray, partials: tuple[str, ...] | None
+) -> tuple[FloatArray, FloatArray | None, FloatArray | None]:
+    """φ (n, d, k), replicates (R, n, d, k) and interactions (n, d, d, k) as `_finished` gives them, of a design that
+    wants all values at once; `ends` (n, 2, k) are those of the two ends."""
+    plan, design = context.plan, context.design
+    found = coalition_values(context, rows, [] if partials else list(range(len(plan.coalition_spans))))
+    for name in partials or ():
+        found = found + context.states.get(name, Moments)
+    values = found["values"]
+    values[:, :N_ENDS] = ends
+    phi, replicates = _of_values(design, values)
+    check_additivity(phi, ends[:, EMPTY], ends[:, FULL])
+    interaction = None
+    if plan.interactions:
+        pairs = np.matmul(design.interactions(0, design.n_coalitions).T, values)
+        interaction = _with_main_effects(context, pairs, phi)
+    return phi, replicates if design.n_replicates else None, interaction
+
+
 def _in_rounds(
     context: Context, rows: FloatArray, ends: FloatArray, tol: float
 ) -> tuple[FloatArray, FloatArray, NDArray[np.int32], FloatArray | None]:
@@ -529,6 +563,8 @@ def _tile_values(context: Context, rows: FloatArray, tile: int) -> FloatArray:
 
 def _of_values(design: Design, values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """φ (n, d, k) and its replicates (R, n, d, k) from the values (n, m, k) of all coalitions of a design."""
+    if design.held_coalitions:
+        return design.of_values(values)
     block, (n, _, k) = design.block(0, design.n_coalitions), values.shape
     groups = np.zeros((design.n_replicates, n, design.group_columns, k))
     for g, chosen, score in block.groups.parts():

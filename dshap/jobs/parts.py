@@ -176,7 +176,7 @@ def design_of(job: Job, n_players: int) -> Design | str:
         return designs.exact(n_players)
     if given.kind in ("auto", "quadrature"):
         return given.kind
-    shared = {"seed": job.design_seed, "n_replicates": given.n_replicates}
+    shared: dict[str, Any] = {"seed": job.design_seed, "n_replicates": given.n_replicates}
     if given.kind == "permutation":
         assert given.n_permutations is not None
         return designs.permutation(n_players, given.n_permutations, antithetic=given.antithetic, **shared)

@@ -20,8 +20,8 @@ import numpy as np
 from scipy.stats import t
 
 from dshap import designs
-from dshap.types import EMPTY, FULL, BoolArray, Design, FloatArray
-from tests.benchmarks.games import settled
+from dshap.types import BoolArray, Design, FloatArray
+from tests.benchmarks.games import estimated, settled
 
 CASES = ((8, 128), (12, 200), (20, 200), (20, 1_000), (38, 200), (38, 1_000))
 """(players, coalitions)"""
@@ -82,25 +82,13 @@ class Coverage:
         )
 
 
-def estimated(design: Design, games: Games) -> tuple[FloatArray, FloatArray]:
-    """phi (n, d) and its replicates (R, n, d)."""
-    design = settled(design, lambda masks: games.values(masks).T)
-    block = design.block(0, design.n_coalitions)
-    values = games.values(block.masks).T[:, :, None]  # (n, m, 1)
-    sums = np.matmul(block.score.T, values)
-    groups = np.zeros((design.n_replicates, len(sums), design.group_columns, 1))
-    for g, chosen, score in block.groups.parts():
-        groups[g] = np.matmul(score.T, values[:, chosen])
-    ends = values[:, EMPTY], values[:, FULL]
-    return design.finish(sums, *ends)[..., 0], design.replicates(sums, groups, *ends)[..., 0]
-
-
 def covered(name: str, d: int, n_coalitions: int, seeds: int) -> Coverage:
     """Coverage of the designs of this kind over seeds, each of which has games of its own too."""
     held, of_mean, errors2, variances = [], [], [], []
     for seed in range(seeds):
         design, games = design_of(name, d, n_coalitions, seed), Games.of(d, seed)
-        phi, replicates = estimated(design, games)
+        design = settled(design, lambda masks, games=games: games.values(masks).T)
+        phi, replicates = estimated(design, games.values(design.masks).T)
         quantile = t.ppf(0.975, design.n_replicates - 1)
         error, variance = phi - games.shapley, np.square(replicates - phi).sum(axis=0)
         held.append(np.abs(error) <= quantile * np.sqrt(variance))

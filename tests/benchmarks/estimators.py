@@ -1,13 +1,15 @@
 """Mean squared error of estimated Shapley values at equal numbers of evaluations: dshap's designs, shapiq, LightSHAP.
 
-Games of boosted trees on four tables: v_S(x) is the mean prediction over background rows with the columns of S from x.
-Truth is every coalition, for 38 players shap's interventional TreeSHAP of the same model and background.  A budget is a
-number of distinct coalitions, the empty and the full one counted.  dshap's designs are shared by all instances, so a
-seed is one design; peers draw anew for each instance.  LightSHAP, which stops by a tolerance, gets as many iterations
+Games of boosted trees on four tables, v_S(x) the mean prediction over background rows with the columns of S from x, and
+the ten of `tests.benchmarks.model_games`: trees, networks, machines, text, an image, votes.  Truth is every coalition
+or another program (for 38 players of trees shap's interventional TreeSHAP of the same model and background).  A budget
+is a number of distinct coalitions, the empty and the full one counted.  dshap's designs are shared by all instances, so
+a seed is one design; peers draw anew for each instance.  LightSHAP, which stops by a tolerance, gets as many iterations
 as come to the budget.  Programs that are not installed (`pip install -e '.[bench]'`) are left out by name.
 
 Usage: python -m tests.benchmarks.estimators [--data FOLDER] [--tables california adult bike lol] [--budgets 4 16 64]
-       [--seeds 100] [--peer-seeds 10] [--instances 50] [--without ProxySPEX] [--json OUT] [--tiny]
+       [--coalitions 256 2048] [--seeds 100] [--peer-seeds 10] [--instances 50] [--compared 10]
+       [--only OddSHAP MSR] [--without ProxySPEX] [--json OUT] [--tiny]
 """
 
 from __future__ import annotations
@@ -15,9 +17,8 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,13 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 
 from dshap import designs
 from dshap.types import BoolArray, Design, FloatArray
-from tests.benchmarks.games import settled
+from tests.benchmarks.games import estimated, settled
+from tests.benchmarks.model_games import MAX_TABLE, MODELS, ModelGames, RowGames, by_tree_shap
 from tests.benchmarks.peers import write_json
 
 BUDGETS = (4, 16, 64)
 """Coalitions a player, where nothing else is asked."""
 FITTED_ROWS = 8_000
-MAX_ENUMERATED = 16
 PILOT_SHARE = 16
 """As in a plan: kriging's decay is chosen from one row in so many."""
 EVERY_PEER_SECONDS = 0.2
@@ -64,55 +65,10 @@ TABLES: Mapping[str, Table] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Games:
-    """One game an instance."""
-
-    name: str
-    rows: FloatArray
-    """(n, d)"""
-    background: FloatArray
-    """(b, d)"""
-    predict: Callable[[FloatArray], FloatArray]
-    model: Any
-
-    @property
-    def n_players(self) -> int:
-        return self.rows.shape[1]
-
-    def evaluated(self, instance: int, masks: BoolArray) -> FloatArray:
-        """v (m,) of one instance by calling the model."""
-        mixed = np.where(masks[:, None], self.rows[instance], self.background)  # (m, b, d)
-        values = self.predict(mixed.reshape(-1, self.n_players)).reshape(len(masks), -1)
-        return np.asarray(values.mean(axis=1))
-
-    @cached_property
-    def tables(self) -> FloatArray:
-        """v (n, 2^d) by the bits of the coalition."""
-        masks = (np.arange(2**self.n_players)[:, None] >> np.arange(self.n_players)) & 1 == 1
-        return np.array([self.evaluated(i, masks) for i in range(len(self.rows))])
-
-    def values(self, instance: int, masks: BoolArray) -> FloatArray:
-        """v (m,) of one instance."""
-        if self.n_players > MAX_ENUMERATED:
-            return self.evaluated(instance, masks)
-        return np.asarray(self.tables[instance, masks @ (1 << np.arange(self.n_players))])
-
-    @cached_property
-    def truth(self) -> FloatArray:
-        """phi (n, d)"""
-        if self.n_players <= MAX_ENUMERATED:
-            design = designs.exact(self.n_players)
-            return np.array([self.values(i, design.masks) for i in range(len(self.rows))]) @ design.operator
-        import shap
-
-        explainer = shap.TreeExplainer(self.model, self.background, feature_perturbation="interventional")
-        phi = np.asarray(explainer.shap_values(self.rows, check_additivity=False))
-        return phi.reshape(len(self.rows), self.n_players)
-
-
-def games_of(name: str, folder: Path, n: int) -> Games:
-    """Boosted trees fitted on a table, n of its other rows and a background."""
+def games_of(name: str, folder: Path, n: int) -> ModelGames:
+    """A model fitted on a table, n of its other rows and a background."""
+    if name in MODELS:
+        return MODELS[name](folder, n)
     table = TABLES[name]
     frame = pd.read_parquet(folder / f"{table.file}.parquet").drop(columns=list(table.left_out))
     y = frame.pop(table.target).to_numpy()
@@ -122,14 +78,14 @@ def games_of(name: str, folder: Path, n: int) -> Games:
     return fitted(name, frame.to_numpy(float), y, table, n)
 
 
-def made_up_games(name: str, n: int) -> Games:
+def made_up_games(name: str, n: int) -> ModelGames:
     """The same of made-up rows, for the tiny form."""
     x = np.random.default_rng(0).normal(size=(600, 6 if name != "lol" else 18))
     y = np.sin(x[:, 0]) * x[:, 1] + x[:, 2] * (x[:, 3] > 0) + x[:, 4]
     return fitted(name, x, y > y.mean() if TABLES[name].is_class else y, TABLES[name], n)
 
 
-def fitted(name: str, x: FloatArray, y: np.ndarray, table: Table, n: int) -> Games:
+def fitted(name: str, x: FloatArray, y: np.ndarray, table: Table, n: int) -> ModelGames:
     order = np.random.default_rng(0).permutation(len(x))
     options = {"n_estimators": 150, "max_depth": table.depth, "random_state": 0}
     kind = GradientBoostingClassifier if table.is_class else GradientBoostingRegressor
@@ -142,7 +98,8 @@ def fitted(name: str, x: FloatArray, y: np.ndarray, table: Table, n: int) -> Gam
         return values[:, -1] if values.ndim == 2 else values
 
     background = x[order[-table.n_background :]]
-    return Games(name, x[order[-table.n_background - n : -table.n_background]], background, predict, model)
+    phi = by_tree_shap(model) if x.shape[1] > MAX_TABLE else None
+    return RowGames(name, x[order[-table.n_background - n : -table.n_background]], background, predict, phi)
 
 
 @dataclass(frozen=True)
@@ -178,11 +135,11 @@ OWN: Mapping[str, Callable[[int, int, int], Design]] = {
 class Pilot:
     """Values of the rows that a plan's pilot takes, and the seconds that they take."""
 
-    def __init__(self, games: Games) -> None:
+    def __init__(self, games: ModelGames) -> None:
         self.games, self.seconds = games, 0.0
 
     def values(self, masks: BoolArray, n_coalitions: int) -> FloatArray:
-        start, n = time.perf_counter(), len(self.games.rows)
+        start, n = time.perf_counter(), self.games.n_instances
         rows = min(n, 16, max(n // PILOT_SHARE, min(n, 2)) * (n_coalitions // len(masks)))
         chosen = np.linspace(0, n - 1, rows).round().astype(int)
         values = np.array([self.games.values(i, masks) for i in chosen])
@@ -190,9 +147,9 @@ class Pilot:
         return values
 
 
-def own_results(games: Games, budget: int, seeds: int) -> list[Result]:
-    """The designs of dshap, each on all instances."""
-    d, n, out = games.n_players, len(games.rows), []
+def own_results(games: ModelGames, truth: FloatArray, budget: int, seeds: int) -> list[Result]:
+    """The designs of dshap, each shared by all instances; errors of the first ones, whose truth (n, d) is given."""
+    d, n, out = games.n_players, len(truth), []
     for name, make in OWN.items():
         errors, seconds, sizes = [], 0.0, []
         for seed in range(seeds):
@@ -201,10 +158,13 @@ def own_results(games: Games, budget: int, seeds: int) -> list[Result]:
             start = time.perf_counter()
             design = settled(design, lambda masks, pilot=pilot, most=most: pilot.values(masks, most))
             seconds -= pilot.seconds
-            masks, operator = design.masks, design.operator
+            masks = design.masks
             seconds += time.perf_counter() - start
             values = np.array([games.values(i, masks) for i in range(n)])
-            errors.append(np.square(values @ operator - games.truth).mean())
+            start = time.perf_counter()
+            phi, _ = estimated(design, values)
+            seconds += time.perf_counter() - start
+            errors.append(np.square(phi - truth).mean())
             sizes.append(design.n_coalitions)
         out.append(
             Result(games.name, d, budget, name, False, float(np.mean(errors)), n * seeds, float(np.mean(sizes)),
@@ -227,7 +187,10 @@ def shapiq_peers() -> dict[str, Peer]:
 
     def peer(kind: str, **options: Any) -> Peer:
         def run(game: Callable[[BoolArray], FloatArray], d: int, budget: int, seed: int) -> FloatArray:
-            made = getattr(approximators, kind)(n=d, random_state=seed, **options)
+            kinds = getattr(approximators, kind, None)
+            if kinds is None:
+                raise ImportError(f"this version of shapiq has no {kind}")
+            made = kinds(n=d, random_state=seed, **options)
             return np.asarray(made.approximate(budget, game).get_n_order_values(1))
 
         return run
@@ -244,6 +207,8 @@ def shapiq_peers() -> dict[str, Peer]:
         "shapiq StratifiedSamplingSV": peer("StratifiedSamplingSV"),
         "shapiq OwenSamplingSV": peer("OwenSamplingSV", n_anchor_points=10),
         "shapiq ProxySPEX": peer("ProxySPEX", index="SV", max_order=1),
+        "shapiq RegressionMSR": peer("RegressionMSR", index="SV"),
+        "shapiq OddSHAP": peer("OddSHAP"),
     }
 
 
@@ -314,23 +279,25 @@ class Counted:
         return values
 
 
-def peer_results(games: Games, budget: int, seeds: int, left_out: Sequence[str]) -> list[Result]:
-    """Every peer that is installed, instance by instance; not those with one of these words in their name."""
+def peer_results(
+    games: ModelGames, truth: FloatArray, budget: int, seeds: int, taken: Callable[[str], bool]
+) -> list[Result]:
+    """Every peer that is installed and taken by its name, instance by instance."""
     d, out = games.n_players, []
     for name, peer in {**shapiq_peers(), **lightshap_peers()}.items():
-        if any(word in name for word in left_out):
+        if not taken(name):
             continue
         errors, seconds, sizes, left = [], [], [], seeds
         try:
             for seed in range(seeds):
                 if seed >= left:
                     break
-                for i in range(len(games.rows)):
+                for i in range(len(truth)):
                     game = Counted(lambda masks, i=i: games.values(i, masks))
                     start = time.perf_counter()
                     phi = peer(game, d, budget, seed)
                     seconds.append(time.perf_counter() - start - game.seconds)
-                    errors.append(np.square(phi - games.truth[i]).mean())
+                    errors.append(np.square(phi - truth[i]).mean())
                     sizes.append(len(game.seen))
                 if np.median(seconds) > EVERY_PEER_SECONDS:
                     left = max(1, seeds // 10)
@@ -362,14 +329,20 @@ def main(given: argparse.Namespace) -> None:
     warnings.simplefilter("ignore")
     n, seeds, peer_seeds = (4, 2, 1) if given.tiny else (given.instances, given.seeds, given.peer_seeds)
     every = []
+
+    def taken(name: str) -> bool:
+        only = not given.only or any(word in name for word in given.only)
+        return only and not any(word in name for word in given.without)
+
     for name in given.tables:
         games = made_up_games(name, n) if given.tiny else games_of(name, given.data, n)
-        for multiple in given.budgets[:2] if given.tiny else given.budgets:
-            budget = multiple * games.n_players
-            if budget >= 2**games.n_players:
-                print(f"\n{name}: {budget} are all coalitions of {games.n_players} players, and exact")
+        d, truth = games.n_players, games.truth(min(n, given.compared or n))
+        budgets = given.coalitions or [multiple * d for multiple in given.budgets]
+        for budget in budgets[:2] if given.tiny else budgets:
+            if budget >= 2**d:
+                print(f"\n{name}: {budget} are all coalitions of {d} players, and exact")
                 continue
-            results = own_results(games, budget, seeds) + peer_results(games, budget, peer_seeds, given.without)
+            results = own_results(games, truth, budget, seeds) + peer_results(games, truth, budget, peer_seeds, taken)
             show(results)
             every += results
             write_json(given.json, {"results": [asdict(own) for own in every]})
@@ -378,11 +351,14 @@ def main(given: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of the Parquet files")
-    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=list(TABLES))
+    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=[*TABLES, *MODELS])
     parser.add_argument("--budgets", nargs="+", type=int, default=BUDGETS, help="coalitions a player")
+    parser.add_argument("--coalitions", nargs="+", type=int, help="coalitions, instead of --budgets")
     parser.add_argument("--instances", type=int, default=50)
+    parser.add_argument("--compared", type=int, help="the first so many of them are compared; all")
     parser.add_argument("--seeds", type=int, default=100, help="of dshap's designs")
     parser.add_argument("--peer-seeds", type=int, default=10, help="of the peers, which run instance by instance")
+    parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="peers of this name")
     parser.add_argument("--without", nargs="+", default=[], metavar="WORD", help="leave out peers of this name")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--tiny", action="store_true", help="seconds instead of an hour, made-up tables")

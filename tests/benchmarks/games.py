@@ -16,9 +16,9 @@ from typing import Protocol
 import numpy as np
 
 from dshap import designs
-from dshap.types import BoolArray, Design, FloatArray
+from dshap.types import EMPTY, FULL, BoolArray, Design, FloatArray
 
-__all__ = ["KINDS", "Games", "games_of", "settled"]
+__all__ = ["KINDS", "Games", "estimated", "games_of", "settled"]
 
 MAX_ENUMERATED = 16
 N_STEPS = 800_000
@@ -45,6 +45,20 @@ def settled(design: Design, values: Callable[[BoolArray], FloatArray]) -> Design
     while design.pilot_coalitions:
         design = design.tuned(design.tune(values(design.block(0, design.pilot_coalitions).masks)))
     return design
+
+
+def estimated(design: Design, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """phi (games, d) and replicates (R, games, d) from values (games, m) of all coalitions of a settled design."""
+    if design.held_coalitions:
+        phi, replicates = design.of_values(values[:, :, None])
+        return phi[..., 0], replicates[..., 0]
+    block, own = design.block(0, design.n_coalitions), values[:, :, None]
+    groups = np.zeros((design.n_replicates, len(own), design.group_columns, 1))
+    for g, chosen, score in block.groups.parts():
+        groups[g] = np.matmul(score.T, own[:, chosen])
+    sums, ends = np.matmul(block.score.T, own), (own[:, EMPTY], own[:, FULL])
+    phi = design.finish(sums, *ends)
+    return phi[..., 0], design.replicates(sums, groups, *ends)[..., 0] if design.n_replicates else groups[..., 0]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from scipy.stats import t
 from dshap import designs
 from dshap.cube.summary import STATISTICS, block_sums, estimates
 from dshap.types import EMPTY, FULL, Attribution, BoolArray, Design, FloatArray
-from tests.benchmarks.games import settled
+from tests.benchmarks.games import estimated, settled
 
 D, N_NULL, N_ROWS = 12, 2, 100
 BUDGETS = (128, 512)
@@ -104,13 +104,9 @@ def design_of(name: str, n_coalitions: int, seed: int) -> Design:
 
 def attributed(design: Design, values: FloatArray) -> Attribution:
     """Of values (rows, m) of all coalitions of the design, which has chosen from sixteen rows what it chooses."""
-    block, own = design.block(0, design.n_coalitions), values[:, :, None]
-    groups = np.zeros((design.n_replicates, len(own), design.group_columns, 1))
-    for g, chosen, score in block.groups.parts():
-        groups[g] = np.matmul(score.T, own[:, chosen])
-    sums, ends = np.matmul(block.score.T, own), (own[:, EMPTY], own[:, FULL])
-    phi, replicates = design.finish(sums, *ends), design.replicates(sums, groups, *ends)
-    return Attribution(phi, own[0, EMPTY], own[:, FULL], np.ones(len(own), np.int8), replicates)
+    phi, replicates = (own[..., None] for own in estimated(design, values))
+    ends = values[0, EMPTY, None], values[:, FULL, None]
+    return Attribution(phi, *ends, np.ones(len(values), np.int8), replicates)
 
 
 def held(found: Attribution, truth: FloatArray) -> dict[str, BoolArray]:

@@ -32,7 +32,7 @@ from dshap import designs
 from dshap.cube import feature_ranking
 from dshap.errors import InputError
 from dshap.types import Design, FloatArray
-from tests.benchmarks.games import KINDS, Games, games_of
+from tests.benchmarks.games import KINDS, Games, estimated, games_of
 from tests.benchmarks.peers import write_json
 
 PLAYERS = (1, 2, 3, 5, 8, 11, 12, 13, 14, 18, 20, 30, 38, 44, 45, 60, 64, 80, 100, 150, 256, 257, 500, 1_000)
@@ -144,14 +144,6 @@ def others(d: int, m: int, seed: int) -> Iterator[tuple[str, Design]]:
         yield "permutation", designs.permutation(d, 2 * max(1, (m - 2) // (2 * (d - 1))), seed=seed, n_replicates=0)
 
 
-def operated(design: Design, games: Games) -> FloatArray:
-    """phi (n, d) of a design that chooses nothing."""
-    block = design.block(0, design.n_coalitions)
-    values = games.values(block.masks)[:, :, None]
-    finished: FloatArray = design.finish(np.matmul(block.score.T, values), values[:, 0], values[:, 1])
-    return finished[:, :, 0]
-
-
 def add(cell: Cell, seed: int, tol: float | None) -> None:
     """One more seed of games."""
     d = cell.n_players
@@ -162,7 +154,9 @@ def add(cell: Cell, seed: int, tol: float | None) -> None:
     cell.seconds.append(found.seconds)
     cell.errors["default"].append(float(np.square(found.phi - truth).sum()) / size)
     for name, design in others(d, cell.budget or min(max(2_048, 4 * d), 2 ** min(d, 62)), seed):
-        cell.errors[name].append(float(np.square(operated(design, games) - truth).sum()) / size)
+        cell.errors[name].append(
+            float(np.square(estimated(design, games.values(design.masks))[0] - truth).sum()) / size
+        )
     rounding = ROUNDING * np.abs(truth).max()
     for shares, error, std_error in (
         (cell.covered, found.phi - truth, found.std_error),

@@ -1,0 +1,174 @@
+"""Sparse interactions of three players, found game by game: what a process of games that are all alike cannot say.
+
+The odd values of a game at pairs z (p, d) are y = Zβ + Xc + g: the trend, a few coefficients c_T of products χ_T of
+three players, each with a variance v_T of its own, and a Gaussian process g of the base's kernel.  With the base's
+precision P (p, p) (its trend taken off) the posterior of c has covariance M = (XᵀPX + V⁻¹)⁻¹ and mean c = MXᵀPy, in
+units of the game's scale; variances are those of the largest likelihood, by expectation–maximisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from dshap.types import FloatArray
+
+__all__ = ["FITTED_BYTES", "ROUNDS", "Fit", "Screen", "fitted"]
+
+ROUNDS, TERMS, STEPS = 4, 50, 6
+"""Products with the largest gradients of the likelihood are taken up in so many rounds, so many at a time, and all
+variances have so many steps of expectation–maximisation after each."""
+BATCH = 32
+"""Games that are screened at once."""
+LEAST_VARIANCE = 1e-14
+"""Of a coefficient, in units of scale."""
+ADDITIVE = 1e-16
+"""Of the sum of squares of a game: where the base leaves less, nothing is looked for."""
+FITTED_BYTES = 8 * 3 * ROUNDS * TERMS
+"""A pair, of the columns that are held while a game is fitted."""
+
+
+@dataclass(frozen=True)
+class Screen:
+    """All products of three players at pairs z (p, d)."""
+
+    pairs: FloatArray
+
+    @cached_property
+    def triples(self) -> NDArray[np.intp]:
+        """(d(d−1)(d−2)/6, 3), in lexicographic order."""
+        first, second = np.triu_indices(self.pairs.shape[1], 1)
+        parts = [np.stack([np.full(len(first) - start, i), first[start:], second[start:]], axis=1)
+                 for i, start in self._starts()]  # fmt: skip
+        return np.concatenate(parts)
+
+    def gradients(self, weighted: FloatArray) -> FloatArray:
+        """χ_Tᵀ weighted (triples, games) of all products, from values (p, games)."""
+        return np.concatenate(
+            [self._products[:, start:].T @ (self.pairs[:, [i]] * weighted) for i, start in self._starts()]
+        )
+
+    @cached_property
+    def _products(self) -> FloatArray:
+        """Of two players (p, d(d−1)/2)."""
+        first, second = np.triu_indices(self.pairs.shape[1], 1)
+        return np.asarray(self.pairs[:, first] * self.pairs[:, second])
+
+    def _starts(self) -> Iterator[tuple[int, int]]:
+        """Player i, and where the pairs of later players start among all pairs."""
+        d = self.pairs.shape[1]
+        return ((i, (i + 1) * d - (i + 1) * (i + 2) // 2) for i in range(d - 2))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The products that a game was given."""
+
+    triples: NDArray[np.intp]
+    """(t, 3)"""
+    columns: FloatArray
+    """X (p, t)"""
+    weighted: FloatArray
+    """PX (p, t)"""
+    covariance: FloatArray
+    """M (t, t)"""
+    coefficients: FloatArray
+    """c (t,)"""
+
+    def effects(self, d: int) -> FloatArray:
+        """(t, d): φ of each product, 2/3 for its players."""
+        out = np.zeros((len(self.triples), d))
+        out[np.arange(len(out))[:, None], self.triples] = 2 / 3
+        return out
+
+    def diagonal(self, precision: FloatArray) -> FloatArray:
+        """(p,): of the precision with these products, P − PXMXᵀP."""
+        out: FloatArray = np.diag(precision) - (self.weighted @ self.covariance * self.weighted).sum(axis=1)
+        return out
+
+    def left_out(self, odd: FloatArray, precision: FloatArray) -> FloatArray:
+        """Leave-one-out errors (p,) of the game odd (p,), with these variances."""
+        out: FloatArray = precision @ (odd - self.columns @ self.coefficients) / self.diagonal(precision)
+        return out
+
+
+def fitted(screen: Screen, precision: FloatArray, odd: FloatArray, variance: float, rounds: int) -> Iterator[Fit]:
+    """What each of the games odd (p, games) needs beside the process of this precision, in which a product of three
+    players has this variance; nothing after no rounds."""
+    for start in range(0, odd.shape[1], BATCH):
+        own = odd[:, start : start + BATCH]
+        games = [_Game.of(y, u) for y, u in zip(own.T, (precision @ own).T, strict=True)]
+        for _ in range(rounds):
+            gradients = np.square(screen.gradients(np.stack([game.residual for game in games], axis=1)))
+            for game, own_gradients in zip(games, gradients.T, strict=True):
+                if game.is_rough:
+                    game.take_up(screen, precision, own_gradients, variance)
+        for game in games:
+            triples = screen.triples[game.chosen]
+            yield Fit(triples, game.columns, game.weighted, game.covariance, game.coefficients)
+
+
+@dataclass
+class _Game:
+    """A game while it is fitted."""
+
+    odd: FloatArray
+    """y (p,)"""
+    residual: FloatArray
+    """P(y − Xc) (p,), at first Py."""
+    squares: float
+    """yᵀPy"""
+    columns: FloatArray
+    weighted: FloatArray
+    chosen: NDArray[np.intp]
+    variances: FloatArray
+    covariance: FloatArray
+    coefficients: FloatArray
+
+    @classmethod
+    def of(cls, odd: FloatArray, residual: FloatArray) -> _Game:
+        none = np.zeros((len(odd), 0))
+        return cls(odd, residual, float(odd @ residual), none, none, np.zeros(0, dtype=np.intp), np.zeros(0),
+                   np.zeros((0, 0)), np.zeros(0))  # fmt: skip
+
+    @property
+    def is_rough(self) -> bool:
+        """The base leaves something to be found."""
+        return self.squares > ADDITIVE * float(self.odd @ self.odd)
+
+    def take_up(self, screen: Screen, precision: FloatArray, gradients: FloatArray, variance: float) -> None:
+        """The products of the largest gradients (triples,) join, and all variances are estimated anew."""
+        gradients[self.chosen] = -1.0
+        taken = np.argpartition(-gradients, min(TERMS, len(gradients)) - 1)[:TERMS]
+        taken = taken[gradients[taken] >= 0]
+        columns = screen.pairs[:, screen.triples[taken]].prod(axis=2)
+        self.chosen = np.concatenate([self.chosen, taken])
+        self.columns = np.hstack([self.columns, columns])
+        self.weighted = np.hstack([self.weighted, precision @ columns])
+        self.variances = np.concatenate([self.variances, np.full(len(taken), variance)])
+        gram, b = self.columns.T @ self.weighted, self.weighted.T @ self.odd
+        n_free = len(self.odd) - screen.pairs.shape[1]
+        for _ in range(STEPS):
+            covariance = _inverse(gram, self.variances)
+            c = covariance @ b
+            scale = max(self.squares - b @ c, ADDITIVE * self.squares) / n_free
+            self.variances = np.maximum(c**2 / scale + np.diag(covariance), LEAST_VARIANCE)
+        self.covariance = _inverse(gram, self.variances)
+        self.coefficients = self.covariance @ b
+        self.residual = precision @ (self.odd - self.columns @ self.coefficients)
+
+
+def _inverse(gram: FloatArray, variances: FloatArray) -> FloatArray:
+    """(gram + diag(1/variances))⁻¹ (t, t)."""
+    root = np.sqrt(variances)
+    inner = root[:, None] * gram * root
+    inner[np.diag_indices_from(inner)] += 1.0
+    inverse, _ = dpotri(dpotrf(inner, lower=1)[0], lower=1)
+    inverse = np.tril(inverse)
+    out: FloatArray = root[:, None] * (inverse + np.tril(inverse, -1).T) * root
+    return out

@@ -1,0 +1,257 @@
+"""Kriging with sparse terms of three players in each game."""
+
+import itertools
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from design_games import codes, dividends, game, shapley_of_dividends
+
+from dshap.designs import kernelshap, kriging
+from dshap.designs.game_process import Prior, Process, exact_weights
+from dshap.designs.sparse_terms import ROUNDS, STEPS, TERMS, Screen, fitted
+from dshap.errors import DshapError, InputError
+from dshap.types import Design, Record
+
+module = sys.modules["dshap.designs.kriging"]
+T_QUANTILE = 2.093
+
+
+def sparse_games(d, n, seed, n_terms=6, rough=0.0):
+    """n games whose dividends are additive, all pairs, and a few of three players, others in each game; with `rough`,
+    every order of random dividends on top."""
+    rng = np.random.default_rng(seed)
+    size = np.array([int(T).bit_count() for T in range(2**d)])
+    for _ in range(n):
+        a = np.where(size <= 2, dividends(d, rng), 0.0) * np.where(size == 2, 0.3, 1.0)
+        a[rng.choice(np.flatnonzero(size == 3), n_terms, replace=False)] += rng.normal(size=n_terms)
+        a += rough * np.where(size > 2, dividends(d, rng), 0.0) / 2 ** (d / 2)
+        yield game(a), shapley_of_dividends(a)
+
+
+def with_terms(design, **choices):
+    """As a pilot would leave it."""
+    return replace(design, decay=0.03, variation=0.0, relevance=tuple(np.ones(design.n_players)), sparse=True,
+                   later_shells=1, **choices)  # fmt: skip
+
+
+def values_of(design, games):
+    return np.stack([v[codes(design.masks)] for v, _ in games])[:, :, None]
+
+
+def test_games_of_few_interactions_are_found():
+    """φ within a hundredth of the error without terms, of interactions that differ from game to game; rows add up."""
+    d, games = 12, list(sparse_games(12, 6, 0))
+    design, truth = with_terms(kriging(d, 300)), np.stack([phi for _, phi in games])
+    values = values_of(design, games)
+    phi, _ = design.of_values(values)
+    base, _ = replace(design, sparse=None).of_values(values)
+    error, without = (np.sqrt(np.square(own[:, :, 0] - truth).mean()) for own in (phi, base))
+    assert error < 0.01 * without and without > 1e-3
+    np.testing.assert_allclose(phi.sum(axis=1), values[:, 1] - values[:, 0], atol=1e-10)
+
+
+def test_no_terms_are_the_plain_design():
+    """Estimates and replicates are those of the sums, where a pilot left the question open."""
+    d, games = 9, list(sparse_games(9, 3, 1, rough=0.5))
+    design = replace(with_terms(kriging(d, 200)), sparse=None)
+    phi, replicates = design.of_values(values_of(design, games))
+    plain = replace(design, sparse=False)
+    assert plain.held_coalitions == 0
+    block, values = plain.block(0, plain.n_coalitions), values_of(plain, games)
+    sums, groups = np.matmul(block.score.T, values), np.zeros((20, 3, d, 1))
+    for g, chosen, score in block.groups.parts():
+        groups[g] = np.matmul(score.T, values[:, chosen])
+    ends = values[:, 0], values[:, 1]
+    np.testing.assert_allclose(phi, plain.finish(sums, *ends), atol=1e-11)
+    np.testing.assert_allclose(replicates, plain.replicates(sums, groups, *ends), atol=1e-11)
+
+
+def test_posterior_and_errors_in_other_code():
+    """With the variances that were found: φ, its variance, weights and leave-one-out errors of one dense kernel
+    K + XVXᵀ, flat in order 1, all products there at once."""
+    d, (v, _) = 9, next(sparse_games(9, 1, 3, rough=1.0))
+    design = with_terms(kriging(d, 240, n_replicates=100), doubt=1.5)
+    pairs = module._pairs(design)
+    odd = module._odd(v[codes(design.masks)][None])
+    prior = Prior.of(d, 0.03, 0.0, None)
+    plain = Process.at(pairs, prior)
+    (fit,) = fitted(Screen(pairs), plain.precision(), odd.T, prior.variances[3] / 84, ROUNDS)
+    variances = 1 / np.diag(np.linalg.inv(fit.covariance) - fit.columns.T @ fit.weighted)
+    assert len(fit.triples) == 84 < ROUNDS * TERMS and len({tuple(own) for own in fit.triples.tolist()}) == 84
+    subsets = [T for s in (1, 3, 5, 7, 9) for T in itertools.combinations(range(d), s)]
+    own = {tuple(T): c for T, c in zip(fit.triples.tolist(), variances, strict=True)}
+    count = {s: sum(len(T) == s for T in subsets) for s in (1, 3, 5, 7, 9)}
+    prior_variance = np.array(
+        [1e4 if len(T) == 1 else prior.variances[len(T)] / count[len(T)] + own.get(T, 0.0) for T in subsets]
+    )
+    features = np.array([pairs[:, list(T)].prod(axis=1) for T in subsets]).T
+    to_phi = np.array([[2 / len(T) * (i in T) for i in range(d)] for T in subsets])
+    kernel = (features * prior_variance) @ features.T + 1e-10 * np.eye(len(pairs))
+    weights = np.linalg.solve(kernel, (features * prior_variance) @ to_phi)
+    precision = np.linalg.inv(kernel)
+    phi, replicates = design.of_values(v[codes(design.masks)][None, :, None])
+    np.testing.assert_allclose(phi[0, :, 0], odd[0] @ weights, atol=1e-4)
+    left_out = precision @ odd[0] / np.diag(precision)
+    left = np.diag(prior_variance) - (features * prior_variance).T @ precision @ (features * prior_variance)
+    posterior, excess2 = np.diag(to_phi.T @ left @ to_phi), np.square(weights - exact_weights(pairs))
+    trust = 0.75 - 2 * d / len(pairs)
+    ratio = (posterior / (excess2.T @ (1 / np.diag(precision)))) ** trust
+    wanted = 1.5**2 * ratio * (excess2.T @ left_out**2)
+    found = np.square(replicates - phi).sum(axis=0)[0, :, 0]
+    np.testing.assert_allclose(found, wanted, rtol=0.6)  # 100 random signs
+    assert abs(found.sum() / wanted.sum() - 1) < 0.15
+
+
+def test_variances_are_those_of_expectation_maximisation():
+    """One round of one product after another in plain loops."""
+    rng = np.random.default_rng(5)
+    pairs = np.where(rng.random((40, 6)) < 0.5, 1.0, -1.0)
+    pairs[0] = 1.0
+    process = Process.at(np.unique(pairs, axis=0)[::-1], Prior.of(6, 0.1, 0.0, None))
+    pairs = np.unique(pairs, axis=0)[::-1]
+    precision, y = process.precision(), rng.normal(size=len(pairs))
+    (fit,) = fitted(Screen(pairs), precision, y[:, None], 0.01, 1)
+    triples = list(itertools.combinations(range(6), 3))
+    assert sorted(map(tuple, fit.triples.tolist())) == triples
+    x = np.array([pairs[:, own].prod(axis=1) for own in fit.triples]).T
+    v = np.full(20, 0.01)
+    for _ in range(STEPS):
+        m = np.linalg.inv(x.T @ precision @ x + np.diag(1 / v))
+        c = m @ x.T @ precision @ y
+        scale = y @ precision @ (y - x @ c) / (len(pairs) - 6)
+        v = c**2 / scale + np.diag(m)
+    np.testing.assert_allclose(fit.covariance, np.linalg.inv(x.T @ precision @ x + np.diag(1 / v)), atol=1e-8)
+
+
+@pytest.mark.parametrize("d", [3, 5, 8])
+def test_all_products_are_screened(d):
+    rng = np.random.default_rng(d)
+    pairs, u = np.where(rng.random((30, d)) < 0.5, 1.0, -1.0), rng.normal(size=(30, 4))
+    screen, triples = Screen(pairs), list(itertools.combinations(range(d), 3))
+    assert screen.triples.tolist() == [list(own) for own in triples]
+    wanted = np.array([pairs[:, own].prod(axis=1) @ u for own in map(list, triples)])
+    np.testing.assert_allclose(screen.gradients(u), wanted, atol=1e-12)
+
+
+def test_held_out_coalitions_are_predicted_from_the_others():
+    """The base's predictions of held-out pairs by a process of the other pairs alone, whose precision is the one that
+    the terms are fitted with; the gain of a game without terms is 1."""
+    d, games = 8, list(sparse_games(8, 2, 7, rough=1.0))
+    design = with_terms(kriging(d, 140))
+    odd = module._odd(values_of(design, games)[:, :, 0])
+    pairs, prior, n = module._pairs(design), Prior.of(8, 0.03, 0.0, None), design.n_coalitions // 2
+    order = 1 + module.stream(design.seed, module.CONTRASTS, 2).permutation(n - 1)
+    held, kept = np.sort(order[: (n - 1) // 5]), np.sort(np.r_[0, order[(n - 1) // 5 :]])
+    whole, part = Process.at(pairs, prior).precision(), Process.at(pairs[kept], prior).precision()
+    inverse = np.linalg.inv(whole[np.ix_(held, held)])
+    across = whole[np.ix_(kept, held)]
+    np.testing.assert_allclose(whole[np.ix_(kept, kept)] - across @ inverse @ across.T, part, atol=1e-6 * part.max())
+    logs, doubts = [], []
+    for y in odd:
+        (fit,) = fitted(Screen(pairs[kept]), part, y[kept, None], prior.variances[3] / 56, ROUNDS)
+        rest = y - pairs[:, fit.triples].prod(axis=2) @ fit.coefficients
+        plain, beside = (np.square(inverse @ (whole @ each)[held]).mean() for each in (y, rest))
+        logs.append(np.log(beside / plain) / 2)
+        (full,) = fitted(Screen(pairs), whole, y[:, None], prior.variances[3] / 56, ROUNDS)
+        ratios = []
+        for p, at, own in ((part, kept, fit), (whole, np.arange(n), full)):
+            left = p @ (y[at] - pairs[at][:, own.triples].prod(axis=2) @ own.coefficients)
+            left /= np.diag(p - own.weighted @ own.covariance @ own.weighted.T)
+            ratios.append(np.square(p @ y[at] / np.diag(p)).mean() / np.square(left).mean())
+        doubts.append(logs[-1] + np.log(ratios).mean() / 2)
+    gain, doubt = module._held_out(design, odd)
+    np.testing.assert_allclose([gain, doubt], [np.exp(np.mean(logs)), max(np.exp(np.mean(doubts)), 1)], rtol=1e-4)
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("few", True), ("every order", False), ("pairs", False)])
+def test_the_pilot_chooses_terms_where_they_predict(kind, wanted):
+    """Of few interactions, not where there are all, nor where the process is exact."""
+    d, rng = 10, np.random.default_rng(2)
+    if kind == "few":
+        games = list(sparse_games(d, 4, 4))
+    else:
+        dividend = [dividends(d, rng, 2 if kind == "pairs" else None) for _ in range(4)]
+        games = [(game(a), shapley_of_dividends(a)) for a in dividend]
+    design = kriging(d, 300)
+    assert design.held_coalitions == 300
+    record = Record()
+    while design.pilot_coalitions:
+        record = design.tune(np.stack([v[codes(design.masks[: design.pilot_coalitions])] for v, _ in games]))
+        design = design.tuned(record)
+    assert design.sparse is wanted and bool(record["sparse"]) is wanted
+    assert (design.held_coalitions == 300) is wanted and (float(record["sparse_gain"]) <= 0.8) is wanted
+    assert design.doubt == float(record["doubt"]) >= 1.0 and isinstance(design, Design)
+
+
+@pytest.mark.parametrize(("d", "m", "rough"), [(11, 300, 0.5), (13, 300, 0.3)])
+def test_intervals_hold_games_with_terms(d, m, rough):
+    """24 games with few interactions of three players and all others on top, half as rough or less: φ ± t·std_error
+    covers 92 to 99 %."""
+    games, design = list(sparse_games(d, 24, 9, rough=rough)), kriging(d, m, sparse=True)
+    while design.pilot_coalitions:
+        masks = design.masks[: design.pilot_coalitions]
+        design = design.tuned(design.tune(np.stack([v[codes(masks)] for v, _ in games[:8]])))
+    truth = np.stack([phi for _, phi in games])
+    phi, replicates = design.of_values(values_of(design, games))
+    error = np.sqrt(np.square(replicates - phi).sum(axis=0))[..., 0]
+    held = [np.abs(phi[..., 0] - truth) <= T_QUANTILE * error * factor for factor in (1.0, 0.4)]
+    assert 0.92 < held[0].mean() < 0.99 and held[1].mean() < 0.9
+
+
+def test_additive_games_need_nothing():
+    d = 8
+    design = with_terms(kriging(d, 120))
+    a = dividends(d, np.random.default_rng(0), 1)
+    phi, replicates = design.of_values(game(a)[codes(design.masks)][None, :, None])
+    np.testing.assert_allclose(phi[0, :, 0], shapley_of_dividends(a), atol=1e-9)
+    np.testing.assert_allclose(replicates - phi, 0.0, atol=1e-9)
+
+
+def test_outputs_are_games_of_their_own():
+    """Values (n, m, 2) give what each output alone gives."""
+    d, games = 9, list(sparse_games(9, 4, 6, rough=0.3))
+    design = with_terms(kriging(d, 200))
+    values = values_of(design, games)
+    phi, replicates = design.of_values(np.stack([values[:2, :, 0], values[2:, :, 0]], axis=2))
+    one, of_one = design.of_values(values)
+    np.testing.assert_allclose(phi, np.stack([one[:2, :, 0], one[2:, :, 0]], axis=2), atol=1e-10)
+    np.testing.assert_allclose(replicates[..., 1], of_one[:, 2:, :, 0], atol=1e-10)
+
+
+def test_stages_before_the_last_have_no_terms():
+    """What the pilot measured is the whole list's."""
+    design = replace(kriging(8, 100), budgets=(100, 200), sparse=True, decay=0.1, later_shells=1)
+    assert [own.held_coalitions for own in design.stages] == [0, 200]
+
+
+@pytest.mark.parametrize(("d", "m"), [(5, 30), (6, 26), (6, 24), (64, 260), (64, 256), (65, 300), (6, 64)])
+def test_where_a_pilot_tries_terms(d, m):
+    """From six players to sixty-four, above four coalitions a player, not of all coalitions."""
+    tries = 6 <= d <= 64 and m > 4 * d + 1 and m < 2**d
+    assert kriging(d, m).held_coalitions == (m if tries else 0)
+    assert kriging(d, m, decay=0.1).held_coalitions == kriging(d, m, sparse=False).held_coalitions == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"d": 70, "n_coalitions": 600}, "6 to 64 players, not 70"),
+        ({"d": 12, "n_coalitions": 48}, "give 50"),
+        ({"d": 12, "n_coalitions": 100, "decay": 0.1}, "wants a pilot"),
+        ({"d": 12, "n_coalitions": 100, "sparse": "yes"}, 'True, False or "pilot"'),
+    ],
+)
+def test_what_is_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        kriging(**{"sparse": True, **options})
+
+
+def test_a_design_with_terms_has_no_operator():
+    design = with_terms(kriging(8, 100))
+    with pytest.raises(InputError, match="not linear in the values"):
+        _ = design.operator
+    assert np.isnan(design.block(0, 100).score).all()
+    with pytest.raises(DshapError, match="sums of values times scores"):
+        kernelshap(8, 60).of_values(np.zeros((1, 60, 1)))

@@ -1,0 +1,128 @@
+"""Runs of a design that wants all values of a row at once: kriging whose pilot chose sparse terms."""
+
+import json
+
+import numpy as np
+import pytest
+
+import dshap
+from dshap.cube import verify_cube
+from dshap.designs import kriging
+from dshap.errors import FailedBlocksError
+from dshap.types import Record
+from dshap.values import Marginal
+
+D, M = 12, 400
+
+
+def few(x):
+    """Two outputs of few interactions: products of three columns and pairs, and a little of every order."""
+    rough = 0.02 * np.tanh(x @ np.linspace(-1, 1, D))
+    one = x[:, 0] * x[:, 1] * x[:, 2] + 0.5 * x[:, 3] * x[:, 4] + x[:, 5] - x[:, 6] * x[:, 7] * x[:, 8] + rough
+    return np.stack([one, x[:, 9] * x[:, 10] * x[:, 11] + x[:, 0] + rough], axis=1)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return np.random.default_rng(0).normal(size=(80, D))
+
+
+@pytest.fixture(scope="module")
+def value(rows):
+    return Marginal(few, np.zeros((1, D)))
+
+
+@pytest.fixture(scope="module")
+def plain(value, rows):
+    """The cube of a run without options, and the values (rows, m, 2) by hand."""
+    cube = dshap.explain(value, rows, design=kriging(D, M, seed=4))
+    chosen = {name: np.array(own) for name, own in json.loads(cube.attrs["pilot"]).items()}
+    design = kriging(D, M, seed=4).tuned(Record(chosen))
+    mixed = np.where(design.masks[None], rows[:, None], 0.0)  # (n, m, d)
+    return cube, design, few(mixed.reshape(-1, D)).reshape(len(rows), -1, 2)
+
+
+def test_the_attributions_are_those_of_all_values(plain, value, rows):
+    """As by hand, better by far than without terms, adding up; the choice stands in the cube."""
+    cube, design, values = plain
+    assert design.sparse and design.held_coalitions == M and design.doubt >= 1
+    phi, replicates = design.of_values(values)
+    np.testing.assert_allclose(cube.attribution, phi, atol=1e-9)
+    np.testing.assert_allclose(cube.std_error, np.sqrt(np.square(replicates - phi).sum(axis=0)), atol=1e-9)
+    truth = dshap.explain(value, rows, design="exact")
+    without = dshap.explain(value, rows, design=kriging(D, M, seed=4, sparse=False))
+    assert abs(cube.attribution - truth.attribution).mean() < 0.3 * abs(without.attribution - truth.attribution).mean()
+    error = abs(cube.attribution - truth.attribution)
+    assert float((error <= 2.093 * cube.std_error).mean()) > 0.9
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"coalition_groups": 3, "coalition_tile": 70},
+        {"coalition_tile": 30, "instance_tile": 32, "micro_rows": 7},
+        {"interactions": True},
+        {"interactions": True, "coalition_groups": 2, "coalition_tile": 100},
+        {"dtype": "float32"},
+    ],
+    ids=str,
+)
+def test_however_the_work_is_cut(plain, value, rows, tmp_path, options):
+    """Parts of the coalitions, tiles and micro-blocks give the same."""
+    store = tmp_path / "cube.zarr"
+    cube = dshap.explain(value, rows, design=kriging(D, M, seed=4), store=store, **options)
+    np.testing.assert_allclose(cube.attribution, plain[0].attribution, atol=1e-5 if "dtype" in options else 1e-8)
+    np.testing.assert_allclose(cube.std_error, plain[0].std_error, atol=1e-5 if "dtype" in options else 1e-8)
+    assert verify_cube(store) == []
+    if "interactions" in options:
+        np.testing.assert_allclose(cube.interaction.sum("feature_other"), cube.attribution, atol=1e-9)
+
+
+def test_in_rounds_the_last_has_terms(plain, value, rows):
+    """Rows that tol sends to the last round have the estimates of the whole list, the others those of a plain stage."""
+    cube = dshap.explain(value, rows, tol=1e-9, max_coalitions=M)
+    assert json.loads(cube.attrs["pilot"])["sparse"] and (cube.n_coalitions == M).all()
+    loose = dshap.explain(value, rows, tol=0.02, max_coalitions=M)
+    assert (loose.n_coalitions < M).any()
+    truth = dshap.explain(value, rows, design="exact").attribution
+    assert float(abs(cube.attribution - truth).mean()) < 0.3 * float(abs(loose.attribution - truth).mean())
+
+
+def test_a_failing_row_is_its_own_block_s_matter(rows):
+    def fails(x):
+        if (np.abs(x - rows[79]).max(axis=1) < 1e-12).any():
+            raise ValueError("no such row")
+        return few(x)
+
+    with pytest.raises(FailedBlocksError, match="1 of 3 blocks"):
+        dshap.explain(Marginal(fails, np.zeros((1, D))), rows, design=kriging(D, M), instance_tile=32)
+
+
+def test_values_that_are_not_finite_are_the_model_s(rows):
+    """With the reason."""
+
+    def holes(x):
+        out = few(x)
+        out[(x[:, 0] == rows[79, 0]) & (x[:, 1] == 0.0)] = np.nan
+        return out
+
+    with pytest.raises(FailedBlocksError, match="NaN or infinity"):
+        dshap.explain(Marginal(holes, np.zeros((1, D))), rows, design=kriging(D, M), instance_tile=32)
+
+
+def test_an_interrupted_run_goes_on_with_the_same_choice(value, rows, tmp_path):
+    """Blocks that are left out and done later are those of one run."""
+    store, calls = tmp_path / "cube.zarr", []
+
+    def breaks(x):
+        calls.append(len(x))
+        if len(calls) == 30:
+            raise KeyboardInterrupt
+        return few(x)
+
+    design, broken = kriging(D, M, seed=4), Marginal(breaks, np.zeros((1, D)))
+    with pytest.raises(KeyboardInterrupt):
+        dshap.explain(broken, rows, design=design, store=store, instance_tile=8)
+    found = dshap.explain(broken, rows, design=design, store=store, instance_tile=8)
+    again = dshap.explain(value, rows, design=design, instance_tile=8)
+    np.testing.assert_allclose(found.attribution, again.attribution, atol=1e-12)
