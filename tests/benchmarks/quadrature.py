@@ -294,7 +294,10 @@ class ErrorCase:
 
 
 def other_code(model: KernelExpansion | FourierExpansion, rows: FloatArray, background: FloatArray) -> FloatArray:
-    """φ (n, d) with 40 nodes by numpy alone: leave-one-out products by sums of complex logarithms."""
+    """φ (n, d) with 40 Gauss–Legendre nodes: numpy alone, leave-one-out products by sums of complex logarithms.
+
+    40 nodes are exact up to 80 players; at 200 their largest possible error is 1e-12 of Σ|A|.
+    """
     nodes, weights = np.polynomial.legendre.leggauss(40)
     a, c = model.factors(rows)[:, :, None, :], model.factors(background)[:, None]  # (d, n, 1, r), (d, 1, b, r)
     phi = np.zeros((len(rows), len(a)))

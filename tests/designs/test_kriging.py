@@ -30,6 +30,8 @@ from dshap.designs.kriging import DECAYS
 from dshap.errors import InputError
 from dshap.types import EMPTY, FULL, Design
 
+T_QUANTILE = t.ppf(0.975, 19)
+
 
 def prior_of(d, decay, relevance=None):
     """Coalitions T of odd size from 3 and the variances of their coefficients, which sum to 1: decay^((s−3)/2) in all
@@ -466,3 +468,40 @@ def test_errors_of_whole_sizes_count_a_quarter(d, m, n_whole):
     np.testing.assert_allclose(whole, 1 / (n_whole + 4 * n_drawn))
     np.testing.assert_allclose(drawn, 4 / (n_whole + 4 * n_drawn))
     assert weights[0] == 0.0 and len(drawn) == n_drawn
+
+
+@pytest.mark.parametrize("d", [64, 65, 128, 129])
+def test_on_both_sides_of_what_the_number_of_players_chooses(d):
+    """Up to 64 players differ in relevance and games may have sparse terms; up to 128 each has an error of its own.
+    Games of single players, pairs and products of three to twenty: errors at most those of kernelshap, covered."""
+    rng, n = np.random.default_rng(d), 6
+    sizes = np.concatenate([np.ones(d, int), np.full(d, 2), rng.integers(3, 21, 60)])
+    terms = rng.random((len(sizes), d)).argsort(axis=1).argsort(axis=1) < sizes[:, None]
+    weights = rng.normal(size=(len(sizes), n)) * np.where(sizes > 2, 1.0, 0.3)[:, None]
+    truth = weights.T @ (terms / sizes[:, None])
+
+    def values(masks):
+        return (((~masks).astype(int) @ terms.T.astype(int) == 0) @ weights).T  # (n, m)
+
+    design = kriging(d, 8 * d)
+    while design.pilot_coalitions:
+        design = design.tuned(design.tune(values(design.masks[: design.pilot_coalitions])))
+    assert (design.held_coalitions > 0) <= (d <= 64) and design.group_columns == (d if d <= 128 else 1)
+    assert (len(set(design.relevance)) > 1) <= (d <= 64)
+    phi, replicates = of_games(design, values(design.masks))
+    error = np.sqrt(np.square(replicates - phi).sum(axis=0))
+    assert 0.88 < np.mean(np.abs(phi - truth) <= T_QUANTILE * error) < 0.995
+    other = kernelshap(d, 8 * d)
+    assert np.square(phi - truth).sum() < np.square(values(other.masks) @ other.operator - truth).sum()
+
+
+def of_games(design, values):
+    """phi (n, d) and replicates (R, n, d) from values (n, m)."""
+    if design.held_coalitions:
+        return tuple(own[..., 0] for own in design.of_values(values[:, :, None]))
+    block, own = design.block(0, design.n_coalitions), values[:, :, None]
+    groups = np.zeros((design.n_replicates, len(own), design.group_columns, 1))
+    for g, chosen, score in block.groups.parts():
+        groups[g] = np.matmul(score.T, own[:, chosen])
+    sums, ends = np.matmul(block.score.T, own), (own[:, 0], own[:, 1])
+    return design.finish(sums, *ends)[..., 0], design.replicates(sums, groups, *ends)[..., 0]
