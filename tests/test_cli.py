@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 import dshap
 from dshap.cli import cli
 from dshap.cube import Workspace
+from dshap.engine import local_client, shut_down
 from tests.jobs.job_files import JOB, changed, small_table, write_job
 
 MARGINAL = [{"name": "marginal", "value": "marginal", "background": 5}]
@@ -517,18 +518,20 @@ def test_an_interrupted_run_goes_on(folder):
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("kind", ["local", "python", "scheduler"])
-def test_clusters(folder, client, kind):
+def test_clusters(folder, kind, request):
     """The same arrays on every kind of cluster as in this process; a second run starts none."""
     (folder / "own.py").write_text(
         "from dshap.engine import local_client\n"
         "def client(workers, memory_limit):\n"
         "    return local_client(workers, memory_limit, set_as_default=False)\n"
     )
-    cluster = {
-        "local": {"kind": "local", "workers": 1, "memory_limit": "2GiB"},
-        "python": {"kind": "python", "file": "own.py", "workers": 1, "memory_limit": "2GiB"},
-        "scheduler": {"kind": "scheduler", "address": client.scheduler.address},
-    }[kind]
+    cluster = {"kind": kind, "workers": 1, "memory_limit": "2GiB"}
+    if kind == "python":
+        cluster["file"] = "own.py"
+    if kind == "scheduler":
+        scheduler = local_client(1, "2GiB", set_as_default=False, is_open=True)
+        request.addfinalizer(lambda: shut_down(scheduler))
+        cluster = {"kind": kind, "address": scheduler.scheduler.address}
     assert run_job(folder, ("job.store", "here.zarr")).exit_code == 0
     result = run_job(folder, ("cluster", cluster), options=("--json", "-q"))
     assert result.exit_code == 0, result.output

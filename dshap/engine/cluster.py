@@ -20,6 +20,7 @@ from dask.base import is_dask_collection
 from distributed import Client, Future, LocalCluster, WorkerPlugin, as_completed
 from distributed.client import FutureCancelledError, FuturesCancelledError
 from distributed.comm import CommClosedError
+from distributed.security import Security
 
 from dshap.engine.graph import Call, OnDone, OnFailed, Reduction, one_blas_thread
 from dshap.errors import DshapError, InputError, InterruptedRunError
@@ -33,6 +34,8 @@ TASKS_AHEAD = 2
 
 WORKER_ENVIRONMENT = {"DASK_LOGGING__DISTRIBUTED": "error"}
 """A killed worker is our story to tell."""
+NO_ROUTES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+"""Of the HTTP servers that dask starts beside scheduler and workers: nothing is told there."""
 WORKER_PRELOAD = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 """Ctrl-C reaches every process of the terminal: the client alone answers it, and ends the workers."""
 
@@ -265,9 +268,17 @@ def current_client() -> Client | None:
 
 
 def local_client(
-    workers: int | None = None, memory_limit: str | int = "auto", threads: int = 1, *, set_as_default: bool = True
+    workers: int | None = None,
+    memory_limit: str | int = "auto",
+    threads: int = 1,
+    *,
+    set_as_default: bool = True,
+    is_open: bool = False,
 ) -> Client:
     """A cluster of worker processes on this machine, scheduler on loopback, no dashboard; close with `shut_down`.
+
+    Whoever may speak to a scheduler runs code as its user, and all users of a machine share its loopback: connections
+    are encrypted, with a certificate that lives in the memory of these processes and is asked of both sides.
 
     Parameters
     ----------
@@ -275,10 +286,11 @@ def local_client(
     memory_limit : of each worker, like "3GiB"
     threads : tasks that one worker runs at once
     set_as_default : make it the current client, which `explain` takes by itself
+    is_open : without certificates, so that other processes, of any user of this machine, can connect
     """
     logging.getLogger("distributed").setLevel(logging.ERROR)
     environment = dask.config.get("distributed.nanny.pre-spawn-environ") | WORKER_ENVIRONMENT
-    with dask.config.set({"distributed.nanny.pre-spawn-environ": environment}):
+    with dask.config.set({"distributed.nanny.pre-spawn-environ": environment, **NO_ROUTES}):
         cluster = LocalCluster(
             n_workers=workers or os.cpu_count() or 1,
             threads_per_worker=threads,
@@ -287,6 +299,7 @@ def local_client(
             dashboard_address="127.0.0.1:0",
             host="127.0.0.1",
             preload=[WORKER_PRELOAD],
+            security=None if is_open else Security.temporary(),
         )
     return Client(cluster, set_as_default=set_as_default)
 
@@ -295,7 +308,12 @@ def connect(address: str, timeout_s: float = 30.0) -> Client:
     """A client of the scheduler at this address, like tcp://127.0.0.1:8786 or tls://…"""
     try:
         return Client(address, timeout=timeout_s)
-    except (OSError, ValueError) as error:
+    except TypeError as error:
+        raise InputError(
+            f"{address!r} asks for certificates: name them in dask's configuration (distributed.comm.tls), or let a "
+            'Python file make the client, [cluster] kind = "python"'
+        ) from error
+    except (OSError, ValueError, AssertionError) as error:  # the latter where a scheduler of tls:// is called tcp://
         raise InputError(
             f"no scheduler answers at {address!r}: start `dask scheduler`, or correct the address"
         ) from error

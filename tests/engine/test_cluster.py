@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import dask
@@ -17,7 +19,7 @@ from distributed.comm import CommClosedError
 
 import dshap
 from dshap.cube import open_cube
-from dshap.engine import local_client, shut_down
+from dshap.engine import connect, local_client, shut_down
 from dshap.errors import InputError, InterruptedRunError
 from dshap.values import Marginal
 
@@ -74,6 +76,61 @@ def test_what_cannot_be_sent_is_said(client):
 
     with pytest.raises(InputError, match=r"cannot be sent to workers .*define predict in a module"):
         dshap.explain(Marginal(predict, np.zeros((3, 2))), np.ones((5, 2)), client=client)
+
+
+STRANGER = """
+import os, sys
+from distributed import Client
+from distributed.security import Security
+address, options = sys.argv[1], {"security": Security.temporary()} if sys.argv[2] == "other" else {}
+if os.getuid() == 0:
+    os.setuid(65534)
+try:
+    client = Client(address, timeout=5, set_as_default=False, **options)
+except Exception as error:
+    print("refused", type(error).__name__, flush=True)
+else:
+    print("connected", flush=True)
+os._exit(0)
+"""
+
+
+def met_by(*arguments: str) -> str:
+    """What a process of another user says, where the tests may change theirs."""
+    command = [sys.executable, "-c", STRANGER, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.split()[0]
+
+
+def test_nobody_else_can_connect_to_a_local_cluster(client):
+    """Another process, of another user where the tests may change theirs: plainly, without encryption, or with
+    certificates of its own.  `connect` says what is missing."""
+    address = client.scheduler.address
+    assert address.startswith("tls://127.0.0.1:")
+    plain = address.replace("tls:", "tcp:")
+    assert [met_by(address, "no"), met_by(plain, "no"), met_by(address, "other")] == ["refused"] * 3
+    with pytest.raises(InputError, match="asks for certificates: name them in dask's configuration"):
+        connect(address, 5)
+    with pytest.raises(InputError, match="no scheduler answers"):
+        connect(address.replace("tls:", "tcp:"), 5)
+
+
+def test_an_open_cluster_is_asked_for():
+    """The same stranger gets in where `is_open` was given: the test above can fail."""
+    client = local_client(1, memory_limit="1GiB", set_as_default=False, is_open=True)
+    try:
+        address = client.scheduler.address
+        assert met_by(address, "no") == "connected"
+        shut_down(connect(address, 10))
+    finally:
+        shut_down(client)
+
+
+def test_servers_beside_the_scheduler_tell_nothing(client):
+    """Dask's HTTP pages (logs, tasks, names of functions) are not there."""
+    port = client.cluster.scheduler.http_server.port
+    for page in ("info/main/workers.html", "json/identity.json", "health", "metrics"):
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=5)
 
 
 def test_workers_that_come_late_are_used(tmp_path):
