@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import platform
 import shutil
 import warnings
@@ -44,6 +45,7 @@ from dshap.inputs import Inputs
 from dshap.options import RunOptions
 from dshap.prepared import Prepared, played
 from dshap.sources import Census
+from dshap.steadiness import check_steady
 from dshap.types import BoolArray, Design, FloatArray, Record, RowReader, ValueFunction, digest_of
 
 __all__ = [
@@ -115,6 +117,8 @@ class Explanation:
                 chosen = chosen.with_players(int(is_active.sum()))
         if options.interactions:
             check_interactions(chosen)
+        if options.stochastic:
+            chosen = _of_noisy_model(value, chosen)
         if options.tol is not None:
             if prepared is not None:
                 raise InputError(
@@ -135,6 +139,9 @@ class Explanation:
         if prepared is not None:
             run["value"] = prepared.learnt["value"]
         _refuse_other_run(path, run)
+        if read_run(path) is None and not options.stochastic:
+            readers = [inputs.rows] if prepared is not None else [inputs.rows, inputs.data]
+            check_steady(value.predict, np.concatenate([_first_rows(reader) for reader in readers]))
         plan = _stored_plan(path) or make_plan(
             game, chosen, inputs.rows, inputs.data, options, tuple(reasons), is_prepared=prepared is not None
         )
@@ -184,6 +191,11 @@ class Explanation:
                 f"rows {first.start} to {first.stop - 1}: {first.reason}. "
                 + (f"The others are in {self.path}; run the same again to retry" if is_kept else NOTHING_KEPT)
             )
+
+
+def _first_rows(reader: RowReader) -> FloatArray:
+    block = reader.read(0, min(PROBE_ROWS, reader.n_rows))
+    return block.x[block.is_ok]
 
 
 def _check_rows(value: ValueFunction, start: int, stop: int, reader: RowReader) -> None:
@@ -292,7 +304,7 @@ def _fingerprint(
     kept = {name: own for name, own in asdict(options).items() if name not in shown}
     return {
         "numerics": NUMERICS_VERSION,
-        "value": game.fingerprint(),
+        "value": _value_fingerprint(game, options),
         "design": design.fingerprint(),
         "features": list(inputs.rows.feature_names),
         "players": list(value.player_names),
@@ -302,8 +314,24 @@ def _fingerprint(
         "options": {name: own for name, own in kept.items() if own is not None},
         "rows": {"digest": inputs.census.fingerprint, "n": inputs.rows.n_rows, "missing": inputs.rows.missing},
         "data": {"digest": inputs.data_census.fingerprint, "n": inputs.data.n_rows, "missing": inputs.data.missing},
-        "probe": _probe(value, inputs.rows),
+        "probe": "" if options.stochastic else _probe(value, inputs.rows),
     }
+
+
+def _value_fingerprint(game: ValueFunction, options: RunOptions) -> dict[str, Any]:
+    """Without what a noisy model predicted, which it will not predict again."""
+    own = game.fingerprint()
+    return {name: part for name, part in own.items() if name != "predictions"} if options.stochastic else own
+
+
+def _of_noisy_model(value: ValueFunction, design: Design) -> Design:
+    """The design, linear in the values, or InputError where noise cannot be told from two answers."""
+    if value.needs_moments or math.isfinite(value.operations(1, 1)) or value.link.is_by_row:
+        raise InputError(
+            "stochastic=True is for Marginal, with a link that does not ask for the predicted class "
+            f"(LogOdds('name') names one): not for this {type(value).__name__}"
+        )
+    return design.linear()
 
 
 def _probe(value: ValueFunction, rows: RowReader) -> str:

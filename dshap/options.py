@@ -30,6 +30,8 @@ class RunOptions:
     """Stored type of the attributions; sums are always float64."""
     interactions: bool = False
     """Store `interaction (instance, feature, feature_other, output)` too."""
+    stochastic: bool = False
+    """The model may answer differently when it is asked again: all is asked twice, and the noise is in the errors."""
     keep_rows: bool = False
     """Store the explained columns in the group `rows` of the cube."""
     units: str = "1"
@@ -56,11 +58,13 @@ class RunOptions:
                 object.__setattr__(self, name, _whole_number(name, value))
         if self.tol is not None:
             object.__setattr__(self, "tol", _tolerance(self.tol))
-        for name in ("keep_rows", "interactions"):
+        for name in ("keep_rows", "interactions", "stochastic"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} is {getattr(self, name)!r}: give True or False")
         if self.coalition_groups and self.tol is not None:
             raise InputError("with tol a task goes through all rounds of its rows: leave coalition_groups out")
+        if self.stochastic and self.tol is not None:
+            raise InputError("stochastic=True and tol: more coalitions do not take a model's noise away; leave one out")
         if self.memory_limit is not None:
             object.__setattr__(self, "memory_limit", parse_bytes(self.memory_limit))
 

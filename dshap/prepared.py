@@ -15,6 +15,7 @@ import dshap
 from dshap import designs
 from dshap.cube import StateFolder, write_new
 from dshap.errors import DshapError, InputError, StoreMismatchError
+from dshap.steadiness import check_steady
 from dshap.types import Design, Record, RowBlock, RowReader, ValueFunction
 
 __all__ = ["PREPARED", "Prepared", "PreparedData", "open_prepared", "played", "save_prepared"]
@@ -95,6 +96,7 @@ def probe_of(value: ValueFunction, data: RowReader) -> Record:
     """The first good rows of the data, and what the model predicts for them."""
     block = data.read(0, min(PROBE_ROWS, data.n_rows))
     rows = block.x[block.is_ok]
+    check_steady(value.predict, rows)
     return Record({"x": rows, "prediction": value.predict(rows)})
 
 

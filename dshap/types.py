@@ -160,6 +160,10 @@ class Design(Protocol):
         where `held_coalitions` is not 0."""
         ...
 
+    def linear(self) -> Design:
+        """This design, or one like it whose `held_coalitions` are 0: linear in the values."""
+        ...
+
     @property
     def has_interactions(self) -> bool:
         """True where `interactions` gives scores."""

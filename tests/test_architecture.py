@@ -28,6 +28,7 @@ FLOORS = (
         "inputs",
         "prepared",
         "quality",
+        "steadiness",
         "cli",
         "jobs",
         "report",

@@ -143,6 +143,9 @@ class FixedDesign:
         """Of scores, and of a score for each coalition in a group or two."""
         return m * (9 * self.n_players + (8 * self.n_players + 26 * self.n_replicates if self.n_replicates else 0))
 
+    def linear(self) -> Self:
+        return self
+
     def of_values(self, values: FloatArray) -> NoReturn:
         raise DshapError("the attributions of this design are sums of values times scores")
 

@@ -174,6 +174,10 @@ class KrigingDesign(WholeViews):
         """All, where each game may have terms of its own; else 0."""
         return self.n_coalitions if self._has_terms or self._asks_for_terms else 0
 
+    def linear(self) -> KrigingDesign:
+        """Without sparse terms."""
+        return replace(self, sparse=False)
+
     def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """phi (n, d, k) and replicates (R, n, d, k) from the values (n, m, k) of all coalitions, each game with its own
         sparse terms."""

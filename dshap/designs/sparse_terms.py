@@ -29,6 +29,12 @@ LEAST_VARIANCE = 1e-14
 """Of a coefficient, in units of scale."""
 ADDITIVE = 1e-16
 """Of the sum of squares of a game: where the base leaves less, nothing is looked for."""
+LEAST_SCALE = 1e-10
+"""Of the scale without terms: variances, which are in units of it, stay such that no precision is lost."""
+ROUNDING = 1e-6
+"""Of that scale, by which terms may seem to explain more than there is."""
+SPARE = 8
+"""Values beyond the trend's, at least, for each product of a round."""
 FITTED_BYTES = 8 * 3 * ROUNDS * TERMS
 """A pair, of the columns that are held while a game is fitted."""
 
@@ -142,33 +148,43 @@ class _Game:
         return self.squares > ADDITIVE * float(self.odd @ self.odd)
 
     def take_up(self, screen: Screen, precision: FloatArray, gradients: FloatArray, variance: float) -> None:
-        """The products of the largest gradients (triples,) join, and all variances are estimated anew."""
-        gradients[self.chosen] = -1.0
-        taken = np.argpartition(-gradients, min(TERMS, len(gradients)) - 1)[:TERMS]
-        taken = taken[gradients[taken] >= 0]
-        columns = screen.pairs[:, screen.triples[taken]].prod(axis=2)
-        self.chosen = np.concatenate([self.chosen, taken])
-        self.columns = np.hstack([self.columns, columns])
-        self.weighted = np.hstack([self.weighted, precision @ columns])
-        self.variances = np.concatenate([self.variances, np.full(len(taken), variance)])
-        gram, b = self.columns.T @ self.weighted, self.weighted.T @ self.odd
+        """The products of the largest gradients (triples,) join, and all variances are estimated anew.
+
+        Where they would explain more than there is, which is rounding, the game stays as it was.
+        """
         n_free = len(self.odd) - screen.pairs.shape[1]
-        for _ in range(STEPS):
-            covariance = _inverse(gram, self.variances)
+        n_taken = min(TERMS, n_free // SPARE, len(gradients) - len(self.chosen))
+        if n_taken < 1:
+            return
+        gradients[self.chosen] = -1.0
+        taken = np.argpartition(-gradients, n_taken - 1)[:n_taken]
+        chosen = screen.pairs[:, screen.triples[taken]].prod(axis=2)
+        columns = np.hstack([self.columns, chosen])
+        weighted = np.hstack([self.weighted, precision @ chosen])
+        variances = np.concatenate([self.variances, np.full(n_taken, variance)])
+        gram, b = columns.T @ weighted, weighted.T @ self.odd
+        for step in range(STEPS + 1):
+            covariance = _inverse(gram, variances)
             c = covariance @ b
-            scale = max(self.squares - b @ c, ADDITIVE * self.squares) / n_free
-            self.variances = np.maximum(c**2 / scale + np.diag(covariance), LEAST_VARIANCE)
-        self.covariance = _inverse(gram, self.variances)
-        self.coefficients = self.covariance @ b
-        self.residual = precision @ (self.odd - self.columns @ self.coefficients)
+            left = self.squares - b @ c
+            if not -ROUNDING * self.squares <= left <= self.squares:
+                return
+            if step < STEPS:
+                scale = max(left, LEAST_SCALE * self.squares) / n_free
+                variances = np.maximum(c**2 / scale + np.diag(covariance), LEAST_VARIANCE)
+        self.chosen, self.columns, self.weighted = np.concatenate([self.chosen, taken]), columns, weighted
+        self.variances, self.covariance, self.coefficients = variances, covariance, c
+        self.residual = precision @ (self.odd - columns @ c)
 
 
 def _inverse(gram: FloatArray, variances: FloatArray) -> FloatArray:
-    """(gram + diag(1/variances))⁻¹ (t, t)."""
+    """(gram + diag(1/variances))⁻¹ (t, t); NaN where rounding has made it indefinite."""
     root = np.sqrt(variances)
     inner = root[:, None] * gram * root
     inner[np.diag_indices_from(inner)] += 1.0
-    inverse, _ = dpotri(dpotrf(inner, lower=1)[0], lower=1)
-    inverse = np.tril(inverse)
+    factor, failed = dpotrf(inner, lower=1)
+    if failed:
+        return np.full(gram.shape, np.nan)
+    inverse = np.tril(dpotri(factor, lower=1)[0])
     out: FloatArray = root[:, None] * (inverse + np.tril(inverse, -1).T) * root
     return out

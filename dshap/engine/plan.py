@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.engine.noise import N_REPLICATES
 from dshap.errors import DoesNotFitError, InputError
 from dshap.models import KernelModel
 from dshap.options import RunOptions
@@ -92,7 +93,7 @@ class Plan:
     n_outputs: int
     """After the link."""
     n_replicates: int
-    """Jackknife groups of the design."""
+    """Jackknife groups of the design; those of the model's noise where the design has none."""
     n_coalitions: int
     pilot_rows: int
     """Rows that the design chooses from before the evaluation."""
@@ -113,6 +114,8 @@ class Plan:
     """Rounds end for a row at this error; None: all coalitions for every row."""
     stage_coalitions: tuple[int, ...]
     """Coalitions after each round."""
+    stochastic: bool
+    """Everything is asked twice."""
     interactions: bool
     """Of pairs of players, beside the attributions."""
     is_closed_form: bool
@@ -284,7 +287,8 @@ def make_plan(
             f"({', '.join(value.player_names[:6])}…): make the design with n_players={value.n_players}"
         )
     proper, n_outputs = design.n_coalitions - N_ENDS, len(value.link.outputs(value.output_names))
-    row_groups = 8 * design.n_replicates * design.n_players * n_outputs / GROUP_BYTES
+    n_replicates = (design.n_replicates or N_REPLICATES) if options.stochastic else design.n_replicates
+    row_groups = 8 * n_replicates * design.n_players * n_outputs / GROUP_BYTES
     held = design.n_coalitions if options.tol else design.held_coalitions
     row_values = 8 * held * n_outputs / VALUE_BYTES
     row_pairs = 8 * design.n_players**2 * n_outputs / VALUE_BYTES if options.interactions else 0.0
@@ -309,7 +313,7 @@ def make_plan(
         data_rows=data.n_rows,
         n_players=design.n_players,
         n_outputs=n_outputs,
-        n_replicates=design.n_replicates,
+        n_replicates=n_replicates,
         n_coalitions=design.n_coalitions,
         pilot_rows=_pilot_rows(rows.n_rows) if design.pilot_coalitions or options.tol else 0,
         pilot_coalitions=design.pilot_coalitions,
@@ -322,6 +326,7 @@ def make_plan(
         row_span=options.row_span or ROW_SPAN,
         cache_bytes=state_bytes if is_kept else 0,
         tol=options.tol,
+        stochastic=options.stochastic,
         interactions=options.interactions,
         stage_coalitions=tuple(own.n_coalitions for own in design.stages) if options.tol else (design.n_coalitions,),
         is_closed_form=value.is_closed_form,
@@ -469,7 +474,7 @@ def _evaluation_bytes(plan: Plan, value: ValueFunction, design: Design, rows: Ro
     n = min(plan.instance_tile, plan.n_rows)
     tile = max(1, min(plan.coalition_tile * plan.join_tiles, plan.n_coalitions - N_ENDS))
     cell = plan.n_players * plan.n_outputs
-    groups = GROUP_ARRAYS * 8 * plan.n_replicates * n * cell
+    groups = GROUP_ARRAYS * 8 * plan.n_replicates * n * cell * (2 if plan.stochastic else 1)
     chosen = 8 * min(plan.micro_rows, n) * tile * plan.n_outputs if plan.n_replicates else 0  # values of one group
     pairs = (8 * n * cell + 4 * tile) * 4 * plan.n_players if plan.interactions else 0
     stored = 2 * (2 if plan.n_replicates else 1) * n * cell * (8 if options.dtype == "float64" else 4)

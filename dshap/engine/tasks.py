@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.engine.noise import add_noise, asked_often, no_noise, with_noise
 from dshap.engine.plan import Plan
 from dshap.errors import DshapError, PredictError
 from dshap.types import (
@@ -160,6 +161,15 @@ class Context:
         expected = self.expectations(state, rows)
         return expected if self.value.link.is_identity else self.value.link(expected, self.value.predict(rows))
 
+    def asked_twice(self, state: State, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Values (n, m, k') of the mean of two answers, and half of the difference of those of each."""
+        first, second = self.expectations(state, rows), self.expectations(state, rows)
+        link, prediction = (
+            self.value.link,
+            np.zeros((len(rows), self.value.n_outputs)),
+        )  # no link of the predicted class
+        return link((first + second) / 2, prediction), (link(first, prediction) - link(second, prediction)) / 2
+
     def scored(self, state: State, score: FloatArray) -> Scored | None:
         """Σ_S v_S score_S (n, d, k) of rows, where the value function knows a way without values; None where not."""
         is_plain = self.value.link.is_identity and not self.value.streams_data
@@ -179,6 +189,15 @@ class Context:
         both = np.stack([np.broadcast_to(self.base(), prediction.shape), prediction], axis=1)
         return self.value.link(both, prediction)
 
+    def end_noise(self, prediction: FloatArray, noise: FloatArray) -> FloatArray:
+        """Deviations (R, n, 2, k') of v(empty) and v(N) from those of the predictions (R, n, k), after the link."""
+        base = self.states.get(self.base_name, Moments)
+        of_base = base["noise"] / base["count"]  # (R, k)
+        both = np.stack([np.broadcast_to(of_base[:, None], noise.shape), noise], axis=2)
+        ends = np.stack([np.broadcast_to(self.base(), prediction.shape), prediction], axis=1)
+        link = self.value.link
+        return np.stack([(link(ends + each, prediction) - link(ends - each, prediction)) / 2 for each in both])
+
     def base_value(self) -> FloatArray | None:
         """v(empty) (k',); None where the link makes it differ from row to row."""
         link, base = self.value.link, self.base()[None]
@@ -192,14 +211,19 @@ class Context:
 def base_leaf(context: Context, start: int, stop: int) -> Moments:
     """Σ f(X) and the number of rows, over the good rows of a span of the data."""
     block = context.data.read(start, stop)
-    predictions = context.value.predict(block.x[block.is_ok])
+    is_noisy, rows = context.plan.stochastic, block.x[block.is_ok]
+    predictions, noise = asked_often(context.value.predict, rows) if is_noisy else (context.value.predict(rows), None)
     if context.value.needs_predictions:
         context.states.put(context.prediction_name(start), Record({"prediction": predictions}))
     weights = context.value.data_weights
-    if weights is None:
-        return Moments({"prediction": predictions.sum(axis=0), "count": np.array(float(len(predictions)))})
-    own = weights[start:stop][block.is_ok]
-    return Moments({"prediction": own @ predictions, "count": np.array(own.sum())})
+    own = None if weights is None else weights[start:stop][block.is_ok]
+
+    def total(each: FloatArray) -> FloatArray:
+        return np.asarray(each.sum(axis=0) if own is None else own @ each)
+
+    count = np.array(float(len(predictions)) if own is None else own.sum())
+    sums = {"prediction": total(predictions), "count": count}
+    return Moments(sums if noise is None else {**sums, "noise": np.stack([total(each) for each in noise])})
 
 
 def base_finish(context: Context, total: Moments) -> str:
@@ -338,14 +362,18 @@ def coalition_sums(context: Context, rows: FloatArray, tiles: list[int]) -> tupl
         parts = block.groups.parts()
         by_pairs = context.design.interactions(spans[0][0], spans[-1][1]) if plan.interactions else None
         state = context.state(joined)
-        scored = None if parts or plan.interactions else context.scored(state, block.score)
+        scored = None if parts or plan.interactions or plan.stochastic else context.scored(state, block.score)
         if scored is not None:
             own, prediction = scored(rows, plan.micro_rows)
             sums += own
             continue
         for start in range(0, len(rows), plan.micro_rows):
             micro = slice(start, start + plan.micro_rows)
-            values = context.values(state, rows[micro])  # (n, m, k)
+            if plan.stochastic:
+                values, halves = context.asked_twice(state, rows[micro])
+                add_noise(total["noise"][:, micro], halves, block, spans[0][0])
+            else:
+                values = context.values(state, rows[micro])  # (n, m, k)
             sums[micro] += np.matmul(block.score.T, values)
             for g, chosen, score in parts:
                 groups[g, micro] += np.matmul(score.T, values[:, chosen])
@@ -384,6 +412,8 @@ def _no_sums(context: Context, n: int) -> Moments:
         "whole": np.zeros((n, plan.n_players, plan.n_outputs)),
         "groups": np.zeros((design.n_replicates, n, design.group_columns, plan.n_outputs)),
     }
+    if plan.stochastic:
+        sums["noise"] = no_noise(n, plan.n_players, plan.n_outputs)
     n_pairs = plan.n_players * (plan.n_players - 1) // 2
     return Moments({**sums, "pairs": np.zeros((n, n_pairs, plan.n_outputs))} if plan.interactions else sums)
 
@@ -397,6 +427,9 @@ def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] |
         sums, prediction = _all_sums(context, rows, partials)
     if prediction is None:
         prediction = context.value.predict(rows)
+    noise = None
+    if context.plan.stochastic:
+        prediction, noise = asked_often(context.value.predict, rows)
     if not np.isfinite(prediction).all():
         n_bad = np.count_nonzero(~np.isfinite(prediction).all(axis=1))
         raise PredictError(f"the model gave NaN or infinity for {n_bad} row(s)")
@@ -413,6 +446,9 @@ def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] |
         if sums is None:
             sums, _ = _all_sums(context, rows, partials)
         phi, replicates, interaction = _finished(context, sums, ends)
+        if noise is not None:
+            noisy = with_noise(context.design, phi, sums["noise"], context.end_noise(prediction, noise))
+            replicates = noisy if replicates is None else replicates + noisy - phi
     base = context.base_value()
     return Attribution(
         phi=_everyone(context, phi),

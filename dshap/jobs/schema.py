@@ -402,6 +402,8 @@ class Run(Table):
 
     keep_rows: bool = False
     interactions: bool = False
+    stochastic: bool = False
+    """The model may answer differently when it is asked again."""
     units: Text = "1"
     instance_tile: Count | None = None
     coalition_tile: Count | None = None

@@ -10,7 +10,7 @@ from design_games import codes, dividends, game, shapley_of_dividends
 
 from dshap.designs import kernelshap, kriging
 from dshap.designs.game_process import Prior, Process, exact_weights
-from dshap.designs.sparse_terms import ROUNDS, STEPS, TERMS, Screen, fitted
+from dshap.designs.sparse_terms import ROUNDS, SPARE, STEPS, Screen, fitted
 from dshap.errors import DshapError, InputError
 from dshap.types import Design, Record
 
@@ -79,7 +79,7 @@ def test_posterior_and_errors_in_other_code():
     plain = Process.at(pairs, prior)
     (fit,) = fitted(Screen(pairs), plain.precision(), odd.T, prior.variances[3] / 84, ROUNDS)
     variances = 1 / np.diag(np.linalg.inv(fit.covariance) - fit.columns.T @ fit.weighted)
-    assert len(fit.triples) == 84 < ROUNDS * TERMS and len({tuple(own) for own in fit.triples.tolist()}) == 84
+    assert len(fit.triples) == len({tuple(own) for own in fit.triples.tolist()}) == ROUNDS * ((120 - d) // SPARE)
     subsets = [T for s in (1, 3, 5, 7, 9) for T in itertools.combinations(range(d), s)]
     own = {tuple(T): c for T, c in zip(fit.triples.tolist(), variances, strict=True)}
     count = {s: sum(len(T) == s for T in subsets) for s in (1, 3, 5, 7, 9)}
@@ -113,10 +113,12 @@ def test_variances_are_those_of_expectation_maximisation():
     pairs = np.unique(pairs, axis=0)[::-1]
     precision, y = process.precision(), rng.normal(size=len(pairs))
     (fit,) = fitted(Screen(pairs), precision, y[:, None], 0.01, 1)
-    triples = list(itertools.combinations(range(6), 3))
-    assert sorted(map(tuple, fit.triples.tolist())) == triples
+    every = np.array(list(itertools.combinations(range(6), 3)))
+    gradients = [abs(pairs[:, own].prod(axis=1) @ precision @ y) for own in every]
+    best = every[np.argsort(gradients)[-((len(pairs) - 6) // SPARE) :]]
+    assert sorted(fit.triples.tolist()) == sorted(best.tolist())
     x = np.array([pairs[:, own].prod(axis=1) for own in fit.triples]).T
-    v = np.full(20, 0.01)
+    v = np.full(len(best), 0.01)
     for _ in range(STEPS):
         m = np.linalg.inv(x.T @ precision @ x + np.diag(1 / v))
         c = m @ x.T @ precision @ y
@@ -255,3 +257,30 @@ def test_a_design_with_terms_has_no_operator():
     assert np.isnan(design.block(0, 100).score).all()
     with pytest.raises(DshapError, match="sums of values times scores"):
         kernelshap(8, 60).of_values(np.zeros((1, 60, 1)))
+
+
+@pytest.mark.parametrize(("d", "m"), [(8, 60), (12, 70), (20, 110), (30, 130)])
+def test_few_values_and_games_that_terms_explain_wholly(d, m):
+    """More products than values, games without any rest: variances grow without bound, values must not."""
+    rng = np.random.default_rng(d)
+    terms = rng.random((3 * d, d)).argsort(axis=1).argsort(axis=1) < np.repeat([1, 2, 3], d)[:, None]
+    weights = rng.normal(size=(3 * d, 40)) * (rng.random((3 * d, 40)) < 0.3)
+    truth = weights.T @ (terms / terms.sum(axis=1, keepdims=True))
+    design = with_terms(kriging(d, m))
+    values = (((~design.masks).astype(int) @ terms.T.astype(int) == 0) @ weights).T[:, :, None]
+    phi, replicates = design.of_values(values)
+    base, _ = replace(design, sparse=None).of_values(values)
+    error, without = (np.square(own[:, :, 0] - truth).sum(axis=1) for own in (phi, base))
+    assert error.sum() < without.sum() and (error < 3 * np.maximum(without, np.square(truth).mean())).all()
+    np.testing.assert_allclose(phi.sum(axis=1), values[:, 1] - values[:, 0], atol=1e-9)
+    assert np.isfinite(replicates).all() or design.why_no_errors
+
+
+def test_what_rounding_makes_indefinite_is_not_taken(monkeypatch):
+    """A game whose fit fails keeps the base's values."""
+    sparse = sys.modules["dshap.designs.sparse_terms"]
+    monkeypatch.setattr(sparse, "_inverse", lambda gram, variances: np.full(gram.shape, np.nan))
+    design, games = with_terms(kriging(9, 200)), list(sparse_games(9, 2, 1))
+    phi, _ = design.of_values(values_of(design, games))
+    base, _ = replace(design, sparse=None).of_values(values_of(design, games))
+    np.testing.assert_array_equal(phi, base)
