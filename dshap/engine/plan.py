@@ -56,9 +56,10 @@ TUNE_BYTES = 32 << 20
 """What a design takes to choose from a pilot."""
 VALUE_BYTES = 64 << 20
 """Values of all coalitions of an instance tile, at most, where rounds keep them."""
-PILOT_ROWS, PILOT_SHARE = 16, 16
-"""A pilot takes one row in so many, at most 16 of them and two at least, where there are two; four times as many where
-it asks for a quarter of the coalitions."""
+PILOT_ROWS, PILOT_SHARE, LEAST_PILOT = 16, 16, 3
+"""A pilot takes one row in so many, at most 16 of them and three at least, where there are three (two of six different
+rows leave a third more error than all six, and at times a multiple); four times as many where it asks for a quarter of
+the coalitions."""
 GROUP_BYTES = 16 << 20
 """Sums of all jackknife groups of an instance tile, at most; a task holds `GROUP_ARRAYS` arrays of that size."""
 GROUP_ARRAYS = 6
@@ -339,7 +340,7 @@ def make_plan(
 
 
 def _pilot_rows(n_rows: int) -> int:
-    return min(PILOT_ROWS, max(n_rows // PILOT_SHARE, min(n_rows, 2)))
+    return min(PILOT_ROWS, max(n_rows // PILOT_SHARE, min(n_rows, LEAST_PILOT)))
 
 
 def _coalition_tile(value: ValueFunction, proper: int, data_rows: int) -> int:

@@ -140,7 +140,7 @@ class Pilot:
 
     def values(self, masks: BoolArray, n_coalitions: int) -> FloatArray:
         start, n = time.perf_counter(), self.games.n_instances
-        rows = min(n, 16, max(n // PILOT_SHARE, min(n, 2)) * (n_coalitions // len(masks)))
+        rows = min(n, 16, max(n // PILOT_SHARE, min(n, 3)) * (n_coalitions // len(masks)))
         chosen = np.linspace(0, n - 1, rows).round().astype(int)
         values = np.array([self.games.values(i, masks) for i in chosen])
         self.seconds += time.perf_counter() - start
