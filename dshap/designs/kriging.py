@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from threadpoolctl import threadpool_limits
 
-from dshap.designs.coalitions import WholeViews, checked_integer, checked_span, pack, stream, unpack
+from dshap.checks import Whole
+from dshap.designs.coalitions import WholeViews, checked_span, pack, stream, unpack
 from dshap.designs.game_process import (
     NUGGET,
     ROUGHNESS,
@@ -106,7 +107,7 @@ class KrigingDesign(WholeViews):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_replicates", checked_replicates(self.n_replicates))
-        d = checked_integer("n_players", self.n_players, 1)
+        d = Whole(1)("n_players", self.n_players)
         if d > MAX_KRIGED_PLAYERS:
             raise InputError(
                 f"kriging is for at most {MAX_KRIGED_PLAYERS} players, not {d}: use kernelshap({d}, n_coalitions)"
@@ -116,14 +117,14 @@ class KrigingDesign(WholeViews):
         if not 0.0 <= self.variation < np.inf:
             raise InputError(f"variation is {self.variation!r}: give 0 or a positive number")
         least = min(2 * d + 2, 1 << d)
-        budgets = tuple(min(checked_integer("n_coalitions", budget, 1), 1 << d) // 2 * 2 for budget in self.budgets)
+        budgets = tuple(min(Whole(1)("n_coalitions", budget), 1 << d) // 2 * 2 for budget in self.budgets)
         for given, budget in zip(self.budgets, budgets, strict=True):
             if not least <= budget <= MAX_KRIGED:
                 raise InputError(
                     f"n_coalitions={given} for kriging {d} players: give {least} to {MAX_KRIGED} (there are 2^{d} in "
                     f"all); kernelshap takes more"
                 )
-        object.__setattr__(self, "seed", checked_integer("seed", self.seed, 0))
+        object.__setattr__(self, "seed", Whole(0)("seed", self.seed))
         for now, grown in pairwise(budgets):
             if grown <= now:
                 raise InputError(f"n_coalitions={grown} of a design that has {now} already: give at least {now + 2}")
@@ -436,7 +437,7 @@ def kriging(
     if isinstance(decay, str) and decay != "pilot":
         raise InputError(f'decay is {decay!r}: give a number above 0 and at most 1, or "pilot"')
     given = None if isinstance(decay, str) else float(decay)
-    whole = None if shells == "pilot" else checked_integer("shells", shells, 0)
+    whole = None if shells == "pilot" else Whole(0)("shells", shells)
     if sparse not in (True, False, "pilot"):
         raise InputError(f'sparse is {sparse!r}: give True, False or "pilot"')
     if sparse is True and not MIN_SPARSE_PLAYERS <= d <= MAX_RELEVANT_PLAYERS:

@@ -89,7 +89,7 @@ class KernelRidge(KernelModel):
         self, x: FloatArray, y: FloatArray, roles: NDArray[np.int8], names: tuple[str, ...] | None, **known: Any
     ) -> TunedRidge:
         targets = y.reshape(len(y), -1)  # (n, k)
-        features, tuning = self._features(x, targets)
+        features, tuning = self._features(x, targets, names)
         return TunedRidge(self.unfitted(), features, targets.mean(axis=0), y.ndim, names, tuning)
 
     def predict(self, X: Any) -> FloatArray:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from dshap.checks import Number
 from dshap.errors import InputError, PredictError, unknown_name
 from dshap.types import FloatArray, Link
 
@@ -22,6 +23,7 @@ __all__ = ["IDENTITY", "LINKS", "ExpectedLogProbability", "Identity", "LogOdds",
 ROUNDING = 1e-9
 """By which a mean of probabilities may leave [0, 1]."""
 MAX_CLIP = 0.1
+CLIP = Number(0.0, MAX_CLIP, hint=" (1e-6 is a good start)")
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,7 @@ class ProbabilityLink(ABC):
     """As it is given in `link=`."""
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.clip <= MAX_CLIP:
-            raise InputError(f"clip is {self.clip:g}: give a number from 0 to {MAX_CLIP:g} (1e-6 is a good start)")
+        object.__setattr__(self, "clip", CLIP("clip", self.clip))
 
     @property
     def is_by_row(self) -> bool:

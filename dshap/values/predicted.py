@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from dshap.checks import checked, shown
 from dshap.errors import InputError
 from dshap.types import FloatArray, Link
 from dshap.values.frames import Frame
@@ -52,10 +53,11 @@ class PredictedValue(TableValue):
         buffer_rows: int,
         link: str | Link | None,
     ) -> None:
-        if not callable(predict):
-            raise InputError(f"predict is a {type(predict).__name__}: give a function, such as its predict_proba")
-        if buffer_rows < 1:
-            raise InputError(f"buffer_rows is {buffer_rows}: it must be at least 1")
+        if not callable(predict) or isinstance(predict, type):
+            kind = shown(predict) if isinstance(predict, type) else f"a {type(predict).__name__}"
+            raise InputError(f"predict is {kind}: give a function, such as its predict_proba")
+        (buffer_rows,) = checked(buffer_rows=buffer_rows)
+        feature_names, output_names = checked(feature_names=feature_names, output_names=output_names)
         data = np.asarray(data) if isinstance(data, list | tuple) else data
         names = names_of(feature_names, fitted_names_of(predict), data)
         if self.takes_frames and hasattr(data, "iloc") and not hasattr(data, "__dask_graph__"):
@@ -65,7 +67,7 @@ class PredictedValue(TableValue):
         elif self.takes_frames and names is not None and wants_frames(predict):
             self.frame = Frame.of_names(tuple(map(str, names)))
         n_columns = _n_columns(data, names)
-        self._predict, self.buffer_rows = predict, int(buffer_rows)
+        self._predict, self.buffer_rows = predict, buffer_rows
         self._name = getattr(predict, "__qualname__", type(predict).__name__)
         self._probe = checked_predict(self._framed, _probe_rows(data, names, n_columns), name=self._name)
         super().__init__(

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from dshap.checks import checked
 from dshap.errors import DshapError, InputError, PredictError, unknown_name
 from dshap.types import BoolArray, ClosedForm, FloatArray, Link, Scored, State
 from dshap.values.links import IDENTITY
@@ -68,7 +69,8 @@ class TableValue:
         self.n_outputs = n_outputs
         self.feature_names = None if feature_names is None else tuple(str(name) for name in feature_names)
         self.players = Players.of(n_columns, self.feature_names, players)
-        self.output_names = tuple(map(str, output_names)) if output_names is not None else _numbered(n_outputs)
+        (given,) = checked(output_names=output_names)
+        self.output_names = _numbered(n_outputs) if given is None else tuple(map(str, given))
         if len(self.output_names) != n_outputs:
             raise InputError(f"{len(self.output_names)} output names for {n_outputs} outputs")
 
