@@ -7,11 +7,13 @@ from functools import partial
 from typing import Any
 
 from dshap.api import executor_for, temporary_store
+from dshap.checks import Choice
 from dshap.cube import Workspace
 from dshap.engine import Executor, map_spans
 from dshap.engine.run import read_sample
 from dshap.errors import InputError
 from dshap.inputs import open_rows, take_census
+from dshap.options import MISSING_POLICIES
 from dshap.sources import SPAN_ROWS
 from dshap.types import FloatArray, Moments, Record, RowReader, tree_sum
 from dshap.values.background import CANDIDATES, Background, selected_background
@@ -60,7 +62,7 @@ def choose_background(
     >>> background = dshap.choose_background("data/adult.parquet", 100, features=model.feature_names_in_)
     >>> value = dshap.values.Marginal(model.predict_proba, background)
     """
-    if missing == "pass":
+    if Choice(MISSING_POLICIES)("missing", missing) == "pass":
         raise InputError('missing = "pass" leaves NaN in the rows, and distances need numbers: use "refuse" or "skip"')
     executor = executor_for(client)
     with temporary_store() as path, Workspace(path) as workspace:

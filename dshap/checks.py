@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 import numbers
 import operator
-import reprlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from dshap.errors import InputError, unknown_name
+from dshap.errors import InputError, shown, unknown_name
 from dshap.types import FloatArray
 
 __all__ = [
@@ -30,14 +31,12 @@ __all__ = [
     "Rule",
     "Text",
     "Whole",
+    "as_array",
+    "as_path",
     "checked",
     "finite_array",
     "for_columns",
-    "shown",
 ]
-
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 60
 
 
 class Rule(Protocol):
@@ -46,16 +45,6 @@ class Rule(Protocol):
     def __call__(self, name: str, given: Any) -> Any:
         """The option in its plain form, or an InputError."""
         ...
-
-
-def shown(given: Any) -> str:
-    """What was given, in a few words on one line: of a class its name, of a table or an array its shape."""
-    if isinstance(given, type):
-        return f"the class {given.__name__}"
-    shape = getattr(given, "shape", ())
-    if shape != () or hasattr(given, "columns"):
-        return f"a {type(given).__name__}" + (f" of shape {shape}" if isinstance(shape, tuple) else "")
-    return " ".join(_SHORT.repr(given).split())
 
 
 def _refused(name: str, given: Any, asked: str) -> InputError:
@@ -241,6 +230,25 @@ def _by_name(name: str, given: Mapping[str, Any], n_columns: int, names: Sequenc
     return tuple(given[label] for label in names)
 
 
+def as_array(name: str, given: Any) -> Any:
+    """Lists of rows as an array, or an InputError; anything else as it is."""
+    if not isinstance(given, list | tuple):
+        return given
+    try:
+        return np.asarray(given)
+    except ValueError as error:
+        raise InputError(f"{name} is {shown(given)}, rows of different lengths: give (n, columns)") from error
+
+
+def as_path(name: str, given: Any) -> Path:
+    """The absolute path of a file system, or an InputError."""
+    if not isinstance(given, str | os.PathLike):
+        raise _refused(name, given, "a path")
+    if "://" in str(given):
+        raise InputError(f"{name} {str(given)!r}: object stores are not built yet; give a path of a file system")
+    return Path(given).expanduser().absolute()
+
+
 def finite_array(name: str, given: Any, ndims: Sequence[int], shape: str) -> FloatArray:
     """A float64 copy of an array of finite numbers; `shape` is what a message asks for.
 
@@ -267,9 +275,13 @@ RULES: Mapping[str, Rule] = {
     "antithetic": Flag(),
     "buffer_rows": Whole(1),
     "centred": Flag(),
+    "compute": Flag(),
+    "decay": Number(0.0, 1.0, open_low=True, words=("pilot",)),
+    "features": Names(),
     "feature_names": Names(),
     "holdout": Number(0.0, 1.0, open_high=True, hint=", the part of the rows to hold out"),
     "lengthscale": PerColumn(POSITIVE, ("median", "validate")),
+    "index": Flag(),
     "max_iter": Whole(1),
     "max_replicates": Whole(0),
     "n_background": Whole(1),

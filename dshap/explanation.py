@@ -39,7 +39,7 @@ from dshap.engine import (
     resolve_value,
     run_explanation,
 )
-from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
+from dshap.errors import FailedBlocksError, InputError, StoreMismatchError, shown
 from dshap.inputs import Inputs
 from dshap.options import RunOptions
 from dshap.prepared import Prepared, played
@@ -256,8 +256,10 @@ def check_kinds(value: Any, design: Any) -> None:
             f"explain was given {type(value).__name__} as the value function: wrap a model like "
             "dshap.values.Marginal(model.predict, background)"
         )
-    if not isinstance(design, str | Design):
-        raise InputError(f"design is {design!r}: give {', '.join(map(repr, DESIGN_NAMES))} or one of dshap.designs")
+    if isinstance(design, type) or not isinstance(design, str | Design):
+        raise InputError(
+            f"design is {shown(design)}: give {', '.join(map(repr, DESIGN_NAMES))} or one of dshap.designs"
+        )
 
 
 def _as_prepared(prepared: Prepared, design: Design | str, options: RunOptions) -> tuple[Design, RunOptions]:

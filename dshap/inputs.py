@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from dshap.checks import as_array, checked
 from dshap.cube import Workspace
 from dshap.engine import DaskExecutor, Executor, collect_partitions, is_dask_collection, map_spans
-from dshap.errors import InputError, unknown_name
+from dshap.errors import InputError, shown, unknown_name
 from dshap.options import RunOptions
 from dshap.prepared import Prepared, PreparedData
 from dshap.sources import (
@@ -66,10 +67,9 @@ def open_rows(
     InputError
         A table of the wrong columns, kind or size.
     """
-    key = () if key is None else key
+    key = _checked_key(key)
     rows, features = _from_xarray(rows, features, [*as_names(target), *as_names(key)])
-    if isinstance(rows, list | tuple):
-        rows = np.asarray(rows)
+    rows, (features,) = as_array("rows", rows), checked(features=features)
     if n_columns is not None:
         _check_columns(rows, features, n_columns)
     if hasattr(rows, "iloc") and not is_dask_collection(rows) and target is not None and not as_names(target):
@@ -89,6 +89,15 @@ def open_rows(
     if isinstance(reader, ArraySource) and not executor.is_local:
         reader = _spool_source(reader, make_folder())
     return reader
+
+
+def _checked_key(given: Any) -> Any:
+    """A name, names, or a mapping from names to values."""
+    if given is None:
+        return ()
+    if isinstance(given, Mapping) or as_names(given) or (isinstance(given, list | tuple) and not given):
+        return given
+    raise InputError(f"key is {shown(given)}: give a column's name, a list of names, or for an array {{name: values}}")
 
 
 def as_names(given: Any) -> list[str]:

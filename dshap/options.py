@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from dshap.checks import Choice, Flag, Number, Rule, Text, Whole
-from dshap.errors import InputError, unknown_name
+from dshap.errors import InputError, shown, unknown_name
 
 __all__ = ["MISSING_POLICIES", "RunOptions", "parse_bytes"]
 
@@ -104,7 +104,9 @@ def parse_bytes(text: str | int | float) -> int:
         return int(text)
     match = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?i?)b?\s*", str(text).lower())
     if not match or not _is_number(match[1]) or float(match[1]) <= 0:
-        raise InputError(f"memory size {text!r} is not understood: write a number of bytes, or like '3GiB' or '500MB'")
+        raise InputError(
+            f"memory size {shown(text)} is not understood: write a number of bytes, or like '3GiB' or '500MB'"
+        )
     return int(float(match[1]) * _UNITS[match[2]])
 
 

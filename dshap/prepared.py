@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import dshap
 from dshap import designs
+from dshap.checks import as_path
 from dshap.cube import StateFolder, write_new
 from dshap.errors import DshapError, InputError, StoreMismatchError
 from dshap.types import Design, Record, RowBlock, RowReader, ValueFunction
@@ -134,7 +135,7 @@ def open_prepared(store: str | Path, value: ValueFunction) -> Prepared:
     StoreMismatchError
         They belong to another value function or to another model.
     """
-    path = Path(store).expanduser().absolute()
+    path = as_path("store", store)
     try:
         content = json.loads((path / PREPARED).read_text())
     except (FileNotFoundError, NotADirectoryError) as error:

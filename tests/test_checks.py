@@ -10,8 +10,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import dshap
-from dshap.checks import MODEL_PENALTY, Choice, Whole, checked, finite_array, for_columns, shown
-from dshap.errors import InputError
+from dshap.checks import MODEL_PENALTY, Choice, Whole, checked, finite_array, for_columns
+from dshap.errors import InputError, shown
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Matern, Nystrom, Product
 from dshap.models import KernelExpansion, KernelLogistic, KernelRidge
 from dshap.values import ConditionalRegression, KernelObservational

@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 import zarr
 
+from dshap.checks import as_path, checked
 from dshap.cube.layout import CONTAINER, read_run
 from dshap.cube.summary import STATISTICS, estimates
 from dshap.cube.writer import SUMMARIES, block_digest, notes_of, receipts_of
@@ -57,7 +58,7 @@ def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
     InputError
         Where there is no cube, with the groups that are cubes.
     """
-    path = Path(store).expanduser()
+    path, (index,) = as_path("store", store), checked(index=index)
     if read_run(path) is None:
         inside = [str(found) for found in cube_paths(path)]
         raise InputError(

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dshap.checks import Whole
+from dshap.checks import Choice, Flag, Whole
 from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span, pack, spans, unpack
 from dshap.designs.jackknife import N_REPLICATES, Dealt, checked_replicates, deal, deleted
 from dshap.designs.leverage import draw_by_leverage
 from dshap.designs.proportional import draw_by_kernel
 from dshap.designs.shapley_kernel import ConstrainedSolution, normal_matrix
 from dshap.designs.strata import Sample, Stratum, strata_of
-from dshap.errors import InputError, unknown_name
+from dshap.errors import InputError
 from dshap.types import FULL, N_ENDS, CoalitionBlock, FloatArray, Groups
 
 __all__ = ["MAX_COALITIONS", "SAMPLERS", "KernelShapDesign", "kernelshap"]
@@ -58,8 +58,8 @@ class KernelShapDesign(FixedDesign, WholeViews):
     """Groups of the jackknife; 0: no standard errors."""
 
     def __post_init__(self) -> None:
-        if self.sampling not in SAMPLERS:
-            raise InputError(unknown_name("sampling", self.sampling, SAMPLERS))
+        Choice(tuple(SAMPLERS))("sampling", self.sampling)
+        object.__setattr__(self, "paired", Flag()("paired", self.paired))
         object.__setattr__(self, "n_players", Whole(1)("n_players", self.n_players))
         object.__setattr__(self, "seed", Whole(0)("seed", self.seed))
         object.__setattr__(self, "n_replicates", checked_replicates(self.n_replicates))

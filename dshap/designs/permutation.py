@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.checks import Whole
+from dshap.checks import Flag, Whole
 from dshap.designs.coalitions import (
     FixedDesign,
     WholeViews,
@@ -53,6 +53,7 @@ class PermutationDesign(FixedDesign, WholeViews):
     def __post_init__(self) -> None:
         for name, least in (("n_players", 1), ("n_permutations", 1), ("seed", 0)):
             object.__setattr__(self, name, Whole(least)(name, getattr(self, name)))
+        object.__setattr__(self, "antithetic", Flag()("antithetic", self.antithetic))
         if self.antithetic and self.n_permutations % 2:
             raise InputError(
                 f"n_permutations={self.n_permutations} with antithetic=True, where orders come in pairs: give an even "

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dshap.checks import shown
-from dshap.errors import InputError
+from dshap.errors import InputError, shown
 from dshap.kernels.features import Embedding
 from dshap.kernels.product import Kernel, ProductKernel
 

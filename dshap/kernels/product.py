@@ -11,8 +11,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dshap.checks import checked, finite_array, for_columns, shown
-from dshap.errors import InputError, unknown_name
+from dshap.checks import checked, finite_array, for_columns
+from dshap.errors import InputError, shown, unknown_name
 from dshap.types import FloatArray
 
 __all__ = [
@@ -119,7 +119,11 @@ class ProductKernel:
     parameters: FloatArray
 
     def __post_init__(self) -> None:
-        if isinstance(self.families, str) or not all(isinstance(family, str) for family in self.families):
+        if (
+            isinstance(self.families, str)
+            or not np.iterable(self.families)
+            or not all(isinstance(family, str) for family in self.families)
+        ):
             raise InputError(f"families is {shown(self.families)}: give one a column, of {', '.join(FAMILIES)}")
         object.__setattr__(self, "families", tuple(self.families))
         object.__setattr__(self, "parameters", finite_array("parameters", self.parameters, (1,), "(columns,)"))

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from dshap.errors import InputError, refuse_rounded, unknown_name
+from dshap.errors import InputError, refuse_rounded, shown, unknown_name
 from dshap.sources.arrow import arrow_array, code_array, key_array, key_dtype, number_array, own_array, own_dtype
 from dshap.sources.table import (
     Names,
@@ -82,6 +82,8 @@ class ArraySource:
         """key column -> "int64", "datetime64[ns]" or "string"."""
         for name, values in (keys or {}).items():
             self._add_key(str(name), values)
+        if target is not None and not np.ndim(target):
+            raise InputError(f"target is {shown(target)}: give one value for each row, (n,) or (n, k)")
         self._target = None if target is None else _numbers(target, "the target")
         self._columns = dict(columns or {})
         self._check_lengths()

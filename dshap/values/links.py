@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from dshap.checks import Number
-from dshap.errors import InputError, PredictError, unknown_name
+from dshap.errors import InputError, PredictError, shown, unknown_name
 from dshap.types import FloatArray, Link
 
 __all__ = ["IDENTITY", "LINKS", "ExpectedLogProbability", "Identity", "LogOdds", "LogProbability", "Logit", "link_of"]
@@ -176,6 +176,11 @@ class OfClass(ProbabilityLink):
     position: int | None = field(default=None, kw_only=True, repr=False)
     """Of the class among the outputs; found by `bound`."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.of, str | int | np.generic | None):
+            raise InputError(f"of is {shown(self.of)}: give the name of a class, or leave it out")
+
     @property
     def is_by_row(self) -> bool:
         return self.of is None
@@ -282,6 +287,6 @@ def link_of(given: str | Link | None, names: Sequence[str]) -> Link:
         if given not in LINKS:
             raise InputError(unknown_name("link", given, LINKS))
         given = LINKS[given]()
-    if not isinstance(given, Link):
-        raise InputError(f"link is {given!r}: give {', '.join(map(repr, LINKS))} or a link of dshap.values")
+    if isinstance(given, type) or not isinstance(given, Link):
+        raise InputError(f"link is {shown(given)}: give {', '.join(map(repr, LINKS))} or a link of dshap.values")
     return given.bound(names)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.errors import InputError
+from dshap.errors import InputError, shown
 from dshap.types import BoolArray, FloatArray, Link, Moments, RowReader, State
 from dshap.values.background import Background
 from dshap.values.frames import Frame, floats_of
@@ -186,7 +186,10 @@ def _rows_of(background: Any) -> FloatArray:
 
 def _checked_weights(given: Any, n: int) -> FloatArray:
     """Weights (n,) of the background rows, or InputError."""
-    weights = np.ascontiguousarray(given, dtype=np.float64)
+    try:
+        weights = np.ascontiguousarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"weights are {shown(given)}: give one number for each background row") from error
     if weights.shape != (n,):
         raise InputError(f"weights have shape {weights.shape}: give one for each of the {n} background rows, as ({n},)")
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum() > 0:

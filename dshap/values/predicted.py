@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from dshap.checks import checked, shown
-from dshap.errors import InputError
+from dshap.checks import as_array, checked
+from dshap.errors import InputError, shown
 from dshap.types import FloatArray, Link
 from dshap.values.frames import Frame
 from dshap.values.links import link_of
@@ -58,7 +58,7 @@ class PredictedValue(TableValue):
             raise InputError(f"predict is {kind}: give a function, such as its predict_proba")
         (buffer_rows,) = checked(buffer_rows=buffer_rows)
         feature_names, output_names = checked(feature_names=feature_names, output_names=output_names)
-        data = np.asarray(data) if isinstance(data, list | tuple) else data
+        data = as_array("data", data)
         names = names_of(feature_names, fitted_names_of(predict), data)
         if self.takes_frames and hasattr(data, "iloc") and not hasattr(data, "__dask_graph__"):
             chosen = columns_by_name(data, names or data.columns)
