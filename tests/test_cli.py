@@ -360,7 +360,7 @@ def test_bad_rows(folder):
     skipped = run_job(folder, ("source.missing", "skip"))
     assert skipped.exit_code == 0, skipped.output
     cube = dshap.open_cube(folder / "out.zarr" / "interventional")
-    assert cube.sizes["instance"] == 300 and (cube.key.values == table.id).all()
+    assert cube.sizes["instance"] == 300 and (cube.id.values == table.id).all()
     assert list(np.flatnonzero(np.isnan(cube.attribution.values).any((1, 2)))) == [3, 4, 9]
     assert "297 ok, 3 skipped" in dshap_("status", "out.zarr").stdout
     shown = run_job(folder, ("source.missing", "skip"), ("report", {"instance": 1003}), options=())

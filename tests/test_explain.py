@@ -98,7 +98,7 @@ def test_every_row_adds_up_and_a_constant_column_gets_nothing(frame, name, desig
     cube = dshap.explain(VALUES[name](frame), frame, key="id", design=design)
     gap = cube.attribution.sum("feature") + cube.base_value - cube.prediction
     assert float(abs(gap).max()) < 1e-12 * float(abs(cube.prediction).max())
-    assert (cube.status == Status.OK).all() and (cube.key.values == frame.id.to_numpy()).all()
+    assert (cube.status == Status.OK).all() and (cube.id.values == frame.id.to_numpy()).all()
     assert (cube.attribution.sel(feature="const") == 0.0).all()
     assert float(abs(cube.attribution).max(("instance", "output")).sel(feature=NAMES[:3]).min()) > 0.01
 
@@ -448,7 +448,7 @@ def test_missing_skip_keeps_places_and_keys(frame, name):
     cube = dshap.explain(VALUES[name](frame), table, key="id", missing="skip", instance_tile=TILE)
     np.testing.assert_array_equal(cube.status, np.where(skipped, Status.SKIPPED, Status.OK))
     np.testing.assert_array_equal(cube.attribution.isnull().all(("feature", "output")), skipped)
-    assert (cube.key.values == frame.id.to_numpy()).all()
+    assert (cube.id.values == frame.id.to_numpy()).all()
     whole = dshap.explain(VALUES[name](frame), frame, key="id", instance_tile=TILE)
     np.testing.assert_allclose(cube.attribution[~skipped], whole.attribution[~skipped], rtol=0, atol=1e-12)
 
