@@ -42,6 +42,7 @@ KEPT_BYTES = 64 << 20
 """Freed memory that a worker keeps from task to task: to map and zero it anew takes some 10 ms."""
 
 WORKER_WAIT_S = 60
+WORKER_LOG = logging.getLogger("distributed.worker")
 CONNECT_S = 10
 
 _contexts: dict[str, Any] = {}
@@ -56,10 +57,19 @@ class ContextPlugin(WorkerPlugin):
     def setup(self, worker: Any) -> None:
         _keep_freed_memory()
         warm_up()
+        WORKER_LOG.addFilter(_is_no_failed_block)
         _contexts[self.name] = self.context
 
     def teardown(self, worker: Any) -> None:
         _contexts.pop(self.name, None)
+        if not _contexts:
+            WORKER_LOG.removeFilter(_is_no_failed_block)
+
+
+def _is_no_failed_block(record: logging.LogRecord) -> bool:
+    """False for the traceback that Dask logs of each task of ours that fails: the run tells the reason once."""
+    is_failure = isinstance(record.msg, str) and record.msg.startswith("Compute Failed")
+    return not (is_failure and isinstance(record.args, tuple) and str(record.args[0]).startswith("_call"))
 
 
 def _keep_freed_memory() -> None:
@@ -266,6 +276,8 @@ def checked_client(given: Any) -> Client:
         Neither, or nobody answers there.
     """
     if isinstance(given, str):
+        if _client_at(given).status != "running":  # its scheduler went, and another may be there
+            _client_at.cache_clear()
         return _client_at(given)
     if not isinstance(given, Client):
         raise InputError(
