@@ -166,6 +166,7 @@ def _evaluation(executor: Executor, context: Context, progress: Progress) -> lis
     done = context.cube.done()
     todo = [tile for tile in range(len(tiles)) if tile not in done]
     failures: list[Failure] = []
+    n_good = 0
     if not todo:
         return failures
 
@@ -186,7 +187,6 @@ def _evaluation(executor: Executor, context: Context, progress: Progress) -> lis
         n_good += 1
         progress.advance(rows(reduction.finish.args[0]))
 
-    n_good = 0
     progress.begin("evaluation", context.plan.n_rows, "rows", sum(map(rows, done)))
     executor.run(context, (_evaluation_reduction(context, tile) for tile in todo), succeeded, failed)
     progress.end()
