@@ -73,7 +73,8 @@ def explain(
     Parameters
     ----------
     value : a value function of `dshap.values`, or one that `prepare` prepared: then nothing is learnt any more
-    rows : the instances: a path of Parquet files (file, folder or glob), numpy array, pandas DataFrame, Dask array or
+    rows : the instances: a path of Parquet files (file, folder, glob or a list of them), numpy array, pandas DataFrame,
+        pyarrow table or record batch, polars frame, DuckDB relation (Arrow's C stream protocol), Dask array or
         dataframe, xarray Dataset or DataArray, or a source of `dshap.sources`.  Columns are matched by name wherever
         the value function knows names.
     design : "auto", "exact", "kernelshap" or a design of `dshap.designs`

@@ -36,6 +36,7 @@ __all__ = [
     "checked",
     "finite_array",
     "for_columns",
+    "plain_array",
 ]
 
 
@@ -238,6 +239,14 @@ def as_array(name: str, given: Any) -> Any:
         return np.asarray(given)
     except ValueError as error:
         raise InputError(f"{name} is {shown(given)}, rows of different lengths: give (n, columns)") from error
+
+
+def plain_array(given: Any) -> Any:
+    """The array behind a table; a missing value of a nullable column (NA) as NaN, so that numbers stay numbers."""
+    if not hasattr(given, "iloc"):
+        return np.asarray(given)
+    is_number = all(kind.kind in "biuf" for kind in getattr(given, "dtypes", ()))
+    return given.to_numpy(dtype=float, na_value=np.nan) if is_number else given.to_numpy()
 
 
 def as_path(name: str, given: Any) -> Path:

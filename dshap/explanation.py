@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import dshap
-from dshap.choice import DESIGN_NAMES, check_interactions, choose_design, in_rounds
+from dshap.choice import DESIGN_NAMES, check_closed, check_interactions, choose_design, in_rounds
 from dshap.cube import (
     CONTAINER,
     TEXT,
@@ -106,6 +106,7 @@ class Explanation:
             is_active = inputs.active_players()
         else:
             design, options = _as_prepared(prepared, design, options)
+        check_closed(value, options)
         chosen, why = choose_design(design, value.over(is_active), options.max_coalitions, seed)
         reasons = [("design", why)]
         if not is_active.all():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from dshap.sources import (
     Census,
     ParquetSource,
     census_span,
+    frame_of_arrow,
     merge_census,
     open_source,
     repeated_keys,
@@ -54,7 +54,8 @@ def open_rows(
 
     Parameters
     ----------
-    rows : path, numpy array, data frame, Dask array or dataframe, xarray Dataset or DataArray, or a source
+    rows : path or list of paths, numpy array, data frame, what speaks Arrow (pyarrow, polars, DuckDB), Dask array or
+        dataframe, xarray Dataset or DataArray, or a source
     executor : where the tasks run; rows in the memory of this process are spooled to Parquet for other processes, and
         Dask collections are, by the workers, for any
     make_folder : gives an empty folder for the spool
@@ -69,16 +70,17 @@ def open_rows(
     """
     key = _checked_key(key)
     rows, features = _from_xarray(rows, features, [*as_names(target), *as_names(key)])
-    rows, (features,) = as_array("rows", rows), checked(features=features)
-    if n_columns is not None:
+    is_paths = isinstance(rows, list | tuple) and len(rows) > 0 and all(isinstance(each, str | Path) for each in rows)
+    rows, (features,) = rows if is_paths else frame_of_arrow(as_array("rows", rows)), checked(features=features)
+    if n_columns is not None and not is_paths:
         _check_columns(rows, features, n_columns)
     if hasattr(rows, "iloc") and not is_dask_collection(rows) and target is not None and not as_names(target):
         rows, target = rows.assign(**{TARGET: np.asarray(target)}), TARGET  # a data frame and its y
     options = {"features": features, "target": target, "key": key, "missing": missing, "categories": categories}
     if is_dask_collection(rows):
         reader: RowReader = _spool_dask(rows, executor, make_folder(), options)
-    elif isinstance(rows, str | Path):
-        reader = ParquetSource(os.path.abspath(os.path.expanduser(rows)), **options)
+    elif is_paths or isinstance(rows, str | Path):
+        reader = ParquetSource(rows, **options)
     elif isinstance(rows, RowReader):
         reader = _checked_reader(rows, features, target, key, missing)
     else:

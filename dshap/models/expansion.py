@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.checks import Choice, checked, finite_array
+from dshap.checks import Choice, checked, finite_array, plain_array
 from dshap.errors import InputError
 from dshap.kernels import ProductKernel, bound_kernel
 from dshap.kernels.product import Distinct, distinct_values
@@ -48,7 +48,7 @@ def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = 
             raise InputError(f"column {missing[0]!r} is missing: the model was fitted on {', '.join(names)}")
         x = x[[labels[name] for name in names]]
     try:
-        rows = np.asarray(x, dtype=float)
+        rows = np.asarray(plain_array(x), dtype=float)
     except (TypeError, ValueError) as error:
         raise InputError(f"columns must be numbers: {error}; encode text as category codes") from error
     if rows.ndim != 2 or n_columns not in (None, rows.shape[1]):

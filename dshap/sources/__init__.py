@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dshap.errors import InputError
-from dshap.sources.arrays import ArraySource, from_pandas
+from dshap.sources.arrays import ArraySource, frame_of_arrow, from_pandas
 from dshap.sources.census import SPAN_ROWS, Census, SpanCensus, census_span, merge_census
 from dshap.sources.keys import repeated_keys
 from dshap.sources.parquet import ParquetSource
@@ -28,6 +28,7 @@ __all__ = [
     "SyntheticTable",
     "TableBlock",
     "census_span",
+    "frame_of_arrow",
     "from_pandas",
     "merge_census",
     "open_source",

@@ -25,7 +25,7 @@ from dshap.sources.table import (
 )
 from dshap.types import FloatArray, RowBlock
 
-__all__ = ["ArraySource", "from_pandas"]
+__all__ = ["ArraySource", "frame_of_arrow", "from_pandas"]
 
 
 class ArraySource:
@@ -227,6 +227,16 @@ def from_pandas(
         columns={name: _own(arrays[name], name) for name in layout.features},
         categories=layout.categories,
     )
+
+
+def frame_of_arrow(data: Any) -> Any:
+    """Anything with Arrow's C stream or array protocol as a data frame of Arrow columns; a data frame as it is."""
+    import pandas as pd
+
+    is_arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+    if not is_arrow or hasattr(data, "iloc"):
+        return data
+    return pa.table(data).to_pandas(types_mapper=pd.ArrowDtype)
 
 
 def _refuse_index(frame: Any, named: tuple[str, ...]) -> None:

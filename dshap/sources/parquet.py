@@ -8,7 +8,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dshap.errors import InputError
-from dshap.sources.parquet_files import find_files, open_file, read_footer, read_rows
+from dshap.sources.parquet_files import Paths, find_files, open_file, read_footer, read_rows
 from dshap.sources.table import BlockBuilder, Names, TableBlock, check_span, layout_of, read_bytes_of
 
 __all__ = ["ParquetSource"]
@@ -58,7 +57,7 @@ class ParquetSource:
 
     def __init__(
         self,
-        path: str | Path,
+        path: Paths,
         *,
         features: Names = None,
         target: Names = None,

@@ -12,7 +12,7 @@ import numpy as np
 from dshap.errors import InputError, shown
 from dshap.types import BoolArray, FloatArray, Link, Moments, RowReader, State
 from dshap.values.background import Background
-from dshap.values.frames import Frame, floats_of
+from dshap.values.frames import Frame, floats_of, frame_of
 from dshap.values.masking import CHUNK_BYTES, Masks, mixed_values
 from dshap.values.predicted import PredictedValue, wants_frames
 from dshap.values.table_value import columns_by_name, fitted_names_of, names_of
@@ -74,6 +74,7 @@ class Marginal(PredictedValue):
         link: str | Link | None = None,
         buffer_rows: int = 65_536,
     ) -> None:
+        background = frame_of(background)
         names = names_of(feature_names, fitted_names_of(predict), background)
         if isinstance(background, Background):
             if weights is not None:

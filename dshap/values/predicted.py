@@ -9,10 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from dshap.checks import as_array, checked
+from dshap.checks import as_array, checked, plain_array
 from dshap.errors import InputError, shown
 from dshap.types import FloatArray, Link
-from dshap.values.frames import Frame
+from dshap.values.frames import Frame, frame_of
 from dshap.values.links import link_of
 from dshap.values.table_value import (
     TableValue,
@@ -58,7 +58,7 @@ class PredictedValue(TableValue):
             raise InputError(f"predict is {kind}: give a function, such as its predict_proba")
         (buffer_rows,) = checked(buffer_rows=buffer_rows)
         feature_names, output_names = checked(feature_names=feature_names, output_names=output_names)
-        data = as_array("data", data)
+        data = frame_of(as_array("data", data))
         names = names_of(feature_names, fitted_names_of(predict), data)
         if self.takes_frames and hasattr(data, "iloc") and not hasattr(data, "__dask_graph__"):
             chosen = columns_by_name(data, names or data.columns)
@@ -143,7 +143,7 @@ def _probe_rows(data: Any, names: Sequence[str] | None, n_columns: int) -> Float
     elif names is not None and hasattr(data, "iloc") and not hasattr(data, "__dask_graph__"):
         head = columns_by_name(data, names).iloc[:PROBE_ROWS]
     try:
-        rows = np.array(head, dtype=np.float64)
+        rows = np.array(plain_array(head), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"data has text where numbers are needed: {error}") from error
     rows = rows[np.isfinite(rows).all(axis=1)]
