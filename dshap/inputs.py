@@ -139,7 +139,8 @@ def _check_columns(rows: Any, features: Sequence[str] | None, n_columns: int) ->
         raise InputError(f"the rows have {rows.shape[1]} columns, the {_made_for(features, n_columns)}")
     absent = [name for name in features or () if name not in held]
     if held and absent:
-        raise InputError(f"{unknown_name('column', absent[0], held)} The {_made_for(features, n_columns)}.")
+        named = unknown_name("column", absent[0], held)
+        raise InputError(f"the table lacks a column of the model: {named} The {_made_for(features, n_columns)}.")
 
 
 def _made_for(features: Sequence[str] | None, n_columns: int) -> str:

@@ -72,6 +72,9 @@ class Prepared:
         kind = self.learnt["value"]["value"]
         return f"{kind} on {self.data.n_rows:,} rows, {self.design.n_coalitions:,} coalitions, {self.path}"
 
+    def __repr__(self) -> str:
+        return f"Prepared({self.describe()})"
+
     def coalition_summary(self) -> dict[str, NDArray[Any]]:
         """What the states say of each proper coalition, where they do: `rank`, `penalty`, `error`, in the design's
         order; and `size`, its number of players."""

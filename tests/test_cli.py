@@ -64,7 +64,7 @@ def dshap_(*arguments: object) -> Result:
     return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
-def run_job(folder: Path, *changes, command: str = "run", options: tuple[str, ...] = ("-q",)) -> Result:
+def run_job(folder: Path, *changes, command: str = "run", options: tuple[str, ...] = ()) -> Result:
     return dshap_(command, write_job(folder, changed(*changes)), *options)
 
 
@@ -553,3 +553,10 @@ def test_rows_are_a_data_frame_away(folder):
     assert {"interventional", "observational"} <= set(trees.children)
     frame = trees["interventional"]["attribution"].to_series()
     assert isinstance(frame, pd.Series) and len(frame) == 900
+
+
+def test_quiet_is_silent(folder):
+    """It printed the whole report, and warnings of the run."""
+    done = run_job(folder, options=("-q",))
+    assert done.exit_code == 0 and done.stdout == "" and done.stderr == ""
+    refused(run_job(folder, ("source.path", "nowhere.parquet"), options=("-q",)), 2, "nowhere.parquet")

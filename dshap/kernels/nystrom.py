@@ -6,7 +6,7 @@ never papered over with a jitter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -129,7 +129,7 @@ class Nystrom:
     n_landmarks: int | None = None
     selection: str = "kmeans++"
     seed: int = 0
-    landmarks: FloatArray | None = None
+    landmarks: FloatArray | None = field(default=None, repr=False)
 
     dtype = np.float64
 

@@ -103,6 +103,9 @@ class KernelExpansion:
             if names is not None and len(names) != wanted:
                 raise InputError(f"{len(names)} {what} names for {wanted}: give one each")
 
+    def __repr__(self) -> str:
+        return f"KernelExpansion({self.size} landmarks, {self.n_columns} columns, {self.n_outputs} outputs)"
+
     @property
     def n_columns(self) -> int:
         return self.kernel.n_columns

@@ -67,6 +67,9 @@ class FourierExpansion:
             if names is not None and len(names) != wanted:
                 raise InputError(f"{len(names)} {what} names for {wanted}: give one each")
 
+    def __repr__(self) -> str:
+        return f"FourierExpansion({self.size} cosines, {self.n_columns} columns, {self.n_outputs} outputs)"
+
     @property
     def n_columns(self) -> int:
         return self.frequencies.shape[1]

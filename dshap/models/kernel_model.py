@@ -80,6 +80,10 @@ class KernelModel:
         self.holdout, self.seed, self.sample_size = checked(holdout=holdout, seed=seed, sample_size=sample_size)
         self.unseen = checked_unseen(unseen)
 
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        return f"{type(self).__name__}({options}){', fitted' if 'expansion_' in vars(self) else ''}"
+
     def __getattr__(self, name: str) -> Any:
         """What a fit leaves is missing before it: said as such."""
         if name.endswith("_") and not name.startswith("_"):

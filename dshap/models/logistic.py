@@ -59,7 +59,7 @@ class KernelLogistic(KernelModel):
     ----------
     classes_ : (K,) labels, sorted
     expansion_ : KernelExpansion or FourierExpansion
-        The decision function: one output for two classes, else one a class, named after them.
+        The decision function: one output for two classes, named after the second, else one a class, named after them.
     n_features_in_, feature_names_in_, penalty_, report_ : as in `KernelRidge`
 
     Notes

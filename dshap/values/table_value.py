@@ -74,6 +74,10 @@ class TableValue:
         if len(self.output_names) != n_outputs:
             raise InputError(f"{len(self.output_names)} output names for {n_outputs} outputs")
 
+    def __repr__(self) -> str:
+        names = ", ".join(self.player_names[:6]) + (", …" if self.n_players > 6 else "")
+        return f"{type(self).__name__}({self.n_players} players: {names}; outputs: {', '.join(self.output_names)})"
+
     @property
     def n_players(self) -> int:
         return len(self.players.names)
@@ -191,7 +195,7 @@ def columns_by_name(frame: Any, names: Sequence[str]) -> Any:
     held = {str(column): column for column in frame.columns}
     for name in names:
         if name not in held:
-            raise InputError(unknown_name("column", name, held) + " The model needs it.")
+            raise InputError(f"the table lacks a column of the model: {unknown_name('column', name, held)}")
     return frame[[held[name] for name in names]]
 
 
