@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -138,3 +140,17 @@ def test_dtypes_of_numpy_are_dtypes(value, frame):
         assert dshap.explain(value, frame[["a", "b"]], dtype=dtype).attribution.dtype == np.float32
     with pytest.raises(InputError, match=r"unknown dtype .int64.*Allowed: float32, float64"):
         dshap.explain(value, frame[["a", "b"]], dtype=int)
+
+
+def test_columns_that_are_left_out_are_said(frame, tmp_path):
+    """They were dropped in silence."""
+    mixed = frame.assign(city="x", when=pd.Timestamp("2020-01-01"))
+    mixed.to_parquet(tmp_path / "t.parquet")
+    for rows in (mixed, tmp_path / "t.parquet"):
+        with pytest.warns(RuntimeWarning, match=r"leaves out city \(text\), when \(timestamp.*Marginal"):
+            dshap.choose_background(rows, 5)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert dshap.choose_background(rows, 5, features=["a", "b"]).feature_names == ("a", "b")
+    said = dshap.sources.ParquetSource(tmp_path / "t.parquet").describe()
+    assert "3 features (b, a, n)" in said and "left out, no numbers: city (text), when (timestamp" in said

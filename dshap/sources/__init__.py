@@ -15,7 +15,7 @@ from dshap.sources.keys import repeated_keys
 from dshap.sources.parquet import ParquetSource
 from dshap.sources.spool import write_part
 from dshap.sources.synthetic import SYNTHETIC_TABLES, SyntheticTable
-from dshap.sources.table import Names, TableBlock
+from dshap.sources.table import Names, TableBlock, said_left_out
 from dshap.types import RowReader
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "merge_census",
     "open_source",
     "repeated_keys",
+    "said_left_out",
     "write_part",
 ]
 

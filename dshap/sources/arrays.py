@@ -67,6 +67,7 @@ class ArraySource:
     ) -> None:
         check_missing(missing)
         self.missing = missing
+        self.left_out: Mapping[str, str] = {}
         self.categories: Mapping[str, tuple[Any, ...]] = dict(categories or {})
         self._x = _numbers(x, "the table")
         if self._x.ndim != 2:
@@ -218,7 +219,7 @@ def from_pandas(
     if len(frame) == 0:
         raise InputError("empty table: the frame has no rows; give a table with rows")
     targets = _stack(arrays, layout.targets)
-    return ArraySource(
+    source = ArraySource(
         _stack(arrays, layout.features, layout.categories),
         feature_names=layout.features,
         keys={name: arrays[name] for name in layout.key_dtypes},
@@ -227,6 +228,8 @@ def from_pandas(
         columns={name: _own(arrays[name], name) for name in layout.features},
         categories=layout.categories,
     )
+    source.left_out = layout.left_out
+    return source
 
 
 def frame_of_arrow(data: Any) -> Any:
