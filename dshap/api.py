@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dshap.checks import Choice, Flag, as_path, checked
 from dshap.cube import (
     CubeLayout,
     Workspace,
@@ -24,15 +25,16 @@ from dshap.engine import (
     LoopExecutor,
     Progress,
     SilentProgress,
+    checked_client,
     current_client,
     fit_model,
     format_bytes,
 )
-from dshap.errors import DoesNotFitError, InputError, LockedError
+from dshap.errors import DoesNotFitError, InputError, LockedError, shown
 from dshap.explanation import Explanation
 from dshap.inputs import check_targets, open_rows, take_census
 from dshap.models import KernelModel
-from dshap.options import RunOptions
+from dshap.options import MISSING_POLICIES, RunOptions
 from dshap.prepared import Prepared
 from dshap.quality import Quality, check_measurable, measured_quality, prepare_value, prepared_of
 from dshap.types import Design, RowReader, ValueFunction
@@ -71,7 +73,8 @@ def explain(
     Parameters
     ----------
     value : a value function of `dshap.values`, or one that `prepare` prepared: then nothing is learnt any more
-    rows : the instances: a path of Parquet files (file, folder or glob), numpy array, pandas DataFrame, Dask array or
+    rows : the instances: a path of Parquet files (file, folder, glob or a list of them), numpy array, pandas DataFrame,
+        pyarrow table or record batch, polars frame, DuckDB relation (Arrow's C stream protocol), Dask array or
         dataframe, xarray Dataset or DataArray, or a source of `dshap.sources`.  Columns are matched by name wherever
         the value function knows names.
     design : "auto", "exact", "kernelshap" or a design of `dshap.designs`
@@ -80,7 +83,7 @@ def explain(
     store : path, optional
         Where the cube grows, readable and resumable: the same call again finishes what a crash left.  None computes
         in memory and is refused above 2 GiB of attributions.
-    client : distributed.Client, optional
+    client : distributed.Client or the address of a scheduler ("tcp://…"), optional
         None: the current Dask client if there is one, else this process.  The scheduler must be able to reach `store`
         and `rows` by path on every worker.
     key : str or list of str
@@ -126,6 +129,7 @@ def explain(
     >>> cube = dshap.explain(dshap.values.Marginal(model.predict, background), X)
     >>> cube.attribution.mean("instance")
     """
+    (compute,) = checked(compute=compute)
     record = RunOptions.of({**options, "max_coalitions": max_coalitions, "tol": tol})
     executor = executor_for(client)
     with temporary_store(store) as path, Workspace(path) as workspace:
@@ -190,7 +194,7 @@ def prepare(
     """
     if store is None:
         raise InputError("prepare needs store=, the path of a folder that the states are kept in")
-    path, executor = Path(store).expanduser().absolute(), executor_for(client)
+    path, executor = as_path("store", store), executor_for(client)
     with Workspace(path) as workspace:
         return prepare_value(value, rows, design, path, executor, workspace, options, progress_for(progress))
 
@@ -252,22 +256,22 @@ def _held_out(rows: Any, explanation: Explanation, executor: Executor, workspace
 
 
 def executor_for(client: Any) -> Executor:
-    """The Dask executor of this client, or of the current one; the plain loop where there is none."""
-    client = client if client is not None else current_client()
+    """The Dask executor of this client or address, or of the current one; the plain loop where there is none."""
+    client = current_client() if client is None else checked_client(client)
     return LoopExecutor() if client is None else DaskExecutor(client)
 
 
-def progress_for(shown: bool | None) -> Progress:
-    return LineProgress() if shown or (shown is None and sys.stderr.isatty()) else SilentProgress()
+def progress_for(given: bool | None) -> Progress:
+    if given is not None:
+        given = Flag()("progress", given)
+    return LineProgress() if given or (given is None and sys.stderr.isatty()) else SilentProgress()
 
 
 @contextlib.contextmanager
 def temporary_store(store: str | Path | None = None) -> Iterator[Path]:
     """The absolute path of the store; without one a temporary folder that is gone afterwards."""
     if store is not None:
-        if "://" in str(store):
-            raise InputError(f"store {str(store)!r}: object stores are not built yet; give a path of a file system")
-        yield Path(store).expanduser().absolute()
+        yield as_path("store", store)
         return
     folder = Path(tempfile.mkdtemp(prefix="dshap-"))
     try:
@@ -314,6 +318,8 @@ def fit(
     DoesNotFitError
         A worker's memory is too small for the sums.
     """
+    if not isinstance(model, KernelModel):
+        raise InputError(f"model is {shown(model)}: give dshap.models.KernelRidge(...) or KernelLogistic(...)")
     executor = executor_for(client)
     with temporary_store() as path, Workspace(path) as workspace:
         return fit_rows(model, rows, target, executor, workspace, progress_for(progress), features, missing)
@@ -330,7 +336,7 @@ def fit_rows(
     missing: str,
 ) -> AnyModel:
     """`fit` inside a workspace that is open."""
-    if missing == "pass":
+    if Choice(MISSING_POLICIES)("missing", missing) == "pass":
         raise InputError('missing = "pass" is for black boxes: a kernel model is fitted with "refuse" or "skip"')
     reader = open_rows(
         rows, executor, lambda: workspace.folder("fit"), features=features, target=target, missing=missing

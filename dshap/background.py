@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from dshap.api import executor_for, temporary_store
+from dshap.checks import Choice
 from dshap.cube import Workspace
 from dshap.engine import Executor, map_spans
 from dshap.engine.run import read_sample
 from dshap.errors import InputError
 from dshap.inputs import open_rows, take_census
-from dshap.sources import SPAN_ROWS
+from dshap.options import MISSING_POLICIES
+from dshap.sources import SPAN_ROWS, ArraySource, ParquetSource, said_left_out
 from dshap.types import FloatArray, Moments, Record, RowReader, tree_sum
 from dshap.values.background import CANDIDATES, Background, selected_background
 
@@ -60,11 +63,18 @@ def choose_background(
     >>> background = dshap.choose_background("data/adult.parquet", 100, features=model.feature_names_in_)
     >>> value = dshap.values.Marginal(model.predict_proba, background)
     """
-    if missing == "pass":
+    if Choice(MISSING_POLICIES)("missing", missing) == "pass":
         raise InputError('missing = "pass" leaves NaN in the rows, and distances need numbers: use "refuse" or "skip"')
     executor = executor_for(client)
     with temporary_store() as path, Workspace(path) as workspace:
         reader = open_rows(rows, executor, lambda: workspace.folder("rows"), features=features, missing=missing)
+        if isinstance(reader, ArraySource | ParquetSource) and reader.left_out:
+            warnings.warn(
+                f"choose_background takes columns of numbers and leaves out {said_left_out(reader.left_out)}: a model "
+                "that takes them needs rows with them, Marginal(predict, frame.sample(100))",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         take_census(reader, executor, lambda: workspace.folder("keys"), takes_nan=False)
         return background_of(reader, executor, n_background, method, seed)
 

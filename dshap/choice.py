@@ -10,7 +10,7 @@ from dshap.errors import InputError, unknown_name
 from dshap.options import RunOptions
 from dshap.types import N_ENDS, ClosedForm, Design, ValueFunction
 
-__all__ = ["DESIGN_NAMES", "check_interactions", "choose_design", "in_rounds"]
+__all__ = ["DESIGN_NAMES", "check_closed", "check_interactions", "choose_design", "in_rounds"]
 
 MAX_COALITIONS = 2_048
 """Design "auto": exact up to this many coalitions, sampled above."""
@@ -38,6 +38,7 @@ LEAST: Mapping[str, Callable[[int], int]] = {
 }
 """name -> the fewest coalitions that determine attributions: of kernelshap and kriging the single players and their
 complements, of a permutation an order and its reversal."""
+OTHER = "or explain Marginal(predict, background), which takes any design"
 DESIGN_NAMES = ("auto", "exact", *SAMPLED, "quadrature", "closed_form")
 
 
@@ -50,7 +51,9 @@ def choose_design(
     """
     n_players, form = value.n_players, value.closed_form()
     if value.is_closed_form and design not in ("auto", "closed_form") and not _is_closed(design):
-        raise InputError(f"{type(value).__name__} is a closed form and lists no coalition: leave design at 'auto'")
+        raise InputError(
+            f"{type(value).__name__} is a closed form and lists no coalition: leave design at 'auto', {OTHER}"
+        )
     if not isinstance(design, str):
         return design, "given"
     if design in ("quadrature", "closed_form"):
@@ -93,7 +96,21 @@ def _sampled(name: str, d: int, limit: int, seed: int) -> Design:
             f"max_coalitions={limit}: {name} of {d} players takes at least {LEAST[name](d)}, give as many or leave it "
             "out"
         )
+    if name == "kriging" and min(limit, every) > designs.MAX_KRIGED:
+        raise InputError(
+            f"max_coalitions={limit}: kriging takes at most {designs.MAX_KRIGED}, give as many, or design='kernelshap'"
+        )
     return SAMPLED[name](d, min(limit, every), seed)
+
+
+def check_closed(value: ValueFunction, options: RunOptions) -> None:
+    """Refuse what a value function that is a closed form has not, whatever the design."""
+    asked = [name for name, is_asked in (("interactions", options.interactions), ("tol", options.tol)) if is_asked]
+    if value.is_closed_form and asked:
+        raise InputError(
+            f"{asked[0]} belongs to designs that list coalitions, and {type(value).__name__} is a closed form, exact "
+            f"without any: leave {asked[0]} out, {OTHER}"
+        )
 
 
 def check_interactions(design: Design) -> None:

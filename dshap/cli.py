@@ -13,6 +13,7 @@ import math
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -58,7 +59,7 @@ def command(function: Callable[..., None]) -> click.Command:
 
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Results as JSON."),
-        click.option("-q", "--quiet", is_flag=True, help="No progress, errors only."),
+        click.option("-q", "--quiet", is_flag=True, help="No progress and no results in words: errors only."),
         click.option("-v", "--verbose", is_flag=True, help="Logs, and tracebacks of errors."),
     ):
         guarded = option(guarded)
@@ -69,6 +70,8 @@ def _set_up(quiet: bool, verbose: bool) -> None:
     """Logs on standard error; a polite kill ends like Ctrl-C, so that locks and clusters are given back."""
     level = logging.INFO if verbose else logging.ERROR if quiet else logging.WARNING
     logging.basicConfig(level=level, stream=sys.stderr, format="%(name)s: %(message)s")
+    if quiet:
+        warnings.simplefilter("ignore")
     signal.signal(signal.SIGTERM, _interrupt)
 
 
@@ -160,7 +163,8 @@ def run(job_file: Path, settings: tuple[str, ...], as_json: bool, quiet: bool) -
         require_matplotlib()
     result = run_job(job, _progress(quiet))
     lines, content, problems = _results(job, result)
-    _print(lines, content, as_json)
+    if as_json or not quiet:
+        _print(lines, content, as_json)
     if problems:
         click.echo(f"dshap: warning: {' '.join('; '.join(problems).split())}", err=True)
     result.raise_on_failed()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,6 +18,7 @@ __all__ = [
     "StoreMismatchError",
     "refuse_rounded",
     "rounded_refusal",
+    "shown",
     "unknown_name",
 ]
 
@@ -66,6 +68,20 @@ class LockedError(DshapError):
     """Another process is running this job now."""
 
     exit_status = 6
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
+
+
+def shown(given: Any) -> str:
+    """What was given, in a few words on one line: of a class its name, of a table or an array its shape."""
+    if isinstance(given, type):
+        return f"the class {given.__name__}"
+    shape = getattr(given, "shape", ())
+    if shape != () or hasattr(given, "columns"):
+        return f"a {type(given).__name__}" + (f" of shape {shape}" if isinstance(shape, tuple) else "")
+    return " ".join(_SHORT.repr(given).split())
 
 
 def unknown_name(kind: str, given: str, allowed: Iterable[str]) -> str:

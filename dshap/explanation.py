@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import dshap
-from dshap.choice import DESIGN_NAMES, check_interactions, choose_design, in_rounds
+from dshap.choice import DESIGN_NAMES, check_closed, check_interactions, choose_design, in_rounds
 from dshap.cube import (
     CONTAINER,
     TEXT,
@@ -40,7 +40,7 @@ from dshap.engine import (
     resolve_value,
     run_explanation,
 )
-from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
+from dshap.errors import FailedBlocksError, InputError, StoreMismatchError, shown
 from dshap.inputs import Inputs
 from dshap.options import RunOptions
 from dshap.prepared import Prepared, played
@@ -108,6 +108,7 @@ class Explanation:
             is_active = inputs.active_players()
         else:
             design, options = _as_prepared(prepared, design, options)
+        check_closed(value, options)
         chosen, why = choose_design(design, value.over(is_active), options.max_coalitions, seed)
         reasons = [("design", why)]
         if not is_active.all():
@@ -268,8 +269,10 @@ def check_kinds(value: Any, design: Any) -> None:
             f"explain was given {type(value).__name__} as the value function: wrap a model like "
             "dshap.values.Marginal(model.predict, background)"
         )
-    if not isinstance(design, str | Design):
-        raise InputError(f"design is {design!r}: give {', '.join(map(repr, DESIGN_NAMES))} or one of dshap.designs")
+    if isinstance(design, type) or not isinstance(design, str | Design):
+        raise InputError(
+            f"design is {shown(design)}: give {', '.join(map(repr, DESIGN_NAMES))} or one of dshap.designs"
+        )
 
 
 def _as_prepared(prepared: Prepared, design: Design | str, options: RunOptions) -> tuple[Design, RunOptions]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from dshap.checks import as_array, checked
 from dshap.cube import Workspace
 from dshap.engine import DaskExecutor, Executor, collect_partitions, is_dask_collection, map_spans
-from dshap.errors import InputError, unknown_name
+from dshap.errors import InputError, shown, unknown_name
 from dshap.options import RunOptions
 from dshap.prepared import Prepared, PreparedData
 from dshap.sources import (
@@ -21,6 +21,7 @@ from dshap.sources import (
     Census,
     ParquetSource,
     census_span,
+    frame_of_arrow,
     merge_census,
     open_source,
     repeated_keys,
@@ -53,7 +54,8 @@ def open_rows(
 
     Parameters
     ----------
-    rows : path, numpy array, data frame, Dask array or dataframe, xarray Dataset or DataArray, or a source
+    rows : path or list of paths, numpy array, data frame, what speaks Arrow (pyarrow, polars, DuckDB), Dask array or
+        dataframe, xarray Dataset or DataArray, or a source
     executor : where the tasks run; rows in the memory of this process are spooled to Parquet for other processes, and
         Dask collections are, by the workers, for any
     make_folder : gives an empty folder for the spool
@@ -66,19 +68,19 @@ def open_rows(
     InputError
         A table of the wrong columns, kind or size.
     """
-    key = () if key is None else key
+    key = _checked_key(key)
     rows, features = _from_xarray(rows, features, [*as_names(target), *as_names(key)])
-    if isinstance(rows, list | tuple):
-        rows = np.asarray(rows)
-    if n_columns is not None:
+    is_paths = isinstance(rows, list | tuple) and len(rows) > 0 and all(isinstance(each, str | Path) for each in rows)
+    rows, (features,) = rows if is_paths else frame_of_arrow(as_array("rows", rows)), checked(features=features)
+    if n_columns is not None and not is_paths:
         _check_columns(rows, features, n_columns)
     if hasattr(rows, "iloc") and not is_dask_collection(rows) and target is not None and not as_names(target):
         rows, target = rows.assign(**{TARGET: np.asarray(target)}), TARGET  # a data frame and its y
     options = {"features": features, "target": target, "key": key, "missing": missing, "categories": categories}
     if is_dask_collection(rows):
         reader: RowReader = _spool_dask(rows, executor, make_folder(), options)
-    elif isinstance(rows, str | Path):
-        reader = ParquetSource(os.path.abspath(os.path.expanduser(rows)), **options)
+    elif is_paths or isinstance(rows, str | Path):
+        reader = ParquetSource(rows, **options)
     elif isinstance(rows, RowReader):
         reader = _checked_reader(rows, features, target, key, missing)
     else:
@@ -89,6 +91,15 @@ def open_rows(
     if isinstance(reader, ArraySource) and not executor.is_local:
         reader = _spool_source(reader, make_folder())
     return reader
+
+
+def _checked_key(given: Any) -> Any:
+    """A name, names, or a mapping from names to values."""
+    if given is None:
+        return ()
+    if isinstance(given, Mapping) or as_names(given) or (isinstance(given, list | tuple) and not given):
+        return given
+    raise InputError(f"key is {shown(given)}: give a column's name, a list of names, or for an array {{name: values}}")
 
 
 def as_names(given: Any) -> list[str]:
@@ -128,7 +139,8 @@ def _check_columns(rows: Any, features: Sequence[str] | None, n_columns: int) ->
         raise InputError(f"the rows have {rows.shape[1]} columns, the {_made_for(features, n_columns)}")
     absent = [name for name in features or () if name not in held]
     if held and absent:
-        raise InputError(f"{unknown_name('column', absent[0], held)} The {_made_for(features, n_columns)}.")
+        named = unknown_name("column", absent[0], held)
+        raise InputError(f"the table lacks a column of the model: {named} The {_made_for(features, n_columns)}.")
 
 
 def _made_for(features: Sequence[str] | None, n_columns: int) -> str:

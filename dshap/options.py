@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from dshap.errors import InputError, unknown_name
+import numpy as np
+
+from dshap.checks import Choice, Flag, Number, Rule, Text, Whole
+from dshap.errors import InputError, shown, unknown_name
 
 __all__ = ["MISSING_POLICIES", "RunOptions", "parse_bytes"]
 
 MISSING_POLICIES = ("refuse", "skip", "pass")
 STORED_DTYPES = ("float64", "float32")
+_TILE = Whole(1, ", or leave it out")
+RULES: Mapping[str, Rule] = {
+    "missing": Choice(MISSING_POLICIES),
+    "dtype": Choice(STORED_DTYPES),
+    "units": Text(),
+    "max_coalitions": _TILE,
+    "instance_tile": _TILE,
+    "coalition_tile": _TILE,
+    "coalition_groups": _TILE,
+    "micro_rows": _TILE,
+    "row_span": _TILE,
+    "tol": Number(0.0, 1.0, open_low=True, open_high=True, hint=", the largest std_error / range(attributions)"),
+    "keep_rows": Flag(),
+    "interactions": Flag(),
+    "stochastic": Flag(),
+}
+ALWAYS = ("missing", "dtype", "units", "keep_rows", "interactions", "stochastic")
+"""What cannot be None."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +70,11 @@ class RunOptions:
     """Bytes that one worker process may take; the plan is refused above it."""
 
     def __post_init__(self) -> None:
-        _check_choice("missing", self.missing, MISSING_POLICIES)
-        _check_choice("dtype", self.dtype, STORED_DTYPES)
-        for name in ("max_coalitions", "instance_tile", "coalition_tile", "coalition_groups", "micro_rows", "row_span"):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, _whole_number(name, value))
-        if self.tol is not None:
-            object.__setattr__(self, "tol", _tolerance(self.tol))
-        for name in ("keep_rows", "interactions", "stochastic"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} is {getattr(self, name)!r}: give True or False")
+        object.__setattr__(self, "dtype", _dtype_name(self.dtype))
+        for name, rule in RULES.items():
+            given = getattr(self, name)
+            if given is not None or name in ALWAYS:
+                object.__setattr__(self, name, rule(name, given))
         if self.coalition_groups and self.tol is not None:
             raise InputError("with tol a task goes through all rounds of its rows: leave coalition_groups out")
         if self.stochastic and self.tol is not None:
@@ -78,31 +92,12 @@ class RunOptions:
         return cls(**given)
 
 
-def _whole_number(name: str, value: Any) -> int:
+def _dtype_name(given: Any) -> Any:
+    """float32 and numpy's own names of it as "float32"; what is no dtype as it is."""
     try:
-        number = operator.index(value)
+        return given if given is None else np.dtype(given).name
     except TypeError:
-        number = 0
-    if number < 1 or isinstance(value, bool):
-        raise InputError(f"{name} is {value!r}: give a whole number of at least 1, or leave it out")
-    return number
-
-
-def _tolerance(value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = 0.0
-    if not 0.0 < number < 1.0:
-        raise InputError(
-            f"tol is {value!r}: give a number between 0 and 1, the largest std_error / range(attributions)"
-        )
-    return number
-
-
-def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise InputError(unknown_name(name, str(value), allowed))
+        return given
 
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
@@ -114,7 +109,9 @@ def parse_bytes(text: str | int | float) -> int:
         return int(text)
     match = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?i?)b?\s*", str(text).lower())
     if not match or not _is_number(match[1]) or float(match[1]) <= 0:
-        raise InputError(f"memory size {text!r} is not understood: write a number of bytes, or like '3GiB' or '500MB'")
+        raise InputError(
+            f"memory size {shown(text)} is not understood: write a number of bytes, or like '3GiB' or '500MB'"
+        )
     return int(float(match[1]) * _UNITS[match[2]])
 
 

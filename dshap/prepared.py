@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import dshap
 from dshap import designs
+from dshap.checks import as_path
 from dshap.cube import StateFolder, write_new
 from dshap.errors import DshapError, InputError, StoreMismatchError
 from dshap.steadiness import check_steady
@@ -71,6 +72,9 @@ class Prepared:
         """One line for people."""
         kind = self.learnt["value"]["value"]
         return f"{kind} on {self.data.n_rows:,} rows, {self.design.n_coalitions:,} coalitions, {self.path}"
+
+    def __repr__(self) -> str:
+        return f"Prepared({self.describe()})"
 
     def coalition_summary(self) -> dict[str, NDArray[Any]]:
         """What the states say of each proper coalition, where they do: `rank`, `penalty`, `error`, in the design's
@@ -136,7 +140,7 @@ def open_prepared(store: str | Path, value: ValueFunction) -> Prepared:
     StoreMismatchError
         They belong to another value function or to another model.
     """
-    path = Path(store).expanduser().absolute()
+    path = as_path("store", store)
     try:
         content = json.loads((path / PREPARED).read_text())
     except (FileNotFoundError, NotADirectoryError) as error:

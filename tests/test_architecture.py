@@ -13,7 +13,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "dshap"
 FLOORS = (
-    {"types", "errors", "options"},
+    {"types", "errors", "options", "checks"},
     {"designs", "kernels"},
     {"values", "models"},
     {"engine", "cube", "sources"},

@@ -65,7 +65,7 @@ def dshap_(*arguments: object) -> Result:
     return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
-def run_job(folder: Path, *changes, command: str = "run", options: tuple[str, ...] = ("-q",)) -> Result:
+def run_job(folder: Path, *changes, command: str = "run", options: tuple[str, ...] = ()) -> Result:
     return dshap_(command, write_job(folder, changed(*changes)), *options)
 
 
@@ -361,7 +361,7 @@ def test_bad_rows(folder):
     skipped = run_job(folder, ("source.missing", "skip"))
     assert skipped.exit_code == 0, skipped.output
     cube = dshap.open_cube(folder / "out.zarr" / "interventional")
-    assert cube.sizes["instance"] == 300 and (cube.key.values == table.id).all()
+    assert cube.sizes["instance"] == 300 and (cube.id.values == table.id).all()
     assert list(np.flatnonzero(np.isnan(cube.attribution.values).any((1, 2)))) == [3, 4, 9]
     assert "297 ok, 3 skipped" in dshap_("status", "out.zarr").stdout
     shown = run_job(folder, ("source.missing", "skip"), ("report", {"instance": 1003}), options=())
@@ -556,3 +556,10 @@ def test_rows_are_a_data_frame_away(folder):
     assert {"interventional", "observational"} <= set(trees.children)
     frame = trees["interventional"]["attribution"].to_series()
     assert isinstance(frame, pd.Series) and len(frame) == 900
+
+
+def test_quiet_is_silent(folder):
+    """It printed the whole report, and warnings of the run."""
+    done = run_job(folder, options=("-q",))
+    assert done.exit_code == 0 and done.stdout == "" and done.stderr == ""
+    refused(run_job(folder, ("source.path", "nowhere.parquet"), options=("-q",)), 2, "nowhere.parquet")

@@ -252,7 +252,7 @@ def test_expected_log_probability_takes_0_log_0_as_0(background):
         (lambda m, b: Marginal(m.predict_proba, b, link=np.log), "give 'identity', 'logit'"),
         (lambda m, b: Marginal(lambda x: x[:, 0], b, link="log_odds"), "needs the probabilities of all classes"),
         (lambda m, b: Marginal(lambda x: 3.0 + x[:, 0] ** 2, b, link="logit"), r"the model gave .*, outside \[0, 1\]"),
-        (lambda m, b: LogOdds(clip=0.4), "clip is 0.4: give a number from 0 to 0.1"),
+        (lambda m, b: LogOdds(clip=0.4), "clip is 0.4: give a number of at least 0 and at most 0.1"),
     ],
 )
 def test_bad_links_are_refused_where_they_are_made(make, message, model, background):

@@ -81,3 +81,10 @@ def test_every_path_that_the_readme_names_is_there():
     root = Path(__file__).parents[1]
     for path in re.findall(r"\]\(([\w./-]+)\)", README):
         assert (root / path).exists(), path
+
+
+def test_other_options_go_to_another_store():
+    """The last of the commands changed the model of a finished store, which is refused with status 4."""
+    block = re.search(r"## From the command line\n\n```\n(.*?)```", README, re.DOTALL)[1]
+    changed = [line for line in block.splitlines() if "--set" in line]
+    assert changed and all("--set job.store=" in line for line in changed)

@@ -158,7 +158,7 @@ def test_values_that_learn_from_data(rows):
     ("options", "message"),
     [
         ({"tol": 0.0}, "tol is 0.0"),
-        ({"tol": 2}, "between 0 and 1"),
+        ({"tol": 2}, "tol is 2: give a number above 0 and below 1"),
         ({"tol": "small"}, "tol is 'small'"),
         ({"tol": 0.1, "coalition_groups": 2}, "leave coalition_groups out"),
         ({"tol": 0.1, "design": permutation(D, 10)}, "the design is permutation: give design=.kriging. or"),

@@ -36,6 +36,11 @@ TEXT = "string"
 """Type of a kept column of text."""
 RUN, JOB = "dshap_run", "dshap_job"
 """Attributes that hold all that describes a run, or a job of several, as one JSON string."""
+TAKEN = frozenset(
+    ("attribution", "base_value", "blocks", "explained_class", "feature", "feature_other", "instance", "interaction",
+     "n_coalitions", "output", "prediction", "relative_error", "rows", "state", "status", "std_error")
+)  # fmt: skip
+"""Names of a cube that no key has."""
 KEY_FILL: Mapping[str, Any] = {"int64": -1, "string": "", "datetime64[ns]": np.iinfo(np.int64).min}
 
 
@@ -77,10 +82,9 @@ class CubeLayout:
 
     @property
     def key_variables(self) -> dict[str, str]:
-        """key column -> its variable: `key` where there is one key column, else `key_<column>`."""
-        if len(self.keys) == 1:
-            return dict.fromkeys(self.keys, "key")
-        return {column: f"key_{name}" for column, name in _variable_names(self.keys).items()}
+        """key column -> its variable: its own name, after `key_` where the cube has another variable of that name."""
+        names = _variable_names(self.keys)
+        return {column: f"key_{name}" if name in TAKEN else name for column, name in names.items()}
 
     @property
     def row_variables(self) -> dict[str, str]:
@@ -177,6 +181,15 @@ def _create(path: Path, layout: CubeLayout) -> None:
         for column, name in layout.columns.items():
             fill: Any = "" if name == TEXT else np.nan if np.dtype(name).kind == "f" else np.dtype(name).type(0)
             _per_row(rows, layout, layout.row_variables[column], name, fill, (), long_name=column)
+        _keep_order(path / "rows", layout.row_variables.values())
+
+
+def _keep_order(group: Path, names: Iterable[str]) -> None:
+    """Consolidated metadata of a group, in this order: a reader that lists the folder gets the order of its hashes."""
+    document = json.loads((group / "zarr.json").read_text())
+    members = {name: json.loads((group / name / "zarr.json").read_text()) for name in names}
+    document["consolidated_metadata"] = {"kind": "inline", "must_understand": False, "metadata": members}
+    (group / "zarr.json").write_text(json.dumps(document))
 
 
 def _per_row(

@@ -11,7 +11,7 @@ import zarr
 
 from dshap.errors import InputError
 
-__all__ = ["find_row", "kept_row", "row_key"]
+__all__ = ["find_row", "kept_row", "key_names", "row_key"]
 
 
 def find_row(path: Path, key: Sequence[str | int]) -> int:
@@ -56,11 +56,15 @@ def kept_row(path: Path, position: int) -> dict[str, Any]:
     return {str(array.attrs["long_name"]): np.asarray(array[position])[()].item() for _, array in rows.arrays()}
 
 
+def key_names(path: Path) -> list[str]:
+    """Variables of the key columns, in the order that they were given in."""
+    return str(zarr.open_array(path / "attribution", mode="r").attrs.get("coordinates", "")).split()
+
+
 def _keys(path: Path) -> dict[str, zarr.Array[Any]]:
     """key column -> its array, in the order of the cube's keys."""
     group = zarr.open_group(path, mode="r")
-    names = str(group["attribution"].attrs.get("coordinates", "")).split()
-    arrays = [array for array in map(group.get, names) if isinstance(array, zarr.Array)]
+    arrays = [array for array in map(group.get, key_names(path)) if isinstance(array, zarr.Array)]
     return {str(array.attrs["long_name"])[len("key of the row (") : -1]: array for array in arrays}
 
 

@@ -13,7 +13,9 @@ import numpy as np
 import xarray as xr
 import zarr
 
+from dshap.checks import as_path, checked
 from dshap.cube.layout import CONTAINER, read_run
+from dshap.cube.lookup import key_names
 from dshap.cube.summary import STATISTICS, estimates
 from dshap.cube.writer import SUMMARIES, block_digest, notes_of, receipts_of
 from dshap.errors import InputError
@@ -43,21 +45,21 @@ def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
     Parameters
     ----------
     store : path of a cube; a store of several explanations holds one cube in each of its groups
-    index : make the key an index, so that ``cube.sel(key=5)`` works, with several key columns
-        ``cube.sel(key_shop=5, key_day="2012-08-09")`` (up to 10 million rows)
+    index : make the key an index, so that ``cube.sel(id=5)`` works for a key column "id", with several key columns
+        ``cube.sel(shop=5, day="2012-08-09")`` (up to 10 million rows)
 
     Returns
     -------
     xarray.Dataset
         dims (instance, feature, output); `attribution`, `prediction`, `base_value`, `status`, and the key as a
-        coordinate without an index.
+        coordinate without an index, named after its column (`key_status` and the like where the cube has that name).
 
     Raises
     ------
     InputError
         Where there is no cube, with the groups that are cubes.
     """
-    path = Path(store).expanduser()
+    path, (index,) = as_path("store", store), checked(index=index)
     if read_run(path) is None:
         inside = [str(found) for found in cube_paths(path)]
         raise InputError(
@@ -68,16 +70,16 @@ def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
         warnings.filterwarnings("ignore", message=".*does not have a Zarr V3 specification.*")
         cube = xr.open_zarr(path, consolidated=False, chunks={"instance": tile[0] if tile else -1})
     cube = cube.drop_vars(CONTAINER)
-    cube = cube.set_coords([name for name in cube.data_vars if str(name) == "key" or str(name).startswith("key_")])
+    keys = key_names(path)
+    cube = cube.drop_vars(keys).assign_coords({name: cube[name] for name in keys})  # in the order given
     cube = cube[sorted(cube.data_vars, key=lambda name: ORDER.index(str(name)) if name in ORDER else len(ORDER))]
     if "instance" not in cube["base_value"].dims:
         cube["base_value"] = cube["base_value"].load()
     cube = cube.assign_attrs({name: json.dumps(own, sort_keys=True) for name, own in read_notes(path).items()})
-    return _indexed(cube) if index else cube
+    return _indexed(cube, keys) if index else cube
 
 
-def _indexed(cube: xr.Dataset) -> xr.Dataset:
-    keys = [str(name) for name in cube.coords if str(name) == "key" or str(name).startswith("key_")]
+def _indexed(cube: xr.Dataset, keys: list[str]) -> xr.Dataset:
     if not keys:
         raise InputError("the cube has no key: give key= to explain, or select with isel")
     if cube.sizes["instance"] > MAX_INDEXED_ROWS:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterator
 from itertools import chain, combinations
 from typing import Any, NoReturn, Self
@@ -18,7 +17,6 @@ __all__ = [
     "MAX_WHOLE_BYTES",
     "FixedDesign",
     "WholeViews",
-    "checked_integer",
     "checked_span",
     "first_distinct",
     "first_distinct_bits",
@@ -97,17 +95,6 @@ def spans(m: int, d: int) -> Iterator[tuple[int, int]]:
     """Consecutive ranges of m coalitions whose scores (rows, d) take at most `SPAN_BYTES`."""
     step = max(1, SPAN_BYTES // (8 * d))
     return ((start, min(start + step, m)) for start in range(0, m, step))
-
-
-def checked_integer(name: str, given: object, least: int) -> int:
-    """`given` as an int of at least `least`, or InputError."""
-    try:
-        number = operator.index(given)  # type: ignore[arg-type]
-    except TypeError:
-        raise InputError(f"{name} must be an integer of at least {least}, not {given!r}") from None
-    if isinstance(given, bool) or number < least:
-        raise InputError(f"{name} must be an integer of at least {least}, not {given!r}")
-    return number
 
 
 def checked_span(design: Design, start: int, stop: int) -> None:

@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from dshap.designs.coalitions import FixedDesign, WholeViews, checked_integer, checked_span
+from dshap.checks import Whole
+from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span
 from dshap.errors import InputError
 from dshap.types import BoolArray, CoalitionBlock, FloatArray, Groups
 
@@ -25,7 +26,7 @@ class ExactDesign(FixedDesign, WholeViews):
     n_players: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_players", checked_integer("n_players", self.n_players, 1))
+        object.__setattr__(self, "n_players", Whole(1)("n_players", self.n_players))
         if self.n_players > MAX_PLAYERS:
             raise InputError(
                 f"exact lists 2^d coalitions: {self.n_players} players given, at most {MAX_PLAYERS} allowed; "

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.designs.coalitions import checked_integer, stream
+from dshap.checks import Whole
+from dshap.designs.coalitions import stream
 from dshap.designs.strata import DEALING, Sample
 from dshap.errors import InputError
 from dshap.types import FloatArray
@@ -21,7 +22,7 @@ MAX_REPLICATES = 100
 
 def checked_replicates(given: object) -> int:
     """`given` as a number of groups, or InputError."""
-    number = checked_integer("n_replicates", given, 0)
+    number = Whole(0)("n_replicates", given)
     if number == 1 or number > MAX_REPLICATES:
         raise InputError(f"n_replicates is {number}: give 0 (no standard errors), or 2 to {MAX_REPLICATES}")
     return number

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dshap.designs.coalitions import FixedDesign, WholeViews, checked_integer, checked_span, pack, spans, unpack
+from dshap.checks import Choice, Flag, Whole
+from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span, pack, spans, unpack
 from dshap.designs.jackknife import N_REPLICATES, Dealt, checked_replicates, deal, deleted
 from dshap.designs.leverage import draw_by_leverage
 from dshap.designs.proportional import draw_by_kernel
 from dshap.designs.shapley_kernel import ConstrainedSolution, normal_matrix
 from dshap.designs.strata import Sample, Stratum, strata_of
-from dshap.errors import InputError, unknown_name
+from dshap.errors import InputError
 from dshap.types import FULL, N_ENDS, CoalitionBlock, FloatArray, Groups
 
 __all__ = ["MAX_COALITIONS", "SAMPLERS", "KernelShapDesign", "kernelshap"]
@@ -57,10 +58,10 @@ class KernelShapDesign(FixedDesign, WholeViews):
     """Groups of the jackknife; 0: no standard errors."""
 
     def __post_init__(self) -> None:
-        if self.sampling not in SAMPLERS:
-            raise InputError(unknown_name("sampling", self.sampling, SAMPLERS))
-        object.__setattr__(self, "n_players", checked_integer("n_players", self.n_players, 1))
-        object.__setattr__(self, "seed", checked_integer("seed", self.seed, 0))
+        Choice(tuple(SAMPLERS))("sampling", self.sampling)
+        object.__setattr__(self, "paired", Flag()("paired", self.paired))
+        object.__setattr__(self, "n_players", Whole(1)("n_players", self.n_players))
+        object.__setattr__(self, "seed", Whole(0)("seed", self.seed))
         object.__setattr__(self, "n_replicates", checked_replicates(self.n_replicates))
         asked, budgets = self.budgets, tuple(map(self._checked_budget, self.budgets))
         for given, (now, grown) in zip(asked[1:], pairwise(budgets), strict=True):
@@ -181,7 +182,7 @@ class KernelShapDesign(FixedDesign, WholeViews):
         """Coalitions that a request gives: at most all, an even number where paired."""
         d = self.n_players
         least = 2 * d if self.paired else d + 1
-        budget = min(checked_integer("n_coalitions", n_coalitions, 1), 1 << d)
+        budget = min(Whole(1)("n_coalitions", n_coalitions), 1 << d)
         if not least <= budget <= MAX_COALITIONS:
             raise InputError(
                 f"n_coalitions={n_coalitions} for {d} players: with paired={self.paired} give at least {least}, "

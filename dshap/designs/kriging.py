@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from threadpoolctl import threadpool_limits
 
-from dshap.designs.coalitions import WholeViews, checked_integer, checked_span, pack, stream, unpack
+from dshap.checks import Whole, checked
+from dshap.designs.coalitions import WholeViews, checked_span, pack, stream, unpack
 from dshap.designs.game_process import (
     NUGGET,
     ROUGHNESS,
@@ -28,7 +29,7 @@ from dshap.designs.jackknife import N_REPLICATES, checked_replicates
 from dshap.designs.leverage import counts_by_leverage, draw_by_leverage
 from dshap.designs.sparse_terms import FITTED_BYTES, ROUNDS, Screen, fitted
 from dshap.designs.strata import strata_of
-from dshap.errors import InputError
+from dshap.errors import InputError, shown
 from dshap.types import N_ENDS, CoalitionBlock, FloatArray, Groups, Record
 
 __all__ = ["MAX_KRIGED", "MAX_KRIGED_PLAYERS", "KrigingDesign", "kriging"]
@@ -106,7 +107,7 @@ class KrigingDesign(WholeViews):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_replicates", checked_replicates(self.n_replicates))
-        d = checked_integer("n_players", self.n_players, 1)
+        d = Whole(1)("n_players", self.n_players)
         if d > MAX_KRIGED_PLAYERS:
             raise InputError(
                 f"kriging is for at most {MAX_KRIGED_PLAYERS} players, not {d}: use kernelshap({d}, n_coalitions)"
@@ -116,14 +117,14 @@ class KrigingDesign(WholeViews):
         if not 0.0 <= self.variation < np.inf:
             raise InputError(f"variation is {self.variation!r}: give 0 or a positive number")
         least = min(2 * d + 2, 1 << d)
-        budgets = tuple(min(checked_integer("n_coalitions", budget, 1), 1 << d) // 2 * 2 for budget in self.budgets)
+        budgets = tuple(min(Whole(1)("n_coalitions", budget), 1 << d) // 2 * 2 for budget in self.budgets)
         for given, budget in zip(self.budgets, budgets, strict=True):
             if not least <= budget <= MAX_KRIGED:
                 raise InputError(
                     f"n_coalitions={given} for kriging {d} players: give {least} to {MAX_KRIGED} (there are 2^{d} in "
                     f"all); kernelshap takes more"
                 )
-        object.__setattr__(self, "seed", checked_integer("seed", self.seed, 0))
+        object.__setattr__(self, "seed", Whole(0)("seed", self.seed))
         for now, grown in pairwise(budgets):
             if grown <= now:
                 raise InputError(f"n_coalitions={grown} of a design that has {now} already: give at least {now + 2}")
@@ -437,12 +438,12 @@ def kriging(
     Capacities in Decision Making (2016), section 2.12; leave-one-out errors in sandwich variances: J. G. MacKinnon and
     H. White, Journal of Econometrics 29 (1985), HC3; C. Musco and R. T. Witter, ICLR 2025, for leverage sampling.
     """
-    if isinstance(decay, str) and decay != "pilot":
-        raise InputError(f'decay is {decay!r}: give a number above 0 and at most 1, or "pilot"')
-    given = None if isinstance(decay, str) else float(decay)
-    whole = None if shells == "pilot" else checked_integer("shells", shells, 0)
-    if sparse not in (True, False, "pilot"):
-        raise InputError(f'sparse is {sparse!r}: give True, False or "pilot"')
+    decay, variation = checked(decay=decay, variation=variation)
+    given = None if isinstance(decay, str) else decay
+    whole = None if isinstance(shells, str) and shells == "pilot" else Whole(0)("shells", shells)
+    if not isinstance(sparse, bool | str) or sparse not in (True, False, "pilot"):
+        raise InputError(f'sparse is {shown(sparse)}: give True, False or "pilot"')
+    n_coalitions = Whole(1)("n_coalitions", n_coalitions)
     if sparse is True and not MIN_SPARSE_PLAYERS <= d <= MAX_RELEVANT_PLAYERS:
         raise InputError(f"sparse=True is for {MIN_SPARSE_PLAYERS} to {MAX_RELEVANT_PLAYERS} players, not {d}")
     if sparse is True and n_coalitions <= 2 * LEAST_SPARSE_PAIRS * d:
@@ -452,7 +453,7 @@ def kriging(
     if sparse is True and given is not None:
         raise InputError('sparse=True wants a pilot, which measures its errors: leave decay at "pilot"')
     terms = None if sparse == "pilot" else bool(sparse)
-    return KrigingDesign(d, (n_coalitions,), given, seed, n_replicates, float(variation), shells=whole, sparse=terms)
+    return KrigingDesign(d, (n_coalitions,), given, seed, n_replicates, variation, shells=whole, sparse=terms)
 
 
 @dataclass(frozen=True)

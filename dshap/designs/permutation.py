@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.checks import Flag, Whole
 from dshap.designs.coalitions import (
     FixedDesign,
     WholeViews,
-    checked_integer,
     checked_span,
     first_distinct_bits,
     pack,
@@ -52,7 +52,8 @@ class PermutationDesign(FixedDesign, WholeViews):
 
     def __post_init__(self) -> None:
         for name, least in (("n_players", 1), ("n_permutations", 1), ("seed", 0)):
-            object.__setattr__(self, name, checked_integer(name, getattr(self, name), least))
+            object.__setattr__(self, name, Whole(least)(name, getattr(self, name)))
+        object.__setattr__(self, "antithetic", Flag()("antithetic", self.antithetic))
         if self.antithetic and self.n_permutations % 2:
             raise InputError(
                 f"n_permutations={self.n_permutations} with antithetic=True, where orders come in pairs: give an even "
@@ -141,7 +142,7 @@ class PermutationDesign(FixedDesign, WholeViews):
 
     def grow(self, n_coalitions: int) -> PermutationDesign:
         """As many more orders as give at least n_coalitions; the list begins with this one's."""
-        if not self.n_coalitions < checked_integer("n_coalitions", n_coalitions, 1) <= 1 << self.n_players:
+        if not self.n_coalitions < Whole(1)("n_coalitions", n_coalitions) <= 1 << self.n_players:
             raise InputError(
                 f"n_coalitions={n_coalitions}: the design has {self.n_coalitions} already, and there are "
                 f"2^{self.n_players} in all"

@@ -2,6 +2,7 @@
 
 from dshap.engine.cluster import (
     DaskExecutor,
+    checked_client,
     collect_partitions,
     connect,
     current_client,
@@ -32,6 +33,7 @@ __all__ = [
     "coalition_errors",
     "collect_partitions",
     "connect",
+    "checked_client",
     "current_client",
     "fit_model",
     "fit_stages",

@@ -23,7 +23,7 @@ from distributed.comm import CommClosedError
 from distributed.security import Security
 
 from dshap.engine.graph import Call, OnDone, OnFailed, Reduction, one_blas_thread
-from dshap.errors import DshapError, InputError, InterruptedRunError
+from dshap.errors import DshapError, InputError, InterruptedRunError, shown
 from dshap.types import FAN_IN, tree_sum
 from dshap.values import warm_up
 
@@ -45,6 +45,8 @@ KEPT_BYTES = 64 << 20
 """Freed memory that a worker keeps from task to task: to map and zero it anew takes some 10 ms."""
 
 WORKER_WAIT_S = 60
+WORKER_LOG = logging.getLogger("distributed.worker")
+CONNECT_S = 10
 
 _contexts: dict[str, Any] = {}
 
@@ -58,10 +60,19 @@ class ContextPlugin(WorkerPlugin):
     def setup(self, worker: Any) -> None:
         _keep_freed_memory()
         warm_up()
+        WORKER_LOG.addFilter(_is_no_failed_block)
         _contexts[self.name] = self.context
 
     def teardown(self, worker: Any) -> None:
         _contexts.pop(self.name, None)
+        if not _contexts:
+            WORKER_LOG.removeFilter(_is_no_failed_block)
+
+
+def _is_no_failed_block(record: logging.LogRecord) -> bool:
+    """False for the traceback that Dask logs of each task of ours that fails: the run tells the reason once."""
+    is_failure = isinstance(record.msg, str) and record.msg.startswith("Compute Failed")
+    return not (is_failure and isinstance(record.args, tuple) and str(record.args[0]).startswith("_call"))
 
 
 def _keep_freed_memory() -> None:
@@ -257,6 +268,34 @@ def _gone(error: BaseException) -> InterruptedRunError:
         f"the scheduler does not answer any more ({type(error).__name__}): what was finished is kept, run the same "
         "again on a cluster that is up"
     )
+
+
+def checked_client(given: Any) -> Client:
+    """A client as it is, or connected to the scheduler at an address such as "tcp://10.0.0.5:8786".
+
+    Raises
+    ------
+    InputError
+        Neither, or nobody answers there.
+    """
+    if isinstance(given, str):
+        if _client_at(given).status != "running":  # its scheduler went, and another may be there
+            _client_at.cache_clear()
+        return _client_at(given)
+    if not isinstance(given, Client):
+        raise InputError(
+            f'client is {shown(given)}: give a distributed.Client, or an address like "tcp://10.0.0.5:8786"'
+        )
+    return given
+
+
+@functools.lru_cache(maxsize=8)
+def _client_at(address: str) -> Client:
+    """One connection to an address for all calls of this process."""
+    try:
+        return Client(address, timeout=CONNECT_S, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"client {address!r}: no Dask scheduler answers there ({type(error).__name__})") from error
 
 
 def current_client() -> Client | None:

@@ -198,6 +198,9 @@ class Plan:
         fields["reasons"] = tuple((choice, why) for choice, why in fields["reasons"])
         return cls(**fields)
 
+    def __repr__(self) -> str:
+        return f"Plan({str(self).splitlines()[0]})"
+
     def __str__(self) -> str:
         """A table of the stages, then the tiles, then why each choice was made."""
         lines = [

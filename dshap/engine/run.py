@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from dshap.engine.tasks import (
     partial_name,
     pilot,
 )
+from dshap.errors import FailedBlocksError
 from dshap.models.rows import sample_positions
 from dshap.types import ClosedForm, Design, EstimatedBase, Record, RowReader, State, ValueFunction
 
@@ -33,6 +35,8 @@ __all__ = ["Failure", "learn", "map_spans", "read_sample", "resolve_value", "run
 
 SAMPLE_SEED = 0
 """Which rows a sample takes: a part of the numerics, like the landmarks' own seed is a part of their options."""
+ALIKE = 8
+"""Blocks that fail for one reason, before any that does not, after which a run stops."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +166,7 @@ def _evaluation(executor: Executor, context: Context, progress: Progress) -> lis
     done = context.cube.done()
     todo = [tile for tile in range(len(tiles)) if tile not in done]
     failures: list[Failure] = []
+    n_good = 0
     if not todo:
         return failures
 
@@ -174,20 +179,38 @@ def _evaluation(executor: Executor, context: Context, progress: Progress) -> lis
         start, stop = tiles[tile]
         failures.append(Failure(tile, start, stop, _reason(error)))
         progress.advance(rows(tile))
+        if not n_good and len(failures) == ALIKE and len(todo) > ALIKE:
+            _stop_if_alike(failures, len(todo))
+
+    def succeeded(reduction: Reduction, _: Any) -> None:
+        nonlocal n_good
+        n_good += 1
+        progress.advance(rows(reduction.finish.args[0]))
 
     progress.begin("evaluation", context.plan.n_rows, "rows", sum(map(rows, done)))
-    executor.run(
-        context,
-        (_evaluation_reduction(context, tile) for tile in todo),
-        lambda reduction, _: progress.advance(rows(reduction.finish.args[0])),
-        failed,
-    )
+    executor.run(context, (_evaluation_reduction(context, tile) for tile in todo), succeeded, failed)
     progress.end()
     if not failures and context.plan.coalition_groups > 1:
         for tile in range(len(tiles)):
             for group in range(context.plan.coalition_groups):
                 context.states.remove(partial_name(tile, group))
     return failures
+
+
+def _stop_if_alike(failures: Sequence[Failure], n_blocks: int) -> None:
+    """Raise where all these blocks failed for one reason, numbers apart: the others would do the same.
+
+    Raises
+    ------
+    FailedBlocksError
+        With the reason.
+    """
+    reasons = {re.sub(r"\d+", "#", failure.reason) for failure in failures}
+    if len(reasons) == 1:
+        raise FailedBlocksError(
+            f"the first {len(failures)} of {n_blocks} blocks failed alike, and the run stopped: {failures[0].reason}. "
+            "Mend the model or the rows and run the same again"
+        )
 
 
 def _evaluation_reduction(context: Context, tile: int) -> Reduction:

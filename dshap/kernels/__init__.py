@@ -7,8 +7,8 @@ from dshap.kernels.features import (
     FourierBasis,
     FourierFeatures,
     SubsetFeatures,
-    checked_embedding,
 )
+from dshap.kernels.given import bound_kernel, checked_embedding, checked_kernel
 from dshap.kernels.nystrom import KeptLandmarks, Nystrom, NystromBasis, pivoted_cholesky, ridge_solve
 from dshap.kernels.product import (
     RBF,
@@ -38,7 +38,9 @@ __all__ = [
     "Product",
     "ProductKernel",
     "SubsetFeatures",
+    "bound_kernel",
     "checked_embedding",
+    "checked_kernel",
     "median_lengthscale",
     "pivoted_cholesky",
     "ridge_solve",

@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.checks import checked
 from dshap.errors import InputError
 from dshap.kernels.product import ProductKernel
 from dshap.types import BoolArray, FloatArray
@@ -125,13 +126,6 @@ SPECTRA = {"rbf": _normal, "laplacian": _student(1.0), "matern32": _student(3.0)
 """family -> draws (n,) of the spectral law of its factor with length-scale 1 (Bochner): normal, Cauchy, Student."""
 
 
-def checked_embedding(given: Any) -> Embedding:
-    """The embedding, or an InputError for anything else."""
-    if not isinstance(given, Embedding):
-        raise InputError(f"embedding is {given!r}: give dshap.kernels.Nystrom(n_landmarks) or Fourier(n_features)")
-    return given
-
-
 @dataclass(frozen=True)
 class Fourier:
     """Random Fourier features: cos and sin of ω·x, the frequencies ω drawn from the kernel's spectral law.
@@ -161,11 +155,9 @@ class Fourier:
     sample_size = 0
 
     def __post_init__(self) -> None:
-        if self.n_features < 2 or self.n_features % 2:
-            raise InputError(
-                f"n_features is {self.n_features}: give an even number of at least 2, a cosine and a sine for each "
-                "frequency"
-            )
+        given = checked(n_features=self.n_features, seed=self.seed, orthogonal=self.orthogonal)
+        for name, value in zip(("n_features", "seed", "orthogonal"), given, strict=True):
+            object.__setattr__(self, name, value)
 
     @property
     def size(self) -> int:

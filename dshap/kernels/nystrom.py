@@ -6,7 +6,7 @@ never papered over with a jitter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,8 @@ from scipy.linalg import eigh, eigvalsh
 from scipy.linalg.blas import dtrmm, strmm
 from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, dtrtri
 
-from dshap.errors import InputError, unknown_name
+from dshap.checks import Choice, checked, finite_array
+from dshap.errors import InputError
 from dshap.kernels.product import Distinct, ProductKernel, distinct_values
 from dshap.types import BoolArray, FloatArray, Record
 
@@ -128,22 +129,21 @@ class Nystrom:
     n_landmarks: int | None = None
     selection: str = "kmeans++"
     seed: int = 0
-    landmarks: FloatArray | None = None
+    landmarks: FloatArray | None = field(default=None, repr=False)
 
     dtype = np.float64
 
     def __post_init__(self) -> None:
         if self.landmarks is not None:
-            given = np.array(self.landmarks, dtype=float)
-            if given.ndim != 2 or not np.isfinite(given).all():
-                raise InputError(f"landmarks must be finite and (r, columns), not {given.shape}: drop rows with NaN")
+            given = finite_array("landmarks", self.landmarks, (2,), "(r, columns)")
             object.__setattr__(self, "landmarks", given)
             object.__setattr__(self, "selection", "given")
             object.__setattr__(self, "n_landmarks", len(given))
-        elif self.selection not in SELECTIONS:
-            raise InputError(unknown_name("landmark selection", self.selection, SELECTIONS))
-        if self.n_landmarks is None or self.n_landmarks < 1:
-            raise InputError(f"n_landmarks is {self.n_landmarks}: give a number of at least 1, or landmarks")
+        else:
+            Choice(tuple(SELECTIONS))("selection", self.selection)
+        n_landmarks, seed = checked(n_landmarks=self.n_landmarks, seed=self.seed)
+        object.__setattr__(self, "n_landmarks", n_landmarks)
+        object.__setattr__(self, "seed", seed)
 
     @property
     def size(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dshap.errors import InputError, unknown_name
+from dshap.checks import checked, finite_array, for_columns
+from dshap.errors import InputError, shown, unknown_name
 from dshap.types import FloatArray
 
 __all__ = [
@@ -58,6 +59,8 @@ FAMILIES: Mapping[str, Family] = {
     "matern52": Family(_MATERN52, lambda scale: -np.sqrt(5.0) / scale),
     "categorical": Family(_DIFFERENT, _log),
 }
+MATERN = {0.5: "laplacian", 1.5: "matern32", 2.5: "matern52"}
+"""nu -> family."""
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"})
@@ -116,7 +119,14 @@ class ProductKernel:
     parameters: FloatArray
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parameters", np.array(self.parameters, dtype=float))
+        if (
+            isinstance(self.families, str)
+            or not np.iterable(self.families)
+            or not all(isinstance(family, str) for family in self.families)
+        ):
+            raise InputError(f"families is {shown(self.families)}: give one a column, of {', '.join(FAMILIES)}")
+        object.__setattr__(self, "families", tuple(self.families))
+        object.__setattr__(self, "parameters", finite_array("parameters", self.parameters, (1,), "(columns,)"))
         if self.parameters.shape != (len(self.families),):
             raise InputError(
                 f"a kernel of {len(self.families)} columns needs as many parameters, not {self.parameters.shape}"
@@ -226,39 +236,46 @@ class Kernel:
 
     is_resolved: bool = True
     """False where `bind` needs a sample ("median") or a model's validation ("validate")."""
+    is_validated: bool = False
+    """True where a length-scale is "validate", which belongs to models."""
 
-    def bind(self, n_columns: int, sample: FloatArray | None = None, seed: int = 0) -> ProductKernel:
-        raise TypeError(f"{type(self).__name__} does not say how it binds to columns")
+    def bind(
+        self, n_columns: int, sample: FloatArray | None = None, seed: int = 0, names: Sequence[str] | None = None
+    ) -> ProductKernel:
+        """With a factor for each column; `names` are those of the columns, where they have any."""
+        raise InputError(f"{type(self).__name__} does not say how it binds to columns: give RBF(), Product([...])")
 
 
 @dataclass(frozen=True, eq=False)
 class _Stationary(Kernel):
     lengthscale: Any = "median"
-    """One number, one a column (in the units of the columns), "median", or "validate" (chosen by the model's fit)."""
+    """One number, one a column (in the units of the columns) or a mapping by column name, "median", or "validate"
+    (chosen by the model's fit)."""
 
-    family: str = ""
+    family: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.lengthscale, str) and self.lengthscale not in ("median", "validate"):
-            raise InputError(
-                f"lengthscale {self.lengthscale!r}: give a positive number, one a column, 'median' or 'validate'"
-            )
+        object.__setattr__(self, "lengthscale", checked(lengthscale=self.lengthscale)[0])
 
     @property
     def is_resolved(self) -> bool:  # type: ignore[override]
         return not isinstance(self.lengthscale, str)
 
-    def bind(self, n_columns: int, sample: FloatArray | None = None, seed: int = 0) -> ProductKernel:
+    @property
+    def is_validated(self) -> bool:  # type: ignore[override]
+        return bool(self.lengthscale == "validate")
+
+    def bind(
+        self, n_columns: int, sample: FloatArray | None = None, seed: int = 0, names: Sequence[str] | None = None
+    ) -> ProductKernel:
         """Every column gets this family; "median" and "validate" (its start) take the sample's median heuristic."""
         if isinstance(self.lengthscale, str):
             if sample is None:
                 raise InputError(f"lengthscale {self.lengthscale!r} needs data: fit the model, or give numbers")
             scale = median_lengthscale(sample, seed)
         else:
-            scale = np.asarray(self.lengthscale, dtype=float)
-            if scale.ndim and scale.shape != (n_columns,):
-                raise InputError(f"lengthscale has {scale.size} values for {n_columns} columns: give one, or one each")
-        return ProductKernel((self.family,) * n_columns, np.broadcast_to(scale, (n_columns,)))
+            scale = np.array(for_columns("lengthscale", self.lengthscale, n_columns, names))
+        return ProductKernel((self.family,) * n_columns, scale)
 
 
 class RBF(_Stationary):
@@ -282,10 +299,15 @@ class Matern(_Stationary):
     """
 
     def __init__(self, nu: float = 1.5, lengthscale: Any = "median") -> None:
-        families = {0.5: "laplacian", 1.5: "matern32", 2.5: "matern52"}
-        if nu not in families:
-            raise InputError(f"nu is {nu}: Matérn is there for 0.5, 1.5 and 2.5")
-        super().__init__(lengthscale, families[nu])
+        if not isinstance(nu, float) or nu not in MATERN:
+            raise InputError(
+                f"nu is {shown(nu)}: Matérn is there for 0.5, 1.5 and 2.5 (Matern(1.5, lengthscale) has both)"
+            )
+        super().__init__(lengthscale, MATERN[nu])
+
+    def __repr__(self) -> str:
+        nu = next(each for each, family in MATERN.items() if family == self.family)
+        return f"Matern(nu={nu}, lengthscale={self.lengthscale!r})"
 
 
 @dataclass(frozen=True)
@@ -294,25 +316,52 @@ class Categorical(Kernel):
 
     rho: float = 0.5
 
-    def bind(self, n_columns: int, sample: FloatArray | None = None, seed: int = 0) -> ProductKernel:
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rho", checked(rho=self.rho)[0])
+
+    def bind(
+        self, n_columns: int, sample: FloatArray | None = None, seed: int = 0, names: Sequence[str] | None = None
+    ) -> ProductKernel:
         return ProductKernel(("categorical",) * n_columns, np.full(n_columns, self.rho))
 
 
 @dataclass(frozen=True)
 class Product(Kernel):
-    """A kernel of its own for each column, in the order of the columns."""
+    """A kernel for each column: a list in the order of the columns, or a mapping by their names."""
 
-    kernels: Sequence[Kernel]
+    kernels: Sequence[Kernel] | Mapping[str, Kernel]
+
+    def __post_init__(self) -> None:
+        given = self.kernels
+        if not isinstance(given, Mapping) and (isinstance(given, str) or not np.iterable(given)):
+            raise InputError(f"kernels is {shown(given)}: give a list, one of dshap.kernels a column, or a mapping")
+        each = given.values() if isinstance(given, Mapping) else given
+        if wrong := [kernel for kernel in each if not isinstance(kernel, Kernel)]:
+            raise InputError(f"kernels hold {shown(wrong[0])}: give one of dshap.kernels a column, such as RBF()")
+        plain = {str(n): own for n, own in given.items()} if isinstance(given, Mapping) else tuple(given)
+        object.__setattr__(self, "kernels", plain)
 
     @property
     def is_resolved(self) -> bool:  # type: ignore[override]
-        return all(kernel.is_resolved for kernel in self.kernels)
+        return all(kernel.is_resolved for kernel in self._all)
 
-    def bind(self, n_columns: int, sample: FloatArray | None = None, seed: int = 0) -> ProductKernel:
-        if len(self.kernels) != n_columns:
-            raise InputError(f"Product has {len(self.kernels)} kernels for {n_columns} columns: give one a column")
+    @property
+    def is_validated(self) -> bool:  # type: ignore[override]
+        return any(kernel.is_validated for kernel in self._all)
+
+    @property
+    def _all(self) -> tuple[Kernel, ...]:
+        return tuple(self.kernels.values() if isinstance(self.kernels, Mapping) else self.kernels)
+
+    def of_columns(self, n_columns: int, names: Sequence[str] | None) -> tuple[Kernel, ...]:
+        """One kernel a column, in the order of the columns."""
+        return for_columns("Product", self.kernels, n_columns, names)
+
+    def bind(
+        self, n_columns: int, sample: FloatArray | None = None, seed: int = 0, names: Sequence[str] | None = None
+    ) -> ProductKernel:
         bound = []
-        for column, kernel in enumerate(self.kernels):
+        for column, kernel in enumerate(self.of_columns(n_columns, names)):
             own = kernel.bind(1, None if sample is None else sample[:, column : column + 1], seed)
             is_median = sample is not None and not kernel.is_resolved and np.ptp(sample[:, column]) > 0
             scale = np.sqrt(n_columns) if is_median else 1.0

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from dshap.errors import InputError, unknown_name
-from dshap.kernels import ProductKernel
+from dshap.checks import Choice, checked, finite_array, plain_array
+from dshap.errors import InputError
+from dshap.kernels import ProductKernel, bound_kernel
 from dshap.kernels.product import Distinct, distinct_values
 from dshap.types import FloatArray, Record
 
 __all__ = ["KernelExpansion", "as_rows", "checked_unseen", "names_of"]
 
+SHAPES = (("landmarks", 2, "(r, columns)"), ("weights", 2, "(r, k)"), ("intercept", 1, "(k,)"))
 MAX_SHOWN = 12
 """Categories that a message names."""
 MICRO_BLOCK = 1024
@@ -29,9 +31,7 @@ def names_of(x: Any) -> tuple[str, ...] | None:
 
 def checked_unseen(unseen: str) -> str:
     """ "other" or "refuse"."""
-    if unseen not in ("other", "refuse"):
-        raise InputError(unknown_name("unseen", unseen, ("other", "refuse")))
-    return unseen
+    return Choice(("other", "refuse"))("unseen", unseen)
 
 
 def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = None) -> FloatArray:
@@ -48,7 +48,7 @@ def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = 
             raise InputError(f"column {missing[0]!r} is missing: the model was fitted on {', '.join(names)}")
         x = x[[labels[name] for name in names]]
     try:
-        rows = np.asarray(x, dtype=float)
+        rows = np.asarray(plain_array(x), dtype=float)
     except (TypeError, ValueError) as error:
         raise InputError(f"columns must be numbers: {error}; encode text as category codes") from error
     if rows.ndim != 2 or n_columns not in (None, rows.shape[1]):
@@ -63,7 +63,7 @@ class KernelExpansion:
 
     Parameters
     ----------
-    kernel : ProductKernel
+    kernel : ProductKernel, or a kernel whose length-scales are numbers
     landmarks : (r, columns)
     weights : (r, k)
     intercept : (k,)
@@ -85,14 +85,12 @@ class KernelExpansion:
     unseen: str = "other"
 
     def __post_init__(self) -> None:
-        for name in ("landmarks", "weights", "intercept"):
-            array = np.array(getattr(self, name), dtype=float)
-            if not np.isfinite(array).all():
-                raise InputError(f"{name} of a kernel expansion hold NaN or infinity")
-            object.__setattr__(self, name, array)
+        for name, ndim, shape in SHAPES:
+            object.__setattr__(self, name, finite_array(name, getattr(self, name), (ndim,), shape))
         for name in ("feature_names", "output_names"):
-            if (names := getattr(self, name)) is not None:
-                object.__setattr__(self, name, tuple(str(own) for own in names))
+            (names,) = checked(**{name: getattr(self, name)})
+            object.__setattr__(self, name, names if names is None else tuple(map(str, names)))
+        object.__setattr__(self, "kernel", bound_kernel(self.kernel, self.landmarks.shape[1], self.feature_names))
         checked_unseen(self.unseen)
         r, columns, k = len(self.landmarks), self.kernel.n_columns, self.n_outputs
         shapes = (self.landmarks.shape, self.weights.shape, self.intercept.shape)
@@ -104,6 +102,9 @@ class KernelExpansion:
         for names, wanted, what in ((self.feature_names, columns, "feature"), (self.output_names, k, "output")):
             if names is not None and len(names) != wanted:
                 raise InputError(f"{len(names)} {what} names for {wanted}: give one each")
+
+    def __repr__(self) -> str:
+        return f"KernelExpansion({self.size} landmarks, {self.n_columns} columns, {self.n_outputs} outputs)"
 
     @property
     def n_columns(self) -> int:

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.checks import checked, finite_array
 from dshap.errors import InputError
-from dshap.kernels import ProductKernel
+from dshap.kernels import ProductKernel, bound_kernel
 from dshap.kernels.features import unit_circle
 from dshap.models.expansion import MICRO_BLOCK, as_rows
 from dshap.types import FloatArray, Record
 
 __all__ = ["FourierExpansion"]
+
+SHAPES = (("frequencies", 2, "(r, columns)"), ("phases", 1, "(r,)"), ("weights", 2, "(r, k)"), ("intercept", 1, "(k,)"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,16 +49,14 @@ class FourierExpansion:
     kernel: ProductKernel | None = None
 
     def __post_init__(self) -> None:
-        for name in ("frequencies", "phases", "weights", "intercept"):
-            array = np.array(getattr(self, name), dtype=float)
-            if not np.isfinite(array).all():
-                raise InputError(f"{name} of a Fourier expansion hold NaN or infinity")
-            object.__setattr__(self, name, array)
+        for name, ndim, shape in SHAPES:
+            object.__setattr__(self, name, finite_array(name, getattr(self, name), (ndim,), shape))
         for name in ("feature_names", "output_names"):
-            if (names := getattr(self, name)) is not None:
-                object.__setattr__(self, name, tuple(str(own) for own in names))
-        if self.frequencies.ndim != 2:
-            raise InputError(f"frequencies have shape {self.frequencies.shape}: give (r, columns)")
+            (names,) = checked(**{name: getattr(self, name)})
+            object.__setattr__(self, name, names if names is None else tuple(map(str, names)))
+        if self.kernel is not None:
+            kernel = bound_kernel(self.kernel, self.frequencies.shape[1], self.feature_names)
+            object.__setattr__(self, "kernel", kernel)
         (r, columns), k = self.frequencies.shape, self.intercept.size
         shapes = (self.phases.shape, self.weights.shape, self.intercept.shape)
         if shapes != ((r,), (r, k), (k,)):
@@ -65,6 +66,9 @@ class FourierExpansion:
         for names, wanted, what in ((self.feature_names, columns, "feature"), (self.output_names, k, "output")):
             if names is not None and len(names) != wanted:
                 raise InputError(f"{len(names)} {what} names for {wanted}: give one each")
+
+    def __repr__(self) -> str:
+        return f"FourierExpansion({self.size} cosines, {self.n_columns} columns, {self.n_outputs} outputs)"
 
     @property
     def n_columns(self) -> int:

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from dshap.checks import MODEL_PENALTY, checked
 from dshap.errors import InputError, unknown_name
-from dshap.kernels import RBF, Embedding, Kernel, Nystrom, ProductKernel, checked_embedding
+from dshap.kernels import RBF, Embedding, Kernel, Nystrom, ProductKernel, checked_embedding, checked_kernel
 from dshap.models.expansion import MICRO_BLOCK, as_rows, checked_unseen, names_of
 from dshap.models.features import Expansion, ModelFeatures, choose_features, expansion_from, has_categories
 from dshap.models.report import FitReport
@@ -73,19 +74,15 @@ class KernelModel:
         sample_size: int,
         unseen: str,
     ) -> None:
-        if penalty != "validate" and (isinstance(penalty, str) or not 0.0 <= penalty < np.inf):
-            raise InputError(f"penalty is {penalty!r}: give a number of at least 0, or 'validate'")
-        if not 0.0 <= holdout < 1.0:
-            raise InputError(f"holdout is {holdout}: give the part of the rows to hold out, at least 0 and below 1")
-        if sample_size < 1:
-            raise InputError(f"sample_size is {sample_size}: give at least one row")
-        if not isinstance(kernel, Kernel | ProductKernel | None):
-            raise InputError(f"kernel is {kernel!r}: give one of dshap.kernels, like RBF()")
-        self.kernel = RBF() if kernel is None else kernel
+        self.kernel = RBF() if kernel is None else checked_kernel(kernel)
         self.embedding: Embedding = Nystrom(500) if embedding is None else checked_embedding(embedding)
-        self.penalty, self.standardize = penalty, standardize
-        self.holdout, self.seed, self.sample_size = holdout, seed, sample_size
+        self.penalty, (self.standardize,) = MODEL_PENALTY("penalty", penalty), checked(standardize=standardize)
+        self.holdout, self.seed, self.sample_size = checked(holdout=holdout, seed=seed, sample_size=sample_size)
         self.unseen = checked_unseen(unseen)
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        return f"{type(self).__name__}({options}){', fitted' if 'expansion_' in vars(self) else ''}"
 
     def __getattr__(self, name: str) -> Any:
         """What a fit leaves is missing before it: said as such."""
@@ -163,12 +160,14 @@ class KernelModel:
     ) -> Step:
         raise NotImplementedError
 
-    def _features(self, x: FloatArray, y: FloatArray) -> tuple[ModelFeatures, Tuning | None]:
+    def _features(
+        self, x: FloatArray, y: FloatArray, names: tuple[str, ...] | None
+    ) -> tuple[ModelFeatures, Tuning | None]:
         """Kernel and features for rows x (n, columns) and targets y (n, k)."""
         penalty = None if isinstance(self.penalty, str) else self.penalty
         categories = has_categories(self.embedding)
-        kernel = bound(self.kernel, x, self.seed, standardize=self.standardize)
-        free = columns_to_validate(self.kernel, x.shape[1]) & (np.ptp(x, axis=0) > 0)
+        kernel = bound(self.kernel, x, self.seed, names, standardize=self.standardize)
+        free = columns_to_validate(self.kernel, x.shape[1], names) & (np.ptp(x, axis=0) > 0)
         tuning = None
         if free.any():
             if not categories:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from threadpoolctl import threadpool_limits
 
+from dshap.checks import checked
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel
 from dshap.models.expansion import MICRO_BLOCK
@@ -58,7 +59,7 @@ class KernelLogistic(KernelModel):
     ----------
     classes_ : (K,) labels, sorted
     expansion_ : KernelExpansion or FourierExpansion
-        The decision function: one output for two classes, else one a class, named after them.
+        The decision function: one output for two classes, named after the second, else one a class, named after them.
     n_features_in_, feature_names_in_, penalty_, report_ : as in `KernelRidge`
 
     Notes
@@ -97,9 +98,7 @@ class KernelLogistic(KernelModel):
         tol: float = 1e-8,
     ) -> None:
         super().__init__(kernel, embedding, penalty, standardize, holdout, seed, sample_size, unseen)
-        if max_iter < 1 or not tol >= 0.0:
-            raise InputError(f"max_iter is {max_iter} and tol {tol}: give at least 1 and at least 0")
-        self.max_iter, self.tol = max_iter, tol
+        self.max_iter, self.tol = checked(max_iter=max_iter, tol=tol)
 
     def _numeric(self, blocks: Blocks) -> tuple[Blocks, dict[str, Any]]:
         """Blocks of class codes, NaN where a label is missing; and all labels there are, from a pass of their own."""
@@ -145,7 +144,7 @@ class KernelLogistic(KernelModel):
         codes = np.searchsorted(values, y)
         is_class = (codes[:, None] == np.arange(len(values))).astype(float)  # (n, K)
         targets = 2.0 * is_class[:, 1:] - 1.0 if len(values) == 2 else is_class
-        features, tuning = self._features(x, targets)
+        features, tuning = self._features(x, targets, names)
         newton, n_sample_passes = start_on_sample(self, features, x, codes, roles, len(values))
         return LogisticStep(self.unfitted(), features, newton, values, classes, n_sample_passes, names, tuning)
 

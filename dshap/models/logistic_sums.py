@@ -134,7 +134,7 @@ class LogisticStep:
         assert newton.ending is not None
         is_binary = len(self.classes) == 2
         weights = newton.weights if is_binary else newton.weights @ newton.contrast.T  # (p + 1, 1 or K)
-        outputs = None if is_binary else tuple(map(class_name, self.classes))
+        outputs = tuple(map(class_name, self.classes[1:] if is_binary else self.classes))
         expansion = self.features.expansion(weights[:-1], weights[-1], names, outputs)
         convergence = Convergence(
             newton.n_passes, newton.is_converged, newton.ending, newton.loss, newton.objective, newton.decrement,

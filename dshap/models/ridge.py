@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
+from dshap.checks import finite_array
 from dshap.kernels import Embedding, Kernel, ProductKernel
 from dshap.models.expansion import MICRO_BLOCK
 from dshap.models.kernel_model import KernelModel
@@ -83,13 +84,13 @@ class KernelRidge(KernelModel):
         unseen: str = "other",
     ) -> None:
         super().__init__(kernel, embedding, penalty, standardize, holdout, seed, sample_size, unseen)
-        self.intercept = intercept
+        self.intercept = intercept if intercept is None else finite_array("intercept", intercept, (0, 1), "() or (k,)")
 
     def _first_step(
         self, x: FloatArray, y: FloatArray, roles: NDArray[np.int8], names: tuple[str, ...] | None, **known: Any
     ) -> TunedRidge:
         targets = y.reshape(len(y), -1)  # (n, k)
-        features, tuning = self._features(x, targets)
+        features, tuning = self._features(x, targets, names)
         return TunedRidge(self.unfitted(), features, targets.mean(axis=0), y.ndim, names, tuning)
 
     def predict(self, X: Any) -> FloatArray:

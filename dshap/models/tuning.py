@@ -7,7 +7,7 @@ evaluations, never in seconds, so that the outcome depends on sample and seed al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -74,8 +74,17 @@ class Trial(NamedTuple):
     landmarks: FloatArray
 
 
-def bound(kernel: Kernel | ProductKernel, x: FloatArray, seed: int, *, standardize: bool) -> ProductKernel:
+def bound(
+    kernel: Kernel | ProductKernel,
+    x: FloatArray,
+    seed: int,
+    names: Sequence[str] | None = None,
+    *,
+    standardize: bool,
+) -> ProductKernel:
     """The kernel for rows x (n, columns), before any validation; standardize: numbers count in standard deviations.
+
+    `names` are those of the columns, where they have any.
 
     Raises
     ------
@@ -87,17 +96,18 @@ def bound(kernel: Kernel | ProductKernel, x: FloatArray, seed: int, *, standardi
             raise InputError(f"the kernel has {kernel.n_columns} columns, the data {x.shape[1]}")
         return kernel
     unit = np.where(np.ptp(x, axis=0) > 0, x.std(axis=0), 1.0) if standardize else np.ones(x.shape[1])
-    own = kernel.bind(x.shape[1], x / unit, seed)
+    own = kernel.bind(x.shape[1], x / unit, seed, names)
     is_scale = np.array(own.families) != "categorical"
     return ProductKernel(own.families, np.where(is_scale, own.parameters * unit, own.parameters))
 
 
-def columns_to_validate(kernel: Kernel | ProductKernel, n_columns: int) -> BoolArray:
+def columns_to_validate(
+    kernel: Kernel | ProductKernel, n_columns: int, names: Sequence[str] | None = None
+) -> BoolArray:
     """(columns,): where the user wrote `lengthscale="validate"`."""
     if isinstance(kernel, Product):
-        return np.array([columns_to_validate(own, 1)[0] for own in kernel.kernels])
-    scale = getattr(kernel, "lengthscale", None)
-    return np.full(n_columns, isinstance(scale, str) and scale == "validate")
+        return np.array([each.is_validated for each in kernel.of_columns(n_columns, names)])
+    return np.full(n_columns, isinstance(kernel, Kernel) and kernel.is_validated)
 
 
 def landmark_coordinates(kernel: ProductKernel, x: FloatArray) -> FloatArray:

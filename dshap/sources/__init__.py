@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from dshap.errors import InputError
-from dshap.sources.arrays import ArraySource, from_pandas
+from dshap.sources.arrays import ArraySource, frame_of_arrow, from_pandas
 from dshap.sources.census import SPAN_ROWS, Census, SpanCensus, census_span, merge_census
 from dshap.sources.keys import repeated_keys
 from dshap.sources.parquet import ParquetSource
 from dshap.sources.spool import write_part
 from dshap.sources.synthetic import SYNTHETIC_TABLES, SyntheticTable
-from dshap.sources.table import Names, TableBlock
+from dshap.sources.table import Names, TableBlock, said_left_out
 from dshap.types import RowReader
 
 __all__ = [
@@ -28,10 +28,12 @@ __all__ = [
     "SyntheticTable",
     "TableBlock",
     "census_span",
+    "frame_of_arrow",
     "from_pandas",
     "merge_census",
     "open_source",
     "repeated_keys",
+    "said_left_out",
     "write_part",
 ]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from dshap.errors import InputError, refuse_rounded, unknown_name
+from dshap.errors import InputError, refuse_rounded, shown, unknown_name
 from dshap.sources.arrow import arrow_array, code_array, key_array, key_dtype, number_array, own_array, own_dtype
 from dshap.sources.table import (
     Names,
@@ -25,7 +25,7 @@ from dshap.sources.table import (
 )
 from dshap.types import FloatArray, RowBlock
 
-__all__ = ["ArraySource", "from_pandas"]
+__all__ = ["ArraySource", "frame_of_arrow", "from_pandas"]
 
 
 class ArraySource:
@@ -67,6 +67,7 @@ class ArraySource:
     ) -> None:
         check_missing(missing)
         self.missing = missing
+        self.left_out: Mapping[str, str] = {}
         self.categories: Mapping[str, tuple[Any, ...]] = dict(categories or {})
         self._x = _numbers(x, "the table")
         if self._x.ndim != 2:
@@ -82,6 +83,8 @@ class ArraySource:
         """key column -> "int64", "datetime64[ns]" or "string"."""
         for name, values in (keys or {}).items():
             self._add_key(str(name), values)
+        if target is not None and not np.ndim(target):
+            raise InputError(f"target is {shown(target)}: give one value for each row, (n,) or (n, k)")
         self._target = None if target is None else _numbers(target, "the target")
         self._columns = dict(columns or {})
         self._check_lengths()
@@ -216,7 +219,7 @@ def from_pandas(
     if len(frame) == 0:
         raise InputError("empty table: the frame has no rows; give a table with rows")
     targets = _stack(arrays, layout.targets)
-    return ArraySource(
+    source = ArraySource(
         _stack(arrays, layout.features, layout.categories),
         feature_names=layout.features,
         keys={name: arrays[name] for name in layout.key_dtypes},
@@ -225,6 +228,18 @@ def from_pandas(
         columns={name: _own(arrays[name], name) for name in layout.features},
         categories=layout.categories,
     )
+    source.left_out = layout.left_out
+    return source
+
+
+def frame_of_arrow(data: Any) -> Any:
+    """Anything with Arrow's C stream or array protocol as a data frame of Arrow columns; a data frame as it is."""
+    import pandas as pd
+
+    is_arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+    if not is_arrow or hasattr(data, "iloc"):
+        return data
+    return pa.table(data).to_pandas(types_mapper=pd.ArrowDtype)
 
 
 def _refuse_index(frame: Any, named: tuple[str, ...]) -> None:

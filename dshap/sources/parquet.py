@@ -8,7 +8,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dshap.errors import InputError
-from dshap.sources.parquet_files import find_files, open_file, read_footer, read_rows
-from dshap.sources.table import BlockBuilder, Names, TableBlock, check_span, layout_of, read_bytes_of
+from dshap.sources.parquet_files import Paths, find_files, open_file, read_footer, read_rows
+from dshap.sources.table import BlockBuilder, Names, TableBlock, check_span, layout_of, read_bytes_of, said_left_out
 
 __all__ = ["ParquetSource"]
 
@@ -58,7 +57,7 @@ class ParquetSource:
 
     def __init__(
         self,
-        path: str | Path,
+        path: Paths,
         *,
         features: Names = None,
         target: Names = None,
@@ -91,6 +90,11 @@ class ParquetSource:
     def paths(self) -> tuple[str, ...]:
         """The files, in the order of their rows."""
         return tuple(os.path.join(self._root, name) for name in self._names)
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """column that is not read, since it holds no numbers -> what it holds; where features are not named."""
+        return self._layout.left_out
 
     @property
     def n_rows(self) -> int:
@@ -157,9 +161,11 @@ class ParquetSource:
     def describe(self) -> str:
         """One line for plans and logs."""
         where = self.paths[0] if len(self.paths) == 1 else f"{self._root} ({len(self.paths)} files)"
-        roles = [f"{self.n_rows:,} rows", f"{len(self.feature_names)} features"]
+        names = ", ".join(self.feature_names[:12]) + (", …" if len(self.feature_names) > 12 else "")
+        roles = [f"{self.n_rows:,} rows", f"{len(self.feature_names)} features ({names})"]
         roles += [f"key {', '.join(self.key_names)}"] if self.key_names else []
         roles += [f"target {', '.join(self.target_names)}"] if self.has_target else []
+        roles += [f"left out, no numbers: {said_left_out(self.left_out)}"] if self.left_out else []
         return f"parquet {where}: {', '.join(roles)}"
 
     def _batches(self, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,36 @@ from dshap.errors import InputError
 from dshap.sources.arrow import own_dtype
 from dshap.sources.table import BATCH_ROWS, STREAM_BYTES, Layout, layout_of
 
-__all__ = ["Footer", "find_files", "open_file", "read_footer", "read_rows"]
+__all__ = ["Footer", "Paths", "find_files", "open_file", "read_footer", "read_rows"]
+
+Paths = str | Path | Sequence[str | Path]
+_DATABASE = "read the table first, pandas.read_sql(query, connection), or export it to Parquet"
+_BUCKET = "object stores are not built yet; copy the files to a file system that every worker sees, or mount it"
+INSTEAD: Mapping[str, str] = {
+    **dict.fromkeys(("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "r2"), _BUCKET),
+    **dict.fromkeys(("postgresql", "postgres", "mysql", "mssql", "oracle", "sqlite", "snowflake", "duckdb"), _DATABASE),
+}
+"""What is written before :// -> what to do."""
+_CSV = "read it first, rows=pandas.read_csv(path), or write it once with pandas.read_csv(path).to_parquet(...)"
+AS_PARQUET: Mapping[str, str] = {
+    ".csv": _CSV,
+    ".tsv": _CSV.replace("read_csv(path", "read_csv(path, sep='\\t'"),
+    ".gz": _CSV,
+    ".json": _CSV.replace("read_csv", "read_json"),
+    ".xlsx": _CSV.replace("read_csv", "read_excel"),
+    ".feather": _CSV.replace("read_csv", "read_feather"),
+    ".arrow": _CSV.replace("read_csv", "read_feather"),
+}
+"""End of a file's name -> what to do with such a file."""
 
 
-def find_files(path: str | Path) -> tuple[str, tuple[str, ...]]:
-    """(absolute folder, file names below it, sorted) of a file, a folder or a glob."""
+def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
+    """(absolute folder, file names below it) of a file, a folder or a glob, sorted; of a list in the order given."""
+    if not isinstance(path, str | Path):
+        found = [os.path.join(root, name) for root, names in map(find_files, path) for name in names]
+        root = os.path.commonpath([os.path.dirname(each) for each in found])
+        return root, tuple(os.path.relpath(each, root) for each in found)
+    _refuse_address(str(path))
     text = os.path.abspath(os.path.expanduser(path))
     if os.path.isfile(text):
         return os.path.dirname(text), (os.path.basename(text),)
@@ -35,13 +60,23 @@ def find_files(path: str | Path) -> tuple[str, tuple[str, ...]]:
     return root, tuple(sorted(os.path.relpath(each, root) for each in found))
 
 
+def _refuse_address(text: str) -> None:
+    """Raise for what is no path of a file system, with what to do."""
+    scheme, mark, _ = text.partition("://")
+    if mark:
+        advice = INSTEAD.get(scheme.split("+")[0], "copy it to a file system that every worker sees, or mount it")
+        raise InputError(f"{scheme}://… is no path of a file system: {advice}")
+
+
 def open_file(root: str, name: str) -> pq.ParquetFile:
     """The file, its footer read, set to stream its columns."""
     path = os.path.join(root, name)
     try:
         return pq.ParquetFile(path, buffer_size=STREAM_BYTES, pre_buffer=False)
     except pa.ArrowInvalid as error:
-        raise InputError(f"{path} is not a Parquet file ({error}): remove it or write it again") from None
+        suffix = os.path.splitext(path)[1].lower()
+        advice = AS_PARQUET.get(suffix, f"remove it or write it again ({str(error).splitlines()[0]})")
+        raise InputError(f"{path} is not a Parquet file: {advice}") from None
 
 
 def _group_rows(file: pq.ParquetFile) -> list[int]:

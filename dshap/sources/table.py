@@ -64,6 +64,8 @@ class Layout:
     missing: str
     categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """feature -> its categories: it is read as their positions, -1 for others, NaN where null."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """column that no role was given to, since it holds no numbers -> what it holds; where features are not named."""
 
     def names(self, keys: bool = True, target: bool = True) -> list[str]:
         """The columns to read, each once."""
@@ -147,12 +149,25 @@ def layout_of(
             _require_number(schema, name, option, (categories or {}).get(name) if option == "features" else None)
     _check_roles(chosen, keys, targets)
     key_dtypes = {name: _require_key(schema, name) for name in keys}
-    return Layout(chosen, key_dtypes, targets, isinstance(target, str), missing, dict(categories or {}))
+    left_out = {} if features is not None else _no_numbers(schema, keys + targets)
+    return Layout(chosen, key_dtypes, targets, isinstance(target, str), missing, dict(categories or {}), left_out)
 
 
 def _numbers(schema: pa.Schema, taken: tuple[str, ...]) -> tuple[str, ...]:
     """Every number column that has no role yet, in the order of the schema."""
     return tuple(entry.name for entry in schema if is_number(entry.type) and entry.name not in taken)
+
+
+def _no_numbers(schema: pa.Schema, taken: tuple[str, ...]) -> dict[str, str]:
+    """The columns that hold something else, and what."""
+    others = [entry for entry in schema if not is_number(entry.type) and entry.name not in taken]
+    return {entry.name: "text" if is_text(entry.type) else str(entry.type) for entry in others}
+
+
+def said_left_out(left_out: Mapping[str, str]) -> str:
+    """ "city (text), when (timestamp[ns])", eight at most."""
+    shown = [f"{name} ({kind})" for name, kind in left_out.items()]
+    return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "")
 
 
 def _check_roles(features: tuple[str, ...], keys: tuple[str, ...], targets: tuple[str, ...]) -> None:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dshap.errors import InputError, unknown_name
+from dshap import checks
+from dshap.errors import InputError, shown, unknown_name
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.types import FloatArray, Moments
 from dshap.values.thinning import herd
@@ -100,8 +101,10 @@ def selected_background(
     nearest to it.  "stratified": cells of equal numbers of candidates, by halving along the widest column; one
     candidate of each, drawn, with the share of all rows in its cell.  "random": equal weights.
     """
-    if method not in METHODS:
-        raise InputError(unknown_name("method", method, METHODS))
+    method = checks.Choice(tuple(METHODS))("method", method)
+    (seed,) = checks.checked(seed=seed)
+    if isinstance(size, bool) or not isinstance(size, int | np.integer):
+        raise InputError(f"n_background is {shown(size)}: give a whole number of at least 1")
     if not 0 < size <= len(sample):
         raise InputError(f"n_background is {size}: give 1 to {len(sample):,}, the rows that there are to choose from")
     towards, fresh = (partial(_features, frequencies) for frequencies in _frequencies(sample, seed))

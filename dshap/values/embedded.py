@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dgemm, dsyrk, ssyrk
 
+from dshap.checks import checked
 from dshap.errors import InputError
 from dshap.kernels import (
     Basis,
@@ -21,6 +22,7 @@ from dshap.kernels import (
     ProductKernel,
     SubsetFeatures,
     checked_embedding,
+    checked_kernel,
 )
 from dshap.types import BoolArray, FloatArray, State
 from dshap.values.loops import Lattice
@@ -44,24 +46,17 @@ class EmbeddedValue(TableValue):
 
     def _embed(self, kernel: Kernel | ProductKernel | None, embedding: Embedding, rank_tolerance: float) -> None:
         """Check and hold the options; the anchors stay to be chosen."""
-        if not 0.0 < rank_tolerance < 1.0:
-            raise InputError(
-                f"rank_tolerance is {rank_tolerance:g}: it must lie between 0 and 1, well below the penalty"
-            )
-        if not isinstance(kernel, Kernel | ProductKernel):
-            raise InputError(
-                f"kernel is {kernel!r}: give one of dshap.kernels, like RBF(); a model without a product kernel of its "
-                "own needs one for the embedding"
-            )
-        if getattr(kernel, "lengthscale", None) == "validate":
+        kernel = checked_kernel(kernel)
+        if isinstance(kernel, Kernel) and kernel.is_validated:
             raise InputError('lengthscale "validate" belongs to models: give "median", numbers, or a model\'s kernel')
         for name in self.categories:
-            if not _is_categorical(kernel, (self.feature_names or ()).index(name)):
+            if not _is_categorical(kernel, (self.feature_names or ()).index(name), self.feature_names):
                 raise InputError(
                     f"column {name!r} holds categories, whose codes have no distances: give a kernel for each column, "
                     "dshap.kernels.Product([...]), with Categorical() for this one"
                 )
-        self.kernel, self.embedding, self.rank_tolerance = kernel, checked_embedding(embedding), float(rank_tolerance)
+        self.kernel, self.embedding = kernel, checked_embedding(embedding)
+        (self.rank_tolerance,) = checked(rank_tolerance=rank_tolerance)
         self._memory: tuple[bytes, list[SubsetFeatures]] | None = None
         self.basis: Basis | None = None
         if not self.sample_size:
@@ -81,7 +76,11 @@ class EmbeddedValue(TableValue):
     def choose(self, sample: FloatArray) -> State:
         """`anchors` (q, columns), landmarks or frequencies, and the kernel, from a sample (n, columns) of the data."""
         kernel = self.kernel
-        bound = kernel if isinstance(kernel, ProductKernel) else kernel.bind(self.n_columns, sample)
+        bound = (
+            kernel
+            if isinstance(kernel, ProductKernel)
+            else kernel.bind(self.n_columns, sample, names=self.feature_names)
+        )
         if bound.n_columns != self.n_columns:
             raise InputError(f"the kernel has {bound.n_columns} columns, the data {self.n_columns}")
         return State({"anchors": self.embedding.anchors(sample, bound), **bound.to_arrays()})
@@ -147,20 +146,20 @@ class EmbeddedValue(TableValue):
         }
 
 
-def _is_categorical(kernel: Kernel | ProductKernel, column: int) -> bool:
+def _is_categorical(kernel: Kernel | ProductKernel, column: int, names: Sequence[str] | None) -> bool:
     """The factor of this column asks whether values are equal, and nothing else."""
     if isinstance(kernel, ProductKernel):
         return kernel.families[column] == "categorical"
-    own = kernel.kernels[column : column + 1] if isinstance(kernel, Product) else [kernel]
-    return all(isinstance(each, Categorical) for each in own)  # of too few kernels `bind` says so
+    each = kernel.of_columns(len(names or ()), names)[column] if isinstance(kernel, Product) else kernel
+    return isinstance(each, Categorical)
 
 
 def _plain(kernel: Any) -> Any:
     """A kernel's options as plain values."""
     if isinstance(kernel, list | tuple):
         return [_plain(own) for own in kernel]
-    if isinstance(kernel, np.ndarray):
-        return [float(own) for own in kernel]
+    if isinstance(kernel, dict):
+        return {name: _plain(own) for name, own in kernel.items()}
     if isinstance(kernel, Kernel):
         return {"kind": type(kernel).__name__, **{name: _plain(own) for name, own in vars(kernel).items()}}
     return kernel

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.checks import plain_array
 from dshap.errors import InputError, refuse_rounded
 from dshap.types import FloatArray
 
@@ -110,6 +111,12 @@ class Frame:
         }
 
 
+def frame_of(table: Any) -> Any:
+    """A table of another library that speaks Arrow as a pandas data frame; anything else as it is."""
+    is_other = hasattr(table, "__arrow_c_stream__") and hasattr(table, "to_pandas") and not hasattr(table, "iloc")
+    return table.to_pandas() if is_other else table
+
+
 def floats_of(table: Any, what: str) -> FloatArray:
     """Rows (n, columns) of an array, a list or a data frame of numbers as float64; `what` they are, for messages.
 
@@ -122,7 +129,7 @@ def floats_of(table: Any, what: str) -> FloatArray:
         for j, name in enumerate(table.columns):
             _refuse_rounded(table.iloc[:, j], str(name))
     try:
-        given = np.asarray(table)
+        given = plain_array(table)
         rows = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{what} has text where numbers are needed: {error}") from error

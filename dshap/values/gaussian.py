@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from dshap.checks import checked
 from dshap.errors import InputError, PredictError
 from dshap.types import BoolArray, FloatArray, Link, Moments, State
-from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, check_ridge, conditional, normal_sums
+from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, conditional, normal_sums
 from dshap.values.predicted import PredictedValue
 
 __all__ = ["Gaussian"]
@@ -88,8 +89,7 @@ class Gaussian(Shifted, PredictedValue):
         link: str | Link | None = None,
         buffer_rows: int = 65_536,
     ) -> None:
-        _check_options(n_samples, ridge, seed)
-        self.n_samples, self.ridge, self.seed = int(n_samples), float(ridge), int(seed)
+        self.n_samples, self.ridge, self.seed = checked(n_samples=n_samples, ridge=ridge, seed=seed)
         super().__init__(
             predict,
             data,
@@ -262,11 +262,3 @@ def _antithetic(n_samples: int, n_columns: int, seed: int) -> FloatArray:
     """Standard normal draws (n_samples, columns), the second half minus the first."""
     half = np.random.default_rng(seed).standard_normal((n_samples // 2, n_columns))
     return np.concatenate([half, -half])
-
-
-def _check_options(n_samples: int, ridge: float, seed: int) -> None:
-    if n_samples < 2 or n_samples % 2:
-        raise InputError(f"n_samples is {n_samples}: it must be even and at least 2, draws come in pairs z, −z")
-    check_ridge(ridge)
-    if seed < 0:
-        raise InputError(f"seed is {seed}: it must be 0 or positive")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.errors import InputError
+from dshap.checks import checked
 from dshap.types import BoolArray, FloatArray, Moments, Scored, State
 from dshap.values.kernel_value import KernelValue
 from dshap.values.member_sums import MemberSums
@@ -55,11 +55,7 @@ class KernelInterventional(KernelValue):
         players: Mapping[str, Sequence[str | int]] | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
-        if n_background < 1:
-            raise InputError(f"n_background is {n_background}: give at least one row")
-        if not tolerance > 0.0:
-            raise InputError(f"tolerance is {tolerance:g}: it must be positive (1e-6 is a good start)")
-        self.n_background, self.tolerance = int(n_background), float(tolerance)
+        self.n_background, self.tolerance = checked(n_background=n_background, tolerance=tolerance)
         super().__init__(model, background, players=players, output_names=output_names)
 
     def closed_form(self) -> ProductQuadrature:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.checks import checked
 from dshap.errors import InputError
 from dshap.types import FloatArray
 from dshap.values.table_value import TableValue, column_names_of
@@ -64,6 +65,7 @@ class KernelValue(TableValue):
         output_names: Sequence[str] | None,
     ) -> None:
         self.model: Expansion = expansion_of(model)
+        (output_names,) = checked(output_names=output_names)
         super().__init__(
             data,
             n_columns=self.model.n_columns,

@@ -8,10 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from dshap.checks import Choice, checked, finite_array
 from dshap.errors import InputError
 from dshap.types import BoolArray, Checked, FloatArray, Moments, Record, State
 from dshap.values.linear_transform import BATCH_BYTES, LinearTransform, make_transform, transform_design
-from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, check_ridge, normal_sums
+from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, normal_sums
 from dshap.values.table_value import classes_of, fitted_names_of, names_of
 
 __all__ = ["LinearGaussian"]
@@ -71,13 +72,13 @@ class LinearGaussian(Shifted):
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
-        if kind not in KINDS:
-            raise InputError(f"kind is {kind!r}: give 'observational' or 'interventional'")
-        check_ridge(ridge)
+        kind = Choice(KINDS)("kind", kind)
+        (feature_names,) = checked(feature_names=feature_names)
         names = names_of(feature_names, fitted_names_of(coef), data)
         self.coef, self.intercept = _model_of(coef, intercept)
         k, c = self.coef.shape
-        self.kind, self.ridge, self.seed, self.n_permutations = kind, float(ridge), int(seed), n_permutations
+        self.kind, self.n_permutations = kind, n_permutations
+        self.ridge, self.seed = checked(ridge=ridge, seed=seed)
         self.given = transform
         self.table: NormalTable | None = None
         spread = np.ones(c)
@@ -94,10 +95,14 @@ class LinearGaussian(Shifted):
                     "the transform with the model's columns in the model's order"
                 )
         elif mean is not None:
-            mean = np.array(mean, dtype=float)
+            mean = finite_array("mean", mean, (1,), "(columns,)")
             if covariance is None and kind == "observational":
                 raise InputError("covariance is missing: give Σ (columns, columns), or kind='interventional'")
-            own = np.eye(len(mean)) if covariance is None else np.array(covariance, dtype=float)
+            own = (
+                np.eye(len(mean))
+                if covariance is None
+                else finite_array("covariance", covariance, (2,), "(columns, columns)")
+            )
             self.table = NormalTable.of_covariance(mean, own, self.ridge)
             spread = np.sqrt(np.diag(own))
         if mean is not None and np.shape(mean) != (c,):

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from dshap.checks import checked, finite_array
 from dshap.designs import exact, permutation
 from dshap.types import EMPTY, FULL, BoolArray, Design, FloatArray, Record
 from dshap.values.normal import NormalTable
@@ -99,7 +100,9 @@ def linear_transform(
     T[i] = Σ_S operator[S, i] G_S of the design.  Source: the notes on LinearExplainer with correlated features of the
     shap package (its transform averages over permutations too).  One factorisation a coalition: m·columns³/3.
     """
-    mean, covariance = np.array(mean, dtype=float), np.array(covariance, dtype=float)
+    mean = finite_array("mean", mean, (1,), "(columns,)")
+    covariance = finite_array("covariance", covariance, (2,), "(columns, columns)")
+    ridge, seed, feature_names = checked(ridge=ridge, seed=seed, feature_names=feature_names)
     table = NormalTable.of_covariance(mean, covariance, ridge)
     own = Players.of(len(mean), feature_names, players)
     names = None if feature_names is None else tuple(str(name) for name in feature_names)

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from dshap.errors import InputError, PredictError, unknown_name
+from dshap.checks import Number
+from dshap.errors import InputError, PredictError, shown, unknown_name
 from dshap.types import FloatArray, Link
 
 __all__ = ["IDENTITY", "LINKS", "ExpectedLogProbability", "Identity", "LogOdds", "LogProbability", "Logit", "link_of"]
@@ -22,6 +23,7 @@ __all__ = ["IDENTITY", "LINKS", "ExpectedLogProbability", "Identity", "LogOdds",
 ROUNDING = 1e-9
 """By which a mean of probabilities may leave [0, 1]."""
 MAX_CLIP = 0.1
+CLIP = Number(0.0, MAX_CLIP, hint=" (1e-6 is a good start)")
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,7 @@ class ProbabilityLink(ABC):
     """As it is given in `link=`."""
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.clip <= MAX_CLIP:
-            raise InputError(f"clip is {self.clip:g}: give a number from 0 to {MAX_CLIP:g} (1e-6 is a good start)")
+        object.__setattr__(self, "clip", CLIP("clip", self.clip))
 
     @property
     def is_by_row(self) -> bool:
@@ -174,6 +175,11 @@ class OfClass(ProbabilityLink):
     of: str | int | None = None
     position: int | None = field(default=None, kw_only=True, repr=False)
     """Of the class among the outputs; found by `bound`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.of, str | int | np.generic | None):
+            raise InputError(f"of is {shown(self.of)}: give the name of a class, or leave it out")
 
     @property
     def is_by_row(self) -> bool:
@@ -281,6 +287,6 @@ def link_of(given: str | Link | None, names: Sequence[str]) -> Link:
         if given not in LINKS:
             raise InputError(unknown_name("link", given, LINKS))
         given = LINKS[given]()
-    if not isinstance(given, Link):
-        raise InputError(f"link is {given!r}: give {', '.join(map(repr, LINKS))} or a link of dshap.values")
+    if isinstance(given, type) or not isinstance(given, Link):
+        raise InputError(f"link is {shown(given)}: give {', '.join(map(repr, LINKS))} or a link of dshap.values")
     return given.bound(names)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from dshap.errors import InputError
+from dshap.errors import InputError, shown
 from dshap.types import BoolArray, FloatArray, Link, Moments, RowReader, State
 from dshap.values.background import Background
-from dshap.values.frames import Frame, floats_of
+from dshap.values.frames import Frame, floats_of, frame_of
 from dshap.values.masking import CHUNK_BYTES, Masks, mixed_values
 from dshap.values.predicted import PredictedValue, wants_frames
 from dshap.values.table_value import columns_by_name, fitted_names_of, names_of
@@ -74,6 +74,7 @@ class Marginal(PredictedValue):
         link: str | Link | None = None,
         buffer_rows: int = 65_536,
     ) -> None:
+        background = frame_of(background)
         names = names_of(feature_names, fitted_names_of(predict), background)
         if isinstance(background, Background):
             if weights is not None:
@@ -186,7 +187,10 @@ def _rows_of(background: Any) -> FloatArray:
 
 def _checked_weights(given: Any, n: int) -> FloatArray:
     """Weights (n,) of the background rows, or InputError."""
-    weights = np.ascontiguousarray(given, dtype=np.float64)
+    try:
+        weights = np.ascontiguousarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"weights are {shown(given)}: give one number for each background row") from error
     if weights.shape != (n,):
         raise InputError(f"weights have shape {weights.shape}: give one for each of the {n} background rows, as ({n},)")
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum() > 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
@@ -13,7 +12,7 @@ from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.table_value import TableValue
 
-__all__ = ["SUM_ROWS", "NormalTable", "Shifted", "check_ridge", "conditional", "normal_sums"]
+__all__ = ["SUM_ROWS", "NormalTable", "Shifted", "conditional", "normal_sums"]
 
 SHIFT_SAMPLE = 1_024
 """Rows whose mean is taken off before squares are summed: it lies within a few hundredths of a standard deviation."""
@@ -190,8 +189,3 @@ def normal_sums(rows: FloatArray, shift: FloatArray) -> Moments:
         total += centred.sum(axis=0)
         outer += centred.T @ centred
     return Moments({"sum": total, "outer": outer, "count": np.array(float(len(rows)))})
-
-
-def check_ridge(ridge: float) -> None:
-    if not (ridge >= 0.0 and math.isfinite(ridge)):
-        raise InputError(f"ridge is {ridge:g}: it must be finite, and 0 or positive")

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dgemm, dtrmm
 
+from dshap.checks import checked
+from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, ridge_solve
 from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_cross, add_gram, split, strung, symmetric
 from dshap.values.kernel_value import KernelValue
 from dshap.values.loops import Lattice, rows_last
-from dshap.values.penalties import Penalty, checked_penalty, chosen_penalty, of_unit_spread
+from dshap.values.penalties import Penalty, chosen_penalty, of_unit_spread
 
 __all__ = ["KernelObservational"]
 
@@ -76,13 +78,19 @@ class KernelObservational(EmbeddedValue, KernelValue):
         players: Mapping[str, Sequence[str | int]] | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
-        self.penalty = checked_penalty(penalty)
-        self.centred, self.with_interventional = bool(centred), bool(with_interventional)
+        (self.penalty,) = checked(penalty=penalty)
+        self.centred, self.with_interventional = checked(centred=centred, with_interventional=with_interventional)
         KernelValue.__init__(self, model, data, players=players, output_names=output_names)
         if with_interventional:
             self.n_outputs *= 2
             self.output_names = _both(self.output_names)
-        self._embed(getattr(self.model, "kernel", None) if kernel is None else kernel, embedding, rank_tolerance)
+        kernel = getattr(self.model, "kernel", None) if kernel is None else kernel
+        if kernel is None:
+            raise InputError(
+                "kernel is None, and the model has no product kernel of its own: give kernel=, one of dshap.kernels, "
+                "for the embedding"
+            )
+        self._embed(kernel, embedding, rank_tolerance)
 
     def predict(self, rows: FloatArray) -> FloatArray:
         """f(x) (n, k), once for each kind of value."""

@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dormqr, dptsv, dsytrd, dsytrd_lwork
 from dshap.errors import InputError
 from dshap.types import FloatArray
 
-__all__ = ["Penalty", "checked_penalty", "chosen_penalty", "of_unit_spread"]
+__all__ = ["Penalty", "chosen_penalty", "of_unit_spread"]
 
 PENALTIES = 10.0 ** -np.arange(0.0, 16.01, 0.25)
 """λ that penalty="validate" chooses from, the largest first."""
@@ -31,20 +31,6 @@ class Penalty(NamedTuple):
     penalty: float
     error: float
     """Of the targets by the fit, estimated for rows that were not fitted, over their sum of squares."""
-
-
-def checked_penalty(given: float | str) -> float | str:
-    """The option `penalty`: a positive number, or "validate".
-
-    Raises
-    ------
-    InputError
-        Anything else.
-    """
-    is_good = given == "validate" if isinstance(given, str) else bool(0.0 < given < np.inf)
-    if not is_good:
-        raise InputError(f"penalty is {given!r}: give 'validate' (one for each coalition), or a positive number")
-    return given if isinstance(given, str) else float(given)
 
 
 def of_unit_spread(cross: FloatArray, spread: FloatArray) -> tuple[FloatArray, float]:

@@ -9,9 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from dshap.errors import InputError
+from dshap.checks import as_array, checked, plain_array
+from dshap.errors import InputError, shown
 from dshap.types import FloatArray, Link
-from dshap.values.frames import Frame
+from dshap.values.frames import Frame, frame_of
 from dshap.values.links import link_of
 from dshap.values.table_value import (
     TableValue,
@@ -52,11 +53,12 @@ class PredictedValue(TableValue):
         buffer_rows: int,
         link: str | Link | None,
     ) -> None:
-        if not callable(predict):
-            raise InputError(f"predict is a {type(predict).__name__}: give a function, such as its predict_proba")
-        if buffer_rows < 1:
-            raise InputError(f"buffer_rows is {buffer_rows}: it must be at least 1")
-        data = np.asarray(data) if isinstance(data, list | tuple) else data
+        if not callable(predict) or isinstance(predict, type):
+            kind = shown(predict) if isinstance(predict, type) else f"a {type(predict).__name__}"
+            raise InputError(f"predict is {kind}: give a function, such as its predict_proba")
+        (buffer_rows,) = checked(buffer_rows=buffer_rows)
+        feature_names, output_names = checked(feature_names=feature_names, output_names=output_names)
+        data = frame_of(as_array("data", data))
         names = names_of(feature_names, fitted_names_of(predict), data)
         if self.takes_frames and hasattr(data, "iloc") and not hasattr(data, "__dask_graph__"):
             chosen = columns_by_name(data, names or data.columns)
@@ -65,7 +67,7 @@ class PredictedValue(TableValue):
         elif self.takes_frames and names is not None and wants_frames(predict):
             self.frame = Frame.of_names(tuple(map(str, names)))
         n_columns = _n_columns(data, names)
-        self._predict, self.buffer_rows = predict, int(buffer_rows)
+        self._predict, self.buffer_rows = predict, buffer_rows
         self._name = getattr(predict, "__qualname__", type(predict).__name__)
         self._probe = checked_predict(self._framed, _probe_rows(data, names, n_columns), name=self._name)
         super().__init__(
@@ -141,7 +143,7 @@ def _probe_rows(data: Any, names: Sequence[str] | None, n_columns: int) -> Float
     elif names is not None and hasattr(data, "iloc") and not hasattr(data, "__dask_graph__"):
         head = columns_by_name(data, names).iloc[:PROBE_ROWS]
     try:
-        rows = np.array(head, dtype=np.float64)
+        rows = np.array(plain_array(head), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"data has text where numbers are needed: {error}") from error
     rows = rows[np.isfinite(rows).all(axis=1)]

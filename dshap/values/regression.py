@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from dshap.errors import InputError, unknown_name
+from dshap.checks import Choice, checked
+from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel, checked_embedding, ridge_solve
 from dshap.types import BoolArray, FloatArray, Link, Moments, Scored, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, split, strung, symmetric
 from dshap.values.loops import Lattice, rows_last
 from dshap.values.member_sums import MemberSums
-from dshap.values.penalties import Penalty, checked_penalty, chosen_penalty, of_unit_spread
+from dshap.values.penalties import Penalty, chosen_penalty, of_unit_spread
 from dshap.values.predicted import PredictedValue
 from dshap.values.subset_table import SubsetTable
 
@@ -87,13 +88,12 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         buffer_rows: int = 65_536,
         precision: str = "float64",
     ) -> None:
-        if precision not in PRECISIONS:
-            raise InputError(unknown_name("precision", precision, PRECISIONS))
+        precision = Choice(PRECISIONS)("precision", precision)
         if precision == "float32" and checked_embedding(embedding).dtype != np.float64:
             raise InputError(
                 'precision "float32" is for Nystrom landmarks: leave it at "float64" with Fourier features'
             )
-        self.penalty, self.precision = checked_penalty(penalty), precision
+        (self.penalty,), self.precision = checked(penalty=penalty), precision
         super().__init__(
             predict,
             data,

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from dshap.checks import checked
 from dshap.errors import DshapError, InputError, PredictError, unknown_name
 from dshap.types import BoolArray, ClosedForm, FloatArray, Link, Scored, State
 from dshap.values.links import IDENTITY
@@ -68,9 +69,14 @@ class TableValue:
         self.n_outputs = n_outputs
         self.feature_names = None if feature_names is None else tuple(str(name) for name in feature_names)
         self.players = Players.of(n_columns, self.feature_names, players)
-        self.output_names = tuple(map(str, output_names)) if output_names is not None else _numbered(n_outputs)
+        (given,) = checked(output_names=output_names)
+        self.output_names = _numbered(n_outputs) if given is None else tuple(map(str, given))
         if len(self.output_names) != n_outputs:
             raise InputError(f"{len(self.output_names)} output names for {n_outputs} outputs")
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.player_names[:6]) + (", …" if self.n_players > 6 else "")
+        return f"{type(self).__name__}({self.n_players} players: {names}; outputs: {', '.join(self.output_names)})"
 
     @property
     def n_players(self) -> int:
@@ -189,7 +195,7 @@ def columns_by_name(frame: Any, names: Sequence[str]) -> Any:
     held = {str(column): column for column in frame.columns}
     for name in names:
         if name not in held:
-            raise InputError(unknown_name("column", name, held) + " The model needs it.")
+            raise InputError(f"the table lacks a column of the model: {unknown_name('column', name, held)}")
     return frame[[held[name] for name in names]]
 
 

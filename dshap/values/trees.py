@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from dshap.checks import checked
 from dshap.designs import exact
 from dshap.errors import InputError
 from dshap.types import FULL, BoolArray, Checked, FloatArray, Moments, State
@@ -81,6 +82,7 @@ class Trees(TableValue):
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
+        (feature_names,) = checked(feature_names=feature_names)
         own: _Ensemble = _kind_of(model)(model)
         names = names_of(feature_names, own.names or fitted_names_of(model), background)
         if background is not None:

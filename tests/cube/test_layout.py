@@ -30,8 +30,8 @@ def test_dims_dtypes_and_fill_values(cube):
         "attribution": (("instance", "feature", "output"), "float32", np.nan),
         "prediction": (("instance", "output"), "float64", np.nan),
         "status": (("instance",), "int8", 0),
-        "key_id": (("instance",), "int64", -1),  # 0 would look like a key
-        "key_at": (("instance",), "int64", np.iinfo(np.int64).min),  # NaT
+        "id": (("instance",), "int64", -1),  # 0 would look like a key
+        "at": (("instance",), "int64", np.iinfo(np.int64).min),  # NaT
         "base_value": (("output",), "float64", np.nan),
         "rows/a": (("instance",), "float32", np.nan),
         "rows/b": (("instance",), "int16", 0),
@@ -43,14 +43,14 @@ def test_dims_dtypes_and_fill_values(cube):
         assert array.metadata.dimension_names == dims, name
         assert array.dtype == dtype, name
         np.testing.assert_equal(array.fill_value, fill, err_msg=name)
-    assert group["key_name"].fill_value == "" and group["key_name"].dtype == np.dtypes.StringDType()
+    assert group["name"].fill_value == "" and group["name"].dtype == np.dtypes.StringDType()
     assert group["attribution"].shape == (N_ROWS, 3, 2)
 
 
 def test_a_shard_is_a_tile_in_every_array_along_instance(cube):
     """Two tasks in one shard would lose data without an error."""
     group = zarr.open_group(cube, mode="r")
-    names = ("attribution", "prediction", "status", "key_id", "key_name", "key_at", "rows/a", "rows/b")
+    names = ("attribution", "prediction", "status", "id", "name", "at", "rows/a", "rows/b")
     for name in names:
         assert group[name].shards[0] == TILE and group[name].chunks[0] == CHUNK, name
         assert group[name].shards[1:] == group[name].shape[1:], name
@@ -63,7 +63,7 @@ def test_attributes_are_cf(cube):
         assert array.attrs["long_name"], name
     assert group["attribution"].attrs["units"] == group["base_value"].attrs["units"] == "kW"
     assert group["attribution"].attrs["ancillary_variables"] == "status"
-    assert group["attribution"].attrs["coordinates"].split() == ["key_id", "key_name", "key_at"]
+    assert group["attribution"].attrs["coordinates"].split() == ["id", "name", "at"]
     assert group["status"].attrs["flag_values"] == [0, 1, 2, 3]
     assert group["status"].attrs["flag_meanings"] == "pending ok skipped failed"
 
@@ -87,9 +87,9 @@ def test_xarray_reads_it_without_a_warning(cube):
         assert "instance" not in opened.coords and "instance" not in opened.indexes
         assert list(opened.feature.values) == ["a", "b", "c"] and list(opened.output.values) == ["y", "z"]
         np.testing.assert_array_equal(opened.attribution.values, phi_of(layout_of()).astype("float32"))
-        assert {str(name) for name in opened.coords} >= {"key_id", "key_name", "key_at"}  # CF says which they are
+        assert {str(name) for name in opened.coords} >= {"id", "name", "at"}  # CF says which they are
         for name, kind in EVERY_KEY.items():
-            assert (opened[f"key_{name}"].values == KEYS[kind](N_ROWS)).all(), name
+            assert (opened[name].values == KEYS[kind](N_ROWS)).all(), name
     assert set(tree.children) == {"blocks", "rows"}
     np.testing.assert_array_equal(tree["rows/b"].values, np.arange(N_ROWS))
 
@@ -104,13 +104,13 @@ def test_a_growing_cube_is_read_without_a_warning(tmp_path):
     done = np.arange(N_ROWS) // TILE == 1
     np.testing.assert_array_equal(dataset.status == 1, done)
     np.testing.assert_array_equal(np.isnan(dataset.attribution).all(("feature", "output")), ~done)
-    assert (dataset.key_id.values[~done] == -1).all() and (dataset.key_name.values[~done] == "").all()
-    assert np.isnat(dataset.key_at.values[~done]).all() and not np.isnat(dataset.key_at.values[done]).any()
+    assert (dataset["id"].values[~done] == -1).all() and (dataset["name"].values[~done] == "").all()
+    assert np.isnat(dataset["at"].values[~done]).all() and not np.isnat(dataset["at"].values[done]).any()
 
 
-def test_one_key_column_is_called_key(tmp_path):
+def test_a_key_has_the_name_of_its_column(tmp_path):
     make_cube(tmp_path / "cube.zarr", keys={"anything": "int64"})
-    assert "key" in xr.open_zarr(tmp_path / "cube.zarr", consolidated=False).coords
+    assert "anything" in xr.open_zarr(tmp_path / "cube.zarr", consolidated=False).coords
 
 
 def test_sibling_cubes_are_one_tree(tmp_path):

@@ -26,9 +26,9 @@ MEASURE = """
     before = megabytes("VmRSS")  # not VmHWM: a peak while importing would hide as much of what follows
     cube = open_cube(sys.argv[1])
     after = megabytes("VmHWM")
-    assert cube.sizes["instance"] == 2_000_000 and "key" in cube.coords
+    assert cube.sizes["instance"] == 2_000_000 and "id" in cube.coords
     row = cube.isel(instance=1_234_567)
-    assert str(row.key.values) == "customer-0001234567" and float(row.attribution[1, 0]) == 1_234_567.0
+    assert str(row.id.values) == "customer-0001234567" and float(row.attribution[1, 0]) == 1_234_567.0
     print(after - before)
 """
 

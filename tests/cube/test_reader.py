@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import zarr
@@ -19,7 +24,7 @@ def test_open_cube_is_lazy_and_set_up(tmp_path):
     cube = open_cube(tmp_path / "cube.zarr")
     assert dict(cube.sizes) == {"instance": N_ROWS, "feature": 3, "output": 2}
     assert cube.attribution.chunks[0] == (TILE, TILE, N_ROWS - 2 * TILE)  # a shard is read once
-    assert set(cube.indexes) == {"feature", "output"} and "key" in cube.coords
+    assert set(cube.indexes) == {"feature", "output"} and "id" in cube.coords
     assert set(cube.data_vars) == {"attribution", "prediction", "base_value", "status"}
     sums = cube.attribution.sum("feature") + cube.base_value
     np.testing.assert_allclose(sums.values, cube.prediction.values, rtol=0, atol=1e-14)  # roundings of numbers of 1
@@ -30,14 +35,14 @@ def test_open_cube_is_lazy_and_set_up(tmp_path):
 def test_index_selects_by_key(tmp_path, kind):
     layout, _ = make_cube(tmp_path / "cube.zarr", keys={"id": kind})
     cube = open_cube(tmp_path / "cube.zarr", index=True)
-    row = cube.sel(key=KEYS[kind](N_ROWS)[13])
+    row = cube.sel(id=KEYS[kind](N_ROWS)[13])
     np.testing.assert_array_equal(np.squeeze(row.attribution.values), phi_of(layout)[13])
 
 
 def test_index_of_several_keys(tmp_path):
     layout, _ = make_cube(tmp_path / "cube.zarr", keys={"id": "int64", "name": "string"})
     cube = open_cube(tmp_path / "cube.zarr", index=True)
-    row = cube.sel(key_id=int(KEYS["int64"](N_ROWS)[4]), key_name=str(KEYS["string"](N_ROWS)[4]))
+    row = cube.sel(id=int(KEYS["int64"](N_ROWS)[4]), name=str(KEYS["string"](N_ROWS)[4]))
     np.testing.assert_array_equal(np.squeeze(row.attribution.values), phi_of(layout)[4])
 
 
@@ -181,3 +186,41 @@ def test_chunks_of_the_cube_are_read_alone(tmp_path):
     """A few rows cost an inner chunk, not the shard."""
     make_cube(tmp_path / "cube.zarr")
     assert zarr.open_array(tmp_path / "cube.zarr" / "attribution", mode="r").chunks[0] == CHUNK < TILE
+
+
+ORDERS = """
+import sys, xarray as xr
+from dshap.cube import open_cube
+cube = open_cube(sys.argv[1], index=True)
+row = cube.sel(shop=5, day="zeile-ü0-雪", at="2024-02-28T23:00")
+rows = xr.open_zarr(sys.argv[1], group="rows")
+print(list(cube.coords), list(cube.data_vars), list(rows.data_vars), row.attribution.values.ravel().tolist())
+"""
+
+
+def test_keys_and_kept_columns_keep_their_order_in_every_process(tmp_path):
+    """Names of a folder come in the order of their hashes, which differ from process to process."""
+    keys = {"shop": "int64", "day": "string", "at": "datetime64[ns]"}
+    columns = dict.fromkeys(("z", "a", "q", "hr", "b", "m"), "float32")
+    path = tmp_path / "cube.zarr"
+    make_cube(path, keys=keys, columns=columns)
+    said = set()
+    for seed in ("1", "2", "3"):
+        made = subprocess.run(
+            [sys.executable, "-c", ORDERS, str(path)],
+            env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        said.add(made.stdout)
+    assert len(said) == 1
+    coords, _, kept, _ = said.pop().replace("] [", "]|[").split("|")
+    assert [name for name in ast.literal_eval(coords) if name in keys] == list(keys)
+    assert ast.literal_eval(kept) == list(columns)
+
+
+def test_a_key_named_like_a_variable_of_the_cube_is_told_apart(tmp_path):
+    make_cube(tmp_path / "cube.zarr", keys={"status": "int64", "key": "string", "instance": "int64"})
+    cube = open_cube(tmp_path / "cube.zarr", index=True)
+    assert [str(name) for name in cube.coords if cube[name].dims == ("instance",) and name != "instance"] == [
+        "key_status", "key", "instance_",
+    ]  # fmt: skip
+    assert cube.status.dtype == np.int8

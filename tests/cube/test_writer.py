@@ -51,7 +51,7 @@ def test_skipped_rows_keep_their_place(tmp_path):
     np.testing.assert_array_equal(cube.attribution.values, phi_of(layout, skipped))
     np.testing.assert_array_equal(np.isnan(cube.prediction.values).all(axis=1), is_skipped)
     np.testing.assert_array_equal(cube.status.values, np.where(is_skipped, Status.SKIPPED, Status.OK))
-    np.testing.assert_array_equal(cube.key.values, KEYS["int64"](N_ROWS))  # keys of skipped rows too
+    np.testing.assert_array_equal(cube.id.values, KEYS["int64"](N_ROWS))  # keys of skipped rows too
 
 
 def test_a_block_of_skipped_rows_only(tmp_path):
@@ -62,7 +62,7 @@ def test_a_block_of_skipped_rows_only(tmp_path):
 @pytest.mark.parametrize("kind", KEYS)
 def test_one_key_of_every_kind(tmp_path, kind):
     _, writer = make_cube(tmp_path / "cube.zarr", keys={"id": kind})
-    assert (open_cube(writer.path).key.values == KEYS[kind](N_ROWS)).all()
+    assert (open_cube(writer.path).id.values == KEYS[kind](N_ROWS)).all()
 
 
 def test_no_key(tmp_path):
@@ -148,7 +148,7 @@ def test_a_worker_of_a_removed_run_writes_nothing_into_the_next(tmp_path):
     assert new.done() == {0} and verify_cube(old.path) == []
 
 
-@pytest.mark.parametrize("name", ["key", "blocks/count", "base_value"])
+@pytest.mark.parametrize("name", ["id", "blocks/count", "base_value"])
 def test_verify_reads_keys_summaries_and_base_too(tmp_path, name):
     _, writer = make_cube(tmp_path / "cube.zarr", keys={"id": "int64"})
     assert verify_cube(writer.path) == []

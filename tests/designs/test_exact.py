@@ -83,9 +83,9 @@ def test_protocol_pickle_and_fingerprint():
     ("call", "message"),
     [
         (lambda: exact(25), "25 players given, at most 24 allowed"),
-        (lambda: exact(0), "at least 1, not 0"),
-        (lambda: exact(3.0), "integer"),
-        (lambda: exact(True), "integer"),
+        (lambda: exact(0), "n_players is 0: give a whole number of at least 1"),
+        (lambda: exact(3.0), "n_players is 3.0"),
+        (lambda: exact(True), "n_players is True"),
         (lambda: exact(3).block(0, 9), "0 <= start <= stop <= 8"),
         (lambda: exact(3).block(-1, 2), "0 <= start <= stop <= 8"),
         (lambda: exact(3).block(3, 2), "0 <= start <= stop <= 8"),

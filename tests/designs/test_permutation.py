@@ -155,8 +155,8 @@ def test_restored_from_its_fingerprint():
     ("call", "message"),
     [
         (lambda: permutation(6, 5), "give an even number"),
-        (lambda: permutation(6, 0), "n_permutations must be an integer of at least 1"),
-        (lambda: permutation(0, 2), "n_players must be an integer of at least 1"),
+        (lambda: permutation(6, 0), "n_permutations is 0: give a whole number of at least 1"),
+        (lambda: permutation(0, 2), "n_players is 0: give a whole number of at least 1"),
         (lambda: permutation(1_000, 10_000), "10,000,000 steps, at most 4,194,304"),
         (lambda: permutation(6, 4, n_replicates=1), "n_replicates"),
     ],

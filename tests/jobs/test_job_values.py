@@ -326,7 +326,7 @@ def test_a_synthetic_table(folder):
         )
     )
     cube = checked_cube(job)
-    assert list(cube.feature.values) == made["features"] and (cube.key == np.arange(N_ROWS)).all()
+    assert list(cube.feature.values) == made["features"] and (cube.id == np.arange(N_ROWS)).all()
     result = run_job(job, SilentProgress())
     assert result.was_complete and result.report.r2[0] > 0.5
 

@@ -71,7 +71,7 @@ def test_leverage_finds_the_lone_row(rng):
         (lambda: Nystrom(), "n_landmarks is None"),
         (lambda: Nystrom(0), "n_landmarks is 0"),
         (lambda: Nystrom(5, "kmeans"), "did you mean 'kmeans\\+\\+'"),
-        (lambda: Nystrom(landmarks=np.array([[np.nan]])), "finite"),
+        (lambda: Nystrom(landmarks=np.array([[np.nan]])), "NaN or infinity"),
         (lambda: Nystrom(9).select(np.zeros((8, 2))), "more landmarks than"),
         (lambda: Nystrom(3).select(np.repeat([[0.0], [1.0]], 5, axis=0)), "2 distinct rows"),
         (lambda: Nystrom(landmarks=np.zeros((2, 3))).select(np.zeros((8, 2))), "3 columns, the data 2"),

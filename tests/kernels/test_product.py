@@ -70,13 +70,13 @@ def test_product_takes_a_kernel_a_column(rng):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: RBF(0.0).bind(2), "length-scale of column 0 is 0"),
+        (lambda: RBF(0.0).bind(2), "lengthscale is 0.0: give a number above 0"),
         (lambda: RBF([1.0, -1.0]).bind(2), "column 1 is -1"),
         (lambda: RBF([1.0, 1.0, 1.0]).bind(2), "3 values for 2 columns"),
         (lambda: RBF("mean"), "'median' or 'validate'"),
         (lambda: RBF().bind(2), "needs data"),
         (lambda: Matern(2.0), "nu is 2.0"),
-        (lambda: Categorical(1.0).bind(1), "must lie in"),
+        (lambda: Categorical(1.0).bind(1), "rho is 1.0: give a number of at least 0 and below 1"),
         (lambda: ProductKernel(("rfb",), [1.0]), "did you mean 'rbf'"),
     ],
 )

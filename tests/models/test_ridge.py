@@ -242,7 +242,7 @@ def test_rows_with_nan_are_refused_or_skipped_and_counted():
         (lambda x, y: KernelRidge(penalty=-1.0), "penalty is -1.0"),
         (lambda x, y: KernelRidge(penalty="auto"), "penalty is 'auto'"),
         (lambda x, y: KernelRidge(holdout=1.0), "holdout is 1.0"),
-        (lambda x, y: KernelRidge(RBF(0.0)).fit(x, y), "length-scale of column 0 is 0"),
+        (lambda x, y: KernelRidge(RBF(0.0)).fit(x, y), "lengthscale is 0.0"),
         (lambda x, y: KernelRidge().fit(x, y), "more landmarks than"),
         (lambda x, y: KernelRidge("rbf"), r"kernel is 'rbf': give one of dshap\.kernels"),
         (lambda x, y: KernelRidge(embedding=50), r"embedding is 50: give dshap\.kernels\.Nystrom"),

@@ -94,7 +94,9 @@ def test_folder_file_and_glob(folder):
     assert open_folder(str(folder / "**" / "*.parquet")).n_rows == N_ROWS
     assert open_folder(folder / "[ab].parquet").n_rows == 334
     assert open_source(folder, features="a").feature_names == ("a",)
-    assert source.describe() == (f"parquet {folder} (3 files): 1,000 rows, 3 features, key id, city, target y")
+    assert source.describe() == (
+        f"parquet {folder} (3 files): 1,000 rows, 3 features (a, b, flag), key id, city, target y"
+    )
 
 
 def test_features_default_to_every_number_column_left(folder):

@@ -81,4 +81,4 @@ def test_keys_are_no_numbers(tmp_path):
     value = Marginal(first, np.array([[1.0], [4.0]]), feature_names=["a"])
     for rows in (frame, tmp_path / "table.parquet"):
         cube = dshap.explain(value, rows, key="id")
-        assert cube.key.values.tolist() == [1, LARGEST + 1]
+        assert cube.id.values.tolist() == [1, LARGEST + 1]

@@ -421,7 +421,7 @@ def test_columns_are_those_of_the_estimator(data):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_samples": 7}, "n_samples is 7: it must be even"),
+        ({"n_samples": 7}, "n_samples is 7: give an even number of at least 2"),
         ({"n_samples": 0}, "n_samples is 0"),
         ({"ridge": -1.0}, "ridge is -1"),
         ({"ridge": math.nan}, "ridge is nan"),

@@ -303,7 +303,10 @@ MEAN, COVARIANCE = np.zeros(3), np.eye(3)
         (lambda: LinearGaussian(np.ones(3), 0.0, MEAN, np.eye(2)), r"covariance \(2, 2\): give finite"),
         (lambda: LinearGaussian(np.ones(3), 0.0, MEAN, np.triu(np.ones((3, 3)))), "not symmetric"),
         (lambda: LinearGaussian(np.ones(3), 0.0, MEAN, -np.eye(3)), "a variance is negative"),
-        (lambda: LinearGaussian(np.ones(3), 0.0, MEAN, COVARIANCE, kind="causal"), "give 'observational' or"),
+        (
+            lambda: LinearGaussian(np.ones(3), 0.0, MEAN, COVARIANCE, kind="causal"),
+            "Allowed: interventional, observational",
+        ),
         (lambda: LinearGaussian(np.ones(3), [1.0, 2.0], MEAN, COVARIANCE), "intercept .*with a number"),
         (lambda: LinearGaussian([np.nan, 1, 1], 0.0, MEAN, COVARIANCE), "holds NaN"),
         (

@@ -221,7 +221,7 @@ def test_categories_and_the_rank_of_a_binary_column(rng):
 
 
 def test_bad_options_are_told(data):
-    with pytest.raises(InputError, match="penalty is 0: give 'validate'"):
+    with pytest.raises(InputError, match="penalty is 0: give a number above 0, or 'validate'"):
         ConditionalRegression(predict, data, RBF(), Nystrom(5), 0)
     with pytest.raises(InputError, match=r"kernel is None: give one of dshap\.kernels"):
         ConditionalRegression(predict, data, None, Nystrom(5))

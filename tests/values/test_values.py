@@ -365,7 +365,7 @@ def test_bad_options(expansion, table):
         KernelInterventional(expansion, table, players={"p": "x0"})
     with pytest.raises(InputError, match="give names, such as"):
         KernelInterventional(expansion, table, players=[["x0", "x1"]])
-    with pytest.raises(InputError, match="penalty is 'auto': give 'validate'"):
+    with pytest.raises(InputError, match="penalty is 'auto': give a number above 0, or 'validate'"):
         KernelObservational(expansion, table, Nystrom(5), penalty="auto")
     by_array = KernelInterventional(expansion, table, players={"p": np.array([0, 1])})
     assert by_array.player_names == ("p", "x2", "x3", "x4")
@@ -459,7 +459,7 @@ def test_a_list_of_models_is_their_sum(rng):
     cube = dshap.explain(KernelInterventional([first, second], data), rows)
     parts = [dshap.explain(KernelInterventional(own, data), rows).attribution for own in (first, second)]
     assert_allclose(cube.attribution, parts[0] + parts[1], atol=1e-12)
-    with pytest.raises(InputError, match="needs one for the embedding"):
+    with pytest.raises(InputError, match="the model has no product kernel of its own"):
         KernelObservational([first, second], data, Nystrom(10), 1e-2)
     observed = dshap.explain(KernelObservational([first, second], data, Nystrom(10), 1e-2, kernel=RBF(1.5)), rows)
     total = observed.attribution.sum("feature") + observed.base_value

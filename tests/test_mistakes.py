@@ -1,0 +1,279 @@
+"""Mistakes: every option of every public function gets arguments of wrong kinds, and says so in one line.
+
+The sweep is generated from the signatures: a new option without a kind, or a new function without a place, fails the
+first test.  An argument of `WRONG` is a mistake in every place that takes such an option.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.tree import DecisionTreeRegressor
+
+import dshap
+from dshap import designs, kernels, models, values
+from dshap.errors import InputError
+from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Matern, Nystrom, Product, ProductKernel
+from dshap.models import FourierExpansion, KernelExpansion, KernelLogistic, KernelRidge
+from dshap.options import RunOptions
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 3))
+Y = X[:, 0] * X[:, 1] + X[:, 2]
+NAMES = ["a", "b", "c"]
+FRAME = pd.DataFrame(X, columns=NAMES)
+COVARIANCE = np.cov(X, rowvar=False)
+
+
+def predict(rows: Any) -> np.ndarray:
+    rows = np.asarray(rows, dtype=float)
+    return rows[:, 0] * rows[:, 1] + rows[:, 2]
+
+
+def probabilities(rows: Any) -> np.ndarray:
+    p = 1.0 / (1.0 + np.exp(-predict(rows)))
+    return np.column_stack([1.0 - p, p])
+
+
+def fails(rows: Any) -> np.ndarray:
+    raise KeyError("weights")
+
+
+RIDGE = KernelRidge(RBF(1.0), Nystrom(8), 1e-3).fit(X, Y)
+EXPANSION = RIDGE.expansion_
+MARGINAL = values.Marginal(predict, X[:5])
+LINEAR = LinearRegression().fit(X, Y)
+TREE = DecisionTreeRegressor(max_depth=2).fit(X, Y)
+CLASS, OBJECT, CUBE, RAGGED = RBF, object(), np.zeros((2, 2, 2)), [[1.0], [1.0, 2.0]]
+WITH_NAN = np.where(np.eye(40, 3, dtype=bool), np.nan, X)
+TEXT = np.full((5, 3), "a")
+
+WRONG: dict[str, list[Any]] = {
+    "whole": ["many", 1.5, -1, True, [1, 2], np.nan, {"a": 1}, X, OBJECT],
+    "optional whole": ["many", 1.5, -1, [1, 2], np.nan, X, OBJECT],
+    "number": ["much", -1.0, None, [1.0, 2.0], np.nan, np.inf, {"a": 1.0}, X, OBJECT, True],
+    "part": ["much", -1.0, 2.0, None, [0.1, 0.2], np.nan, {"a": 1.0}, X, OBJECT],
+    "chance": ["much", -1.0, 0, 1.0, [0.1, 0.2], np.nan, {"a": 1.0}, X, OBJECT],
+    "scale": ["mean", -1.0, 0, None, [], [1.0, -1.0, 1.0], [1.0, 2.0], np.nan, {"z": 1.0}, X, OBJECT, CLASS, True],
+    "penalty": ["auto", -1.0, None, np.logspace(-3, 0, 4), np.nan, np.inf, {"a": 1.0}, X, OBJECT, True],
+    "flag": ["yes", 2, None, [], OBJECT, X],
+    "word": ["nosuch", 3, None, ["a", "b"], OBJECT, X, CLASS],
+    "names": ["a", 3, {"a": 1}, OBJECT, X, ["a"], [None, 1.5, 2.5], [["a"], ["b"], ["c"]], True],
+    "outputs": ["a", 3, {"a": 1}, OBJECT, X, ["a", "b", "c", "d"], [1.5], True],
+    "players": ["a", 3, ["a"], OBJECT, {"p": ["z"]}, {"p": 3}, {"p": []}, {"p": None}, {"p": [9]}, {"p": [1.5]}],
+    "table": [None, 3, "no/such.parquet", OBJECT, [], np.zeros(3), CUBE, X[:0], X[:, :2], TEXT, RAGGED, {}, predict,
+              FRAME[["a", "b"]], CLASS, True],
+    "any table": [3, "no/such.parquet", OBJECT, [], np.zeros(3), CUBE, X[:0], TEXT, RAGGED, {}, predict, CLASS, True],
+    "numbers": ["text", CUBE, np.array([np.nan, 1.0, 1.0]), RAGGED, OBJECT, TEXT, {}, CLASS],
+    "model": [None, 3, "model", OBJECT, [], KernelRidge(), LinearRegression(), X, CLASS],
+    "predict": [None, 3, "model", OBJECT, [], fails, lambda rows: "cat", lambda rows: np.zeros(2), CLASS, X],
+    "kernel": ["rbf", 3, OBJECT, X, [RBF()], RBF, {"a": RBF()}, True, Product([RBF(1.0)])],
+    "kernels": ["rbf", 3, None, OBJECT, X, RBF(), [], [RBF(1.0)], [RBF], {"a": RBF()}, [1.0, 2.0, 3.0]],
+    "embedding": ["nystrom", 3, OBJECT, X, [Nystrom(3)], Nystrom, RBF(), True],
+    "value": [None, 3, "value", OBJECT, X, predict, RIDGE, values.Marginal],
+    "design": ["nosuch", 3, None, OBJECT, designs.exact, ["exact"], designs.exact(7), designs.KernelShapDesign],
+    "link": ["nosuch", 3, OBJECT, X, values.Logit],
+    "of": ["nosuch", OBJECT, X],
+    "weights": ["a", 3, OBJECT, X, [1.0], -np.ones(40), np.full(40, np.nan), np.zeros(40)],
+    "store": [3, OBJECT, ["a"], X, "s3://bucket/cube"],
+    "folder": [None, 3, OBJECT, ["a"], X, "no/such/folder"],
+    "client": [3, OBJECT, "no such host", ["tcp://127.0.0.1:1"], X, CLASS],
+    "key": [3, OBJECT, "z", ["z"], {"id": [1, 2]}, {"id": np.zeros(40)}, X],
+    "target": ["z", 3, OBJECT, np.zeros(7), CUBE, ["z"], np.full(40, "a")],
+    "features": ["a", 3, {"a": 1}, OBJECT, ["z"], [None], X, []],
+    "positive list": [3, "a", OBJECT, [0], [1.5], ["many"], X],
+    "progress": ["yes", 3, OBJECT, X],
+    "bytes": ["much", -1, OBJECT, [1], X],
+    "text": [3, None, OBJECT, X],
+}  # fmt: skip
+"""kind of option -> arguments that are a mistake wherever such an option is taken."""
+
+KIND = {
+    "d": "whole", "n_coalitions": "whole", "n_permutations": "whole", "n_players": "whole", "seed": "whole",
+    "n_replicates": "whole", "max_replicates": "whole", "buffer_rows": "whole", "n_background": "whole",
+    "n_samples": "whole", "max_iter": "whole", "sample_size": "whole", "n_landmarks": "whole", "n_features": "whole",
+    "max_coalitions": "optional whole", "instance_tile": "optional whole", "coalition_tile": "optional whole",
+    "coalition_groups": "optional whole", "micro_rows": "optional whole", "row_span": "optional whole",
+    "ridge": "number", "tolerance": "number", "variation": "number", "clip": "number", "rank_tolerance": "part",
+    "holdout": "part", "rho": "part", "lengthscale": "scale", "penalty": "penalty",
+    "sampling": "word", "selection": "word", "unseen": "word", "method": "word", "missing": "word", "kind": "word",
+    "precision": "word", "dtype": "word", "nu": "word",
+    "paired": "flag", "antithetic": "flag", "orthogonal": "flag", "standardize": "flag", "centred": "flag",
+    "with_interventional": "flag", "keep_rows": "flag", "interactions": "flag", "compute": "flag", "index": "flag",
+    "feature_names": "names", "output_names": "outputs", "players": "players", "features": "features",
+    "data": "table", "background": "table", "rows": "table", "masker": "table", "quality": "table", "sample": "table",
+    "landmarks": "numbers", "weights": "numbers", "intercept": "numbers", "frequencies": "numbers",
+    "phases": "numbers", "mean": "numbers", "covariance": "numbers", "coef": "numbers", "parameters": "numbers",
+    "gram": "numbers", "cross": "numbers",
+    "model": "model", "estimator": "model", "predict": "predict", "kernel": "kernel", "kernels": "kernels",
+    "embedding": "embedding", "value": "value", "design": "design", "link": "link", "of": "of", "store": "store",
+    "client": "client", "key": "key", "target": "target", "progress": "progress", "memory_limit": "bytes",
+    "units": "text", "families": "word", "given": "embedding", "decay": "penalty", "shells": "whole",
+    "sparse": "word", "tol": "number",
+}  # fmt: skip
+"""option -> its kind; `Place.kinds` says where it is another."""
+
+DERIVED = {"position", "categories", "budgets", "relevance", "later_shells", "doubt", "is_efficient", "why_no_errors",
+           "fingerprint", "transform", "options", "expansions", "names", "members"}  # fmt: skip
+"""Parameters that the library fills in itself, and records of its own."""
+
+
+class Place(NamedTuple):
+    """A public callable with arguments that are right."""
+
+    make: Callable[..., Any]
+    good: dict[str, Any]
+    use: Callable[[Any], Any] = lambda made: made
+    """What shows mistakes that the call itself cannot see."""
+    kinds: Mapping[str, str] = MappingProxyType({})
+    """Where an option is of another kind than elsewhere."""
+
+
+def fitted(kernel: Any = None, embedding: Any = None) -> Any:
+    return KernelRidge(kernel or RBF(1.0), embedding or Nystrom(5), 1e-3).fit(X, Y)
+
+
+def explained(value: Any) -> Any:
+    return dshap.explain(value, X[:6])
+
+
+EMBEDDED = {"embedding": Nystrom(5), "penalty": 1e-3, "kernel": RBF(1.0)}
+LANDMARKS = {"landmarks": X[:4], "weights": np.ones((4, 1)), "intercept": np.zeros(1)}
+
+PLACES = {
+    "dshap.Explainer": Place(dshap.Explainer, {"model": predict, "masker": X[:5]}, lambda made: made.value,
+                             {"model": "predict", "link": "link"}),
+    "dshap.choose_background": Place(dshap.choose_background, {"rows": X, "n_background": 5},
+                                     kinds={"rows": "any table"}),
+    "dshap.explain": Place(dshap.explain, {"value": MARGINAL, "rows": X[:6]},
+                           kinds={"tol": "chance", "quality": "any table"}),
+    "dshap.fit": Place(dshap.fit, {"model": KernelRidge(RBF(1.0), Nystrom(5)), "rows": X, "target": Y},
+                       kinds={"rows": "any table"}),
+    "dshap.mse_v": Place(dshap.mse_v, {"value": values.ConditionalRegression(predict, X, **EMBEDDED), "rows": X},
+                         kinds={"tol": "chance"}),
+    "dshap.open_cube": Place(dshap.open_cube, {"store": "no/such"}, kinds={"store": "folder"}),
+    "dshap.open_prepared": Place(dshap.open_prepared, {"store": "no/such", "value": MARGINAL},
+                                 kinds={"store": "folder"}),
+    "dshap.prepare": Place(dshap.prepare, {"value": MARGINAL, "rows": X, "store": "unused"},
+                           kinds={"tol": "chance", "rows": "any table"}),
+    "designs.exact": Place(designs.exact, {"d": 3}),
+    "designs.kernelshap": Place(designs.kernelshap, {"d": 6, "n_coalitions": 30}),
+    "designs.kriging": Place(designs.kriging, {"d": 6, "n_coalitions": 30}),
+    "designs.permutation": Place(designs.permutation, {"d": 6, "n_permutations": 4}),
+    "kernels.RBF": Place(RBF, {}, lambda made: made.bind(3, X)),
+    "kernels.Laplacian": Place(Laplacian, {}, lambda made: made.bind(3, X)),
+    "kernels.Matern": Place(Matern, {}, lambda made: made.bind(3, X)),
+    "kernels.Categorical": Place(Categorical, {}, lambda made: made.bind(3, X)),
+    "kernels.Product": Place(Product, {"kernels": [RBF(), RBF(), RBF()]}, lambda made: made.bind(3, X)),
+    "kernels.ProductKernel": Place(ProductKernel, {"families": ("rbf",) * 3, "parameters": np.ones(3)}),
+    "kernels.Nystrom": Place(Nystrom, {"n_landmarks": 5}, lambda made: fitted(embedding=made)),
+    "kernels.Fourier": Place(Fourier, {"n_features": 6}, lambda made: fitted(embedding=made)),
+    "models.KernelRidge": Place(KernelRidge, {"kernel": RBF(1.0), "embedding": Nystrom(5)},
+                                lambda made: made.fit(X, Y)),
+    "models.KernelLogistic": Place(KernelLogistic, {"kernel": RBF(1.0), "embedding": Nystrom(5)},
+                                   lambda made: made.fit(X, Y > 0)),
+    "models.KernelExpansion": Place(KernelExpansion, {"kernel": RBF(1.0), **LANDMARKS}),
+    "models.FourierExpansion": Place(FourierExpansion, {"frequencies": X[:4], "phases": np.zeros(4),
+                                                        "weights": np.ones((4, 1)), "intercept": np.zeros(1)}),
+    "models.from_sklearn": Place(models.from_sklearn, {"estimator": LINEAR}),
+    "models.from_gpytorch": Place(models.from_gpytorch, {"model": None}),
+    "values.Marginal": Place(values.Marginal, {"predict": predict, "background": X[:5]}, explained,
+                             {"weights": "weights"}),
+    "values.Gaussian": Place(values.Gaussian, {"predict": predict, "data": X}, explained),
+    "values.Copula": Place(values.Copula, {"predict": predict, "data": X}, explained),
+    "values.ConditionalRegression": Place(values.ConditionalRegression, {"predict": predict, "data": X, **EMBEDDED},
+                                          explained),
+    "values.KernelInterventional": Place(values.KernelInterventional, {"model": RIDGE, "background": X}, explained),
+    "values.KernelObservational": Place(values.KernelObservational, {"model": RIDGE, "data": X, **EMBEDDED}, explained),
+    "values.LinearGaussian": Place(values.LinearGaussian,
+                                   {"coef": np.ones(3), "mean": np.zeros(3), "covariance": COVARIANCE},
+                                   explained, {"data": "any table"}),
+    "values.Trees": Place(values.Trees, {"model": TREE}, explained,
+                          {"background": "any table"}),
+    "values.linear_transform": Place(values.linear_transform, {"mean": np.zeros(3), "covariance": COVARIANCE}),
+    "values.Logit": Place(values.Logit, {}),
+    "values.ExpectedLogProbability": Place(values.ExpectedLogProbability, {}),
+    "values.LogOdds": Place(values.LogOdds, {}, lambda link: values.Marginal(probabilities, X[:5], link=link)),
+    "values.LogProbability": Place(values.LogProbability, {},
+                                   lambda link: values.Marginal(probabilities, X[:5], link=link)),
+}  # fmt: skip
+
+RECORDS = {
+    "designs.ClosedFormDesign", "designs.ExactDesign", "designs.KernelShapDesign", "designs.KrigingDesign",
+    "designs.PermutationDesign", "designs.restored",
+    "kernels.Basis", "kernels.Embedding", "kernels.FourierBasis", "kernels.FourierFeatures", "kernels.Kernel",
+    "kernels.KeptLandmarks", "kernels.NystromBasis", "kernels.SubsetFeatures", "kernels.bound_kernel",
+    "kernels.checked_embedding", "kernels.checked_kernel", "kernels.median_lengthscale", "kernels.pivoted_cholesky",
+    "kernels.ridge_solve",
+    "models.Convergence", "models.ExpansionSum", "models.FitReport", "models.KernelModel", "models.LogisticStep",
+    "models.Step", "models.TunedRidge",
+    "values.Background", "values.LinearTransform", "values.Players", "values.ProductQuadrature", "values.SubsetTable",
+    "values.warm_up",
+}  # fmt: skip
+"""What the library makes itself: records, protocols and numerics on arrays of its own."""
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    """Name and callable of everything that is public, errors apart."""
+    for module in (dshap, designs, kernels, models, values):
+        for name in module.__all__:
+            member = getattr(module, name)
+            is_error = inspect.isclass(member) and issubclass(member, Exception)
+            if callable(member) and not is_error:
+                yield f"{module.__name__.removeprefix('dshap.')}.{name}", member
+
+
+def parameters(place: Place) -> list[str]:
+    """Options of a place, those of the run where it takes ``**options``."""
+    given = inspect.signature(place.make).parameters
+    names = [name for name, own in given.items() if own.kind is not inspect.Parameter.VAR_KEYWORD]
+    options = [own.name for own in fields(RunOptions)] if len(names) < len(given) else []
+    return [*names, *(name for name in options if name not in names)]
+
+
+def mistakes() -> Iterator[Any]:
+    for where, place in PLACES.items():
+        for option in parameters(place):
+            kind = place.kinds.get(option, KIND.get(option, ""))
+            for j, wrong in enumerate(WRONG.get(kind, ())):
+                yield pytest.param(where, option, wrong, id=f"{where}-{option}-{j}")
+
+
+def test_every_public_option_has_a_kind_and_every_function_a_place():
+    assert {name for name, _ in public()} == set(PLACES) | RECORDS
+    unknown = {f"{where}({option})" for where, place in PLACES.items() for option in parameters(place)
+               if option not in KIND and option not in DERIVED}  # fmt: skip
+    assert not unknown
+    assert len(list(mistakes())) >= 150
+
+
+@pytest.mark.parametrize(("where", "option", "wrong"), mistakes())
+def test_a_mistake_is_one_line(where, option, wrong, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    place = PLACES[where]
+    with pytest.raises(InputError) as caught:
+        place.use(place.make(**{**place.good, option: wrong}))
+    message = str(caught.value)
+    assert message and "\n" not in message and len(message) < 600, message
+    assert "this is a bug" not in message, message
+
+
+@pytest.mark.parametrize("where", sorted(PLACES))
+def test_the_arguments_that_are_no_mistake_are_taken(where, tmp_path, monkeypatch):
+    """Else a function that refuses everything would pass."""
+    if where in ("dshap.open_cube", "dshap.open_prepared", "dshap.prepare", "models.from_gpytorch"):
+        pytest.skip("needs a store that is there, or another package")
+    place = PLACES[where]
+    if where == "models.from_sklearn":
+        from sklearn.kernel_ridge import KernelRidge as OtherRidge
+
+        place = place._replace(good={"estimator": OtherRidge(kernel="rbf").fit(X, Y)})
+    assert place.use(place.make(**place.good)) is not None

@@ -1,0 +1,59 @@
+"""What objects show of themselves: one short line, never an array."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dshap
+from dshap import designs
+from dshap.kernels import RBF, Categorical, Fourier, Matern, Nystrom, Product
+from dshap.models import KernelExpansion, KernelLogistic, KernelRidge
+from dshap.values import ConditionalRegression, KernelInterventional, Marginal
+
+X = np.random.default_rng(0).normal(size=(300, 9))
+
+
+def first(x):
+    return x[:, 0]
+
+
+RIDGE = KernelRidge(RBF([1.0] * 9), Nystrom(landmarks=X), 1e-3).fit(X, X[:, 0])
+SHOWN = [
+    (RBF([1.0, 2.0]), "RBF(lengthscale=(1.0, 2.0))"),
+    (Matern(2.5, {"a": 1.0}), "Matern(nu=2.5, lengthscale={'a': 1.0})"),
+    (Product([RBF(), Categorical(0.2)]), "Product(kernels=(RBF(lengthscale='median'), Categorical(rho=0.2)))"),
+    (Nystrom(landmarks=X), "Nystrom(n_landmarks=300, selection='given', seed=0)"),
+    (Fourier(6), "Fourier(n_features=6, seed=0, orthogonal=True)"),
+    (KernelRidge(), "KernelRidge(kernel=RBF(lengthscale='median'), embedding=Nystrom(n_landmarks=500, "),
+    (RIDGE, ", fitted"),
+    (RIDGE.expansion_, "KernelExpansion(300 landmarks, 9 columns, 1 outputs)"),
+    (KernelRidge(RBF(1.0), Fourier(6)).fit(X, X[:, 0]).expansion_, "FourierExpansion("),
+    (Marginal(first, X[:5]), "Marginal(9 players: x0, x1, x2, x3, x4, x5, …; outputs: output)"),
+    (Marginal(first, X[:5, :2], output_names=["price"]), "Marginal(2 players: x0, x1; outputs: price)"),
+    (ConditionalRegression(first, X, RBF(1.0), Nystrom(9)), "ConditionalRegression(9 players: x0, "),
+    (KernelInterventional(RIDGE, X), "KernelInterventional(9 players: "),
+    (designs.kriging(6, 30), "KrigingDesign(n_players=6, "),
+]
+
+
+@pytest.mark.parametrize(("thing", "words"), SHOWN, ids=lambda own: type(own).__name__)
+def test_it_is_one_line_that_says_what_it_is(thing, words):
+    assert words in repr(thing) and "\n" not in repr(thing) and len(repr(thing)) < 400
+
+
+def test_a_prepared_value_function_and_a_plan(tmp_path):
+    value = ConditionalRegression(first, X[:, :3], RBF(1.0), Nystrom(9), 1e-2)
+    prepared = dshap.prepare(value, store=tmp_path / "states")
+    assert repr(prepared).startswith("Prepared(conditional_regression on 300 rows, 8 coalitions, ")
+
+
+def test_a_binary_classifier_names_the_class_that_its_log_odds_are_of():
+    """It was "output"."""
+    labels = np.where(X[:, 0] > 0, "yes", "no")
+    model = KernelLogistic(RBF(1.0), Nystrom(9)).fit(X, labels)
+    assert model.expansion_.output_names == ("yes",)
+    assert isinstance(model.expansion_, KernelExpansion)
+    cube = dshap.explain(KernelInterventional(model, X[:, :]), X[:4])
+    assert cube.output.values.tolist() == ["yes"]
+    assert (cube.attribution[:, 0, 0].values > 0).tolist() == (X[:4, 0] > X[:, 0].mean()).tolist()
