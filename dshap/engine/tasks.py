@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import NormalDist
@@ -52,6 +52,9 @@ class StateStore(Protocol):
     def put(self, name: str, record: Record) -> None: ...
     def get(self, name: str, kind: type[Record]) -> Any: ...
     def remove(self, name: str) -> None: ...
+    def mend(self, names: Iterable[str] | None = None) -> list[str]:
+        """Remove the damaged ones of these states (all where None); gives their names."""
+        ...
 
 
 class BlockWriter(Protocol):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.cube import CONTAINER, StateFolder, Workspace
+from dshap.cube import CONTAINER, StateFolder, Workspace, mark_finished, read_notes
 from dshap.engine import Executor, Plan, Progress, format_bytes
 from dshap.engine.plan import spans
 from dshap.errors import InputError
@@ -92,9 +92,13 @@ def check_quality(explain: LearntTable, plan: Plan, reader: TableReader) -> None
         )
 
 
-def stored_quality(explain: LearntTable, job: Job, explanation: Explanation) -> JobQuality | None:
-    """What an earlier run measured; None where it did not."""
+def stored_quality(explain: LearntTable, job: Job, explanation: Explanation, progress: Progress) -> JobQuality | None:
+    """What an earlier run measured; None where it did not, or where its state or its note is damaged or gone."""
     states, name = StateFolder(explanation.path / CONTAINER), _state_name(explain, job)
+    for damaged in states.mend([name]):
+        progress.say(f"state {damaged} is damaged: it is computed again")
+    if "mse_v" not in read_notes(explanation.path):
+        return None
     return JobQuality.from_record(states.get(name, Record)) if states.has(name) else None
 
 
@@ -122,6 +126,7 @@ def measure(
     StateFolder(explanation.path / CONTAINER).put(_state_name(explain, job), measured.to_record())
     flags = {"held_out_of_the_fit": is_held_out, "learnt_from": measured.is_learnt_from}
     explanation.context.cube.write_note("mse_v", found.to_dict() | flags)
+    mark_finished(explanation.path)
     return measured
 
 
