@@ -2,6 +2,7 @@
 
 from dshap.cube.created import (
     CONTAINER,
+    PREPARED,
     has_copy,
     is_finished,
     mark_finished,
@@ -17,6 +18,7 @@ from dshap.cube.writer import CubeWriter
 
 __all__ = [
     "CONTAINER",
+    "PREPARED",
     "TEXT",
     "ReceiptFolder",
     "CubeLayout",

@@ -21,6 +21,7 @@ __all__ = [
     "CONTAINER",
     "COPY",
     "FINISHED",
+    "PREPARED",
     "altered_files",
     "copied_files",
     "copy_of",
@@ -40,6 +41,8 @@ __all__ = [
 CONTAINER = "state"
 """A scalar container variable (CF): its folder holds receipts, the plan and prepared states, and no chunk."""
 COPY, FINISHED = "files", "finished"
+PREPARED = "prepared.json"
+"""Describes a prepared value function beside its states."""
 CHANGES = "base_value/c"
 """The only chunk of a new cube that is written again."""
 

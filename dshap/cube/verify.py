@@ -16,6 +16,7 @@ from dshap.cube.created import (
     CONTAINER,
     COPY,
     FINISHED,
+    PREPARED,
     altered_files,
     copied_files,
     copy_of,
@@ -26,7 +27,7 @@ from dshap.cube.created import (
     restore_files,
     states_of,
 )
-from dshap.cube.files import CreateOnlyFolder
+from dshap.cube.files import CreateOnlyFolder, ReceiptFolder
 from dshap.cube.writer import SUMMARIES, block_digests, block_name
 
 __all__ = ["Damage", "is_left", "repair", "store_parts", "verify_cube"]
@@ -128,7 +129,8 @@ def _lost(path: Path) -> Iterator[Damage]:
     mark, receipts = mark_of(path), receipts_of(path)
     n_blocks = _n_blocks(path)
     if not mark.is_whole(FINISHED):
-        if not mark.has(FINISHED) and n_blocks and all(receipts.has(block_name(own)) for own in range(n_blocks)):
+        is_done = n_blocks and all(receipts.has(block_name(own)) for own in range(n_blocks))
+        if not mark.has(FINISHED) and (is_done or (path / PREPARED).exists()):
             yield Damage("the list of what the run left", f"{MISSING}: it was stopped at its very end, or lost it")
         return
     content = mark.get(FINISHED)
@@ -139,8 +141,10 @@ def _lost(path: Path) -> Iterator[Damage]:
         if not notes_of(path).has(name):
             yield Damage(f"note {name}", MISSING)
     for name in content["others"]:
-        if not (path / name / CONTAINER).is_dir():
-            yield Damage(f"explanation {name}", MISSING)
+        if not ((path / name).is_file() or (path / name / CONTAINER).is_dir()):
+            yield Damage(name, MISSING)
+        elif (path / name).is_file() and (what := ReceiptFolder(path).damage(Path(name).stem)):
+            yield Damage(name, what, (path / name,))
     for block in range(n_blocks):
         if not receipts.has(block_name(block)):
             yield Damage(f"block {block}", f"its receipt {MISSING}")
