@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -460,6 +461,57 @@ def test_changed_values_are_found(folder):
     found = dshap_("verify", "out.zarr")
     assert found.exit_code == 7
     assert "observational: block 0 (rows 0 to 99): stored values changed (prediction)" in found.stdout
+
+
+@pytest.mark.parametrize("with_job", [False, True])
+def test_what_is_damaged_is_repaired_to_the_same_files(folder, with_job):
+    """A value, a name, the model, a cube's metadata: named, status 7; then the same run, or --job, makes all again."""
+    assert run_job(folder, ("explain.0.quality_rows", 20)).exit_code == 0
+    store, before = folder / "out.zarr", tree(folder / "out.zarr")
+    (store / "observational" / "prediction" / "c" / "0" / "0").unlink()
+    (store / "observational" / "feature" / "c" / "0").write_bytes(b"none")
+    next((store / "state").glob("model-*.npz")).write_bytes(b"none")
+    next((store / "interventional" / "state").glob("quality-*.npz")).unlink()
+    (store / "interventional" / "zarr.json").write_text("{")
+    found = dshap_("verify", "out.zarr")
+    refused(found, 7, "damaged, as named; dshap verify --repair")
+    for named in ("out.zarr: state model-", "observational: feature/c/0: it is not", "interventional: zarr.json: it is",
+                  "interventional: state quality-"):  # fmt: skip
+        assert named in found.stdout
+    refused(run_job(folder, ("explain.0.quality_rows", 20)), 7, "zarr.json is not what was written", "--repair")
+    options = ("--repair", "--job", "job.toml", "-q") if with_job else ("--repair",)
+    mended = dshap_("verify", "out.zarr", *options)
+    assert "observational: mended: block 0 (rows 0 to 99): stored values changed (prediction)" in mended.stdout
+    if with_job:
+        assert mended.exit_code == 0 and "interventional: verified: 3 of 3" in mended.stdout
+    else:
+        refused(mended, 7, "is removed: carry out the same run again")
+        assert run_job(folder, ("explain.0.quality_rows", 20)).exit_code == 0
+    assert tree(store) == before and dshap_("verify", "out.zarr").exit_code == 0
+    assert dshap_("verify", "out.zarr", "--repair").exit_code == 0 and tree(store) == before
+
+
+def test_a_repair_needs_the_job_of_the_store_and_its_lock(folder):
+    assert run_job(folder, ("job.store", "other.zarr")).exit_code == 0
+    assert run_job(folder, ("job.store", "out.zarr")).exit_code == 0
+    refused(dshap_("verify", "other.zarr", "--repair", "--job", "job.toml"), 2, "give the job that made this store")
+    refused(dshap_("verify", "out.zarr", "--job", "job.toml"), 2, "give both, or neither")
+    with Workspace(folder / "out.zarr"):
+        refused(dshap_("verify", "out.zarr", "--repair"), 6, "locked by a running job")
+        refused(dshap_("verify", "out.zarr/observational", "--repair"), 6, "locked by a running job")
+
+
+@pytest.mark.parametrize("command", ["status", "show", "verify"])
+def test_a_store_of_another_hand(folder, command):
+    assert run_job(folder).exit_code == 0
+    cube = folder / "out.zarr" / "observational"
+    shutil.rmtree(cube / "state" / "created")
+    shutil.rmtree(cube / "attribution")
+    result = dshap_(command, "out.zarr/observational")
+    if command == "verify":
+        refused(result, 7, "damaged, as named")
+    else:
+        refused(result, 2, "observational is no attribution cube of dshap: the array attribution is missing")
 
 
 @pytest.mark.parametrize("command", ["status", "show", "verify"])

@@ -298,6 +298,7 @@ def read_run(path: Path) -> dict[str, Any] | None:
 
 def _read_json(path: Path, attribute: str) -> dict[str, Any] | None:
     try:
-        return dict(json.loads(str(zarr.open_group(path, mode="r").attrs[attribute])))
+        content = json.loads(str(zarr.open_group(path, mode="r").attrs[attribute]))
     except (OSError, KeyError, ValueError, TypeError, AttributeError):
         return None
+    return content if isinstance(content, dict) else None

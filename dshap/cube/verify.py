@@ -64,10 +64,10 @@ def verify_cube(path: Path) -> list[Damage]:
 
     Reads everything once.  A block without a receipt is one that is not finished, unless a run came to its end here.
     """
-    found = [*_created(path), *_sealed(path), *_lost(path)]
-    if any(own.is_copied for own in found):
-        return [*found, Damage("blocks", "read once these files are put back (--repair)")]
-    return [*found, *_blocks(path)] if has_copy(path) and (path / "attribution").is_dir() else found
+    created, others = list(_created(path)), [*_sealed(path), *_lost(path)]
+    if created:
+        return [*created, *others, Damage("blocks", "not read until these files are whole (--repair, or the same run)")]
+    return [*others, *(_blocks(path) if (path / "attribution").is_dir() else [])]
 
 
 def repair(path: Path) -> list[Damage]:
