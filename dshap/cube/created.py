@@ -7,6 +7,7 @@ run, so that what is lost is missed.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,12 +25,14 @@ __all__ = [
     "PREPARED",
     "altered_files",
     "copied_files",
+    "copy_name",
     "copy_of",
     "has_copy",
     "is_finished",
     "keep_copy",
     "mark_finished",
     "mark_of",
+    "note_digests",
     "notes_of",
     "receipts_of",
     "refuse_altered",
@@ -63,7 +66,7 @@ def notes_of(path: Path) -> ReceiptFolder:
 
 
 def copy_of(path: Path) -> StateFolder:
-    """The folder of the copy of the created files; its one state is `COPY`."""
+    """The folder of the copy of the created files, its one state: `copy_name`."""
     return StateFolder(path / CONTAINER / "created")
 
 
@@ -78,12 +81,22 @@ def keep_copy(path: Path) -> None:
     kept = {
         name: np.frombuffer(file.read_bytes(), np.uint8) for name, file in files.items() if not name.startswith(CHANGES)
     }
-    copy_of(path).put(COPY, Record(kept))
+    copy_of(path).put(f"{COPY}-{_digest(path / 'zarr.json')}", Record(kept))
+
+
+def _digest(file: Path) -> str:
+    return hashlib.blake2b(file.read_bytes(), digest_size=10).hexdigest()
+
+
+def copy_name(path: Path) -> str | None:
+    """The copy's name tells the store, by its metadata, so that the copy of another is not taken; None without one."""
+    return next(copy_of(path).names(), None)
 
 
 def has_copy(path: Path) -> bool:
     """The copy is there and whole."""
-    return copy_of(path).is_whole(COPY)
+    name = copy_name(path)
+    return name is not None and copy_of(path).is_whole(name)
 
 
 def altered_files(path: Path) -> list[str]:
@@ -93,7 +106,8 @@ def altered_files(path: Path) -> list[str]:
 
 def copied_files(path: Path) -> dict[str, bytes]:
     """name -> what the file was created with."""
-    return {name: own.tobytes() for name, own in copy_of(path).get(COPY, Record).arrays.items()}
+    record: Record = copy_of(path).get(copy_name(path) or COPY, Record)
+    return {name: own.tobytes() for name, own in record.arrays.items()}
 
 
 def _is_file_of(file: Path, content: bytes) -> bool:
@@ -110,7 +124,10 @@ def restore_files(path: Path, names: Iterable[str]) -> None:
 def renew_copy(path: Path, fresh: Path) -> None:
     """Take the copy of a store that was just created alike, and its files where those of `path` differ."""
     source, target = copy_of(fresh), copy_of(path)
-    _replace(target.file(COPY), source.file(COPY).read_bytes())
+    for name in [*target.names()]:
+        target.remove(name)
+    for name in source.names():
+        _replace(target.file(name), source.file(name).read_bytes())
     restore_files(path, altered_files(path))
 
 
@@ -137,7 +154,7 @@ def mark_finished(path: Path, others: Iterable[str] = ()) -> None:
     """List what a finished run has left: states, notes, and `others`, the cubes of a job; left as it is if the same."""
     content = {
         "states": list(states_of(path).names()),
-        "notes": list(notes_of(path).names()),
+        "notes": note_digests(path),
         "others": sorted(others),
     }
     mark = mark_of(path)
@@ -145,6 +162,12 @@ def mark_finished(path: Path, others: Iterable[str] = ()) -> None:
         return
     mark.remove(FINISHED)
     mark.put(FINISHED, content)
+
+
+def note_digests(path: Path) -> dict[str, str]:
+    """name -> digest of the file of each note."""
+    notes = notes_of(path)
+    return {name: _digest(notes.file(name)) for name in notes.names()}
 
 
 def is_finished(path: Path) -> bool:

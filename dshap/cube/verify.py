@@ -19,9 +19,11 @@ from dshap.cube.created import (
     PREPARED,
     altered_files,
     copied_files,
+    copy_name,
     copy_of,
     has_copy,
     mark_of,
+    note_digests,
     notes_of,
     receipts_of,
     restore_files,
@@ -97,13 +99,14 @@ def _created(path: Path) -> Iterator[Damage]:
     copies = copy_of(path)
     if not (path / "zarr.json").exists() and not copies.path.exists():
         return  # prepared states, which have no metadata
-    place = f"{CONTAINER}/created/{COPY}{copies.suffix}"
-    if not copies.has(COPY):
+    kept = copy_name(path)
+    place = f"{CONTAINER}/created/{kept or COPY}{copies.suffix}"
+    if kept is None:
         yield Damage(
             place, f"{MISSING}: names, plan and metadata cannot be checked (or an earlier dshap wrote this store)"
         )
-    elif what := copies.damage(COPY):
-        yield Damage(place, what, (copies.file(COPY),))
+    elif what := copies.damage(kept):
+        yield Damage(place, what, (copies.file(kept),))
     else:
         for name in altered_files(path):
             what = "it is not what was created" if (path / name).exists() else MISSING
@@ -137,9 +140,12 @@ def _lost(path: Path) -> Iterator[Damage]:
     for name in content["states"]:
         if not states_of(path).has(name):
             yield Damage(f"state {name}", MISSING)
-    for name in content["notes"]:
-        if not notes_of(path).has(name):
+    notes = note_digests(path)
+    for name, digest in content["notes"].items():
+        if name not in notes:
             yield Damage(f"note {name}", MISSING)
+        elif notes[name] != digest and notes_of(path).is_whole(name):
+            yield Damage(f"note {name}", "it is not the one that the run left", (notes_of(path).file(name),))
     for name in content["others"]:
         if not ((path / name).is_file() or (path / name / CONTAINER).is_dir()):
             yield Damage(name, MISSING)

@@ -301,13 +301,13 @@ def note_penalties(context: Context, _: None) -> None:
     context.cube.write_note("penalties", {name: own.tolist() for name, own in content.items()})
 
 
-def partial_name(tile: int, group: int) -> str:
-    return f"partial-{tile:06d}-{group:04d}"
+def partial_name(context: Context, tile: int, group: int) -> str:
+    return f"partial-{context.run_digest}-{tile:06d}-{group:04d}"
 
 
 def partial_leaf(context: Context, tile: int, group: int) -> tuple[str, ...]:
     """Σ values × score over one group of coalitions, stored, so that a crash loses one group."""
-    name = partial_name(tile, group)
+    name = partial_name(context, tile, group)
     if not context.states.has(name):
         block = _read(context, tile)
         good, tiles = block.x[block.is_ok], context.plan.groups[group]
