@@ -120,21 +120,22 @@ class ReceiptFolder(CreateOnlyFolder):
             It is not what was written under this name.
         """
         self.refuse_damaged(name)
-        return self._read(name)
+        return self.content(name)
 
     def whole(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Name and content of those that are whole."""
-        return ((name, self._read(name)) for name in self.names() if self.damage(name) is None)
+        return ((name, self.content(name)) for name in self.names() if self.damage(name) is None)
 
     def damage(self, name: str) -> str | None:
         try:
             stored = self.file(name).read_bytes()
-            is_same = stored == self._sealed(name, self._read(name))
+            is_same = stored == self._sealed(name, self.content(name))
         except (ValueError, TypeError):
             return "it is no record of names and values"
         return None if is_same else ALTERED
 
-    def _read(self, name: str) -> dict[str, Any]:
+    def content(self, name: str) -> dict[str, Any]:
+        """The record, not checked."""
         content = dict(json.loads(self.file(name).read_bytes()))
         content.pop(SEAL, None)
         return content

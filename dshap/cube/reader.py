@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 import zarr
 
-from dshap.cube.created import CONTAINER, notes_of, receipts_of, refuse_altered
+from dshap.cube.created import CONTAINER, has_copy, notes_of, receipts_of, refuse_altered
 from dshap.cube.foreign import reading, refuse_foreign
 from dshap.cube.layout import read_run
 from dshap.cube.summary import STATISTICS, estimates
@@ -188,10 +188,10 @@ def _ranking(path: Path) -> xr.Dataset:
 def read_notes(path: Path) -> dict[str, Any]:
     """name -> what the run found out beside its values: "closed_form", "base_value", "pilot", "background",
     "additivity", "mse_v"."""
-    notes, found = notes_of(path), {}
+    notes, found = notes_of(path), {}  # those of an earlier version have no seal
     for name in notes.names():
-        if notes.damage(name):
+        if notes.damage(name) and has_copy(path):
             warnings.warn(f"note {name} of {path} is damaged and left out: dshap verify --repair", stacklevel=2)
         else:
-            found[name] = notes.get(name)
+            found[name] = notes.content(name)
     return found

@@ -31,6 +31,7 @@ from dshap.cube.created import (
 )
 from dshap.cube.files import CreateOnlyFolder, ReceiptFolder
 from dshap.cube.writer import SUMMARIES, block_digests, block_name
+from dshap.errors import InputError
 
 __all__ = ["Damage", "is_left", "repair", "store_parts", "verify_cube"]
 
@@ -65,7 +66,13 @@ def verify_cube(path: Path) -> list[Damage]:
     """All that is damaged in one part of a store; blocks are read where the created files are whole.
 
     Reads everything once.  A block without a receipt is one that is not finished, unless a run came to its end here.
+
+    Raises
+    ------
+    InputError
+        Nothing in it is sealed: an earlier version wrote it.
     """
+    _refuse_unsealed(path)
     created, others = list(_created(path)), [*_sealed(path), *_lost(path)]
     if created:
         return [*created, *others, Damage("blocks", "not read until these files are whole (--repair, or the same run)")]
@@ -77,6 +84,7 @@ def repair(path: Path) -> list[Damage]:
 
     Nothing that is whole is touched but the mark of the finished run, so that the run goes on.
     """
+    _refuse_unsealed(path)
     damages: list[Damage] = []
     if names := [own.place for own in _created(path) if own.is_copied]:
         damages += [own for own in _created(path) if own.is_copied]
@@ -92,6 +100,17 @@ def repair(path: Path) -> list[Damage]:
 def is_left(damages: list[Damage]) -> bool:
     """After a repair: a run must make something of this again."""
     return any(not own.is_copied for own in damages)
+
+
+def _refuse_unsealed(path: Path) -> None:
+    """A cube or job of an earlier version is left alone: without a copy of its files, and nothing in it sealed."""
+    folders = (states_of(path), notes_of(path), receipts_of(path))
+    is_whole = [folder.is_whole(name) for folder in folders for name in folder.names()]
+    if (path / "zarr.json").exists() and copy_name(path) is None and is_whole and not any(is_whole):
+        raise InputError(
+            f"{path} was written by an earlier dshap, or by another program: nothing in it can be checked; it stays "
+            "readable, and the same run into another store makes one that can"
+        )
 
 
 def _created(path: Path) -> Iterator[Damage]:

@@ -311,3 +311,22 @@ def test_what_belongs_to_another_cube_is_not_taken(tmp_path):
     assert "its content is not what was written under this name" in named(two)[0]
     repair(two)
     assert open_cube(two).attribution.attrs["units"] == "two"
+
+
+def test_a_store_of_an_earlier_version_is_read_and_left_alone(tmp_path):
+    """No copy, no seal: neither verify nor repair takes anything from it."""
+    _, writer = make_cube(tmp_path / "old.zarr")
+    writer.write_note("pilot", {"decay": 0.5})
+    shutil.rmtree(writer.path / "state" / "created")
+    (writer.path / "state" / "finished.json").unlink()
+    for file in (writer.path / "state").rglob("*/*.json"):
+        content = json.loads(file.read_text())
+        del content["seal"]
+        file.write_text(json.dumps(content))
+    before = bytes_of(writer.path)
+    assert json.loads(open_cube(writer.path).attrs["pilot"]) == {"decay": 0.5}
+    assert cube_status(writer.path).blocks_done == 3 and feature_ranking(writer.path).attrs["rows"] == 21
+    for touch in (verify_cube, repair):
+        with pytest.raises(InputError, match="was written by an earlier dshap"):
+            touch(writer.path)
+    assert bytes_of(writer.path) == before
