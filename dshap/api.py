@@ -15,6 +15,7 @@ from dshap.cube import (
     CubeLayout,
     Workspace,
     is_running,
+    mark_finished,
     open_cube,
     read_job,
 )
@@ -152,6 +153,7 @@ def explain(
                     prepared_of(explanation), quality, folder, executor, workspace, {}, progress_for(progress)
                 )
                 explanation.context.cube.write_note("mse_v", held.to_dict())
+                mark_finished(path)
         else:
             explanation.create()
         cube = open_cube(path)

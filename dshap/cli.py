@@ -1,7 +1,8 @@
 """The command line: results on standard output, progress and errors on standard error.
 
 Exit statuses: 0 done or nothing to do, 1 a bug, 2 bad job or input, 3 does not fit, 4 the store holds another run,
-5 finished with failed blocks, 6 locked by a running job, 130 interrupted (the same command goes on).
+5 finished with failed blocks, 6 locked by a running job, 7 the store is damaged, 130 interrupted
+(the same command goes on).
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from dshap.errors import DshapError, InputError
+from dshap.errors import DamagedError, DshapError, InputError, LockedError
 
 if TYPE_CHECKING:
+    from dshap.cube import Damage
     from dshap.engine import Progress
     from dshap.jobs import Job, JobResult
     from dshap.report import Ranking
@@ -310,16 +312,74 @@ def show(store: Path, as_json: bool, quiet: bool) -> None:
 
 @command
 @STORE
-def verify(store: Path, as_json: bool, quiet: bool) -> None:
-    """Compare the stored values with the digests of their receipts."""
-    from dshap.cube import cube_status, verify_cube
-    from dshap.errors import FailedBlocksError
+@click.option("--repair", is_flag=True, help="Put back names, plan and metadata; remove what else is damaged, so that "
+              "the same `dshap run` or explain(store=...) computes exactly that again.")  # fmt: skip
+@click.option("--job", "job_file", metavar="JOB.toml", type=click.Path(path_type=Path),
+              help="With --repair: carry out this job afterwards.")  # fmt: skip
+def verify(store: Path, repair: bool, job_file: Path | None, as_json: bool, quiet: bool) -> None:
+    """Check all that a store holds: values, keys, names, metadata, plan, receipts, states, notes.
 
-    paths = _cubes(store)
-    own = {name: cube_status(path) for name, path in paths.items()}
-    found = {name: verify_cube(path) for name, path in paths.items()}
-    verified = {name: f"verified: {each.blocks_done} of {each.n_blocks} blocks finished" for name, each in own.items()}
-    lines = [f"{name}: {problem}" for name, problems in found.items() for problem in problems or [verified[name]]]
-    _print(lines, found, as_json)
-    if count := sum(map(len, found.values())):
-        raise FailedBlocksError(f"{count} blocks of {store} do not hold what was written")
+    Each damaged thing is named, and the exit status is 7.
+    """
+    from dshap.cube import store_parts, verify_cube
+
+    if job_file is not None and not repair:
+        raise InputError("--job carries out a job after --repair: give both, or neither")
+    store = store.absolute()
+    if not store_parts(store):
+        _cubes(store)
+    mended = _repaired(store) if repair else {}
+    if job_file is not None:
+        _finish(job_file, store, quiet)
+    found = {name: verify_cube(path) for name, path in store_parts(store).items()}
+    lines = [f"{name}: mended: {own}" for name, damages in mended.items() for own in damages]
+    lines += [line for name, damages in found.items() for line in _verified(name, store_parts(store)[name], damages)]
+    content = {name: [str(own) for own in damages] for name, damages in found.items()}
+    removed = {name: [str(own) for own in damages] for name, damages in mended.items()}
+    _print(lines, content | {"mended": removed} if repair else content, as_json)
+    _refuse_damage(store, found, mended, job_file)
+
+
+def _repaired(store: Path) -> dict[str, list[Damage]]:
+    """What `--repair` mended, under the lock of the store."""
+    from dshap.cube import Workspace, is_running, repair, store_parts
+
+    if is_running(store.parent):
+        raise LockedError(f"{store.parent} is locked by a running job: wait for it")
+    with Workspace(store):
+        return {name: repair(path) for name, path in store_parts(store).items()}
+
+
+def _finish(job_file: Path, store: Path, quiet: bool) -> None:
+    """Carry out the job of this store."""
+    from dshap.jobs import load_job, run_job
+
+    job = load_job(job_file, ())
+    if Path(job.job.store).absolute() != store:
+        raise InputError(f"{job_file} has the store {job.job.store}, not {store}: give the job that made this store")
+    run_job(job, _progress(quiet)).raise_on_failed()
+
+
+def _verified(name: str, path: Path, damages: list[Damage]) -> list[str]:
+    from dshap.cube import cube_status, read_run
+
+    if damages:
+        return [f"{name}: {own}" for own in damages]
+    if read_run(path) is None:
+        return []
+    own = cube_status(path)
+    left = "" if own.is_complete else "; the others are left for the same run again"
+    return [f"{name}: verified: {own.blocks_done} of {own.n_blocks} blocks finished{left}"]
+
+
+def _refuse_damage(
+    store: Path, found: dict[str, list[Damage]], mended: dict[str, list[Damage]], job_file: Path | None
+) -> None:
+    """Say what is left to do, with the exit status of damage."""
+    from dshap.cube import is_left
+
+    count = sum(map(len, found.values()))
+    if not mended and count:
+        raise DamagedError(f"{store}: {count} damaged, as named; dshap verify --repair mends what it can")
+    if count or (job_file is None and any(map(is_left, mended.values()))):
+        raise DamagedError(f"{store}: what was damaged is removed: carry out the same run again to compute it")

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 __all__ = [
+    "DamagedError",
     "DoesNotFitError",
     "DshapError",
     "FailedBlocksError",
@@ -50,6 +51,12 @@ class StoreMismatchError(DshapError):
     """The store holds another run; nothing in it was touched."""
 
     exit_status = 4
+
+
+class DamagedError(DshapError):
+    """A file of a store is not what was written; `dshap verify` names all of them, its `--repair` mends them."""
+
+    exit_status = 7
 
 
 class FailedBlocksError(DshapError):

@@ -26,7 +26,12 @@ from dshap.cube import (
     Workspace,
     create_cube,
     feature_ranking,
+    has_copy,
+    is_finished,
+    mark_finished,
     read_run,
+    refuse_altered,
+    renew_cube,
 )
 from dshap.engine import (
     Context,
@@ -139,6 +144,7 @@ class Explanation:
         run = _fingerprint(value, game, chosen, inputs, options)
         if prepared is not None:
             run["value"] = prepared.learnt["value"]
+        refuse_altered(path)
         _refuse_other_run(path, run)
         if read_run(path) is None and not options.stochastic:
             readers = [inputs.rows] if prepared is not None else [inputs.rows, inputs.data]
@@ -153,15 +159,20 @@ class Explanation:
 
     def create(self) -> bool:
         """The store, every row pending, with its plan; False where it was there, and is left as it is."""
+        files = {"plan.json": self.plan.to_json()}
         if read_run(self.path) is not None:
+            if not has_copy(self.path):
+                renew_cube(self.path, self.layout, files)
             return False
-        create_cube(self.path, self.layout, {"plan.json": self.plan.to_json()})
+        create_cube(self.path, self.layout, files)
         return True
 
     @property
     def is_complete(self) -> bool:
-        """Nothing is left to do."""
-        return read_run(self.path) is not None and len(self.context.cube.done()) == len(self.plan.instance_spans)
+        """Nothing is left to do: a run has ended here, and every block has its receipt."""
+        if read_run(self.path) is None or not is_finished(self.path):
+            return False
+        return len(self.context.cube.done()) == len(self.plan.instance_spans)
 
     def run(self, executor: Executor, progress: Progress) -> Explanation:
         """Carry out what is left; this explanation with the blocks that failed."""
@@ -169,6 +180,8 @@ class Explanation:
             return self
         is_new = self.create()
         context = self.context
+        for name in context.states.mend():
+            progress.say(f"state {name} is damaged: it is computed again")
         try:
             value = resolve_value(
                 executor, context.value, context.data, context.states, context.choice_name, self.plan.row_span
@@ -180,6 +193,7 @@ class Explanation:
             raise
         if not failures:
             context.cube.write_note("additivity", {"residual": feature_ranking(self.path)["residual"].values.tolist()})
+            mark_finished(self.path)
         return replace(self, failures=tuple(failures))
 
     def raise_on_failed(self, is_kept: bool = True) -> None:

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 import dshap
 from dshap import designs
 from dshap.checks import as_path
-from dshap.cube import StateFolder, write_new
+from dshap.cube import PREPARED, ReceiptFolder, StateFolder, mark_finished
 from dshap.errors import DshapError, InputError, StoreMismatchError
 from dshap.steadiness import check_steady
 from dshap.types import Design, Record, RowBlock, RowReader, ValueFunction
 
 __all__ = ["PREPARED", "Prepared", "PreparedData", "open_prepared", "played", "save_prepared"]
 
-PREPARED = "prepared.json"
 PROBE = "probe"
 """State of the rows that a model is known by, and what it predicted for them."""
 PROBE_ROWS = 64
@@ -79,11 +78,22 @@ class Prepared:
     def coalition_summary(self) -> dict[str, NDArray[Any]]:
         """What the states say of each proper coalition, where they do: `rank`, `penalty`, `error`, in the design's
         order; and `size`, its number of players."""
-        names = json.loads((self.path / PREPARED).read_text())["tiles"]
+        names = described(self.path)["tiles"]
         states = [self.states.get(name, Record) for name in names]
         kept = [name for name in ("rank", "penalty", "error") if states and name in states[0].arrays]
         sizes = self.design.block(2, self.design.n_coalitions).masks.sum(axis=1)
         return {"size": sizes, **{name: np.concatenate([state[name] for state in states]) for name in kept}}
+
+
+def described(path: Path) -> dict[str, Any]:
+    """What the store of a prepared value function says of itself.
+
+    Raises
+    ------
+    DamagedError
+        It is not what was written.
+    """
+    return ReceiptFolder(path).get(Path(PREPARED).stem)
 
 
 def played(value: ValueFunction, design: Design) -> ValueFunction:
@@ -107,6 +117,7 @@ def probe_of(value: ValueFunction, data: RowReader) -> Record:
 def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record) -> None:
     """The description beside the states; made last, so that it stands for all of them."""
     prepared.states.put(PROBE, probe)
+    mark_finished(prepared.path, [PREPARED])
     data = prepared.data
     content = {
         "version": dshap.__version__,
@@ -122,7 +133,7 @@ def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record
         "row_span": prepared.row_span,
         "tiles": list(tile_names),
     }
-    write_new(prepared.path / PREPARED, json.dumps(content, indent=1).encode())
+    ReceiptFolder(prepared.path).put(Path(PREPARED).stem, content)
 
 
 def open_prepared(store: str | Path, value: ValueFunction) -> Prepared:
@@ -139,10 +150,12 @@ def open_prepared(store: str | Path, value: ValueFunction) -> Prepared:
         No finished states there.
     StoreMismatchError
         They belong to another value function or to another model.
+    DamagedError
+        A file is not what was written: prepare the same again.
     """
     path = as_path("store", store)
     try:
-        content = json.loads((path / PREPARED).read_text())
+        content = described(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"{path} holds no prepared value function: make it with dshap.prepare(value, ...)") from error
     design = designs.restored(content["design"])

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from dshap.choice import choose_design
-from dshap.cube import StateFolder, Workspace
+from dshap.cube import StateFolder, Workspace, repair
 from dshap.engine import (
     Context,
     Executor,
@@ -160,7 +160,10 @@ def prepare_value(
     learnt = learnt_of(run, plan)
     kept = PreparedData(data.n_rows, tuple(data.feature_names), data.missing, census.fingerprint)
     prepared = Prepared(value, chosen, path, learnt, kept, plan.coalition_tile, plan.row_span)
-    if (path / PREPARED).exists():
+    damaged = repair(path)
+    for own in damaged:
+        progress.say(f"{own}; it is computed again")
+    if (path / PREPARED).exists() and not damaged:
         return _same(open_prepared(path, value), prepared)
     is_new = not path.exists()
     try:

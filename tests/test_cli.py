@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -260,6 +261,7 @@ def test_explanations_can_be_added_to_a_store(folder):
     again = run_job(folder, ("explain", more), options=())
     assert again.exit_code == 0 and "explanation sampled" in again.stderr and "fit" not in again.stderr
     after = tree(folder / "out.zarr")
+    before.pop("state/finished.json"), after.pop("state/finished.json")  # names the explanations
     assert {name: digest for name, digest in after.items() if not name.startswith("sampled/")} == before
 
 
@@ -336,7 +338,11 @@ def test_a_failed_block_and_a_failed_report(folder):
     warned(result, 5, "no row has the key 5")
     assert "1 of 3 blocks" in result.stderr.splitlines()[1]
     verified = dshap_("verify", "out.zarr")
-    assert verified.exit_code == 0 and verified.stdout == "marginal: verified: 2 of 3 blocks finished\n"
+    assert (
+        verified.exit_code == 0
+        and verified.stdout
+        == "marginal: verified: 2 of 3 blocks finished; the others are left for the same run again\n"
+    )
 
 
 def test_json_has_no_nan_and_no_infinity(folder):
@@ -454,7 +460,59 @@ def test_changed_values_are_found(folder):
     assert run_job(folder).exit_code == 0
     (folder / "out.zarr" / "observational" / "prediction" / "c" / "0" / "0").unlink()
     found = dshap_("verify", "out.zarr")
-    assert found.exit_code == 5 and "observational: block 0 (rows 0 to 99): stored values changed" in found.stdout
+    assert found.exit_code == 7
+    assert "observational: block 0 (rows 0 to 99): stored values changed (prediction)" in found.stdout
+
+
+@pytest.mark.parametrize("with_job", [False, True])
+def test_what_is_damaged_is_repaired_to_the_same_files(folder, with_job):
+    """A value, a name, the model, a cube's metadata: named, status 7; then the same run, or --job, makes all again."""
+    assert run_job(folder, ("explain.0.quality_rows", 20)).exit_code == 0
+    store, before = folder / "out.zarr", tree(folder / "out.zarr")
+    (store / "observational" / "prediction" / "c" / "0" / "0").unlink()
+    (store / "observational" / "feature" / "c" / "0").write_bytes(b"none")
+    next((store / "state").glob("model-*.npz")).write_bytes(b"none")
+    next((store / "interventional" / "state").glob("quality-*.npz")).unlink()
+    (store / "interventional" / "zarr.json").write_text("{")
+    found = dshap_("verify", "out.zarr")
+    refused(found, 7, "damaged, as named; dshap verify --repair")
+    for named in ("out.zarr: state model-", "observational: feature/c/0: it is not", "interventional: zarr.json: it is",
+                  "interventional: state quality-"):  # fmt: skip
+        assert named in found.stdout
+    refused(run_job(folder, ("explain.0.quality_rows", 20)), 7, "zarr.json is not what was written", "--repair")
+    options = ("--repair", "--job", "job.toml", "-q") if with_job else ("--repair",)
+    mended = dshap_("verify", "out.zarr", *options)
+    assert "observational: mended: block 0 (rows 0 to 99): stored values changed (prediction)" in mended.stdout
+    if with_job:
+        assert mended.exit_code == 0 and "interventional: verified: 3 of 3" in mended.stdout
+    else:
+        refused(mended, 7, "is removed: carry out the same run again")
+        assert run_job(folder, ("explain.0.quality_rows", 20)).exit_code == 0
+    assert tree(store) == before and dshap_("verify", "out.zarr").exit_code == 0
+    assert dshap_("verify", "out.zarr", "--repair").exit_code == 0 and tree(store) == before
+
+
+def test_a_repair_needs_the_job_of_the_store_and_its_lock(folder):
+    assert run_job(folder, ("job.store", "other.zarr")).exit_code == 0
+    assert run_job(folder, ("job.store", "out.zarr")).exit_code == 0
+    refused(dshap_("verify", "other.zarr", "--repair", "--job", "job.toml"), 2, "give the job that made this store")
+    refused(dshap_("verify", "out.zarr", "--job", "job.toml"), 2, "give both, or neither")
+    with Workspace(folder / "out.zarr"):
+        refused(dshap_("verify", "out.zarr", "--repair"), 6, "locked by a running job")
+        refused(dshap_("verify", "out.zarr/observational", "--repair"), 6, "locked by a running job")
+
+
+@pytest.mark.parametrize("command", ["status", "show", "verify"])
+def test_a_store_of_another_hand(folder, command):
+    assert run_job(folder).exit_code == 0
+    cube = folder / "out.zarr" / "observational"
+    shutil.rmtree(cube / "state" / "created")
+    shutil.rmtree(cube / "attribution")
+    result = dshap_(command, "out.zarr/observational")
+    if command == "verify":
+        refused(result, 7, "damaged, as named")
+    else:
+        refused(result, 2, "observational is no attribution cube of dshap: the array attribution is missing")
 
 
 @pytest.mark.parametrize("command", ["status", "show", "verify"])
@@ -480,7 +538,8 @@ def test_bugs_and_verbose(folder, monkeypatch):
 
 
 def start(folder: Path, job: dict) -> subprocess.Popen:
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     code = "from dshap.cli import main; main()"
     return subprocess.Popen(
         [sys.executable, "-c", code, "run", str(write_job(folder, job))],

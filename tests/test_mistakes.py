@@ -107,7 +107,7 @@ KIND = {
     "sampling": "word", "selection": "word", "unseen": "word", "method": "word", "missing": "word", "kind": "word",
     "precision": "word", "dtype": "word", "nu": "word",
     "paired": "flag", "antithetic": "flag", "orthogonal": "flag", "standardize": "flag", "centred": "flag",
-    "with_interventional": "flag", "keep_rows": "flag", "interactions": "flag", "compute": "flag", "index": "flag",
+    "with_interventional": "flag", "keep_rows": "flag", "interactions": "flag", "stochastic": "flag", "compute": "flag", "index": "flag",
     "feature_names": "names", "output_names": "outputs", "players": "players", "features": "features",
     "data": "table", "background": "table", "rows": "table", "masker": "table", "quality": "table", "sample": "table",
     "landmarks": "numbers", "weights": "numbers", "intercept": "numbers", "frequencies": "numbers",

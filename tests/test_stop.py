@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dshap
-from dshap.engine import checked_client
+from dshap.engine import checked_client, local_client, shut_down
 from dshap.errors import FailedBlocksError
 from dshap.values import Marginal
 
@@ -87,8 +87,13 @@ def test_on_a_cluster_no_worker_prints_a_traceback(client, rows, tmp_path, capfd
         )
     captured = capfd.readouterr()
     assert "Traceback" not in captured.err and "Compute Failed" not in captured.err
-    by_address = client.scheduler.address
+
+
+def test_a_client_by_address(rows):
+    started = local_client(1, "1GiB", set_as_default=False, is_open=True)
+    by_address = started.scheduler.address
     phi = dshap.explain(Marginal(first_two, rows[:20]), rows[:30], client=by_address)
     assert (phi.status.values == 1).all()
-    assert checked_client(by_address) is checked_client(by_address) is not client
+    assert checked_client(by_address) is checked_client(by_address) is not started
     checked_client(by_address).close()
+    shut_down(started)

@@ -1,19 +1,30 @@
 """The attribution cube in Zarr: layout, writing by workers, reading while it grows."""
 
+from dshap.cube.created import (
+    CONTAINER,
+    PREPARED,
+    has_copy,
+    is_finished,
+    mark_finished,
+    refuse_altered,
+)
 from dshap.cube.files import ReceiptFolder, StateFolder, write_new
-from dshap.cube.layout import CONTAINER, TEXT, CubeLayout, create_cube, create_store, read_job, read_run
+from dshap.cube.layout import TEXT, CubeLayout, create_cube, create_store, read_job, read_run, renew_cube
 from dshap.cube.lookup import find_row, kept_row, row_key
-from dshap.cube.reader import CubeStatus, cube_paths, cube_status, feature_ranking, open_cube, read_notes, verify_cube
+from dshap.cube.reader import CubeStatus, cube_paths, cube_status, feature_ranking, open_cube, read_notes
+from dshap.cube.verify import Damage, is_left, repair, store_parts, verify_cube
 from dshap.cube.workspace import Workspace, is_running
 from dshap.cube.writer import CubeWriter
 
 __all__ = [
     "CONTAINER",
+    "PREPARED",
     "TEXT",
     "ReceiptFolder",
     "CubeLayout",
     "CubeStatus",
     "CubeWriter",
+    "Damage",
     "StateFolder",
     "Workspace",
     "create_cube",
@@ -22,13 +33,21 @@ __all__ = [
     "cube_status",
     "feature_ranking",
     "find_row",
+    "has_copy",
+    "is_finished",
+    "is_left",
     "is_running",
     "kept_row",
+    "mark_finished",
     "open_cube",
     "read_job",
     "read_notes",
     "read_run",
+    "refuse_altered",
+    "renew_cube",
+    "repair",
     "row_key",
+    "store_parts",
     "verify_cube",
     "write_new",
 ]

@@ -2,29 +2,43 @@
 
 A file is written privately and then linked under its name, so that it is whole or not there, whoever dies when; the
 second writer of a name finds it taken and leaves it as it is.
+
+Each carries a seal, a digest of its content and of the name that it was made for: a file that was altered, cut or put
+under another name is known when it is read.  In an .npz file the seal is the comment of the archive, in a record the
+entry `seal`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from dshap.errors import DamagedError
 from dshap.types import Record
 
 __all__ = ["ReceiptFolder", "StateFolder", "write_new"]
 
 
-def write_new(path: Path, data: bytes) -> bool:
+SEAL = "seal"
+SEAL_BYTES = 16
+PIECE_BYTES = 1 << 20
+"""Of a file that is read to be checked."""
+ALTERED = "its content is not what was written under this name"
+
+
+def write_new(path: Path, *data: bytes | memoryview) -> bool:
     """Create `path` with this content, in one step; False where it was there already (it is left as it is)."""
     private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with open(private, "xb") as file:
-            file.write(data)
+            for part in data:
+                file.write(part)
             file.flush()
             os.fsync(file.fileno())
         os.link(private, path)
@@ -35,8 +49,13 @@ def write_new(path: Path, data: bytes) -> bool:
     return True
 
 
+def _sealing(name: str) -> hashlib.blake2b:
+    """The digest that a content is added to, begun with the name."""
+    return hashlib.blake2b(f"{name}:".encode(), digest_size=SEAL_BYTES)
+
+
 class CreateOnlyFolder:
-    """Files of one kind by name, each written once."""
+    """Files of one kind by name, each written once and sealed."""
 
     suffix: str
 
@@ -59,6 +78,29 @@ class CreateOnlyFolder:
     def remove(self, name: str) -> None:
         self.file(name).unlink(missing_ok=True)
 
+    def damage(self, name: str) -> str | None:
+        """What is wrong with the file of this name; None where it is whole."""
+        raise NotImplementedError
+
+    def is_whole(self, name: str) -> bool:
+        return self.has(name) and self.damage(name) is None
+
+    def mend(self, names: Iterable[str] | None = None) -> list[str]:
+        """Remove the damaged ones of these files (all where None), so that they are made again; gives their names."""
+        chosen = self.names() if names is None else (name for name in names if self.has(name))
+        damaged = [name for name in chosen if self.damage(name)]
+        for name in damaged:
+            self.remove(name)
+        return damaged
+
+    def refuse_damaged(self, name: str) -> None:
+        """A `DamagedError` where the file is not whole."""
+        if what := self.damage(name):
+            raise DamagedError(
+                f"{self.file(name)} is damaged ({what}): run the same again, or dshap.prepare where it lies in a "
+                "prepared store, and it is made again; dshap verify names all that is damaged"
+            )
+
 
 class ReceiptFolder(CreateOnlyFolder):
     """Small records of text and numbers, as JSON."""
@@ -67,10 +109,42 @@ class ReceiptFolder(CreateOnlyFolder):
 
     def put(self, name: str, content: dict[str, Any]) -> bool:
         """False where there is one of this name: it is left as it is."""
-        return write_new(self.file(name), json.dumps(content, sort_keys=True).encode())
+        return write_new(self.file(name), self._sealed(name, content))
 
     def get(self, name: str) -> dict[str, Any]:
-        return dict(json.loads(self.file(name).read_bytes()))
+        """The record.
+
+        Raises
+        ------
+        DamagedError
+            It is not what was written under this name.
+        """
+        self.refuse_damaged(name)
+        return self.content(name)
+
+    def whole(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Name and content of those that are whole."""
+        return ((name, self.content(name)) for name in self.names() if self.damage(name) is None)
+
+    def damage(self, name: str) -> str | None:
+        try:
+            stored = self.file(name).read_bytes()
+            is_same = stored == self._sealed(name, self.content(name))
+        except (ValueError, TypeError):
+            return "it is no record of names and values"
+        return None if is_same else ALTERED
+
+    def content(self, name: str) -> dict[str, Any]:
+        """The record, not checked."""
+        content = dict(json.loads(self.file(name).read_bytes()))
+        content.pop(SEAL, None)
+        return content
+
+    @staticmethod
+    def _sealed(name: str, content: dict[str, Any]) -> bytes:
+        sealing = _sealing(name)
+        sealing.update(json.dumps(content, sort_keys=True).encode())
+        return json.dumps({**content, SEAL: sealing.hexdigest()}, sort_keys=True).encode()
 
 
 class StateFolder(CreateOnlyFolder):
@@ -98,7 +172,31 @@ class StateFolder(CreateOnlyFolder):
         (self.path / f"{name}{self.suffix}").unlink(missing_ok=True)
 
     def put(self, name: str, record: Record) -> None:
-        write_new(self.file(name), record.to_bytes())
+        """The .npz file, which ends with the length of its comment, 0: the seal is written as that comment."""
+        content, length = memoryview(record.to_bytes())[:-2], SEAL_BYTES.to_bytes(2, "little")
+        sealing = _sealing(name)
+        sealing.update(content)
+        sealing.update(length)
+        write_new(self.file(name), content, length, sealing.digest())
 
     def get(self, name: str, kind: type[Record]) -> Any:
+        """The record.
+
+        Raises
+        ------
+        DamagedError
+            It is not what was written under this name.
+        """
+        self.refuse_damaged(name)
         return kind.load(self.file(name))
+
+    def damage(self, name: str) -> str | None:
+        sealing = _sealing(name)
+        with open(self.file(name), "rb") as file:
+            left = os.fstat(file.fileno()).st_size - SEAL_BYTES
+            if left < 0:
+                return "it is cut off"
+            while left and (piece := file.read(min(left, PIECE_BYTES))):
+                sealing.update(piece)
+                left -= len(piece)
+            return None if file.read() == sealing.digest() else ALTERED

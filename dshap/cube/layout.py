@@ -7,14 +7,16 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import zarr
+from zarr.codecs import Crc32cCodec, ZstdCodec
 
+from dshap.cube.created import CONTAINER, has_copy, keep_copy, renew_copy
 from dshap.cube.summary import STATISTICS
 from dshap.errors import StoreMismatchError
 from dshap.types import Status
@@ -28,10 +30,9 @@ __all__ = [
     "create_store",
     "read_job",
     "read_run",
+    "renew_cube",
 ]
 
-CONTAINER = "state"
-"""A scalar container variable (CF): its folder holds receipts, the plan and prepared states, and no chunk."""
 TEXT = "string"
 """Type of a kept column of text."""
 RUN, JOB = "dshap_run", "dshap_job"
@@ -41,6 +42,8 @@ TAKEN = frozenset(
      "n_coalitions", "output", "prediction", "relative_error", "rows", "state", "status", "std_error")
 )  # fmt: skip
 """Names of a cube that no key has."""
+CODECS = (ZstdCodec(level=0), Crc32cCodec())
+"""Of every chunk: a bit that changed on disk is an error to any reader of Zarr."""
 KEY_FILL: Mapping[str, Any] = {"int64": -1, "string": "", "datetime64[ns]": np.iinfo(np.int64).min}
 
 
@@ -110,21 +113,38 @@ def create_cube(path: Path, layout: CubeLayout, files: Mapping[str, str] | None 
     """
     for left in path.parent.glob(f".{path.name}.*.new"):
         shutil.rmtree(left, ignore_errors=True)
-    private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.new")
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        _create(private, layout)
-        for name, text in (files or {}).items():
-            (private / CONTAINER / name).write_text(text)
-        os.rename(private, path)
-    except BaseException as error:
-        shutil.rmtree(private, ignore_errors=True)
-        if isinstance(error, OSError) and path.exists():
+        _created(path, lambda private: _create(private, layout, files or {}), os.rename)
+    except OSError as error:
+        if path.exists():
             raise StoreMismatchError(f"{path} appeared while it was being created: is another run using it?") from error
         raise
 
 
-def _create(path: Path, layout: CubeLayout) -> None:
+def renew_cube(path: Path, layout: CubeLayout, files: Mapping[str, str]) -> None:
+    """Make the copy of the created files of a cube again, and those of its files that differ; blocks stay."""
+    _created(path, lambda private: _create(private, layout, files), lambda private, path: renew_copy(path, private))
+
+
+def _created(path: Path, create: Callable[[Path], None], put: Callable[[Path, Path], None]) -> None:
+    """Create a store with the copy of its files in a private folder, then put it in its place."""
+    private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.new")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        create(private)
+        keep_copy(private)
+        put(private, path)
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
+
+
+def _create(path: Path, layout: CubeLayout, files: Mapping[str, str]) -> None:
+    _create_arrays(path, layout)
+    for name, text in files.items():
+        (path / CONTAINER / name).write_text(text)
+
+
+def _create_arrays(path: Path, layout: CubeLayout) -> None:
     root = zarr.open_group(path, mode="w-", zarr_format=3)
     root.attrs.update(
         {
@@ -204,6 +224,7 @@ def _per_row(
         dtype=dtype,
         chunks=(layout.chunk, *tail),
         shards=(layout.tile, *tail),
+        compressors=CODECS,
         fill_value=fill,
         dimension_names=("instance", *dims),
         attributes={key: value for key, value in attributes.items() if value != ""},
@@ -230,6 +251,7 @@ def _small(group: zarr.Group, name: str, values: np.ndarray, dims: tuple[str, ..
         shape=values.shape,
         dtype="string" if values.dtype.kind == "T" else values.dtype,
         chunks=values.shape or (),
+        compressors=CODECS,
         dimension_names=dims,
         attributes=attributes,
         fill_value=np.nan if values.dtype.kind == "f" else None,
@@ -243,13 +265,16 @@ def _blocks(root: zarr.Group, layout: CubeLayout) -> None:
     blocks = root.create_group("blocks", attributes={"title": "sums over each finished block of rows"})
     shape = (layout.n_blocks, 1 + layout.n_replicates, len(STATISTICS), len(layout.players), len(layout.outputs))
     blocks.create_array("attribution", shape=shape, dtype="float64", chunks=(1, *shape[1:]), fill_value=np.nan,
+                        compressors=CODECS,
                         dimension_names=("block", "replicate", "statistic", "feature", "output"),
                         attributes={"long_name": "sums of the attributions of the good rows of a block: of the "
                                     "estimate (replicate 0), and with each jackknife group left out"})  # fmt: skip
     blocks.create_array("count", shape=shape[:1], dtype="int64", chunks=(1,), fill_value=0,
-                        dimension_names=("block",), attributes={"long_name": "good rows of a block"})  # fmt: skip
+                        compressors=CODECS, dimension_names=("block",),
+                        attributes={"long_name": "good rows of a block"})  # fmt: skip
     blocks.create_array("residual", shape=(layout.n_blocks, len(layout.outputs)), dtype="float64",
-                        chunks=(1, len(layout.outputs)), fill_value=np.nan, dimension_names=("block", "output"),
+                        chunks=(1, len(layout.outputs)), fill_value=np.nan, compressors=CODECS,
+                        dimension_names=("block", "output"),
                         attributes={"long_name": "largest |sum of attributions + base value - prediction| of a block",
                                     "units": layout.units})  # fmt: skip
     _small(blocks, "statistic", np.array(STATISTICS, dtype=np.dtypes.StringDType()), ("statistic",),
@@ -257,22 +282,21 @@ def _blocks(root: zarr.Group, layout: CubeLayout) -> None:
 
 
 def create_store(path: Path, job: Mapping[str, Any]) -> None:
-    """The root group of a job's store, whose cubes are sibling groups; left as it is where it is there."""
-    if read_job(path) is not None:
-        return
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise StoreMismatchError(f"{path} exists and is no store of this program: choose another store")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.new")
-    try:
+    """The root group of a job's store, whose cubes are sibling groups; left as it is where it is there and whole."""
+
+    def create(private: Path) -> None:
         root = zarr.open_group(private, mode="w-", zarr_format=3)
         root.attrs.update({"title": "Shapley attributions, one group for each explanation", "source": "dshap"})
         root.attrs[JOB] = json.dumps(job, sort_keys=True)
         _container(root)
-        os.rename(private, path)
-    except BaseException:
-        shutil.rmtree(private, ignore_errors=True)
-        raise
+
+    if read_job(path) is not None:
+        if not has_copy(path):
+            _created(path, create, lambda private, path: renew_copy(path, private))
+        return
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise StoreMismatchError(f"{path} exists and is no store of this program: choose another store")
+    _created(path, create, os.rename)
 
 
 def read_job(path: Path) -> dict[str, Any] | None:
@@ -287,6 +311,7 @@ def read_run(path: Path) -> dict[str, Any] | None:
 
 def _read_json(path: Path, attribute: str) -> dict[str, Any] | None:
     try:
-        return dict(json.loads(str(zarr.open_group(path, mode="r").attrs[attribute])))
-    except (FileNotFoundError, KeyError, ValueError, NotADirectoryError):
+        content = json.loads(str(zarr.open_group(path, mode="r").attrs[attribute]))
+    except (OSError, KeyError, ValueError, TypeError, AttributeError):
         return None
+    return content if isinstance(content, dict) else None

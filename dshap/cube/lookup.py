@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import zarr
 
+from dshap.cube.foreign import reading, refuse_foreign
 from dshap.errors import InputError
 
 __all__ = ["find_row", "kept_row", "key_names", "row_key"]
@@ -24,6 +25,12 @@ def find_row(path: Path, key: Sequence[str | int]) -> int:
     InputError
         No such row.
     """
+    refuse_foreign(path)
+    with reading(path):
+        return _found(path, key)
+
+
+def _found(path: Path, key: Sequence[str | int]) -> int:
     arrays = _keys(path)
     shown = ", ".join(map(str, key))
     if len(key) != (len(arrays) or 1):
@@ -45,15 +52,17 @@ def find_row(path: Path, key: Sequence[str | int]) -> int:
 
 def row_key(path: Path, position: int) -> dict[str, str]:
     """key column -> the key of one row; empty for a cube without keys."""
-    return {name: str(_plain(array, slice(position, position + 1))[0]) for name, array in _keys(path).items()}
+    with reading(path):
+        return {name: str(_plain(array, slice(position, position + 1))[0]) for name, array in _keys(path).items()}
 
 
 def kept_row(path: Path, position: int) -> dict[str, Any]:
     """column -> value of one row, where the cube keeps the explained columns."""
     if not (path / "rows").is_dir():
         return {}
-    rows = zarr.open_group(path / "rows", mode="r")
-    return {str(array.attrs["long_name"]): np.asarray(array[position])[()].item() for _, array in rows.arrays()}
+    with reading(path):
+        rows = zarr.open_group(path / "rows", mode="r")
+        return {str(array.attrs["long_name"]): np.asarray(array[position])[()].item() for _, array in rows.arrays()}
 
 
 def key_names(path: Path) -> list[str]:

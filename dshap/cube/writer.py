@@ -10,37 +10,28 @@ from typing import Any
 import numpy as np
 import zarr
 
+from dshap.cube.created import notes_of, receipts_of
 from dshap.cube.files import ReceiptFolder
-from dshap.cube.layout import CONTAINER, TEXT, CubeLayout, read_run
+from dshap.cube.layout import TEXT, CubeLayout, read_run
 from dshap.cube.summary import block_sums
 from dshap.errors import DshapError
 from dshap.types import Attribution, FloatArray, RowBlock, Status
 
-__all__ = ["SUMMARIES", "CubeWriter", "block_digest", "notes_of", "receipts_of"]
+__all__ = ["SUMMARIES", "CubeWriter", "block_digests", "block_name"]
 
 SUMMARIES = ("blocks/attribution", "blocks/count", "blocks/residual")
 """Arrays with one entry a block."""
 
 
-def receipts_of(path: Path) -> ReceiptFolder:
-    """The receipts of the cube at `path`, one for each finished block."""
-    return ReceiptFolder(path / CONTAINER / "receipts")
+def block_digests(stored: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """variable -> blake2b over its stored values of a block."""
+    return {name: _digest(np.asarray(values)) for name, values in stored.items()}
 
 
-def notes_of(path: Path) -> ReceiptFolder:
-    """Small records beside the cube at `path`: what its run found out."""
-    return ReceiptFolder(path / CONTAINER / "notes")
-
-
-def block_digest(stored: Mapping[str, np.ndarray]) -> str:
-    """blake2b over the stored values of a block, array after array by name."""
-    hasher = hashlib.blake2b(digest_size=16)
-    for name in sorted(stored):
-        values = np.asarray(stored[name])
-        hasher.update(f"{name}:".encode())
-        is_text = values.dtype.kind == "T"
-        hasher.update("\0".join(values.tolist()).encode() if is_text else np.ascontiguousarray(values).tobytes())
-    return hasher.hexdigest()
+def _digest(values: np.ndarray) -> str:
+    is_text = values.dtype.kind == "T"
+    content = "\0".join(values.tolist()).encode() if is_text else np.ascontiguousarray(values).tobytes()
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 class CubeWriter:
@@ -65,7 +56,7 @@ class CubeWriter:
         self._refuse_other_store()
         stored = self._arrays_of(block, attribution)
         for name, values in stored.items():
-            self._array(name)[start:stop] = values
+            self._store(name, tile, slice(start, stop), values)
         summary = self._summary(attribution)
         for name, value in summary.items():
             self._array(name)[tile] = value
@@ -73,12 +64,12 @@ class CubeWriter:
             "block": tile,
             "start": start,
             "stop": stop,
-            "digest": block_digest(stored | summary | {"base_value": stored.get("base_value", attribution.base)}),
+            "digests": block_digests({"base_value": attribution.base} | stored | summary),
             "ok": int(block.is_ok.sum()),
             "fingerprint": self.fingerprint,
             **({"stated": dict(attribution.stated)} if attribution.stated else {}),
         }
-        self._put_receipt(_block_name(tile), receipt)
+        self._put_receipt(block_name(tile), receipt)
         return receipt
 
     def _arrays_of(self, block: RowBlock, attribution: Attribution) -> dict[str, np.ndarray]:
@@ -115,9 +106,23 @@ class CubeWriter:
 
     def _put_receipt(self, name: str, receipt: dict[str, Any]) -> None:
         receipts = receipts_of(self.path)
-        if not receipts.put(name, receipt) and receipts.get(name)["fingerprint"] != self.fingerprint:
-            receipts.remove(name)  # of a run that was removed while a worker of it went on
+        if not receipts.put(name, receipt) and not self._is_of_this_run(receipts, name):
+            receipts.remove(name)  # damaged, or of a run that was removed while a worker of it went on
             receipts.put(name, receipt)
+
+    def _is_of_this_run(self, receipts: ReceiptFolder, name: str) -> bool:
+        is_same: bool = receipts.is_whole(name) and receipts.get(name)["fingerprint"] == self.fingerprint
+        return is_same
+
+    def _store(self, name: str, tile: int, rows: slice, values: np.ndarray) -> None:
+        """Write rows of one shard; Zarr looks into the one that is there, which is thrown away where it is damaged."""
+        array = self._array(name)
+        try:
+            array[rows] = values
+        except (ValueError, IndexError):
+            key = array.metadata.encode_chunk_key((tile, *[0] * (array.ndim - 1)))
+            (self.path / name / key).unlink(missing_ok=True)
+            array[rows] = values
 
     def write_base(self, base: FloatArray) -> None:
         self._array("base_value")[...] = base
@@ -131,19 +136,17 @@ class CubeWriter:
 
     def mark_failed(self, tile: int, start: int, stop: int) -> None:
         """Say so in the status of a block that has no attribution."""
-        if not receipts_of(self.path).has(_block_name(tile)):
-            self._array("status")[start:stop] = np.full(stop - start, Status.FAILED, np.int8)
+        if not receipts_of(self.path).is_whole(block_name(tile)):
+            self._store("status", tile, slice(start, stop), np.full(stop - start, Status.FAILED, np.int8))
 
     def done(self) -> set[int]:
-        """Blocks with a receipt of this run: trusted, not read again."""
-        receipts = receipts_of(self.path)
-        own = (receipts.get(name) for name in receipts.names())
-        return {int(receipt["block"]) for receipt in own if receipt["fingerprint"] == self.fingerprint}
+        """Blocks with a whole receipt of this run: their values are trusted, not read again."""
+        receipts = (receipt for _, receipt in receipts_of(self.path).whole())
+        return {int(receipt["block"]) for receipt in receipts if receipt["fingerprint"] == self.fingerprint}
 
     def stated(self) -> dict[str, list[float] | float]:
         """What closed forms stated of the finished blocks: the largest of each number."""
-        receipts = receipts_of(self.path)
-        blocks = [receipts.get(name) for name in receipts.names()]
+        blocks = (block for _, block in receipts_of(self.path).whole())
         found = [block["stated"] for block in blocks if block["fingerprint"] == self.fingerprint and "stated" in block]
         names = found[0] if found else {}
         return {name: np.max([own[name] for own in found], axis=0).tolist() for name in names}
@@ -184,5 +187,5 @@ def _as_stored(values: np.ndarray, dtype: str) -> np.ndarray:
     return np.array([own or "" for own in values.tolist()], dtype=np.dtypes.StringDType())
 
 
-def _block_name(tile: int) -> str:
+def block_name(tile: int) -> str:
     return f"block-{tile:08d}"

@@ -292,10 +292,7 @@ def checked_client(given: Any) -> Client:
 @functools.lru_cache(maxsize=8)
 def _client_at(address: str) -> Client:
     """One connection to an address for all calls of this process."""
-    try:
-        return Client(address, timeout=CONNECT_S, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"client {address!r}: no Dask scheduler answers there ({type(error).__name__})") from error
+    return connect(address, CONNECT_S, set_as_default=False)
 
 
 def current_client() -> Client | None:
@@ -343,10 +340,10 @@ def local_client(
     return Client(cluster, set_as_default=set_as_default)
 
 
-def connect(address: str, timeout_s: float = 30.0) -> Client:
+def connect(address: str, timeout_s: float = 30.0, *, set_as_default: bool = True) -> Client:
     """A client of the scheduler at this address, like tcp://127.0.0.1:8786 or tls://…"""
     try:
-        return Client(address, timeout=timeout_s)
+        return Client(address, timeout=timeout_s, set_as_default=set_as_default)
     except TypeError as error:
         raise InputError(
             f"{address!r} asks for certificates: name them in dask's configuration (distributed.comm.tls), or let a "

@@ -193,7 +193,7 @@ def _evaluation(executor: Executor, context: Context, progress: Progress) -> lis
     if not failures and context.plan.coalition_groups > 1:
         for tile in range(len(tiles)):
             for group in range(context.plan.coalition_groups):
-                context.states.remove(partial_name(tile, group))
+                context.states.remove(partial_name(context, tile, group))
     return failures
 
 

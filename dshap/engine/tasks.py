@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import NormalDist
@@ -53,6 +53,9 @@ class StateStore(Protocol):
     def put(self, name: str, record: Record) -> None: ...
     def get(self, name: str, kind: type[Record]) -> Any: ...
     def remove(self, name: str) -> None: ...
+    def mend(self, names: Iterable[str] | None = None) -> list[str]:
+        """Remove the damaged ones of these states (all where None); gives their names."""
+        ...
 
 
 class BlockWriter(Protocol):
@@ -322,13 +325,13 @@ def note_penalties(context: Context, _: None) -> None:
     context.cube.write_note("penalties", {name: own.tolist() for name, own in content.items()})
 
 
-def partial_name(tile: int, group: int) -> str:
-    return f"partial-{tile:06d}-{group:04d}"
+def partial_name(context: Context, tile: int, group: int) -> str:
+    return f"partial-{context.run_digest}-{tile:06d}-{group:04d}"
 
 
 def partial_leaf(context: Context, tile: int, group: int) -> tuple[str, ...]:
     """Σ values × score over one group of coalitions, stored, so that a crash loses one group."""
-    name = partial_name(tile, group)
+    name = partial_name(context, tile, group)
     if not context.states.has(name):
         block = _read(context, tile)
         good, tiles = block.x[block.is_ok], context.plan.groups[group]

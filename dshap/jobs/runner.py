@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dshap.choice import choose_design, in_rounds
-from dshap.cube import CONTAINER, StateFolder, Workspace, create_store, read_job
+from dshap.cube import CONTAINER, StateFolder, Workspace, create_store, mark_finished, read_job, refuse_altered
 from dshap.engine import (
     Executor,
     LoopExecutor,
@@ -200,9 +200,10 @@ class _Run:
         _refuse_other_job(self.store, fingerprint)
         model = self._model(fingerprint)
         prepared = [(explain, self._prepared(explain, model, census)) for explain in self.job.explain]
-        if not all(explanation.is_complete for _, explanation in prepared):
-            create_store(self.store, _description(self.job, fingerprint))
+        create_store(self.store, _description(self.job, fingerprint))
         results = tuple(self._explained(explain, explanation) for explain, explanation in prepared)
+        if not any(result.failure for result in results):
+            mark_finished(self.store, [explain.name for explain in self.job.explain])
         report = model.report_ if isinstance(model, KernelModel) else None
         return JobResult(self.store, results, report, tuple(self.progress.stages))
 
@@ -231,6 +232,8 @@ class _Run:
             return import_function(self.job.model.function)
         model, states = model_of(self.job, self.reader), StateFolder(self.store / CONTAINER)
         name = f"model-{digest_of(fingerprint)}"
+        for damaged in states.mend():
+            self.progress.say(f"state {damaged} is damaged: it is computed again")
         if states.has(name):
             self.progress.kept("fit")
             return model.restored(states.get(name, Record))
@@ -280,7 +283,7 @@ class _Run:
         """MSE_v, where it is asked for; measured once."""
         if not isinstance(explain, LearntTable) or explain.quality_rows is None:
             return None
-        if known := stored_quality(explain, self.job, explanation):
+        if known := stored_quality(explain, self.job, explanation, self.progress):
             self.progress.kept(f"{explain.name}: quality")
             return known
         self._start()
@@ -310,6 +313,7 @@ def _description(job: Job, fingerprint: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_other_job(store: Path, fingerprint: dict[str, Any]) -> None:
+    refuse_altered(store)
     stored = read_job(store)
     if stored is not None:
         refuse_difference(store, stored.get("fingerprint", {}), fingerprint)

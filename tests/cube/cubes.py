@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dshap.cube import CubeLayout, CubeWriter, create_cube
+from dshap.cube import CubeLayout, CubeWriter, create_cube, mark_finished
 from dshap.types import Attribution, RowBlock, Status
 
 TILE, CHUNK, N_ROWS = 8, 4, 21
@@ -54,6 +54,8 @@ def make_cube(path: Path, *, tiles=None, skipped: tuple[int, ...] = (), **change
     writer.write_base(np.arange(1.0, len(layout.outputs) + 1))
     for tile in range(layout.n_blocks) if tiles is None else tiles:
         writer.write(tile, *block_of(layout, tile, skipped))
+    if tiles is None:
+        mark_finished(path)
     return layout, writer
 
 

@@ -11,7 +11,17 @@ import numpy as np
 import pytest
 import zarr
 
-from dshap.cube import cube_paths, cube_status, feature_ranking, find_row, kept_row, open_cube, row_key, verify_cube
+from dshap.cube import (
+    ReceiptFolder,
+    cube_paths,
+    cube_status,
+    feature_ranking,
+    find_row,
+    kept_row,
+    open_cube,
+    row_key,
+    verify_cube,
+)
 from dshap.errors import InputError
 from tests.cube.cubes import CHUNK, KEYS, N_ROWS, TILE, bytes_of, make_cube, phi_of
 
@@ -139,20 +149,25 @@ def test_verify_finds_a_flipped_value(tmp_path, name):
     array = zarr.open_array(tmp_path / "cube.zarr" / name, mode="r+")
     value = array[FLIPPED[name]]
     array[FLIPPED[name]] = 2 if name == "status" else np.nextafter(value, np.inf)
-    assert verify_cube(tmp_path / "cube.zarr") == ["block 1 (rows 8 to 15): stored values changed"]
+    (found,) = verify_cube(tmp_path / "cube.zarr")
+    assert str(found) == f"block 1 (rows 8 to 15): stored values changed ({name})"
 
 
 def test_verify_finds_a_receipt_of_another_run(tmp_path):
     make_cube(tmp_path / "cube.zarr")
-    receipt = tmp_path / "cube.zarr" / "state" / "receipts" / "block-00000002.json"
-    receipt.write_text(receipt.read_text().replace('"d1"', '"d2"'))
-    assert verify_cube(tmp_path / "cube.zarr") == ["block 2: its receipt belongs to another run"]
+    receipts = ReceiptFolder(tmp_path / "cube.zarr" / "state" / "receipts")
+    content = receipts.get("block-00000002")
+    receipts.remove("block-00000002")
+    receipts.put("block-00000002", {**content, "fingerprint": "d2"})
+    (found,) = verify_cube(tmp_path / "cube.zarr")
+    assert str(found) == "block 2: its receipt belongs to another run"
 
 
 def test_verify_finds_a_lost_shard(tmp_path):
     make_cube(tmp_path / "cube.zarr")
     (tmp_path / "cube.zarr" / "attribution" / "c" / "1" / "0" / "0").unlink()
-    assert verify_cube(tmp_path / "cube.zarr") == ["block 1 (rows 8 to 15): stored values changed"]
+    (found,) = verify_cube(tmp_path / "cube.zarr")
+    assert str(found) == "block 1 (rows 8 to 15): stored values changed (attribution)"
 
 
 @pytest.mark.parametrize("kind", KEYS)

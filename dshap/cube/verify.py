@@ -1,0 +1,232 @@
+"""Checking all that a store holds against what was written, and removing what does not agree."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+
+from dshap.cube.created import (
+    CONTAINER,
+    COPY,
+    FINISHED,
+    PREPARED,
+    altered_files,
+    copied_files,
+    copy_name,
+    copy_of,
+    has_copy,
+    mark_of,
+    note_digests,
+    notes_of,
+    receipts_of,
+    restore_files,
+    states_of,
+)
+from dshap.cube.files import CreateOnlyFolder, ReceiptFolder
+from dshap.cube.writer import SUMMARIES, block_digests, block_name
+from dshap.errors import InputError
+
+__all__ = ["Damage", "is_left", "repair", "store_parts", "verify_cube"]
+
+MISSING = "is missing"
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One thing of a store that is not what was written."""
+
+    place: str
+    what: str
+    remove: tuple[Path, ...] = ()
+    """Files whose removal lets the same run make it again."""
+    is_copied: bool = False
+    """A created file: its copy is put back, and no run is needed."""
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.what}"
+
+
+def store_parts(store: Path) -> dict[str, Path]:
+    """name -> folder with a `state` of its own: a cube, or the store of a job and the cubes in it."""
+    if not store.is_dir():
+        return {}
+    inside = [] if (store / "attribution").is_dir() else sorted(store.iterdir())
+    names = [path for path in inside if not path.name.startswith(".") and path.name != CONTAINER]
+    return {path.name: path for path in (store, *names) if (path / CONTAINER).is_dir()}
+
+
+def verify_cube(path: Path) -> list[Damage]:
+    """All that is damaged in one part of a store; blocks are read where the created files are whole.
+
+    Reads everything once.  A block without a receipt is one that is not finished, unless a run came to its end here.
+
+    Raises
+    ------
+    InputError
+        Nothing in it is sealed: an earlier version wrote it.
+    """
+    _refuse_unsealed(path)
+    created, others = list(_created(path)), [*_sealed(path), *_lost(path)]
+    if created:
+        return [*created, *others, Damage("blocks", "not read until these files are whole (--repair, or the same run)")]
+    return [*others, *(_blocks(path) if (path / "attribution").is_dir() else [])]
+
+
+def repair(path: Path) -> list[Damage]:
+    """Put back or remove what is damaged; gives what was, and after it the same run makes what was removed.
+
+    Nothing that is whole is touched but the mark of the finished run, so that the run goes on.
+    """
+    _refuse_unsealed(path)
+    damages: list[Damage] = []
+    if names := [own.place for own in _created(path) if own.is_copied]:
+        damages += [own for own in _created(path) if own.is_copied]
+        restore_files(path, names)
+    damages += verify_cube(path)
+    for file in (file for own in damages for file in own.remove):
+        file.unlink(missing_ok=True)
+    if is_left(damages):
+        mark_of(path).remove(FINISHED)
+    return damages
+
+
+def is_left(damages: list[Damage]) -> bool:
+    """After a repair: a run must make something of this again."""
+    return any(not own.is_copied for own in damages)
+
+
+def _refuse_unsealed(path: Path) -> None:
+    """A cube or job of an earlier version is left alone: without a copy of its files, and nothing in it sealed."""
+    folders = (states_of(path), notes_of(path), receipts_of(path))
+    is_whole = [folder.is_whole(name) for folder in folders for name in folder.names()]
+    if (path / "zarr.json").exists() and copy_name(path) is None and is_whole and not any(is_whole):
+        raise InputError(
+            f"{path} was written by an earlier dshap, or by another program: nothing in it can be checked; it stays "
+            "readable, and the same run into another store makes one that can"
+        )
+
+
+def _created(path: Path) -> Iterator[Damage]:
+    """Metadata, names and plan against their copy."""
+    copies = copy_of(path)
+    if not (path / "zarr.json").exists() and not copies.path.exists():
+        return  # prepared states, which have no metadata
+    kept = copy_name(path)
+    place = f"{CONTAINER}/created/{kept or COPY}{copies.suffix}"
+    if kept is None:
+        yield Damage(
+            place, f"{MISSING}: names, plan and metadata cannot be checked (or an earlier dshap wrote this store)"
+        )
+    elif what := copies.damage(kept):
+        yield Damage(place, what, (copies.file(kept),))
+    else:
+        for name in altered_files(path):
+            what = "it is not what was created" if (path / name).exists() else MISSING
+            yield Damage(name, what, is_copied=True)
+
+
+def _sealed(path: Path) -> Iterator[Damage]:
+    """States, notes, receipts, and the list of a finished run, each by its own seal."""
+    folders: Mapping[str, CreateOnlyFolder] = {
+        "state": states_of(path), "note": notes_of(path), "receipt": receipts_of(path),
+    }  # fmt: skip
+    for kind, folder in folders.items():
+        for name in folder.names():
+            if what := folder.damage(name):
+                yield Damage(f"{kind} {name}", what, (folder.file(name),))
+    mark = mark_of(path)
+    if mark.has(FINISHED) and (what := mark.damage(FINISHED)):
+        yield Damage("the list of what the run left", what, (mark.file(FINISHED),))
+
+
+def _lost(path: Path) -> Iterator[Damage]:
+    """What a finished run has left, and is not there."""
+    mark, receipts = mark_of(path), receipts_of(path)
+    n_blocks = _n_blocks(path)
+    if not mark.is_whole(FINISHED):
+        is_done = n_blocks and all(receipts.has(block_name(own)) for own in range(n_blocks))
+        if not mark.has(FINISHED) and (is_done or (path / PREPARED).exists()):
+            yield Damage("the list of what the run left", f"{MISSING}: it was stopped at its very end, or lost it")
+        return
+    content = mark.get(FINISHED)
+    for name in content["states"]:
+        if not states_of(path).has(name):
+            yield Damage(f"state {name}", MISSING)
+    notes = note_digests(path)
+    for name, digest in content["notes"].items():
+        if name not in notes:
+            yield Damage(f"note {name}", MISSING)
+        elif notes[name] != digest and notes_of(path).is_whole(name):
+            yield Damage(f"note {name}", "it is not the one that the run left", (notes_of(path).file(name),))
+    for name in content["others"]:
+        if not ((path / name).is_file() or (path / name / CONTAINER).is_dir()):
+            yield Damage(name, MISSING)
+        elif (path / name).is_file() and (what := ReceiptFolder(path).damage(Path(name).stem)):
+            yield Damage(name, what, (path / name,))
+    for block in range(n_blocks):
+        if not receipts.has(block_name(block)):
+            yield Damage(f"block {block}", f"its receipt {MISSING}")
+
+
+def _n_blocks(path: Path) -> int:
+    """Of a cube, by the copy of its metadata; 0 where there is none."""
+    content = copied_files(path).get("blocks/count/zarr.json") if has_copy(path) else None
+    return int(json.loads(content)["shape"][0]) if content else 0
+
+
+def _blocks(path: Path) -> Iterator[Damage]:
+    """Stored values against the digests of their receipts; the metadata are whole."""
+    root = zarr.open_group(path, mode="r")
+    run = json.loads(str(root.attrs["dshap_run"]))
+    names = _names_along_instance(root)
+    arrays = {name: zarr.open_array(path / name, mode="r") for name in names}
+    summaries = {name: zarr.open_array(path / name, mode="r") for name in SUMMARIES}
+    bases: Counter[str] = Counter()
+    base = {} if "base_value" in arrays else _digests({"base_value": zarr.open_array(path / "base_value")}, ...)
+    for name, receipt in receipts_of(path).whole():
+        file, rows, block = receipts_of(path).file(name), slice(receipt["start"], receipt["stop"]), receipt["block"]
+        place = f"block {block} (rows {rows.start} to {rows.stop - 1})"
+        if receipt["fingerprint"] != run["digest"]:
+            yield Damage(f"block {block}", "its receipt belongs to another run", (file,))
+            continue
+        found = _digests(arrays, rows) | _digests(summaries, block) | base
+        wrong = [name for name, digest in receipt["digests"].items() if found.get(name) != digest]
+        if base and "base_value" in wrong:
+            bases[receipt["digests"]["base_value"]] += 1
+            wrong.remove("base_value")
+        if wrong:
+            yield Damage(place, f"stored values changed ({', '.join(wrong)})", (file,))
+    if bases:
+        yield Damage(
+            "base_value", f"stored values changed (against {bases.total()} receipts)", (path / "base_value/c/0",)
+        )
+
+
+def _digests(arrays: Mapping[str, zarr.Array[Any]], where: Any) -> dict[str, str]:
+    """variable -> digest of its values there; "" for what cannot be read, which no receipt has."""
+    return {name: _digest_of(name, array, where) for name, array in arrays.items()}
+
+
+def _digest_of(name: str, array: zarr.Array[Any], where: Any) -> str:
+    try:
+        return block_digests({name: np.asarray(array[where])})[name]
+    except Exception:  # codecs raise errors of every kind on a damaged chunk; the caller names it
+        return ""
+
+
+def _names_along_instance(root: zarr.Group) -> list[str]:
+    """The arrays along instance, those of the group `rows` too."""
+    groups: list[tuple[str, Any]] = [("", root), *([("rows/", root["rows"])] if "rows" in root else [])]
+    return [
+        prefix + name
+        for prefix, group in groups
+        for name, array in group.arrays()
+        if (getattr(array.metadata, "dimension_names", None) or ("",))[0] == "instance"
+    ]
