@@ -87,7 +87,7 @@ DAMAGES = {
     "state/receipts/block-00000001.json": "receipt block-00000001: it is no record",
     "state/notes/pilot.json": "note pilot: it is no record",
     "attribution/c/1/0/0": "block 1 (rows 8 to 15): stored values changed (attribution)",
-    "key/c/2": "block 2 (rows 16 to 20): stored values changed (key)",
+    "id/c/2": "block 2 (rows 16 to 20): stored values changed (id)",
     "rows/a/c/0": "block 0 (rows 0 to 7): stored values changed (rows/a)",
     "blocks/residual/c/2/0": "block 2 (rows 16 to 20): stored values changed (blocks/residual)",
     "base_value/c/0": "base_value: stored values changed (against 3 receipts)",
