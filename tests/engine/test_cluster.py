@@ -101,6 +101,15 @@ def met_by(*arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.split()[0]
 
 
+def refused_by_connect(address: str) -> str:
+    """What `connect` says, in a process of its own: dask's threads of a client that failed end when they like."""
+    script = (
+        "import os, sys\nfrom dshap.engine import connect\nfrom dshap.errors import InputError\n"
+        "try:\n    connect(sys.argv[1], 5)\nexcept InputError as error:\n    print(error, flush=True)\nos._exit(0)\n"
+    )
+    return subprocess.run([sys.executable, "-c", script, address], capture_output=True, text=True, timeout=60).stdout
+
+
 def test_nobody_else_can_connect_to_a_local_cluster(client):
     """Another process, of another user where the tests may change theirs: plainly, without encryption, or with
     certificates of its own.  `connect` says what is missing."""
@@ -108,10 +117,8 @@ def test_nobody_else_can_connect_to_a_local_cluster(client):
     assert address.startswith("tls://127.0.0.1:")
     plain = address.replace("tls:", "tcp:")
     assert [met_by(address, "no"), met_by(plain, "no"), met_by(address, "other")] == ["refused"] * 3
-    with pytest.raises(InputError, match="asks for certificates: name them in dask's configuration"):
-        connect(address, 5)
-    with pytest.raises(InputError, match="no scheduler answers"):
-        connect(address.replace("tls:", "tcp:"), 5)
+    assert "asks for certificates: name them in dask's configuration" in refused_by_connect(address)
+    assert "no scheduler answers" in refused_by_connect(plain)
 
 
 def test_an_open_cluster_is_asked_for():
