@@ -280,7 +280,7 @@ def test_regression_with_categorical_factors(background):
         ),
         (
             lambda b, r: dshap.explain(ConditionalRegression(predict, b, Product([Categorical()] * 3), Nystrom(5)), r),
-            "Product has 3 kernels for 5 columns",
+            "Product has 3 values for 5 columns: give one, or one each",
         ),
         (lambda b, r: Marginal(predict, b.assign(age=["x", 1] * (len(b) // 2))), r"column 'age' holds 1 \(int\)"),
         (lambda b, r: Marginal(predict, b.assign(age=pd.Timestamp(0))), r"column 'age' holds Timestamp"),
