@@ -82,7 +82,8 @@ def _opened(path: Path) -> xr.Dataset:
         cube = xr.open_zarr(path, consolidated=False, chunks={"instance": tile[0] if tile else -1})
     cube = cube.drop_vars(CONTAINER)
     keys = key_names(path)
-    cube = cube.drop_vars(keys).assign_coords({name: cube[name] for name in keys})  # in the order given
+    ordered = [*sorted(str(name) for name in cube.coords if name not in keys), *keys]  # keys in the order given
+    cube = cube.drop_vars(ordered).assign_coords({name: cube[name] for name in ordered})
     cube = cube[sorted(cube.data_vars, key=lambda name: ORDER.index(str(name)) if name in ORDER else len(ORDER))]
     if "instance" not in cube["base_value"].dims:
         cube["base_value"] = cube["base_value"].load()
