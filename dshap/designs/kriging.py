@@ -421,13 +421,13 @@ def kriging(
     -----
     Standard errors: with e_j how far the value of pair j is from what the others predict (leave-one-out), W_ji its
     weight in φ_i and w_ji the weight that it has where every coalition is there, std_error_i² = κ_i Σ_j (W_ji − w_ji)²
-    e_j²: as large as the row's values are rough, in the sizes where they are, and 0 for what is all there.  It is
-    summed through n_replicates contrasts with random signs, linear in the values until the end: phi ± t_{R−1}
-    std_error.  κ_i is the ratio of the posterior variance to the same sum under the prior, to the power of
-    3/4 − 2d/pairs (0 at least): trust in the prior where there are many pairs, none where there are few.  Above 128
-    players the error is the posterior deviation times the root mean square of e_j over its own deviation.  With sparse
-    terms W and e are those that the terms of the instance leave, and the error is multiplied with what the pilot's held
-    out coalitions say that the choice of terms makes it too small by.
+    e_j²: as large as the row's values are rough, in the sizes where they are, and 0 for what is all there.  κ_i is the
+    ratio of the posterior variance to the same sum under the prior, to the power of 3/4 − 2d/pairs (0 at least): trust
+    in the prior where there are many pairs, none where there are few.  The square of the error is the mean of that and
+    of the posterior variance times the mean square of e_j over its own deviation; above 128 players, the latter alone.
+    Both are summed through n_replicates contrasts with random signs, linear in the values until the end: phi ± t_{R−1}
+    std_error.  With sparse terms W and e of the first are those that the terms of the instance leave, and the error is
+    multiplied with what the pilot's held out coalitions say that the choice of terms makes it too small by.
     Measured coverage, of games like the prior and of votes, airports, products, heavy tails, networks and logistic
     models: `python -m tests.benchmarks.widths`.
 
@@ -479,11 +479,12 @@ def _solution(design: KrigingDesign) -> _Solution:
             return _Solution(weights, np.zeros((len(pairs), n_groups, design.group_columns)), np.zeros(d))
         signs = _signs(design)
         precision = process.precision()
-        if design.group_columns == 1:
-            each = np.sqrt(_error_weights(pairs) / np.diag(precision) / n_groups)
-            return _Solution(weights, (precision @ (signs * each[:, None]))[:, :, None], np.sqrt(variance))
-        influence = _influence(weights - exact_weights(pairs), variance, np.diag(precision))
         left_out = precision / np.diag(precision) / np.sqrt(n_groups)  # (p, p): column j gives the error of pair j
+        by_scale = np.sqrt(_error_weights(pairs) * np.diag(precision))
+        if design.group_columns == 1:
+            return _Solution(weights, (left_out @ (signs * by_scale[:, None]))[:, :, None], np.sqrt(variance))
+        influence = _influence(weights - exact_weights(pairs), variance, np.diag(precision))
+        influence = _halfway(influence, by_scale, variance)
         contrasts = np.stack([left_out @ (sign[:, None] * influence) for sign in signs.T], axis=1)
     return _Solution(weights, contrasts, np.ones(d))
 
@@ -553,7 +554,10 @@ def _with_terms(design: KrigingDesign, odd: FloatArray) -> tuple[FloatArray, Flo
             diagonal = fit.diagonal(base.precision)
             variance = base.variance + (missed * (fit.covariance @ missed)).sum(axis=0)
             left_out = design.doubt * fit.left_out(odd[i], base.precision)
-            replicates[:, i] = (signs * left_out[:, None]).T @ _influence(excess, variance, diagonal)
+            influence = _influence(excess, variance, diagonal)
+            if not len(fit.coefficients):  # what chosen terms leave is too smooth for the process' own scale
+                influence = _halfway(influence, np.sqrt(_error_weights(base.screen.pairs) * diagonal), variance)
+            replicates[:, i] = (signs * left_out[:, None]).T @ influence
     if design.why_no_errors:
         return phi, np.full(replicates.shape, np.nan)
     return phi, phi + replicates
@@ -616,6 +620,15 @@ def _influence(excess: FloatArray, variance: FloatArray, diagonal: FloatArray) -
     expected = np.square(excess).T @ (1 / diagonal)
     ratio = np.divide(variance, expected, out=np.zeros_like(variance), where=expected > 0)
     return np.asarray(excess * ratio ** (trust / 2))
+
+
+def _halfway(influence: FloatArray, by_scale: FloatArray, variance: FloatArray) -> FloatArray:
+    """Influence (p, d) whose squares are half those given, half the posterior variance (d,) times by_scale² (p,).
+
+    The first knows which players have rough values; the second that pairs alike miss what is alike: errors on products
+    of many players would be a quarter too small without.
+    """
+    return np.sqrt((np.square(influence) + np.square(by_scale)[:, None] * variance) / 2)
 
 
 def _error_weights(pairs: FloatArray) -> FloatArray:
