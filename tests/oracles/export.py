@@ -71,7 +71,10 @@ def export_cube(
     }
     if value["value"] == "kernel_observational":
         arrays["embedding"] = _landmarks(cube) if landmarks is None else landmarks
-        arrays |= {name: np.array(value[name]) for name in ("penalty", "rank_tolerance")}
+        arrays |= {
+            "penalty": _penalties(cube, value["penalty"], arrays),
+            "rank_tolerance": np.array(value["rank_tolerance"]),
+        }
     np.savez(out, **arrays)
     return out
 
@@ -88,6 +91,21 @@ def _design(given: dict[str, Any]) -> Any:
 def _members(columns_of: dict[str, list[int]], players: np.ndarray, n_columns: int) -> np.ndarray:
     """(d, columns) bool: columns of each player, in the order of the cube's features."""
     return np.array([np.isin(np.arange(n_columns), columns_of[str(name)]) for name in players])
+
+
+def _penalties(cube: Path, given: float | str, arrays: dict[str, Any]) -> np.ndarray:
+    """(m,): as given, or of each coalition's columns as the states of the tiles have them, NaN at the two ends."""
+    if given != "validate":
+        return np.full(len(arrays["masks"]), float(given))
+    states = StateFolder(cube / CONTAINER)
+    tiles = (states.get(name, State) for name in states.names() if name.startswith("moments-"))
+    penalty_of = {
+        columns.tobytes(): penalty
+        for tile in tiles
+        for columns, penalty in zip(tile["columns"], tile["penalty"], strict=True)
+    }
+    columns = (arrays["masks"][:, :, None] & arrays["members"]).any(axis=1)
+    return np.array([penalty_of.get(own.tobytes(), np.nan) for own in columns])
 
 
 def _landmarks(cube: Path) -> np.ndarray:

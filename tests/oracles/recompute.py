@@ -102,11 +102,11 @@ def observational(export, present):
     per_batch = max(1, BATCH_BYTES // (8 * len(export["embedding"]) ** 2))
     for start in range(0, len(present), per_batch):
         batch = slice(start, start + per_batch)
-        values[:, batch] = _observational(export, present[batch])
+        values[:, batch] = _observational(export, present[batch], export["penalty"][export["is_proper"]][batch])
     return values
 
 
-def _observational(export, present):
+def _observational(export, present, penalties):
     rows, z, landmarks = export["rows"], export["embedding"], export["landmarks"]
     between, to_rows = SubsetKernel(export, z, z, present), SubsetKernel(export, rows, z, present)
     kept, features = [], []
@@ -123,8 +123,8 @@ def _observational(export, present):
             psi = kernel(subset)[:, keep] @ feature
             total += psi.T @ psi
     dual = []  # (q, n) of each coalition: what a data row's kernel values are multiplied with to give its weights
-    for subset, keep, feature, total in zip(present, kept, features, second, strict=True):
-        total += float(export["penalty"]) * len(export["data"]) * np.eye(len(keep))
+    for subset, keep, feature, total, penalty in zip(present, kept, features, second, penalties, strict=True):
+        total += penalty * len(export["data"]) * np.eye(len(keep))
         psi = to_rows(subset)[:, keep] @ feature
         dual.append(feature @ np.linalg.lstsq(total, psi.T, rcond=None)[0])
     conditional = np.zeros((len(present), len(rows), len(landmarks)))
@@ -160,7 +160,8 @@ def attributions(export):
     """phi (n, d, k): A⁻¹b - A⁻¹1 (1ᵀA⁻¹b - (v_N - v_∅)) / 1ᵀA⁻¹1 with A = ZᵀΩZ, b = ZᵀΩ(v - v_∅)."""
     masks = export["masks"]
     d = masks.shape[1]
-    proper = masks[(masks.sum(axis=1) > 0) & (masks.sum(axis=1) < d)]
+    export["is_proper"] = (masks.sum(axis=1) > 0) & (masks.sum(axis=1) < d)
+    proper = masks[export["is_proper"]]
     columns = (proper[:, :, None] & export["members"][None]).any(axis=1)
     v = VALUES[str(export["kind"])](export, columns)  # (n, m, k)
     v_empty, v_full = predict(export, export["data"]).mean(axis=0), predict(export, export["rows"])

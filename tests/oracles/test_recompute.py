@@ -50,7 +50,8 @@ def model(table):
 
 VALUES = {
     "interventional": lambda model, x: KernelInterventional(model, x),
-    "observational": lambda model, x: KernelObservational(model, x, Nystrom(80), penalty=PENALTY),
+    "observational": lambda model, x: KernelObservational(model, x, Nystrom(80)),
+    "given penalty": lambda model, x: KernelObservational(model, x, Nystrom(80), penalty=PENALTY),
     "constant column": lambda model, x: KernelInterventional(model, x * [1, 1, 0, 1, 1] + [0, 0, 0.5, 0, 0]),
     "groups": lambda model, x: KernelObservational(
         model, x, Nystrom(80), penalty=PENALTY, players={"both": ["x1", "x3"]}
@@ -127,6 +128,7 @@ def nudged(arrays):
 ALTERATIONS = {
     "one attribution moved": {"attribution": nudged},
     "lambda instead of lambda n": {"penalty": lambda a: a["penalty"] / len(a["data"])},
+    "penalties of other coalitions": {"penalty": lambda a: np.r_[a["penalty"][:2], a["penalty"][:1:-1]]},
     "another budget": {"budget": lambda a: a["budget"] + 2},
     "another rank tolerance": {"rank_tolerance": lambda a: np.array(1e-2)},
     "one coalition exchanged": {"masks": lambda a: np.concatenate([a["masks"][:-1], ~a["masks"][2:3]])},
