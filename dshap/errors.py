@@ -18,6 +18,8 @@ __all__ = [
     "PredictError",
     "StoreMismatchError",
     "refuse_rounded",
+    "refuse_rounded_column",
+    "refuse_rounded_columns",
     "rounded_refusal",
     "shown",
     "unknown_name",
@@ -119,3 +121,17 @@ def refuse_rounded(values: Any, name: str) -> None:
     for extreme in (int(values.min()), int(values.max())):
         if abs(extreme) > LARGEST_WHOLE:
             raise InputError(rounded_refusal(name, extreme))
+
+
+def refuse_rounded_column(column: Any, name: str) -> None:
+    """The same of a column of a data frame, nullable or not."""
+    dtype = getattr(column.dtype, "numpy_dtype", column.dtype)
+    if dtype.kind in "iu":
+        refuse_rounded(column.dropna().to_numpy(dtype=dtype), f"column {name!r}")
+
+
+def refuse_rounded_columns(table: Any) -> None:
+    """The same of every column, where the table is a data frame."""
+    if hasattr(table, "iloc"):
+        for j, name in enumerate(table.columns):
+            refuse_rounded_column(table.iloc[:, j], str(name))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dshap.checks import Choice, checked, finite_array, plain_array
-from dshap.errors import InputError
+from dshap.errors import InputError, refuse_rounded, refuse_rounded_columns
 from dshap.kernels import ProductKernel, bound_kernel
 from dshap.kernels.product import Distinct, distinct_values
 from dshap.types import FloatArray, Record
@@ -40,15 +40,18 @@ def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = 
     Raises
     ------
     InputError
-        For a missing column, another number of columns, or values that are no numbers.
+        For a missing column, another number of columns, values that are no numbers, or integers beyond ±2^53.
     """
     if names is not None and hasattr(x, "columns"):
         labels = {str(label): label for label in x.columns}
         if missing := [name for name in names if name not in labels]:
             raise InputError(f"column {missing[0]!r} is missing: the model was fitted on {', '.join(names)}")
         x = x[[labels[name] for name in names]]
+    refuse_rounded_columns(x)
+    given = plain_array(x)
+    refuse_rounded(given, "the table")
     try:
-        rows = np.asarray(plain_array(x), dtype=float)
+        rows = np.asarray(given, dtype=float)
     except (TypeError, ValueError) as error:
         raise InputError(f"columns must be numbers: {error}; encode text as category codes") from error
     if rows.ndim != 2 or n_columns not in (None, rows.shape[1]):

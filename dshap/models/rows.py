@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.errors import InputError
+from dshap.errors import InputError, refuse_rounded
 from dshap.models.expansion import as_rows, names_of
 from dshap.types import BoolArray, FloatArray
 
@@ -103,8 +103,10 @@ def spans(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:
 
 
 def _as_targets(y: Any) -> FloatArray:
+    given = np.asarray(y)
+    refuse_rounded(given, "the target")
     try:
-        return np.asarray(y, dtype=float)
+        return np.asarray(given, dtype=float)
     except (TypeError, ValueError) as error:
         raise InputError(f"targets must be numbers: {error}; KernelLogistic takes labels of any kind") from error
 

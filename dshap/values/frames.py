@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dshap.checks import plain_array
-from dshap.errors import InputError, refuse_rounded
+from dshap.errors import InputError, refuse_rounded, refuse_rounded_column, refuse_rounded_columns
 from dshap.types import FloatArray
 
 __all__ = ["Frame"]
@@ -65,7 +65,7 @@ class Frame:
         for j, name in enumerate(self.names):
             own, column = self.categories.get(name), table.iloc[:, j]
             if own is None:
-                _refuse_rounded(column, name)
+                refuse_rounded_column(column, name)
                 out[:, j] = column.to_numpy(dtype=np.float64, na_value=np.nan)
                 continue
             position: dict[Any, float] = {value: float(code) for code, value in enumerate(own)}
@@ -125,9 +125,7 @@ def floats_of(table: Any, what: str) -> FloatArray:
     InputError
         Text, or an integer that float64 would round.
     """
-    if hasattr(table, "iloc"):
-        for j, name in enumerate(table.columns):
-            _refuse_rounded(table.iloc[:, j], str(name))
+    refuse_rounded_columns(table)
     try:
         given = plain_array(table)
         rows = np.array(given, dtype=np.float64)
@@ -135,13 +133,6 @@ def floats_of(table: Any, what: str) -> FloatArray:
         raise InputError(f"{what} has text where numbers are needed: {error}") from error
     refuse_rounded(given, what)
     return rows
-
-
-def _refuse_rounded(column: Any, name: str) -> None:
-    """Raise where a column of a data frame, nullable or not, holds an integer that float64 would round."""
-    dtype = getattr(column.dtype, "numpy_dtype", column.dtype)
-    if dtype.kind in "iu":
-        refuse_rounded(column.dropna().to_numpy(dtype=dtype), f"column {name!r}")
 
 
 def _kind(column: Any) -> str:

@@ -12,6 +12,8 @@ import pytest
 
 import dshap
 from dshap.errors import InputError
+from dshap.kernels import RBF, Nystrom
+from dshap.models import KernelRidge
 from dshap.sources import ParquetSource, from_pandas
 from dshap.sources.arrays import ArraySource
 from dshap.values import Gaussian, Marginal
@@ -59,9 +61,24 @@ def test_they_are_refused_wherever_features_become_numbers(column, tmp_path):
     assert not list(tmp_path.glob("*.zarr"))
 
 
+@pytest.mark.parametrize("column", COLUMNS, ids=["above", "below", "unsigned", "largest"])
+def test_they_are_refused_where_a_model_is_fitted(column):
+    """A frame with a column of floats beside it would be rounded before numpy sees an integer."""
+    model, y = KernelRidge(RBF(1.0), Nystrom(2)), np.arange(2.0)
+    frame = pd.DataFrame({"a": [0.5, 1.5], "big": column})
+    for rows in (column[:, None], frame, frame[["big"]].astype("UInt64" if column.dtype.kind == "u" else "Int64")):
+        with pytest.raises(InputError, match=REFUSED):
+            model.fit(rows, y)
+        with pytest.raises(InputError, match=REFUSED):
+            model.fit([(rows, y)])
+
+
 def test_a_target_is_refused_too():
-    with pytest.raises(InputError, match="the target holds the integer 9007199254740993"):
+    refused = "the target holds the integer 9007199254740993"
+    with pytest.raises(InputError, match=refused):
         ArraySource(np.ones((2, 1)), target=COLUMNS[0])
+    with pytest.raises(InputError, match=refused):
+        KernelRidge(RBF(1.0), Nystrom(2)).fit(np.ones((2, 1)), COLUMNS[0])
 
 
 def test_integers_that_float64_holds_are_taken(tmp_path):
