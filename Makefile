@@ -8,7 +8,7 @@ demo: .venv/installed-report
 	$(BIN)/dshap run workflows/bike_sharing.toml
 
 test: .venv/installed-dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

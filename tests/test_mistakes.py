@@ -256,7 +256,7 @@ def test_every_public_option_has_a_kind_and_every_function_a_place():
     assert len(list(mistakes())) >= 150
 
 
-@pytest.mark.parametrize(("where", "option", "wrong"), mistakes())
+@pytest.mark.parametrize(("where", "option", "wrong"), list(mistakes()))
 def test_a_mistake_is_one_line(where, option, wrong, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     place = PLACES[where]
