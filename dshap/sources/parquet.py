@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dshap.errors import InputError
-from dshap.sources.parquet_files import Paths, find_files, open_file, read_footer, read_rows
+from dshap.sources.parquet_files import Paths, find_files, open_file, read_footer, read_rows, stamp_file
 from dshap.sources.table import BlockBuilder, Names, TableBlock, check_span, layout_of, read_bytes_of, said_left_out
 
 __all__ = ["ParquetSource"]
@@ -66,6 +67,7 @@ class ParquetSource:
         categories: Mapping[str, tuple[Any, ...]] | None = None,
     ) -> None:
         self._root, self._names = find_files(path)
+        self._stamps, self._opened_ns = [stamp_file(self._root, name) for name in self._names], time.time_ns()
         self._local = threading.local()
         with open_file(self._root, self._names[0]) as first:
             schema = first.schema_arrow
@@ -95,6 +97,16 @@ class ParquetSource:
     def left_out(self) -> Mapping[str, str]:
         """column that is not read, since it holds no numbers -> what it holds; where features are not named."""
         return self._layout.left_out
+
+    @property
+    def stamp(self) -> Mapping[str, Any] | None:
+        """Roles and files: a source of the same stamp gives the same rows (as far as `stamp_file` can tell).
+
+        None where a file was changed so shortly before it was opened that its times would not tell a further change.
+        """
+        if any(self._opened_ns - stamp.changed_ns < stamp.tick_ns for stamp in self._stamps):
+            return None
+        return {"files": [astuple(stamp) for stamp in self._stamps], "roles": self._layout.to_dict()}
 
     @property
     def n_rows(self) -> int:

@@ -22,6 +22,7 @@ from dshap.jobs.parts import expansion_of, import_function, model_of, open_table
 from dshap.jobs.quality import quality_sample
 from dshap.jobs.schema import Job
 from dshap.jobs.stages import ALL_KEPT
+from dshap.jobs.table import JobTable
 from dshap.models import FourierExpansion
 from dshap.models.rows import HELD_OUT, row_roles
 from dshap.types import Record
@@ -220,9 +221,9 @@ def test_a_target_that_holds_no_classes(folder):
 def options_of(model: dict[str, Any], explain: dict[str, Any]) -> Any:
     """The value function of an explanation of a model that is not fitted."""
     job = job_of(model, explain)
-    reader = open_table(job)
-    given = import_function(job.model.function) if model["kind"] == "import" else stand_in(job, reader, 1)
-    return value_of(job.explain[0], job, given, reader)
+    table = JobTable(job)
+    given = import_function(job.model.function) if model["kind"] == "import" else stand_in(job, table.reader, 1)
+    return value_of(job.explain[0], job, given, table)
 
 
 def test_options_reach_the_value_function(folder):
