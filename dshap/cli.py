@@ -155,8 +155,8 @@ def plan(job_file: Path, settings: tuple[str, ...], as_json: bool, quiet: bool) 
 @command
 @JOB
 @SET
-@click.option("--reread", is_flag=True, help="Read all rows of the table again, where files of the same size, times and "
-              "footer as in an earlier run are taken for unchanged.")  # fmt: skip
+@click.option("--reread", is_flag=True, help="Read all rows of the table again, where files of the same size, times "
+              "and footer as in an earlier run are taken for unchanged.")  # fmt: skip
 def run(job_file: Path, settings: tuple[str, ...], reread: bool, as_json: bool, quiet: bool) -> None:
     """Carry out a job, or finish one that was interrupted."""
     from dshap.jobs import load_job, run_job

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
@@ -157,6 +159,25 @@ def test_plan_starts_nothing(folder):
         "interventional", "observational",
     }  # fmt: skip
     assert set(tree(folder)) == {*before, "job.toml"}
+
+
+def test_a_plan_says_what_the_table_lacks(folder):
+    """Nulls by the statistics of the file, of all rows; NaN, which these do not count, by a look."""
+    assert "nulls: none; NaN or infinity: none in all rows\n" in run_job(folder, command="plan").stdout
+    table = pa.Table.from_pandas(small_table())
+    for name, values in (("temp", [None] * 7), ("hum", [np.nan, np.inf]), ("y", [np.nan]), ("note", [None])):
+        column = [*values, *table[name].to_pylist()[len(values) :]]
+        table = table.set_column(table.schema.get_field_index(name), name, pa.array(column, from_pandas=False))
+    pq.write_table(table, folder / "table.parquet")
+    said = (
+        "nulls: temp 7; NaN or infinity in other columns: hum 2, y 1 in all rows; "
+        'missing = "refuse": a run refuses such rows\n'
+    )
+    assert said in run_job(folder, command="plan").stdout
+    content = strict_json(run_job(folder, command="plan", options=("--json",)).stdout)["missing"]
+    assert content == {
+        "nulls": {"temp": 7}, "nulls_not_counted": [], "not_finite": {"hum": 2, "y": 1}, "rows_looked_at": 300,
+    }  # fmt: skip
 
 
 def test_the_table_of_stages(folder):

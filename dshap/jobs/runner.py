@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from dshap.jobs.table import JobTable
 from dshap.models import FitReport, KernelModel
 from dshap.models.features import expansion_from
 from dshap.prepared import played
-from dshap.sources import Census, open_source
+from dshap.sources import Census, MissingValues, missing_values, open_source
 from dshap.types import Record, digest_of
 
 __all__ = ["ExplanationResult", "JobPlan", "JobResult", "fit_report", "plan_job", "run_job"]
@@ -59,6 +59,8 @@ class JobPlan:
     """Stages of the fit; none where the model is not fitted by the job."""
     explanations: tuple[tuple[str, Plan], ...]
     """(name, plan); a kernel model counts with all the landmarks that were asked for."""
+    missing: MissingValues | None = None
+    """What the table lacks, as far as a plan looks; not where a run plans."""
 
     def check(self, memory_limit: int | None, threads: int = 1) -> None:
         """Refuse what does not fit a worker: a `DoesNotFitError`."""
@@ -71,11 +73,13 @@ class JobPlan:
     def __str__(self) -> str:
         fit = ["", "model: fitted on the table", *stage_lines(self.fit)] if self.fit else []
         plans = [line for name, plan in self.explanations for line in ("", f"explanation {name}", str(plan))]
-        return "\n".join([self.source, *fit, *plans])
+        missing = [] if self.missing is None else [str(self.missing)]
+        return "\n".join([self.source, *missing, *fit, *plans])
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "source": self.source,
+            "missing": None if self.missing is None else self.missing.to_dict(),
             "fit": [asdict(stage) for stage in self.fit],
             "explanations": {name: asdict(plan) for name, plan in self.explanations},
         }
@@ -134,12 +138,15 @@ class JobResult:
 def plan_job(job: Job) -> JobPlan:
     """The plan of a job: fits nothing, writes nothing, starts no cluster; refuses what the job's own limits refuse.
 
+    It looks at a few batches of rows, for values that are missing.
+
     Raises
     ------
     InputError
         Columns or options that do not fit the table.
     """
-    return _plan_of(job, JobTable(job))
+    table = JobTable(job)
+    return replace(_plan_of(job, table), missing=missing_values(table.reader))
 
 
 def _plan_of(job: Job, table: JobTable) -> JobPlan:

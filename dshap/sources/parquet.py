@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, replace
 from typing import Any
 
@@ -79,6 +79,10 @@ class ParquetSource:
             feature: np.result_type(*(each.dtypes[feature] for each in footers)) for feature in self._layout.features
         }
         """feature -> dtype of `RowBlock.columns`, one for the whole table: integers with nulls anywhere are float64."""
+        self.null_counts: Mapping[str, int | None] = {
+            name: _total(each.nulls[name] for each in footers) for name in self._layout.names()
+        }
+        """feature, key or target -> its nulls; None where a file does not count them."""
         if self.n_rows == 0:
             raise InputError(f"empty table: {path} holds {len(footers)} file(s) and no rows; give a table with rows")
 
@@ -207,3 +211,9 @@ class ParquetSource:
                 f"{self.paths[index]} had {expected} rows when it was opened and has {n_rows} now: keep the table as "
                 "it is while a run goes, or start a new run"
             )
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    """None where one is None."""
+    known = list(counts)
+    return None if None in known else sum(count for count in known if count)

@@ -149,17 +149,19 @@ class Footer:
     n_rows: int
     dtypes: Mapping[str, np.dtype[Any]]
     """feature -> the numpy dtype that keeps it; a column whose nulls are not counted may hold some."""
+    nulls: Mapping[str, int | None]
+    """feature, key or target -> its nulls; None where they are not counted."""
 
 
 def read_footer(root: str, name: str, layout: Layout) -> Footer:
     """The footer of one file; raises where its columns do not fit the layout."""
     with open_file(root, name) as file:
         _check_same_layout(layout, file.schema_arrow, name)
+        nulls = {name: _nulls(_chunks(file, name)) for name in layout.names()}
         dtypes = {
-            name: own_dtype(file.schema_arrow.field(name).type, _may_hold_nulls(_chunks(file, name)))
-            for name in layout.features
+            name: own_dtype(file.schema_arrow.field(name).type, has_nulls=nulls[name] != 0) for name in layout.features
         }
-        return Footer(file.metadata.num_rows, dtypes)
+        return Footer(file.metadata.num_rows, dtypes, nulls)
 
 
 def _check_same_layout(layout: Layout, schema: pa.Schema, name: str) -> None:
@@ -190,6 +192,8 @@ def _chunks(file: pq.ParquetFile, name: str) -> list[Any]:
     return [metadata.row_group(i).column(leaf) for i in range(metadata.num_row_groups)]
 
 
-def _may_hold_nulls(chunks: list[Any]) -> bool:
-    counted = (chunk.statistics for chunk in chunks)
-    return any(each is None or not each.has_null_count or each.null_count > 0 for each in counted)
+def _nulls(chunks: list[Any]) -> int | None:
+    """Nulls of one column; None where a row group does not count them."""
+    statistics = [chunk.statistics for chunk in chunks]
+    is_counted = all(each is not None and each.has_null_count for each in statistics)
+    return sum(each.null_count for each in statistics) if is_counted else None

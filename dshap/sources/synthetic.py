@@ -100,6 +100,11 @@ class SyntheticTable:
         return bool(self._layout.targets)
 
     @property
+    def null_counts(self) -> Mapping[str, int | None]:
+        """feature, key or target -> its nulls: none."""
+        return dict.fromkeys(self._layout.names(), 0)
+
+    @property
     def column_dtypes(self) -> Mapping[str, np.dtype[Any]]:
         """feature -> dtype of `RowBlock.columns`."""
         dtypes = SYNTHETIC_TABLES[self.name][1]
