@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from dshap.errors import InputError
 from dshap.sources.arrow import own_dtype
+from dshap.sources.hive import Partitions
 from dshap.sources.table import BATCH_ROWS, STREAM_BYTES, Layout, layout_of
 
 __all__ = ["FileStamp", "Footer", "Paths", "find_files", "open_file", "read_footer", "read_rows", "stamp_file"]
@@ -153,15 +154,15 @@ class Footer:
     """feature, key or target -> its nulls; None where they are not counted."""
 
 
-def read_footer(root: str, name: str, layout: Layout) -> Footer:
-    """The footer of one file; raises where its columns do not fit the layout."""
+def read_footer(root: str, name: str, layout: Layout, partitions: Partitions, index: int) -> Footer:
+    """The footer of one file; raises where its columns, those of its folders too, do not fit the layout."""
     with open_file(root, name) as file:
-        _check_same_layout(layout, file.schema_arrow, name)
-        nulls = {name: _nulls(_chunks(file, name)) for name in layout.names()}
-        dtypes = {
-            name: own_dtype(file.schema_arrow.field(name).type, has_nulls=nulls[name] != 0) for name in layout.features
-        }
-        return Footer(file.metadata.num_rows, dtypes, nulls)
+        schema, n_rows = partitions.schema(file.schema_arrow), file.metadata.num_rows
+        _check_same_layout(layout, schema, name)
+        of_folders = partitions.nulls(index, n_rows)
+        nulls = {own: of_folders[own] if own in of_folders else _nulls(_chunks(file, own)) for own in layout.names()}
+        dtypes = {own: own_dtype(schema.field(own).type, has_nulls=nulls[own] != 0) for own in layout.features}
+        return Footer(n_rows, dtypes, nulls)
 
 
 def _check_same_layout(layout: Layout, schema: pa.Schema, name: str) -> None:
