@@ -27,7 +27,7 @@ from zarr.codecs import ZstdCodec
 
 import dshap
 from dshap import designs
-from dshap.cube import ReceiptFolder, StateFolder, layout, write_new
+from dshap.cube import ReceiptFolder, StateFolder, arrays, write_new
 from dshap.kernels import RBF, Nystrom
 from dshap.sources import ParquetSource, SyntheticTable
 from dshap.types import FloatArray, Record, RowReader
@@ -69,7 +69,7 @@ def switch_off() -> None:
 
     StateFolder.put, ReceiptFolder.put = put_state, put_receipt  # type: ignore[method-assign]
     StateFolder.damage = ReceiptFolder.damage = lambda self, name: None  # type: ignore[method-assign]
-    layout.CODECS = (ZstdCodec(level=0),)  # type: ignore[assignment]
+    arrays.CODECS = (ZstdCodec(level=0),)  # type: ignore[assignment]
 
 
 def opened(path: str, n_rows: int, folder: Path) -> RowReader:
