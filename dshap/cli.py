@@ -155,7 +155,9 @@ def plan(job_file: Path, settings: tuple[str, ...], as_json: bool, quiet: bool) 
 @command
 @JOB
 @SET
-def run(job_file: Path, settings: tuple[str, ...], as_json: bool, quiet: bool) -> None:
+@click.option("--reread", is_flag=True, help="Read all rows of the table again, where files of the same size, times "
+              "and footer as in an earlier run are taken for unchanged.")  # fmt: skip
+def run(job_file: Path, settings: tuple[str, ...], reread: bool, as_json: bool, quiet: bool) -> None:
     """Carry out a job, or finish one that was interrupted."""
     from dshap.jobs import load_job, run_job
     from dshap.report import require_matplotlib
@@ -163,7 +165,7 @@ def run(job_file: Path, settings: tuple[str, ...], as_json: bool, quiet: bool) -
     job = load_job(job_file, settings)
     if job.report.picture:
         require_matplotlib()
-    result = run_job(job, _progress(quiet))
+    result = run_job(job, _progress(quiet), trusts_files=not reread)
     lines, content, problems = _results(job, result)
     if as_json or not quiet:
         _print(lines, content, as_json)

@@ -152,10 +152,12 @@ class Explanation:
         plan = _stored_plan(path) or make_plan(
             game, chosen, inputs.rows, inputs.data, options, tuple(reasons), is_prepared=prepared is not None
         )
-        limits = [limit for limit in (executor.memory_limit, options.memory_limit) if limit]
-        plan.check(min(limits, default=None), executor.n_threads, IDLE_WORKER_BYTES)
         layout = _layout(value, inputs.rows, options, plan, run)
-        return cls(path, layout, _context(game, chosen, inputs, plan, path, layout, is_active, prepared))
+        explanation = cls(path, layout, _context(game, chosen, inputs, plan, path, layout, is_active, prepared))
+        if not explanation.is_complete:  # of a finished one nobody needs workers, nor asks for their memory
+            limits = [limit for limit in (executor.memory_limit, options.memory_limit) if limit]
+            plan.check(min(limits, default=None), executor.n_threads, IDLE_WORKER_BYTES)
+        return explanation
 
     def create(self) -> bool:
         """The store, every row pending, with its plan; False where it was there, and is left as it is."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from dshap.checks import as_array, checked
 from dshap.cube import Workspace
-from dshap.engine import DaskExecutor, Executor, collect_partitions, is_dask_collection, map_spans
+from dshap.engine import DaskExecutor, Executor, LoopExecutor, collect_partitions, is_dask_collection, map_spans
 from dshap.errors import InputError, shown, unknown_name
 from dshap.options import RunOptions
 from dshap.prepared import Prepared, PreparedData
@@ -351,6 +351,8 @@ def take_census(
         What is bad, how much of it, and what to do.
     """
     keys = make_folder() if reader.key_names else None
+    if reader.n_rows <= SPAN_ROWS:
+        executor = LoopExecutor()  # one span: no cluster starts for it
     spans = map_spans(executor, None, _census_task, reader.n_rows, SPAN_ROWS, reader, keys)
     census = merge_census(spans)
     census.raise_on_bad(reader, takes_nan)

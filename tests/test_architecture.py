@@ -13,7 +13,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "dshap"
 FLOORS = (
-    {"types", "errors", "options", "checks"},
+    {"types", "errors", "options", "checks", "rules"},
     {"designs", "kernels"},
     {"values", "models"},
     {"engine", "cube", "sources"},

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
@@ -159,6 +161,25 @@ def test_plan_starts_nothing(folder):
     assert set(tree(folder)) == {*before, "job.toml"}
 
 
+def test_a_plan_says_what_the_table_lacks(folder):
+    """Nulls by the statistics of the file, of all rows; NaN, which these do not count, by a look."""
+    assert "nulls: none; NaN or infinity: none in all rows\n" in run_job(folder, command="plan").stdout
+    table = pa.Table.from_pandas(small_table())
+    for name, values in (("temp", [None] * 7), ("hum", [np.nan, np.inf]), ("y", [np.nan]), ("note", [None])):
+        column = [*values, *table[name].to_pylist()[len(values) :]]
+        table = table.set_column(table.schema.get_field_index(name), name, pa.array(column, from_pandas=False))
+    pq.write_table(table, folder / "table.parquet")
+    said = (
+        "nulls: temp 7; NaN or infinity in other columns: hum 2, y 1 in all rows; "
+        'missing = "refuse": a run refuses such rows\n'
+    )
+    assert said in run_job(folder, command="plan").stdout
+    content = strict_json(run_job(folder, command="plan", options=("--json",)).stdout)["missing"]
+    assert content == {
+        "nulls": {"temp": 7}, "nulls_not_counted": [], "not_finite": {"hum": 2, "y": 1}, "rows_looked_at": 300,
+    }  # fmt: skip
+
+
 def test_the_table_of_stages(folder):
     """At the end of what is shown, and the same numbers in JSON."""
     changes = ("explain.0.quality_rows", 20), ("model.holdout", 0.3)
@@ -172,7 +193,7 @@ def test_the_table_of_stages(folder):
     assert "6 coalitions and 20 rows held out of the fit; the values were learnt from these rows too" in result.stdout
     again = strict_json(run_job(folder, *changes, options=("--json", "-q")).stdout)
     assert [stage["stage"] for stage in again["stages"]] == names
-    assert {stage["kept"] for stage in again["stages"][1:]} == {"done by an earlier run"}
+    assert {stage["kept"] for stage in again["stages"]} == {"done by an earlier run"}
     assert again["quality"]["interventional"]["rows"] == 20
     assert again["quality"]["interventional"]["held_out_of_the_fit"] is True
     fresh = strict_json(run_job(folder, *changes, ("job.store", "b.zarr"), options=("--json", "-q")).stdout)
@@ -181,7 +202,7 @@ def test_the_table_of_stages(folder):
         assert stage["rows"] == (20 if "quality" in stage["stage"] else 300) and stage["kept"] == ""
     assert fresh["quality"] == again["quality"]
     more = run_job(folder, ("explain.0.quality_rows", 10), changes[1], ("explain.0.background", "all"))
-    assert more.stdout.startswith("done: census") and "coalitions and 10 rows held out" in more.stdout
+    assert more.stdout.startswith("done: interventional") and "coalitions and 10 rows held out" in more.stdout
 
 
 def test_settings(folder):
@@ -262,7 +283,8 @@ def test_explanations_can_be_added_to_a_store(folder):
     assert again.exit_code == 0 and "explanation sampled" in again.stderr and "fit" not in again.stderr
     after = tree(folder / "out.zarr")
     before.pop("state/finished.json"), after.pop("state/finished.json")  # names the explanations
-    assert {name: digest for name, digest in after.items() if not name.startswith("sampled/")} == before
+    sampled = ("sampled/", "state/sample-")  # its rows, which a later run need not draw again
+    assert {name: digest for name, digest in after.items() if not name.startswith(sampled)} == before
 
 
 @pytest.mark.parametrize(
@@ -529,7 +551,7 @@ def test_usage_errors(folder):
 
 
 def test_bugs_and_verbose(folder, monkeypatch):
-    def broken(*_):
+    def broken(*_, **__):
         raise RuntimeError("first\nsecond")
 
     monkeypatch.setattr("dshap.jobs.run_job", broken)

@@ -7,6 +7,7 @@ import pytest
 
 import dshap
 from dshap import designs
+from dshap.engine import Plan
 from dshap.kernels import RBF, Categorical, Fourier, Matern, Nystrom, Product
 from dshap.models import KernelExpansion, KernelLogistic, KernelRidge
 from dshap.values import ConditionalRegression, KernelInterventional, Marginal
@@ -46,6 +47,15 @@ def test_a_prepared_value_function_and_a_plan(tmp_path):
     value = ConditionalRegression(first, X[:, :3], RBF(1.0), Nystrom(9), 1e-2)
     prepared = dshap.prepare(value, store=tmp_path / "states")
     assert repr(prepared).startswith("Prepared(conditional_regression on 300 rows, 8 coalitions, ")
+
+
+def test_a_plan_shows_its_first_line(tmp_path):
+    """Its text is a table of stages."""
+    dshap.explain(Marginal(first, X[:5, :3]), X[:40, :3], store=tmp_path / "cube")
+    plan = Plan.from_json((tmp_path / "cube" / "state" / "plan.json").read_bytes())
+    assert repr(plan).startswith("Plan(40 rows × 3 players × 1 outputs, 8 coalitions, ")
+    assert repr(plan).endswith(" a worker beyond its idle size)") and "\n" not in repr(plan) and len(repr(plan)) < 200
+    assert len(str(plan).splitlines()) > 5 and repr(plan)[5:-1] == str(plan).splitlines()[0]
 
 
 def test_a_binary_classifier_names_the_class_that_its_log_odds_are_of():

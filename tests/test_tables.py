@@ -63,10 +63,26 @@ def test_what_speaks_arrow_is_rows(made, value, frame):
     assert_array_equal(cube["n"].values, frame.n)
 
 
-@pytest.mark.parametrize("made", [ARROW["table"], ARROW["record batch"], to_polars], ids=["table", "batch", "polars"])
+@pytest.mark.parametrize("made", ARROW.values(), ids=ARROW)
 def test_what_speaks_arrow_is_a_background(made, value, frame):
-    table = made(pa.Table.from_pandas(frame[["a", "b"]].iloc[:15]))
-    assert_array_equal(expected(Marginal(product, table), frame), expected(value, frame))
+    """By the names of its columns, in the order of the rows' model; weights go with its rows."""
+    background = frame[["a", "b"]].iloc[:15]
+    table = pa.Table.from_pandas(background, preserve_index=False)
+    assert_array_equal(expected(Marginal(product, made(table)), frame), expected(value, frame))
+    weights = np.arange(1.0, 16.0)
+    weighted = expected(Marginal(product, background, weights=weights), frame)
+    assert_array_equal(expected(Marginal(product, made(table), weights=weights), frame), weighted)
+    turned = Marginal(product, made(table.select(["b", "a"])), feature_names=["a", "b"])
+    assert_array_equal(expected(turned, frame), expected(value, frame))
+
+
+def test_a_background_that_speaks_nothing_but_arrow_says_what_to_do(value, frame):
+    class Capsule:
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise AssertionError("not asked for")
+
+    with pytest.raises(InputError, match=r"rows of type Capsule: give pyarrow\.table\(rows\), or a pandas data frame"):
+        Marginal(product, Capsule())
 
 
 def test_a_list_of_paths_is_rows_in_its_order(value, frame, tmp_path):

@@ -1,5 +1,6 @@
 """The attribution cube in Zarr: layout, writing by workers, reading while it grows."""
 
+from dshap.cube.arrays import create_cube, create_store, read_job, read_run, renew_cube
 from dshap.cube.created import (
     CONTAINER,
     PREPARED,
@@ -9,7 +10,7 @@ from dshap.cube.created import (
     refuse_altered,
 )
 from dshap.cube.files import ReceiptFolder, StateFolder, write_new
-from dshap.cube.layout import TEXT, CubeLayout, create_cube, create_store, read_job, read_run, renew_cube
+from dshap.cube.layout import TEXT, CubeLayout
 from dshap.cube.lookup import find_row, kept_row, row_key
 from dshap.cube.reader import CubeStatus, cube_paths, cube_status, feature_ranking, open_cube, read_notes
 from dshap.cube.verify import Damage, is_left, repair, store_parts, verify_cube

@@ -13,9 +13,9 @@ import xarray as xr
 import zarr
 
 from dshap.checks import as_path, checked
+from dshap.cube.arrays import read_run
 from dshap.cube.created import CONTAINER, has_copy, notes_of, receipts_of, refuse_altered
 from dshap.cube.foreign import reading, refuse_foreign
-from dshap.cube.layout import read_run
 from dshap.cube.lookup import key_names
 from dshap.cube.summary import STATISTICS, estimates
 from dshap.cube.writer import block_name

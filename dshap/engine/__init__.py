@@ -1,15 +1,7 @@
 """The engine: a plan, and the plain-loop and Dask executors that carry it out."""
 
-from dshap.engine.cluster import (
-    DaskExecutor,
-    checked_client,
-    collect_partitions,
-    connect,
-    current_client,
-    is_dask_collection,
-    local_client,
-    shut_down,
-)
+from dshap.engine.clients import checked_client, connect, current_client, local_client, shut_down
+from dshap.engine.cluster import DaskExecutor, collect_partitions, is_dask_collection
 from dshap.engine.fit import fit_model
 from dshap.engine.graph import Executor, LoopExecutor
 from dshap.engine.plan import Plan, Stage, check_stages, fit_stages, format_bytes, make_plan, stage_lines

@@ -1,13 +1,8 @@
-"""The Dask executor: the same reductions as the plain loop, on a cluster.  The only module that imports dask."""
+"""The Dask executor: the same reductions as the plain loop, on a cluster (`worker.py` is its side of the workers)."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import functools
-import logging
-import operator
-import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -15,113 +10,21 @@ from typing import Any
 
 import cloudpickle
 import dask
-import distributed
 from dask.base import is_dask_collection
-from distributed import Client, Future, LocalCluster, WorkerPlugin, as_completed
+from distributed import Client, Future, as_completed
 from distributed.client import FutureCancelledError, FuturesCancelledError
 from distributed.comm import CommClosedError
-from distributed.security import Security
 
-from dshap.engine.graph import Call, OnDone, OnFailed, Reduction, one_blas_thread
-from dshap.errors import DshapError, InputError, InterruptedRunError, shown
+from dshap.engine.graph import OnDone, OnFailed, Reduction
+from dshap.engine.worker import ContextPlugin, add_parts, call_task
+from dshap.errors import DshapError, InputError, InterruptedRunError
 from dshap.types import FAN_IN, tree_sum
-from dshap.values import warm_up
 
-__all__ = ["DaskExecutor", "collect_partitions", "connect", "current_client", "is_dask_collection", "local_client"]
+__all__ = ["DaskExecutor", "collect_partitions", "is_dask_collection"]
 
 TASKS_AHEAD = 2
 """Tasks per thread that are submitted beyond those that run: a bounded window, whatever the size of the run."""
-
-WORKER_ENVIRONMENT = {"DASK_LOGGING__DISTRIBUTED": "error"}
-"""A killed worker is our story to tell."""
-NO_ROUTES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
-"""Of the HTTP servers that dask starts beside scheduler and workers: nothing is told there."""
-WORKER_PRELOAD = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
-"""Ctrl-C reaches every process of the terminal: the client alone answers it, and ends the workers."""
-
-M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -3, -1
-"""Parameters of mallopt(3)."""
-KEPT_BYTES = 64 << 20
-"""Freed memory that a worker keeps from task to task: to map and zero it anew takes some 10 ms."""
-
 WORKER_WAIT_S = 60
-WORKER_LOG = logging.getLogger("distributed.worker")
-CONNECT_S = 10
-
-_contexts: dict[str, Any] = {}
-
-
-class ContextPlugin(WorkerPlugin):
-    """Gives every worker, restarted and late ones too, the context of a run, and compiles the loops there."""
-
-    def __init__(self, name: str, context: Any) -> None:
-        self.name, self.context = name, context
-
-    def setup(self, worker: Any) -> None:
-        _keep_freed_memory()
-        warm_up()
-        WORKER_LOG.addFilter(_is_no_failed_block)
-        _contexts[self.name] = self.context
-
-    def teardown(self, worker: Any) -> None:
-        _contexts.pop(self.name, None)
-        if not _contexts:
-            WORKER_LOG.removeFilter(_is_no_failed_block)
-
-
-def _is_no_failed_block(record: logging.LogRecord) -> bool:
-    """False for the traceback that Dask logs of each task of ours that fails: the run tells the reason once."""
-    is_failure = isinstance(record.msg, str) and record.msg.startswith("Compute Failed")
-    return not (is_failure and isinstance(record.args, tuple) and str(record.args[0]).startswith("_call"))
-
-
-def _keep_freed_memory() -> None:
-    """Let glibc reuse freed arrays of up to 32 MiB, and keep at most `KEPT_BYTES` at the end of its heap.
-
-    Dask's nanny sets MALLOC_TRIM_THRESHOLD_, which also freezes the mmap threshold at 128 KiB: every temporary above it
-    is then mapped and zeroed anew, and numpy kernels take twice as long (a fit six times).
-    """
-    with contextlib.suppress(OSError, AttributeError):  # no glibc, nothing to set
-        libc = ctypes.CDLL(None)
-        libc.mallopt(M_MMAP_THRESHOLD, 32 << 20)
-        libc.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
-
-
-class _Mallinfo(ctypes.Structure):
-    """What mallinfo2(3) tells; `fordblks` are the free bytes of all arenas."""
-
-    _fields_ = tuple(
-        (name, ctypes.c_size_t)
-        for name in (
-            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
-            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
-        )
-    )
-
-
-def _give_back() -> None:
-    """Give freed memory back to the system where more than `KEPT_BYTES` lies between what is in use.
-
-    glibc gives back the end of its heap alone: a worker would grow with the time that it works.
-    """
-    with contextlib.suppress(OSError, AttributeError):  # no glibc, or one before 2.33
-        libc = ctypes.CDLL(None)
-        libc.mallinfo2.restype = _Mallinfo
-        if libc.mallinfo2().fordblks > KEPT_BYTES:
-            libc.malloc_trim(0)
-
-
-def _call(run: str, call: Call, *inputs: Any) -> Any:
-    with one_blas_thread():
-        result = call.function(_contexts[run], *inputs, *call.args)
-    _give_back()
-    return result
-
-
-def _add(*parts: Any) -> Any:
-    total = functools.reduce(operator.add, parts)
-    _give_back()
-    return total
 
 
 @dataclass(frozen=True)
@@ -140,7 +43,7 @@ class _Promise:
     @property
     def future(self) -> Future:
         """Of the sum; an addition that waits is submitted."""
-        return self.parts[0] if len(self.parts) == 1 else self.submit(_add, *self.parts, step=0.5)
+        return self.parts[0] if len(self.parts) == 1 else self.submit(add_parts, *self.parts, step=0.5)
 
 
 class DaskExecutor:
@@ -248,9 +151,9 @@ class DaskExecutor:
 
         total = None
         if reduction.leaves:
-            leaves = (submit(_call, run, leaf, step=0.0) for leaf in reduction.leaves)
+            leaves = (submit(call_task, run, leaf, step=0.0) for leaf in reduction.leaves)
             total = tree_sum(_Promise((leaf,), submit) for leaf in leaves).future
-        return submit(_call, run, reduction.finish, total, step=0.5)
+        return submit(call_task, run, reduction.finish, total, step=0.5)
 
     @property
     def n_threads(self) -> int:
@@ -268,99 +171,6 @@ def _gone(error: BaseException) -> InterruptedRunError:
         f"the scheduler does not answer any more ({type(error).__name__}): what was finished is kept, run the same "
         "again on a cluster that is up"
     )
-
-
-def checked_client(given: Any) -> Client:
-    """A client as it is, or connected to the scheduler at an address such as "tcp://10.0.0.5:8786".
-
-    Raises
-    ------
-    InputError
-        Neither, or nobody answers there.
-    """
-    if isinstance(given, str):
-        if _client_at(given).status != "running":  # its scheduler went, and another may be there
-            _client_at.cache_clear()
-        return _client_at(given)
-    if not isinstance(given, Client):
-        raise InputError(
-            f'client is {shown(given)}: give a distributed.Client, or an address like "tcp://10.0.0.5:8786"'
-        )
-    return given
-
-
-@functools.lru_cache(maxsize=8)
-def _client_at(address: str) -> Client:
-    """One connection to an address for all calls of this process."""
-    return connect(address, CONNECT_S, set_as_default=False)
-
-
-def current_client() -> Client | None:
-    """The Dask client of this process, if there is one."""
-    try:
-        return distributed.default_client()
-    except ValueError:
-        return None
-
-
-def local_client(
-    workers: int | None = None,
-    memory_limit: str | int = "auto",
-    threads: int = 1,
-    *,
-    set_as_default: bool = True,
-    is_open: bool = False,
-) -> Client:
-    """A cluster of worker processes on this machine, scheduler on loopback, no dashboard; close with `shut_down`.
-
-    Whoever may speak to a scheduler runs code as its user, and all users of a machine share its loopback: connections
-    are encrypted, with a certificate that lives in the memory of these processes and is asked of both sides.
-
-    Parameters
-    ----------
-    workers : number of processes; one a core when None
-    memory_limit : of each worker, like "3GiB"
-    threads : tasks that one worker runs at once
-    set_as_default : make it the current client, which `explain` takes by itself
-    is_open : without certificates, so that other processes, of any user of this machine, can connect
-    """
-    logging.getLogger("distributed").setLevel(logging.ERROR)
-    environment = dask.config.get("distributed.nanny.pre-spawn-environ") | WORKER_ENVIRONMENT
-    with dask.config.set({"distributed.nanny.pre-spawn-environ": environment, **NO_ROUTES}):
-        cluster = LocalCluster(
-            n_workers=workers or os.cpu_count() or 1,
-            threads_per_worker=threads,
-            memory_limit=memory_limit,
-            processes=True,
-            dashboard_address="127.0.0.1:0",
-            host="127.0.0.1",
-            preload=[WORKER_PRELOAD],
-            security=None if is_open else Security.temporary(),
-        )
-    return Client(cluster, set_as_default=set_as_default)
-
-
-def connect(address: str, timeout_s: float = 30.0, *, set_as_default: bool = True) -> Client:
-    """A client of the scheduler at this address, like tcp://127.0.0.1:8786 or tls://…"""
-    try:
-        return Client(address, timeout=timeout_s, set_as_default=set_as_default)
-    except TypeError as error:
-        raise InputError(
-            f"{address!r} asks for certificates: name them in dask's configuration (distributed.comm.tls), or let a "
-            'Python file make the client, [cluster] kind = "python"'
-        ) from error
-    except (OSError, ValueError, AssertionError) as error:  # the latter where a scheduler of tls:// is called tcp://
-        raise InputError(
-            f"no scheduler answers at {address!r}: start `dask scheduler`, or correct the address"
-        ) from error
-
-
-def shut_down(client: Client) -> None:
-    """Close a client and the local cluster that it started."""
-    cluster = client.cluster
-    client.close()
-    if cluster is not None:
-        cluster.close()
 
 
 def collect_partitions(collection: Any, write: Callable[[Any, int], int], client: Client | None) -> list[int]:

@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dshap import kernels, values
-from dshap.background import background_of
 from dshap.engine import Executor, format_bytes
-from dshap.engine.run import read_sample
 from dshap.errors import DoesNotFitError
-from dshap.jobs.parts import KERNELS, Model, TableReader, embedding_of, expansion_of
+from dshap.jobs.parts import KERNELS, Model, embedding_of, expansion_of
 from dshap.jobs.schema import (
     CopulaValue,
     Explain,
@@ -23,7 +21,7 @@ from dshap.jobs.schema import (
     Observational,
     Regression,
 )
-from dshap.sources import SPAN_ROWS
+from dshap.jobs.table import JobTable
 from dshap.types import Link, ValueFunction
 
 __all__ = ["value_of"]
@@ -33,7 +31,7 @@ MAX_BACKGROUND_BYTES = 1 << 30
 
 
 def value_of(
-    explain: Explain, job: Job, model: Model, reader: TableReader, executor: Executor | None = None
+    explain: Explain, job: Job, model: Model, table: JobTable, executor: Executor | None = None
 ) -> ValueFunction:
     """The value function of one [[explain]]; without an executor for a plan, a background drawn at random."""
     options: dict[str, Any] = {"players": explain.players, "output_names": _output_names(job, model)}
@@ -41,7 +39,7 @@ def value_of(
         options["executor"] = executor
     if isinstance(explain, LinkedTable):
         options["link"] = _link(explain)
-    value: ValueFunction = VALUES[type(explain)](explain, job, model, reader, options)
+    value: ValueFunction = VALUES[type(explain)](explain, job, model, table, options)
     return value
 
 
@@ -62,18 +60,18 @@ def _output_names(job: Job, model: Model) -> tuple[str, ...] | None:
     return (target,) if isinstance(target, str) else target
 
 
-def _interventional(given: Interventional, job: Job, model: Model, reader: TableReader, options: Any) -> Any:
-    background = _background(given.background, job, reader)
+def _interventional(given: Interventional, job: Job, model: Model, table: JobTable, options: Any) -> Any:
+    background = _background(given.background, table)
     return values.KernelInterventional(
         model, background, n_background=given.n_background, tolerance=given.tolerance, **options
     )
 
 
-def _observational(given: Observational, job: Job, model: Model, reader: TableReader, options: Any) -> Any:
+def _observational(given: Observational, job: Job, model: Model, table: JobTable, options: Any) -> Any:
     embedding = embedding_of(given, job.job.seed, model)
     return values.KernelObservational(
         model,
-        reader,
+        table.reader,
         embedding,
         given.penalty,
         given.rank_tolerance,
@@ -83,41 +81,41 @@ def _observational(given: Observational, job: Job, model: Model, reader: TableRe
     )
 
 
-def _regression(given: Regression, job: Job, model: Model, reader: TableReader, options: Any) -> Any:
+def _regression(given: Regression, job: Job, model: Model, table: JobTable, options: Any) -> Any:
     kernel, embedding = _own_kernel(given, model), embedding_of(given, job.job.seed, model)
     return values.ConditionalRegression(
         _predict_of(model),
-        reader,
+        table.reader,
         kernel,
         embedding,
         given.penalty,
         given.rank_tolerance,
-        feature_names=reader.feature_names,
+        feature_names=table.reader.feature_names,
         precision=given.precision,
         **options,
     )
 
 
-def _normal(given: GaussianValue | CopulaValue, job: Job, model: Model, reader: TableReader, options: Any) -> Any:
+def _normal(given: GaussianValue | CopulaValue, job: Job, model: Model, table: JobTable, options: Any) -> Any:
     kind = values.Copula if isinstance(given, CopulaValue) else values.Gaussian
     return kind(
         _predict_of(model),
-        reader,
+        table.reader,
         n_samples=given.n_samples,
         ridge=given.ridge,
         seed=job.job.seed if given.seed is None else given.seed,
-        feature_names=reader.feature_names,
+        feature_names=table.reader.feature_names,
         **options,
     )
 
 
-def _marginal(given: MarginalValue, job: Job, model: Model, reader: TableReader, options: Any) -> Any:
+def _marginal(given: MarginalValue, job: Job, model: Model, table: JobTable, options: Any) -> Any:
     executor, background = options.pop("executor"), given.background
     if executor is None or isinstance(background, str) or given.selection == "random":
-        rows = _background(background, job, reader)
+        rows = _background(background, table)
     else:
-        rows = background_of(reader, executor, min(background, reader.n_rows), given.selection, job.job.seed)
-    return values.Marginal(_predict_of(model), rows, feature_names=reader.feature_names, **options)
+        rows = table.background(min(background, table.n_rows), given.selection, executor)
+    return values.Marginal(_predict_of(model), rows, feature_names=table.reader.feature_names, **options)
 
 
 VALUES: Mapping[type, Callable[..., Any]] = {
@@ -128,7 +126,7 @@ VALUES: Mapping[type, Callable[..., Any]] = {
     CopulaValue: _normal,
     MarginalValue: _marginal,
 }
-"""Table of an [[explain]] -> function(table, job, model, reader, options)."""
+"""Record of an [[explain]] -> function(record, job, model, table, options)."""
 
 
 def _predict_of(model: Model) -> Callable[..., Any]:
@@ -149,15 +147,15 @@ def _own_kernel(given: Regression, model: Model) -> kernels.Kernel | kernels.Pro
     return KERNELS[given.kernel or "rbf"](scale)
 
 
-def _background(rows: str | int, job: Job, reader: TableReader) -> Any:
+def _background(rows: str | int, table: JobTable) -> Any:
     """All rows as the table itself, or a seeded sample (b, columns) of those without NaN."""
-    n_rows = reader.n_rows if isinstance(rows, str) else min(rows, reader.n_rows)
-    if n_rows == reader.n_rows:
-        return reader
-    size = 8 * n_rows * len(reader.feature_names)
+    n_rows = table.n_rows if isinstance(rows, str) else min(rows, table.n_rows)
+    if n_rows == table.n_rows:
+        return table.reader
+    size = 8 * n_rows * len(table.reader.feature_names)
     if size > MAX_BACKGROUND_BYTES:
         raise DoesNotFitError(
             f"[[explain]] background = {rows!r}: {n_rows:,} rows take {format_bytes(size)} on every worker, at most "
             f"{format_bytes(MAX_BACKGROUND_BYTES)} allowed: give a smaller number of rows"
         )
-    return read_sample(reader, n_rows, job.job.seed, SPAN_ROWS)["x"]
+    return table.sample(n_rows)

@@ -29,7 +29,7 @@ __all__ = [
     "expansion_of",
     "import_function",
     "model_of",
-    "n_targets",
+    "n_classes",
     "open_table",
     "stand_in",
 ]
@@ -60,16 +60,14 @@ def _opened(job: Job, missing: str, **roles: Any) -> TableReader:
     return SyntheticTable(source.name, source.rows, source.seed, **roles)
 
 
-def n_targets(job: Job, reader: TableReader) -> int:
-    """Columns of the target, or its classes, which are counted in a pass over that column.
+def n_classes(job: Job, reader: TableReader) -> int:
+    """Classes of the target, counted in a pass over that column.
 
     Raises
     ------
     InputError
         More values than classes, or one only.
     """
-    if not isinstance(job.model, KernelLogisticModel):
-        return len(reader.target_names)
     column = _opened(job, features=reader.target_names, target=None, key=(), missing="pass")
     classes = np.zeros(0)
     for start, stop in spans(0, column.n_rows, SPAN_ROWS):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +31,22 @@ from dshap.explanation import (
 from dshap.inputs import check_targets, take_census
 from dshap.jobs.executor import ClusterExecutor, executor_of
 from dshap.jobs.explained import value_of
-from dshap.jobs.parts import Model, TableReader, design_of, import_function, model_of, n_targets, open_table, stand_in
+from dshap.jobs.parts import Model, TableReader, design_of, import_function, model_of, stand_in
 from dshap.jobs.quality import JobQuality, check_quality, measure, stored_quality
 from dshap.jobs.schema import Explain, ImportedModel, Job, KernelLogisticModel, LearntTable
 from dshap.jobs.stages import StageRecorder, StageUse
+from dshap.jobs.table import JobTable
 from dshap.models import FitReport, KernelModel
 from dshap.models.features import expansion_from
 from dshap.prepared import played
-from dshap.sources import Census, open_source
+from dshap.sources import Census, MissingValues, missing_values, open_source
 from dshap.types import Record, digest_of
 
 __all__ = ["ExplanationResult", "JobPlan", "JobResult", "fit_report", "plan_job", "run_job"]
 
-SMALL_TABLE_ROWS = 1_000_000
-"""Up to here the census is taken in this process, so that a job that is finished or refused starts no cluster."""
+SMALL_TABLE_VALUES = 32_000_000
+"""Rows times columns up to which the census is taken in this process, so that a job that is refused starts no cluster:
+a second or two, less than a cluster takes to start."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class JobPlan:
     """Stages of the fit; none where the model is not fitted by the job."""
     explanations: tuple[tuple[str, Plan], ...]
     """(name, plan); a kernel model counts with all the landmarks that were asked for."""
+    missing: MissingValues | None = None
+    """What the table lacks, as far as a plan looks; not where a run plans."""
 
     def check(self, memory_limit: int | None, threads: int = 1) -> None:
         """Refuse what does not fit a worker: a `DoesNotFitError`."""
@@ -69,11 +73,13 @@ class JobPlan:
     def __str__(self) -> str:
         fit = ["", "model: fitted on the table", *stage_lines(self.fit)] if self.fit else []
         plans = [line for name, plan in self.explanations for line in ("", f"explanation {name}", str(plan))]
-        return "\n".join([self.source, *fit, *plans])
+        missing = [] if self.missing is None else [str(self.missing)]
+        return "\n".join([self.source, *missing, *fit, *plans])
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "source": self.source,
+            "missing": None if self.missing is None else self.missing.to_dict(),
             "fit": [asdict(stage) for stage in self.fit],
             "explanations": {name: asdict(plan) for name, plan in self.explanations},
         }
@@ -132,26 +138,32 @@ class JobResult:
 def plan_job(job: Job) -> JobPlan:
     """The plan of a job: fits nothing, writes nothing, starts no cluster; refuses what the job's own limits refuse.
 
+    It looks at a few batches of rows, for values that are missing.
+
     Raises
     ------
     InputError
         Columns or options that do not fit the table.
     """
-    reader = open_table(job)
+    table = JobTable(job)
+    return replace(_plan_of(job, table), missing=missing_values(table.reader))
+
+
+def _plan_of(job: Job, table: JobTable) -> JobPlan:
     if isinstance(job.model, ImportedModel):
-        return _planned(job, reader, import_function(job.model.function), ())
-    n = n_targets(job, reader)
+        return _planned(job, table, import_function(job.model.function), ())
+    n, reader = table.n_targets(), table.reader
     n_outputs = 1 if isinstance(job.model, KernelLogisticModel) and n == 2 else n
-    return _planned(job, reader, stand_in(job, reader, n_outputs), fit_stages(model_of(job, reader), reader, n))
+    return _planned(job, table, stand_in(job, reader, n_outputs), fit_stages(model_of(job, reader), reader, n))
 
 
-def _planned(job: Job, reader: TableReader, model: Model, fit: tuple[Stage, ...]) -> JobPlan:
-    plans = tuple((explain.name, _plan(explain, job, model, reader)) for explain in job.explain)
-    return JobPlan(reader.describe(), fit, plans)
+def _planned(job: Job, table: JobTable, model: Model, fit: tuple[Stage, ...]) -> JobPlan:
+    plans = tuple((explain.name, _plan(explain, job, model, table)) for explain in job.explain)
+    return JobPlan(table.reader.describe(), fit, plans)
 
 
-def _plan(explain: Explain, job: Job, model: Model, reader: TableReader) -> Plan:
-    value, options = value_of(explain, job, model, reader), job.options()
+def _plan(explain: Explain, job: Job, model: Model, table: JobTable) -> Plan:
+    value, options, reader = value_of(explain, job, model, table), job.options(), table.reader
     design, why = choose_design(design_of(job, value.n_players), value, options.max_coalitions, job.design_seed)
     reasons = [("design", why)]
     if options.tol is not None:
@@ -164,22 +176,26 @@ def _plan(explain: Explain, job: Job, model: Model, reader: TableReader) -> Plan
     return plan
 
 
-def run_job(job: Job, progress: Progress) -> JobResult:
+def run_job(job: Job, progress: Progress, *, trusts_files: bool = True) -> JobResult:
     """Fit, then explain; what an earlier run of the same job finished is not done again.
+
+    Where the files of the table are what they were (`dshap.sources.parquet_files.stamp_file`), the census of the
+    earlier run is taken; with `trusts_files=False` all rows are read again.
 
     Raises
     ------
     InputError, DoesNotFitError, StoreMismatchError, LockedError
         Before anything is fitted or written.
     """
-    plan, reader = plan_job(job), open_table(job)
-    plan.check(job.memory_limit, getattr(job.cluster, "threads", 1))
     store = Path(job.job.store).absolute()
+    table = JobTable(job, StateFolder(store / CONTAINER), trusts_files=trusts_files)
+    plan = _plan_of(job, table)
+    plan.check(job.memory_limit, getattr(job.cluster, "threads", 1))
     executor = executor_of(job.cluster)
     with Workspace(store) as workspace, contextlib.ExitStack() as stack:
         stack.callback(getattr(executor, "close", lambda: None))
         recorder = StageRecorder(progress, executor)
-        return _Run(job, plan, reader, store, executor, workspace, recorder).carry_out()
+        return _Run(job, plan, table, store, executor, workspace, recorder).carry_out()
 
 
 @dataclass
@@ -188,11 +204,15 @@ class _Run:
 
     job: Job
     plan: JobPlan
-    reader: TableReader
+    table: JobTable
     store: Path
     executor: Executor
     workspace: Workspace
     progress: StageRecorder
+
+    @property
+    def reader(self) -> TableReader:
+        return self.table.reader
 
     def carry_out(self) -> JobResult:
         census = self._census()
@@ -201,6 +221,7 @@ class _Run:
         model = self._model(fingerprint)
         prepared = [(explain, self._prepared(explain, model, census)) for explain in self.job.explain]
         create_store(self.store, _description(self.job, fingerprint))
+        self._say_damaged(self.table.keep())
         results = tuple(self._explained(explain, explanation) for explain, explanation in prepared)
         if not any(result.failure for result in results):
             mark_finished(self.store, [explain.name for explain in self.job.explain])
@@ -214,17 +235,30 @@ class _Run:
                 self.executor.start()
 
     def _census(self) -> Census:
-        is_small = self.reader.n_rows <= SMALL_TABLE_ROWS
-        if not is_small:
-            self._start()
-        executor = LoopExecutor() if is_small else self.executor
-        with self.progress.stage("census", self.reader.n_rows):
-            census = take_census(self.reader, executor, lambda: self.workspace.folder("keys"))
+        census = self.table.kept_census()
+        if census is None:
+            census = self._counted()
+            self.table.keep_census(census)
+        else:
+            self.progress.kept("census")
         if not isinstance(self.job.model, ImportedModel):
             check_targets(census, self.reader.missing)
         if constant := census.constant_columns(self.reader):
             self.progress.say(f"constant: {', '.join(constant)}; the attribution is 0")
         return census
+
+    def _counted(self) -> Census:
+        """The pass over the rows."""
+        is_small = self.reader.n_rows * len(self.reader.feature_names) <= SMALL_TABLE_VALUES
+        if not is_small:
+            self._start()
+        executor = LoopExecutor() if is_small else self.executor
+        with self.progress.stage("census", self.reader.n_rows):
+            return take_census(self.reader, executor, lambda: self.workspace.folder("keys"))
+
+    def _say_damaged(self, names: list[str]) -> None:
+        for name in names:
+            self.progress.say(f"state {name} is damaged: it is computed again")
 
     def _model(self, fingerprint: dict[str, Any]) -> Model:
         """The fitted model, from the store where it is there; a predict function as it is."""
@@ -232,8 +266,7 @@ class _Run:
             return import_function(self.job.model.function)
         model, states = model_of(self.job, self.reader), StateFolder(self.store / CONTAINER)
         name = f"model-{digest_of(fingerprint)}"
-        for damaged in states.mend():
-            self.progress.say(f"state {damaged} is damaged: it is computed again")
+        self._say_damaged(states.mend())
         if states.has(name):
             self.progress.kept("fit")
             return model.restored(states.get(name, Record))
@@ -246,9 +279,7 @@ class _Run:
         return fitted
 
     def _prepared(self, explain: Explain, model: Model, census: Census) -> Explanation:
-        value = value_of(
-            explain, self.job, model, self.reader, LoopExecutor()
-        )  # a background: no cluster starts for it
+        value = value_of(explain, self.job, model, self.table, LoopExecutor())  # a background: no cluster starts for it
         return Explanation.prepare(
             value,
             self.reader,

@@ -12,6 +12,7 @@ from dshap.errors import InputError
 from dshap.sources.arrays import ArraySource, frame_of_arrow, from_pandas
 from dshap.sources.census import SPAN_ROWS, Census, SpanCensus, census_span, merge_census
 from dshap.sources.keys import repeated_keys
+from dshap.sources.missing import MissingValues, missing_values
 from dshap.sources.parquet import ParquetSource
 from dshap.sources.spool import write_part
 from dshap.sources.synthetic import SYNTHETIC_TABLES, SyntheticTable
@@ -23,6 +24,7 @@ __all__ = [
     "SYNTHETIC_TABLES",
     "ArraySource",
     "Census",
+    "MissingValues",
     "ParquetSource",
     "SpanCensus",
     "SyntheticTable",
@@ -31,6 +33,7 @@ __all__ = [
     "frame_of_arrow",
     "from_pandas",
     "merge_census",
+    "missing_values",
     "open_source",
     "repeated_keys",
     "said_left_out",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import os
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dshap.errors import InputError
-from dshap.sources.parquet_files import Paths, find_files, open_file, read_footer, read_rows
+from dshap.sources.hive import find_partitions
+from dshap.sources.parquet_files import Paths, find_files, open_file, read_footer, read_rows, stamp_file
 from dshap.sources.table import BlockBuilder, Names, TableBlock, check_span, layout_of, read_bytes_of, said_left_out
 
 __all__ = ["ParquetSource"]
@@ -35,7 +37,8 @@ class ParquetSource:
     ----------
     path : str or Path
         A file, a folder (``*.parquet`` at any depth) or a glob pattern.  Files follow one another sorted by path.
-        Columns are found by name in every file.  Values in folder names (``year=2024/``) are not columns.
+        Columns are found by name in every file.  Keys in the names of folders (``year=2024/``) are columns too, unless
+        the files hold a column of that name.
     features : names, optional
         Columns to explain; by default every number column that is neither key nor target, in the first file's order.
     target : name or names, optional
@@ -66,17 +69,27 @@ class ParquetSource:
         categories: Mapping[str, tuple[Any, ...]] | None = None,
     ) -> None:
         self._root, self._names = find_files(path)
+        self._stamps, self._opened_ns = [stamp_file(self._root, name) for name in self._names], time.time_ns()
         self._local = threading.local()
         with open_file(self._root, self._names[0]) as first:
-            schema = first.schema_arrow
+            inside = first.schema_arrow
+        self._partitions = find_partitions(self._root, self._names, inside)
+        schema = self._partitions.schema(inside)
         roles: dict[str, Any] = {"features": features, "target": target, "key": key, "missing": missing}
         self._layout = layout_of(schema, **roles, categories=categories)
-        footers = [read_footer(self._root, name, self._layout) for name in self._names]
+        footers = [
+            read_footer(self._root, name, self._layout, self._partitions, index)
+            for index, name in enumerate(self._names)
+        ]
         self._starts = np.concatenate([[0], np.cumsum([each.n_rows for each in footers])])  # (files + 1,)
         self.column_dtypes: Mapping[str, np.dtype[Any]] = {
             feature: np.result_type(*(each.dtypes[feature] for each in footers)) for feature in self._layout.features
         }
         """feature -> dtype of `RowBlock.columns`, one for the whole table: integers with nulls anywhere are float64."""
+        self.null_counts: Mapping[str, int | None] = {
+            name: _total(each.nulls[name] for each in footers) for name in self._layout.names()
+        }
+        """feature, key or target -> its nulls; None where a file does not count them."""
         if self.n_rows == 0:
             raise InputError(f"empty table: {path} holds {len(footers)} file(s) and no rows; give a table with rows")
 
@@ -95,6 +108,16 @@ class ParquetSource:
     def left_out(self) -> Mapping[str, str]:
         """column that is not read, since it holds no numbers -> what it holds; where features are not named."""
         return self._layout.left_out
+
+    @property
+    def stamp(self) -> Mapping[str, Any] | None:
+        """Roles and files: a source of the same stamp gives the same rows (as far as `stamp_file` can tell).
+
+        None where a file was changed so shortly before it was opened that its times would not tell a further change.
+        """
+        if any(self._opened_ns - stamp.changed_ns < stamp.tick_ns for stamp in self._stamps):
+            return None
+        return {"files": [astuple(stamp) for stamp in self._stamps], "roles": self._layout.to_dict()}
 
     @property
     def n_rows(self) -> int:
@@ -170,11 +193,13 @@ class ParquetSource:
 
     def _batches(self, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows start..stop in order, file by file."""
+        inside = [name for name in names if name not in self._partitions.names]
         index = int(np.searchsorted(self._starts, start, side="right")) - 1
         while start < stop:
             low, high = self._starts[index : index + 2].tolist()
             if start < high:
-                yield from read_rows(self._open(index), start - low, min(stop, high) - low, names)
+                for batch in read_rows(self._open(index), start - low, min(stop, high) - low, inside):
+                    yield self._partitions.batch(index, batch, names)
             start, index = max(start, high), index + 1
 
     def _open(self, index: int) -> pq.ParquetFile:
@@ -195,3 +220,9 @@ class ParquetSource:
                 f"{self.paths[index]} had {expected} rows when it was opened and has {n_rows} now: keep the table as "
                 "it is while a run goes, or start a new run"
             )
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    """None where one is None."""
+    known = list(counts)
+    return None if None in known else sum(count for count in known if count)

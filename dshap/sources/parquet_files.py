@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +16,16 @@ import pyarrow.parquet as pq
 
 from dshap.errors import InputError
 from dshap.sources.arrow import own_dtype
+from dshap.sources.hive import Partitions
 from dshap.sources.table import BATCH_ROWS, STREAM_BYTES, Layout, layout_of
 
-__all__ = ["Footer", "Paths", "find_files", "open_file", "read_footer", "read_rows"]
+__all__ = ["FileStamp", "Footer", "Paths", "find_files", "open_file", "read_footer", "read_rows", "stamp_file"]
 
 Paths = str | Path | Sequence[str | Path]
+TICK_NS, COARSE_NS, COARSE_TICK_NS = 20_000_000, 1_000_000_000, 2_000_000_000
+"""File times go by the ticks of the system, 1 to 10 ms; where they are whole seconds, by seconds, or two."""
+FOOTER_END, MAGIC = 8, b"PAR1"
+"""Bytes at the end of a Parquet file: the length of its footer, little-endian in four, and these letters."""
 _DATABASE = "read the table first, pandas.read_sql(query, connection), or export it to Parquet"
 _BUCKET = "object stores are not built yet; copy the files to a file system that every worker sees, or mount it"
 INSTEAD: Mapping[str, str] = {
@@ -79,6 +85,43 @@ def open_file(root: str, name: str) -> pq.ParquetFile:
         raise InputError(f"{path} is not a Parquet file: {advice}") from None
 
 
+@dataclass(frozen=True)
+class FileStamp:
+    """By what a file is taken for unchanged without reading its rows; see `stamp_file`."""
+
+    path: str
+    size: int
+    written_ns: int
+    """Time of its content, which programs can set (touch -r, cp -p, rsync -t)."""
+    changed_ns: int
+    """Time of its entry, which the system sets whenever content, times or name change."""
+    inode: int
+    footer: str
+    """Digest of its last bytes, the footer: offsets, sizes, and bounds of every column."""
+
+    @property
+    def tick_ns(self) -> int:
+        """Changes that lie closer together may have one time."""
+        return COARSE_TICK_NS if self.changed_ns % COARSE_NS == 0 else TICK_NS
+
+
+def stamp_file(root: str, name: str) -> FileStamp:
+    """The stamp of one file, taken before it is opened.
+
+    A file of the same stamp is trusted to hold the same rows.  What would deceive it: pages altered below the file
+    system, or a clock set back by whoever writes the file, to the nanosecond, with the same footer.
+    """
+    path = os.path.join(root, name)
+    told = os.stat(path)
+    with open(path, "rb") as file:
+        file.seek(-min(FOOTER_END, told.st_size), os.SEEK_END)
+        end = file.read(FOOTER_END)
+        length = int.from_bytes(end[:4], "little") if end.endswith(MAGIC) else 0
+        file.seek(-min(FOOTER_END + length, told.st_size), os.SEEK_END)
+        footer = hashlib.blake2b(file.read(), digest_size=16).hexdigest()
+    return FileStamp(path, told.st_size, told.st_mtime_ns, told.st_ctime_ns, told.st_ino, footer)
+
+
 def _group_rows(file: pq.ParquetFile) -> list[int]:
     """Rows of each row group."""
     return [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
@@ -107,17 +150,19 @@ class Footer:
     n_rows: int
     dtypes: Mapping[str, np.dtype[Any]]
     """feature -> the numpy dtype that keeps it; a column whose nulls are not counted may hold some."""
+    nulls: Mapping[str, int | None]
+    """feature, key or target -> its nulls; None where they are not counted."""
 
 
-def read_footer(root: str, name: str, layout: Layout) -> Footer:
-    """The footer of one file; raises where its columns do not fit the layout."""
+def read_footer(root: str, name: str, layout: Layout, partitions: Partitions, index: int) -> Footer:
+    """The footer of one file; raises where its columns, those of its folders too, do not fit the layout."""
     with open_file(root, name) as file:
-        _check_same_layout(layout, file.schema_arrow, name)
-        dtypes = {
-            name: own_dtype(file.schema_arrow.field(name).type, _may_hold_nulls(_chunks(file, name)))
-            for name in layout.features
-        }
-        return Footer(file.metadata.num_rows, dtypes)
+        schema, n_rows = partitions.schema(file.schema_arrow), file.metadata.num_rows
+        _check_same_layout(layout, schema, name)
+        of_folders = partitions.nulls(index, n_rows)
+        nulls = {own: of_folders[own] if own in of_folders else _nulls(_chunks(file, own)) for own in layout.names()}
+        dtypes = {own: own_dtype(schema.field(own).type, has_nulls=nulls[own] != 0) for own in layout.features}
+        return Footer(n_rows, dtypes, nulls)
 
 
 def _check_same_layout(layout: Layout, schema: pa.Schema, name: str) -> None:
@@ -148,6 +193,8 @@ def _chunks(file: pq.ParquetFile, name: str) -> list[Any]:
     return [metadata.row_group(i).column(leaf) for i in range(metadata.num_row_groups)]
 
 
-def _may_hold_nulls(chunks: list[Any]) -> bool:
-    counted = (chunk.statistics for chunk in chunks)
-    return any(each is None or not each.has_null_count or each.null_count > 0 for each in counted)
+def _nulls(chunks: list[Any]) -> int | None:
+    """Nulls of one column; None where a row group does not count them."""
+    statistics = [chunk.statistics for chunk in chunks]
+    is_counted = all(each is not None and each.has_null_count for each in statistics)
+    return sum(each.null_count for each in statistics) if is_counted else None

@@ -72,6 +72,12 @@ class SyntheticTable:
         return {**self.__dict__, "_kept": None}
 
     @property
+    def stamp(self) -> Mapping[str, Any]:
+        """A table of the same stamp has the same rows."""
+        made = {"name": self.name, "rows": self.n_rows, "seed": self.seed}
+        return {"synthetic": made, "roles": self._layout.to_dict()}
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
         return self._layout.features
 
@@ -92,6 +98,11 @@ class SyntheticTable:
     @property
     def has_target(self) -> bool:
         return bool(self._layout.targets)
+
+    @property
+    def null_counts(self) -> Mapping[str, int | None]:
+        """feature, key or target -> its nulls: none."""
+        return dict.fromkeys(self._layout.names(), 0)
 
     @property
     def column_dtypes(self) -> Mapping[str, np.dtype[Any]]:

@@ -72,6 +72,16 @@ class Layout:
         wanted = self.features + (tuple(self.key_dtypes) if keys else ()) + (self.targets if target else ())
         return list(dict.fromkeys(wanted))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that changes what is read."""
+        return {
+            "features": list(self.features),
+            "keys": dict(self.key_dtypes),
+            "targets": list(self.targets),
+            "missing": self.missing,
+            "categories": {name: list(values) for name, values in self.categories.items()},
+        }
+
 
 def as_names(given: Names) -> tuple[str, ...]:
     """A name, names or None as a tuple of names."""

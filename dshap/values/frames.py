@@ -18,6 +18,9 @@ from dshap.types import FloatArray
 
 __all__ = ["Frame"]
 
+TO_FRAME = ("to_pandas", "to_df", "read_pandas")
+"""What makes a pandas data frame of a table that speaks Arrow: of pyarrow and polars; of DuckDB; of a stream."""
+
 
 @dataclass(frozen=True, eq=False)
 class Frame:
@@ -112,9 +115,19 @@ class Frame:
 
 
 def frame_of(table: Any) -> Any:
-    """A table of another library that speaks Arrow as a pandas data frame; anything else as it is."""
-    is_other = hasattr(table, "__arrow_c_stream__") and hasattr(table, "to_pandas") and not hasattr(table, "iloc")
-    return table.to_pandas() if is_other else table
+    """A table of another library that speaks Arrow as a pandas data frame; anything else as it is.
+
+    Raises
+    ------
+    InputError
+        It speaks Arrow, and has no way to a data frame of its own.
+    """
+    if not hasattr(table, "__arrow_c_stream__") or hasattr(table, "iloc"):
+        return table
+    for name in TO_FRAME:
+        if hasattr(table, name):
+            return getattr(table, name)()
+    raise InputError(f"rows of type {type(table).__name__}: give pyarrow.table(rows), or a pandas data frame of them")
 
 
 def floats_of(table: Any, what: str) -> FloatArray:

@@ -139,7 +139,7 @@ def test_a_cube_is_created_whole_or_not_at_all(tmp_path, monkeypatch, error):
     def broken(*_):
         raise error("disk full")
 
-    monkeypatch.setattr("dshap.cube.layout._blocks", broken)
+    monkeypatch.setattr("dshap.cube.arrays._blocks", broken)
     with pytest.raises(error, match="disk full"):
         create_cube(path, layout_of())
     assert list(tmp_path.iterdir()) == []

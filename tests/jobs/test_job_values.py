@@ -22,6 +22,7 @@ from dshap.jobs.parts import expansion_of, import_function, model_of, open_table
 from dshap.jobs.quality import quality_sample
 from dshap.jobs.schema import Job
 from dshap.jobs.stages import ALL_KEPT
+from dshap.jobs.table import JobTable
 from dshap.models import FourierExpansion
 from dshap.models.rows import HELD_OUT, row_roles
 from dshap.types import Record
@@ -130,7 +131,7 @@ def test_a_job_gives_what_the_library_gives(folder):
     """The same bits as `dshap.explain` with the value function made by hand."""
     cube = checked_cube(job_of(RIDGE, REGRESSION))
     states = StateFolder(folder / "out.zarr" / CONTAINER)
-    (name,) = states.names()
+    (name,) = (name for name in states.names() if name.startswith("model-"))
     model = dshap.models.KernelRidge().restored(states.get(name, Record))
     table = small_table(N_ROWS)[["hr", "temp", "hum"]]
     value = dshap.values.ConditionalRegression(
@@ -220,9 +221,9 @@ def test_a_target_that_holds_no_classes(folder):
 def options_of(model: dict[str, Any], explain: dict[str, Any]) -> Any:
     """The value function of an explanation of a model that is not fitted."""
     job = job_of(model, explain)
-    reader = open_table(job)
-    given = import_function(job.model.function) if model["kind"] == "import" else stand_in(job, reader, 1)
-    return value_of(job.explain[0], job, given, reader)
+    table = JobTable(job)
+    given = import_function(job.model.function) if model["kind"] == "import" else stand_in(job, table.reader, 1)
+    return value_of(job.explain[0], job, given, table)
 
 
 def test_options_reach_the_value_function(folder):
@@ -286,7 +287,8 @@ def test_quality(folder):
     assert result.explanations[1].quality is None
     assert (found.n_rows, found.n_coalitions, found.is_held_out, found.is_learnt_from) == (50, 6, True, True)
     states = StateFolder(folder / "out.zarr" / CONTAINER)
-    model = dshap.models.KernelRidge().restored(states.get(next(states.names()), Record))
+    (name,) = (name for name in states.names() if name.startswith("model-"))
+    model = dshap.models.KernelRidge().restored(states.get(name, Record))
     value = dshap.values.ConditionalRegression(
         model.expansion_.predict,
         small_table(N_ROWS)[["hr", "temp", "hum"]],
@@ -351,8 +353,7 @@ def test_the_stages_of_a_job(folder):
     assert list(result.seconds) == ["census", "fit", "a", "m"]
     again = run_job(job, SilentProgress())
     assert [stage.name for stage in again.stages] == [stage.name for stage in result.stages]
-    assert {stage.name for stage in again.stages if stage.kept != ALL_KEPT} == {"census"}
-    assert list(again.seconds) == ["census"]
+    assert {stage.kept for stage in again.stages} == {ALL_KEPT} and again.seconds == {}
 
 
 def test_a_job_of_a_closed_form(folder):

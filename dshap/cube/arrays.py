@@ -1,0 +1,241 @@
+"""The attribution cube as Zarr arrays, created whole or not at all, and what a store says of itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.codecs import Crc32cCodec, ZstdCodec
+
+from dshap.cube.created import CONTAINER, has_copy, keep_copy, renew_copy
+from dshap.cube.layout import TEXT, CubeLayout
+from dshap.cube.summary import STATISTICS
+from dshap.errors import StoreMismatchError
+from dshap.types import Status
+
+__all__ = ["CODECS", "create_cube", "create_store", "read_job", "read_run", "renew_cube"]
+
+RUN, JOB = "dshap_run", "dshap_job"
+"""Attributes that hold all that describes a run, or a job of several, as one JSON string."""
+CODECS = (ZstdCodec(level=0), Crc32cCodec())
+"""Of every chunk: a bit that changed on disk is an error to any reader of Zarr."""
+KEY_FILL: Mapping[str, Any] = {"int64": -1, "string": "", "datetime64[ns]": np.iinfo(np.int64).min}
+
+
+def create_cube(path: Path, layout: CubeLayout, files: Mapping[str, str] | None = None) -> None:
+    """Create the cube at `path`: every row pending, metadata complete.  Renamed into place, so never half there.
+
+    `files` are texts for its `state` folder.  What an earlier creation left when it was killed is cleared.
+    """
+    for left in path.parent.glob(f".{path.name}.*.new"):
+        shutil.rmtree(left, ignore_errors=True)
+    try:
+        _created(path, lambda private: _create(private, layout, files or {}), os.rename)
+    except OSError as error:
+        if path.exists():
+            raise StoreMismatchError(f"{path} appeared while it was being created: is another run using it?") from error
+        raise
+
+
+def renew_cube(path: Path, layout: CubeLayout, files: Mapping[str, str]) -> None:
+    """Make the copy of the created files of a cube again, and those of its files that differ; blocks stay."""
+    _created(path, lambda private: _create(private, layout, files), lambda private, path: renew_copy(path, private))
+
+
+def _created(path: Path, create: Callable[[Path], None], put: Callable[[Path, Path], None]) -> None:
+    """Create a store with the copy of its files in a private folder, then put it in its place."""
+    private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.new")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        create(private)
+        keep_copy(private)
+        put(private, path)
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
+
+
+def _create(path: Path, layout: CubeLayout, files: Mapping[str, str]) -> None:
+    _create_arrays(path, layout)
+    for name, text in files.items():
+        (path / CONTAINER / name).write_text(text)
+
+
+def _create_arrays(path: Path, layout: CubeLayout) -> None:
+    root = zarr.open_group(path, mode="w-", zarr_format=3)
+    root.attrs.update(
+        {
+            "Conventions": "CF-1.11",
+            "title": "Shapley attributions",
+            "source": "dshap",
+            RUN: json.dumps(layout.run, sort_keys=True),
+        }
+    )
+    _per_row(root, layout, "attribution", layout.dtype, np.nan, ("feature", "output"),
+             long_name="Shapley value of each feature for each output", units=layout.units, link=layout.link,
+             ancillary_variables="status std_error" if layout.n_replicates else "status",
+             coordinates=" ".join(layout.key_variables.values()))  # fmt: skip
+    if layout.n_replicates:
+        _per_row(root, layout, "std_error", layout.dtype, np.nan, ("feature", "output"),
+                 long_name=f"standard error of the attribution, from {layout.n_replicates} jackknife groups",
+                 units=layout.units, ancillary_variables="status")  # fmt: skip
+    if layout.has_interactions:
+        _per_row(root, layout, "interaction", layout.dtype, np.nan, ("feature", "feature_other", "output"),
+                 long_name="half the Shapley interaction index of two features, main effect of one on the diagonal",
+                 units=layout.units, ancillary_variables="status")  # fmt: skip
+        _small(root, "feature_other", np.array(layout.players, dtype=np.dtypes.StringDType()), ("feature_other",),
+               long_name="the other player of an interaction")  # fmt: skip
+    if layout.is_adaptive:
+        _per_row(root, layout, "n_coalitions", "int32", 0, (), long_name="coalitions evaluated for this row",
+                 ancillary_variables="status")  # fmt: skip
+        _per_row(root, layout, "relative_error", "float64", np.nan, ("output",),
+                 long_name="largest standard error over the range of the attributions",
+                 ancillary_variables="status")  # fmt: skip
+    _per_row(root, layout, "prediction", "float64", np.nan, ("output",),
+             long_name="model output: base value plus the sum of attributions", units=layout.units, link=layout.link,
+             ancillary_variables="status")  # fmt: skip
+    if layout.classes:
+        _per_row(root, layout, "explained_class", "int16", -1, (), long_name="class that this row is explained for",
+                 flag_values=list(range(len(layout.classes))), ancillary_variables="status",
+                 flag_meanings=" ".join(re.sub(r"\s+", "_", name) for name in layout.classes))  # fmt: skip
+    _per_row(root, layout, "status", "int8", Status.PENDING, (), long_name="how the explanation of this row ended",
+             flag_values=list(range(len(Status.MEANINGS))), flag_meanings=" ".join(Status.MEANINGS))  # fmt: skip
+    for column, kind in layout.keys.items():
+        _key(root, layout, layout.key_variables[column], column, kind)
+    _small(root, "feature", np.array(layout.players, dtype=np.dtypes.StringDType()), ("feature",),
+           long_name="player: a column or a group of columns")  # fmt: skip
+    _small(root, "output", np.array(layout.outputs, dtype=np.dtypes.StringDType()), ("output",), long_name="output")
+    base: dict[str, Any] = {"long_name": "value of the empty coalition: mean over the background",
+                            "units": layout.units}  # fmt: skip
+    if layout.is_base_by_row:
+        _per_row(root, layout, "base_value", "float64", np.nan, ("output",), **base)
+    else:
+        _small(root, "base_value", np.full(len(layout.outputs), np.nan), ("output",), **base)
+    _container(root)
+    _blocks(root, layout)
+    if layout.columns:
+        rows = root.create_group("rows", attributes={"title": "the explained columns, as they were read"})
+        for column, name in layout.columns.items():
+            fill: Any = "" if name == TEXT else np.nan if np.dtype(name).kind == "f" else np.dtype(name).type(0)
+            _per_row(rows, layout, layout.row_variables[column], name, fill, (), long_name=column)
+        _keep_order(path / "rows", layout.row_variables.values())
+
+
+def _keep_order(group: Path, names: Iterable[str]) -> None:
+    """Consolidated metadata of a group, in this order: a reader that lists the folder gets the order of its hashes."""
+    document = json.loads((group / "zarr.json").read_text())
+    members = {name: json.loads((group / name / "zarr.json").read_text()) for name in names}
+    document["consolidated_metadata"] = {"kind": "inline", "must_understand": False, "metadata": members}
+    (group / "zarr.json").write_text(json.dumps(document))
+
+
+def _per_row(
+    group: zarr.Group, layout: CubeLayout, name: str, dtype: Any, fill: Any, dims: tuple[str, ...], **attributes: Any
+) -> None:
+    """An array along instance, in shards of one tile."""
+    sizes = {"feature": len(layout.players), "feature_other": len(layout.players), "output": len(layout.outputs)}
+    tail = tuple(sizes[dim] for dim in dims)
+    group.create_array(
+        name,
+        shape=(layout.n_rows, *tail),
+        dtype=dtype,
+        chunks=(layout.chunk, *tail),
+        shards=(layout.tile, *tail),
+        compressors=CODECS,
+        fill_value=fill,
+        dimension_names=("instance", *dims),
+        attributes={key: value for key, value in attributes.items() if value != ""},
+    )
+
+
+def _key(group: zarr.Group, layout: CubeLayout, name: str, column: str, kind: str) -> None:
+    attributes: dict[str, Any] = {"long_name": f"key of the row ({column})"}
+    if kind == "datetime64[ns]":
+        attributes |= {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian",
+                       "_FillValue": KEY_FILL[kind]}  # fmt: skip
+    dtype = "int64" if kind == "datetime64[ns]" else kind
+    _per_row(group, layout, name, dtype, KEY_FILL[kind], (), **attributes)
+
+
+def _container(root: zarr.Group) -> None:
+    _small(root, CONTAINER, np.array(0, np.int8), (),
+           long_name="container of the run's receipts, plan and prepared states; no data")  # fmt: skip
+
+
+def _small(group: zarr.Group, name: str, values: np.ndarray, dims: tuple[str, ...], **attributes: Any) -> None:
+    array = group.create_array(
+        name,
+        shape=values.shape,
+        dtype="string" if values.dtype.kind == "T" else values.dtype,
+        chunks=values.shape or (),
+        compressors=CODECS,
+        dimension_names=dims,
+        attributes=attributes,
+        fill_value=np.nan if values.dtype.kind == "f" else None,
+    )
+    if values.shape:
+        array[...] = values
+
+
+def _blocks(root: zarr.Group, layout: CubeLayout) -> None:
+    """The summary of each block, one chunk a block, so that a global ranking reads no attribution."""
+    blocks = root.create_group("blocks", attributes={"title": "sums over each finished block of rows"})
+    shape = (layout.n_blocks, 1 + layout.n_replicates, len(STATISTICS), len(layout.players), len(layout.outputs))
+    blocks.create_array("attribution", shape=shape, dtype="float64", chunks=(1, *shape[1:]), fill_value=np.nan,
+                        compressors=CODECS,
+                        dimension_names=("block", "replicate", "statistic", "feature", "output"),
+                        attributes={"long_name": "sums of the attributions of the good rows of a block: of the "
+                                    "estimate (replicate 0), and with each jackknife group left out"})  # fmt: skip
+    blocks.create_array("count", shape=shape[:1], dtype="int64", chunks=(1,), fill_value=0,
+                        compressors=CODECS, dimension_names=("block",),
+                        attributes={"long_name": "good rows of a block"})  # fmt: skip
+    blocks.create_array("residual", shape=(layout.n_blocks, len(layout.outputs)), dtype="float64",
+                        chunks=(1, len(layout.outputs)), fill_value=np.nan, compressors=CODECS,
+                        dimension_names=("block", "output"),
+                        attributes={"long_name": "largest |sum of attributions + base value - prediction| of a block",
+                                    "units": layout.units})  # fmt: skip
+    _small(blocks, "statistic", np.array(STATISTICS, dtype=np.dtypes.StringDType()), ("statistic",),
+           long_name="what is summed")  # fmt: skip
+
+
+def create_store(path: Path, job: Mapping[str, Any]) -> None:
+    """The root group of a job's store, whose cubes are sibling groups; left as it is where it is there and whole."""
+
+    def create(private: Path) -> None:
+        root = zarr.open_group(private, mode="w-", zarr_format=3)
+        root.attrs.update({"title": "Shapley attributions, one group for each explanation", "source": "dshap"})
+        root.attrs[JOB] = json.dumps(job, sort_keys=True)
+        _container(root)
+
+    if read_job(path) is not None:
+        if not has_copy(path):
+            _created(path, create, lambda private, path: renew_copy(path, private))
+        return
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise StoreMismatchError(f"{path} exists and is no store of this program: choose another store")
+    _created(path, create, os.rename)
+
+
+def read_job(path: Path) -> dict[str, Any] | None:
+    """The job that a store records, None where `path` is no store of a job."""
+    return _read_json(path, JOB)
+
+
+def read_run(path: Path) -> dict[str, Any] | None:
+    """The run that a cube records, None where `path` is no cube of this program."""
+    return _read_json(path, RUN)
+
+
+def _read_json(path: Path, attribute: str) -> dict[str, Any] | None:
+    try:
+        content = json.loads(str(zarr.open_group(path, mode="r").attrs[attribute]))
+    except (OSError, KeyError, ValueError, TypeError, AttributeError):
+        return None
+    return content if isinstance(content, dict) else None

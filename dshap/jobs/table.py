@@ -1,0 +1,140 @@
+"""The table of a job and what is known of it: found once, and kept in the store while the table's files stay the same.
+
+What is kept are records by the name of a digest: of the table's stamp (`ParquetSource.stamp`: sizes, times and footers
+of the files, and the roles of the columns), of the version of dshap, and of what was asked.  A table whose files
+changed has another stamp, so that everything is found anew, and compared with what the store was made of.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+import dshap
+from dshap.background import background_of
+from dshap.cube import StateFolder
+from dshap.engine import Executor
+from dshap.engine.run import read_sample
+from dshap.explanation import NUMERICS_VERSION
+from dshap.jobs.parts import TableReader, n_classes, open_table
+from dshap.jobs.schema import Job, KernelLogisticModel
+from dshap.sources import SPAN_ROWS, Census
+from dshap.sources.parquet_files import TICK_NS
+from dshap.types import FloatArray, Record, digest_of
+from dshap.values.background import Background
+
+__all__ = ["JobTable"]
+
+KEPT_BYTES = 16 << 20
+"""Largest record that is kept: a larger sample is read again."""
+
+
+class JobTable:
+    """The table of [source], opened, with what follows from its rows.
+
+    Parameters
+    ----------
+    job : Job
+    states : StateFolder, optional
+        Of the job's store, where there is one: what an earlier run found is taken from it.
+    trusts_files : bool
+        False: everything is read again, whatever the stamp of the files says.
+    """
+
+    def __init__(self, job: Job, states: StateFolder | None = None, *, trusts_files: bool = True) -> None:
+        self.job, self.reader = job, _opened(job)
+        self._states, self._trusts_files = states, trusts_files
+        self._stamp = self.reader.stamp
+        self._found: dict[str, Record] = {}
+
+    @property
+    def n_rows(self) -> int:
+        return self.reader.n_rows
+
+    def kept_census(self) -> Census | None:
+        """The census that an earlier run took; None where it has to be taken."""
+        record = self._known(self._name("census", {}))
+        if record is None:
+            return None
+        content = json.loads(record["content"].tobytes())
+        return Census(**content | {"low": tuple(content["low"]), "high": tuple(content["high"])})
+
+    def keep_census(self, census: Census) -> None:
+        content = json.dumps(asdict(census), sort_keys=True).encode()
+        self._found[self._name("census", {})] = Record({"content": np.frombuffer(content, np.uint8)})
+
+    def n_targets(self) -> int:
+        """Columns of the target, or its classes, which are counted."""
+        if not isinstance(self.job.model, KernelLogisticModel):
+            return len(self.reader.target_names)
+
+        def find() -> Record:
+            return Record({"n": np.array(n_classes(self.job, self.reader))})
+
+        return int(self._record("classes", {}, find)["n"])
+
+    def sample(self, n_rows: int) -> FloatArray:
+        """(b, columns): a seeded sample of the rows without NaN."""
+
+        def find() -> Record:
+            return Record({"x": read_sample(self.reader, n_rows, self.job.job.seed, SPAN_ROWS)["x"]})
+
+        return self._record("sample", {"rows": n_rows, "seed": self.job.job.seed}, find)["x"]
+
+    def background(self, n_rows: int, method: str, executor: Executor) -> Background:
+        """Rows that stand for the table; see `dshap.choose_background`."""
+
+        def find() -> Record:
+            found = background_of(self.reader, executor, n_rows, method, self.job.job.seed)
+            discrepancies = np.array([found.discrepancy, found.discrepancy_of_random])
+            return Record({"rows": found.rows, "weights": found.weights, "discrepancies": discrepancies})
+
+        record = self._record("background", {"rows": n_rows, "method": method, "seed": self.job.job.seed}, find)
+        names = self.reader.feature_names
+        return Background(
+            record["rows"], record["weights"], names, method, self.n_rows, *record["discrepancies"].tolist()
+        )
+
+    def keep(self) -> list[str]:
+        """Leave what was found in the store, which is there by now; gives the names of damaged records among it."""
+        if self._stamp is None or self._states is None:
+            return []
+        small = {name: record for name, record in self._found.items() if record.nbytes <= KEPT_BYTES}
+        damaged = self._states.mend(small)
+        for name in small.keys() - set(self._states.names()):
+            self._states.put(name, small[name])
+        return damaged
+
+    def _record(self, what: str, options: Mapping[str, Any], find: Callable[[], Record]) -> Record:
+        """What an earlier run found, or this one."""
+        name = self._name(what, options)
+        record = self._known(name)
+        self._found[name] = find() if record is None else record
+        return self._found[name]
+
+    def _known(self, name: str) -> Record | None:
+        if name in self._found:
+            return self._found[name]
+        states = self._states if self._trusts_files and self._stamp is not None else None
+        if states is not None and states.is_whole(name):
+            found: Record = states.get(name, Record)
+            return found
+        return None
+
+    def _name(self, what: str, options: Mapping[str, Any]) -> str:
+        made_by = {"numerics": NUMERICS_VERSION, "version": dshap.__version__}
+        return f"{what}-{digest_of({'table': self._stamp, 'made_by': made_by, **options})}"
+
+
+def _opened(job: Job) -> TableReader:
+    """The table; one that was written just now is waited for, so that its files have a stamp."""
+    reader = open_table(job)
+    if reader.stamp is None:
+        time.sleep(TICK_NS / 1e9)
+        reader = open_table(job)
+    return reader
