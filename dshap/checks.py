@@ -200,6 +200,26 @@ def _labelled(given: Any) -> list[tuple[Any, Any]]:
     return list(zip(labels, given.tolist(), strict=True)) if labels != list(range(len(labels))) else []
 
 
+@dataclass(frozen=True)
+class CategoryLists:
+    """A mapping from column names to lists of different values, text or numbers; None where none are given."""
+
+    def __call__(self, name: str, given: Any) -> dict[str, tuple[Any, ...]] | None:
+        if given is None:
+            return None
+        pairs = given.items() if isinstance(given, Mapping) else [("", None)]
+        return {str(label): self._list(name, given, values) for label, values in pairs}
+
+    @staticmethod
+    def _list(name: str, given: Any, values: Any) -> tuple[Any, ...]:
+        is_list = np.iterable(values) and not isinstance(values, str | bytes | Mapping)
+        plain = tuple(np.asarray(values, dtype=object).tolist()) if is_list else ()
+        is_known = all(isinstance(value, str | numbers.Real) for value in plain)
+        if not plain or not is_known or len(set(plain)) < len(plain):
+            raise _refused(name, given, "a mapping from column names to lists of different values, in order of codes")
+        return plain
+
+
 def for_columns(name: str, given: Any, n_columns: int, names: Sequence[str] | None) -> tuple[Any, ...]:
     """One entry of `given` a column, in the order of the columns: of a single one, of as many, or by their names.
 
@@ -283,6 +303,7 @@ MODEL_PENALTY = Number(0.0, words=("validate",))
 RULES: Mapping[str, Rule] = {
     "antithetic": Flag(),
     "buffer_rows": Whole(1),
+    "categories": CategoryLists(),
     "centred": Flag(),
     "compute": Flag(),
     "decay": Number(0.0, 1.0, open_low=True, words=("pilot",)),

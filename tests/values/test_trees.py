@@ -131,8 +131,8 @@ def test_rows_on_thresholds(table, monkeypatch):
         scale = float(np.abs(called.attribution).max())
         np.testing.assert_allclose(dshap.explain(value, rows).attribution, called.attribution, atol=1e-5 * scale)
         with monkeypatch.context() as patch:
-            patch.setattr("dshap.values.trees._ThroughShap._rank_splits", lambda self: None)
-            patch.setattr("dshap.values.trees._ThroughShap._ranked", lambda self, rows: rows)
+            patch.setattr("dshap.values.tree_shap.ThroughShap._rank_splits", lambda self: None)
+            patch.setattr("dshap.values.tree_shap.ThroughShap._ranked", lambda self, rows: rows)
             try:
                 Trees(model, x[:40])
             except InputError as error:
