@@ -198,19 +198,6 @@ def test_what_a_library_gets_wrong_is_refused(table):
             dshap.explain(Trees(model, x[:20]), x[:50])
 
 
-def test_pandas_categories_are_refused(table):
-    x, y, _ = table
-    x = x.assign(k=pd.Categorical(np.digitize(x.e, [-1, 0, 1]) * 10))
-    lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
-    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
-    for model in (
-        lightgbm.LGBMRegressor(n_estimators=3, verbose=-1),
-        xgboost.XGBRegressor(n_estimators=3, enable_categorical=True, tree_method="hist"),
-    ):
-        with pytest.raises(InputError, match="fitted on pandas categories"):
-            Trees(model.fit(x, y))
-
-
 def test_names_that_a_library_changed(table):
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     x, y, _ = table
