@@ -207,7 +207,6 @@ def _trees_of(dump: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[Split
     """
     n_outputs = int(dump["num_tree_per_iteration"])
     infos = [(i % n_outputs, info["tree_structure"]) for i, info in enumerate(dump["tree_info"])]
-    scale = n_outputs / len(infos) if dump.get("average_output") else 1.0
     trees: list[dict[str, Any]] = []
     splits: list[Split] = []
     missing: dict[int, str] = {}
@@ -221,7 +220,7 @@ def _trees_of(dump: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[Split
                 splits.append(Split(len(trees), i, node["split_feature"], codes))
             elif "split_feature" in node:
                 missing[node["split_feature"]] = node["missing_type"]
-        trees.append(_tree_of(nodes, output, n_outputs, scale))
+        trees.append(_tree_of(nodes, output, n_outputs))
     return trees, splits, missing
 
 
@@ -237,12 +236,10 @@ def _nodes(root: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], int, in
         n += 2
 
 
-def _tree_of(
-    nodes: Sequence[tuple[Mapping[str, Any], int, int]], output: int, n_outputs: int, scale: float
-) -> dict[str, Any]:
+def _tree_of(nodes: Sequence[tuple[Mapping[str, Any], int, int]], output: int, n_outputs: int) -> dict[str, Any]:
     """One tree as shap takes it."""
     values = np.zeros((len(nodes), n_outputs))
-    values[:, output] = [scale * node.get("leaf_value", 0.0) for node, _, _ in nodes]
+    values[:, output] = [node.get("leaf_value", 0.0) for node, _, _ in nodes]
     is_number = [node.get("decision_type") == "<=" for node, _, _ in nodes]
     return {
         "children_left": np.array([left for _, left, _ in nodes]),

@@ -28,6 +28,8 @@ __all__ = ["Trees"]
 
 PROBE_ROWS = 64
 """Rows that a library is tried on."""
+PAIRED_ROWS = 8
+"""Of these, for interactions."""
 TOLERANCE = 1e-3
 """Largest |Σφ + base − margin| over the largest margin: float32 sums of a thousand trees stay far below."""
 PROBE_PLAYERS, PROBED_MIXES = 8, 8
@@ -144,6 +146,9 @@ class Trees(TableValue):
             )
         other = copy.copy(self)
         other._pairing = LightGBMPairs(library) if isinstance(library, LightGBMTrees) else library
+        probe = _made_up(self.n_columns, self._codes)[:PAIRED_ROWS]
+        phi, _ = library.contributions(probe)
+        other.interactions(State(), probe, phi[:, self._columns])
         return other
 
     def closed_form(self) -> Self:
@@ -201,7 +206,9 @@ class Trees(TableValue):
             Where the library's do not add up to φ (n, d, k), column by column.
         """
         by = self._pairing
-        halves = by.pairs(self._known(rows))[:, self._columns][:, :, self._columns]
+        halves = _asked(by.pairs, self._known(rows), "interactions of this model", "leave interactions out, or ")[
+            :, self._columns
+        ][:, :, self._columns]
         off = np.abs(halves.sum(axis=2) - phi).max(initial=0.0)
         if not off <= TOLERANCE * (np.abs(phi).max(initial=0.0) + np.abs(halves).max(initial=0.0)):
             raise InputError(
@@ -266,20 +273,37 @@ class Trees(TableValue):
 
 def _tried(library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> int:
     """The outputs of a library, which is tried on made-up rows: contributions add up to margins, or an InputError."""
-    rng = np.random.default_rng(0)
-    probe = rng.normal(size=(PROBE_ROWS, library.n_columns))
-    for j, kept in codes.items():
-        probe[:, j] = rng.integers(0, len(kept), PROBE_ROWS)
+    probe = _made_up(library.n_columns, codes)
     background = library.background if isinstance(library, ThroughShap) else None
     if background is not None:
         probe = np.concatenate([probe, background[:PROBE_ROWS]])
     margins = checked_predict(library.predict, probe)
-    phi, base = library.contributions(probe)
+    phi, base = _asked(library.contributions, probe, library.how)
     is_alike = phi.shape[2] == margins.shape[1]
     _refuse_gap(library, phi, margins, phi.sum(axis=1) + base - margins if is_alike else np.full(margins.shape, np.nan))
     if isinstance(library, ThroughShap) and background is not None:
         _check_values(library)
     return margins.shape[1]
+
+
+def _made_up(n_columns: int, codes: Mapping[int, tuple[Any, ...]]) -> FloatArray:
+    """Rows (PROBE_ROWS, columns) that a library is tried on."""
+    rng = np.random.default_rng(0)
+    probe = rng.normal(size=(PROBE_ROWS, n_columns))
+    for j, kept in codes.items():
+        probe[:, j] = rng.integers(0, len(kept), PROBE_ROWS)
+    return probe
+
+
+def _asked(function: Callable[[FloatArray], Any], rows: FloatArray, what: str, instead: str = "") -> Any:
+    """function(rows) of a library, or an InputError with the first line of what it says."""
+    try:
+        return function(rows)
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), "")
+        raise InputError(
+            f"{what}: the library fails ({type(error).__name__}: {reason}); {instead}use Marginal(predict, background)"
+        ) from error
 
 
 def _scale(phi: FloatArray, margins: FloatArray) -> FloatArray:

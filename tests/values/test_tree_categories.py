@@ -220,6 +220,15 @@ def test_codes_that_xgboost_was_fitted_on(table, rows):
     check(numbers, pd.DataFrame(coded(rows), columns=NAMES), *wanted)
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("values", [None, pd.NA, pd.Categorical([np.nan] * 60)], ids=["None", "NA", "no category"])
+def test_a_column_of_nothing_but_missing_values(values, library, table, rows):
+    """It has no kind, text or number."""
+    model, contributions, margins = LIBRARIES[library](with_holes(table), target(table))
+    empty = rows.assign(job=rows["job"].where(rows["age"] > 99))
+    check(Trees(model), rows.assign(job=values), contributions(empty), margins(empty), missing="pass")
+
+
 def test_other_lists_are_another_run(table, rows, tmp_path):
     """The same codes under other names are not resumed."""
     model, _, _ = lightgbm_model(table, target(table))

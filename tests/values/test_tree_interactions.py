@@ -122,6 +122,45 @@ def test_missing_values_that_lightgbm_did_not_see(table):
     check(cube, {(i, 0): of_lightgbm(model.booster_, holes, 0, 1)(i) for i in range(6)}, 1e-10)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"boosting_type": "dart"},
+        {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.5},
+        {"zero_as_missing": True},
+        {"use_missing": False},
+    ],
+    ids=str,
+)
+def test_kinds_of_lightgbm(options, table):
+    """Leaves as they are in raw scores; zeros that are missing, missing ones that are zeros."""
+    lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    pytest.importorskip("shap", reason="shap is not installed")
+    x, y = table[0].round({"a": 0, "b": 0}), table[1]
+    model = lightgbm.LGBMRegressor(n_estimators=8, n_jobs=1, verbose=-1, **options).fit(x, y)
+    cube = dshap.explain(Trees(model), x[:60], interactions=True, missing="pass")
+    wanted = model.predict(x[:60], pred_contrib=True)[:, :-1]
+    np.testing.assert_allclose(cube.interaction.values[..., 0].sum(axis=2), wanted, atol=1e-9)
+    assert np.abs(np.triu(cube.interaction.values[..., 0], 1)).max() > 1e-2
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_models_that_the_library_does_not_explain(library, table):
+    """One line of what it says, and nothing of its stack."""
+    module = pytest.importorskip(library, reason=f"{library} is not installed")
+    x, y = numbers(table[0]), table[1]
+    if library == "lightgbm":
+        models = [(module.LGBMRegressor(n_estimators=2, linear_tree=True, verbose=-1).fit(x, y), False)]
+    else:
+        both = np.column_stack([y, 2 * y])
+        vector = module.XGBRegressor(n_estimators=2, multi_strategy="multi_output_tree").fit(x, both)
+        models = [(vector, False), (module.XGBRegressor(n_estimators=2, booster="gblinear").fit(x, y), True)]
+    for model, has_phi in models:
+        with pytest.raises(InputError, match=r"the library fails \(.*use Marginal\(predict, background\)$") as caught:
+            dshap.explain(Trees(model), x[:9], interactions=has_phi)
+        assert "\n" not in str(caught.value) and ("leave interactions out" in str(caught.value)) == has_phi
+
+
 def test_a_model_of_stumps_and_leaves(table):
     """No tree has two columns: every interaction is 0; trees of one leaf, which LightGBM ends with, do no harm."""
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
