@@ -22,6 +22,7 @@ from dshap.jobs.schema import (
     MarginalValue,
     Observational,
     Regression,
+    TreesValue,
 )
 from dshap.sources import SPAN_ROWS
 from dshap.types import Link, ValueFunction
@@ -120,6 +121,10 @@ def _marginal(given: MarginalValue, job: Job, model: Model, reader: TableReader,
     return values.Marginal(_predict_of(model), rows, feature_names=reader.feature_names, **options)
 
 
+def _trees(given: TreesValue, job: Job, model: Model, reader: TableReader, options: Any) -> Any:
+    return values.Trees(model, output_names=options["output_names"])
+
+
 VALUES: Mapping[type, Callable[..., Any]] = {
     Interventional: _interventional,
     Observational: _observational,
@@ -127,6 +132,7 @@ VALUES: Mapping[type, Callable[..., Any]] = {
     GaussianValue: _normal,
     CopulaValue: _normal,
     MarginalValue: _marginal,
+    TreesValue: _trees,
 }
 """Table of an [[explain]] -> function(table, job, model, reader, options)."""
 
