@@ -94,6 +94,8 @@ class XGBoostTrees:
         return {j: kept.get(j, given.get(j, ())) for j in marked}
 
     def with_threads(self, n_threads: int) -> Self:
+        if n_threads == self.n_threads:
+            return self
         other = copy.copy(self)
         other.booster, other.n_threads = _with_threads(self.booster, n_threads), n_threads
         return other
@@ -134,7 +136,7 @@ class LightGBMTrees:
         self.booster, self.n_threads = getattr(model, "booster_", model), 1
         names, text = tuple(self.booster.feature_name()), self.booster.model_to_string()
         self.n_columns = len(names)
-        self._lists = [tuple(map(_plain, own)) for own in getattr(self.booster, "pandas_categorical", None) or ()]
+        self._lists = [tuple(map(_plain, kept)) for kept in getattr(self.booster, "pandas_categorical", None) or ()]
         self._marked, self._ranges = _marked_by_lightgbm(text), _ranges_of_lightgbm(text)
         is_numbered = all(name == f"Column_{j}" for j, name in enumerate(names))
         self.names = None if is_numbered and not self._lists else names
@@ -145,13 +147,16 @@ class LightGBMTrees:
         lists = self._lists
         if given and not lists:
             raise InputError("categories are lists of pandas categories, and the model had none at its fit: leave out")
+        if not lists:  # fitted on numbers; those that it takes for sets of codes are codes in the rows too
+            return {}
         columns = sorted(given) if given else self._marked
         _refuse_others(dict(zip(columns, lists, strict=False)), given, self.names)
         if len(columns) != len(lists) or not all(map(self._may_hold_codes, columns, lists)):
             heads = "; ".join(map(_head, lists))
             raise InputError(
                 f"LightGBM keeps the categories of {len(lists)} columns ({heads}) and not of which, where some are "
-                "ordered: give categories={'column': [...]} for all of them, in the order of the codes"
+                "ordered or others were named beside them: give categories={'column': [...]} for all of these columns, "
+                "in the order of the codes"
             )
         return dict(zip(columns, lists, strict=True))
 
@@ -187,9 +192,9 @@ def digest_of_bytes(content: bytes) -> str:
 
 def _with_threads(booster: Any, n_threads: int) -> Any:
     """A copy of a booster of XGBoost."""
-    own = booster.copy()
-    own.set_param({"nthread": n_threads})
-    return own
+    copied = booster.copy()
+    copied.set_param({"nthread": n_threads})
+    return copied
 
 
 def _split(found: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -202,7 +207,7 @@ def _kept_by_xgboost(booster: Any) -> dict[int, tuple[Any, ...]]:
     if not hasattr(booster, "get_categories"):
         return {}
     lists = booster.get_categories(export_to_arrow=True).to_arrow()
-    return {j: tuple(own.to_pylist()) for j, (_, own) in enumerate(lists) if own is not None}
+    return {j: tuple(kept.to_pylist()) for j, (_, kept) in enumerate(lists) if kept is not None}
 
 
 def _marked_by_lightgbm(text: str) -> list[int]:
@@ -224,10 +229,10 @@ def _ranges_of_lightgbm(text: str) -> dict[int, tuple[float, float]]:
 
 def _refuse_others(kept: Categories, given: Categories, names: Sequence[str] | None) -> None:
     """Raise where a list that was given is not the one that the model keeps."""
-    for j, own in given.items():
-        if kept.get(j) != own:
+    for j, listed in given.items():
+        if kept.get(j) != listed:
             known = f"the model keeps {_head(kept[j])}" if j in kept else "the model keeps fewer lists"
-            raise InputError(f"categories of {_called(names, j)} are {_head(own)}, and {known}: give those")
+            raise InputError(f"categories of {_called(names, j)} are {_head(listed)}, and {known}: give those")
 
 
 def _head(categories: tuple[Any, ...]) -> str:

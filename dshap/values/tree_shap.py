@@ -161,8 +161,8 @@ class LightGBMPairs:
         seen = _places(self._with_missing(rows), self.thresholds)
         seen[:, columns] = 0.0
         groups, group_of = np.unique(codes, axis=0, return_inverse=True)
-        for g, own in enumerate(groups if self.trees else ()):
-            self._send(dict(zip(columns, own.tolist(), strict=True)))
+        for g, group in enumerate(groups if self.trees else ()):
+            self._send(dict(zip(columns, group.tolist(), strict=True)))
             chosen = group_of.ravel() == g
             found[chosen] = _pairs_by(self.explainer, seen[chosen])
         return found
@@ -247,7 +247,7 @@ def _tree_of(nodes: Sequence[tuple[Mapping[str, Any], int, int]], output: int, n
         "children_default": np.array([left if node.get("default_left") else right for node, left, right in nodes]),
         "features": np.array([node.get("split_feature", -1) for node, _, _ in nodes]),
         "thresholds": np.array(
-            [node["threshold"] if own else 0.0 for (node, _, _), own in zip(nodes, is_number, strict=True)]
+            [node["threshold"] if known else 0.0 for (node, _, _), known in zip(nodes, is_number, strict=True)]
         ),
         "is_number": np.array(is_number),
         "values": values,
@@ -275,7 +275,7 @@ def _node_places(tree: dict[str, Any], thresholds: Sequence[FloatArray]) -> Floa
 
 def _places(rows: FloatArray, thresholds: Sequence[FloatArray]) -> FloatArray:
     """Rows (n, columns) as how many thresholds of the column lie below: x ≤ t_k where that is at most k."""
-    places = [np.searchsorted(own, column).astype(np.float64) for own, column in zip(thresholds, rows.T, strict=True)]
+    places = [np.searchsorted(held, x).astype(np.float64) for held, x in zip(thresholds, rows.T, strict=True)]
     return np.where(np.isnan(rows), np.nan, np.stack(places, axis=1))
 
 

@@ -205,10 +205,9 @@ class Trees(TableValue):
         InputError
             Where the library's do not add up to φ (n, d, k), column by column.
         """
-        by = self._pairing
-        halves = _asked(by.pairs, self._known(rows), "interactions of this model", "leave interactions out, or ")[
-            :, self._columns
-        ][:, :, self._columns]
+        by, columns = self._pairing, self._columns
+        halves = _asked(by.pairs, self._known(rows), "interactions of this model", "leave interactions out, or ")
+        halves = halves[:, columns[:, None], columns]  # (n, d, d, k)
         off = np.abs(halves.sum(axis=2) - phi).max(initial=0.0)
         if not off <= TOLERANCE * (np.abs(phi).max(initial=0.0) + np.abs(halves).max(initial=0.0)):
             raise InputError(
@@ -256,7 +255,7 @@ class Trees(TableValue):
 
     def interaction_bytes(self, n: int) -> int:
         """What the library gives, in its own order, and beside it."""
-        return 8 * n * 3 * (self.n_columns + 1) ** 2 * self.n_outputs
+        return 8 * n * 4 * (self.n_columns + 1) ** 2 * self.n_outputs
 
     def moment_operations(self, n: int, m: int) -> float:
         return 0.0
@@ -266,7 +265,7 @@ class Trees(TableValue):
         return n * self._ensemble.row_operations * (self.n_columns if self._pairing else 1)
 
     def fingerprint(self) -> dict[str, Any]:
-        kept = {name: digest_of(list(map(repr, own))) for name, own in self.categories.items()}
+        kept = {name: digest_of(list(map(repr, values))) for name, values in self.categories.items()}
         record = {"value": "trees", "by": self._ensemble.how, "model": self._ensemble.digest}
         return {**record, "categories": kept} if kept else record
 
@@ -392,7 +391,7 @@ def _by_position(
     for name in categories or {}:
         if name not in (names or ()):
             raise InputError(f"categories: {unknown_name('column', name, names or ())}")
-    return {list(names or ()).index(name): own for name, own in (categories or {}).items()}
+    return {list(names or ()).index(name): listed for name, listed in (categories or {}).items()}
 
 
 def _check_categories(categories: Mapping[str, tuple[Any, ...]]) -> None:

@@ -194,6 +194,22 @@ def test_columns_of_codes_that_lightgbm_was_told_of_are_not_mistaken(table):
         Trees(model)
 
 
+def test_codes_that_lightgbm_was_fitted_on(table, rows):
+    """categorical_feature= of an array: codes, as they are, in arrays and in frames; interactions too."""
+    lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+
+    def coded(frame):
+        return frame.assign(job=frame["job"].cat.codes, ward=frame["ward"].cat.codes).astype(float)
+
+    data = lightgbm.Dataset(coded(table), target(table), categorical_feature=["job", "ward"])
+    booster = lightgbm.train({"verbose": -1, "num_threads": 1}, data, 9)
+    wanted = booster.predict(coded(rows), pred_contrib=True), booster.predict(coded(rows), raw_score=True)
+    assert Trees(booster).categories == {}
+    for given in (coded(rows), coded(rows).to_numpy()):
+        cube = check(Trees(booster), given, *wanted, interactions=True)
+        np.testing.assert_allclose(cube.interaction.sum("feature_other"), cube.attribution, atol=1e-12)
+
+
 def test_codes_that_xgboost_was_fitted_on(table, rows):
     """Without names: arrays of codes. With names: their lists must be given, since frames may have had categories."""
     xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
