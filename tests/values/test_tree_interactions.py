@@ -161,6 +161,24 @@ def test_models_that_the_library_does_not_explain(library, table):
         assert "\n" not in str(caught.value) and ("leave interactions out" in str(caught.value)) == has_phi
 
 
+@pytest.mark.parametrize("d", [1, 2, 13, 40, 300])
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_widths(library, d):
+    """One column has no pair; of 300 a row's matrices are megabytes, and few rows are asked for at once."""
+    module = pytest.importorskip(library, reason=f"{library} is not installed")
+    pytest.importorskip("shap", reason="shap is not installed")
+    rng = np.random.default_rng(d)
+    x = rng.normal(size=(300, d))
+    y = x[:, 0] * x[:, -1] + x[:, d // 2]
+    options = {"n_estimators": 4, "max_depth": 4, "n_jobs": 1}
+    kind = module.XGBRegressor if library == "xgboost" else module.LGBMRegressor
+    model = kind(**options, **({} if library == "xgboost" else {"verbose": -1})).fit(x, y)
+    cube = dshap.explain(Trees(model), x[:20], interactions=True)
+    assert cube.interaction.shape == (20, d, d, 1)
+    np.testing.assert_allclose(cube.interaction.sum("feature_other"), cube.attribution, atol=1e-12)
+    assert d == 1 or np.abs(np.triu(cube.interaction.values[..., 0], 1)).max() > 1e-3
+
+
 def test_a_model_of_stumps_and_leaves(table):
     """No tree has two columns: every interaction is 0; trees of one leaf, which LightGBM ends with, do no harm."""
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
