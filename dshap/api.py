@@ -103,7 +103,8 @@ def explain(
     **options
         Fields of `dshap.options.RunOptions` (missing, dtype, keep_rows, interactions, units, tiles, memory_limit);
         unknown names are refused.  ``interactions=True`` adds `interaction (instance, feature, feature_other, output)`:
-        half the Shapley interaction index of each pair, main effects on the diagonal, rows summing to the attribution.
+        half the Shapley interaction index of each pair, main effects on the diagonal, rows summing to the attribution
+        (designs exact and kriging; `Trees` without a background).
         A model that answers differently when it is asked again is refused; ``stochastic=True`` (`Marginal`) asks for
         each coalition twice, for v(N) and v(∅) 20 times, and has the noise in std_error, of exact designs too.
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dshap.errors import InputError, shown
-from dshap.rules import Choice, Flag, Names, Number, PerColumn, Rule, Text, Whole, for_columns, refused
+from dshap.rules import CategoryLists, Choice, Flag, Names, Number, PerColumn, Rule, Text, Whole, for_columns, refused
 from dshap.types import FloatArray
 
 __all__ = [
@@ -88,6 +88,7 @@ MODEL_PENALTY = Number(0.0, words=("validate",))
 RULES: Mapping[str, Rule] = {
     "antithetic": Flag(),
     "buffer_rows": Whole(1),
+    "categories": CategoryLists(),
     "centred": Flag(),
     "compute": Flag(),
     "decay": Number(0.0, 1.0, open_low=True, words=("pilot",)),

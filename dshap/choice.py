@@ -8,7 +8,7 @@ from dataclasses import replace
 from dshap import designs
 from dshap.errors import InputError, unknown_name
 from dshap.options import RunOptions
-from dshap.types import N_ENDS, ClosedForm, Design, ValueFunction
+from dshap.types import N_ENDS, ClosedForm, Design, PairedForm, ValueFunction
 
 __all__ = ["DESIGN_NAMES", "check_closed", "check_interactions", "choose_design", "in_rounds"]
 
@@ -105,7 +105,8 @@ def _sampled(name: str, d: int, limit: int, seed: int) -> Design:
 
 def check_closed(value: ValueFunction, options: RunOptions) -> None:
     """Refuse what a value function that is a closed form has not, whatever the design."""
-    asked = [name for name, is_asked in (("interactions", options.interactions), ("tol", options.tol)) if is_asked]
+    is_unpaired = options.interactions and not isinstance(value, PairedForm)
+    asked = [name for name, is_asked in (("interactions", is_unpaired), ("tol", options.tol)) if is_asked]
     if value.is_closed_form and asked:
         raise InputError(
             f"{asked[0]} belongs to designs that list coalitions, and {type(value).__name__} is a closed form, exact "

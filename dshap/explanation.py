@@ -42,6 +42,7 @@ from dshap.engine import (
     make_plan,
     map_spans,
     on_block,
+    process_threads,
     resolve_value,
     run_explanation,
 )
@@ -51,7 +52,17 @@ from dshap.options import RunOptions
 from dshap.prepared import Prepared, played
 from dshap.sources import Census
 from dshap.steadiness import check_steady
-from dshap.types import BoolArray, Design, FloatArray, Record, RowReader, ValueFunction, digest_of
+from dshap.types import (
+    BoolArray,
+    Design,
+    FloatArray,
+    PairedForm,
+    Record,
+    RowReader,
+    Threaded,
+    ValueFunction,
+    digest_of,
+)
 
 __all__ = [
     "IDLE_WORKER_BYTES",
@@ -121,7 +132,9 @@ class Explanation:
             reasons.append(("players", f"{', '.join(constant)}: constant in all rows, attribution 0"))
             if chosen.n_players == value.n_players:
                 chosen = chosen.with_players(int(is_active.sum()))
-        if options.interactions:
+        if options.interactions and isinstance(value, PairedForm):
+            value = value.with_interactions()
+        elif options.interactions:
             check_interactions(chosen)
         if options.stochastic:
             chosen = _of_noisy_model(value, chosen)
@@ -141,6 +154,8 @@ class Explanation:
             for reader in [inputs.rows] if is_one else [inputs.rows, inputs.data]:
                 map_spans(executor, value.without_data(), _check_rows, reader.n_rows, ROW_SPAN, reader)
         game = played(value.over(is_active), chosen)
+        if executor.is_local and isinstance(game, Threaded):  # one task at a time
+            game = game.with_threads(process_threads())
         run = _fingerprint(value, game, chosen, inputs, options)
         if prepared is not None:
             run["value"] = prepared.learnt["value"]

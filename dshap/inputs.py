@@ -83,6 +83,7 @@ def open_rows(
         reader = ParquetSource(rows, **options)
     elif isinstance(rows, RowReader):
         reader = _checked_reader(rows, features, target, key, missing)
+        _refuse_other_codes(reader, categories or {})
     else:
         reader = open_source(rows, **options)
     if n_columns is not None and len(reader.feature_names) != n_columns:  # a table, and no names to take from it
@@ -166,6 +167,17 @@ def _checked_reader(
             "open the source with features= these names, in this order"
         )
     return reader
+
+
+def _refuse_other_codes(reader: RowReader, categories: Mapping[str, tuple[Any, ...]]) -> None:
+    """Raise where a source gives numbers, or other codes, for columns of categories."""
+    held = getattr(reader, "categories", {})
+    for name, own in categories.items():
+        if tuple(held.get(name, ())) != tuple(own):
+            raise InputError(
+                f"the model takes the categories of column {name!r}, and the source was opened without them: give the "
+                "path or the data frame itself as rows"
+            )
 
 
 def _spool_dask(rows: Any, executor: Executor, folder: Path, options: Mapping[str, Any]) -> RowReader:

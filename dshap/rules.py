@@ -18,6 +18,7 @@ import numpy as np
 from dshap.errors import InputError, shown, unknown_name
 
 __all__ = [
+    "CategoryLists",
     "Choice",
     "Flag",
     "Names",
@@ -190,6 +191,26 @@ def _labelled(given: Any) -> list[tuple[Any, Any]]:
         return list(given.items())
     labels = list(getattr(given, "index", ())) if np.ndim(given) == 1 and hasattr(given, "iloc") else []
     return list(zip(labels, given.tolist(), strict=True)) if labels != list(range(len(labels))) else []
+
+
+@dataclass(frozen=True)
+class CategoryLists:
+    """A mapping from column names to lists of different values, text or numbers; None where none are given."""
+
+    def __call__(self, name: str, given: Any) -> dict[str, tuple[Any, ...]] | None:
+        if given is None:
+            return None
+        pairs = given.items() if isinstance(given, Mapping) else [("", None)]
+        return {str(label): self._list(name, given, values) for label, values in pairs}
+
+    @staticmethod
+    def _list(name: str, given: Any, values: Any) -> tuple[Any, ...]:
+        is_list = np.iterable(values) and not isinstance(values, str | bytes | Mapping)
+        plain = tuple(np.asarray(values, dtype=object).tolist()) if is_list else ()
+        is_known = all(isinstance(value, str | numbers.Real) for value in plain)
+        if not plain or not is_known or len(set(plain)) < len(plain):
+            raise refused(name, given, "a mapping from column names to lists of different values, in order of codes")
+        return plain
 
 
 def for_columns(name: str, given: Any, n_columns: int, names: Sequence[str] | None) -> tuple[Any, ...]:

@@ -38,11 +38,13 @@ __all__ = [
     "Groups",
     "Link",
     "Moments",
+    "PairedForm",
     "Record",
     "RowBlock",
     "RowReader",
     "State",
     "Status",
+    "Threaded",
     "ValueFunction",
     "digest_of",
     "n_partial_sums",
@@ -716,4 +718,31 @@ class ClosedForm(ValueFunction, Protocol):
 
     def stated_error(self, state: State) -> dict[str, JSON]:
         """What is left open whatever the rows are: which background, how far off."""
+        ...
+
+
+@runtime_checkable
+class PairedForm(ClosedForm, Protocol):
+    """A closed form that has interactions too."""
+
+    def with_interactions(self) -> PairedForm:
+        """This value function with what its interactions need, or an `InputError` where it has none after all."""
+        ...
+
+    def interactions(self, state: State, rows: FloatArray, phi: FloatArray) -> FloatArray:
+        """The Shapley interaction index (n, pairs, k) of each pair of players i < j, in the order of
+        `np.triu_indices(d, 1)`, of rows whose attributions are phi (n, d, k)."""
+        ...
+
+    def interaction_bytes(self, n: int) -> int:
+        """Peak bytes of `interactions` on n rows."""
+        ...
+
+
+@runtime_checkable
+class Threaded(ValueFunction, Protocol):
+    """A value function whose work can be done by several threads at once, with the same numbers."""
+
+    def with_threads(self, n_threads: int) -> Threaded:
+        """This value function with so many."""
         ...

@@ -131,7 +131,6 @@ def test_what_is_no_parquet_file_says_what_to_do(rows, message, value, frame, tm
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"interactions": True}, "interactions belongs to designs that list coalitions, and Trees is a closed form"),
         ({"tol": 0.1}, r"tol belongs to designs .*: leave tol out, or explain Marginal"),
         ({"design": "exact"}, r"Trees is a closed form .*, or explain Marginal\(predict, background\)"),
     ],

@@ -3,7 +3,7 @@
 from dshap.engine.clients import checked_client, connect, current_client, local_client, shut_down
 from dshap.engine.cluster import DaskExecutor, collect_partitions, is_dask_collection
 from dshap.engine.fit import fit_model
-from dshap.engine.graph import Executor, LoopExecutor
+from dshap.engine.graph import Executor, LoopExecutor, process_threads
 from dshap.engine.plan import Plan, Stage, check_stages, fit_stages, format_bytes, make_plan, stage_lines
 from dshap.engine.progress import LineProgress, Progress, SilentProgress
 from dshap.engine.quality import coalition_errors
@@ -36,6 +36,7 @@ __all__ = [
     "make_plan",
     "map_spans",
     "on_block",
+    "process_threads",
     "resolve_value",
     "run_explanation",
     "settled_design",

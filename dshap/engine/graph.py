@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Protocol
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from dshap.types import tree_sum
 
-__all__ = ["Call", "Executor", "LoopExecutor", "OnDone", "OnFailed", "Reduction", "one_blas_thread"]
+__all__ = ["Call", "Executor", "LoopExecutor", "OnDone", "OnFailed", "Reduction", "one_blas_thread", "process_threads"]
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,11 @@ def one_blas_thread() -> Iterator[None]:
                 _limiter.restore_original_limits()
 
 
+def process_threads() -> int:
+    """Threads that OpenMP takes in this process: OMP_NUM_THREADS, or its cores; 1 where nothing of it is loaded."""
+    return max((int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "openmp"), default=1)
+
+
 class LoopExecutor:
     """Runs everything in this process, one task after the other."""
 
@@ -96,10 +101,13 @@ class LoopExecutor:
     def run(
         self, context: Any, reductions: Iterable[Reduction], on_done: OnDone, on_failed: OnFailed | None = None
     ) -> None:
+        with one_blas_thread():
+            self._run(context, reductions, on_done, on_failed)
+
+    def _run(self, context: Any, reductions: Iterable[Reduction], on_done: OnDone, on_failed: OnFailed | None) -> None:
         for reduction in reductions:
             try:
-                with one_blas_thread():
-                    result = self._reduce(context, reduction)
+                result = self._reduce(context, reduction)
             except Exception as error:
                 if on_failed is None:
                     raise

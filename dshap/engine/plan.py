@@ -19,7 +19,7 @@ from dshap.engine.noise import N_REPLICATES
 from dshap.errors import DoesNotFitError, InputError
 from dshap.models import KernelModel
 from dshap.options import RunOptions
-from dshap.types import N_ENDS, Design, RowReader, ValueFunction, n_partial_sums
+from dshap.types import N_ENDS, Design, PairedForm, RowReader, ValueFunction, n_partial_sums
 
 __all__ = ["Plan", "Stage", "check_stages", "fit_stages", "format_bytes", "make_plan", "spans", "stage_lines"]
 
@@ -323,7 +323,8 @@ def make_plan(
         pilot_coalitions=design.pilot_coalitions,
         instance_tile=instance_tile,
         chunk_rows=_chunk_rows(instance_tile),
-        micro_rows=options.micro_rows or _micro_rows(value, min(tile * joined, max(1, proper)), instance_tile),
+        micro_rows=options.micro_rows
+        or _micro_rows(value, min(tile * joined, max(1, proper)), instance_tile, options.interactions),
         coalition_tile=tile,
         coalition_groups=groups,
         join_tiles=joined,
@@ -396,13 +397,21 @@ def _chunk_rows(tile: int) -> int:
     return next(rows for rows in range(min(tile, MAX_CHUNK), 0, -1) if tile % rows == 0)
 
 
-def _micro_rows(value: ValueFunction, tile: int, instance_tile: int) -> int:
-    """The largest power of two of 64 to 1,024 rows whose evaluation stays near the cache, or in its state's bytes."""
+def _micro_rows(value: ValueFunction, tile: int, instance_tile: int, interactions: bool) -> int:
+    """The largest power of two of 64 to 1,024 rows whose evaluation stays near the cache, or in its state's bytes; of
+    one to 1,024 where a closed form gives interactions."""
     bound = max(MICRO_BYTES, min(value.state_bytes(tile), MICRO_STATE_BYTES))
     rows = min(1_024, instance_tile)
     while rows > 64 and value.task_bytes(rows, tile) > bound:
         rows //= 2
+    while rows > 1 and interactions and _pair_bytes(value, rows) > bound:
+        rows //= 2
     return rows
+
+
+def _pair_bytes(value: ValueFunction, rows: int) -> int:
+    """What a closed form takes for its interactions; 0 where they are sums over coalitions."""
+    return value.interaction_bytes(rows) if isinstance(value, PairedForm) else 0
 
 
 def _stages(
@@ -494,6 +503,7 @@ def _evaluation_bytes(plan: Plan, value: ValueFunction, design: Design, rows: Ro
         + design.block_bytes(held or tile)
         + chosen
         + pairs
+        + (_pair_bytes(value, min(plan.micro_rows, n)) if plan.interactions else 0)
         + 3 * 8 * n * held * plan.n_outputs
         + stored
         + state

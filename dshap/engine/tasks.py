@@ -28,6 +28,7 @@ from dshap.types import (
     Design,
     FloatArray,
     Moments,
+    PairedForm,
     Record,
     RowBlock,
     RowReader,
@@ -440,7 +441,7 @@ def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] |
     replicates = used = interaction = None
     stated: Mapping[str, Sequence[float] | float] = {}
     if context.plan.is_closed_form:
-        phi, replicates, stated = closed_form_values(context, rows, prediction)
+        phi, replicates, stated, interaction = closed_form_values(context, rows, prediction)
     elif context.plan.tol is not None:
         phi, replicates, used, interaction = _in_rounds(context, rows, ends, context.plan.tol)
     elif is_held:
@@ -488,8 +489,9 @@ def _everyone(context: Context, values: Any) -> Any:
 
 def closed_form_values(
     context: Context, rows: FloatArray, prediction: FloatArray
-) -> tuple[FloatArray, FloatArray | None, Mapping[str, Sequence[float] | float]]:
-    """φ (n, d, k) of a closed form, its replicates (R, n, d, k) where it has standard errors, and what it states.
+) -> tuple[FloatArray, FloatArray | None, Mapping[str, Sequence[float] | float], FloatArray | None]:
+    """φ (n, d, k) of a closed form, its replicates (R, n, d, k) where it has standard errors, what it states, and its
+    interactions (n, d, d, k) where they are asked for.
 
     Σφ + base must be the prediction (n, k) to the error that the form states for these rows, and to rounding."""
     value, design, base = context.value, context.design, context.base()
@@ -504,12 +506,19 @@ def closed_form_values(
         found = value.checked(used, rows, phi, phi.sum(axis=1) + base - prediction)
         state = found.again
     check_additivity(phi, base, prediction, found.gap)
+    interaction = None
+    if context.plan.interactions:
+        assert isinstance(value, PairedForm)
+        pairs = _no_sums(context, len(rows))["pairs"]
+        for micro in _micro_blocks(context, rows):
+            pairs[micro] = value.interactions(used, rows[micro], phi[micro])
+        interaction = _with_main_effects(context, pairs, phi)
     if not design.n_replicates:
-        return phi, None, found.stated
+        return phi, None, found.stated, interaction
     replicates = np.zeros((design.n_replicates, *shape))
     for micro in _micro_blocks(context, rows):
         replicates[:, micro] = value.replicates(used, rows[micro])
-    return phi, replicates, found.stated
+    return phi, replicates, found.stated, interaction
 
 
 def _micro_blocks(context: Context, rows: FloatArray) -> list[slice]:

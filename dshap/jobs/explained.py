@@ -20,6 +20,7 @@ from dshap.jobs.schema import (
     MarginalValue,
     Observational,
     Regression,
+    TreesValue,
 )
 from dshap.jobs.table import JobTable
 from dshap.types import Link, ValueFunction
@@ -118,6 +119,10 @@ def _marginal(given: MarginalValue, job: Job, model: Model, table: JobTable, opt
     return values.Marginal(_predict_of(model), rows, feature_names=table.reader.feature_names, **options)
 
 
+def _trees(given: TreesValue, job: Job, model: Model, table: JobTable, options: Any) -> Any:
+    return values.Trees(model, output_names=options["output_names"])
+
+
 VALUES: Mapping[type, Callable[..., Any]] = {
     Interventional: _interventional,
     Observational: _observational,
@@ -125,6 +130,7 @@ VALUES: Mapping[type, Callable[..., Any]] = {
     GaussianValue: _normal,
     CopulaValue: _normal,
     MarginalValue: _marginal,
+    TreesValue: _trees,
 }
 """Record of an [[explain]] -> function(record, job, model, table, options)."""
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dshap import designs, kernels
+from dshap import designs, kernels, values
 from dshap.engine.plan import spans
 from dshap.errors import InputError
-from dshap.jobs.schema import EmbeddedTable, Job, KernelLogisticModel, KernelTable, ParquetTable
+from dshap.jobs.schema import EmbeddedTable, ImportedModel, Job, KernelLogisticModel, KernelTable, ParquetTable
 from dshap.models import FourierExpansion, KernelExpansion, KernelLogistic, KernelModel, KernelRidge
 from dshap.models.logistic import MAX_CLASSES
 from dshap.sources import SPAN_ROWS, ParquetSource, SyntheticTable
@@ -28,6 +28,7 @@ __all__ = [
     "embedding_of",
     "expansion_of",
     "import_function",
+    "imported_model",
     "model_of",
     "n_classes",
     "open_table",
@@ -48,15 +49,34 @@ KERNELS: Mapping[str, Callable[[Any], kernels.Kernel]] = {
 
 
 def open_table(job: Job) -> TableReader:
-    """The table of [source], its columns checked; reads no row."""
+    """The table of [source], its columns checked; reads no row.  Of trees the columns and categories of the model."""
     source = job.source
-    return _opened(job, features=source.features, target=source.target, key=source.key, missing=source.missing)
+    roles: dict[str, Any] = {"features": source.features, "target": source.target, "key": source.key}
+    if job.is_of_trees:
+        value = values.Trees(imported_model(job))
+        roles["features"] = _features_of(value, source.features)
+        roles |= {"categories": value.categories} if value.categories else {}
+    return _opened(job, missing=source.missing, **roles)
+
+
+def _features_of(value: values.Trees, given: Sequence[str] | None) -> Sequence[str] | None:
+    """The model's columns in its order; those that were given where it knows none."""
+    known = value.feature_names
+    if known is not None and given is not None and set(given) != set(known):
+        raise InputError(
+            f"[source] features = {list(given)}: the model was fitted on {list(known)}, leave features out"
+        )
+    return known or given
 
 
 def _opened(job: Job, missing: str, **roles: Any) -> TableReader:
     source = job.source
     if isinstance(source, ParquetTable):
         return ParquetSource(os.path.abspath(source.path), missing=missing, **roles)
+    if roles.pop("categories", None):
+        raise InputError(
+            '[source] kind = "synthetic" holds numbers, and the model takes categories: name a Parquet table'
+        )
     return SyntheticTable(source.name, source.rows, source.seed, **roles)
 
 
@@ -144,6 +164,19 @@ def stand_in(job: Job, reader: TableReader, n_outputs: int) -> Expansion:
     return KernelExpansion(kernel, np.zeros((r, columns)), np.zeros((r, n_outputs)), np.zeros(n_outputs), names)
 
 
+def imported_model(job: Job) -> Any:
+    """What [model] function names: a predict function, or a fitted ensemble for trees."""
+    assert isinstance(job.model, ImportedModel)
+    name = job.model.function
+    if not job.is_of_trees:
+        return import_function(name)
+    found = _imported(name)
+    if found is None:
+        module_name, _, attribute = name.partition(":")
+        raise InputError(f'[model] function = "{name}": {module_name} has no {attribute!r}')
+    return found
+
+
 def import_function(name: str) -> Callable[[FloatArray], Any]:
     """The predict function "package.module:name" of code that is installed where this runs.
 
@@ -152,6 +185,15 @@ def import_function(name: str) -> Callable[[FloatArray], Any]:
     InputError
         No such module, or no such function in it.
     """
+    found = _imported(name)
+    if not callable(found):
+        module_name, _, attribute = name.partition(":")
+        raise InputError(f'[model] function = "{name}": {module_name} has no function {attribute!r}')
+    return found
+
+
+def _imported(name: str) -> Any:
+    """Whatever "package.module:name" names; None where the module has no such name."""
     module_name, _, attribute = name.partition(":")
     try:
         found: Any = importlib.import_module(module_name)
@@ -162,8 +204,6 @@ def import_function(name: str) -> Callable[[FloatArray], Any]:
         ) from error
     for part in attribute.split("."):
         found = getattr(found, part, None)
-    if not callable(found):
-        raise InputError(f'[model] function = "{name}": {module_name} has no function {attribute!r}')
     return found
 
 

@@ -31,7 +31,7 @@ from dshap.explanation import (
 from dshap.inputs import check_targets, take_census
 from dshap.jobs.executor import ClusterExecutor, executor_of
 from dshap.jobs.explained import value_of
-from dshap.jobs.parts import Model, TableReader, design_of, import_function, model_of, stand_in
+from dshap.jobs.parts import Model, TableReader, design_of, imported_model, model_of, stand_in
 from dshap.jobs.quality import JobQuality, check_quality, measure, stored_quality
 from dshap.jobs.schema import Explain, ImportedModel, Job, KernelLogisticModel, LearntTable
 from dshap.jobs.stages import StageRecorder, StageUse
@@ -151,7 +151,7 @@ def plan_job(job: Job) -> JobPlan:
 
 def _plan_of(job: Job, table: JobTable) -> JobPlan:
     if isinstance(job.model, ImportedModel):
-        return _planned(job, table, import_function(job.model.function), ())
+        return _planned(job, table, imported_model(job), ())
     n, reader = table.n_targets(), table.reader
     n_outputs = 1 if isinstance(job.model, KernelLogisticModel) and n == 2 else n
     return _planned(job, table, stand_in(job, reader, n_outputs), fit_stages(model_of(job, reader), reader, n))
@@ -243,7 +243,7 @@ class _Run:
             self.progress.kept("census")
         if not isinstance(self.job.model, ImportedModel):
             check_targets(census, self.reader.missing)
-        if constant := census.constant_columns(self.reader):
+        if (constant := census.constant_columns(self.reader)) and not self.job.is_of_trees:
             self.progress.say(f"constant: {', '.join(constant)}; the attribution is 0")
         return census
 
@@ -263,7 +263,7 @@ class _Run:
     def _model(self, fingerprint: dict[str, Any]) -> Model:
         """The fitted model, from the store where it is there; a predict function as it is."""
         if isinstance(self.job.model, ImportedModel):
-            return import_function(self.job.model.function)
+            return imported_model(self.job)
         model, states = model_of(self.job, self.reader), StateFolder(self.store / CONTAINER)
         name = f"model-{digest_of(fingerprint)}"
         self._say_damaged(states.mend())

@@ -49,6 +49,7 @@ __all__ = [
     "Scheduler",
     "Source",
     "SyntheticRows",
+    "TreesValue",
 ]
 
 NOT_BUILT: Mapping[str, tuple[str, ...]] = {
@@ -169,7 +170,8 @@ class KernelLogisticModel(KernelTable):
 
 
 class ImportedModel(Table):
-    """[model] kind = "import": a predict function of code that the user installed."""
+    """[model] kind = "import": a predict function, or for value = "trees" a fitted ensemble, of code that the user
+    installed."""
 
     kind: Literal["import"]
     function: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")]
@@ -298,8 +300,20 @@ class MarginalValue(LinkedTable):
         return self
 
 
+class TreesValue(ExplainTable):
+    """[[explain]] value = "trees": a fitted ensemble of XGBoost, LightGBM or scikit-learn, path-dependent."""
+
+    value: Literal["trees"]
+
+    @model_validator(mode="after")
+    def _check_players(self) -> TreesValue:
+        if self.players is not None:
+            raise ValueError('players belongs to values of coalitions; of "trees" every column is one: leave it out')
+        return self
+
+
 Explain = Annotated[
-    Interventional | Observational | Regression | GaussianValue | CopulaValue | MarginalValue,
+    Interventional | Observational | Regression | GaussianValue | CopulaValue | MarginalValue | TreesValue,
     Field(discriminator="value"),
 ]
 
@@ -422,8 +436,8 @@ class Report(Table):
     """Key of the row that is broken down (its position where there is no key); the first row where left out."""
 
 
-ANY_MODEL = ("marginal", "conditional_regression", "gaussian", "copula")
-"""Values that call a predict function."""
+ANY_MODEL = ("marginal", "conditional_regression", "gaussian", "copula", "trees")
+"""Values of a model that is imported."""
 
 
 class Job(Table):
@@ -458,6 +472,11 @@ class Job(Table):
         if self.source.missing == "pass":
             raise ValueError('[source] missing = "pass" is for models that take NaN: use "refuse" or "skip"')
         for explain in self.explain:
+            if isinstance(explain, TreesValue):
+                raise ValueError(
+                    f'[[explain]] {explain.name}: value "trees" explains a fitted ensemble: give [model] kind = '
+                    '"import" and function = "package.module:name", the place of the model'
+                )
             if model.embedding == "fourier" and getattr(explain, "landmarks", None) == "model":
                 raise ValueError(
                     f'[[explain]] {explain.name} landmarks = "model": the model has Fourier features and no landmarks; '
@@ -465,6 +484,10 @@ class Job(Table):
                 )
 
     def _check_imported(self) -> None:
+        if self.is_of_trees and not all(isinstance(explain, TreesValue) for explain in self.explain):
+            raise ValueError(
+                '[[explain]] value = "trees" takes a fitted ensemble, and the others a predict function: make two jobs'
+            )
         for explain in self.explain:
             place = f"[[explain]] {explain.name}"
             if explain.value not in ANY_MODEL:
@@ -481,6 +504,11 @@ class Job(Table):
                     f'{place}: value "{explain.value}" learns from the rows, which must then be free of NaN; with '
                     '[source] missing = "pass" use value = "marginal"'
                 )
+
+    @property
+    def is_of_trees(self) -> bool:
+        """[model] function names a fitted ensemble."""
+        return any(isinstance(explain, TreesValue) for explain in self.explain)
 
     def options(self) -> RunOptions:
         """The options of a run that every explanation shares."""

@@ -107,6 +107,8 @@ def number_array(column: pa.Array, name: str) -> FloatArray:
 def code_array(column: pa.Array, categories: Sequence[Any]) -> FloatArray:
     """Positions (n,) of the values in the list of categories as float64: `UNKNOWN` where absent, NaN where null."""
     plain = column.cast(_plain(column.type))
+    if pa.types.is_null(plain.type):  # nothing but missing values
+        return np.full(len(plain), np.nan)
     if is_text(plain.type):
         plain = plain.cast(pa.large_string())
         known = pa.array([str(own) for own in categories], type=pa.large_string())

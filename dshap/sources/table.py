@@ -206,7 +206,8 @@ def _require_number(schema: pa.Schema, name: str, option: str, categories: tuple
     """Raise unless a column holds numbers, or values of the kind of its categories."""
     kind = _require(schema, name)
     if categories is not None:
-        if categories and is_text(kind) != isinstance(categories[0], str):
+        is_empty = pa.types.is_null(kind)  # nothing but missing values
+        if categories and not is_empty and is_text(kind) != isinstance(categories[0], str):
             expected = "text" if isinstance(categories[0], str) else "categories that are numbers"
             raise InputError(
                 f"column {name!r} holds {kind} here, and {expected} where the model's own rows are: cast it"

@@ -10,6 +10,7 @@ import pytest
 
 import dshap
 from dshap.cube import verify_cube
+from dshap.engine import Plan
 from dshap.errors import InputError
 from dshap.values import Marginal, Trees
 from tests.values.oracles import shapley
@@ -131,8 +132,8 @@ def test_rows_on_thresholds(table, monkeypatch):
         scale = float(np.abs(called.attribution).max())
         np.testing.assert_allclose(dshap.explain(value, rows).attribution, called.attribution, atol=1e-5 * scale)
         with monkeypatch.context() as patch:
-            patch.setattr("dshap.values.trees._ThroughShap._rank_splits", lambda self: None)
-            patch.setattr("dshap.values.trees._ThroughShap._ranked", lambda self, rows: rows)
+            patch.setattr("dshap.values.tree_shap.ThroughShap._rank_splits", lambda self: None)
+            patch.setattr("dshap.values.tree_shap.ThroughShap._ranked", lambda self, rows: rows)
             try:
                 Trees(model, x[:40])
             except InputError as error:
@@ -198,19 +199,6 @@ def test_what_a_library_gets_wrong_is_refused(table):
             dshap.explain(Trees(model, x[:20]), x[:50])
 
 
-def test_pandas_categories_are_refused(table):
-    x, y, _ = table
-    x = x.assign(k=pd.Categorical(np.digitize(x.e, [-1, 0, 1]) * 10))
-    lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
-    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
-    for model in (
-        lightgbm.LGBMRegressor(n_estimators=3, verbose=-1),
-        xgboost.XGBRegressor(n_estimators=3, enable_categorical=True, tree_method="hist"),
-    ):
-        with pytest.raises(InputError, match="fitted on pandas categories"):
-            Trees(model.fit(x, y))
-
-
 def test_names_that_a_library_changed(table):
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     x, y, _ = table
@@ -239,6 +227,61 @@ def test_a_model_that_was_stored_is_the_same(table):
     other = ensemble.RandomForestRegressor(5, max_depth=4, random_state=1).fit(*table[:2])
     digests = [Trees(own).fingerprint()["model"] for own in (model, again, other)]
     assert digests[0] == digests[1] != digests[2]
+
+
+def boosted(library, table, **options):
+    module = pytest.importorskip(library, reason=f"{library} is not installed")
+    kind = module.XGBRegressor if library == "xgboost" else module.LGBMRegressor
+    quiet = {} if library == "xgboost" else {"verbose": -1}
+    return kind(n_jobs=1, **options, **quiet).fit(table[0], table[1])
+
+
+@pytest.mark.parametrize(("library", "kind"), [("xgboost", "XGBoostTrees"), ("lightgbm", "LightGBMTrees")])
+def test_a_plain_loop_takes_all_threads(library, kind, table, monkeypatch):
+    """Tasks come one after the other there; one thread each on a cluster.  The bits are the same."""
+    value, x = Trees(boosted(library, table, n_estimators=9)), table[0]
+    used = []
+    for n_threads in (1, 3):
+        monkeypatch.setattr("dshap.explanation.process_threads", lambda n_threads=n_threads: n_threads)
+        with monkeypatch.context() as patch:
+            plain = getattr(dshap.values.tree_libraries, kind).contributions
+
+            def watched(self, rows, plain=plain):
+                used.append((self.n_threads, len(rows)))
+                return plain(self, rows)
+
+            patch.setattr(f"dshap.values.tree_libraries.{kind}.contributions", watched)
+            found = dshap.explain(value, x).attribution
+        assert {own for own, n in used if n > 64} == {n_threads}  # the empty coalition and the probe apart
+        used.clear()
+        np.testing.assert_array_equal(found, dshap.explain(value.with_threads(1), x).attribution)
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_rows_are_predicted_and_explained_once(library, table, monkeypatch):
+    """Beside a few rows that tell whether the model is steady, and the rows that v(empty) is asked with."""
+    value, x = Trees(boosted(library, table, n_estimators=9)), pd.concat([table[0]] * 5, ignore_index=True)
+    counts = {"predict": 0, "contributions": 0}
+    for name in counts:
+        plain = getattr(type(value._ensemble), name)
+
+        def counted(self, rows, name=name, plain=plain):
+            counts[name] += len(rows)
+            return plain(self, rows)
+
+        monkeypatch.setattr(type(value._ensemble), name, counted)
+    dshap.explain(value, x)
+    assert len(x) <= counts["contributions"] <= len(x) + 20 and len(x) <= counts["predict"] <= len(x) + 200
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+@pytest.mark.parametrize(("options", "least", "most"), [({"n_estimators": 5}, 1, 1), ({"n_estimators": 400}, 2, 32)])
+def test_tasks_follow_from_the_size_of_the_trees(library, options, least, most, table, tmp_path):
+    """A thousand rows of a small model are one task: they were 32."""
+    value, x = Trees(boosted(library, table, **options)), pd.concat([table[0]] * 2, ignore_index=True)[:1_000]
+    dshap.explain(value, x, store=tmp_path / "cube.zarr", compute=False)
+    plan = Plan.from_json((tmp_path / "cube.zarr" / "state" / "plan.json").read_bytes())
+    assert least <= len(plan.instance_spans) <= most
 
 
 def test_on_a_cluster(table, client):

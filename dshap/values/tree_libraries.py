@@ -1,0 +1,250 @@
+"""XGBoost and LightGBM as `Trees` meets them: margins, contributions, pairs, and the categories behind codes."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from dshap.errors import InputError
+from dshap.types import FloatArray
+
+__all__ = ["Ensemble", "LightGBMTrees", "XGBoostTrees", "digest_of_bytes", "tree_operations"]
+
+Categories = Mapping[int, tuple[Any, ...]]
+"""column -> its categories, in the order of their codes."""
+OPERATIONS = 50.0
+"""Of a leaf and a row, times the square of the depth: 0.9 ms for 200 trees of 31 leaves with LightGBM 4.7, 1.3 ms for
+200 of depth 6 with XGBoost 3.2.  It only steers tile sizes."""
+SHOWN = 3
+"""Categories that a message names."""
+
+
+class Ensemble(Protocol):
+    """A tree ensemble, met through its library.  Rows are float64, categories are codes, NaN where missing."""
+
+    n_columns: int
+    names: tuple[str, ...] | None
+    digest: str
+    how: str
+    takes_unseen: bool
+    """A category that the model was not fitted on counts as a missing one; else the library refuses it."""
+    row_operations: float
+    """Floating-point operations of the contributions of one row, about."""
+
+    def coded(self, given: Categories) -> Categories:
+        """The columns that hold codes; `given` are lists that the user gave.
+
+        Raises
+        ------
+        InputError
+            Lists that the library does not keep, or others than those it keeps.
+        """
+        ...
+
+    def with_threads(self, n_threads: int) -> Self:
+        """The same trees, walked by so many threads."""
+        ...
+
+    def predict(self, rows: FloatArray) -> Any:
+        """What the contributions add up to: (n,) or (n, k)."""
+        ...
+
+    def contributions(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """φ (n, columns, k) and v(empty) (k,)."""
+        ...
+
+
+class XGBoostTrees:
+    """A booster, with the rounds that its scikit-learn class predicts with."""
+
+    how = "XGBoost's pred_contribs, path-dependent"
+    takes_unseen = False
+
+    def __init__(self, model: Any) -> None:
+        booster = model.get_booster() if hasattr(model, "get_booster") else model
+        self.rounds = (0, getattr(model, "best_iteration", -1) + 1) if booster is not model else (0, 0)
+        self.names = None if booster.feature_names is None else tuple(booster.feature_names)
+        self.n_columns = int(booster.num_features())
+        held = bytes(booster.save_raw("json"))
+        self.digest = digest_of_bytes(held)
+        self.row_operations = tree_operations((int(n) + 1) // 2 for n in re.findall(rb'"num_nodes":"(\d+)"', held))
+        self.booster, self.n_threads = _with_threads(booster, 1), 1
+
+    def coded(self, given: Categories) -> Categories:
+        types = self.booster.feature_types or ()
+        marked = [j for j, kind in enumerate(types) if kind == "c"]
+        if self.names is None and not given:  # fitted on arrays: codes are all that there ever was
+            return {}
+        kept = _kept_by_xgboost(self.booster) if marked else {}
+        _refuse_others({j: kept[j] for j in given if j in kept}, {j: given[j] for j in given if j in kept}, self.names)
+        if strange := [j for j in given if j not in marked]:
+            raise InputError(f"categories names {_called(self.names, strange[0])}, a column of numbers: leave it out")
+        if unknown := [j for j in marked if j not in kept and j not in given]:
+            name = _called(self.names, unknown[0])
+            raise InputError(
+                f"XGBoost did not keep the categories of {name} (it does from version 3.1 on, of data frames): give "
+                f"categories={{{name}: [...]}}, all of them in the order of their codes, as in the frame of the fit"
+            )
+        return {j: kept.get(j, given.get(j, ())) for j in marked}
+
+    def with_threads(self, n_threads: int) -> Self:
+        if n_threads == self.n_threads:
+            return self
+        other = copy.copy(self)
+        other.booster, other.n_threads = _with_threads(self.booster, n_threads), n_threads
+        return other
+
+    def _asked(self, rows: FloatArray, **what: bool) -> FloatArray:
+        import xgboost
+
+        matrix = xgboost.DMatrix(
+            rows,
+            feature_names=None if self.names is None else list(self.names),
+            feature_types=self.booster.feature_types,
+            enable_categorical=True,
+            nthread=self.n_threads,
+        )
+        return np.asarray(self.booster.predict(matrix, iteration_range=self.rounds, **what), dtype=np.float64)
+
+    def predict(self, rows: FloatArray) -> FloatArray:
+        return self._asked(rows, output_margin=True)
+
+    def contributions(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        found = self._asked(rows, pred_contribs=True)
+        return _split(found.reshape(len(rows), -1, self.n_columns + 1))
+
+    def pairs(self, rows: FloatArray) -> FloatArray:
+        """Half the Shapley interaction index (n, columns, columns, k) of each pair, main effects on the diagonal."""
+        found = self._asked(rows, pred_interactions=True)
+        d = self.n_columns
+        return found.reshape(len(rows), -1, d + 1, d + 1)[:, :, :d, :d].transpose(0, 2, 3, 1)
+
+
+class LightGBMTrees:
+    """A booster; it stops at its best iteration by itself."""
+
+    how = "LightGBM's pred_contrib, path-dependent"
+    takes_unseen = True
+
+    def __init__(self, model: Any) -> None:
+        self.booster, self.n_threads = getattr(model, "booster_", model), 1
+        names, text = tuple(self.booster.feature_name()), self.booster.model_to_string()
+        self.n_columns = len(names)
+        self._lists = [tuple(map(_plain, kept)) for kept in getattr(self.booster, "pandas_categorical", None) or ()]
+        self._marked, self._ranges = _marked_by_lightgbm(text), _ranges_of_lightgbm(text)
+        is_numbered = all(name == f"Column_{j}" for j, name in enumerate(names))
+        self.names = None if is_numbered and not self._lists else names
+        self.digest = digest_of_bytes(text.encode())
+        self.row_operations = tree_operations(int(n) for n in re.findall(r"^num_leaves=(\d+)$", text, re.M))
+
+    def coded(self, given: Categories) -> Categories:
+        lists = self._lists
+        if given and not lists:
+            raise InputError("categories are lists of pandas categories, and the model had none at its fit: leave out")
+        if not lists:  # fitted on numbers; those that it takes for sets of codes are codes in the rows too
+            return {}
+        columns = sorted(given) if given else self._marked
+        _refuse_others(dict(zip(columns, lists, strict=False)), given, self.names)
+        if len(columns) != len(lists) or not all(map(self._may_hold_codes, columns, lists)):
+            heads = "; ".join(map(_head, lists))
+            raise InputError(
+                f"LightGBM keeps the categories of {len(lists)} columns ({heads}) and not of which, where some are "
+                "ordered or others were named beside them: give categories={'column': [...]} for all of these columns, "
+                "in the order of the codes"
+            )
+        return dict(zip(columns, lists, strict=True))
+
+    def _may_hold_codes(self, column: int, categories: tuple[Any, ...]) -> bool:
+        """The values of a column at the fit were from -1, a missing one, to the last position in a list."""
+        least, largest = self._ranges.get(column, (0.0, 0.0))
+        return least >= -1.0 and largest < len(categories)
+
+    def with_threads(self, n_threads: int) -> Self:
+        other = copy.copy(self)
+        other.n_threads = n_threads
+        return other
+
+    def _asked(self, rows: FloatArray, **what: bool) -> FloatArray:
+        return np.asarray(self.booster.predict(rows, num_threads=self.n_threads, **what), dtype=np.float64)
+
+    def predict(self, rows: FloatArray) -> FloatArray:
+        return self._asked(rows, raw_score=True)
+
+    def contributions(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        found = self._asked(rows, pred_contrib=True)
+        return _split(found.reshape(len(rows), -1, self.n_columns + 1))
+
+
+def tree_operations(leaves: Iterable[int]) -> float:
+    """About what the contributions of one row take: leaves times depth², of trees that are nearly even."""
+    return OPERATIONS * sum(n * (math.log2(n) + 1.0) ** 2 for n in leaves if n)
+
+
+def digest_of_bytes(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _with_threads(booster: Any, n_threads: int) -> Any:
+    """A copy of a booster of XGBoost."""
+    copied = booster.copy()
+    copied.set_param({"nthread": n_threads})
+    return copied
+
+
+def _split(found: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """φ (n, columns, k) and v(empty) (k,) of contributions (n, k, columns + 1)."""
+    return np.ascontiguousarray(found[:, :, :-1].transpose(0, 2, 1)), found[0, :, -1].copy()
+
+
+def _kept_by_xgboost(booster: Any) -> dict[int, tuple[Any, ...]]:
+    """The categories that a booster stores, from version 3.1 on."""
+    if not hasattr(booster, "get_categories"):
+        return {}
+    lists = booster.get_categories(export_to_arrow=True).to_arrow()
+    return {j: tuple(kept.to_pylist()) for j, (_, kept) in enumerate(lists) if kept is not None}
+
+
+def _marked_by_lightgbm(text: str) -> list[int]:
+    """The columns whose splits are sets of codes: by default all pandas categories that are not ordered."""
+    found = re.search(r"^\[categorical_feature: ([\d,]+)\]$", text, re.M)
+    return sorted(map(int, found[1].split(","))) if found else []
+
+
+def _ranges_of_lightgbm(text: str) -> dict[int, tuple[float, float]]:
+    """column -> its least and largest value at the fit; columns that were constant are left out."""
+    found = re.search(r"^feature_infos=(.*)$", text, re.M)
+    values = {
+        j: list(map(float, info.strip("[]").split(":")))
+        for j, info in enumerate(found[1].split(" ") if found else ())
+        if info != "none"
+    }
+    return {j: (min(held), max(held)) for j, held in values.items()}
+
+
+def _refuse_others(kept: Categories, given: Categories, names: Sequence[str] | None) -> None:
+    """Raise where a list that was given is not the one that the model keeps."""
+    for j, listed in given.items():
+        if kept.get(j) != listed:
+            known = f"the model keeps {_head(kept[j])}" if j in kept else "the model keeps fewer lists"
+            raise InputError(f"categories of {_called(names, j)} are {_head(listed)}, and {known}: give those")
+
+
+def _head(categories: tuple[Any, ...]) -> str:
+    """['low', 'mid', 'high'], or the first of more."""
+    shown = ", ".join(map(repr, categories[:SHOWN]))
+    return f"[{shown}{', …' if len(categories) > SHOWN else ''}]"
+
+
+def _called(names: Sequence[str] | None, j: int) -> str:
+    return repr(names[j] if names is not None else f"x{j}")
+
+
+def _plain(value: Any) -> Any:
+    """A Python value of a numpy one."""
+    return value.item() if isinstance(value, np.generic) else value
