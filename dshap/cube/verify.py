@@ -22,6 +22,7 @@ from dshap.cube.created import (
     copy_name,
     copy_of,
     has_copy,
+    is_finished,
     mark_of,
     note_digests,
     notes_of,
@@ -152,7 +153,7 @@ def _lost(path: Path) -> Iterator[Damage]:
     n_blocks = _n_blocks(path)
     if not mark.is_whole(FINISHED):
         is_done = n_blocks and all(receipts.has(block_name(own)) for own in range(n_blocks))
-        if not mark.has(FINISHED) and (is_done or (path / PREPARED).exists()):
+        if not mark.has(FINISHED) and (is_done or (path / PREPARED).exists() or _holds_finished(path)):
             yield Damage("the list of what the run left", f"{MISSING}: it was stopped at its very end, or lost it")
         return
     content = mark.get(FINISHED)
@@ -173,6 +174,12 @@ def _lost(path: Path) -> Iterator[Damage]:
     for block in range(n_blocks):
         if not receipts.has(block_name(block)):
             yield Damage(f"block {block}", f"its receipt {MISSING}")
+
+
+def _holds_finished(path: Path) -> bool:
+    """The store of a job all of whose explanations have come to their end."""
+    inside = [own for own in store_parts(path).values() if own != path]
+    return bool(inside) and all(is_finished(own) for own in inside)
 
 
 def _n_blocks(path: Path) -> int:

@@ -14,6 +14,7 @@ from dshap import designs
 from dshap.cube import (
     ReceiptFolder,
     StateFolder,
+    create_store,
     cube_status,
     feature_ranking,
     find_row,
@@ -289,6 +290,21 @@ def test_random_alterations_are_all_named_and_mended(tmp_path):
     counts = alterations.sweep(40, 20, tmp_path, said.append)
     assert said == [] and counts["mended"] == 40 and set(counts) <= {"named", "harmless", "mended"}
     assert counts["named"] >= 28  # of half-finished stores some lose what the run makes anyway
+
+
+def test_a_finished_job_that_lost_its_list_is_named(tmp_path):
+    """Of a job whose explanations are not all finished it is what the run still makes."""
+    store = tmp_path / "job.zarr"
+    create_store(store, {"name": "job"})
+    for name in ("one", "two"):
+        dshap.cube.mark_finished(make_cube(store / name)[1].path)
+    dshap.cube.mark_finished(store, ["one", "two"])
+    assert named(store) == []
+    (store / "state" / "finished.json").unlink()
+    (found,) = named(store)
+    assert found.startswith("the list of what the run left: ") and "lost it" in found
+    (store / "two" / "state" / "finished.json").unlink()
+    assert named(store) == []
 
 
 def test_store_parts_are_those_with_a_state(tmp_path):
