@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dshap.engine.graph import Call, Executor, Reduction
-from dshap.engine.plan import OVERHEAD_BYTES, check_stages, fit_stages, spans
 from dshap.engine.progress import Progress
 from dshap.engine.run import read_sample
+from dshap.engine.stages import OVERHEAD_BYTES, check_stages, fit_stages, spans
 from dshap.models import KernelModel, Step
 from dshap.models.rows import SPAN
 from dshap.types import FloatArray, Moments, RowReader

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from dshap.engine.graph import Call, Executor, Reduction
-from dshap.engine.plan import Plan, spans
+from dshap.engine.plan import Plan
 from dshap.engine.progress import Progress
+from dshap.engine.stages import spans
 from dshap.engine.tasks import (
     Context,
     StateStore,

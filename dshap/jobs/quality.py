@@ -10,7 +10,7 @@ import numpy as np
 
 from dshap.cube import CONTAINER, StateFolder, Workspace, mark_finished, read_notes
 from dshap.engine import Executor, Plan, Progress, format_bytes
-from dshap.engine.plan import spans
+from dshap.engine.stages import spans
 from dshap.errors import InputError
 from dshap.explanation import Explanation
 from dshap.jobs.parts import TableReader

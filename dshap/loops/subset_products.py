@@ -317,7 +317,7 @@ def table_values(
 
 
 def _shared_steps(m: int, k: int) -> int:
-    return max(1, min(SHARED_STEPS, SHARED_ITEMS // (m * k * LANES)))
+    return max(1, min(SHARED_STEPS, SHARED_ITEMS // max(1, m * k * LANES)))
 
 
 def table_items(n_columns: int, m: int, k: int, r: int) -> int:
