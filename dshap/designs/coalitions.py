@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import chain, combinations
-from typing import Any, NoReturn, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dshap.errors import DshapError, InputError
-from dshap.types import EMPTY, FULL, BoolArray, Design, FloatArray, Record
+from dshap.types import EMPTY, FULL, BoolArray, Design, DesignInfo, FloatArray, Record
 
 __all__ = [
     "MAX_WHOLE_BYTES",
@@ -23,6 +23,7 @@ __all__ = [
     "masks_of_size",
     "pack",
     "random_masks",
+    "scored_bytes",
     "spans",
     "stream",
     "unpack",
@@ -97,49 +98,89 @@ def spans(m: int, d: int) -> Iterator[tuple[int, int]]:
     return ((start, min(start + step, m)) for start in range(0, m, step))
 
 
-def checked_span(design: Design, start: int, stop: int) -> None:
-    """InputError where start..stop is no range of the coalitions of a design."""
-    if not 0 <= start <= stop <= design.n_coalitions:
+def checked_span(n_coalitions: int, start: int, stop: int) -> None:
+    """InputError where start..stop is no range of so many coalitions."""
+    if not 0 <= start <= stop <= n_coalitions:
         raise InputError(
-            f"block({start}, {stop}) of a design of {design.n_coalitions} coalitions: "
-            f"give 0 <= start <= stop <= {design.n_coalitions}"
+            f"block({start}, {stop}) of a design of {n_coalitions} coalitions: "
+            f"give 0 <= start <= stop <= {n_coalitions}"
         )
 
 
-class FixedDesign:
-    """What a design has that chooses nothing from a pilot, and whose groups are like its sums."""
+def scored_bytes(d: int, n_replicates: int) -> int:
+    """Of a coalition of a block: its mask and score, and its score in a group or two."""
+    return 9 * d + (8 * d + 26 * n_replicates if n_replicates else 0)
 
-    pilot_coalitions = 0
-    held_coalitions = 0
+
+class Informed(Protocol):
+    """A design, of which `info` alone is asked."""
+
+    @property
+    def info(self) -> DesignInfo: ...
+
+
+class FixedDesign:
+    """What is asked of every design today: `info` under names of its own, and defaults of what only some can do."""
+
     has_interactions = False
+
+    @property
+    def n_coalitions(self: Informed) -> int:
+        """`DesignInfo.n_coalitions`."""
+        return self.info.n_coalitions
+
+    @property
+    def n_replicates(self: Informed) -> int:
+        """`DesignInfo.n_replicates`."""
+        return self.info.n_replicates
+
+    @property
+    def group_columns(self: Informed) -> int:
+        """`DesignInfo.group_columns`."""
+        return self.info.group_columns
+
+    @property
+    def is_efficient(self: Informed) -> bool:
+        """`DesignInfo.is_efficient`."""
+        return self.info.is_efficient
+
+    @property
+    def why_no_errors(self: Informed) -> str:
+        """`DesignInfo.why_no_errors`."""
+        return self.info.why_no_errors
+
+    def block_bytes(self: Informed, m: int) -> int:
+        """Of a block of m coalitions, what a process keeps for it counted."""
+        return self.info.kept_bytes + m * self.info.coalition_bytes
+
+    @property
+    def stages(self) -> tuple[Self, ...]:
+        """Itself alone: no rounds."""
+        return (self,)
+
+    @property
+    def pilot_coalitions(self) -> int:
+        """0: there is no pilot."""
+        return 0
+
+    def tune(self, values: FloatArray) -> Record:
+        raise DshapError("this design chooses nothing from a pilot")
+
+    def tuned(self, record: Record) -> Self:
+        return self
 
     def interactions(self, start: int, stop: int) -> FloatArray:
         raise InputError("interactions are those of designs.exact or designs.kriging: give one of them")
 
     @property
-    def stages(self) -> tuple[Self, ...]:
-        """Itself alone."""
-        return (self,)
+    def held_coalitions(self) -> int:
+        """0: linear in the values."""
+        return 0
 
-    @property
-    def group_columns(self: Design) -> int:
-        """d."""
-        return self.n_players
-
-    def block_bytes(self: Design, m: int) -> int:
-        """Of scores, and of a score for each coalition in a group or two."""
-        return m * (9 * self.n_players + (8 * self.n_players + 26 * self.n_replicates if self.n_replicates else 0))
-
-    def linear(self) -> Self:
-        return self
-
-    def of_values(self, values: FloatArray) -> NoReturn:
+    def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         raise DshapError("the attributions of this design are sums of values times scores")
 
-    def tune(self, values: FloatArray) -> NoReturn:
-        raise DshapError("this design chooses nothing from a pilot")
-
-    def tuned(self, record: Record) -> Self:
+    def linear(self) -> Self:
         return self
 
 

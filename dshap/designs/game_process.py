@@ -19,10 +19,22 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from dshap.errors import InputError
 from dshap.types import FloatArray
 
-__all__ = ["Prior", "Process", "correlations", "deviance", "exact_weights", "krawtchouk"]
+__all__ = [
+    "MAX_RELEVANT_PLAYERS",
+    "Prior",
+    "Process",
+    "correlations",
+    "deviance",
+    "exact_weights",
+    "krawtchouk",
+    "order_kernel",
+    "order_variances",
+]
 
 RELEVANT_ORDERS = (3, 5, 7, 9)
 """In which players differ; in higher ones, which are weak where that matters, all are alike."""
+MAX_RELEVANT_PLAYERS = 64
+"""Of more, all are alike: the sums over products of so many are slow."""
 ROW_BLOCK = 128
 """Pairs whose correlations with all others are computed at once."""
 NUGGET = 1e-10
@@ -32,6 +44,28 @@ SIZE_LENGTH = 0.3
 the same errors within 5 % from 0.1 to 1."""
 ROUGHNESS = 1e-16
 """Of the sum of squares of a game: less is left by an additive one."""
+
+
+def order_variances(d: int, first: int, decay: float | None) -> FloatArray:
+    """Total variances (d + 1,) of the orders s = first, first + 2, … of interactions of d players, together 1.
+
+    They go with decay^((s − first)/2), or with C(d, s) where decay is None: then every coefficient has the same one,
+    also in order first − 2, which is a part of the trend and changes no result.
+    """
+    sizes = np.arange(first, d + 1, 2)
+    share = np.array([comb(d, int(s)) for s in sizes], float) if decay is None else decay ** ((sizes - first) / 2)
+    total = share.sum() if len(sizes) else 1.0
+    variances = np.zeros(d + 1)
+    variances[sizes] = share / total
+    variances[first - 2] = comb(d, first - 2) / total if decay is None and len(sizes) else 1.0
+    return variances
+
+
+def order_kernel(pairs: FloatArray, variances: FloatArray) -> FloatArray:
+    """Covariances (p, p) of the values at pairs z (p, d), whose coefficients have variances (d + 1,) by order."""
+    d, inner = pairs.shape[1], pairs @ pairs.T
+    kernel: FloatArray = (variances @ krawtchouk(d))[((d - inner) / 2).round().astype(np.intp)]
+    return kernel
 
 
 @dataclass(frozen=True)
@@ -50,22 +84,12 @@ class Prior:
     @classmethod
     def of(cls, d: int, decay: float, variation: float, relevance: FloatArray | None) -> Prior:
         """Total variance decay^((s−3)/2) of the odd orders s from 3, together 1, and of order 1 too."""
-        sizes = np.arange(3, d + 1, 2)
-        share = decay ** ((sizes - 3) / 2)
-        variances = np.zeros(d + 1)
-        variances[sizes] = share / max(share.sum(), 1.0)
-        variances[1] = 1.0
-        return cls(variances, variation, relevance, decay)
+        return cls(order_variances(d, 3, decay), variation, relevance, decay)
 
     @classmethod
     def flat(cls, d: int) -> Prior:
         """Every c_T of the same variance, so that the kernel is 1: where every coalition is there, no prior matters."""
-        sizes = np.arange(3, d + 1, 2)
-        share = np.array([comb(d, int(s)) for s in sizes], dtype=float)
-        variances = np.zeros(d + 1)
-        variances[sizes] = share / max(share.sum(), 1.0)
-        variances[1] = d / share.sum() if len(share) else 1.0
-        return cls(variances, 0.0, None, 1.0)
+        return cls(order_variances(d, 3, None), 0.0, None, 1.0)
 
     @property
     def alike(self) -> FloatArray:
@@ -109,13 +133,13 @@ class _Covariances:
 
 def _of_orders(pairs: FloatArray, variances: FloatArray) -> _Covariances:
     """Of coefficients whose variance depends on the order alone (d + 1,)."""
-    d, inner = pairs.shape[1], pairs @ pairs.T
-    values = (variances @ krawtchouk(d))[((d - inner) / 2).round().astype(np.intp)]
+    d = pairs.shape[1]
     # cov(φ_i, y) = z_i Σ_s V_s (2/d) κ_{s−1}(minus signs among the others)
     others = (variances[1:] * 2 / d) @ krawtchouk(d - 1)
     minus = (pairs < 0).sum(axis=1, keepdims=True) - (pairs < 0)
     sizes = np.arange(1, d + 1, 2)
-    return _Covariances(values, pairs * others[minus], np.full(d, (4 * variances[sizes] / (sizes * d)).sum()))
+    variance = np.full(d, (4 * variances[sizes] / (sizes * d)).sum())
+    return _Covariances(order_kernel(pairs, variances), pairs * others[minus], variance)
 
 
 def _of_relevance(pairs: FloatArray, prior: Prior, known: FloatArray | None) -> _Covariances:

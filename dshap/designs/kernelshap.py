@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Self
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dshap.checks import Choice, Flag, Whole
-from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span, pack, spans, unpack
+from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span, pack, scored_bytes, spans, unpack
 from dshap.designs.jackknife import N_REPLICATES, Dealt, checked_replicates, deal, deleted
 from dshap.designs.leverage import draw_by_leverage
 from dshap.designs.proportional import draw_by_kernel
 from dshap.designs.shapley_kernel import ConstrainedSolution, normal_matrix
 from dshap.designs.strata import Sample, Stratum, strata_of
 from dshap.errors import InputError
-from dshap.types import FULL, N_ENDS, CoalitionBlock, FloatArray, Groups
+from dshap.types import FULL, N_ENDS, CoalitionBlock, DesignInfo, FloatArray, Groups
 
 __all__ = ["MAX_COALITIONS", "SAMPLERS", "KernelShapDesign", "kernelshap"]
 
@@ -80,9 +80,18 @@ class KernelShapDesign(FixedDesign, WholeViews):
         return self.budgets[-1]
 
     @property
-    def is_efficient(self) -> bool:
-        """True: the regression is constrained."""
-        return True
+    def info(self) -> DesignInfo:
+        """Efficient, as the regression is constrained."""
+        d, n_groups = self.n_players, self.n_replicates
+        return DesignInfo(
+            n_players=d,
+            n_coalitions=self.n_coalitions,
+            n_replicates=n_groups,
+            group_columns=d,
+            why_no_errors=self.why_no_errors,
+            seed=self.seed,
+            coalition_bytes=scored_bytes(d, n_groups),
+        )
 
     @property
     def n_units(self) -> int:
@@ -107,7 +116,7 @@ class KernelShapDesign(FixedDesign, WholeViews):
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop with score ΩZ; the rows of the two ends are zero, `finish` takes their values."""
-        checked_span(self, start, stop)
+        checked_span(self.n_coalitions, start, stop)
         masks = np.zeros((stop - start, self.n_players), dtype=bool)
         score = np.zeros(masks.shape)
         if start <= FULL < stop:
@@ -148,31 +157,13 @@ class KernelShapDesign(FixedDesign, WholeViews):
         """One design a budget."""
         return tuple(replace(self, budgets=self.budgets[: stage + 1]) for stage in range(len(self.budgets)))
 
-    def grow(self, n_coalitions: int) -> KernelShapDesign:
-        """A design whose coalitions begin with these; weights are those of the new budget.
-
-        Raises
-        ------
-        InputError
-            No more coalitions than now, or none are left.
-        """
-        return replace(self, budgets=(*self.budgets, n_coalitions))
-
     def with_players(self, n_players: int) -> KernelShapDesign:
         """As many coalitions of another number of players, all there are where they are fewer; in one stage."""
         return replace(self, n_players=n_players, budgets=(self.n_coalitions,))
 
     def fingerprint(self) -> dict[str, Any]:
         """Name and parameters, with the budgets of all stages."""
-        return {
-            "design": "kernelshap",
-            "n_players": self.n_players,
-            "budgets": list(self.budgets),
-            "sampling": self.sampling,
-            "paired": self.paired,
-            "seed": self.seed,
-            "n_replicates": self.n_replicates,
-        }
+        return {"design": "kernelshap"} | asdict(self) | {"budgets": list(self.budgets)}
 
     @property
     def _group(self) -> int:

@@ -4,6 +4,7 @@ from math import comb
 
 import numpy as np
 import pytest
+from design_games import grown
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -117,7 +118,7 @@ def test_kernel_weights_are_counts_over_expected_counts(paired, d, seed, is_grow
     n = data.draw(st.integers(4 * d, min(2**d - 2, 2000)) if d > 4 else st.just(2**d - 4))
     design = kernelshap(d, n, sampling="kernel", paired=paired, seed=seed)
     if is_grown and 2 * n < 2**d:
-        design = design.grow(2 * n)
+        design = grown(design, 2 * n)
     sizes, weight = weights(design)
     np.testing.assert_allclose(weight.sum(), sum(kernel_mass(d, s) for s in range(1, d)), rtol=1e-12)
     kernel = np.array([0.0] + [kernel_weight(d, s) for s in range(1, d)])[sizes]
