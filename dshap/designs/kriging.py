@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dshap.checks import Whole, checked
-from dshap.designs.game_process import MAX_RELEVANT_PLAYERS
+from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS
 from dshap.designs.jackknife import N_REPLICATES
 from dshap.designs.kriging_design import LEAST_SPARSE_PAIRS, MIN_SPARSE_PLAYERS, KrigingDesign
 from dshap.designs.kriging_pilot import DEFAULT_VARIATION

@@ -11,12 +11,12 @@ from threadpoolctl import threadpool_limits
 
 from dshap.checks import Whole, checked
 from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span
-from dshap.designs.game_process import MAX_RELEVANT_PLAYERS, Prior, Process
+from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior
 from dshap.designs.jackknife import N_REPLICATES, checked_replicates
 from dshap.designs.kriging_list import PairList, checked_budgets, odd_values
 from dshap.designs.kriging_pilot import DEFAULT_DECAY, DEFAULT_VARIATION, GAIN, best_shells, held_out, likeliest
-from dshap.designs.kriging_solution import Solution, TermBase, error_contrasts, interaction_weights, random_signs
-from dshap.designs.sparse_terms import FITTED_BYTES
+from dshap.designs.kriging_solution import Process, Solution, error_contrasts, interaction_weights, random_signs
+from dshap.designs.sparse_terms import FITTED_BYTES, TermBase
 from dshap.errors import InputError
 from dshap.types import N_ENDS, CoalitionBlock, DesignInfo, FloatArray, Groups, Record
 
@@ -103,20 +103,10 @@ class KrigingDesign(FixedDesign, WholeViews):
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop; the two ends have scores too.  With sparse terms there are no scores: NaN."""
         checked_span(self.budgets[-1], start, stop)
-        masks, c = self.pair_list.masks(start, stop), self.info.group_columns
+        masks = self.pair_list.masks(start, stop)
         if self._has_terms:
-            return CoalitionBlock(masks, np.full(masks.shape, np.nan), Groups.none(c))
-        pair, is_complement = np.divmod(np.arange(start, stop), 2)
-        sign = np.where(is_complement, -0.5, 0.5)
-        sign[(pair == 0)] *= -1  # the empty coalition comes first, and is the complement of the pair (N, ∅)
-        solution = _solution(self)
-        score = sign[:, None] * solution.weights[pair]
-        if not self._has_errors:
-            return CoalitionBlock(masks, score, Groups.none(c))
-        m, n_groups = stop - start, self.n_replicates
-        each = sign[:, None, None] * solution.contrasts[pair]  # (m, R, c)
-        group = np.tile(np.arange(n_groups, dtype=np.int16), m)
-        return CoalitionBlock(masks, score, Groups(np.repeat(np.arange(m), n_groups), group, each.reshape(-1, c)))
+            return CoalitionBlock(masks, np.full(masks.shape, np.nan), Groups.none(self.info.group_columns))
+        return _solution(self).block(masks, start)
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
         """The sums (n, d, k): the two ends have their scores."""
@@ -254,14 +244,14 @@ def _signs(design: KrigingDesign) -> FloatArray:
 @lru_cache(maxsize=16)
 def _solution(design: KrigingDesign) -> Solution:
     """The solution of a design; the same bits on any number of cores."""
-    pairs, d = design.pair_list.pairs, design.n_players
+    pairs, n_groups, c = design.pair_list.pairs, design.n_replicates, design.info.group_columns
     with threadpool_limits(1, user_api="blas"):
         process = Process.at(pairs, design._prior)
         weights, variance = process.posterior()
         if design.pair_list.is_whole or not design._has_errors:
-            no_contrasts = np.zeros((len(pairs), design.n_replicates, design.info.group_columns))
-            return Solution(weights, no_contrasts, np.zeros(d))
-        precision, is_by_player = process.precision(), d <= MAX_CONTRASTED_PLAYERS
+            contrasts = np.zeros((len(pairs), n_groups if design._has_errors else 0, c))
+            return Solution(weights, contrasts, np.zeros(len(variance)))
+        precision, is_by_player = process.precision(), design.n_players <= MAX_CONTRASTED_PLAYERS
         contrasts, spread = error_contrasts(pairs, precision, weights, variance, _signs(design), is_by_player)
         return Solution(weights, contrasts, spread)
 

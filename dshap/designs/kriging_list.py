@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from dshap.checks import Whole
 from dshap.designs.coalitions import pack, unpack
-from dshap.designs.game_process import MAX_RELEVANT_PLAYERS
-from dshap.designs.leverage import counts_by_leverage, draw_by_leverage
+from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS
+from dshap.designs.sampling import counts_by_leverage, draw_by_leverage
 from dshap.designs.strata import strata_of
 from dshap.errors import InputError
 from dshap.types import BoolArray, FloatArray

@@ -6,23 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from dshap.designs.coalitions import stream
-from dshap.designs.game_process import (
-    MAX_RELEVANT_PLAYERS,
-    NUGGET,
-    ROUGHNESS,
-    Prior,
-    Process,
-    correlations,
-    deviance,
-)
+from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior, correlations
 from dshap.designs.kriging_list import PairList
-from dshap.designs.kriging_solution import CONTRASTS, TermBase
-from dshap.designs.sparse_terms import ROUNDS, Screen, fitted
+from dshap.designs.kriging_solution import CONTRASTS, NUGGET, Process
+from dshap.designs.sparse_terms import ROUNDS, Screen, TermBase, fitted
 from dshap.types import FloatArray
 
-__all__ = ["DECAYS", "DEFAULT_DECAY", "DEFAULT_VARIATION", "GAIN", "best_shells", "held_out", "likeliest"]
+__all__ = ["DECAYS", "DEFAULT_DECAY", "DEFAULT_VARIATION", "GAIN", "best_shells", "deviance", "held_out", "likeliest"]
 
 DECAYS = tuple(float(f"{10.0**exponent:.3g}") for exponent in np.arange(-3.0, 0.25, 0.5))
 VARIATIONS = (0.0, 0.03, 0.3, 3.0)
@@ -36,6 +29,8 @@ POWERS = (0.5, 1.0)
 SLACK = 6.63
 """A pilot takes the smallest decay whose deviance is within this of the least (χ² of one degree of freedom, 1 %): where
 a few games leave it open, too small a decay costs a few per cent of error and too large a one a multiple."""
+ROUGHNESS = 1e-16
+"""Of the sum of squares of a game: less is left by an additive one."""
 UNLIKELY = 0.05
 """Likelihood over the largest, of priors that do not count in the choice of a list."""
 GAIN = 0.8
@@ -160,6 +155,18 @@ def _family(
     """Deviances of the games odd (games, p) under every decay; `known` are the correlations by the relevance."""
     priors = [Prior.of(pairs.shape[1], decay, variation, relevance) for decay in DECAYS]
     return [(deviance(pairs, prior, odd.T, known), prior) for prior in priors]
+
+
+def deviance(pairs: FloatArray, prior: Prior, odd: FloatArray, known: FloatArray | None = None) -> float:
+    """−2 × the restricted log-likelihood of games odd (p, games), each of its own scale; inf: all are additive."""
+    p, d = pairs.shape
+    process = Process.at(pairs, prior, known)
+    squares = np.square(process.residual(solve_triangular(process.factor, odd, lower=True))).sum(axis=0)
+    is_rough = squares > ROUGHNESS * np.square(odd).sum(axis=0)
+    if not is_rough.any():
+        return np.inf
+    volume = np.log(np.diag(process.factor)).sum() + np.log(np.diag(process.gram)).sum()
+    return float((p - d) * np.log(squares[is_rough]).sum() + 2 * is_rough.sum() * volume)
 
 
 def _least(families: list[Family]) -> tuple[float, Prior]:

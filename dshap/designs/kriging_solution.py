@@ -8,40 +8,104 @@ from what the others predict.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb
+from math import comb, lgamma
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
 from dshap.designs.coalitions import stream
-from dshap.designs.game_process import (
-    NUGGET,
-    Prior,
-    Process,
-    exact_weights,
-    krawtchouk,
-    order_kernel,
-    order_variances,
-)
-from dshap.designs.sparse_terms import ROUNDS, Fit, Screen, fitted
-from dshap.types import FloatArray
+from dshap.designs.game_prior import Prior, krawtchouk, order_kernel, order_variances
+from dshap.errors import InputError
+from dshap.types import BoolArray, CoalitionBlock, FloatArray, Groups
 
 __all__ = [
     "CONTRASTS",
+    "NUGGET",
+    "Process",
     "Solution",
-    "TermBase",
     "error_contrasts",
+    "exact_weights",
+    "halfway",
+    "influence",
     "interaction_weights",
     "random_signs",
     "scale_weights",
 ]
 
+NUGGET = 1e-10
+"""Of the variance of a value, added to the diagonal: rounding."""
 SHELL_WEIGHT = 1 / 4
 """What an error of a size whose coalitions are all there counts in the scale of a game, beside 1 of a drawn one."""
 CONTRASTS = 4
 """Position of the random stream of the signs, and of what a pilot draws; coalitions have 0 to 3."""
 FULL_TRUST, TRUST_LOST = 0.75, 2
 """The ratio of two variances counts to the power of 3/4 − 2d/p: see the notes of `kriging`."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """The process at p pairs z (p, d), whitened: values L⁻¹y, trend L⁻¹z."""
+
+    factor: FloatArray
+    """L (p, p), lower, LLᵀ = K of the prior, with a part of the trend that changes no result."""
+    trend: FloatArray
+    """(p, d)"""
+    gram: FloatArray
+    """Cholesky factor (d, d), lower, of the trend's Gram."""
+    covariance: FloatArray
+    """L⁻¹ cov(y, φ) (p, d)."""
+    variance: FloatArray
+    """(d,): of φ_i, before any value is known."""
+
+    @classmethod
+    def at(cls, pairs: FloatArray, prior: Prior, known: FloatArray | None = None) -> Process:
+        """With this prior; `known` are the `correlations` of the pairs, where they are there already.
+
+        Raises
+        ------
+        InputError
+            Pairs that are alike, or that do not tell the players apart.
+        """
+        parts = prior.covariances(pairs, known)
+        try:
+            factor = cholesky(parts.values + NUGGET * np.eye(len(pairs)), lower=True)
+            trend = solve_triangular(factor, pairs, lower=True)
+            gram = cholesky(trend.T @ trend, lower=True)
+        except LinAlgError:
+            raise InputError(
+                f"the {2 * len(pairs)} coalitions of this kriging design do not determine the attributions of "
+                f"{pairs.shape[1]} players: raise n_coalitions or give another seed"
+            ) from None
+        return cls(factor, trend, gram, solve_triangular(factor, parts.with_phi, lower=True), parts.phi)
+
+    @property
+    def missing(self) -> FloatArray:
+        """What the trend's weights lack to be unbiased (d, d): 2I − trendᵀ covariance."""
+        return 2 * np.eye(self.trend.shape[1]) - self.trend.T @ self.covariance
+
+    def posterior(self) -> tuple[FloatArray, FloatArray]:
+        """Weights (p, d) of the odd values, phi = weightsᵀ y, and the posterior variance (d,) of phi in units of scale.
+
+        The pair (N, ∅) gets what makes Σφ exact.
+        """
+        by_trend = cho_solve((self.gram, True), self.missing)
+        weights = solve_triangular(self.factor, self.covariance + self.trend @ by_trend, lower=True, trans="T")
+        total = np.zeros(len(weights))
+        total[0] = 2.0  # Σ_i φ_i = v(N) − v(∅), and of nothing else
+        weights += ((total - weights.sum(axis=1)) / weights.shape[1])[:, None]
+        explained = np.square(self.covariance).sum(axis=0) - (self.missing * by_trend).sum(axis=0)
+        return weights, np.maximum(self.variance - explained, 0.0)
+
+    def residual(self, whitened: FloatArray) -> FloatArray:
+        """Whitened values (p, games) without their trend."""
+        rest: FloatArray = whitened - self.trend @ cho_solve((self.gram, True), self.trend.T @ whitened)
+        return rest
+
+    def precision(self) -> FloatArray:
+        """P (p, p) of the values once the trend is taken off: e_j = (P y)_j/P_jj is how far the value of pair j is from
+        what the others predict, and 1/P_jj the variance of that in units of scale."""
+        whitened = self.residual(solve_triangular(self.factor, np.eye(len(self.factor)), lower=True))
+        return np.asarray(whitened.T @ whitened)
 
 
 @dataclass(frozen=True)
@@ -54,6 +118,17 @@ class Solution:
     """(p, R, c): sums over random signs of leave-one-out errors; no additive game moves them."""
     spread: FloatArray
     """(d,): what a player's error is of its contrast."""
+
+    def block(self, masks: BoolArray, start: int) -> CoalitionBlock:
+        """Coalitions start… of a list, masks (m, d): each has ± half the weight of the odd value of its pair."""
+        m, (pair, is_complement) = len(masks), np.divmod(np.arange(start, start + len(masks)), 2)
+        sign = np.where(is_complement, -0.5, 0.5)
+        sign[pair == 0] *= -1  # the empty coalition comes first, and is the complement of the pair (N, ∅)
+        each = sign[:, None, None] * self.contrasts[pair]  # (m, R, c)
+        n_groups, c = each.shape[1:]
+        group = np.tile(np.arange(n_groups, dtype=np.int16), m)
+        groups = Groups(np.repeat(np.arange(m), n_groups), group, each.reshape(m * n_groups, c))
+        return CoalitionBlock(masks, sign[:, None] * self.weights[pair], groups)
 
 
 def random_signs(n_pairs: int, n_groups: int, seed: int) -> FloatArray:
@@ -81,6 +156,16 @@ def error_contrasts(
     moved = halfway(influence(weights - exact_weights(pairs), variance, diagonal), by_scale, variance)
     contrasts = np.stack([left_out @ (sign[:, None] * moved) for sign in signs.T], axis=1)
     return contrasts, np.ones(len(variance))
+
+
+def exact_weights(pairs: FloatArray) -> FloatArray:
+    """Weights (p, d) of the odd values of pairs in φ where every pair is there: 2/(s C(d, s)) for the s members of a
+    coalition, −2/((d − s) C(d, s)) for the others."""
+    d, size = pairs.shape[1], (pairs > 0).sum(axis=1, keepdims=True)
+    log_all = lgamma(d + 1)
+    share = np.array([2 * np.exp(lgamma(s + 1) + lgamma(d - s + 1) - log_all) for s in range(d + 1)])[size]
+    out: FloatArray = np.where(pairs > 0, share / np.maximum(size, 1), -share / np.maximum(d - size, 1))
+    return out
 
 
 def influence(excess: FloatArray, variance: FloatArray, diagonal: FloatArray) -> FloatArray:
@@ -119,54 +204,6 @@ def scale_weights(pairs: FloatArray) -> FloatArray:
     weights[0] = 0.0
     out: FloatArray = weights / weights.sum()
     return out
-
-
-@dataclass(frozen=True)
-class TermBase:
-    """The process that games have sparse terms beside."""
-
-    screen: Screen
-    precision: FloatArray
-    """P (p, p)"""
-    weights: FloatArray
-    """W (p, d), without terms."""
-    variance: FloatArray
-    """(d,): of phi, in units of scale."""
-    of_triple: float
-    """Variance of the coefficient of three players."""
-
-    @classmethod
-    def at(cls, pairs: FloatArray, prior: Prior) -> TermBase:
-        """At pairs z (p, d)."""
-        process, d = Process.at(pairs, prior), pairs.shape[1]
-        return cls(Screen(pairs), process.precision(), *process.posterior(), prior.variances[3] / comb(d, 3))
-
-    def estimates(self, odd: FloatArray, signs: FloatArray, doubt: float, has_terms: bool) -> tuple[FloatArray, ...]:
-        """phi (games, d) and moves (R, games, d) of odd values (games, p), std_error² the sum of squared moves.
-
-        φ = Wᵀ(y − Xc) + effectsᵀc adds up as the base does.  Errors are as those of `error_contrasts` from signs
-        (p, R), with the weights and leave-one-out errors that the terms leave, times `doubt`.
-        """
-        phi, moves = odd @ self.weights, np.zeros((signs.shape[1], *odd.shape[:1], self.weights.shape[1]))
-        signs = signs / np.sqrt(max(len(moves), 1))
-        fits = fitted(self.screen, self.precision, odd.T, self.of_triple, ROUNDS if has_terms else 0)
-        for game, fit in enumerate(fits):
-            missed = fit.effects(phi.shape[1]) - fit.columns.T @ self.weights  # (t, d): by the base, of each term
-            phi[game] += missed.T @ fit.coefficients
-            if len(moves):
-                left_out = doubt * fit.left_out(odd[game], self.precision)
-                moves[:, game] = (signs * left_out[:, None]).T @ self._influence(fit, missed)
-        return phi, moves
-
-    def _influence(self, fit: Fit, missed: FloatArray) -> FloatArray:
-        """(p, d): that of the base, of the weights, variances and precision that the terms of a fit leave."""
-        pairs, diagonal = self.screen.pairs, fit.diagonal(self.precision)
-        excess = self.weights + fit.weighted @ fit.covariance @ missed - exact_weights(pairs)
-        variance = self.variance + (missed * (fit.covariance @ missed)).sum(axis=0)
-        moved = influence(excess, variance, diagonal)
-        if len(fit.coefficients):  # what chosen terms leave is too smooth for the process' own scale
-            return moved
-        return halfway(moved, np.sqrt(scale_weights(pairs) * diagonal), variance)
 
 
 def interaction_weights(pairs: FloatArray, decay: float | None) -> FloatArray:

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dshap.designs import KernelShapDesign, exact, kernelshap
-from dshap.designs.kernelshap import SAMPLERS
+from dshap.designs.sampling import SAMPLERS
 from dshap.errors import InputError
 from dshap.types import EMPTY, FULL, N_ENDS, Design
 

@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 from scipy.stats import t
 
 from dshap.designs import exact, kernelshap, kriging
-from dshap.designs.game_process import Prior, Process
+from dshap.designs.game_prior import Prior
 from dshap.designs.kriging_pilot import DECAYS
+from dshap.designs.kriging_solution import Process
 from dshap.errors import InputError
 from dshap.types import EMPTY, FULL, Design
 

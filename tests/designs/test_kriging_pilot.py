@@ -11,6 +11,7 @@ from design_games import (
     dividends,
     fourier_game,
     game,
+    prior_of,
     shapley_of_dividends,
     sparse_games,
     values_of,
@@ -19,11 +20,11 @@ from design_games import (
 
 from dshap.designs import kriging
 from dshap.designs.coalitions import stream
-from dshap.designs.game_process import Prior, Process, deviance
+from dshap.designs.game_prior import Prior
 from dshap.designs.kriging_list import odd_values
-from dshap.designs.kriging_pilot import DECAYS, held_out, player_sizes
-from dshap.designs.kriging_solution import CONTRASTS, TermBase
-from dshap.designs.sparse_terms import ROUNDS, Screen, fitted
+from dshap.designs.kriging_pilot import DECAYS, deviance, held_out, player_sizes
+from dshap.designs.kriging_solution import CONTRASTS, NUGGET, Process
+from dshap.designs.sparse_terms import ROUNDS, Screen, TermBase, fitted
 from dshap.types import Design, Record
 
 
@@ -182,3 +183,19 @@ def test_the_pilot_chooses_terms_where_they_predict(kind, wanted):
     assert design.sparse is wanted and bool(record["sparse"]) is wanted
     assert (design.held_coalitions == 300) is wanted and (float(record["sparse_gain"]) <= 0.8) is wanted
     assert design.doubt == float(record["doubt"]) >= 1.0 and isinstance(design, Design)
+
+
+def test_deviance_is_that_of_contrasts():
+    """−2 log-likelihood of Qᵀy, Q ⊥ the trend, the scale of each game at its best: the same but for a constant."""
+    rng = np.random.default_rng(3)
+    z, relevance = kriging(7, 60, seed=1).pair_list.pairs, rng.uniform(0.1, 1, 7)
+    q = np.linalg.qr(z, mode="complete")[0][:, 7:]  # (p, p − d)
+    y, found, wanted = rng.normal(size=(len(z), 3)), [], []
+    for decay, by_player in itertools.product((0.03, 0.3, 1.0), (None, relevance)):
+        prior = prior_of(7, decay, by_player)
+        features = np.array([z[:, list(T)].prod(axis=1) for T in prior]).T
+        K = q.T @ ((features * list(prior.values())) @ features.T + NUGGET * np.eye(len(z))) @ q
+        squares = ((q.T @ y) * np.linalg.solve(K, q.T @ y)).sum(axis=0)
+        wanted.append(3 * np.linalg.slogdet(K)[1] + len(K) * np.log(squares).sum())
+        found.append(deviance(z, Prior.of(7, decay, 0.0, by_player), y))
+    np.testing.assert_allclose(np.subtract(found, found[0]), np.subtract(wanted, wanted[0]), atol=1e-4)

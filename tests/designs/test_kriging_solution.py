@@ -1,13 +1,16 @@
 """Standard errors of kriging, written out."""
 
+import itertools
+import math
+
 import numpy as np
 import pytest
-from design_games import codes, dividends, game
+from design_games import codes, dividends, game, prior_of
 
 from dshap.designs import kriging
-from dshap.designs.game_process import Prior, Process, exact_weights
+from dshap.designs.game_prior import Prior
 from dshap.designs.kriging_list import odd_values
-from dshap.designs.kriging_solution import error_contrasts, random_signs, scale_weights
+from dshap.designs.kriging_solution import NUGGET, Process, error_contrasts, exact_weights, random_signs, scale_weights
 
 
 @pytest.mark.parametrize("is_by_player", [True, False])
@@ -42,3 +45,38 @@ def test_errors_of_whole_sizes_count_a_quarter(d, m, n_whole):
     np.testing.assert_allclose(whole, 1 / (n_whole + 4 * n_drawn))
     np.testing.assert_allclose(drawn, 4 / (n_whole + 4 * n_drawn))
     assert weights[0] == 0.0 and len(drawn) == n_drawn
+
+
+@pytest.mark.parametrize("d", [2, 3, 7, 20])
+def test_weights_where_every_pair_is_there(d):
+    """Those of the exact operator: v(S) and v(S̄) of a pair have H_S = −H_S̄."""
+    masks = np.random.default_rng(d).random((30, d)) < 0.5
+    masks[0] = True
+    sizes = masks.sum(axis=1, keepdims=True)
+    present = np.array([[math.factorial(s - 1) * math.factorial(d - s) if s else 0] for s in sizes[:, 0]])
+    absent = np.array([[-math.factorial(s) * math.factorial(d - s - 1) if s < d else 0] for s in sizes[:, 0]])
+    wanted = 2 * (np.where(masks, present, absent) / math.factorial(d)).astype(float)
+    np.testing.assert_allclose(exact_weights(np.where(masks, 1.0, -1.0)), wanted, rtol=1e-10)
+
+
+def test_contrasts_are_leave_one_out_errors():
+    """Each pair predicted from the others by universal kriging written out: e_j and s_j, summed with any signs."""
+    pairs, relevance = kriging(6, 40, decay=0.3, seed=2).pair_list.pairs, np.array([1.0, 2, 3, 1, 2, 3])
+    prior = prior_of(6, 0.3, relevance)
+    process = Process.at(pairs, Prior.of(6, 0.3, 0.0, relevance))
+    p, subsets = len(pairs), [list(T) for s in (3, 5) for T in itertools.combinations(range(6), s)]
+    variance = np.array([prior[tuple(T)] for T in subsets])
+    features = np.array([pairs[:, T].prod(axis=1) for T in subsets]).T
+    kernel = (features * variance) @ features.T + NUGGET * np.eye(p)
+    y = np.random.default_rng(0).normal(size=p)
+    precision = process.precision()
+    found = precision @ y / np.sqrt(np.diag(precision))
+    for j in range(1, p):
+        others = np.arange(p) != j
+        K, Z, k, z = kernel[np.ix_(others, others)], pairs[others], kernel[others, j], pairs[j]
+        inverse = np.linalg.inv(K)
+        missing = z - Z.T @ inverse @ k
+        gram = np.linalg.inv(Z.T @ inverse @ Z)
+        weights = inverse @ (k + Z @ gram @ missing)
+        variance = kernel[j, j] - k @ inverse @ k + missing @ gram @ missing
+        assert found[j] == pytest.approx((y[j] - weights @ y[others]) / np.sqrt(variance), rel=1e-6)

@@ -8,8 +8,9 @@ import pytest
 from design_games import codes, dividends, game, shapley_of_dividends, sparse_games, values_of, with_terms
 
 from dshap.designs import kernelshap, kriging
-from dshap.designs.game_process import Prior, Process, exact_weights
+from dshap.designs.game_prior import Prior
 from dshap.designs.kriging_list import odd_values
+from dshap.designs.kriging_solution import Process, exact_weights
 from dshap.designs.sparse_terms import ROUNDS, SPARE, STEPS, Screen, fitted
 from dshap.errors import DshapError, InputError
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dshap.designs import kernelshap
-from dshap.designs.leverage import draw_by_leverage
-from dshap.designs.proportional import draw_by_kernel
+from dshap.designs.sampling import draw_by_kernel, draw_by_leverage
 from dshap.designs.shapley_kernel import kernel_mass, normal_matrix
 from dshap.designs.strata import strata_of
 
@@ -132,10 +131,9 @@ def test_kernel_weights_are_counts_over_expected_counts(paired, d, seed, is_grow
 def test_mean_normal_matrix_is_that_of_all_coalitions(sampling, paired, n):
     """Ω is unbiased: the mean of A over 500 seeds is A of all 2^8 coalitions, to 4 standard errors of its 36 entries
     and 2 % for the rule that stops draws at the last new coalition (seeds are fixed)."""
-    truth = normal_matrix(kernelshap(8, 256))
-    sample = np.array(
-        [normal_matrix(kernelshap(8, n, sampling=sampling, paired=paired, seed=s)) for s in range(1000, 1500)]
-    )
+    truth = normal_matrix(kernelshap(8, 256).blocks())
+    drawn = (kernelshap(8, n, sampling=sampling, paired=paired, seed=s) for s in range(1000, 1500))
+    sample = np.array([normal_matrix(design.blocks()) for design in drawn])
     noise = sample.std(axis=0) / np.sqrt(len(sample))
     assert (np.abs(sample.mean(axis=0) - truth) < 4 * noise + 0.02 * truth).all()
 
