@@ -121,7 +121,12 @@ class DesignInfo:
     kept_bytes: int = 0
     """What a process keeps, and needs at most, to make blocks and replicates."""
     coalition_bytes: int = 0
-    """Of each coalition of a block beside that, its groups taken apart counted."""
+    """Of each coalition of a block beside that; 0: of a mask, of scores, and of scores in a group or two."""
+
+    def block_bytes(self, m: int) -> int:
+        """Peak bytes of a block of m coalitions and of taking its groups apart, `kept_bytes` counted."""
+        of_groups = 8 * self.group_columns + 26 * self.n_replicates if self.n_replicates else 0
+        return self.kept_bytes + m * (self.coalition_bytes or 9 * self.n_players + of_groups)
 
 
 @runtime_checkable

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.designs.coalitions import FixedDesign, scored_bytes
+from dshap.designs.coalitions import FixedDesign
 from dshap.errors import DshapError
 from dshap.types import FULL, N_ENDS, CoalitionBlock, DesignInfo, FloatArray, Groups
 
@@ -24,9 +24,7 @@ class ClosedFormDesign(FixedDesign):
     @property
     def info(self) -> DesignInfo:
         """The attributions add up to the closed form's stated error, not by construction."""
-        d, n_groups = self.n_players, self.n_replicates
-        each = scored_bytes(d, n_groups)
-        return DesignInfo(d, N_ENDS, n_groups, group_columns=d, is_efficient=False, coalition_bytes=each)
+        return DesignInfo(self.n_players, N_ENDS, self.n_replicates, self.n_players, is_efficient=False)
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """The empty and the full coalition, with score 0."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.errors import DshapError, InputError
-from dshap.types import EMPTY, FULL, BoolArray, Design, DesignInfo, FloatArray, Record
+from dshap.types import EMPTY, FULL, BoolArray, CoalitionBlock, DesignInfo, FloatArray, Record
 
 __all__ = [
     "MAX_WHOLE_BYTES",
@@ -23,7 +23,6 @@ __all__ = [
     "masks_of_size",
     "pack",
     "random_masks",
-    "scored_bytes",
     "spans",
     "stream",
     "unpack",
@@ -107,60 +106,55 @@ def checked_span(n_coalitions: int, start: int, stop: int) -> None:
         )
 
 
-def scored_bytes(d: int, n_replicates: int) -> int:
-    """Of a coalition of a block: its mask and score, and its score in a group or two."""
-    return 9 * d + (8 * d + 26 * n_replicates if n_replicates else 0)
-
-
-class Informed(Protocol):
-    """A design, of which `info` alone is asked."""
+class Listed(Protocol):
+    """What the views below ask of a design."""
 
     @property
     def info(self) -> DesignInfo: ...
+    def block(self, start: int, stop: int) -> CoalitionBlock: ...
+    def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray: ...
 
 
 class FixedDesign:
-    """What is asked of every design today: `info` under names of its own, and defaults of what only some can do."""
-
-    has_interactions = False
+    """`info` by the names that designs are asked for it by, and no rounds, pilot, interactions or values at once."""
 
     @property
-    def n_coalitions(self: Informed) -> int:
+    def n_coalitions(self: Listed) -> int:
         """`DesignInfo.n_coalitions`."""
         return self.info.n_coalitions
 
     @property
-    def n_replicates(self: Informed) -> int:
+    def n_replicates(self: Listed) -> int:
         """`DesignInfo.n_replicates`."""
         return self.info.n_replicates
 
     @property
-    def group_columns(self: Informed) -> int:
+    def group_columns(self: Listed) -> int:
         """`DesignInfo.group_columns`."""
         return self.info.group_columns
 
     @property
-    def is_efficient(self: Informed) -> bool:
+    def is_efficient(self: Listed) -> bool:
         """`DesignInfo.is_efficient`."""
         return self.info.is_efficient
 
     @property
-    def why_no_errors(self: Informed) -> str:
+    def why_no_errors(self: Listed) -> str:
         """`DesignInfo.why_no_errors`."""
         return self.info.why_no_errors
 
-    def block_bytes(self: Informed, m: int) -> int:
-        """Of a block of m coalitions, what a process keeps for it counted."""
-        return self.info.kept_bytes + m * self.info.coalition_bytes
+    def block_bytes(self: Listed, m: int) -> int:
+        """`DesignInfo.block_bytes`."""
+        return self.info.block_bytes(m)
 
     @property
     def stages(self) -> tuple[Self, ...]:
-        """Itself alone: no rounds."""
+        """No rounds: itself alone."""
         return (self,)
 
     @property
     def pilot_coalitions(self) -> int:
-        """0: there is no pilot."""
+        """No pilot: 0."""
         return 0
 
     def tune(self, values: FloatArray) -> Record:
@@ -169,12 +163,14 @@ class FixedDesign:
     def tuned(self, record: Record) -> Self:
         return self
 
+    has_interactions = False
+
     def interactions(self, start: int, stop: int) -> FloatArray:
         raise InputError("interactions are those of designs.exact or designs.kriging: give one of them")
 
     @property
     def held_coalitions(self) -> int:
-        """0: linear in the values."""
+        """Linear in the values: 0."""
         return 0
 
     def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -188,20 +184,18 @@ class WholeViews:
     """`masks` and `operator` of any design, from its `block` and `finish`; for reading and testing."""
 
     @property
-    def masks(self: Design) -> BoolArray:
+    def masks(self: Listed) -> BoolArray:
         """All coalitions, (m, d), the empty one first and the full one second; InputError above 1 GiB."""
-        masks = _whole(self, "masks", bool)
+        masks = _whole(self.info, "masks", bool)
         for start, stop in spans(*masks.shape):
             masks[start:stop] = self.block(start, stop).masks
         return masks
 
     @property
-    def operator(self: Design) -> FloatArray:
+    def operator(self: Listed) -> FloatArray:
         """The matrix (m, d) with phi = operatorᵀ v for the values v (m,) of `masks`; InputError above 1 GiB."""
-        if self.held_coalitions and not self.pilot_coalitions:
-            raise InputError("this design is not linear in the values: give them to its of_values")
-        whole = _whole(self, "operator", np.float64)
-        d = self.n_players
+        whole = _whole(self.info, "operator", np.float64)
+        d = self.info.n_players
         zero, one = np.zeros((1, 1)), np.ones((1, 1))
         finished = self.finish(np.eye(d)[:, :, None], zero, zero)[:, :, 0]  # (d, d): row i is finish of sum i alone
         for start, stop in spans(*whole.shape):
@@ -212,9 +206,9 @@ class WholeViews:
         return whole
 
 
-def _whole(design: Design, name: str, dtype: type) -> NDArray[Any]:
+def _whole(info: DesignInfo, name: str, dtype: type) -> NDArray[Any]:
     """An empty (m, d) array, or InputError above `MAX_WHOLE_BYTES`."""
-    m, d = design.n_coalitions, design.n_players
+    m, d = info.n_coalitions, info.n_players
     nbytes = m * d * np.dtype(dtype).itemsize
     if nbytes > MAX_WHOLE_BYTES:
         raise InputError(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dshap.checks import Whole
-from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span, scored_bytes
+from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span
 from dshap.errors import InputError
 from dshap.types import BoolArray, CoalitionBlock, DesignInfo, FloatArray, Groups
 
@@ -36,8 +36,7 @@ class ExactDesign(FixedDesign, WholeViews):
     @property
     def info(self) -> DesignInfo:
         """2^d coalitions; nothing is drawn, so there are no errors."""
-        d = self.n_players
-        return DesignInfo(d, 1 << d, n_replicates=0, group_columns=d, coalition_bytes=scored_bytes(d, 0))
+        return DesignInfo(self.n_players, 1 << self.n_players, n_replicates=0, group_columns=self.n_players)
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop with their rows of the operator H."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dshap.checks import Choice, Flag, Whole
-from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span, pack, scored_bytes, spans, unpack
+from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span, pack, spans, unpack
 from dshap.designs.jackknife import N_REPLICATES, Dealt, checked_replicates, deal, deleted
 from dshap.designs.sampling import SAMPLERS
 from dshap.designs.shapley_kernel import ConstrainedSolution, normal_matrix
@@ -75,16 +75,8 @@ class KernelShapDesign(FixedDesign, WholeViews):
     @property
     def info(self) -> DesignInfo:
         """Efficient, as the regression is constrained."""
-        d, n_groups = self.n_players, self.n_replicates
-        return DesignInfo(
-            n_players=d,
-            n_coalitions=self.n_coalitions,
-            n_replicates=n_groups,
-            group_columns=d,
-            why_no_errors=self.why_no_errors,
-            seed=self.seed,
-            coalition_bytes=scored_bytes(d, n_groups),
-        )
+        d, why = self.n_players, self.why_no_errors
+        return DesignInfo(d, self.n_coalitions, self.n_replicates, group_columns=d, why_no_errors=why, seed=self.seed)
 
     @property
     def n_units(self) -> int:

@@ -119,6 +119,13 @@ class KrigingDesign(FixedDesign, WholeViews):
         out: FloatArray = sums + groups * _solution(self).spread[:, None]
         return out
 
+    @property
+    def operator(self) -> FloatArray:
+        """See `WholeViews.operator`; InputError where there are sparse terms."""
+        if self._has_terms:
+            raise InputError("this design is not linear in the values: give them to its of_values")
+        return super().operator
+
     def with_players(self, n_players: int) -> KrigingDesign:
         """As many coalitions of another number of players, all there are where they are fewer; in one stage."""
         budget = min(self.budgets[-1], 1 << n_players)

@@ -16,7 +16,6 @@ from dshap.designs.coalitions import (
     checked_span,
     first_distinct_bits,
     pack,
-    scored_bytes,
     stream,
     unpack,
 )
@@ -80,16 +79,8 @@ class PermutationDesign(FixedDesign, WholeViews):
     @property
     def info(self) -> DesignInfo:
         """A prefix that several orders share is one coalition; contributions along an order add up to v(N) − v(∅)."""
-        d, n_groups = self.n_players, self.n_replicates
-        return DesignInfo(
-            n_players=d,
-            n_coalitions=len(_steps(self).bits),
-            n_replicates=n_groups,
-            group_columns=d,
-            why_no_errors=self._why_no_errors(),
-            seed=self.seed,
-            coalition_bytes=scored_bytes(d, n_groups),
-        )
+        d, n_coalitions, why = self.n_players, len(_steps(self).bits), self._why_no_errors()
+        return DesignInfo(d, n_coalitions, self.n_replicates, group_columns=d, why_no_errors=why, seed=self.seed)
 
     def _why_no_errors(self) -> str:
         """Fewer than 15 pairs of orders (orders, where not antithetic)."""

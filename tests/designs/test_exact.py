@@ -74,7 +74,7 @@ def test_any_chunking_equals_one(d, step):
 def test_protocol_pickle_and_fingerprint():
     design = exact(9)
     assert isinstance(design, Design)
-    assert design.info == DesignInfo(9, 512, n_replicates=0, group_columns=9, coalition_bytes=81)
+    assert design.info == DesignInfo(9, 512, n_replicates=0, group_columns=9)
     assert pickle.loads(pickle.dumps(design)) == design
     assert design.fingerprint() == {"design": "exact", "n_players": 9}
 
