@@ -155,28 +155,6 @@ def test_stages_before_the_last_have_no_terms():
     assert [own.held_coalitions for own in design.stages] == [0, 200]
 
 
-@pytest.mark.parametrize(("d", "m"), [(5, 30), (6, 26), (6, 24), (64, 260), (64, 256), (65, 300), (6, 64)])
-def test_where_a_pilot_tries_terms(d, m):
-    """From six players to sixty-four, above four coalitions a player, not of all coalitions."""
-    tries = 6 <= d <= 64 and m > 4 * d + 1 and m < 2**d
-    assert kriging(d, m).held_coalitions == (m if tries else 0)
-    assert kriging(d, m, decay=0.1).held_coalitions == kriging(d, m, sparse=False).held_coalitions == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"d": 70, "n_coalitions": 600}, "6 to 64 players, not 70"),
-        ({"d": 12, "n_coalitions": 48}, "give 50"),
-        ({"d": 12, "n_coalitions": 100, "decay": 0.1}, "wants a pilot"),
-        ({"d": 12, "n_coalitions": 100, "sparse": "yes"}, 'True, False or "pilot"'),
-    ],
-)
-def test_what_is_refused(options, message):
-    with pytest.raises(InputError, match=message):
-        kriging(**{"sparse": True, **options})
-
-
 def test_a_design_with_terms_has_no_operator():
     design = with_terms(kriging(8, 100))
     with pytest.raises(InputError, match="not linear in the values"):
