@@ -15,7 +15,7 @@ from dshap.engine.run import read_sample
 from dshap.errors import InputError
 from dshap.inputs import open_rows, take_census
 from dshap.options import MISSING_POLICIES
-from dshap.sources import SPAN_ROWS, ArraySource, ParquetSource, said_left_out
+from dshap.tables import SPAN_ROWS, ArraySource, ParquetSource, said_left_out
 from dshap.types import FloatArray, Moments, Record, RowReader, tree_sum
 from dshap.values.background import CANDIDATES, Background, selected_background
 

@@ -50,8 +50,8 @@ from dshap.errors import FailedBlocksError, InputError, StoreMismatchError, show
 from dshap.inputs import Inputs
 from dshap.options import RunOptions
 from dshap.prepared import Prepared, played
-from dshap.sources import Census
 from dshap.steadiness import check_steady
+from dshap.tables import Census
 from dshap.types import (
     BoolArray,
     Design,

@@ -15,7 +15,7 @@ from dshap.engine import DaskExecutor, Executor, LoopExecutor, collect_partition
 from dshap.errors import InputError, shown, unknown_name
 from dshap.options import RunOptions
 from dshap.prepared import Prepared, PreparedData
-from dshap.sources import (
+from dshap.tables import (
     SPAN_ROWS,
     ArraySource,
     Census,

@@ -17,7 +17,7 @@ from dshap.jobs.parts import TableReader
 from dshap.jobs.schema import Job, KernelTable, LearntTable
 from dshap.models.rows import row_draws
 from dshap.quality import measured_quality, prepared_of
-from dshap.sources import SPAN_ROWS
+from dshap.tables import SPAN_ROWS
 from dshap.types import FloatArray, Record, digest_of
 
 __all__ = ["JobQuality", "check_quality", "measure", "quality_sample", "stored_quality"]

@@ -23,8 +23,8 @@ from dshap.engine.run import read_sample
 from dshap.explanation import NUMERICS_VERSION
 from dshap.jobs.parts import TableReader, n_classes, open_table
 from dshap.jobs.schema import Job, KernelLogisticModel
-from dshap.sources import SPAN_ROWS, Census
-from dshap.sources.parquet_files import TICK_NS
+from dshap.tables import SPAN_ROWS, Census
+from dshap.tables.parquet_files import TICK_NS
 from dshap.types import FloatArray, Record, digest_of
 from dshap.values.background import Background
 

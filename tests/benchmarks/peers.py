@@ -43,7 +43,7 @@ from dshap.engine.graph import one_blas_thread
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelExpansion, KernelRidge
 from dshap.prepared import PREPARED, Prepared
-from dshap.sources import SyntheticTable
+from dshap.tables import SyntheticTable
 from dshap.types import EMPTY, FULL, N_ENDS, BoolArray, FloatArray, State
 from dshap.values import KernelInterventional, KernelObservational, SubsetTable, warm_up
 from dshap.values.loops import plain_table_values

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dshap.errors import InputError
-from dshap.sources.arrow import arrow_array
-from dshap.sources.table import Names, as_names, repeats
+from dshap.tables.arrow import arrow_array
+from dshap.tables.table import Names, as_names, repeats
 
 __all__ = ["ROW_GROUP_ROWS", "write_part"]
 

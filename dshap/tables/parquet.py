@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dshap.errors import InputError
-from dshap.sources.hive import find_partitions
-from dshap.sources.parquet_files import Paths, find_files, open_file, read_footer, read_rows, stamp_file
-from dshap.sources.table import BlockBuilder, Names, TableBlock, check_span, layout_of, read_bytes_of, said_left_out
+from dshap.tables.hive import find_partitions
+from dshap.tables.parquet_files import Paths, find_files, open_file, read_footer, read_rows, stamp_file
+from dshap.tables.table import BlockBuilder, Names, TableBlock, check_span, layout_of, read_bytes_of, said_left_out
 
 __all__ = ["ParquetSource"]
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dshap.errors import InputError, unknown_name
-from dshap.sources.census import SPAN_ROWS
-from dshap.sources.table import BlockBuilder, Names, TableBlock, as_names, check_span, layout_of, read_bytes_of
+from dshap.tables.census import SPAN_ROWS
+from dshap.tables.table import BlockBuilder, Names, TableBlock, as_names, check_span, layout_of, read_bytes_of
 from dshap.types import FloatArray
 
 __all__ = ["SYNTHETIC_TABLES", "SyntheticTable"]

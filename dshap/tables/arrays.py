@@ -11,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dshap.errors import InputError, refuse_rounded, shown, unknown_name
-from dshap.sources.arrow import arrow_array, code_array, key_array, key_dtype, number_array, own_array, own_dtype
-from dshap.sources.table import (
+from dshap.tables.arrow import arrow_array, code_array, key_array, key_dtype, number_array, own_array, own_dtype
+from dshap.tables.table import (
     Names,
     as_names,
     check_missing,

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dshap.errors import InputError
-from dshap.sources.arrow import own_dtype
-from dshap.sources.hive import Partitions
-from dshap.sources.table import BATCH_ROWS, STREAM_BYTES, Layout, layout_of
+from dshap.tables.arrow import own_dtype
+from dshap.tables.hive import Partitions
+from dshap.tables.table import BATCH_ROWS, STREAM_BYTES, Layout, layout_of
 
 __all__ = ["FileStamp", "Footer", "Paths", "find_files", "open_file", "read_footer", "read_rows", "stamp_file"]
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from dshap.errors import InputError
-from dshap.sources.arrays import ArraySource, frame_of_arrow, from_pandas
-from dshap.sources.census import SPAN_ROWS, Census, SpanCensus, census_span, merge_census
-from dshap.sources.keys import repeated_keys
-from dshap.sources.missing import MissingValues, missing_values
-from dshap.sources.parquet import ParquetSource
-from dshap.sources.spool import write_part
-from dshap.sources.synthetic import SYNTHETIC_TABLES, SyntheticTable
-from dshap.sources.table import Names, TableBlock, said_left_out
+from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
+from dshap.tables.census import SPAN_ROWS, Census, SpanCensus, census_span, merge_census
+from dshap.tables.keys import repeated_keys
+from dshap.tables.missing import MissingValues, missing_values
+from dshap.tables.parquet import ParquetSource
+from dshap.tables.spool import write_part
+from dshap.tables.synthetic import SYNTHETIC_TABLES, SyntheticTable
+from dshap.tables.table import Names, TableBlock, said_left_out
 from dshap.types import RowReader
 
 __all__ = [

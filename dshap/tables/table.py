@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dshap.errors import InputError, unknown_name
 from dshap.options import MISSING_POLICIES
-from dshap.sources.arrow import (
+from dshap.tables.arrow import (
     KEY_DTYPES,
     code_array,
     is_number,

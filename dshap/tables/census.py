@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.errors import InputError
-from dshap.sources.keys import save_key_hashes
-from dshap.sources.table import null_key_refusal
+from dshap.tables.keys import save_key_hashes
+from dshap.tables.table import null_key_refusal
 from dshap.types import BoolArray, FloatArray, RowBlock, RowReader
 
 __all__ = ["SPAN_ROWS", "Census", "SpanCensus", "census_span", "merge_census"]

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from dshap.errors import InputError
-from dshap.sources.table import repeats
+from dshap.tables.table import repeats
 
 __all__ = ["Partitions", "find_partitions"]
 
