@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dshap.errors import InputError, unknown_name
-from dshap.tables.census import SPAN_ROWS
+from dshap.rows import SPAN_ROWS
 from dshap.tables.table import BlockBuilder, Names, TableBlock, as_names, check_span, layout_of, read_bytes_of
 from dshap.types import FloatArray
 

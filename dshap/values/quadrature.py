@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.types import BoolArray, Checked, FloatArray, Moments, State
+from dshap.values.background import herd
 from dshap.values.kernel_value import Expansion, KernelValue
 from dshap.values.product_games import (
     exact_nodes,
@@ -26,7 +27,6 @@ from dshap.values.product_games import (
 )
 from dshap.values.subset_sums import subset_sum_bytes, subset_sums
 from dshap.values.subset_table import SubsetTable
-from dshap.values.thinning import herd
 
 __all__ = ["ProductQuadrature"]
 
