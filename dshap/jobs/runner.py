@@ -179,7 +179,7 @@ def _plan(explain: Explain, job: Job, model: Model, table: JobTable) -> Plan:
 def run_job(job: Job, progress: Progress, *, trusts_files: bool = True) -> JobResult:
     """Fit, then explain; what an earlier run of the same job finished is not done again.
 
-    Where the files of the table are what they were (`dshap.tables.parquet_files.stamp_file`), the census of the
+    Where the files of the table are what they were (`dshap.tables.files.stamp_file`), the census of the
     earlier run is taken; with `trusts_files=False` all rows are read again.
 
     Raises

@@ -26,7 +26,7 @@ from dshap.rows import read_sample
 from dshap.session import each_span
 from dshap.tables import Census
 from dshap.tables.background import background_of
-from dshap.tables.parquet_files import TICK_NS
+from dshap.tables.files import TICK_NS
 from dshap.types import FloatArray, Record, digest_of
 from dshap.values.background import Background
 

@@ -5,12 +5,13 @@ from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
 from dshap.tables.census import Census, SpanCensus, census_span, check_targets, merge_census, take_census
 from dshap.tables.inputs import Inputs, open_for, refuse_unknown_categories
 from dshap.tables.keys import repeated_keys
+from dshap.tables.layout import said_left_out
 from dshap.tables.missing import MissingValues, missing_values
 from dshap.tables.opener import EachSpan, Site, open_rows, open_source
 from dshap.tables.parquet import ParquetSource
+from dshap.tables.reader import TableBlock
 from dshap.tables.spool import write_part
 from dshap.tables.synthetic import SYNTHETIC_TABLES, SyntheticTable
-from dshap.tables.table import TableBlock, said_left_out
 
 __all__ = [
     "SPAN_ROWS",

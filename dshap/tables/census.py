@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from dshap.errors import InputError
 from dshap.tables.keys import repeated_keys, save_key_hashes
+from dshap.tables.layout import null_key_refusal
 from dshap.tables.opener import Site
-from dshap.tables.table import null_key_refusal
 from dshap.types import BoolArray, FloatArray, RowBlock, RowReader
 
 __all__ = ["Census", "SpanCensus", "census_span", "check_targets", "merge_census", "take_census"]
@@ -29,11 +29,9 @@ SHOWN_COLUMNS = 8
 
 
 @dataclass(frozen=True)
-class SpanCensus:
-    """What one span of rows holds."""
+class _Counts:
+    """What rows hold."""
 
-    start: int
-    stop: int
     n_rows: int
     n_bad: int
     """Rows with NaN or infinity in a feature, whatever `missing` says."""
@@ -47,21 +45,22 @@ class SpanCensus:
     """(columns,) smallest finite value, infinity where there is none."""
     high: tuple[float, ...]
     """(columns,) largest finite value, minus infinity where there is none."""
+
+
+@dataclass(frozen=True)
+class SpanCensus(_Counts):
+    """What one span of rows holds."""
+
+    start: int
+    stop: int
     digest: str
     """blake2b of the features, the keys and the target; every NaN counts as one value."""
 
 
 @dataclass(frozen=True)
-class Census:
-    """What the whole table holds; the fields are those of `SpanCensus`."""
+class Census(_Counts):
+    """What the whole table holds."""
 
-    n_rows: int
-    n_bad: int
-    n_bad_targets: int
-    bad: Mapping[str, int]
-    null_keys: Mapping[str, int]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
     fingerprint: str
     """blake2b over the digests of the spans, in order."""
 

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from dshap.errors import InputError
 from dshap.tables.arrays import ArraySource
 from dshap.tables.arrow import arrow_array
+from dshap.tables.layout import Names, as_names, repeats
 from dshap.tables.parquet import ParquetSource
-from dshap.tables.table import Names, as_names, repeats
 from dshap.types import RowReader
 
 __all__ = ["ROW_GROUP_ROWS", "TARGET", "spool_source", "write_part", "write_partition"]

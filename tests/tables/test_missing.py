@@ -9,7 +9,7 @@ import pytest
 
 from dshap.tables import ParquetSource, SyntheticTable, missing_values
 from dshap.tables.missing import LOOKS
-from dshap.tables.table import BATCH_ROWS
+from dshap.tables.reader import BATCH_ROWS
 
 
 def written(folder, values, name="t", **options):

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dshap.errors import InputError
 from dshap.tables import ParquetSource, from_pandas, open_source
-from dshap.tables.table import BATCH_ROWS
+from dshap.tables.reader import BATCH_ROWS
 from dshap.types import RowReader
 
 N_ROWS = 1000

@@ -17,7 +17,7 @@ from dshap.engine import SilentProgress
 from dshap.errors import InputError, StoreMismatchError
 from dshap.jobs import parse_job, plan_job, run_job
 from dshap.tables import ParquetSource, census_span
-from dshap.tables.table import BATCH_ROWS
+from dshap.tables.reader import BATCH_ROWS
 from dshap.values import Marginal
 
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"
