@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from dshap.checks import checked
+from dshap.loops.member_sums import MemberSums
+from dshap.loops.subset_sums import subset_sum_bytes, subset_sums
 from dshap.types import BoolArray, FloatArray, Moments, Scored, State
 from dshap.values.kernel_value import KernelValue
-from dshap.values.member_sums import MemberSums
 from dshap.values.quadrature import ProductQuadrature
-from dshap.values.subset_sums import subset_sum_bytes, subset_sums
 from dshap.values.subset_table import SubsetTable
 
 __all__ = ["KernelInterventional"]

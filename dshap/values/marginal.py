@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from dshap.errors import InputError, shown
+from dshap.loops.masking import CHUNK_BYTES, Masks, mixed_values
 from dshap.types import BoolArray, FloatArray, Link, Moments, RowReader, State
 from dshap.values.background import Background
 from dshap.values.frames import Frame, floats_of, frame_of
-from dshap.values.masking import CHUNK_BYTES, Masks, mixed_values
 from dshap.values.predicted import PredictedValue, wants_frames
 from dshap.values.table_value import columns_by_name, fitted_names_of, names_of
 

@@ -12,10 +12,10 @@ from scipy.linalg.blas import dgemm, dtrmm
 from dshap.checks import checked
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, ridge_solve
+from dshap.loops.subset_products import Lattice, rows_last
 from dshap.types import BoolArray, FloatArray, Moments, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_cross, add_gram, split, strung, symmetric
 from dshap.values.kernel_value import KernelValue
-from dshap.values.loops import Lattice, rows_last
 from dshap.values.penalties import Penalty, chosen_penalty, of_unit_spread
 
 __all__ = ["KernelObservational"]

@@ -9,23 +9,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.types import BoolArray, Checked, FloatArray, Moments, State
-from dshap.values.background import herd
-from dshap.values.kernel_value import Expansion, KernelValue
-from dshap.values.product_games import (
+from dshap.loops.product_games import (
     exact_nodes,
     fourier_game_values,
-    node_count,
-    player_angles,
-    player_factors,
     product_game_bytes,
     product_game_operations,
     product_game_values,
-    reference_nodes,
-    rest_angle,
-    rest_factor,
 )
-from dshap.values.subset_sums import subset_sum_bytes, subset_sums
+from dshap.loops.subset_sums import subset_sum_bytes, subset_sums
+from dshap.types import BoolArray, Checked, FloatArray, Moments, State
+from dshap.values.background import herd
+from dshap.values.kernel_value import Expansion, KernelValue
+from dshap.values.nodes import node_count, player_angles, player_factors, reference_nodes, rest_angle, rest_factor
 from dshap.values.subset_table import SubsetTable
 
 __all__ = ["ProductQuadrature"]

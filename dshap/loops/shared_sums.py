@@ -19,8 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dshap.types import BoolArray, FloatArray
-from dshap.values.lanes import (
+from dshap.loops.lanes import (
     GROUP,
     LAST_COLUMNS,
     TERM_BLOCK,
@@ -31,8 +30,9 @@ from dshap.values.lanes import (
     contract_split,
     expand,
 )
-from dshap.values.loops import aligned_zeros
-from dshap.values.shared_rows import Block, SharedRows
+from dshap.loops.shared_rows import Block, SharedRows
+from dshap.loops.subset_products import aligned_zeros
+from dshap.types import BoolArray, FloatArray
 
 __all__ = [
     "is_dense",

@@ -6,7 +6,7 @@ are sums of products over the players.  For one term r and one background row b 
     φ_i = (a_i − c_i) ∫₀¹ Π_{j≠i} (t a_j + (1−t) c_j) dt
 
 with a_j, c_j the factors of the explained and of the background row: a polynomial of degree d−1 in t, which ⌈d/2⌉ nodes
-integrate exactly.  Two loops, each held to the plain numpy twin `plain_game_values`: `product_game_values` for real
+integrate exactly.  Two loops: `product_game_values` for real
 factors and `fourier_game_values` for angles.  Background rows come few or many.
 
 Source: the multilinear extension of a product game; published for product kernels as QuadraSHAP.
@@ -14,33 +14,21 @@ Source: the multilinear extension of a product game; published for product kerne
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.special import betaln
 
-from dshap.types import BoolArray, FloatArray
+from dshap.types import FloatArray
 
 __all__ = [
-    "NodeCount",
     "exact_nodes",
     "fourier_game_values",
     "legendre_nodes",
-    "node_count",
-    "plain_game_values",
-    "player_angles",
-    "player_factors",
     "product_game_bytes",
     "product_game_operations",
     "product_game_values",
-    "reference_nodes",
-    "rest_angle",
-    "rest_factor",
-    "worst_node_error",
 ]
 
 LANES = 128
@@ -49,37 +37,11 @@ LANES = 128
 BACKGROUND_BLOCK = 32
 """Background rows laid out at once, shared by all explained rows."""
 
-FIRST_REFERENCE = 8
-"""Nodes that few nodes are compared with at first."""
 
 _FAST = {"reassoc", "contract", "nsz"}
 _REAL, _FOURIER = (2, 8, 2), (4, 19, 2)  # blocks, planes and lines that each loop works in, see `_buffers`
 
 AnyArray = NDArray[Any]
-
-
-def player_factors(factors: FloatArray, members: BoolArray) -> FloatArray:
-    """(d, n, r): each player's product of its columns' factors, from factors (columns, n, r), members (d, columns)."""
-    return np.stack([factors[own].prod(axis=0) for own in members]) if len(members) else factors[:0]
-
-
-def rest_factor(factors: FloatArray, members: BoolArray) -> FloatArray:
-    """(n, r): the product over the columns of no player, which keep the background's value in every coalition."""
-    return factors[~members.any(axis=0)].prod(axis=0)
-
-
-def player_angles(x: FloatArray, frequencies: FloatArray, members: BoolArray) -> FloatArray:
-    """(d, n, r): each player's Σ of ω_rj x_j over its columns, from x (n, columns), frequencies (r, columns)."""
-    out = np.empty((len(members), len(x), len(frequencies)))
-    for own, angles in zip(members, out, strict=True):
-        np.matmul(x[:, own], frequencies[:, own].T, out=angles)
-    return out
-
-
-def rest_angle(x: FloatArray, frequencies: FloatArray, members: BoolArray) -> FloatArray:
-    """(n, r): Σ over the columns of no player of ω_rj x_j (see `rest_factor`)."""
-    rest = ~members.any(axis=0)
-    return np.asarray(x[:, rest] @ frequencies[:, rest].T)
 
 
 def legendre_nodes(q: int) -> tuple[FloatArray, FloatArray]:
@@ -197,101 +159,6 @@ def fourier_game_values(
         out,
     )
     return out
-
-
-def plain_game_values(
-    x_factors: AnyArray,
-    background_factors: AnyArray,
-    coefficients: AnyArray,
-    q: int,
-    *,
-    rest: AnyArray | None = None,
-    weights: FloatArray | None = None,
-) -> FloatArray:
-    """The numpy twin of both loops, for real or complex factors: the real part of φ (n, d, k); holds (d, n, b, r)."""
-    a, c = x_factors[:, :, None, :], background_factors[:, None, :, :]
-    integral = np.zeros(np.broadcast_shapes(a.shape, c.shape), dtype=np.result_type(a, c))  # (d, n, b, r)
-    for t, w in zip(*legendre_nodes(q), strict=True):
-        u = t * a + (1.0 - t) * c
-        one = np.ones_like(u[:1])
-        before = np.concatenate([one, u[:-1]]).cumprod(axis=0)
-        after = np.concatenate([one, u[:0:-1]]).cumprod(axis=0)[::-1]
-        integral += w * before * after
-    scale = _scale(c.shape[2], c.shape[3], rest, weights)
-    return np.einsum("inbr,inbr,br,rk->nik", a - c, integral, scale, coefficients, optimize=True).real
-
-
-def reference_nodes(d: int, q: int) -> int:
-    """Nodes whose values are as good as exact beside those of q nodes, and are never more than the exact number.
-
-    Twice as many, and at least 1.4·√d: a product of d factors may fall within 1/d of an end of [0, 1], and nodes come
-    as near as 1.4/q².  For factors in [0, 1] `worst_node_error` of that many is below 3e-5 for any d up to 1,000.
-    """
-    return min(exact_nodes(d), max(2 * q, math.ceil(1.4 * math.sqrt(d))))
-
-
-class NodeCount(NamedTuple):
-    """How many nodes are enough, and what was measured."""
-
-    nodes: int
-    error: float
-    """Largest |φ with as many nodes − φ with the reference nodes|, in units of `unit`; 0 with the exact number."""
-
-
-def node_count(
-    game: Callable[..., FloatArray],
-    x: FloatArray,
-    background: FloatArray,
-    coefficients: AnyArray,
-    tolerance: float,
-    *,
-    unit: float | FloatArray = 1.0,
-    rest: FloatArray | None = None,
-    least: int = 1,
-) -> NodeCount:
-    """The fewest nodes, of the even numbers from `least` on, whose largest error is at most `tolerance`.
-
-    Parameters
-    ----------
-    game : `product_game_values` or `fourier_game_values`
-        Whose arguments x (d, n, r), background (d, b, r), coefficients (r, k) and rest (b, r) are.
-    tolerance : float
-        In units of `unit`; below about 1e-13·Σ_r|A_r| it is rounding that decides, and the exact number comes back.
-    unit : float or (k,)
-        Standard deviation of the predictions; 1 for an absolute tolerance.
-
-    Notes
-    -----
-    A measurement on these rows, not a bound for others: give those that are worst.  An odd number of nodes costs as
-    much as the next even one.  `worst_node_error` bounds what real factors in [0, 1] can do.
-    """
-    d, q = len(x), max(2, least + least % 2)
-    exact = exact_nodes(d)
-    reference = min(exact, max(FIRST_REFERENCE, reference_nodes(d, q)))
-    truth = game(x, background, coefficients, reference, rest=rest)
-    while q < exact:
-        if reference < reference_nodes(d, q):
-            reference = min(exact, 2 * reference)
-            truth = game(x, background, coefficients, reference, rest=rest)
-        error = float(np.max(np.abs(game(x, background, coefficients, q, rest=rest) - truth) / unit, initial=0.0))
-        if error <= tolerance:
-            return NodeCount(q, error)
-        q += 2
-    return NodeCount(exact, 0.0)
-
-
-def worst_node_error(d: int, q: int) -> float:
-    """The largest error of q nodes in ∫₀¹ Π_{j≠i} (t a_j + (1−t) c_j) dt over all factors in [0, 1]; it is attained.
-
-    So |error of φ_i| ≤ Σ_r |A_r| mean_b rest_br |a_i − c_i| · this, for every row: a guarantee where a sample is not
-    enough.  The error is affine in each (a_j, c_j), hence largest where every factor is 0, 1, t or 1 − t, and the
-    product t^p (1−t)^s, p + s ≤ d − 1.  At d = 32 it is 1.3e-2 for 4 nodes, 2.8e-5 for 8, 1.6e-10 for 12; at d = 64
-    4.6e-9 for 16.
-    """
-    p, s = (power.ravel() for power in np.meshgrid(np.arange(d), np.arange(d)))
-    p, s = p[p + s < d], s[p + s < d]
-    t, w = legendre_nodes(q)
-    return float(np.max(np.abs((t ** p[:, None] * (1.0 - t) ** s[:, None]) @ w - np.exp(betaln(p + 1, s + 1)))))
 
 
 def product_game_bytes(n: int, b: int, r: int, d: int, k: int, *, is_fourier: bool = False) -> int:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dshap.values import loops
-from dshap.values.lanes import LANES
+from dshap.loops import subset_products as loops
+from dshap.loops.lanes import LANES
+from tests.loops import twins
 
 KINDS = {"real": np.float64, "complex": np.complex128}
 
@@ -32,11 +33,11 @@ def test_twins_agree(rng, c, k, kind):
     table *= np.exp(0.3j) if kind == "complex" else 1.0
     out = np.empty((n, m, k))
     loops.table_values(factors, coalitions, table, base, out)
-    assert_allclose(out, loops.plain_table_values(factors, columns, table, base), rtol=1e-12, atol=1e-12)
+    assert_allclose(out, twins.plain_table_values(factors, columns, table, base), rtol=1e-12, atol=1e-12)
     sums = loops.SubsetSums(columns, r, KINDS[kind])
     for part in (factors, factors[:, :, :7]):
         sums.add(np.ascontiguousarray(part))
-    wanted = loops.plain_subset_sums(factors, columns) + loops.plain_subset_sums(factors[:, :, :7], columns)
+    wanted = twins.plain_subset_sums(factors, columns) + twins.plain_subset_sums(factors[:, :, :7], columns)
     assert_allclose(sums.total(), wanted, rtol=1e-11, atol=1e-12)
 
 
@@ -59,12 +60,12 @@ def test_twins_agree_on_grids(rng, c, part, kind):
     sums = loops.SubsetSums(columns, r, KINDS[kind])
     for part in (factors, factors[:, :, :7]):
         sums.add(np.ascontiguousarray(part))
-    wanted = loops.plain_subset_sums(factors, columns) + loops.plain_subset_sums(factors[:, :, :7], columns)
+    wanted = twins.plain_subset_sums(factors, columns) + twins.plain_subset_sums(factors[:, :, :7], columns)
     assert_allclose(sums.total(), wanted, rtol=1e-11, atol=1e-11)
     table = draws(rng, kind, (m, 2, r))
     out = np.empty((n, m, 2))
     loops.table_values(factors, coalitions, table, np.zeros(2), out)
-    assert_allclose(out, loops.plain_table_values(factors, columns, table, np.zeros(2)), rtol=1e-11, atol=1e-12)
+    assert_allclose(out, twins.plain_table_values(factors, columns, table, np.zeros(2)), rtol=1e-11, atol=1e-12)
 
 
 def test_few_coalitions_of_many_pairs_are_no_grid():
@@ -92,10 +93,10 @@ def test_lattice_products(rng, c, kind):
         factors = draws(rng, kind, (c, 6, n))
         lattice.fill(factors)
         for j, present in enumerate(columns):
-            plain = loops.plain_subset_products(factors, present)
+            plain = twins.plain_subset_products(factors, present)
             assert_allclose(lattice.product(j, kept), plain[kept].T, rtol=1e-14)
             assert_allclose(lattice.product(j), plain.T, rtol=1e-14)
-            assert_allclose(other.product(j), loops.plain_subset_products(factors, ~present).T, rtol=1e-14)
+            assert_allclose(other.product(j), twins.plain_subset_products(factors, ~present).T, rtol=1e-14)
 
 
 def test_rows_last_is_a_view_where_rows_lie_next_to_each_other(rng):

@@ -7,11 +7,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dshap import designs
+from dshap.loops.lanes import WIDTH
+from dshap.loops.member_sums import MemberSums, member_weights
+from dshap.loops.shared_sums import MIN_COLUMNS
 from dshap.types import N_ENDS
 from dshap.values import SubsetTable
-from dshap.values.lanes import WIDTH
-from dshap.values.member_sums import MemberSums, member_weights, plain_member_sums
-from dshap.values.shared_sums import MIN_COLUMNS
+from tests.loops.twins import plain_member_sums
 
 STRIDE = 3
 

@@ -16,14 +16,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from dshap.loops.lanes import TILE, WIDTH, add_contracted, add_contracted_transposed, fill_products
+from dshap.loops.shared_rows import SharedRows, shared_row_bytes
+from dshap.loops.shared_sums import is_dense, is_worth_sharing, shared_member_sums, shared_sum_items
+from dshap.loops.subset_products import Coalitions, rows_last
+from dshap.loops.terms import ColumnTerms, Terms
 from dshap.types import BoolArray, FloatArray
-from dshap.values.lanes import TILE, WIDTH, add_contracted, add_contracted_transposed, fill_products
-from dshap.values.loops import Coalitions, plain_subset_products, rows_last
-from dshap.values.shared_rows import SharedRows, shared_row_bytes
-from dshap.values.shared_sums import is_dense, is_worth_sharing, shared_member_sums, shared_sum_items
-from dshap.values.terms import ColumnTerms, Terms
 
-__all__ = ["MemberSums", "member_weights", "plain_member_sums"]
+__all__ = ["MemberSums", "member_weights"]
 
 SHARED_ITEMS = 1 << 12
 """Partial sums of the steps that meet the same term before the next one, at most: 32 KiB."""
@@ -174,9 +174,3 @@ def _member_sums(factors, bounds, table, n_steps, out):
                         if entry & bit:
                             total += sums[row // WIDTH, output, begin + entry, row % WIDTH]
                     out[first + row, column, output] = total
-
-
-def plain_member_sums(factors: FloatArray, columns: BoolArray, table: FloatArray, weights: FloatArray) -> FloatArray:
-    """Σ_{S ∋ c} w_S Σ_r products · table (m, k, r) -> (n, c, k)."""
-    values = [plain_subset_products(factors, own).T @ part.T for own, part in zip(columns, table, strict=True)]
-    return np.einsum("m,mc,mnk->nck", weights, columns, np.stack(values))

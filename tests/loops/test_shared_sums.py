@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dshap.values import shared_rows, shared_sums
-from dshap.values.lanes import LAST_COLUMNS, TERM_BLOCK
-from dshap.values.loops import plain_subset_sums
-from dshap.values.member_sums import MemberSums, plain_member_sums
-from dshap.values.shared_rows import SharedRows
-from dshap.values.shared_sums import (
+from dshap.loops import shared_rows, shared_sums
+from dshap.loops.lanes import LAST_COLUMNS, TERM_BLOCK
+from dshap.loops.member_sums import MemberSums
+from dshap.loops.shared_rows import SharedRows
+from dshap.loops.shared_sums import (
     is_worth_expanding,
     is_worth_sharing,
     shared_member_sums,
     shared_subset_sums,
 )
-from dshap.values.subset_sums import subset_sums
+from dshap.loops.subset_sums import subset_sums
+from tests.loops.twins import plain_member_sums, plain_subset_sums
 
 SIZES = [40, 2, 7, 300, 3, 1, 12, 5, 25, 4, 2, 9]
 """Distinct values of the columns, in no order."""
@@ -170,8 +170,8 @@ def test_both_ways_give_the_same_sums(rng, is_alike, monkeypatch):
 
     table, weights = rng.normal(size=(len(columns), 2, r)), rng.random(len(columns))
     sums = MemberSums.of(Bumps(), columns, table, weights)
-    monkeypatch.setattr("dshap.values.member_sums.shared_member_sums", counted(shared_member_sums))
-    monkeypatch.setattr("dshap.values.subset_sums.shared_subset_sums", counted(shared_subset_sums))
+    monkeypatch.setattr("dshap.loops.member_sums.shared_member_sums", counted(shared_member_sums))
+    monkeypatch.setattr("dshap.loops.subset_sums.shared_subset_sums", counted(shared_subset_sums))
     factors = np.ascontiguousarray(Bumps().factors(rows).swapaxes(1, 2))
     assert_allclose(sums(rows, 64)[0], sums.of_factors(factors), rtol=1e-11, atol=1e-11)
     wanted = plain_subset_sums(factors, columns)

@@ -1,4 +1,4 @@
-"""The compiled loops over products of per-column factors, each beside its plain numpy twin.
+"""The compiled loops over products of per-column factors.
 
 Factors are real or complex, (columns, terms, rows) with the rows last: rows stand in vector lanes.  Columns are cut
 into groups; the products of all subsets of a group form a small lattice that stays in cache, and a coalition's product
@@ -18,23 +18,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dshap.kernels import RBF
+from dshap.loops.lanes import GROUP, LANES, STEP, TERMS, add_complex_products, add_products
 from dshap.types import BoolArray, FloatArray
-from dshap.values.lanes import GROUP, LANES, STEP, TERMS, add_complex_products, add_products
 
 __all__ = [
     "Coalitions",
     "Lattice",
     "SubsetSums",
     "aligned_zeros",
-    "plain_subset_products",
-    "plain_subset_sums",
-    "plain_table_values",
     "rows_last",
     "sum_items",
     "table_items",
     "table_values",
-    "warm_up",
 ]
 
 SUM_BLOCK = 256
@@ -455,33 +450,3 @@ class Lattice:
         n_groups = max(2, -(-n_columns // PRODUCT_GROUP))
         entries = 1 << -(-n_columns // n_groups)
         return itemsize * n_terms * n_rows * (n_groups * entries + 1)
-
-
-def plain_subset_products(factors: NDArray[Any], present: BoolArray) -> NDArray[Any]:
-    """Π over present columns (c,) of factors (c, r, n) -> (r, n)."""
-    return np.asarray(factors[present].prod(axis=0))
-
-
-def plain_subset_sums(factors: NDArray[Any], columns: BoolArray) -> NDArray[Any]:
-    """Σ_n of the products (m, r) of coalitions whose columns are (m, c)."""
-    return np.stack([plain_subset_products(factors, present).sum(axis=1) for present in columns])
-
-
-def plain_table_values(factors: NDArray[Any], columns: BoolArray, table: NDArray[Any], base: FloatArray) -> FloatArray:
-    """base + Re Σ_r products · table (m, k, r) -> (n, m, k)."""
-    values = [(plain_subset_products(factors, p).T @ t.T).real for p, t in zip(columns, table, strict=True)]
-    return np.asarray(base + np.stack(values, axis=1))
-
-
-def warm_up() -> None:
-    """Compile (or load) the loops of this file over real factors, so that no task pays for it; all others compile when
-    they are first used."""
-    RBF(1.0).bind(1).matrix(np.zeros((1, 1)), np.zeros((1, 1)))
-    factors = np.ones((6, 2, 1))
-    for columns in (np.ones((1, 6), dtype=bool), np.eye(6, dtype=bool)):  # a grid, a list
-        coalitions, m = Coalitions.of(columns), len(columns)
-        table_values(factors, coalitions, np.ones((m, 1, 2)), np.zeros(1), np.empty((1, m, 1)))
-        SubsetSums(columns, 2, np.float64).add(factors)
-    lattice = Lattice(columns, 2, 1, np.float64)
-    lattice.fill(factors)
-    lattice.product(0)

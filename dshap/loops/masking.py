@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dshap.types import BoolArray, FloatArray
 
-__all__ = ["Masks", "mixed_values", "plain_mixed_values", "warm_up_masking"]
+__all__ = ["Masks", "mixed_values"]
 
 CHUNK_BYTES = 16 << 20
 """Of predictions and positions that are held for a chunk of pairs of an instance and a background row."""
@@ -72,18 +72,6 @@ def mixed_values(
                 _mix(part, low, own, others, masks.columns, pattern.astype(np.int64), first, start)
                 f[low : low + len(part)] = predict(part)
             _add(total[i : i + i_step], f, position, pattern.astype(np.int64), start, weights[b : b + b_step])
-    return total
-
-
-def plain_mixed_values(
-    predict: Predict, masks: Masks, rows: FloatArray, background: FloatArray, weights: FloatArray, k: int
-) -> FloatArray:
-    """`mixed_values` by every mix, one instance after the other."""
-    total = np.zeros((len(rows), len(masks.columns), k))
-    for i, row in enumerate(rows):
-        mixed = np.where(masks.columns[:, None], row, background)  # (m, b, columns)
-        f = predict(mixed.reshape(-1, rows.shape[1])).reshape(len(masks.columns), len(background), k)
-        total[i] = np.einsum("mbk,b->mk", f, weights)
     return total
 
 
@@ -161,9 +149,3 @@ def _add(total, f, position, pattern, start, weights):
             e = start[pair] + position[q, s]
             for c in range(total.shape[2]):
                 total[i, s, c] += weights[j] * f[e, c]
-
-
-def warm_up_masking() -> None:
-    """Compile (or load) the loops."""
-    masks, one = Masks.of(np.ones((1, 1), dtype=bool)), np.zeros((1, 1))
-    mixed_values(lambda rows: rows, masks, one, one, np.ones(1), 1, 1)

@@ -6,11 +6,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from dshap.loops.shared_rows import SharedRows, shared_row_bytes
+from dshap.loops.shared_sums import is_dense, is_worth_expanding, shared_subset_sums, shared_sum_items
+from dshap.loops.subset_products import SubsetSums, rows_last, sum_items
+from dshap.loops.terms import ColumnTerms, Terms
 from dshap.types import BoolArray, FloatArray
-from dshap.values.loops import SubsetSums, rows_last, sum_items
-from dshap.values.shared_rows import SharedRows, shared_row_bytes
-from dshap.values.shared_sums import is_dense, is_worth_expanding, shared_subset_sums, shared_sum_items
-from dshap.values.terms import ColumnTerms, Terms
 
 __all__ = ["subset_sum_bytes", "subset_sums"]
 

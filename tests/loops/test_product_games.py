@@ -12,7 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dshap.kernels import RBF, Categorical, Laplacian, Matern, Product
 from dshap.kernels.product import ProductKernel
-from dshap.values import product_games as games
+from dshap.loops import product_games as games
+from dshap.values import nodes
+from tests.loops.twins import plain_game_values, worst_node_error
 from tests.values.oracles import shapley
 
 FAMILIES = (RBF(1.1), Laplacian(1.4), Matern(1.5, 0.9), Categorical(0.3), Matern(2.5, 1.2), Categorical(0.0))
@@ -31,8 +33,8 @@ class KernelGame:
 
     def values(self, x, background, members, q):
         a, c = self.kernel.factors(x, self.landmarks), self.kernel.factors(background, self.landmarks)
-        own, other = games.player_factors(a, members), games.player_factors(c, members)
-        return games.product_game_values(own, other, self.weights, q, rest=games.rest_factor(c, members))
+        own, other = nodes.player_factors(a, members), nodes.player_factors(c, members)
+        return games.product_game_values(own, other, self.weights, q, rest=nodes.rest_factor(c, members))
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ class FourierGame:
         return 0.5 + (np.exp(1j * x @ self.frequencies.T) @ self.weights).real
 
     def values(self, x, background, members, q):
-        own, other = (games.player_angles(rows, self.frequencies, members) for rows in (x, background))
-        rest = games.rest_angle(background, self.frequencies, members)
+        own, other = (nodes.player_angles(rows, self.frequencies, members) for rows in (x, background))
+        rest = nodes.rest_angle(background, self.frequencies, members)
         return games.fourier_game_values(own, other, self.weights, q, rest=rest)
 
 
@@ -135,7 +137,7 @@ def test_compiled_loops_equal_numpy_twin(rng, kind, d, n, b, r, k, q):
         phi = games.product_game_values(x, background, coefficients, q, rest=rest, weights=weights)
         turned = iter((x, background, rest))
     a, c, own = turned
-    twin = games.plain_game_values(a, c, coefficients, q, rest=own, weights=weights)
+    twin = plain_game_values(a, c, coefficients, q, rest=own, weights=weights)
     assert_allclose(phi, twin, rtol=0, atol=1e-13 * np.abs(twin).max() * d)
     for before, after in zip(given, (x, background, coefficients, rest, weights), strict=True):
         assert_array_equal(before, after)
@@ -267,7 +269,7 @@ def test_node_count_is_the_smallest_even_number_that_does(rng, tolerance):
     a, c = (game.kernel.factors(rows, game.landmarks) for rows in (x, background))
     spread = game.predict(x).std(axis=0)
     rest = rng.random((12, 40))
-    found = games.node_count(games.product_game_values, a, c, game.weights, tolerance, unit=spread, rest=rest)
+    found = nodes.node_count(games.product_game_values, a, c, game.weights, tolerance, unit=spread, rest=rest)
 
     def error(q):
         few, exact = (games.product_game_values(a, c, game.weights, nodes, rest=rest) for nodes in (q, 10))
@@ -277,7 +279,7 @@ def test_node_count_is_the_smallest_even_number_that_does(rng, tolerance):
     assert_allclose(found.error, error(found.nodes), rtol=1e-6)
     assert found.error <= tolerance
     assert found.nodes == 2 or error(found.nodes - 2) > tolerance
-    more = games.node_count(
+    more = nodes.node_count(
         games.product_game_values, a, c, game.weights, tolerance, unit=spread, rest=rest, least=found.nodes + 1
     )
     assert more.nodes == min(found.nodes + 2, 10)
@@ -285,23 +287,23 @@ def test_node_count_is_the_smallest_even_number_that_does(rng, tolerance):
 
 def test_node_count_falls_back_to_exact(rng):
     angles, others, coefficients = rng.normal(size=(9, 50, 30)), rng.normal(size=(9, 60, 30)), rng.normal(size=(30, 1))
-    assert games.node_count(games.fourier_game_values, angles, others, coefficients, 0.0) == (5, 0.0)
+    assert nodes.node_count(games.fourier_game_values, angles, others, coefficients, 0.0) == (5, 0.0)
     one = rng.random((1, 3, 30))
-    assert games.node_count(games.product_game_values, one, one[:, ::-1], coefficients, 1e-6) == (1, 0.0)
+    assert nodes.node_count(games.product_game_values, one, one[:, ::-1], coefficients, 1e-6) == (1, 0.0)
 
 
 @pytest.mark.parametrize("d", [1, 2, 13, 14, 40, 64, 100, 300, 1_000])
 def test_reference_nodes_are_nearly_exact_whatever_the_factors(d):
     """In [0, 1]; from one node on, and never more than the exact number."""
-    few = games.reference_nodes(d, 1)
-    assert few <= games.exact_nodes(d) and games.worst_node_error(d, few) < 3e-5
-    assert games.reference_nodes(d, 400) == games.exact_nodes(d)
-    assert games.reference_nodes(100, 20) == 40
+    few = nodes.reference_nodes(d, 1)
+    assert few <= games.exact_nodes(d) and worst_node_error(d, few) < 3e-5
+    assert nodes.reference_nodes(d, 400) == games.exact_nodes(d)
+    assert nodes.reference_nodes(100, 20) == 40
 
 
 def test_worst_node_error_holds_and_is_attained(rng):
     for d, q in ((4, 1), (9, 2), (16, 3)):
-        worst = games.worst_node_error(d, q)
+        worst = worst_node_error(d, q)
         a, c = rng.integers(0, 2, (d, 200, 1)).astype(float), rng.random((d, 50, 1))
         one = np.ones((1, 1))
         gap = games.product_game_values(a, c, one, q) - games.product_game_values(a, c, one, games.exact_nodes(d))
@@ -315,8 +317,8 @@ def test_worst_node_error_holds_and_is_attained(rng):
                 exact = games.product_game_values(a, c, one, games.exact_nodes(d))
                 corner.append(abs(games.product_game_values(a, c, one, q) - exact)[0, 0, 0])
         assert_allclose(max(corner), worst, rtol=1e-9)
-    assert games.worst_node_error(8, 4) < 1e-15  # exact
-    assert_allclose([games.worst_node_error(32, q) for q in (4, 8, 12)], [1.3e-2, 2.8e-5, 1.6e-10], rtol=0.05)
+    assert worst_node_error(8, 4) < 1e-15  # exact
+    assert_allclose([worst_node_error(32, q) for q in (4, 8, 12)], [1.3e-2, 2.8e-5, 1.6e-10], rtol=0.05)
 
 
 @pytest.mark.parametrize("is_fourier", [False, True])

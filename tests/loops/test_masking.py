@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 import dshap
 from dshap.errors import InputError
+from dshap.loops import masking as module
+from dshap.loops.masking import Masks, mixed_values
 from dshap.values import Marginal
-from dshap.values import masking as module
-from dshap.values.masking import Masks, mixed_values, plain_mixed_values
+from tests.loops.twins import plain_mixed_values
 
 
 def model(x):
