@@ -35,6 +35,8 @@ def test_numbers_and_names_do_not_change(case, tmp_path, client):
         assert set(now[cube]["numbers"]) == set(own["numbers"])
         for name, numbers in own["numbers"].items():
             scale = np.nanmax(np.abs(numbers), initial=0.0) or 1.0
-            np.testing.assert_allclose(now[cube]["numbers"][name], numbers, rtol=0, atol=CLOSE * scale + ROUNDING, err_msg=name)
+            np.testing.assert_allclose(
+                now[cube]["numbers"][name], numbers, rtol=0, atol=CLOSE * scale + ROUNDING, err_msg=name
+            )
         if processor() == GOLDEN["processor"]:
             assert now[cube]["blocks"] == own["blocks"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dshap.errors import InputError, unknown_name
-from dshap.sources.census import SPAN_ROWS
-from dshap.sources.table import BlockBuilder, Names, TableBlock, as_names, check_span, layout_of, read_bytes_of
+from dshap.rows import SPAN_ROWS
+from dshap.tables.layout import Names, as_names, layout_of
+from dshap.tables.reader import BatchReader
 from dshap.types import FloatArray
 
 __all__ = ["SYNTHETIC_TABLES", "SyntheticTable"]
@@ -22,7 +23,7 @@ SPAN_COLUMNS = 52
 """Columns of float64 that making one span takes at most, those that are kept counted (46 were measured)."""
 
 
-class SyntheticTable:
+class SyntheticTable(BatchReader):
     """A made-up table, as the tasks read it.
 
     Every span of 65,536 rows follows from the seed and its number alone, so that any read gives the same rows, on any
@@ -43,8 +44,6 @@ class SyntheticTable:
     InputError
         An unknown table or column, or no rows.
     """
-
-    missing = "refuse"
 
     def __init__(
         self,
@@ -67,6 +66,8 @@ class SyntheticTable:
             taken = {"lift_id", "deadlift_kg", *as_names(target), *as_names(key)}
             features = [column for column, _ in fields if column not in taken]
         self._layout = layout_of(pa.schema(fields), features=features, target=target, key=key)
+        dtypes = SYNTHETIC_TABLES[name][1]
+        self.column_dtypes = {column: np.dtype(dtypes[column]) for column in self.feature_names}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_kept": None}
@@ -78,66 +79,23 @@ class SyntheticTable:
         return {"synthetic": made, "roles": self._layout.to_dict()}
 
     @property
-    def feature_names(self) -> tuple[str, ...]:
-        return self._layout.features
-
-    @property
-    def key_names(self) -> tuple[str, ...]:
-        return tuple(self._layout.key_dtypes)
-
-    @property
-    def key_dtypes(self) -> Mapping[str, str]:
-        """key column -> "int64", "datetime64[ns]" or "string"."""
-        return self._layout.key_dtypes
-
-    @property
-    def target_names(self) -> tuple[str, ...]:
-        """The target columns, empty where there is no target."""
-        return self._layout.targets
-
-    @property
-    def has_target(self) -> bool:
-        return bool(self._layout.targets)
-
-    @property
     def null_counts(self) -> Mapping[str, int | None]:
         """feature, key or target -> its nulls: none."""
         return dict.fromkeys(self._layout.names(), 0)
 
-    @property
-    def column_dtypes(self) -> Mapping[str, np.dtype[Any]]:
-        """feature -> dtype of `RowBlock.columns`."""
-        dtypes = SYNTHETIC_TABLES[self.name][1]
-        return {column: np.dtype(dtypes[column]) for column in self.feature_names}
-
-    def read(
-        self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
-    ) -> TableBlock:
-        """Rows start..stop; see `dshap.types.RowBlock`.  The target of a table without one is None."""
-        check_span(start, stop, self.n_rows)
-        target = target and self.has_target
-        dtypes = self.column_dtypes if columns else {}
-        builder = BlockBuilder(self._layout, start, stop - start, keys, target, dtypes)
-        names = self._layout.names(keys, target)
+    def _batches(self, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
         for span in range(start // SPAN_ROWS, -(-stop // SPAN_ROWS)):
             first = span * SPAN_ROWS
             made, inside = self._span(span), slice(max(start - first, 0), stop - first)
-            builder.add(pa.record_batch({name: made[name][inside] for name in names}))
-        return builder.block()
+            yield pa.record_batch({name: made[name][inside] for name in names})
 
     def read_bytes(self, n_rows: int) -> int:
         """Peak bytes that reading n_rows takes beyond the block: a span is made whole, and the last one is kept."""
-        read = read_bytes_of(
-            n_rows, self.n_rows, self.feature_names, self.key_dtypes, len(self.target_names), self.column_dtypes
-        )
-        return read + 8 * SPAN_ROWS * SPAN_COLUMNS
+        return super().read_bytes(n_rows) + 8 * SPAN_ROWS * SPAN_COLUMNS
 
     def describe(self) -> str:
         """One line for plans and logs."""
-        roles = [f"{self.n_rows:,} rows", f"{len(self.feature_names)} features"]
-        roles += [f"key {', '.join(self.key_names)}"] if self.key_names else []
-        roles += [f"target {', '.join(self.target_names)}"] if self.has_target else []
-        return f"synthetic {self.name} (seed {self.seed}): {', '.join(roles)}"
+        return self._described(f"synthetic {self.name} (seed {self.seed})")
 
     def _span(self, span: int) -> Columns:
         """All columns of a whole span; the last one asked for is kept."""

@@ -1,10 +1,10 @@
-"""In-memory rows turned into Parquet parts, so that workers read them by path; every float64 comes back bit for bit."""
+"""Rows in memory turned into Parquet parts, so that workers read them by path; every float64 comes back bit for bit."""
 
 from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,48 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dshap.errors import InputError
-from dshap.sources.arrow import arrow_array
-from dshap.sources.table import Names, as_names, repeats
+from dshap.tables.arrays import ArraySource
+from dshap.tables.arrow import arrow_array
+from dshap.tables.layout import Names, as_names, repeats
+from dshap.tables.parquet import ParquetSource
+from dshap.types import RowReader
 
-__all__ = ["ROW_GROUP_ROWS", "write_part"]
+__all__ = ["ROW_GROUP_ROWS", "TARGET", "spool_source", "write_part", "write_partition"]
 
 ROW_GROUP_ROWS = 65_536
 """One span of the census, two evaluation tiles."""
+SPOOL_ROWS = 1_048_576
+"""Rows of one part."""
+TARGET = "dshap target "
+"""Name of a spooled target that had none."""
+
+
+def write_partition(folder: Path, names: Sequence[str] | None, partition: Any, index: int) -> int:
+    """Rows of a partition, after `write_part`; empty ones leave no part."""
+    if len(partition):
+        write_part(folder, index, partition, names=names)
+    return len(partition)
+
+
+def spool_source(source: ArraySource, folder: Path) -> RowReader:
+    """Rows of this process's memory as Parquet parts with the same values, keys and target."""
+    targets: list[str] = []
+    for index, start in enumerate(range(0, source.n_rows, SPOOL_ROWS)):
+        block = source.read(start, min(start + SPOOL_ROWS, source.n_rows), keys=True, target=True, columns=True)
+        columns = {**block.columns, **block.keys}
+        if block.target is not None:
+            outputs = block.target.reshape(len(block.x), -1).T
+            targets = [f"{TARGET}{j}" for j in range(len(outputs))]
+            columns |= dict(zip(targets, outputs, strict=True))
+        write_part(folder, index, columns)
+    return ParquetSource(
+        folder,
+        features=source.feature_names,
+        key=source.key_names,
+        target=targets[0] if len(targets) == 1 else targets or None,
+        missing=source.missing,
+        categories=source.categories,
+    )
 
 
 def write_part(directory: str | Path, index: int, table_like: Any, *, names: Names = None) -> Path:

@@ -1,4 +1,4 @@
-"""The roles of a table's columns, checked against its schema, and the block of rows that sources return."""
+"""The roles of a table's columns, checked against its schema."""
 
 from __future__ import annotations
 
@@ -6,50 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from dshap.errors import InputError, unknown_name
 from dshap.options import MISSING_POLICIES
-from dshap.sources.arrow import (
-    KEY_DTYPES,
-    code_array,
-    is_number,
-    is_text,
-    key_array,
-    key_dtype,
-    number_array,
-    own_array,
-)
-from dshap.types import BoolArray, RowBlock
+from dshap.tables.arrow import is_number, is_text, key_dtype
 
-__all__ = ["BATCH_ROWS", "STREAM_BYTES", "BlockBuilder", "Layout", "Names", "TableBlock", "as_names", "check_missing"]
-__all__ += ["check_span", "key_refusal", "layout_of", "null_key_refusal", "read_bytes_of", "repeats"]
-
-BATCH_ROWS = 16_384
-"""Rows decoded at once: 3 MB at 20 columns.  8,192 and 65,536 were measured to be equally fast."""
-STREAM_BYTES = 65_536
-"""Read-ahead per column.  One row group of 1e6 rows and 20 columns: 47 MB so, 211 MB with Arrow's pre_buffer."""
-PAGE_BYTES = 1 << 20
-"""Largest page that writers make by default."""
-NUMBER_BYTES, NUMBER_PAGES = 8, 2
-"""A number or a time, decoded; its pages are held compressed and decoded."""
-TEXT_BYTES, TEXT_PAGES = 64, 5
-"""A text counts as 64 bytes: the schema does not tell.  Its dictionary and the buffers that grow while it is decoded
-took 5 pages at 64 characters (pyarrow 26, 300,000 different texts)."""
-TEXT_ROW_BYTES = 150
-"""Of a text, for each of two batches: 294 were measured, its characters nearly four times and a Python string."""
+__all__ = ["Layout", "Names", "as_names", "check_missing", "key_refusal", "layout_of", "null_key_refusal", "repeats"]
 
 Names = str | Iterable[str] | None
-
-
-@dataclass(frozen=True)
-class TableBlock(RowBlock):
-    """A `RowBlock` that also says where a key was missing."""
-
-    null_keys: Mapping[str, BoolArray] = field(default_factory=dict)
-    """key column -> (n,) True where the table holds no key; columns without such rows are left out."""
 
 
 @dataclass(frozen=True)
@@ -94,34 +59,6 @@ def check_missing(missing: str) -> None:
     """Raise unless `missing` is one of the three policies."""
     if missing not in MISSING_POLICIES:
         raise InputError(unknown_name("missing", missing, MISSING_POLICIES))
-
-
-def check_span(start: int, stop: int, n_rows: int) -> None:
-    """Raise unless start..stop lies in the table."""
-    if not 0 <= start <= stop <= n_rows:
-        raise InputError(f"rows {start}..{stop} asked of a table of {n_rows} rows: give 0 <= start <= stop <= {n_rows}")
-
-
-def read_bytes_of(
-    n_rows: int,
-    table_rows: int,
-    features: Iterable[str],
-    key_dtypes: Mapping[str, str],
-    n_targets: int,
-    column_dtypes: Mapping[str, np.dtype[Any]],
-) -> int:
-    """Peak bytes that reading n_rows takes beyond the block, from shapes alone: the same for any files and any source.
-
-    Of each column two decoded batches, the pages that are open and the read-ahead; of each feature's value one mark.
-    """
-    features = set(features)
-    texts = {name for name, dtype in key_dtypes.items() if dtype == "string"}
-    n_texts = len(texts | {name for name in features if column_dtypes[name].kind == "T"})
-    n_numbers = len(features | set(key_dtypes)) - n_texts + n_targets
-    batch = min(BATCH_ROWS, table_rows)
-    number = 2 * batch * NUMBER_BYTES + NUMBER_PAGES * min(PAGE_BYTES, NUMBER_BYTES * table_rows) + STREAM_BYTES
-    text = 2 * batch * TEXT_ROW_BYTES + TEXT_PAGES * min(PAGE_BYTES, TEXT_BYTES * table_rows) + STREAM_BYTES
-    return n_numbers * number + n_texts * text + max(n_rows, batch) * len(features)
 
 
 def repeats(names: Iterable[str]) -> list[str]:
@@ -242,46 +179,3 @@ def null_key_refusal(null_keys: Mapping[str, int]) -> str:
     """The sentence for rows without a key: key column -> how many."""
     counts = ", ".join(f"{name} {count}" for name, count in null_keys.items())
     return f"rows hold no key ({counts}): fill them, drop these rows, or take the column out of key"
-
-
-class BlockBuilder:
-    """The arrays of a block, filled batch by batch."""
-
-    def __init__(
-        self, layout: Layout, start: int, n: int, keys: bool, target: bool, dtypes: Mapping[str, np.dtype[Any]]
-    ) -> None:
-        self.layout, self.start, self.at = layout, start, 0
-        self.x = np.empty((n, len(layout.features)))  # (n, columns)
-        self.is_ok = np.ones(n, dtype=bool)
-        wanted = layout.key_dtypes if keys else {}
-        self.keys: dict[str, NDArray[Any]] = {name: np.empty(n, KEY_DTYPES[kind]) for name, kind in wanted.items()}
-        self.null_keys: dict[str, BoolArray] = {}
-        self.target = np.empty((n, len(layout.targets))) if target else None  # (n, k)
-        self.columns = {name: np.empty(n, dtype) for name, dtype in dtypes.items()}
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Take the next rows."""
-        rows = slice(self.at, self.at + batch.num_rows)
-        for j, name in enumerate(self.layout.features):
-            column, categories = batch.column(name), self.layout.categories.get(name)
-            self.x[rows, j] = number_array(column, name) if categories is None else code_array(column, categories)
-        if self.layout.missing != "pass":
-            self.is_ok[rows] = np.isfinite(self.x[rows]).all(axis=1)
-        for name in self.keys:
-            self._add_key(name, rows, batch.column(name))
-        if self.target is not None:
-            for j, name in enumerate(self.layout.targets):
-                self.target[rows, j] = number_array(batch.column(name), name)
-        for name, values in self.columns.items():
-            values[rows] = own_array(batch.column(name), name, values.dtype)
-        self.at = rows.stop
-
-    def _add_key(self, name: str, rows: slice, column: pa.Array) -> None:
-        self.keys[name][rows], is_null = key_array(column, name, self.layout.key_dtypes[name])
-        if is_null is not None:
-            self.null_keys.setdefault(name, np.zeros(len(self.x), dtype=bool))[rows] = is_null
-
-    def block(self) -> TableBlock:
-        """The finished block."""
-        target = self.target[:, 0] if self.target is not None and self.layout.is_single_target else self.target
-        return TableBlock(self.start, self.x, self.is_ok, self.keys, target, self.columns, self.null_keys)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dshap.sources.table import BATCH_ROWS
+from dshap.tables.reader import BATCH_ROWS
 from dshap.types import RowReader
 
 __all__ = ["CountedReader", "MissingValues", "missing_values"]

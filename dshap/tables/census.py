@@ -17,24 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.errors import InputError
-from dshap.sources.keys import save_key_hashes
-from dshap.sources.table import null_key_refusal
+from dshap.tables.keys import repeated_keys, save_key_hashes
+from dshap.tables.layout import null_key_refusal
+from dshap.tables.opener import Site
 from dshap.types import BoolArray, FloatArray, RowBlock, RowReader
 
-__all__ = ["SPAN_ROWS", "Census", "SpanCensus", "census_span", "merge_census"]
+__all__ = ["Census", "SpanCensus", "census_span", "check_targets", "merge_census", "take_census"]
 
-SPAN_ROWS = 65_536
-"""Rows of a span.  Part of the fingerprint: it must not change."""
 SHOWN_COLUMNS = 8
 """Columns that a message names."""
 
 
 @dataclass(frozen=True)
-class SpanCensus:
-    """What one span of rows holds."""
+class _Counts:
+    """What rows hold."""
 
-    start: int
-    stop: int
     n_rows: int
     n_bad: int
     """Rows with NaN or infinity in a feature, whatever `missing` says."""
@@ -48,21 +45,22 @@ class SpanCensus:
     """(columns,) smallest finite value, infinity where there is none."""
     high: tuple[float, ...]
     """(columns,) largest finite value, minus infinity where there is none."""
+
+
+@dataclass(frozen=True)
+class SpanCensus(_Counts):
+    """What one span of rows holds."""
+
+    start: int
+    stop: int
     digest: str
     """blake2b of the features, the keys and the target; every NaN counts as one value."""
 
 
 @dataclass(frozen=True)
-class Census:
-    """What the whole table holds; the fields are those of `SpanCensus`."""
+class Census(_Counts):
+    """What the whole table holds."""
 
-    n_rows: int
-    n_bad: int
-    n_bad_targets: int
-    bad: Mapping[str, int]
-    null_keys: Mapping[str, int]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
     fingerprint: str
     """blake2b over the digests of the spans, in order."""
 
@@ -191,3 +189,45 @@ def _check_complete(ordered: Sequence[SpanCensus]) -> None:
         expected = span.stop
     if not ordered:
         raise ValueError("a census of no spans: take at least one")
+
+
+def take_census(reader: RowReader, site: Site, *, takes_nan: bool = True) -> Census:
+    """One pass over the rows: counts, digests; refuses bad values by the reader's policy, and repeated keys.
+
+    Where nothing `takes_nan`, the refusal does not propose to let it pass.
+
+    Raises
+    ------
+    InputError
+        What is bad, how much of it, and what to do.
+    """
+    keys = site.folder("keys") if reader.key_names else None
+    spans = site.each_span(_span_census, reader.n_rows, reader, keys)
+    census = merge_census(spans)
+    census.raise_on_bad(reader, takes_nan)
+    if keys is not None:
+        n_repeated, positions = repeated_keys(keys, spans)
+        if n_repeated:
+            raise InputError(
+                f"{n_repeated} rows repeat the key of an earlier row, for example {_examples(reader, positions)}: "
+                "give a key that names each row once, or none"
+            )
+    return census
+
+
+def _span_census(start: int, stop: int, reader: RowReader, keys: Path | None) -> SpanCensus:
+    return census_span(reader, start, stop, keys)
+
+
+def _examples(reader: RowReader, positions: Sequence[int]) -> str:
+    shown = []
+    for position in positions[:3]:
+        keys = reader.read(position, position + 1, keys=True).keys
+        shown.append(" ".join(f"{name}={values[0]}" for name, values in keys.items()) + f" (row {position})")
+    return ", ".join(shown)
+
+
+def check_targets(census: Census, missing: str) -> None:
+    """Refuse rows that cannot be fitted on, unless they are to be skipped."""
+    if missing == "refuse" and census.n_bad_targets:
+        raise InputError(f'{census.n_bad_targets} rows have no finite target: drop them, or fit with missing = "skip"')

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dshap.errors import InputError
-from dshap.sources import ParquetSource, from_pandas, open_source
-from dshap.sources.table import BATCH_ROWS
+from dshap.tables import ParquetSource, from_pandas, open_source
+from dshap.tables.reader import BATCH_ROWS
 from dshap.types import RowReader
 
 N_ROWS = 1000

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dshap.sources import ParquetSource, SyntheticTable, missing_values
-from dshap.sources.missing import LOOKS
-from dshap.sources.table import BATCH_ROWS
+from dshap.tables import ParquetSource, SyntheticTable, missing_values
+from dshap.tables.missing import LOOKS
+from dshap.tables.reader import BATCH_ROWS
 
 
 def written(folder, values, name="t", **options):

@@ -1,24 +1,107 @@
-"""Columns that stand in the names of folders: table/year=2012/month=5/part.parquet (Hive's partitions)."""
+"""The files of a Parquet table: finding them, what tells that they changed, and columns in the names of their folders.
+
+Such columns, table/year=2012/month=5/part.parquet, are Hive's partitions.
+"""
 
 from __future__ import annotations
 
+import glob
+import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from dshap.errors import InputError
-from dshap.sources.table import repeats
+from dshap.tables.layout import repeats
 
-__all__ = ["Partitions", "find_partitions"]
+__all__ = ["FileStamp", "Partitions", "Paths", "find_files", "find_partitions", "stamp_file"]
 
+Paths = str | Path | Sequence[str | Path]
+TICK_NS, COARSE_NS, COARSE_TICK_NS = 20_000_000, 1_000_000_000, 2_000_000_000
+"""File times go by the ticks of the system, 1 to 10 ms; where they are whole seconds, by seconds, or two."""
+FOOTER_END, MAGIC = 8, b"PAR1"
+"""Bytes at the end of a Parquet file: the length of its footer, little-endian in four, and these letters."""
 NULL = "__HIVE_DEFAULT_PARTITION__"
 LARGEST = 2**31 - 1
 """Of int32."""
+_DATABASE = "read the table first, pandas.read_sql(query, connection), or export it to Parquet"
+_BUCKET = "object stores are not built yet; copy the files to a file system that every worker sees, or mount it"
+INSTEAD: Mapping[str, str] = {
+    **dict.fromkeys(("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "r2"), _BUCKET),
+    **dict.fromkeys(("postgresql", "postgres", "mysql", "mssql", "oracle", "sqlite", "snowflake", "duckdb"), _DATABASE),
+}
+"""What is written before :// -> what to do."""
+
+
+def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
+    """(absolute folder, file names below it) of a file, a folder or a glob, sorted; of a list in the order given."""
+    if not isinstance(path, str | Path):
+        found = [os.path.join(root, name) for root, names in map(find_files, path) for name in names]
+        root = os.path.commonpath([os.path.dirname(each) for each in found])
+        return root, tuple(os.path.relpath(each, root) for each in found)
+    _refuse_address(str(path))
+    text = os.path.abspath(os.path.expanduser(path))
+    if os.path.isfile(text):
+        return os.path.dirname(text), (os.path.basename(text),)
+    if os.path.isdir(text):
+        found, root = [str(each) for each in Path(text).rglob("*.parquet") if each.is_file()], text
+    else:
+        found = [each for each in glob.glob(text, recursive=True) if os.path.isfile(each)]
+        root = os.path.commonpath([os.path.dirname(each) for each in found]) if found else ""
+    if not found:
+        raise InputError(f"no Parquet file at {path}: give a file, a folder that holds *.parquet files, or a glob")
+    return root, tuple(sorted(os.path.relpath(each, root) for each in found))
+
+
+def _refuse_address(text: str) -> None:
+    """Raise for what is no path of a file system, with what to do."""
+    scheme, mark, _ = text.partition("://")
+    if mark:
+        advice = INSTEAD.get(scheme.split("+")[0], "copy it to a file system that every worker sees, or mount it")
+        raise InputError(f"{scheme}://… is no path of a file system: {advice}")
+
+
+@dataclass(frozen=True)
+class FileStamp:
+    """By what a file is taken for unchanged without reading its rows; see `stamp_file`."""
+
+    path: str
+    size: int
+    written_ns: int
+    """Time of its content, which programs can set (touch -r, cp -p, rsync -t)."""
+    changed_ns: int
+    """Time of its entry, which the system sets whenever content, times or name change."""
+    inode: int
+    footer: str
+    """Digest of its last bytes, the footer: offsets, sizes, and bounds of every column."""
+
+    @property
+    def tick_ns(self) -> int:
+        """Changes that lie closer together may have one time."""
+        return COARSE_TICK_NS if self.changed_ns % COARSE_NS == 0 else TICK_NS
+
+
+def stamp_file(root: str, name: str) -> FileStamp:
+    """The stamp of one file, taken before it is opened.
+
+    A file of the same stamp is trusted to hold the same rows.  What would deceive it: pages altered below the file
+    system, or a clock set back by whoever writes the file, to the nanosecond, with the same footer.
+    """
+    path = os.path.join(root, name)
+    told = os.stat(path)
+    with open(path, "rb") as file:
+        file.seek(-min(FOOTER_END, told.st_size), os.SEEK_END)
+        end = file.read(FOOTER_END)
+        length = int.from_bytes(end[:4], "little") if end.endswith(MAGIC) else 0
+        file.seek(-min(FOOTER_END + length, told.st_size), os.SEEK_END)
+        footer = hashlib.blake2b(file.read(), digest_size=16).hexdigest()
+    return FileStamp(path, told.st_size, told.st_mtime_ns, told.st_ctime_ns, told.st_ino, footer)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,24 +10,24 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dshap.errors import InputError, refuse_rounded, shown, unknown_name
-from dshap.sources.arrow import arrow_array, code_array, key_array, key_dtype, number_array, own_array, own_dtype
-from dshap.sources.table import (
+from dshap.tables.arrow import arrow_array, code_array, key_array, key_dtype, number_array, own_array, own_dtype
+from dshap.tables.layout import (
+    Layout,
     Names,
     as_names,
     check_missing,
-    check_span,
     key_refusal,
     layout_of,
     null_key_refusal,
-    read_bytes_of,
     repeats,
 )
+from dshap.tables.reader import LaidOut, check_span
 from dshap.types import FloatArray, RowBlock
 
 __all__ = ["ArraySource", "frame_of_arrow", "from_pandas"]
 
 
-class ArraySource:
+class ArraySource(LaidOut):
     """A table in memory, as the tasks of one process read it.  It pickles with its data.
 
     Parameters
@@ -66,9 +65,6 @@ class ArraySource:
         categories: Mapping[str, tuple[Any, ...]] | None = None,
     ) -> None:
         check_missing(missing)
-        self.missing = missing
-        self.left_out: Mapping[str, str] = {}
-        self.categories: Mapping[str, tuple[Any, ...]] = dict(categories or {})
         self._x = _numbers(x, "the table")
         if self._x.ndim != 2:
             raise InputError(
@@ -77,43 +73,34 @@ class ArraySource:
             )
         if 0 in self._x.shape:
             raise InputError(f"empty table: shape {self._x.shape}; give at least one row and one column")
-        self.feature_names = _feature_names(feature_names, self._x.shape[1])
-        self._keys: dict[str, NDArray[Any]] = {}
-        self.key_dtypes: dict[str, str] = {}
-        """key column -> "int64", "datetime64[ns]" or "string"."""
-        for name, values in (keys or {}).items():
-            self._add_key(str(name), values)
+        self.n_rows = len(self._x)
+        names = _feature_names(feature_names, self._x.shape[1])
+        read = {str(name): _key(str(name), values) for name, values in (keys or {}).items()}
+        self._keys = {name: values for name, (values, _) in read.items()}
         if target is not None and not np.ndim(target):
             raise InputError(f"target is {shown(target)}: give one value for each row, (n,) or (n, k)")
         self._target = None if target is None else _numbers(target, "the target")
         self._columns = dict(columns or {})
         self._check_lengths()
+        n_targets = 0 if self._target is None else self._target.size // self.n_rows
+        self._layout = Layout(
+            features=names,
+            key_dtypes={name: dtype for name, (_, dtype) in read.items()},
+            targets=tuple(f"y{j}" for j in range(n_targets)),
+            is_single_target=self._target is not None and self._target.ndim == 1,
+            missing=missing,
+            categories=dict(categories or {}),
+        )
+        self.column_dtypes = {name: self._column(name).dtype for name in names}
 
     def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> ArraySource:
         """The same rows, their own columns coded by these lists."""
-        other = copy.copy(self)
-        other.categories, other._x = dict(categories), self._x.copy()
-        for name, own in categories.items():
+        other = super().with_categories(categories)
+        other._x = self._x.copy()
+        for name, values in categories.items():
             column = arrow_array(self._columns[name], name)
-            other._x[:, self.feature_names.index(name)] = code_array(column, own)
+            other._x[:, self.feature_names.index(name)] = code_array(column, values)
         return other
-
-    @property
-    def n_rows(self) -> int:
-        return len(self._x)
-
-    @property
-    def key_names(self) -> tuple[str, ...]:
-        return tuple(self._keys)
-
-    @property
-    def has_target(self) -> bool:
-        return self._target is not None
-
-    @property
-    def column_dtypes(self) -> Mapping[str, np.dtype[Any]]:
-        """feature -> dtype of `RowBlock.columns`."""
-        return {name: self._column(name).dtype for name in self.feature_names}
 
     def read(
         self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
@@ -133,31 +120,13 @@ class ArraySource:
             columns={name: self._column(name)[start:stop] for name in self.feature_names} if columns else {},
         )
 
-    def read_bytes(self, n_rows: int) -> int:
-        """Peak bytes of reading n_rows beyond the block; as for Parquet, so that a table has one plan."""
-        n_targets = 0 if self._target is None else self._target.size // self.n_rows
-        return read_bytes_of(n_rows, self.n_rows, self.feature_names, self.key_dtypes, n_targets, self.column_dtypes)
-
     def describe(self) -> str:
         """One line for plans and logs."""
-        roles = [f"{self.n_rows:,} rows", f"{len(self.feature_names)} features"]
-        roles += [f"key {', '.join(self.key_names)}"] if self.key_names else []
-        roles += ["a target"] if self.has_target else []
-        return f"in memory: {', '.join(roles)}"
+        return self._described("in memory", target="a target")
 
     def _column(self, name: str) -> NDArray[Any]:
         """One explained column (n,) in its own dtype."""
         return self._columns[name] if name in self._columns else self._x[:, self.feature_names.index(name)]
-
-    def _add_key(self, name: str, values: Any) -> None:
-        column = values if isinstance(values, pa.Array) else arrow_array(np.asarray(values), name)
-        dtype = key_dtype(column.type)
-        if dtype is None:
-            raise InputError(key_refusal(name, column.type))
-        self._keys[name], is_null = key_array(column, name, dtype)
-        self.key_dtypes[name] = dtype
-        if is_null is not None:
-            raise InputError(null_key_refusal({name: int(np.count_nonzero(is_null))}))
 
     def _check_lengths(self) -> None:
         parts = {f"key {name!r}": len(values) for name, values in self._keys.items()}
@@ -166,6 +135,18 @@ class ArraySource:
         for name, length in parts.items():
             if length != self.n_rows:
                 raise InputError(f"{name} has {length} values for {self.n_rows} rows: give one for each row")
+
+
+def _key(name: str, values: Any) -> tuple[NDArray[Any], str]:
+    """The values (n,) of a key column, and their name in `Layout.key_dtypes`."""
+    column = values if isinstance(values, pa.Array) else arrow_array(np.asarray(values), name)
+    dtype = key_dtype(column.type)
+    if dtype is None:
+        raise InputError(key_refusal(name, column.type))
+    array, is_null = key_array(column, name, dtype)
+    if is_null is not None:
+        raise InputError(null_key_refusal({name: int(np.count_nonzero(is_null))}))
+    return array, dtype
 
 
 def _numbers(values: ArrayLike, name: str) -> NDArray[Any]:
@@ -231,7 +212,7 @@ def from_pandas(
         columns={name: _own(arrays[name], name) for name in layout.features},
         categories=layout.categories,
     )
-    source.left_out = layout.left_out
+    source._layout = layout
     return source
 
 

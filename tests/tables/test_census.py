@@ -11,7 +11,7 @@ import pytest
 
 from dshap.errors import InputError
 from dshap.options import MISSING_POLICIES
-from dshap.sources import (
+from dshap.tables import (
     SPAN_ROWS,
     ArraySource,
     ParquetSource,
@@ -21,7 +21,7 @@ from dshap.sources import (
     repeated_keys,
     write_part,
 )
-from dshap.sources.keys import hash_keys
+from dshap.tables.keys import hash_keys
 
 N_ROWS = SPAN_ROWS + 1_000
 TEXT = np.dtypes.StringDType()
@@ -183,7 +183,7 @@ def test_repeated_keys_against_pandas(tmp_path):
 
 def test_hashes_are_the_same_in_another_process():
     code = (
-        "import numpy as np; from dshap.sources.keys import hash_keys; "
+        "import numpy as np; from dshap.tables.keys import hash_keys; "
         "print(*hash_keys({'a': np.array([1, -1]), 'b': np.array(['x', 'ü'], dtype=np.dtypes.StringDType())}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from dshap.errors import InputError
-from dshap.sources import ArraySource, from_pandas, open_source
+from dshap.tables import ArraySource, from_pandas, open_source
 from dshap.types import RowReader
 
 

@@ -14,8 +14,8 @@ import dshap
 from dshap.errors import InputError
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
-from dshap.sources import ParquetSource, from_pandas
-from dshap.sources.arrays import ArraySource
+from dshap.tables import ParquetSource, from_pandas
+from dshap.tables.arrays import ArraySource
 from dshap.values import Gaussian, Marginal
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

@@ -16,8 +16,8 @@ import dshap
 from dshap.engine import SilentProgress
 from dshap.errors import InputError, StoreMismatchError
 from dshap.jobs import parse_job, plan_job, run_job
-from dshap.sources import ParquetSource, census_span
-from dshap.sources.table import BATCH_ROWS
+from dshap.tables import ParquetSource, census_span
+from dshap.tables.reader import BATCH_ROWS
 from dshap.values import Marginal
 
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"

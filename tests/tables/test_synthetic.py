@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from dshap.errors import InputError
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
-from dshap.sources import SPAN_ROWS, SyntheticTable, census_span, merge_census
+from dshap.tables import SPAN_ROWS, SyntheticTable, census_span, merge_census
 from dshap.types import RowReader
 
 FEATURES = (

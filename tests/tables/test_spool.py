@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dshap.errors import InputError
-from dshap.sources import ParquetSource, write_part
+from dshap.tables import ParquetSource, write_part
 
 ODD = [np.nan, -0.0, 0.0, 5e-324, -2.2e-308, np.inf, -np.inf, 1.7976931348623157e308, 0.1, 2**53 + 1]
 PAYLOAD = np.array([0x7FF8000000000001, 0xFFF8000000000000], dtype=np.uint64).view(np.float64)  # two other NaNs

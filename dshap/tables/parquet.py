@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,17 +15,29 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dshap.errors import InputError
-from dshap.sources.hive import find_partitions
-from dshap.sources.parquet_files import Paths, find_files, open_file, read_footer, read_rows, stamp_file
-from dshap.sources.table import BlockBuilder, Names, TableBlock, check_span, layout_of, read_bytes_of, said_left_out
+from dshap.tables.arrow import own_dtype
+from dshap.tables.files import Partitions, Paths, find_files, find_partitions, stamp_file
+from dshap.tables.layout import Layout, Names, layout_of, said_left_out
+from dshap.tables.reader import BATCH_ROWS, STREAM_BYTES, BatchReader
 
 __all__ = ["ParquetSource"]
 
 OPEN_FILES = 4
 """Files kept open per thread."""
+_CSV = "read it first, rows=pandas.read_csv(path), or write it once with pandas.read_csv(path).to_parquet(...)"
+AS_PARQUET: Mapping[str, str] = {
+    ".csv": _CSV,
+    ".tsv": _CSV.replace("read_csv(path", "read_csv(path, sep='\\t'"),
+    ".gz": _CSV,
+    ".json": _CSV.replace("read_csv", "read_json"),
+    ".xlsx": _CSV.replace("read_csv", "read_excel"),
+    ".feather": _CSV.replace("read_csv", "read_feather"),
+    ".arrow": _CSV.replace("read_csv", "read_feather"),
+}
+"""End of a file's name -> what to do with such a file."""
 
 
-class ParquetSource:
+class ParquetSource(BatchReader):
     """A table in Parquet files, as the tasks read it.
 
     Opening reads the footers only and checks every column that is asked for.  A read touches the row groups that
@@ -82,10 +93,11 @@ class ParquetSource:
             for index, name in enumerate(self._names)
         ]
         self._starts = np.concatenate([[0], np.cumsum([each.n_rows for each in footers])])  # (files + 1,)
-        self.column_dtypes: Mapping[str, np.dtype[Any]] = {
+        self.n_rows = int(self._starts[-1])
+        # one dtype for the whole table: integers with nulls anywhere are float64
+        self.column_dtypes = {
             feature: np.result_type(*(each.dtypes[feature] for each in footers)) for feature in self._layout.features
         }
-        """feature -> dtype of `RowBlock.columns`, one for the whole table: integers with nulls anywhere are float64."""
         self.null_counts: Mapping[str, int | None] = {
             name: _total(each.nulls[name] for each in footers) for name in self._layout.names()
         }
@@ -105,11 +117,6 @@ class ParquetSource:
         return tuple(os.path.join(self._root, name) for name in self._names)
 
     @property
-    def left_out(self) -> Mapping[str, str]:
-        """column that is not read, since it holds no numbers -> what it holds; where features are not named."""
-        return self._layout.left_out
-
-    @property
     def stamp(self) -> Mapping[str, Any] | None:
         """Roles and files: a source of the same stamp gives the same rows (as far as `stamp_file` can tell).
 
@@ -119,77 +126,12 @@ class ParquetSource:
             return None
         return {"files": [astuple(stamp) for stamp in self._stamps], "roles": self._layout.to_dict()}
 
-    @property
-    def n_rows(self) -> int:
-        return int(self._starts[-1])
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return self._layout.features
-
-    @property
-    def key_names(self) -> tuple[str, ...]:
-        return tuple(self._layout.key_dtypes)
-
-    @property
-    def key_dtypes(self) -> Mapping[str, str]:
-        """key column -> "int64", "datetime64[ns]" or "string"."""
-        return self._layout.key_dtypes
-
-    @property
-    def target_names(self) -> tuple[str, ...]:
-        """The target columns, empty where there is no target."""
-        return self._layout.targets
-
-    @property
-    def has_target(self) -> bool:
-        return bool(self._layout.targets)
-
-    @property
-    def missing(self) -> str:
-        return self._layout.missing
-
-    @property
-    def categories(self) -> Mapping[str, tuple[Any, ...]]:
-        """feature -> its categories, where it is read as their positions."""
-        return self._layout.categories
-
-    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> ParquetSource:
-        """The same rows, coded by these lists."""
-        other = copy.copy(self)
-        other._layout = replace(self._layout, categories=dict(categories))
-        return other
-
-    def read(
-        self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
-    ) -> TableBlock:
-        """Rows start..stop; see `dshap.types.RowBlock`.
-
-        Missing keys read as -1, "" or NaT, marked in `null_keys`.  The target of a source without one is None.
-        """
-        check_span(start, stop, self.n_rows)
-        target = target and self.has_target
-        layout = self._layout
-        builder = BlockBuilder(layout, start, stop - start, keys, target, self.column_dtypes if columns else {})
-        for batch in self._batches(start, stop, layout.names(keys, target)):
-            builder.add(batch)
-        return builder.block()
-
-    def read_bytes(self, n_rows: int) -> int:
-        """Peak bytes that reading n_rows takes beyond the block; see `read_bytes_of`."""
-        return read_bytes_of(
-            n_rows, self.n_rows, self.feature_names, self.key_dtypes, len(self.target_names), self.column_dtypes
-        )
-
     def describe(self) -> str:
         """One line for plans and logs."""
         where = self.paths[0] if len(self.paths) == 1 else f"{self._root} ({len(self.paths)} files)"
         names = ", ".join(self.feature_names[:12]) + (", …" if len(self.feature_names) > 12 else "")
-        roles = [f"{self.n_rows:,} rows", f"{len(self.feature_names)} features ({names})"]
-        roles += [f"key {', '.join(self.key_names)}"] if self.key_names else []
-        roles += [f"target {', '.join(self.target_names)}"] if self.has_target else []
-        roles += [f"left out, no numbers: {said_left_out(self.left_out)}"] if self.left_out else []
-        return f"parquet {where}: {', '.join(roles)}"
+        left_out = f", left out, no numbers: {said_left_out(self.left_out)}" if self.left_out else ""
+        return self._described(f"parquet {where}", f" ({names})") + left_out
 
     def _batches(self, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows start..stop in order, file by file."""
@@ -226,3 +168,92 @@ def _total(counts: Iterable[int | None]) -> int | None:
     """None where one is None."""
     known = list(counts)
     return None if None in known else sum(count for count in known if count)
+
+
+def open_file(root: str, name: str) -> pq.ParquetFile:
+    """The file, its footer read, set to stream its columns."""
+    path = os.path.join(root, name)
+    try:
+        return pq.ParquetFile(path, buffer_size=STREAM_BYTES, pre_buffer=False)
+    except pa.ArrowInvalid as error:
+        suffix = os.path.splitext(path)[1].lower()
+        advice = AS_PARQUET.get(suffix, f"remove it or write it again ({str(error).splitlines()[0]})")
+        raise InputError(f"{path} is not a Parquet file: {advice}") from None
+
+
+def _group_rows(file: pq.ParquetFile) -> list[int]:
+    """Rows of each row group."""
+    return [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+
+
+def read_rows(file: pq.ParquetFile, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+    """Rows start..stop of one file, from the row groups that overlap them."""
+    sizes = _group_rows(file)
+    ends = np.cumsum(sizes)
+    first, last = np.searchsorted(ends, [start, stop - 1], side="right").tolist()
+    at = int(ends[first]) - sizes[first]
+    groups = list(range(first, last + 1))
+    for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=names, use_threads=False):
+        low, high = max(start - at, 0), min(stop - at, batch.num_rows)
+        if low < high:
+            yield batch.slice(low, high - low)
+        at += batch.num_rows
+        if at >= stop:
+            return
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What the footer of one file tells, without reading a row."""
+
+    n_rows: int
+    dtypes: Mapping[str, np.dtype[Any]]
+    """feature -> the numpy dtype that keeps it; a column whose nulls are not counted may hold some."""
+    nulls: Mapping[str, int | None]
+    """feature, key or target -> its nulls; None where they are not counted."""
+
+
+def read_footer(root: str, name: str, layout: Layout, partitions: Partitions, index: int) -> Footer:
+    """The footer of one file; raises where its columns, those of its folders too, do not fit the layout."""
+    with open_file(root, name) as file:
+        schema, n_rows = partitions.schema(file.schema_arrow), file.metadata.num_rows
+        _check_same_layout(layout, schema, name)
+        of_folders = partitions.nulls(index, n_rows)
+        nulls = {own: of_folders[own] if own in of_folders else _nulls(_chunks(file, own)) for own in layout.names()}
+        dtypes = {own: own_dtype(schema.field(own).type, has_nulls=nulls[own] != 0) for own in layout.features}
+        return Footer(n_rows, dtypes, nulls)
+
+
+def _check_same_layout(layout: Layout, schema: pa.Schema, name: str) -> None:
+    """Raise unless a further file holds the same columns, fit for the same roles."""
+    keys = tuple(layout.key_dtypes)
+    try:
+        here = layout_of(
+            schema,
+            features=layout.features,
+            target=layout.targets,
+            key=keys,
+            missing=layout.missing,
+            categories=layout.categories,
+        )
+    except InputError as error:
+        raise InputError(f"in file {name}: {error}") from None
+    for key, dtype in here.key_dtypes.items():
+        if dtype != layout.key_dtypes[key]:
+            raise InputError(
+                f"key {key!r} is {dtype} in file {name} and {layout.key_dtypes[key]} in the first: write it as one type"
+            )
+
+
+def _chunks(file: pq.ParquetFile, name: str) -> list[Any]:
+    """The metadata of one column in every row group."""
+    metadata = file.metadata
+    leaf = next(j for j in range(metadata.num_columns) if metadata.schema.column(j).path == name)
+    return [metadata.row_group(i).column(leaf) for i in range(metadata.num_row_groups)]
+
+
+def _nulls(chunks: list[Any]) -> int | None:
+    """Nulls of one column; None where a row group does not count them."""
+    statistics = [chunk.statistics for chunk in chunks]
+    is_counted = all(each is not None and each.has_null_count for each in statistics)
+    return sum(each.null_count for each in statistics) if is_counted else None
