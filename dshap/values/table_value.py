@@ -11,7 +11,7 @@ import numpy as np
 
 from dshap.checks import checked
 from dshap.errors import DshapError, InputError, PredictError, unknown_name
-from dshap.types import BoolArray, ClosedForm, FloatArray, Link, Scored, State
+from dshap.types import BoolArray, ClosedForm, FloatArray, Link, State
 from dshap.values.links import IDENTITY
 from dshap.values.players import Players
 
@@ -45,7 +45,6 @@ class TableValue:
     needs_predictions = False
     is_closed_form = False
     prefers_closed_form = False
-    sums_hold_prediction = False
     needs_check = False
     sample_size = 0
     streams_data = False
@@ -133,10 +132,6 @@ class TableValue:
     def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
         """Of values whose columns may be text alone."""
         raise DshapError(f"{type(self).__name__} has no categories: a bug")
-
-    def scored(self, state: State, score: FloatArray) -> Scored | None:
-        """None: values are wanted one by one."""
-        return None
 
     def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
         """Of values that stream their data alone."""
