@@ -251,10 +251,10 @@ def _held_out(rows: Any, explanation: Explanation, executor: Executor, workspace
         rows,
         executor,
         lambda: workspace.folder("held-out"),
-        features=value.feature_names,
-        n_columns=value.n_columns,
+        features=value.model.feature_names,
+        n_columns=value.model.n_columns,
         missing=missing,
-        categories=value.categories,
+        categories=value.model.categories,
     )
 
 

@@ -27,7 +27,7 @@ from dshap.sources import (
     repeated_keys,
     write_part,
 )
-from dshap.types import BoolArray, RowReader, ValueFunction
+from dshap.types import BoolArray, RowReader, ValueFunction, replaced
 
 __all__ = ["Inputs", "check_targets", "open_rows", "refuse_unknown_categories", "take_census"]
 
@@ -255,17 +255,17 @@ class Inputs:
         prepared: Prepared | None = None,
     ) -> Inputs:
         """One reader and one census where both are the same table; the data of a prepared value are not read."""
-        columns: dict[str, Any] = {"features": value.feature_names, "n_columns": value.n_columns}
+        columns: dict[str, Any] = {"features": value.model.feature_names, "n_columns": value.model.n_columns}
         reader = open_rows(
             rows,
             executor,
             lambda: workspace.folder("rows"),
             key=key,
             missing=options.missing,
-            categories=value.categories,
+            categories=value.model.categories,
             **columns,
         )
-        if value.categories:
+        if value.model.categories:
             value, reader = _with_all_categories(value, reader, executor)
         census = census or take_census(reader, executor, lambda: workspace.folder("keys"))
         if reader.missing == "pass" and value.needs_moments:
@@ -275,7 +275,7 @@ class Inputs:
         if _is_same(value.data, rows):
             return cls(value, reader, census, reader, census)
         is_named = not isinstance(value.data, np.ndarray)  # by the rows' own names where the value function knows none
-        columns["features"] = value.feature_names or (reader.feature_names if is_named else None)
+        columns["features"] = value.model.feature_names or (reader.feature_names if is_named else None)
         is_read = value.needs_moments or value.streams_data  # row by row, so that bad ones can be skipped
         missing = "skip" if reader.missing == "refuse" and not is_read else reader.missing
         try:
@@ -299,7 +299,7 @@ class Inputs:
         high = np.maximum(self.census.high, self.data_census.high)
         names = self.rows.feature_names
         varies = (low < high) | [name in self.census.bad or name in self.data_census.bad for name in names]
-        is_active = np.array((self.value.player_columns & varies).any(axis=1))
+        is_active = np.array((self.value.players.members & varies).any(axis=1))
         is_active[0] |= not is_active.any()
         return is_active
 
@@ -309,17 +309,17 @@ def _with_all_categories(
 ) -> tuple[ValueFunction, RowReader]:
     """Both with the categories of the rows behind those that the value function knows, in order; one pass over them."""
     spans = map_spans(executor, None, _unknown_categories, reader.n_rows, SPAN_ROWS, reader)
-    found = {name: set().union(*(span.get(name, ()) for span in spans)) for name in value.categories}
+    found = {name: set().union(*(span.get(name, ()) for span in spans)) for name in value.model.categories}
     if not any(found.values()):
         return value, reader
-    every = {name: (*own, *sorted(found[name])) for name, own in value.categories.items()}
+    every = {name: (*own, *sorted(found[name])) for name, own in value.model.categories.items()}
     for name, own in every.items():
         if len(own) > MAX_CATEGORIES:
             raise InputError(
                 f"column {name!r} holds {len(own):,} different values, at most {MAX_CATEGORIES:,} categories are "
                 "taken: group them, or take the column out of the model"
             )
-    return value.with_categories(every), reader.with_categories(every)  # type: ignore[attr-defined]
+    return replaced(value, model=value.model.with_categories(every)), reader.with_categories(every)  # type: ignore[attr-defined]
 
 
 def refuse_unknown_categories(reader: RowReader, executor: Executor) -> None:

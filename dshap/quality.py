@@ -35,7 +35,7 @@ from dshap.explanation import (
 from dshap.inputs import Inputs, open_rows, refuse_unknown_categories, take_census
 from dshap.options import RunOptions
 from dshap.prepared import PREPARED, Prepared, PreparedData, open_prepared, played, probe_of, save_prepared
-from dshap.types import N_ENDS, BoolArray, Design, FloatArray, Record, RowReader, ValueFunction, digest_of
+from dshap.types import N_ENDS, BoolArray, Design, FloatArray, Record, RowReader, ValueFunction, digest_of, replaced
 
 __all__ = ["Quality", "check_measurable", "measured_quality", "prepare_value", "prepared_of"]
 
@@ -137,12 +137,12 @@ def prepare_value(
             f"{type(value).__name__} reads its data for every row that is explained: there is nothing to prepare; "
             "explain it itself"
         )
-    columns: dict[str, Any] = {"features": value.feature_names, "n_columns": value.n_columns}
+    columns: dict[str, Any] = {"features": value.model.feature_names, "n_columns": value.model.n_columns}
     if rows is not None:
-        columns["categories"] = value.categories
+        columns["categories"] = value.model.categories
     table = value.data if rows is None else rows
     data = open_rows(table, executor, lambda: workspace.folder("data"), missing=options.missing, **columns)
-    if rows is not None and value.categories:
+    if rows is not None and value.model.categories:
         refuse_unknown_categories(data, executor)
     census = take_census(data, executor, lambda: workspace.folder("keys"))
     chosen, why = choose_design(design, value, options.max_coalitions)
@@ -182,7 +182,7 @@ def _context(
 ) -> Context:
     """What the tasks share, the landmarks chosen; nothing is written but states."""
     name, learnt = digest_of(dict(prepared.learnt)), prepared.learnt
-    value, design, choice = prepared.value.without_data(), prepared.design, f"landmarks-{name}"
+    value, design, choice = replaced(prepared.value, data=None), prepared.design, f"landmarks-{name}"
     return Context(
         value=resolve_value(executor, value, data, states, choice, plan.row_span),
         design=design,
@@ -194,7 +194,7 @@ def _context(
         choice_name=choice,
         base_name=f"base-{name}",
         learnt=learnt,
-        is_active=np.ones(value.n_players, dtype=bool),
+        is_active=np.ones(len(value.players), dtype=bool),
     )
 
 
@@ -222,9 +222,9 @@ def check_measurable(value: ValueFunction) -> None:
             "MSE_v is a mean over coalitions, and a closed form has none: give design='exact', or one of "
             "dshap.designs.kernelshap; or leave quality out"
         )
-    if value.n_players == 1:
+    if len(value.players) == 1:
         raise InputError(
-            f"MSE_v is a mean over proper coalitions, and a game of one player ({value.player_names[0]}) has none: "
+            f"MSE_v is a mean over proper coalitions, and a game of one player ({value.players.names[0]}) has none: "
             "give two players or more, or leave quality out"
         )
     if value.streams_data:

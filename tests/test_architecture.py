@@ -13,7 +13,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "dshap"
 FLOORS = (
-    {"types", "errors", "options", "checks", "rules"},
+    {"types", "players", "errors", "options", "checks", "rules"},
     {"loops"},
     {"designs", "kernels"},
     {"values", "models"},

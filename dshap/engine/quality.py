@@ -35,7 +35,7 @@ def _total(_: Any, total: Moments) -> Moments:
 def _leaf(context: Context, start: int, stop: int) -> Moments:
     block, plan = context.rows.read(start, stop), context.plan
     rows = block.x[block.is_ok]
-    f = context.value.predict(rows)  # (n, k)
+    f = context.value.model(rows)  # (n, k)
     tiles = list(range(len(plan.coalition_spans)))
     errors = []
     for joined in (tiles[i : i + plan.join_tiles] for i in range(0, len(tiles), plan.join_tiles)):

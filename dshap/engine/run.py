@@ -29,7 +29,7 @@ from dshap.engine.tasks import (
 )
 from dshap.errors import FailedBlocksError
 from dshap.models.rows import sample_positions
-from dshap.types import ClosedForm, Design, EstimatedBase, Record, RowReader, State, ValueFunction
+from dshap.types import ClosedForm, Design, EstimatedBase, Record, RowReader, State, ValueFunction, replaced
 
 __all__ = ["Failure", "learn", "map_spans", "read_sample", "resolve_value", "run_explanation", "settled_design"]
 
@@ -265,7 +265,7 @@ def resolve_value(
     if not value.sample_size:
         return value
     if not states.has(name):
-        context = (value.without_data(), data, states)
+        context = (replaced(value, data=None), data, states)
         executor.run(context, [Reduction(name, (), Call(_store_choice, (name, step)))], lambda *_: None)
     return value.chosen(states.get(name, State))
 

@@ -163,14 +163,14 @@ class Context:
     def values(self, state: State, rows: FloatArray) -> FloatArray:
         """v_S(x) (n, m, k') of the prepared coalitions for a micro-block of rows: expectations, then the link."""
         expected = self.expectations(state, rows)
-        return expected if self.value.link.is_identity else self.value.link(expected, self.value.predict(rows))
+        return expected if self.value.link.is_identity else self.value.link(expected, self.value.model(rows))
 
     def asked_twice(self, state: State, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Values (n, m, k') of the mean of two answers, and half of the difference of those of each."""
         first, second = self.expectations(state, rows), self.expectations(state, rows)
         link, prediction = (
             self.value.link,
-            np.zeros((len(rows), self.value.n_outputs)),
+            np.zeros((len(rows), len(self.value.model.output_names))),
         )  # no link of the predicted class
         return link((first + second) / 2, prediction), (link(first, prediction) - link(second, prediction)) / 2
 
@@ -216,7 +216,7 @@ def base_leaf(context: Context, start: int, stop: int) -> Moments:
     """Σ f(X) and the number of rows, over the good rows of a span of the data."""
     block = context.data.read(start, stop)
     is_noisy, rows = context.plan.stochastic, block.x[block.is_ok]
-    predictions, noise = asked_often(context.value.predict, rows) if is_noisy else (context.value.predict(rows), None)
+    predictions, noise = asked_often(context.value.model, rows) if is_noisy else (context.value.model(rows), None)
     if context.value.needs_predictions:
         context.states.put(context.prediction_name(start), Record({"prediction": predictions}))
     weights = context.value.data_weights
@@ -285,7 +285,7 @@ def game_values(context: Context, rows: FloatArray, n_coalitions: int) -> FloatA
     if not len(rows):
         return np.zeros((0, n_coalitions))
     tiles = context.plan.first_tiles(n_coalitions)
-    ends = context.ends(context.value.predict(rows))
+    ends = context.ends(context.value.model(rows))
     values = np.concatenate([ends, *(context.values(context.state([tile]), rows) for tile in tiles)], axis=1)
     return values.swapaxes(1, 2).reshape(-1, values.shape[1])
 
@@ -430,10 +430,10 @@ def attributions(context: Context, rows: FloatArray, partials: tuple[str, ...] |
     if is_summed and context.value.sums_hold_prediction:
         sums, prediction = _all_sums(context, rows, partials)
     if prediction is None:
-        prediction = context.value.predict(rows)
+        prediction = context.value.model(rows)
     noise = None
     if context.plan.stochastic:
-        prediction, noise = asked_often(context.value.predict, rows)
+        prediction, noise = asked_often(context.value.model, rows)
     if not np.isfinite(prediction).all():
         n_bad = np.count_nonzero(~np.isfinite(prediction).all(axis=1))
         raise PredictError(f"the model gave NaN or infinity for {n_bad} row(s)")

@@ -13,14 +13,15 @@ from dshap.designs import exact
 from dshap.errors import LARGEST_WHOLE, InputError, rounded_refusal, unknown_name
 from dshap.types import FULL, BoolArray, Checked, Cost, FloatArray, Moments, State, digest_of
 from dshap.values.frames import floats_of
-from dshap.values.table_value import (
-    TableValue,
+from dshap.values.predictors import (
+    NamedModel,
     checked_predict,
     classes_of,
     columns_by_name,
     fitted_names_of,
     names_of,
 )
+from dshap.values.table_value import TableValue
 from dshap.values.tree_libraries import Ensemble, LightGBMTrees, XGBoostTrees
 from dshap.values.tree_shap import LightGBMPairs, ThroughShap
 
@@ -36,6 +37,68 @@ PROBE_PLAYERS, PROBED_MIXES = 8, 8
 """Columns, and rows, whose contributions are compared with all coalitions where there is a background."""
 MAX_BACKGROUND = 1_000
 """Rows: every tree is walked once for each pair of a row and one of these."""
+
+
+class TreeModel(NamedModel):
+    """The margins of an ensemble, as its library gives them.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+    codes : column -> its categories in the order of their codes, those that the ensemble was fitted on
+    """
+
+    def __init__(
+        self,
+        ensemble: Any,
+        codes: Mapping[int, tuple[Any, ...]],
+        n_outputs: int,
+        feature_names: Sequence[str] | None,
+        output_names: Sequence[str] | None,
+    ) -> None:
+        self.ensemble, self.codes = ensemble, codes
+        super().__init__(ensemble.n_columns, n_outputs, feature_names, output_names)
+        self.categories = {self.column_names[j]: kept for j, kept in codes.items()}
+        _check_categories(self.categories)
+
+    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
+        """With lists that go on behind those that it has: of categories that the model was not fitted on."""
+        for name, kept in self.categories.items():
+            unseen = categories[name][len(kept) :]
+            if unseen and not self.ensemble.takes_unseen:
+                raise InputError(
+                    f"column {name!r} holds {unseen[0]!r}, a category that the model was not fitted on, which XGBoost "
+                    "refuses: drop these rows, or make it missing (NaN)"
+                )
+        other = copy.copy(self)
+        other.categories = dict(categories)
+        return other
+
+    def with_threads(self, n_threads: int) -> Self:
+        """With a library that walks its trees in so many threads; its numbers do not depend on it."""
+        other = copy.copy(self)
+        other.ensemble = self.ensemble.with_threads(n_threads)
+        return other
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """Margins (n, k)."""
+        if not len(rows):
+            return np.empty((0, self.n_outputs))
+        return checked_predict(self.ensemble.predict, self.known(rows), self.n_outputs)
+
+    def known(self, rows: FloatArray) -> FloatArray:
+        """Rows (n, columns) with NaN for categories that the model was not fitted on."""
+        if not self.codes:
+            return rows
+        known = rows.copy()
+        for j, kept in self.codes.items():
+            known[~((rows[:, j] >= 0) & (rows[:, j] < len(kept))), j] = np.nan
+        return known
+
+    def fingerprint(self) -> dict[str, Any]:
+        kept = {name: digest_of(list(map(repr, values))) for name, values in self.categories.items()}
+        record = {"by": self.ensemble.how, "model": self.ensemble.digest}
+        return {**record, "categories": kept} if kept else record
 
 
 class Trees(TableValue):
@@ -81,6 +144,7 @@ class Trees(TableValue):
     path-dependent values alone.
     """
 
+    model: TreeModel
     is_closed_form = True
     prefers_closed_form = True
     n_replicates = 0
@@ -97,48 +161,30 @@ class Trees(TableValue):
         (feature_names,) = checked(feature_names=feature_names)
         library: Ensemble = _kind_of(model)(model)
         names = names_of(feature_names, library.names or fitted_names_of(model), background)
-        self._codes = library.coded(_by_position(checked(categories=categories)[0], names))
+        codes = library.coded(_by_position(checked(categories=categories)[0], names))
         if background is not None:
             rows = columns_by_name(background, names) if names and hasattr(background, "columns") else background
-            library = ThroughShap(model, _checked_background(rows, library, self._codes), library)
-        self._ensemble: Any = library
+            library = ThroughShap(model, _checked_background(rows, library, codes), library)
         self._pairing: Any = None
         """What gives interactions, where they are asked for."""
-        n_outputs = _tried(library, self._codes)
+        k = _tried(library, codes)
+        outputs = output_names if output_names is not None else classes_of(model, k)
         super().__init__(
+            TreeModel(library, codes, k, names, outputs),
             np.stack([np.full(library.n_columns, -1.0), np.ones(library.n_columns)]),  # no column of it is constant
-            n_columns=library.n_columns,
-            n_outputs=n_outputs,
-            feature_names=names,
-            players=None,
-            output_names=output_names if output_names is not None else classes_of(model, n_outputs),
+            None,
         )
-        self.categories = {self.column_names[j]: kept for j, kept in self._codes.items()}
-        _check_categories(self.categories)
-
-    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
-        """With lists that go on behind its own: of categories that the model was not fitted on."""
-        for name, kept in self.categories.items():
-            unseen = categories[name][len(kept) :]
-            if unseen and not self._ensemble.takes_unseen:
-                raise InputError(
-                    f"column {name!r} holds {unseen[0]!r}, a category that the model was not fitted on, which XGBoost "
-                    "refuses: drop these rows, or make it missing (NaN)"
-                )
-        other = copy.copy(self)
-        other.categories = dict(categories)
-        return other
 
     def with_threads(self, n_threads: int) -> Self:
         """With a library that walks its trees in so many threads; its numbers do not depend on it."""
         other = copy.copy(self)
-        other._ensemble = self._ensemble.with_threads(n_threads)
+        other.model = self.model.with_threads(n_threads)
         other._pairing = self._pairing and self._pairing.with_threads(n_threads)
         return other
 
     def with_interactions(self) -> Self:
         """With what gives its interactions, or an InputError where nothing does."""
-        library = self._ensemble
+        library = self.model.ensemble
         if isinstance(library, ThroughShap) and library.background is not None:
             raise InputError(
                 "interactions of Trees are path-dependent, and a background makes it interventional: leave background "
@@ -146,7 +192,7 @@ class Trees(TableValue):
             )
         other = copy.copy(self)
         other._pairing = LightGBMPairs(library) if isinstance(library, LightGBMTrees) else library
-        probe = _made_up(self.n_columns, self._codes)[:PAIRED_ROWS]
+        probe = _made_up(self.n_columns, self.model.codes)[:PAIRED_ROWS]
         phi, _ = library.contributions(probe)
         other.interactions(State(), probe, phi[:, self._columns])
         return other
@@ -158,28 +204,13 @@ class Trees(TableValue):
         """What the attributions and the prediction differ by."""
         return state()["base"]
 
-    def predict(self, rows: FloatArray) -> FloatArray:
-        """Margins (n, k)."""
-        if not len(rows):
-            return np.empty((0, self.n_outputs))
-        return checked_predict(self._ensemble.predict, self._known(rows), self.n_outputs)
-
-    def _known(self, rows: FloatArray) -> FloatArray:
-        """Rows (n, columns) with NaN for categories that the model was not fitted on."""
-        if not self._codes:
-            return rows
-        known = rows.copy()
-        for j, kept in self._codes.items():
-            known[~((rows[:, j] >= 0) & (rows[:, j] < len(kept))), j] = np.nan
-        return known
-
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """Nothing is summed beforehand."""
         return Moments()
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """`base` (k,): the value of no column at all."""
-        _, base = self._ensemble.contributions(np.zeros((1, self.n_columns)))
+        _, base = self.model.ensemble.contributions(np.zeros((1, self.n_columns)))
         return State({"base": base})
 
     def settled(self, state: State, rows: FloatArray, prediction: FloatArray) -> State:
@@ -188,13 +219,13 @@ class Trees(TableValue):
 
     def attribute(self, state: State, rows: FloatArray) -> FloatArray:
         """φ (n, d, k)."""
-        phi, _ = self._ensemble.contributions(self._known(rows))
+        phi, _ = self.model.ensemble.contributions(self.model.known(rows))
         return phi[:, self._columns]
 
     def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
         """The gap of float32 sums of many trees, or an InputError where it is not small beside the margins."""
         margins = phi.sum(axis=1) + state["base"] - gap
-        _refuse_gap(self._ensemble, phi, margins, gap)
+        _refuse_gap(self.model.ensemble, phi, margins, gap)
         return Checked(TOLERANCE * _scale(phi, margins), {"largest_gap": np.abs(gap).max(axis=0, initial=0.0).tolist()})
 
     def interactions(self, state: State, rows: FloatArray, phi: FloatArray) -> FloatArray:
@@ -206,7 +237,7 @@ class Trees(TableValue):
             Where the library's do not add up to φ (n, d, k), column by column.
         """
         by, columns = self._pairing, self._columns
-        halves = _asked(by.pairs, self._known(rows), "interactions of this model", "leave interactions out, or ")
+        halves = _asked(by.pairs, self.model.known(rows), "interactions of this model", "leave interactions out, or ")
         halves = halves[:, columns[:, None], columns]  # (n, d, d, k)
         off = np.abs(halves.sum(axis=2) - phi).max(initial=0.0)
         if not off <= TOLERANCE * (np.abs(phi).max(initial=0.0) + np.abs(halves).max(initial=0.0)):
@@ -231,11 +262,11 @@ class Trees(TableValue):
         return np.empty((len(rows), 0, self.n_outputs))
 
     def describe_form(self) -> str:
-        return self._ensemble.how
+        return self.model.ensemble.how
 
     def stated_error(self, state: State) -> dict[str, Any]:
         """Who computes it."""
-        return {"kind": "trees", "by": self._ensemble.how}
+        return {"kind": "trees", "by": self.model.ensemble.how}
 
     def cost(self, m: int, n: int = 1) -> Cost:
         """The library's memory is not known here: contributions are counted three times, rows twice, interactions in
@@ -246,14 +277,12 @@ class Trees(TableValue):
             state_bytes=8 * k,
             prepare_bytes=row,
             task_bytes=n * row,
-            operations=n * self._ensemble.row_operations * (c if self._pairing else 1),
+            operations=n * self.model.ensemble.row_operations * (c if self._pairing else 1),
             pair_bytes=8 * n * 4 * (c + 1) ** 2 * k,
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        kept = {name: digest_of(list(map(repr, values))) for name, values in self.categories.items()}
-        record = {"value": "trees", "by": self._ensemble.how, "model": self._ensemble.digest}
-        return {**record, "categories": kept} if kept else record
+        return {"value": "trees", **self.model.fingerprint()}
 
 
 def _tried(library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> int:
