@@ -47,11 +47,11 @@ from dshap.engine import (
     run_explanation,
 )
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError, shown
-from dshap.inputs import Inputs
 from dshap.options import RunOptions
 from dshap.prepared import Prepared, played
-from dshap.sources import Census
+from dshap.session import Session
 from dshap.steadiness import check_steady
+from dshap.tables import Census, Inputs
 from dshap.types import (
     BoolArray,
     Design,
@@ -119,7 +119,9 @@ class Explanation:
         `prepared` holds the states of this value function.
         """
         check_kinds(value, design)
-        inputs = Inputs.open(value, rows, executor, workspace, options, key, census, prepared)
+        session, missing = Session(executor, workspace), options.missing
+        data = None if prepared is None else (prepared.data, prepared.data.census())
+        inputs = Inputs.open(value, rows, session, missing=missing, key=key, census=census, data=data)
         value = inputs.value
         is_active = np.ones(len(value.players), dtype=bool)
         if prepared is None:

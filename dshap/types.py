@@ -37,6 +37,7 @@ __all__ = [
     "CoalitionBlock",
     "Cost",
     "Design",
+    "DesignInfo",
     "EstimatedBase",
     "FloatArray",
     "Groups",
@@ -105,6 +106,35 @@ class CoalitionBlock(NamedTuple):
     """What enters the sums of the jackknife groups."""
 
 
+@dataclass(frozen=True)
+class DesignInfo:
+    """What is known of a design before any value is."""
+
+    n_players: int
+    """d"""
+    n_coalitions: int
+    """m: distinct coalitions, the empty and the full one counted."""
+    n_replicates: int
+    """R: groups of the standard errors, 0 where there is no sampling error or none is asked for."""
+    group_columns: int
+    """c: columns of a group's sum; d, or less where the errors of the players go together."""
+    is_efficient: bool = True
+    """phi.sum(1) + base == prediction holds by construction."""
+    why_no_errors: str = ""
+    """Why all standard errors are NaN (too few coalitions); empty where they are not."""
+    seed: int = 0
+    """0 too where nothing is drawn."""
+    kept_bytes: int = 0
+    """What a process keeps, and needs at most, to make blocks and replicates."""
+    coalition_bytes: int = 0
+    """Of each coalition of a block beside that; 0: of a mask, of scores, and of scores in a group or two."""
+
+    def block_bytes(self, m: int) -> int:
+        """Peak bytes of a block of m coalitions and of taking its groups apart, `kept_bytes` counted."""
+        of_groups = 8 * self.group_columns + 26 * self.n_replicates if self.n_replicates else 0
+        return self.kept_bytes + m * (self.coalition_bytes or 9 * self.n_players + of_groups)
+
+
 @runtime_checkable
 class Design(Protocol):
     """Which coalitions are evaluated and how their values become attributions; knows nothing of models or data."""
@@ -116,8 +146,6 @@ class Design(Protocol):
         """Distinct coalitions, the empty and the full one counted."""
         ...
 
-    @property
-    def seed(self) -> int: ...
     @property
     def is_efficient(self) -> bool:
         """True where phi.sum(1) + base == prediction holds by construction."""
@@ -199,10 +227,6 @@ class Design(Protocol):
     def tuned(self, record: Record) -> Design:
         """This design with that choice made, which may leave a next one open; `pilot_coalitions` stay in the list, and
         where the record is empty the rest of the list is settled too."""
-        ...
-
-    def grow(self, n_coalitions: int) -> Design:
-        """A larger design whose coalition list begins with this one's."""
         ...
 
     def with_players(self, n_players: int) -> Design:

@@ -18,10 +18,10 @@ from dshap.loops.product_games import (
 )
 from dshap.loops.subset_sums import subset_sum_bytes, subset_sums
 from dshap.types import BoolArray, Checked, Cost, FloatArray, Moments, State
+from dshap.values.background import herd
 from dshap.values.kernel_value import Expansion, ExpansionModel, KernelValue
 from dshap.values.nodes import node_count, player_angles, player_factors, reference_nodes, rest_angle, rest_factor
 from dshap.values.subset_table import SubsetTable
-from dshap.values.thinning import herd
 
 __all__ = ["ProductQuadrature"]
 

@@ -44,7 +44,7 @@ from dshap.kernels import RBF, Nystrom
 from dshap.loops import warm_up
 from dshap.models import KernelExpansion, KernelRidge
 from dshap.prepared import PREPARED, Prepared
-from dshap.sources import SyntheticTable
+from dshap.tables import SyntheticTable
 from dshap.types import EMPTY, FULL, N_ENDS, BoolArray, FloatArray, State
 from dshap.values import KernelInterventional, KernelObservational, SubsetTable
 from tests.loops.twins import plain_table_values

@@ -10,14 +10,13 @@ import dshap
 from dshap import designs
 from dshap.errors import InputError, PredictError
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product
+from dshap.loops import member_sums, subset_sums
 from dshap.models import FourierExpansion, KernelExpansion
 from dshap.values import (
     ConditionalRegression,
     KernelInterventional,
     KernelObservational,
     Marginal,
-    member_sums,
-    subset_sums,
 )
 from dshap.values.penalties import PENALTIES
 from tests.values import oracles
