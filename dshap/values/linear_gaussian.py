@@ -14,6 +14,7 @@ from dshap.types import BoolArray, Checked, Cost, FloatArray, Moments, Record, S
 from dshap.values.linear_transform import BATCH_BYTES, LinearTransform, make_transform, transform_design
 from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, normal_sums
 from dshap.values.predictors import NamedModel, classes_of, fitted_names_of, names_of
+from dshap.values.table_value import TableValue
 
 __all__ = ["LinearGaussian"]
 
@@ -286,7 +287,7 @@ def _model_of(coef: Any, intercept: Any) -> tuple[FloatArray, FloatArray]:
     model = coef if hasattr(coef, "coef_") else None
     if model is not None:
         coef, intercept = model.coef_, getattr(model, "intercept_", 0.0)
-    elif hasattr(coef, "predict"):
+    elif hasattr(coef, "predict") or isinstance(coef, TableValue):
         raise InputError(
             f"{type(coef).__name__} has no coef_: give a fitted linear model or its coefficients; for other models use "
             "Gaussian(predict, data)"
