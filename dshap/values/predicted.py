@@ -31,10 +31,18 @@ PROBE_ROWS = 64
 
 
 class PredictFunction(NamedModel):
-    """A predict function, rows -> (n,) or (n, k), in calls of at most `buffer_rows` rows.
+    """A predict function, tried at once, and known again by its name and by what it gave then.
 
-    It is tried at once on `probe_rows` (n, columns), and known again by its name and by what it gave for them.  Outputs
-    have the names of the classes of the classifier behind it, where there is one and no other are given.
+    Parameters
+    ----------
+    predict : rows -> (n,) or (n, k)
+    probe_rows : (n, columns)
+        On which it is tried.
+    frame : Frame, optional
+        What the data frames that it takes look like; None where it takes arrays.
+    feature_names : names of the columns, None when unknown
+    output_names : where None, those of the classes of the classifier behind it, where there is one
+    buffer_rows : rows of a call, at most
     """
 
     def __init__(
@@ -48,7 +56,6 @@ class PredictFunction(NamedModel):
         buffer_rows: int,
     ) -> None:
         self.predict, self.frame, self.buffer_rows = predict, frame, buffer_rows
-        """`frame`: what the data frames that the function takes look like; None where it takes arrays."""
         self.name = getattr(predict, "__qualname__", type(predict).__name__)
         self.probe = checked_predict(self._framed, probe_rows, name=self.name)
         k = self.probe.shape[1]
