@@ -81,12 +81,12 @@ def fitted_names_of(predict: Any) -> tuple[str, ...] | None:
 def names_of(given: Sequence[str] | None, fitted: tuple[str, ...] | None, table: Any) -> Sequence[str] | None:
     """Names that rows are matched by: those given, else those that the model was fitted on, else those of the table.
 
-    LightGBM keeps its names with "_" for every blank: where that is all the difference, the table's own.
+    LightGBM keeps its names with "_" for every blank: where that is all the difference, those of the table.
     """
-    own = column_names_of(table)
-    if given is not None or own is None or fitted is None:
-        return given if given is not None else fitted or own
-    plain = {name.replace(" ", "_"): name for name in own} | {name: name for name in own}
+    held = column_names_of(table)
+    if given is not None or held is None or fitted is None:
+        return given if given is not None else fitted or held
+    plain = {name.replace(" ", "_"): name for name in held} | {name: name for name in held}
     return tuple(plain.get(name, name) for name in fitted) if set(fitted) <= plain.keys() else fitted
 
 
@@ -94,7 +94,7 @@ def classes_of(predict: Any, n_outputs: int) -> tuple[str, ...] | None:
     """Names of the classes of the classifier behind a predict function; None where its outputs are no classes."""
     classes: Any = getattr(getattr(predict, "__self__", predict), "classes_", None)
     is_one_each = n_outputs > 1 and np.ndim(classes) == 1 and np.size(classes) == n_outputs
-    return tuple(str(own) for own in np.asarray(classes).tolist()) if is_one_each else None
+    return tuple(str(name) for name in np.asarray(classes).tolist()) if is_one_each else None
 
 
 def columns_by_name(frame: Any, names: Sequence[str]) -> Any:
@@ -115,7 +115,7 @@ def checked_predict(
     ----------
     predict : rows (n, columns) -> (n,) or (n, k)
     n_outputs : the k that is expected; None at the first call, which sets it
-    name : of the function in messages; its own where empty
+    name : of the function in messages; where empty, the one that it has
     """
     name = name or getattr(predict, "__qualname__", type(predict).__name__)
     try:

@@ -71,13 +71,13 @@ class TableValue:
         return None
 
     def join(self, states: Sequence[State]) -> State:
-        """One State of the coalitions of several, in their order: arrays are strung together, shared ones kept."""
+        """One State of the coalitions of several, in their order: arrays are joined, shared ones kept."""
         if len(states) == 1:
             return states[0]
         first = states[0]
         joined = {
-            name: own if name in self.shared_arrays else np.concatenate([state[name] for state in states])
-            for name, own in first.arrays.items()
+            name: array if name in self.shared_arrays else np.concatenate([state[name] for state in states])
+            for name, array in first.arrays.items()
         }
         return State(joined)
 

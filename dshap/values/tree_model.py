@@ -188,7 +188,7 @@ def _check_values(ensemble: ThroughShap) -> None:
     wanted = np.einsum("sd,jsk->jdk", design.operator, margins.reshape(*mixes.shape[:2], -1))
     library = ThroughShap(ensemble.model, rows[:1], ensemble.library)
     found, _ = library.contributions(mixes[:, FULL])
-    found = np.stack([own[columns] for own, columns in zip(found, chosen, strict=True)])
+    found = np.stack([phi[columns] for phi, columns in zip(found, chosen, strict=True)])
     off, scale = np.abs(found - wanted).max(), np.abs(margins).max() + np.abs(wanted).sum(axis=1).max()
     if not off <= TOLERANCE * scale:
         raise InputError(
