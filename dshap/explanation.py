@@ -56,11 +56,13 @@ from dshap.types import (
     Design,
     FloatArray,
     PairedForm,
+    Predictor,
     Record,
     RowReader,
     Threaded,
     ValueFunction,
     digest_of,
+    replaced,
 )
 
 __all__ = [
@@ -120,18 +122,19 @@ class Explanation:
         data = None if prepared is None else (prepared.data, prepared.data.census())
         inputs = Inputs.open(value, rows, session, missing=missing, key=key, census=census, data=data)
         value = inputs.value
-        is_active = np.ones(value.n_players, dtype=bool)
+        is_active = np.ones(len(value.players), dtype=bool)
         if prepared is None:
             is_active = inputs.active_players()
         else:
             design, options = _as_prepared(prepared, design, options)
         check_closed(value, options)
-        chosen, why = choose_design(design, value.over(is_active), options.max_coalitions, seed)
+        active = replaced(value, players=value.players.over(is_active))
+        chosen, why = choose_design(design, active, options.max_coalitions, seed)
         reasons = [("design", why)]
         if not is_active.all():
-            constant = [name for name, active in zip(value.player_names, is_active, strict=True) if not active]
+            constant = [name for name, active in zip(value.players.names, is_active, strict=True) if not active]
             reasons.append(("players", f"{', '.join(constant)}: constant in all rows, attribution 0"))
-            if chosen.n_players == value.n_players:
+            if chosen.n_players == len(value.players):
                 chosen = chosen.with_players(int(is_active.sum()))
         if options.interactions and isinstance(value, PairedForm):
             value = value.with_interactions()
@@ -150,11 +153,11 @@ class Explanation:
         if chosen.why_no_errors:
             reasons.append(("std_error", f"NaN: {chosen.why_no_errors}"))
             warnings.warn(f"std_error is NaN: {chosen.why_no_errors}", RuntimeWarning, stacklevel=3)
-        if value.needs_check:
+        if value.model.check is not None:
             is_one = prepared is not None or inputs.data is inputs.rows
             for reader in [inputs.rows] if is_one else [inputs.rows, inputs.data]:
-                map_spans(executor, value.without_data(), _check_rows, reader.n_rows, ROW_SPAN, reader)
-        game = played(value.over(is_active), chosen)
+                map_spans(executor, value.model, _check_rows, reader.n_rows, ROW_SPAN, reader)
+        game = played(replaced(value, players=active.players), chosen)
         if executor.is_local and isinstance(game, Threaded):  # one task at a time
             game = game.with_threads(process_threads())
         run = _fingerprint(value, game, chosen, inputs, options)
@@ -164,7 +167,7 @@ class Explanation:
         _refuse_other_run(path, run)
         if read_run(path) is None and not options.stochastic:
             readers = [inputs.rows] if prepared is not None else [inputs.rows, inputs.data]
-            check_steady(value.predict, np.concatenate([_first_rows(reader) for reader in readers]))
+            check_steady(value.model, np.concatenate([_first_rows(reader) for reader in readers]))
         plan = _stored_plan(path) or make_plan(
             game,
             chosen,
@@ -235,21 +238,23 @@ def _first_rows(reader: RowReader) -> FloatArray:
     return block.x[block.is_ok]
 
 
-def _check_rows(value: ValueFunction, start: int, stop: int, reader: RowReader) -> None:
+def _check_rows(model: Predictor, start: int, stop: int, reader: RowReader) -> None:
+    assert model.check is not None
     block = reader.read(start, stop)
-    value.check(block.x[block.is_ok])
+    model.check(block.x[block.is_ok])
 
 
 def _layout(value: ValueFunction, rows: RowReader, options: RunOptions, plan: Plan, run: dict[str, Any]) -> CubeLayout:
     dtypes = rows.column_dtypes.items() if options.keep_rows else ()
     kept = {name: TEXT if dtype.kind == "T" else str(dtype) for name, dtype in dtypes}
+    names = value.model.output_names
     return CubeLayout(
         n_rows=rows.n_rows,
-        players=value.player_names,
-        outputs=value.link.outputs(value.output_names),
+        players=value.players.names,
+        outputs=value.link.outputs(names),
         link="" if value.link.is_identity else value.link.describe(),
         is_base_by_row=value.link.is_by_row,
-        classes=value.output_names if value.link.classes(np.zeros((0, value.n_outputs))) is not None else (),
+        classes=names if value.link.classes(np.zeros((0, len(names)))) is not None else (),
         tile=plan.instance_tile,
         chunk=plan.chunk_rows,
         dtype=options.dtype,
@@ -276,7 +281,7 @@ def _run(
     """What is carried out."""
     run = layout.run["fingerprint"]
     return Run(
-        value=game.without_data(),
+        value=replaced(game, data=None),
         design=design,
         plan=plan,
         rows=inputs.rows,
@@ -343,9 +348,9 @@ def _fingerprint(
         "value": _value_fingerprint(game, options),
         "design": design.fingerprint(),
         "features": list(inputs.rows.feature_names),
-        "players": list(value.player_names),
-        "outputs": list(game.link.outputs(game.output_names)),
-        "predicted": list(game.output_names),
+        "players": list(value.players.names),
+        "outputs": list(game.link.outputs(game.model.output_names)),
+        "predicted": list(game.model.output_names),
         "keys": dict(inputs.rows.key_dtypes),
         "options": {name: own for name, own in kept.items() if own is not None},
         "rows": {"digest": inputs.census.fingerprint, "n": inputs.rows.n_rows, "missing": inputs.rows.missing},
@@ -379,7 +384,7 @@ def _probe(value: ValueFunction, rows: RowReader) -> str:
         Where the model, or the link, fails on them; nothing is written yet.
     """
     block = rows.read(0, min(PROBE_ROWS, rows.n_rows), keys=True)
-    predictions: FloatArray = on_block(0, block, value.predict, block.x[block.is_ok])
+    predictions: FloatArray = on_block(0, block, value.model, block.x[block.is_ok])
     on_block(0, block, value.link, predictions[:, None], predictions)
     return hashlib.blake2b(predictions.tobytes(), digest_size=10).hexdigest()
 

@@ -32,7 +32,7 @@ from dshap.prepared import PREPARED, Prepared, PreparedData, open_prepared, play
 from dshap.run import Run, coalition_errors, learn_states, settled_design, with_landmarks
 from dshap.session import Session
 from dshap.tables import Inputs, open_for, open_rows, refuse_unknown_categories, take_census
-from dshap.types import N_ENDS, BoolArray, Design, FloatArray, Record, RowReader, ValueFunction
+from dshap.types import N_ENDS, BoolArray, Design, FloatArray, Record, RowReader, ValueFunction, replaced
 
 __all__ = ["Quality", "check_measurable", "measured_quality", "prepare_value", "prepared_of"]
 
@@ -136,7 +136,7 @@ def prepare_value(
         )
     session, missing = Session(executor, workspace), options.missing
     if rows is None:
-        names, n_columns = value.feature_names, value.n_columns
+        names, n_columns = value.model.feature_names, value.model.n_columns
         data = open_rows(value.data, session, features=names, n_columns=n_columns, missing=missing)
     else:
         data = open_for(value, rows, session, missing=missing)
@@ -179,14 +179,14 @@ def _run(
 ) -> Run:
     """What the tasks share, the landmarks chosen; nothing is written but states."""
     run = Run(
-        value=prepared.value.without_data(),
+        value=replaced(prepared.value, data=None),
         design=prepared.design,
         plan=plan,
         rows=rows,
         data=data,
         states=states,
         follows_from=prepared.learnt,
-        is_active=np.ones(prepared.value.n_players, dtype=bool),
+        is_active=np.ones(len(prepared.value.players), dtype=bool),
     )
     return with_landmarks(executor, run)
 
@@ -215,9 +215,9 @@ def check_measurable(value: ValueFunction) -> None:
             "MSE_v is a mean over coalitions, and a closed form has none: give design='exact', or one of "
             "dshap.designs.kernelshap; or leave quality out"
         )
-    if value.n_players == 1:
+    if len(value.players) == 1:
         raise InputError(
-            f"MSE_v is a mean over proper coalitions, and a game of one player ({value.player_names[0]}) has none: "
+            f"MSE_v is a mean over proper coalitions, and a game of one player ({value.players.names[0]}) has none: "
             "give two players or more, or leave quality out"
         )
     if value.streams_data:

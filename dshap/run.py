@@ -108,7 +108,7 @@ class Run:
     def predictions(self) -> Predictions:
         """Of the data; kept where coalition tiles want them too."""
         name = self.base_name.replace("base", "predictions", 1)
-        return Predictions(self.value.predict, self.states, name, self.value.needs_predictions)
+        return Predictions(self.value.model, self.states, name, self.value.needs_predictions)
 
     def game(self) -> Game:
         """The game of every row."""

@@ -11,6 +11,7 @@ r landmarks.  v(empty) is the base value, v(N) the prediction.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import io
 import json
@@ -22,6 +23,8 @@ from typing import IO, Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkab
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dshap.players import Players
 
 __all__ = [
     "EMPTY",
@@ -47,6 +50,7 @@ __all__ = [
     "Link",
     "Moments",
     "PairedForm",
+    "Predictor",
     "Record",
     "RowBlock",
     "RowReader",
@@ -57,6 +61,7 @@ __all__ = [
     "digest_of",
     "n_partial_sums",
     "relative_errors",
+    "replaced",
     "tree_sum",
 ]
 
@@ -607,30 +612,19 @@ class Link(Protocol):
 
 
 @runtime_checkable
-class ValueFunction(Protocol):
-    """What a coalition is worth for an instance: v_S(x), for proper coalitions S.  Knows nothing of estimators."""
+class Predictor(Protocol):
+    """f: the model that is explained, with the names of what it takes and of what it gives."""
 
-    @property
-    def n_players(self) -> int: ...
-    @property
-    def n_outputs(self) -> int: ...
     @property
     def n_columns(self) -> int: ...
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the columns that the model was fitted on, None when it knows none."""
-        ...
-
-    @property
-    def player_names(self) -> tuple[str, ...]: ...
-    @property
-    def player_columns(self) -> BoolArray:
-        """(d, columns): column c belongs to player i."""
+        """Of the columns that the model was fitted on, None when it knows none."""
         ...
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """Of `predict` and `evaluate`, before the link."""
+        """Of the k outputs, before a link."""
         ...
 
     @property
@@ -638,8 +632,36 @@ class ValueFunction(Protocol):
         """column -> its categories, where rows hold their positions (NaN where missing)."""
         ...
 
-    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> ValueFunction:
-        """This value function with longer lists, which begin with its own."""
+    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Predictor:
+        """This model with longer lists, which begin with those that it has."""
+        ...
+
+    @property
+    def check(self) -> Callable[[FloatArray], None] | None:
+        """Refuses rows (n, columns) of numbers that cannot be explained, with an `InputError`; None: there are none."""
+        ...
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """f(x) (n, k) in float64 of rows (n, columns): v(N)."""
+        ...
+
+    def fingerprint(self) -> dict[str, JSON]:
+        """Everything that changes a prediction."""
+        ...
+
+
+@runtime_checkable
+class ValueFunction(Protocol):
+    """What a coalition is worth for an instance: v_S(x), for proper coalitions S.  Knows nothing of estimators."""
+
+    @property
+    def model(self) -> Predictor:
+        """What is explained."""
+        ...
+
+    @property
+    def players(self) -> Players:
+        """Whose coalitions are valued; columns of no player are absent from every coalition."""
         ...
 
     @property
@@ -674,15 +696,6 @@ class ValueFunction(Protocol):
         ...
 
     @property
-    def needs_check(self) -> bool:
-        """True where `check` may refuse rows that hold numbers."""
-        ...
-
-    def check(self, rows: FloatArray) -> None:
-        """Refuse rows (n, columns) that cannot be explained, with an `InputError`."""
-        ...
-
-    @property
     def is_closed_form(self) -> bool:
         """True for a `ClosedForm`."""
         ...
@@ -714,20 +727,8 @@ class ValueFunction(Protocol):
         """This value function with that choice made."""
         ...
 
-    def over(self, is_active: BoolArray) -> ValueFunction:
-        """The game of the active players (d,) alone: the columns of the others are absent from every coalition."""
-        ...
-
-    def without_data(self) -> ValueFunction:
-        """A copy that workers can hold: everything but `data`."""
-        ...
-
     def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
         """v(empty) (k,) before the link: the `mean` prediction (k,) over `data`, or what a prepared `state` says."""
-        ...
-
-    def predict(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k) in float64: v(N)."""
         ...
 
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
@@ -757,6 +758,16 @@ class ValueFunction(Protocol):
     def fingerprint(self) -> dict[str, JSON]:
         """Name, options and array digests: everything that changes a value."""
         ...
+
+
+AnyValue = TypeVar("AnyValue", bound="ValueFunction")
+
+
+def replaced(value: AnyValue, **parts: Any) -> AnyValue:
+    """A copy of a value function with another `model`, other `players`, or other `data`; workers hold data=None."""
+    other = copy.copy(value)
+    vars(other).update(parts)
+    return other
 
 
 class Checked(NamedTuple):

@@ -42,7 +42,7 @@ class ClosedFormAttributor:
 
     def _checked(self, rows: FloatArray, prediction: FloatArray) -> tuple[FloatArray, State, Checked]:
         """φ (n, d, k), the state that it was made with, and what the form says of it."""
-        base, shape = self.game.base(), (len(rows), self.form.n_players, self.game.n_outputs)
+        base, shape = self.game.base(), (len(rows), len(self.form.players), self.game.n_outputs)
         state, phi = self.form.settled(self.game.state([0]), rows, prediction), np.zeros(shape)
         while True:
             for micro in self.game.micro_blocks(rows):
@@ -63,7 +63,7 @@ class PairedAttributor(ClosedFormAttributor):
 
     def _found(self, rows: FloatArray, prediction: FloatArray) -> Found:
         phi, state, checked = self._checked(rows, prediction)
-        d = self.form.n_players
+        d = len(self.form.players)
         pairs = np.zeros((len(rows), d * (d - 1) // 2, self.game.n_outputs))
         for micro in self.game.micro_blocks(rows):
             pairs[micro] = self.form.interactions(state, rows[micro], phi[micro])

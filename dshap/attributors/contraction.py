@@ -123,7 +123,7 @@ class DirectContraction(Contraction):
     def attribute(self, rows: FloatArray) -> Attribution:
         sums, prediction = self._direct_sums(rows, self.game.all_tiles)
         if prediction is None:
-            prediction = self.game.value.predict(rows)
+            prediction = self.game.value.model(rows)
         refuse_bad(prediction)
         return self._finished(sums, prediction)
 
@@ -166,7 +166,7 @@ class NoisyContraction(Contraction):
     def _answers(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Predictions (n, k), and the deviations (R, n, k) of their answers; bad rows are refused at the first."""
         self.game.predictions(rows)
-        prediction, noise = asked_often(self.game.value.predict, rows)
+        prediction, noise = asked_often(self.game.value.model, rows)
         refuse_bad(prediction)
         return prediction, noise
 

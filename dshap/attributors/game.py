@@ -133,7 +133,7 @@ class Game:
     def values(self, state: State, rows: FloatArray) -> FloatArray:
         """v_S(x) (n, m, k') of the prepared coalitions for a micro-block of rows: expectations, then the link."""
         expected = self.expectations(state, rows)
-        return expected if self.value.link.is_identity else self.value.link(expected, self.value.predict(rows))
+        return expected if self.value.link.is_identity else self.value.link(expected, self.value.model(rows))
 
     def tile_values(self, rows: FloatArray, tile: int) -> FloatArray:
         """Values (n, m, k') of one coalition tile, in micro-blocks."""
@@ -144,7 +144,7 @@ class Game:
 
     def predictions(self, rows: FloatArray) -> FloatArray:
         """f(x) (n, k), all of them numbers."""
-        prediction = self.value.predict(rows)
+        prediction = self.value.model(rows)
         refuse_bad(prediction)
         return prediction
 

@@ -53,7 +53,7 @@ class NoisyBaseValue(BaseValue):
     wants: ClassVar[tuple[str, ...]] = ()
 
     def partial(self, block: RowBlock) -> Moments:
-        prediction, noise = asked_often(self.value.predict, block.good)
+        prediction, noise = asked_often(self.value.model, block.good)
         return Moments(self._sums(block, {"prediction": prediction, "noise": noise}))
 
 
@@ -139,7 +139,7 @@ class Pilot:
     def _games(self, rows: FloatArray) -> FloatArray:
         """Values (n·k, m) of the first coalitions of the design, whole tiles of them, the two ends too."""
         game = self.game
-        ends = game.ends(game.value.predict(rows))
+        ends = game.ends(game.value.model(rows))
         tiles = first_tiles(game.tiles, self.n_coalitions)
         values = np.concatenate([ends, *(game.values(game.state([tile]), rows) for tile in tiles)], axis=1)
         return values.swapaxes(1, 2).reshape(-1, values.shape[1])
@@ -155,7 +155,7 @@ class CoalitionErrors:
 
     def partial(self, block: RowBlock) -> Moments:
         game, rows = self.game, block.good
-        f = game.value.predict(rows)  # (n, k)
+        f = game.value.model(rows)  # (n, k)
         errors = []
         for together, _, _ in game.joined(game.all_tiles):
             state, total = game.state(together), 0.0

@@ -164,10 +164,10 @@ def _planned(job: Job, table: JobTable, model: Model, fit: tuple[Stage, ...]) ->
 
 def _plan(explain: Explain, job: Job, model: Model, table: JobTable) -> Plan:
     value, options, reader = value_of(explain, job, model, table), job.options(), table.reader
-    design, why = choose_design(design_of(job, value.n_players), value, options.max_coalitions, job.design_seed)
+    design, why = choose_design(design_of(job, len(value.players)), value, options.max_coalitions, job.design_seed)
     reasons = [("design", why)]
     if options.tol is not None:
-        design, options, why = in_rounds(design, design_of(job, value.n_players), options)
+        design, options, why = in_rounds(design, design_of(job, len(value.players)), options)
         reasons.append(("tol", why))
     game = played(value, design)
     plan = make_plan(game, design, reader, open_source(value.data), options, tuple(reasons))
@@ -287,7 +287,7 @@ class _Run:
             self.executor,
             self.workspace,
             self.job.options(),
-            design=design_of(self.job, value.n_players),
+            design=design_of(self.job, len(value.players)),
             seed=self.job.design_seed,
             census=census,
         )
