@@ -168,8 +168,7 @@ def _mass(
     per_unit = np.array([s.mass / s.n_units if h < n_enumerated else 0.0 for h, s in enumerate(strata)])
     draws = np.where(stratum < n_enumerated, 0, draws)
     per_draw = sum(s.mass for s in strata[n_enumerated:]) / max(1, int(draws.sum()))
-    mass: FloatArray = per_unit[stratum] + draws * per_draw
-    return mass
+    return np.asarray(per_unit[stratum] + draws * per_draw)
 
 
 def _n_enumerated(strata: Sequence[Stratum], listed: Sequence[int], budget: int) -> int:
