@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
@@ -216,13 +217,8 @@ def from_pandas(
     return source
 
 
-def frame_of_arrow(data: Any) -> Any:
-    """Anything with Arrow's C stream or array protocol as a data frame of Arrow columns; a data frame as it is."""
-    import pandas as pd
-
-    is_arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
-    if not is_arrow or hasattr(data, "iloc"):
-        return data
+def frame_of_arrow(data: Any) -> pd.DataFrame:
+    """What speaks Arrow, by its C stream or array protocol, as a data frame of Arrow columns."""
     return pa.table(data).to_pandas(types_mapper=pd.ArrowDtype)
 
 
