@@ -362,7 +362,7 @@ def _value_fingerprint(game: ValueFunction, options: RunOptions) -> dict[str, An
 
 def _of_noisy_model(value: ValueFunction, design: Design) -> Design:
     """The design, linear in the values, or InputError where noise cannot be told from two answers."""
-    if value.needs_moments or math.isfinite(value.operations(1, 1)) or value.link.is_by_row:
+    if value.needs_moments or math.isfinite(value.cost(1).operations) or value.link.is_by_row:
         raise InputError(
             "stochastic=True is for Marginal, with a link that does not ask for the predicted class "
             f"(LogOdds('name') names one): not for this {type(value).__name__}"

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dshap.engine.graph import Call, Executor, Reduction
-from dshap.engine.plan import Plan, spans
+from dshap.engine.plan import Plan
 from dshap.engine.progress import Progress
+from dshap.engine.stages import spans
 from dshap.engine.tasks import (
     Context,
     StateStore,

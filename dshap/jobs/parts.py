@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dshap import designs, kernels, values
-from dshap.engine.plan import spans
+from dshap.engine.stages import spans
 from dshap.errors import InputError
 from dshap.jobs.schema import EmbeddedTable, ImportedModel, Job, KernelLogisticModel, KernelTable, ParquetTable
 from dshap.models import FourierExpansion, KernelExpansion, KernelLogistic, KernelModel, KernelRidge

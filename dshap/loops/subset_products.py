@@ -44,6 +44,8 @@ TILE = (4, 2)
 """Entries of the first group × entries of the second whose sums are held in registers."""
 
 _FAST = {"reassoc", "contract", "nsz"}  # lets sums use vector registers
+# Products of complex numbers take two loops: in a·b − c·d either product may be fused with the difference, and which
+# one is differs between code that was just compiled and the same from numba's cache.
 
 
 @dataclass(frozen=True)
@@ -129,9 +131,11 @@ def _fill(block, bounds, lattice):
                         lattice[group, size + entry, 0, i] = lattice[group, entry, 0, i] * block[column, 0, i]
                     continue
                 for i in range(numbers):
-                    re, im = lattice[group, entry, 0, i], lattice[group, entry, 1, i]
-                    lattice[group, size + entry, 0, i] = re * block[column, 0, i] - im * block[column, 1, i]
-                    lattice[group, size + entry, 1, i] = re * block[column, 1, i] + im * block[column, 0, i]
+                    lattice[group, size + entry, 0, i] = lattice[group, entry, 0, i] * block[column, 0, i]
+                    lattice[group, size + entry, 1, i] = lattice[group, entry, 0, i] * block[column, 1, i]
+                for i in range(numbers):
+                    lattice[group, size + entry, 0, i] -= lattice[group, entry, 1, i] * block[column, 1, i]
+                    lattice[group, size + entry, 1, i] += lattice[group, entry, 1, i] * block[column, 0, i]
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
@@ -149,9 +153,12 @@ def _merge(lattice, codes, coalition):
                 lattice[spare, 0, 0, i] *= lattice[group, entry, 0, i]
             continue
         for i in range(numbers):
-            re, im = lattice[spare, 0, 0, i], lattice[spare, 0, 1, i]
-            lattice[spare, 0, 0, i] = re * lattice[group, entry, 0, i] - im * lattice[group, entry, 1, i]
-            lattice[spare, 0, 1, i] = re * lattice[group, entry, 1, i] + im * lattice[group, entry, 0, i]
+            lattice[spare, 1, 0, i] = lattice[spare, 0, 1, i] * lattice[group, entry, 1, i]
+            lattice[spare, 1, 1, i] = lattice[spare, 0, 1, i] * lattice[group, entry, 0, i]
+        for i in range(numbers):
+            re = lattice[spare, 0, 0, i]
+            lattice[spare, 0, 0, i] = re * lattice[group, entry, 0, i] - lattice[spare, 1, 0, i]
+            lattice[spare, 0, 1, i] = re * lattice[group, entry, 1, i] + lattice[spare, 1, 1, i]
 
 
 @njit(nogil=True, cache=True)
@@ -310,7 +317,7 @@ def table_values(
 
 
 def _shared_steps(m: int, k: int) -> int:
-    return max(1, min(SHARED_STEPS, SHARED_ITEMS // (m * k * LANES)))
+    return max(1, min(SHARED_STEPS, SHARED_ITEMS // max(1, m * k * LANES)))
 
 
 def table_items(n_columns: int, m: int, k: int, r: int) -> int:

@@ -230,7 +230,7 @@ def test_no_more_than_a_span_of_the_background_is_held(streamed):
     _, path = streamed
     value = Marginal(predict_pair, path, feature_names=list("abc"))
     assert value.background is None and value.without_data().data is None
-    wide, narrow = (value.task_bytes(16, m) for m in (64, 8))
+    wide, narrow = (value.cost(m, 16).task_bytes for m in (64, 8))
     assert narrow <= wide < 200 << 20  # whatever the size of the table
 
 

@@ -1,4 +1,4 @@
-"""Gaussian processes of games: what is likely of the odd part of a game, and what values of pairs of complements say.
+"""Gaussian priors of games: what is likely of the odd part of a game, which pairs of complements show.
 
 A game is v(S) = Σ_T c_T χ_T(S), χ_T the product of ±1 over the players of T.  A coalition S and its complement show the
 odd part y(S) = (v(S) − v(S̄))/2, on which alone φ_i = Σ_{T∋i, |T| odd} 2 c_T/|T| depends.  Such pairs are rows z (p, d)
@@ -10,28 +10,54 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import comb, lgamma
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
-from dshap.errors import InputError
 from dshap.types import FloatArray
 
-__all__ = ["Prior", "Process", "correlations", "deviance", "exact_weights", "krawtchouk"]
+__all__ = [
+    "MAX_RELEVANT_PLAYERS",
+    "Covariances",
+    "Prior",
+    "correlations",
+    "krawtchouk",
+    "order_kernel",
+    "order_variances",
+]
 
 RELEVANT_ORDERS = (3, 5, 7, 9)
 """In which players differ; in higher ones, which are weak where that matters, all are alike."""
+MAX_RELEVANT_PLAYERS = 64
+"""Of more, all are alike: the sums over products of so many are slow."""
 ROW_BLOCK = 128
 """Pairs whose correlations with all others are computed at once."""
-NUGGET = 1e-10
-"""Of the variance of a value, added to the diagonal: rounding."""
 SIZE_LENGTH = 0.3
 """Of |2|S|/d − 1|, over which a player's effect changes.  Voting, airport and product games of 15 to 38 players have
 the same errors within 5 % from 0.1 to 1."""
-ROUGHNESS = 1e-16
-"""Of the sum of squares of a game: less is left by an additive one."""
+
+
+def order_variances(d: int, first: int, decay: float | None) -> FloatArray:
+    """Total variances (d + 1,) of the orders s = first, first + 2, … of interactions of d players, together 1.
+
+    They go with decay^((s − first)/2), or with C(d, s) where decay is None: then every coefficient has the same one,
+    also in order first − 2, which is a part of the trend and changes no result.
+    """
+    sizes = np.arange(first, d + 1, 2)
+    share = np.array([comb(d, int(s)) for s in sizes], float) if decay is None else decay ** ((sizes - first) / 2)
+    total = share.sum() if len(sizes) else 1.0
+    variances = np.zeros(d + 1)
+    variances[sizes] = share / total
+    variances[first - 2] = comb(d, first - 2) / total if decay is None and len(sizes) else 1.0
+    return variances
+
+
+def order_kernel(pairs: FloatArray, variances: FloatArray) -> FloatArray:
+    """Covariances (p, p) of the values at pairs z (p, d), whose coefficients have variances (d + 1,) by order."""
+    d, inner = pairs.shape[1], pairs @ pairs.T
+    kernel: FloatArray = (variances @ krawtchouk(d))[((d - inner) / 2).round().astype(np.intp)]
+    return kernel
 
 
 @dataclass(frozen=True)
@@ -50,22 +76,12 @@ class Prior:
     @classmethod
     def of(cls, d: int, decay: float, variation: float, relevance: FloatArray | None) -> Prior:
         """Total variance decay^((s−3)/2) of the odd orders s from 3, together 1, and of order 1 too."""
-        sizes = np.arange(3, d + 1, 2)
-        share = decay ** ((sizes - 3) / 2)
-        variances = np.zeros(d + 1)
-        variances[sizes] = share / max(share.sum(), 1.0)
-        variances[1] = 1.0
-        return cls(variances, variation, relevance, decay)
+        return cls(order_variances(d, 3, decay), variation, relevance, decay)
 
     @classmethod
     def flat(cls, d: int) -> Prior:
         """Every c_T of the same variance, so that the kernel is 1: where every coalition is there, no prior matters."""
-        sizes = np.arange(3, d + 1, 2)
-        share = np.array([comb(d, int(s)) for s in sizes], dtype=float)
-        variances = np.zeros(d + 1)
-        variances[sizes] = share / max(share.sum(), 1.0)
-        variances[1] = d / share.sum() if len(share) else 1.0
-        return cls(variances, 0.0, None, 1.0)
+        return cls(order_variances(d, 3, None), 0.0, None, 1.0)
 
     @property
     def alike(self) -> FloatArray:
@@ -82,6 +98,15 @@ class Prior:
         orders = np.array([s for s in RELEVANT_ORDERS if s <= len(self.relevance)], dtype=np.int64)
         return orders, self.variances[orders] / _elementary(self.relevance[:, None], len(self.relevance))[orders, 0]
 
+    def covariances(self, pairs: FloatArray, known: FloatArray | None = None) -> Covariances:
+        """Of all parts at pairs z (p, d); `known` are the `correlations` of the pairs, where they are there already."""
+        parts = _of_orders(pairs, self.alike)
+        if self.variation:
+            parts += _of_sizes(pairs, self.variation)
+        if self.relevance is not None:
+            parts += _of_relevance(pairs, self, known)
+        return parts
+
     def of_phi(self, pairs: FloatArray, weights: FloatArray) -> FloatArray:
         """r_i Σ_s weight_s Σ over |U| = s − 1 without i of Π_{j in U} r_j z_j, for pairs z (p, d): (p, d)."""
         assert self.relevance is not None
@@ -93,7 +118,7 @@ class Prior:
 
 
 @dataclass(frozen=True)
-class _Covariances:
+class Covariances:
     """Of the odd values at pairs, and of the attributions, by a part of a prior."""
 
     values: FloatArray
@@ -103,22 +128,22 @@ class _Covariances:
     phi: FloatArray
     """(d,): variance of φ_i."""
 
-    def __add__(self, other: _Covariances) -> _Covariances:
-        return _Covariances(self.values + other.values, self.with_phi + other.with_phi, self.phi + other.phi)
+    def __add__(self, other: Covariances) -> Covariances:
+        return Covariances(self.values + other.values, self.with_phi + other.with_phi, self.phi + other.phi)
 
 
-def _of_orders(pairs: FloatArray, variances: FloatArray) -> _Covariances:
+def _of_orders(pairs: FloatArray, variances: FloatArray) -> Covariances:
     """Of coefficients whose variance depends on the order alone (d + 1,)."""
-    d, inner = pairs.shape[1], pairs @ pairs.T
-    values = (variances @ krawtchouk(d))[((d - inner) / 2).round().astype(np.intp)]
+    d = pairs.shape[1]
     # cov(φ_i, y) = z_i Σ_s V_s (2/d) κ_{s−1}(minus signs among the others)
     others = (variances[1:] * 2 / d) @ krawtchouk(d - 1)
     minus = (pairs < 0).sum(axis=1, keepdims=True) - (pairs < 0)
     sizes = np.arange(1, d + 1, 2)
-    return _Covariances(values, pairs * others[minus], np.full(d, (4 * variances[sizes] / (sizes * d)).sum()))
+    variance = np.full(d, (4 * variances[sizes] / (sizes * d)).sum())
+    return Covariances(order_kernel(pairs, variances), pairs * others[minus], variance)
 
 
-def _of_relevance(pairs: FloatArray, prior: Prior, known: FloatArray | None) -> _Covariances:
+def _of_relevance(pairs: FloatArray, prior: Prior, known: FloatArray | None) -> Covariances:
     """Of the orders in which players differ; `known` are the `correlations` of the pairs, where they are there."""
     assert prior.relevance is not None
     p, d = pairs.shape
@@ -129,10 +154,10 @@ def _of_relevance(pairs: FloatArray, prior: Prior, known: FloatArray | None) -> 
         part = correlations(pairs[block], pairs, prior.relevance) if known is None else known[:, block]
         values[block] = np.tensordot(prior.variances[orders], part, 1)
     variance = prior.of_phi(np.ones((1, d)), weights * 4 / orders**2)[0]
-    return _Covariances(values, pairs * prior.of_phi(pairs, weights * 2 / orders), variance)
+    return Covariances(values, pairs * prior.of_phi(pairs, weights * 2 / orders), variance)
 
 
-def _of_sizes(pairs: FloatArray, variation: float) -> _Covariances:
+def _of_sizes(pairs: FloatArray, variation: float) -> Covariances:
     """Of Σ_i z_i g_i(|S|)/√d.
 
     A game z_i g(|S|) gives φ_i = α = (2/d)(Σ_{0<s<d} g(s) + g(d)) and every other player β = (2g(d) − α)/(d − 1).
@@ -148,99 +173,7 @@ def _of_sizes(pairs: FloatArray, variation: float) -> _Covariances:
     alpha, beta = effects(rho)  # of the sizes of coalitions
     with_phi = pairs * (alpha - beta)[size, None] + (pairs.sum(axis=1) * beta[size])[:, None]
     variance = effects(alpha)[0] + (d - 1) * effects(beta)[1]
-    return _Covariances(pairs @ pairs.T * rho[np.ix_(size, size)], with_phi, np.full(d, variance))
-
-
-@dataclass(frozen=True)
-class Process:
-    """The process at p pairs z (p, d), whitened: values L⁻¹y, trend L⁻¹z."""
-
-    factor: FloatArray
-    """L (p, p), lower, LLᵀ = K of the prior, with a part of the trend that changes no result."""
-    trend: FloatArray
-    """(p, d)"""
-    gram: FloatArray
-    """Cholesky factor (d, d), lower, of the trend's Gram."""
-    covariance: FloatArray
-    """L⁻¹ cov(y, φ) (p, d)."""
-    variance: FloatArray
-    """(d,): of φ_i, before any value is known."""
-
-    @classmethod
-    def at(cls, pairs: FloatArray, prior: Prior, known: FloatArray | None = None) -> Process:
-        """With this prior; `known` are the `correlations` of the pairs, where they are there already.
-
-        Raises
-        ------
-        InputError
-            Pairs that are alike, or that do not tell the players apart.
-        """
-        parts = _of_orders(pairs, prior.alike)
-        if prior.variation:
-            parts += _of_sizes(pairs, prior.variation)
-        if prior.relevance is not None:
-            parts += _of_relevance(pairs, prior, known)
-        try:
-            factor = cholesky(parts.values + NUGGET * np.eye(len(pairs)), lower=True)
-            trend = solve_triangular(factor, pairs, lower=True)
-            gram = cholesky(trend.T @ trend, lower=True)
-        except LinAlgError:
-            raise InputError(
-                f"the {2 * len(pairs)} coalitions of this kriging design do not determine the attributions of "
-                f"{pairs.shape[1]} players: raise n_coalitions or give another seed"
-            ) from None
-        return cls(factor, trend, gram, solve_triangular(factor, parts.with_phi, lower=True), parts.phi)
-
-    @property
-    def missing(self) -> FloatArray:
-        """What the trend's weights lack to be unbiased (d, d): 2I − trendᵀ covariance."""
-        return 2 * np.eye(self.trend.shape[1]) - self.trend.T @ self.covariance
-
-    def posterior(self) -> tuple[FloatArray, FloatArray]:
-        """Weights (p, d) of the odd values, phi = weightsᵀ y, and the posterior variance (d,) of phi in units of scale.
-
-        The pair (N, ∅) gets what makes Σφ exact.
-        """
-        by_trend = cho_solve((self.gram, True), self.missing)
-        weights = solve_triangular(self.factor, self.covariance + self.trend @ by_trend, lower=True, trans="T")
-        total = np.zeros(len(weights))
-        total[0] = 2.0  # Σ_i φ_i = v(N) − v(∅), and of nothing else
-        weights += ((total - weights.sum(axis=1)) / weights.shape[1])[:, None]
-        explained = np.square(self.covariance).sum(axis=0) - (self.missing * by_trend).sum(axis=0)
-        return weights, np.maximum(self.variance - explained, 0.0)
-
-    def residual(self, whitened: FloatArray) -> FloatArray:
-        """Whitened values (p, games) without their trend."""
-        rest: FloatArray = whitened - self.trend @ cho_solve((self.gram, True), self.trend.T @ whitened)
-        return rest
-
-    def precision(self) -> FloatArray:
-        """P (p, p) of the values once the trend is taken off: e_j = (P y)_j/P_jj is how far the value of pair j is from
-        what the others predict, and 1/P_jj the variance of that in units of scale."""
-        whitened = self.residual(solve_triangular(self.factor, np.eye(len(self.factor)), lower=True))
-        return np.asarray(whitened.T @ whitened)
-
-
-def deviance(pairs: FloatArray, prior: Prior, odd: FloatArray, known: FloatArray | None = None) -> float:
-    """−2 × the restricted log-likelihood of games odd (p, games), each of its own scale; inf: all are additive."""
-    p, d = pairs.shape
-    process = Process.at(pairs, prior, known)
-    squares = np.square(process.residual(solve_triangular(process.factor, odd, lower=True))).sum(axis=0)
-    is_rough = squares > ROUGHNESS * np.square(odd).sum(axis=0)
-    if not is_rough.any():
-        return np.inf
-    volume = np.log(np.diag(process.factor)).sum() + np.log(np.diag(process.gram)).sum()
-    return float((p - d) * np.log(squares[is_rough]).sum() + 2 * is_rough.sum() * volume)
-
-
-def exact_weights(pairs: FloatArray) -> FloatArray:
-    """Weights (p, d) of the odd values of pairs in φ where every pair is there: 2/(s C(d, s)) for the s members of a
-    coalition, −2/((d − s) C(d, s)) for the others."""
-    d, size = pairs.shape[1], (pairs > 0).sum(axis=1, keepdims=True)
-    log_all = lgamma(d + 1)
-    share = np.array([2 * np.exp(lgamma(s + 1) + lgamma(d - s + 1) - log_all) for s in range(d + 1)])[size]
-    out: FloatArray = np.where(pairs > 0, share / np.maximum(size, 1), -share / np.maximum(d - size, 1))
-    return out
+    return Covariances(pairs @ pairs.T * rho[np.ix_(size, size)], with_phi, np.full(d, variance))
 
 
 @lru_cache(maxsize=8)
