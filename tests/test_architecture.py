@@ -21,7 +21,6 @@ FLOORS = (
     {
         "",
         "api",
-        "background",
         "choice",
         "__main__",
         "explainer",
