@@ -9,7 +9,9 @@ import glob
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ import pyarrow as pa
 from dshap.errors import InputError
 from dshap.tables.layout import repeats
 
-__all__ = ["FileStamp", "Partitions", "Paths", "find_files", "find_partitions", "stamp_file"]
+__all__ = ["FileStamp", "Partitions", "Paths", "find_files", "find_partitions", "stamp_file", "whole_file"]
 
 Paths = str | Path | Sequence[str | Path]
 TICK_NS, COARSE_NS, COARSE_TICK_NS = 20_000_000, 1_000_000_000, 2_000_000_000
@@ -37,6 +39,18 @@ INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(("postgresql", "postgres", "mysql", "mssql", "oracle", "sqlite", "snowflake", "duckdb"), _DATABASE),
 }
 """What is written before :// -> what to do."""
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A private name to write under, in a folder that is made where it does not exist; renamed once all is written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    private = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        yield private
+        os.replace(private, path)
+    finally:
+        private.unlink(missing_ok=True)
 
 
 def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
