@@ -306,13 +306,13 @@ class Kind(NamedTuple):
 KINDS: Mapping[str, Kind] = {
     "path": Kind(_open_paths, (str, Path)),
     "list": Kind(_open_list, (list, tuple)),
+    "reader": Kind(_open_reader, (RowReader,)),
+    "array": Kind(_open_array, (np.ndarray,)),
+    "data frame": Kind(_open_frame, (pd.DataFrame,)),
     "xarray dataset": Kind(_open_dataset, members=("data_vars",)),
     "xarray array": Kind(_open_data_array, members=("dims", "coords")),
     "dask array": Kind(_open_dask_array, members=("__dask_graph__", "rechunk")),
     "dask frame": Kind(_open_dask_frame, members=("__dask_graph__", "columns")),
-    "reader": Kind(_open_reader, (RowReader,)),
-    "array": Kind(_open_array, (np.ndarray,)),
-    "data frame": Kind(_open_frame, (pd.DataFrame,)),
     "arrow stream": Kind(_open_arrow, members=("__arrow_c_stream__",)),
     "arrow array": Kind(_open_arrow, members=("__arrow_c_array__",)),
 }

@@ -98,6 +98,13 @@ def test_a_frame_takes_its_target_beside_it(site):
         np.testing.assert_array_equal(reader.read(0, 6, target=True).target, np.arange(6.0))
 
 
+def test_a_frame_is_one_whatever_its_columns_are_called(site):
+    names = ["data_vars", "dims", "coords"]
+    reader = open_rows(pd.DataFrame(np.eye(3), columns=names), site)
+    np.testing.assert_array_equal(reader.read(0, 3).x, np.eye(3))
+    assert reader.feature_names == tuple(names)
+
+
 def test_what_has_no_rows_is_refused_by_its_type(site):
     for given in ({1.0}, FRAME["a"], 5):
         with pytest.raises(InputError, match=f"rows of type {type(given).__name__}: give a path"):
