@@ -22,7 +22,6 @@ FLOORS = (
     {
         "",
         "api",
-        "background",
         "choice",
         "__main__",
         "explainer",
