@@ -207,8 +207,6 @@ class KrigingDesign(FixedDesign, WholeViews):
         """Without sparse terms."""
         return replace(self, sparse=False)
 
-    has_interactions = True
-
     def interactions(self, start: int, stop: int) -> FloatArray:
         """Posterior mean of the Shapley interaction index, I_ij = Σ_{T ∋ i, j, |T| even} 4 c_T/(|T| − 1)."""
         checked_span(self.budgets[-1], start, stop)
