@@ -17,8 +17,8 @@ import numpy as np
 
 import dshap
 from dshap.abilities import linear, tuned
+from dshap.attributors.choice import DESIGN_NAMES, check_closed, check_interactions, choose_design, in_rounds
 from dshap.attributors.noise import N_REPLICATES
-from dshap.choice import DESIGN_NAMES, check_closed, check_interactions, choose_design, in_rounds
 from dshap.cube import (
     CONTAINER,
     TEXT,

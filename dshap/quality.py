@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from dshap.abilities import tuned
-from dshap.choice import choose_design
+from dshap.attributors.choice import choose_design
 from dshap.cube import StateFolder, Workspace, repair
 from dshap.engine import (
     Executor,

@@ -256,4 +256,5 @@ def of_all_values(design: Design, values: FloatArray) -> tuple[FloatArray, Float
     for g, chosen, score in block.groups.parts():
         groups[g] = np.matmul(score.T, values[:, chosen])
     sums, ends = np.matmul(block.score.T, values), (values[:, EMPTY], values[:, FULL])
-    return design.finish(sums, *ends), design.replicates(sums, groups, *ends)
+    phi = design.finish(sums, *ends)
+    return phi, design.replicates(sums, groups, *ends) if design.info.n_replicates else np.zeros((0, *phi.shape))
