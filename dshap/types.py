@@ -32,6 +32,7 @@ __all__ = [
     "Checked",
     "ClosedForm",
     "CoalitionBlock",
+    "Cost",
     "Design",
     "DesignInfo",
     "EstimatedBase",
@@ -280,6 +281,30 @@ class Record:
 
 class State(Record):
     """What a value function prepared for one tile of coalitions; no instance changes it."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a value function takes for m coalitions and n rows: bytes, at most, and floating-point operations."""
+
+    state_bytes: int
+    """Of the State."""
+    prepare_bytes: int
+    """Peak of `prepare`, Moments and State counted."""
+    task_bytes: int
+    """Peak of `evaluate`, `scored` or `attribute` on a micro-block of n rows, the result counted."""
+    operations: float
+    """Of the values of n rows; infinity where a black box hides them."""
+    moment_bytes: int = 0
+    """Of the Moments."""
+    moment_task_bytes: int = 0
+    """Peak of `moments` on n rows, the returned Moments counted."""
+    moment_operations: float = 0.0
+    """Of `moments` on n rows."""
+    row_bytes: int = 0
+    """What `scored` holds of a tile of n rows beside a micro-block."""
+    pair_bytes: int = 0
+    """Peak of the interactions of a closed form on n rows."""
 
 
 Scored = Callable[[FloatArray, int], tuple[FloatArray, FloatArray | None]]
@@ -650,36 +675,8 @@ class ValueFunction(Protocol):
         """Where `streams_data`: what these rows of `data` (b, columns) add to values (n, m, k) times all their rows."""
         ...
 
-    def state_bytes(self, m: int) -> int:
-        """Bytes of the State of m coalitions, at most."""
-        ...
-
-    def moment_bytes(self, m: int) -> int:
-        """Bytes of the Moments of m coalitions, at most."""
-        ...
-
-    def prepare_bytes(self, m: int) -> int:
-        """Peak bytes of `prepare` for m coalitions, Moments and State counted."""
-        ...
-
-    def moment_task_bytes(self, n: int, m: int) -> int:
-        """Peak bytes of `moments` on n rows and m coalitions, the returned Moments counted."""
-        ...
-
-    def task_bytes(self, n: int, m: int) -> int:
-        """Peak bytes of `evaluate` or `scored` on n rows of a micro-block and m coalitions, the result counted."""
-        ...
-
-    def row_bytes(self, n: int, m: int) -> int:
-        """What `scored` holds of n rows of a tile and m coalitions beside a micro-block."""
-        ...
-
-    def moment_operations(self, n: int, m: int) -> float:
-        """Floating-point operations of `moments`."""
-        ...
-
-    def operations(self, n: int, m: int) -> float:
-        """Floating-point operations of `evaluate`; infinity where a black box hides them."""
+    def cost(self, m: int, n: int = 1) -> Cost:
+        """Bytes and operations of m coalitions and n rows."""
         ...
 
     def fingerprint(self) -> dict[str, JSON]:
@@ -756,10 +753,6 @@ class PairedForm(ClosedForm, Protocol):
     def interactions(self, state: State, rows: FloatArray, phi: FloatArray) -> FloatArray:
         """The Shapley interaction index (n, pairs, k) of each pair of players i < j, in the order of
         `np.triu_indices(d, 1)`, of rows whose attributions are phi (n, d, k)."""
-        ...
-
-    def interaction_bytes(self, n: int) -> int:
-        """Peak bytes of `interactions` on n rows."""
         ...
 
 
