@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import dshap
-from dshap.abilities import linear, tuned
+from dshap.abilities import learns_from_data, linear, tuned
 from dshap.attributors.choice import DESIGN_NAMES, check_closed, check_interactions, choose_design, in_rounds
 from dshap.attributors.noise import N_REPLICATES
 from dshap.cube import (
@@ -369,7 +369,7 @@ def _value_fingerprint(game: ValueFunction, options: RunOptions) -> dict[str, An
 
 def _of_noisy_model(value: ValueFunction, design: Design) -> Design:
     """The design, linear in the values, or InputError where noise cannot be told from two answers."""
-    if value.needs_moments or math.isfinite(value.cost(1).operations) or value.link.is_by_row:
+    if learns_from_data(value) or math.isfinite(value.cost(1).operations) or value.link.is_by_row:
         raise InputError(
             "stochastic=True is for Marginal, with a link that does not ask for the predicted class "
             f"(LogOdds('name') names one): not for this {type(value).__name__}"

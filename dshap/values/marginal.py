@@ -105,10 +105,6 @@ class Marginal(PredictedValue):
                 raise InputError("weights are for a background in memory: give an array or a data frame")
             self.data_weights = _checked_weights(weights, len(self.background))
 
-    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
-        """Nothing is summed beforehand."""
-        return Moments()
-
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """The columns that each coalition keeps, and their bits."""
         own = Masks.of(self.players.columns(masks))
