@@ -63,6 +63,8 @@ class Marginal(PredictedValue):
     same in every mix of the two, and mixes that are alike are predicted once.
     """
 
+    data_weights: FloatArray | None = None
+
     def __init__(
         self,
         predict: Callable[[FloatArray], Any],
