@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import textwrap
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -137,6 +136,7 @@ def anchors_of(page: Path) -> set[str]:
 
 
 def missing_lines(shown: str, printed: str) -> list[str]:
-    """Lines of a block of output that were not printed; what follows "..." may differ."""
-    lines = [line.split("...")[0].rstrip() for line in textwrap.dedent(shown).strip().splitlines()]
-    return [line for line in lines if line not in printed]
+    """Lines of a block of output that were not printed; "..." stands for any characters."""
+    found = {line.rstrip() for line in printed.splitlines()}
+    wanted = {line: ".*".join(map(re.escape, line.rstrip().split("..."))) for line in shown.splitlines()}
+    return [line for line, form in wanted.items() if not any(re.fullmatch(form, each) for each in found)]

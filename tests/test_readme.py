@@ -71,7 +71,8 @@ def test_every_block_is_run_or_compared():
 
 
 def test_an_output_that_is_not_printed_is_told():
-    assert missing_lines("a 1...\n  b\n", "a 12\n  b") == [] and missing_lines("a 1\nc\n", "a 12") == ["c"]
+    assert missing_lines("a ...3\n  b\n", "a 1 2 3  \nc\n  b") == []
+    assert missing_lines("a 1\na ...3\nb\n", "a 12\n  b") == ["a 1", "a ...3", "b"]
 
 
 @pytest.mark.cluster
