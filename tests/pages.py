@@ -110,8 +110,7 @@ def _places() -> dict[str, str]:
 
 def copy_jobs(edits: Mapping[str, str], every: int) -> None:
     """The job files in the current folder, as in a clone, with these changes to the bike job; one row of so many."""
-    for part in ("workflows", "cluster"):
-        shutil.copytree(ROOT / part, part)
+    shutil.copytree(ROOT / "workflows", "workflows")
     table = Path("workflows", "data", "bike_hour.parquet")
     pd.read_parquet(table).iloc[::every].to_parquet(table)
     job = Path("workflows", "bike_sharing.toml")

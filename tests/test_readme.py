@@ -33,9 +33,10 @@ SMALLER = {
     "landmarks = 500": "landmarks = 60",
     "landmarks = 128": "landmarks = 24",
     "n_coalitions = 512": "n_coalitions = 40",
-    "workers = 2": "workers = 1",
+    'kind = "python"\nfile = "cluster/local.py"\nworkers = 2\nmemory_limit = "2GiB"': 'kind = "none"',
 }
-"""Of the bike job, so that its commands take seconds: the lines are the same, and run in the same order."""
+"""Of the bike job, so that its commands take seconds: the lines are the same, and run in the same order.  Clusters of
+job files are tested by tests/test_cli.py and `make demo`."""
 SAID = ["nulls: none", "done: census", "2,897 ok, 0 pending", "held-out R²", "verified", "verified", "done: census"]
 """What each command on the bike job says."""
 
