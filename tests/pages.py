@@ -94,11 +94,11 @@ def commands_of(text: str) -> list[Command]:
     )
     assert "Traceback" not in done.stderr, done.stderr
     parts = re.split(rf"^{STATUS}(\d+)\n", done.stdout, flags=re.MULTILINE)
-    return [Command(*ended) for ended in zip(lines, map(int, parts[1::2]), parts[::2], strict=False)]
+    return [Command(*ended) for ended in zip(lines, map(int, parts[1::2]), parts[:-1:2], strict=True)]
 
 
 def _places() -> dict[str, str]:
-    """Environment in which `dshap` is the command of this working copy, and the jobs of it are at hand."""
+    """Environment in which `dshap` is the command of this working copy."""
     command = Path("bin", "dshap")
     if not command.exists():
         command.parent.mkdir()
