@@ -75,7 +75,7 @@ class Prepared:
     def describe(self) -> str:
         """One line for people."""
         kind = self.learnt["value"]["value"]
-        return f"{kind} on {self.data.n_rows:,} rows, {self.design.n_coalitions:,} coalitions, {self.path}"
+        return f"{kind} on {self.data.n_rows:,} rows, {self.design.info.n_coalitions:,} coalitions, {self.path}"
 
     def __repr__(self) -> str:
         return f"Prepared({self.describe()})"
@@ -86,7 +86,7 @@ class Prepared:
         names = described(self.path)["tiles"]
         states = [self.states.get(name, Record) for name in names]
         kept = [name for name in ("rank", "penalty", "error") if states and name in states[0].arrays]
-        sizes = self.design.block(2, self.design.n_coalitions).masks.sum(axis=1)
+        sizes = self.design.block(2, self.design.info.n_coalitions).masks.sum(axis=1)
         return {"size": sizes, **{name: np.concatenate([state[name] for state in states]) for name in kept}}
 
 
@@ -115,8 +115,8 @@ def probe_of(value: ValueFunction, data: RowReader) -> Record:
     """The first good rows of the data, and what the model predicts for them."""
     block = data.read(0, min(PROBE_ROWS, data.n_rows))
     rows = block.x[block.is_ok]
-    check_steady(value.predict, rows)
-    return Record({"x": rows, "prediction": value.predict(rows)})
+    check_steady(value.model, rows)
+    return Record({"x": rows, "prediction": value.model(rows)})
 
 
 def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record) -> None:
@@ -183,7 +183,7 @@ def open_prepared(store: str | Path, value: ValueFunction) -> Prepared:
         content["row_span"],
     )
     probe = prepared.states.get(PROBE, Record)
-    predictions = value.predict(probe["x"])
+    predictions = value.model(probe["x"])
     if not np.allclose(predictions, probe["prediction"], rtol=PROBE_TOLERANCE, atol=0.0, equal_nan=True):
         raise StoreMismatchError(
             f"{path} was prepared with another model: its predictions for the first rows of the data differ; prepare "
