@@ -30,6 +30,7 @@ __all__ = [
     "data_weights",
     "held_coalitions",
     "interactions_of",
+    "lacking",
     "learns_from_data",
     "linear",
     "needs_predictions",
@@ -72,6 +73,11 @@ def interactions_of(design: Design, start: int, stop: int) -> FloatArray:
 def linear(design: Design) -> Design:
     """The design, or one like it that is linear in the values."""
     return design.linear() if isinstance(design, ValuesAtOnce) else design
+
+
+def lacking(given: object, protocol: type) -> list[str]:
+    """Members of a protocol that an object has not."""
+    return [name for name in vars(protocol) if not name.startswith("_") and not hasattr(given, name)]
 
 
 def learns_from_data(value: ValueFunction) -> bool:
