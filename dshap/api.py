@@ -28,11 +28,11 @@ from dshap.engine import (
     SilentProgress,
     checked_client,
     current_client,
-    fit_model,
     format_bytes,
 )
 from dshap.errors import DoesNotFitError, InputError, LockedError, shown
 from dshap.explanation import Explanation
+from dshap.fitting import fit_model
 from dshap.models import KernelModel
 from dshap.options import MISSING_POLICIES, RunOptions
 from dshap.prepared import Prepared
@@ -154,7 +154,7 @@ def explain(
                 held = measured_quality(
                     prepared_of(explanation), quality, folder, executor, workspace, {}, progress_for(progress)
                 )
-                explanation.context.cube.write_note("mse_v", held.to_dict())
+                explanation.work.cube.write_note("mse_v", held.to_dict())
                 mark_finished(path)
         else:
             explanation.create()
@@ -246,7 +246,7 @@ def mse_v(
 
 def _held_out(rows: Any, explanation: Explanation, executor: Executor, workspace: Workspace) -> RowReader:
     """The rows that MSE_v is measured on, opened; refused before anything is computed."""
-    value, missing = explanation.context.value, explanation.context.rows.missing
+    value, missing = explanation.work.value, explanation.work.rows.missing
     check_measurable(value)
     return open_for(value, rows, Session(executor, workspace), missing=missing)
 

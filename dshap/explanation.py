@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import dshap
+from dshap.attributors.noise import N_REPLICATES
 from dshap.choice import DESIGN_NAMES, check_closed, check_interactions, choose_design, in_rounds
 from dshap.cube import (
     CONTAINER,
@@ -34,7 +35,6 @@ from dshap.cube import (
     renew_cube,
 )
 from dshap.engine import (
-    Context,
     Executor,
     Failure,
     Plan,
@@ -43,12 +43,11 @@ from dshap.engine import (
     map_spans,
     on_block,
     process_threads,
-    resolve_value,
-    run_explanation,
 )
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError, shown
 from dshap.options import RunOptions
 from dshap.prepared import Prepared, played
+from dshap.run import Run, explain_run, with_landmarks
 from dshap.session import Session
 from dshap.steadiness import check_steady
 from dshap.tables import Census, Inputs
@@ -90,12 +89,12 @@ class Explanation:
 
     path: Path
     layout: CubeLayout
-    context: Context
+    work: Run
     failures: tuple[Failure, ...] = ()
 
     @property
     def plan(self) -> Plan:
-        return self.context.plan
+        return self.work.plan
 
     @classmethod
     def prepare(
@@ -170,10 +169,17 @@ class Explanation:
             readers = [inputs.rows] if prepared is not None else [inputs.rows, inputs.data]
             check_steady(value.model, np.concatenate([_first_rows(reader) for reader in readers]))
         plan = _stored_plan(path) or make_plan(
-            game, chosen, inputs.rows, inputs.data, options, tuple(reasons), is_prepared=prepared is not None
+            game,
+            chosen,
+            inputs.rows,
+            inputs.data,
+            options,
+            tuple(reasons),
+            is_prepared=prepared is not None,
+            noise_replicates=N_REPLICATES if options.stochastic else 0,
         )
         layout = _layout(value, inputs.rows, options, plan, run)
-        explanation = cls(path, layout, _context(game, chosen, inputs, plan, path, layout, is_active, prepared))
+        explanation = cls(path, layout, _run(game, chosen, inputs, plan, path, layout, is_active, prepared))
         if not explanation.is_complete:  # of a finished one nobody needs workers, nor asks for their memory
             limits = [limit for limit in (executor.memory_limit, options.memory_limit) if limit]
             plan.check(min(limits, default=None), executor.n_threads, IDLE_WORKER_BYTES)
@@ -194,27 +200,24 @@ class Explanation:
         """Nothing is left to do: a run has ended here, and every block has its receipt."""
         if read_run(self.path) is None or not is_finished(self.path):
             return False
-        return len(self.context.cube.done()) == len(self.plan.instance_spans)
+        return len(self.work.cube.done()) == len(self.plan.instance_spans)
 
     def run(self, executor: Executor, progress: Progress) -> Explanation:
         """Carry out what is left; this explanation with the blocks that failed."""
         if self.is_complete:
             return self
         is_new = self.create()
-        context = self.context
-        for name in context.states.mend():
+        work = self.work
+        for name in work.states.mend():
             progress.say(f"state {name} is damaged: it is computed again")
         try:
-            value = resolve_value(
-                executor, context.value, context.data, context.states, context.choice_name, self.plan.row_span
-            )
-            failures = run_explanation(executor, replace(context, value=value), progress)
+            failures = explain_run(executor, with_landmarks(executor, work), progress)
         except InputError:  # a bad option that only the work could show: the store is as if it had not been made
-            if is_new and not context.cube.done():
+            if is_new and not work.cube.done():
                 shutil.rmtree(self.path)
             raise
         if not failures:
-            context.cube.write_note("additivity", {"residual": feature_ranking(self.path)["residual"].values.tolist()})
+            work.cube.write_note("additivity", {"residual": feature_ranking(self.path)["residual"].values.tolist()})
             mark_finished(self.path)
         return replace(self, failures=tuple(failures))
 
@@ -265,7 +268,7 @@ def _layout(value: ValueFunction, rows: RowReader, options: RunOptions, plan: Pl
     )
 
 
-def _context(
+def _run(
     game: ValueFunction,
     design: Design,
     inputs: Inputs,
@@ -274,11 +277,10 @@ def _context(
     layout: CubeLayout,
     is_active: BoolArray,
     prepared: Prepared | None,
-) -> Context:
-    """What the tasks share."""
+) -> Run:
+    """What is carried out."""
     run = layout.run["fingerprint"]
-    learnt = learnt_of(run, plan)
-    return Context(
+    return Run(
         value=replaced(game, data=None),
         design=design,
         plan=plan,
@@ -286,9 +288,7 @@ def _context(
         data=inputs.data,
         writer=CubeWriter(path, layout, layout.run["digest"]),
         states=StateFolder(path / CONTAINER, None if prepared is None else prepared.states.path),
-        choice_name=f"landmarks-{digest_of(learnt)}",
-        base_name=f"base-{digest_of(learnt)}",
-        learnt=learnt,
+        follows_from=learnt_of(run, plan),
         run_digest=layout.run["digest"],
         is_active=is_active,
         keep_rows=bool(layout.columns),

@@ -32,11 +32,17 @@ __all__ = [
     "N_ENDS",
     "Attribution",
     "BoolArray",
+    "Stacked",
+    "RecordStore",
+    "Pass",
+    "Divided",
+    "Attributor",
     "Checked",
     "ClosedForm",
     "CoalitionBlock",
     "Cost",
     "Design",
+    "DirectSums",
     "DesignInfo",
     "EstimatedBase",
     "FloatArray",
@@ -328,6 +334,13 @@ class Moments(Record):
         return type(self)({name: np.asarray(array + other.arrays[name]) for name, array in self.arrays.items()})
 
 
+class Stacked(Record):
+    """Arrays by row.  Adding two records puts the rows of one after those of the other."""
+
+    def __add__(self, other: Stacked) -> Stacked:
+        return Stacked({name: np.concatenate([array, other.arrays[name]]) for name, array in self.arrays.items()})
+
+
 class Summable(Protocol):
     """Anything with a `+`: records of sums, tuples of names, promises of either."""
 
@@ -449,10 +462,29 @@ class RowBlock:
     """(n,) or (n, k), only where asked for."""
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """feature column -> (n,) in its own dtype, only where asked for."""
+    predictions: FloatArray | None = None
+    """f (good rows, k), only where asked for."""
 
     @property
     def stop(self) -> int:
         return self.start + len(self.x)
+
+    @property
+    def positions(self) -> NDArray[np.int64]:
+        """(n,): of the rows in the table."""
+        return self.start + np.arange(len(self.x))
+
+    @property
+    def targets(self) -> FloatArray:
+        """`target`, which was asked for."""
+        if self.target is None:
+            raise ValueError("the reader was opened without a target")
+        return np.asarray(self.target)
+
+    @property
+    def good(self) -> FloatArray:
+        """The rows (n, columns) that are ok."""
+        return self.x[self.is_ok]
 
 
 @runtime_checkable
@@ -488,6 +520,59 @@ class RowReader(Protocol):
 
     def read_bytes(self, n_rows: int) -> int:
         """Peak bytes that reading n_rows takes beyond the block that is returned."""
+        ...
+
+
+class RecordStore(Protocol):
+    """Create-only files of records, known by name."""
+
+    def has(self, name: str) -> bool: ...
+    def put(self, name: str, record: Record) -> None: ...
+    def get(self, name: str, kind: type[Record]) -> Any: ...
+    def remove(self, name: str) -> None: ...
+    def mend(self, names: Iterable[str] | None = None) -> list[str]:
+        """Remove the damaged ones of these records (all where None); gives their names."""
+        ...
+
+
+@runtime_checkable
+class Pass(Protocol):
+    """One way to learn: a sum over the rows of a table, and what follows from it."""
+
+    @property
+    def wants(self) -> tuple[str, ...]:
+        """What of a block is needed beside its rows: "target", "predictions"."""
+        ...
+
+    def partial(self, block: RowBlock) -> Any:
+        """What these rows add: `Moments`, or `Stacked` rows."""
+        ...
+
+    def finish(self, total: Any) -> Any:
+        """What is learnt from the sum over all rows; or the next pass."""
+        ...
+
+
+class Attributor(Protocol):
+    """Rows in, attributions out."""
+
+    def attribute(self, rows: FloatArray) -> Attribution:
+        """Attributions of rows (n, columns)."""
+        ...
+
+
+@runtime_checkable
+class Divided(Attributor, Protocol):
+    """An attributor whose coalitions may be shared among tasks: parts of its sum are stored, and added."""
+
+    @property
+    def n_parts(self) -> int: ...
+    def part(self, rows: FloatArray, index: int) -> Moments:
+        """What one part of the coalitions gives for these rows."""
+        ...
+
+    def attribute_parts(self, rows: FloatArray, parts: Iterable[Moments]) -> Attribution:
+        """Attributions of rows (n, columns) from all parts, in their order."""
         ...
 
 
@@ -630,11 +715,6 @@ class ValueFunction(Protocol):
         ...
 
     @property
-    def sums_hold_prediction(self) -> bool:
-        """True where `scored` may give predictions as well."""
-        ...
-
-    @property
     def sample_size(self) -> int:
         """Rows of `data` that `choose` wants to see (to choose landmarks); 0 when nothing is left to choose."""
         ...
@@ -665,11 +745,6 @@ class ValueFunction(Protocol):
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k) of the prepared coalitions for a micro-block of rows (n, columns)."""
-        ...
-
-    def scored(self, state: State, score: FloatArray) -> Scored | None:
-        """Σ_S v_S(x) score_S for scores (m, d), by a way that is shorter than `evaluate` and a product; None where
-        there is none.  Only where `sums_hold_prediction` may predictions come with it."""
         ...
 
     def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
@@ -704,6 +779,16 @@ class Checked(NamedTuple):
     """name -> numbers of this tile; the cube states the largest of all tiles."""
     again: State | None = None
     """With which these rows are to be attributed anew; None where the attributions are good."""
+
+
+@runtime_checkable
+class DirectSums(ValueFunction, Protocol):
+    """A value function that knows a shorter way to Σ_S v_S(x) score_S than the values."""
+
+    def scored(self, state: State, score: FloatArray) -> Scored | None:
+        """The sums for scores (m, d), predictions beside them where they come with it; None where the way is not for
+        such scores."""
+        ...
 
 
 @runtime_checkable

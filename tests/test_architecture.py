@@ -17,6 +17,7 @@ FLOORS = (
     {"loops"},
     {"designs", "kernels"},
     {"values", "models"},
+    {"attributors"},
     {"engine", "cube", "tables"},
     {
         "",
@@ -26,8 +27,10 @@ FLOORS = (
         "__main__",
         "explainer",
         "explanation",
+        "fitting",
         "prepared",
         "quality",
+        "run",
         "session",
         "sources",
         "steadiness",

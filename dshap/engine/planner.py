@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
-from dshap.engine.noise import N_REPLICATES
 from dshap.engine.plan import PILOT_ROWS, Plan
 from dshap.engine.stages import ROW_SPAN, Stage, spans
 from dshap.engine.tiles import cut_tiles
@@ -35,15 +34,19 @@ def make_plan(
     reasons: tuple[tuple[str, str], ...] = (),
     *,
     is_prepared: bool = False,
+    noise_replicates: int = 0,
 ) -> Plan:
-    """The plan of explaining `rows` by a value function that learns from `data`, or did so before (`is_prepared`)."""
+    """The plan of explaining `rows` by a value function that learns from `data`, or did so before (`is_prepared`).
+
+    `noise_replicates` are those of a model's noise, where the design has none.
+    """
     players = value.players
     if design.n_players != len(players):
         raise InputError(
             f"the design has {design.n_players} players, the value function {len(players)} "
             f"({', '.join(players.names[:6])}…): make the design with n_players={len(players)}"
         )
-    n_replicates = (design.n_replicates or N_REPLICATES) if options.stochastic else design.n_replicates
+    n_replicates = design.n_replicates or noise_replicates
     plan = Plan(
         **asdict(cut_tiles(value, design, rows.n_rows, data.n_rows, n_replicates, options)),
         n_rows=rows.n_rows,

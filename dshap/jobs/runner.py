@@ -16,7 +16,6 @@ from dshap.engine import (
     Progress,
     Stage,
     check_stages,
-    fit_model,
     fit_stages,
     make_plan,
     stage_lines,
@@ -28,6 +27,7 @@ from dshap.explanation import (
     Explanation,
     refuse_difference,
 )
+from dshap.fitting import fit_model
 from dshap.jobs.executor import ClusterExecutor, executor_of
 from dshap.jobs.explained import value_of
 from dshap.jobs.parts import Model, TableReader, design_of, imported_model, model_of, stand_in
@@ -294,7 +294,7 @@ class _Run:
 
     def _explained(self, explain: Explain, explanation: Explanation) -> ExplanationResult:
         """Run one explanation; failed blocks are kept for the end."""
-        name, learns, failure = explain.name, explanation.context.value.needs_moments, None
+        name, learns, failure = explain.name, explanation.work.value.needs_moments, None
         if was_complete := explanation.is_complete:
             self.progress.kept_explanation(name, learns)
         else:

@@ -88,7 +88,7 @@ class BlockBuilder:
     def block(self) -> TableBlock:
         """The finished block."""
         target = self.target[:, 0] if self.target is not None and self.layout.is_single_target else self.target
-        return TableBlock(self.start, self.x, self.is_ok, self.keys, target, self.columns, self.null_keys)
+        return TableBlock(self.start, self.x, self.is_ok, self.keys, target, self.columns, null_keys=self.null_keys)
 
 
 class LaidOut:

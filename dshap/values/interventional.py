@@ -43,7 +43,6 @@ class KernelInterventional(KernelValue):
     """
 
     shared_arrays = ("base",)
-    sums_hold_prediction = True
 
     def __init__(
         self,

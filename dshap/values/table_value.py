@@ -10,7 +10,7 @@ import numpy as np
 
 from dshap.errors import DshapError
 from dshap.players import Players
-from dshap.types import ClosedForm, FloatArray, Link, Predictor, Scored, State
+from dshap.types import ClosedForm, FloatArray, Link, Predictor, State
 from dshap.values.links import IDENTITY
 
 __all__ = ["TableValue"]
@@ -34,7 +34,6 @@ class TableValue:
     needs_predictions = False
     is_closed_form = False
     prefers_closed_form = False
-    sums_hold_prediction = False
     sample_size = 0
     streams_data = False
     notes: Mapping[str, Any] = MappingProxyType({})
@@ -80,10 +79,6 @@ class TableValue:
             for name, array in first.arrays.items()
         }
         return State(joined)
-
-    def scored(self, state: State, score: FloatArray) -> Scored | None:
-        """None: values are wanted one by one."""
-        return None
 
     def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
         """Of values that stream their data alone."""
