@@ -75,7 +75,7 @@ class Prepared:
     def describe(self) -> str:
         """One line for people."""
         kind = self.learnt["value"]["value"]
-        return f"{kind} on {self.data.n_rows:,} rows, {self.design.n_coalitions:,} coalitions, {self.path}"
+        return f"{kind} on {self.data.n_rows:,} rows, {self.design.info.n_coalitions:,} coalitions, {self.path}"
 
     def __repr__(self) -> str:
         return f"Prepared({self.describe()})"
@@ -86,7 +86,7 @@ class Prepared:
         names = described(self.path)["tiles"]
         states = [self.states.get(name, Record) for name in names]
         kept = [name for name in ("rank", "penalty", "error") if states and name in states[0].arrays]
-        sizes = self.design.block(2, self.design.n_coalitions).masks.sum(axis=1)
+        sizes = self.design.block(2, self.design.info.n_coalitions).masks.sum(axis=1)
         return {"size": sizes, **{name: np.concatenate([state[name] for state in states]) for name in kept}}
 
 

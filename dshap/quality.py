@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from dshap.choice import choose_design
+from dshap.abilities import tuned
+from dshap.attributors.choice import choose_design
 from dshap.cube import StateFolder, Workspace, repair
 from dshap.engine import (
     Executor,
@@ -143,7 +144,7 @@ def prepare_value(
         refuse_unknown_categories(data, session)
     census = take_census(data, session)
     chosen, why = choose_design(design, value, options.max_coalitions)
-    chosen = chosen.tuned(Record())  # no rows are explained here that could settle its list
+    chosen = tuned(chosen, Record())  # no rows are explained here that could settle its list
     value = played(value, chosen)
     plan = make_plan(value, chosen, data, data, options, (("design", why),))
     plan = replace(plan, stages=tuple(own for own in plan.stages if own.name != "evaluation"))
@@ -264,6 +265,6 @@ def measured_quality(
         raise InputError("no row is free of NaN and infinity: give rows to measure on")
     mse = total["error2"] / n
     variance = total["f2"] / n - np.square(total["f"] / n)
-    masks = design.block(N_ENDS, design.n_coalitions).masks
+    masks = design.block(N_ENDS, design.info.n_coalitions).masks
     link = "" if value.link.is_identity else value.link.describe()
     return Quality(mean_by_sizes(mse, masks), mse, masks, variance, int(n), link)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.abilities import pilot_coalitions, tuned
 from dshap.attributors import Game, StreamedGame, attributor_of
 from dshap.attributors.game import first_tiles
 from dshap.attributors.learning import (
@@ -19,7 +20,7 @@ from dshap.attributors.learning import (
     CoalitionTiles,
     Landmarks,
     NoisyBaseValue,
-    Pilot,
+    PilotPass,
     penalties,
 )
 from dshap.engine import Executor, Plan, Progress
@@ -95,7 +96,7 @@ class Run:
     @property
     def pilot_name(self) -> str:
         """State file of what the design chooses next from a pilot."""
-        return f"pilot-{self.run_digest}-{self.design.pilot_coalitions}"
+        return f"pilot-{self.run_digest}-{pilot_coalitions(self.design)}"
 
     @property
     def cube(self) -> BlockWriter:
@@ -232,7 +233,7 @@ def _with_pilots(executor: Executor, run: Run, progress: Progress) -> Run:
         return run
     chosen: dict[str, Any] = {}
     while True:
-        pilot, started = Pilot(run.game(), run.plan.tol), time.monotonic()
+        pilot, started = PilotPass(run.game(), run.plan.tol), time.monotonic()
         _learn_tiles(executor, run, progress, first_tiles(run.plan.coalition_spans, pilot.n_coalitions))
         is_new = not run.states.has(run.pilot_name)
         if is_new:
@@ -244,8 +245,8 @@ def _with_pilots(executor: Executor, run: Run, progress: Progress) -> Run:
             progress.end()
         choice = run.states.get(run.pilot_name, Record)
         chosen |= choice.arrays
-        run = replace(run, design=run.design.tuned(choice))
-        if not choice.arrays or not run.design.pilot_coalitions:
+        run = replace(run, design=tuned(run.design, choice))
+        if not choice.arrays or not pilot_coalitions(run.design):
             break
     if chosen:
         if "forecast_coalitions" in chosen:  # not where no row could be explained by all coalitions
@@ -258,8 +259,8 @@ def _with_pilots(executor: Executor, run: Run, progress: Progress) -> Run:
 def settled_design(run: Run) -> Design:
     """The design of a finished run, with the choices that are kept as states."""
     while run.states.has(run.pilot_name):
-        design = run.design.tuned(run.states.get(run.pilot_name, Record))
-        if design.pilot_coalitions in (0, run.design.pilot_coalitions):
+        design = tuned(run.design, run.states.get(run.pilot_name, Record))
+        if pilot_coalitions(design) in (0, pilot_coalitions(run.design)):
             return design
         run = replace(run, design=design)
     return run.design

@@ -32,6 +32,10 @@ __all__ = [
     "N_ENDS",
     "Attribution",
     "BoolArray",
+    "ValuesAtOnce",
+    "Rounds",
+    "Pilot",
+    "Interactions",
     "Stacked",
     "RecordStore",
     "Pass",
@@ -146,36 +150,7 @@ class Design(Protocol):
     """Which coalitions are evaluated and how their values become attributions; knows nothing of models or data."""
 
     @property
-    def n_players(self) -> int: ...
-    @property
-    def n_coalitions(self) -> int:
-        """Distinct coalitions, the empty and the full one counted."""
-        ...
-
-    @property
-    def is_efficient(self) -> bool:
-        """True where phi.sum(1) + base == prediction holds by construction."""
-        ...
-
-    @property
-    def n_replicates(self) -> int:
-        """R: jackknife groups of the standard errors, 0 where there is no sampling error or none is asked for."""
-        ...
-
-    @property
-    def group_columns(self) -> int:
-        """c: columns of a group's sum; d, or less where the errors of the players go together."""
-        ...
-
-    def block_bytes(self, m: int) -> int:
-        """Peak bytes of `block` on m coalitions and of taking its groups apart, what a process keeps for it counted."""
-        ...
-
-    @property
-    def why_no_errors(self) -> str:
-        """Why all standard errors are NaN (too few coalitions); empty where they are not."""
-        ...
-
+    def info(self) -> DesignInfo: ...
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop, the same on any worker, in any order of asking."""
         ...
@@ -191,35 +166,28 @@ class Design(Protocol):
         """
         ...
 
-    @property
-    def held_coalitions(self) -> int:
-        """Coalitions whose values `of_values` wants at once, all of them or, where the two sums above are enough, 0; of
-        a design that a pilot is to choose by, what the choice may come to."""
+    def with_players(self, n_players: int) -> Design:
+        """A design of this kind for another number of players."""
         ...
 
-    def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """phi (n, d, k) and phi_(g) (R, n, d, k) from the values (n, m, k) of all coalitions, in the order of the list,
-        where `held_coalitions` is not 0."""
+    def fingerprint(self) -> dict[str, JSON]:
+        """Name and parameters; two designs with one fingerprint are the same design."""
         ...
 
-    def linear(self) -> Design:
-        """This design, or one like it whose `held_coalitions` are 0: linear in the values."""
-        ...
 
-    @property
-    def has_interactions(self) -> bool:
-        """True where `interactions` gives scores."""
-        ...
-
-    def interactions(self, start: int, stop: int) -> FloatArray:
-        """Scores (m, pairs) of coalitions start..stop: what their values are multiplied with in the Shapley interaction
-        index of each pair of players i < j, in the order of `np.triu_indices(d, 1)`; the two ends too."""
-        ...
+@runtime_checkable
+class Rounds(Design, Protocol):
+    """A design that grows."""
 
     @property
     def stages(self) -> tuple[Design, ...]:
         """The designs that this one grew through, each one's list the beginning of the next one's; itself last."""
         ...
+
+
+@runtime_checkable
+class Pilot(Design, Protocol):
+    """A design that chooses from the values of a few rows."""
 
     @property
     def pilot_coalitions(self) -> int:
@@ -235,12 +203,34 @@ class Design(Protocol):
         where the record is empty the rest of the list is settled too."""
         ...
 
-    def with_players(self, n_players: int) -> Design:
-        """A design of this kind for another number of players."""
+
+@runtime_checkable
+class Interactions(Design, Protocol):
+    """A design that gives the interactions of pairs of players too."""
+
+    def interactions(self, start: int, stop: int) -> FloatArray:
+        """Scores (m, pairs) of coalitions start..stop: what their values are multiplied with in the Shapley interaction
+        index of each pair of players i < j, in the order of `np.triu_indices(d, 1)`; the two ends too."""
         ...
 
-    def fingerprint(self) -> dict[str, JSON]:
-        """Name and parameters; two designs with one fingerprint are the same design."""
+
+@runtime_checkable
+class ValuesAtOnce(Design, Protocol):
+    """A design that may want the values of all coalitions at once: its attributions are not linear in them then."""
+
+    @property
+    def held_coalitions(self) -> int:
+        """Coalitions whose values `of_values` wants at once, all of them or, where the two sums of a `Design` are
+        enough, 0; of a design that a pilot is to choose by, what the choice may come to."""
+        ...
+
+    def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """phi (n, d, k) and phi_(g) (R, n, d, k) from the values (n, m, k) of all coalitions, in the order of the list,
+        where `held_coalitions` is not 0."""
+        ...
+
+    def linear(self) -> Design:
+        """This design, or one like it whose `held_coalitions` are 0: linear in the values."""
         ...
 
 

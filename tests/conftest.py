@@ -23,7 +23,7 @@ def client() -> Iterator[object]:
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """`explain` and its like not on a cluster that another test may have left as the current one."""
-    monkeypatch.setattr("dshap.api.current_client", lambda: None)
+    monkeypatch.setattr("dshap.session.current_client", lambda: None)
 
 
 @pytest.fixture

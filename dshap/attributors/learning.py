@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.abilities import pilot_coalitions
 from dshap.attributors.game import Game, first_tiles
 from dshap.attributors.noise import asked_often
 from dshap.attributors.rounds import forecast
 from dshap.errors import DshapError, PredictError
-from dshap.types import BoolArray, FloatArray, Moments, Record, RowBlock, Stacked, State, ValueFunction
+from dshap.types import BoolArray, FloatArray, Moments, Pilot, Record, RowBlock, Stacked, State, ValueFunction
 
-__all__ = ["BaseValue", "CoalitionErrors", "CoalitionTile", "Landmarks", "NoisyBaseValue", "Pilot", "penalties"]
+__all__ = ["BaseValue", "CoalitionErrors", "CoalitionTile", "Landmarks", "NoisyBaseValue", "PilotPass", "penalties"]
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class CoalitionTiles(Sequence[CoalitionTile]):
 
 
 @dataclass(frozen=True)
-class Pilot:
+class PilotPass:
     """What a design chooses from the values of a few rows; a row that cannot be explained is left out.
 
     Nothing is chosen where no row can: the record is empty.
@@ -119,7 +120,7 @@ class Pilot:
     @property
     def n_coalitions(self) -> int:
         """Coalitions, the first of the list, whose values are wanted."""
-        return self.game.design.pilot_coalitions or self.game.design.n_coalitions
+        return pilot_coalitions(self.game.design) or self.game.design.info.n_coalitions
 
     def partial(self, block: RowBlock) -> Stacked:
         values = np.zeros((0, self.n_coalitions))
@@ -129,10 +130,10 @@ class Pilot:
 
     def finish(self, total: Stacked) -> Record:
         design, values, chosen = self.game.design, total["values"], Record()
-        if design.pilot_coalitions and len(values):
+        if isinstance(design, Pilot) and design.pilot_coalitions and len(values):
             chosen = design.tune(values)
             design = design.tuned(chosen)
-        if self.tol is not None and not design.pilot_coalitions and len(values):
+        if self.tol is not None and not pilot_coalitions(design) and len(values):
             chosen = Record({**chosen.arrays, **forecast(design, values, self.tol)})
         return chosen
 

@@ -47,8 +47,6 @@ class ExactDesign(FixedDesign, WholeViews):
         score = np.where(masks, inside[size, None], outside[size, None])
         return CoalitionBlock(masks, score, Groups.none(self.n_players))
 
-    has_interactions = True
-
     def interactions(self, start: int, stop: int) -> FloatArray:
         """a!(d − a − 2)!/(d − 1)! for coalitions of both players or of neither, minus that else; a other players."""
         checked_span(1 << self.n_players, start, stop)
@@ -106,8 +104,7 @@ def exact(d: int) -> ExactDesign:
 def _masks(d: int, start: int, stop: int) -> BoolArray:
     """Coalitions start..stop from the bits of their positions."""
     index = np.arange(start, stop)[:, None]  # (m, 1)
-    is_member: BoolArray = (index // 2 >> np.arange(d)) & 1 != index % 2  # (m, d)
-    return is_member
+    return np.asarray((index // 2 >> np.arange(d)) & 1 != index % 2)  # (m, d)
 
 
 def _weights(d: int) -> tuple[FloatArray, FloatArray]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from dshap.abilities import held_coalitions
 from dshap.engine.stages import OPERATIONS_PER_SECOND, ROW_SPAN
 from dshap.options import RunOptions
 from dshap.types import N_ENDS, Cost, Design, ValueFunction
@@ -58,7 +59,7 @@ def cut_tiles(
     value: ValueFunction, design: Design, n_rows: int, data_rows: int, n_replicates: int, options: RunOptions
 ) -> Tiles:
     """The tiles of explaining n_rows by a value function that learns from data_rows."""
-    proper = design.n_coalitions - N_ENDS
+    proper = design.info.n_coalitions - N_ENDS
     row, wanted = value.cost(proper), _wanted_tasks(value.cost(proper, n_rows))
     share = _row_share(design, len(value.link.outputs(value.model.output_names)), n_replicates, options)
     instance_tile = options.instance_tile or _instance_tile(row, n_rows, wanted, share)
@@ -93,10 +94,10 @@ def cut_tiles(
 
 def _row_share(design: Design, n_outputs: int, n_replicates: int, options: RunOptions) -> float:
     """What one row takes of the bytes that an instance tile may hold: sums of groups, values, or pairs."""
-    held = design.n_coalitions if options.tol else design.held_coalitions
-    groups = 8 * n_replicates * design.n_players * n_outputs / GROUP_BYTES
+    held = design.info.n_coalitions if options.tol else held_coalitions(design)
+    groups = 8 * n_replicates * design.info.n_players * n_outputs / GROUP_BYTES
     values = 8 * held * n_outputs / VALUE_BYTES
-    pairs = 8 * design.n_players**2 * n_outputs / VALUE_BYTES if options.interactions else 0.0
+    pairs = 8 * design.info.n_players**2 * n_outputs / VALUE_BYTES if options.interactions else 0.0
     return max(groups, values, pairs)
 
 
@@ -132,7 +133,7 @@ def _coalition_tile(value: ValueFunction, proper: int, data_rows: int) -> int:
 
 def _black_box_tile(pair: Cost, design: Design, proper: int, n_groups: int) -> int:
     """As many coalitions as can be together: rows that several of them need are predicted once."""
-    scores = (design.block_bytes(proper) - design.block_bytes(0)) / max(proper, 1)
+    scores = (design.info.block_bytes(proper) - design.info.block_bytes(0)) / max(proper, 1)
     fits = int(min(MOMENT_TILE_BYTES // max(pair.state_bytes / 2, 1), SCORE_BYTES // max(scores, 1)))
     return _in_pairs(min(fits, MAX_BLACK_BOX_TILE, math.ceil(proper / n_groups)))
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dshap.choice import choose_design, in_rounds
+from dshap.attributors.choice import choose_design, in_rounds
 from dshap.cube import CONTAINER, StateFolder, Workspace, create_store, mark_finished, read_job, refuse_altered
 from dshap.engine import (
     Executor,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from dshap import designs
 from dshap.errors import InputError, unknown_name
 from dshap.options import RunOptions
-from dshap.types import N_ENDS, ClosedForm, Design, PairedForm, ValueFunction
+from dshap.types import N_ENDS, ClosedForm, Design, Interactions, PairedForm, ValueFunction
 
 __all__ = ["DESIGN_NAMES", "check_closed", "check_interactions", "choose_design", "in_rounds"]
 
@@ -116,10 +116,10 @@ def check_closed(value: ValueFunction, options: RunOptions) -> None:
 
 def check_interactions(design: Design) -> None:
     """Refuse a design without them, or with too many players."""
-    if not design.has_interactions:
+    if not isinstance(design, Interactions):
         raise InputError(
             f"interactions are those of design='exact' and 'kriging', and the design is {_called(design)}: give one of "
-            f"these, kriging with max_coalitions of {2 * design.n_players + 2} or more"
+            f"these, kriging with max_coalitions of {2 * design.info.n_players + 2} or more"
         )
     design.interactions(N_ENDS, N_ENDS)
 
@@ -141,18 +141,18 @@ def in_rounds(design: Design, asked: Design | str, options: RunOptions) -> tuple
             "tol grows a design until its standard errors are small, and the design is "
             f"{_called(design)}: give design='kriging' or 'kernelshap'"
         )
-    if not design.n_replicates:
+    if not design.info.n_replicates:
         raise InputError("tol needs standard errors, and the design has n_replicates=0: give 20")
-    d, last = design.n_players, design.n_coalitions
+    d, last = design.info.n_players, design.info.n_coalitions
     if isinstance(asked, str):
-        first = min(last, 2 * max(2 * d, d + design.n_replicates + ROUND_SLACK))
+        first = min(last, 2 * max(2 * d, d + design.info.n_replicates + ROUND_SLACK))
         design = replace(design, budgets=(first,))
     else:
         last = (options.max_coalitions or MAX_COALITIONS) // 2 * 2  # pairs stay whole
-    while design.n_coalitions < min(last, 1 << d):
-        design = replace(design, budgets=(*design.budgets, min(2 * design.n_coalitions, last, 1 << d)))
-    if design.why_no_errors:
-        raise InputError(f"tol needs standard errors, and {design.why_no_errors}")
+    while design.info.n_coalitions < min(last, 1 << d):
+        design = replace(design, budgets=(*design.budgets, min(2 * design.info.n_coalitions, last, 1 << d)))
+    if design.info.why_no_errors:
+        raise InputError(f"tol needs standard errors, and {design.info.why_no_errors}")
     rounds = ", ".join(f"{budget:,}" for budget in design.budgets)
     why = f"rounds of {rounds} coalitions, for the rows whose std_error / range is above {options.tol:g}"
     return design, options, f"{why}; a pilot of up to 16 rows tells how many it takes, and their cost"
