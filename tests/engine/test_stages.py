@@ -1,0 +1,49 @@
+"""Stages: what is refused, and what is printed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from dshap.engine.stages import OPERATIONS_PER_SECOND, Stage, check_stages, format_bytes, spans, stage_lines
+from dshap.errors import DoesNotFitError
+
+GIB = 1 << 30
+STAGES = (
+    Stage("base", 3, GIB, 0.0, "data", "state/base-*", "stage"),
+    Stage("moments", 1_200, 3 * GIB, 90 * OPERATIONS_PER_SECOND, "data", "state/moments-*", "coalition tile"),
+    Stage("evaluation", 7, 2 * GIB, math.inf, "rows, state", "attribution, receipts", "instance tile"),
+)
+
+
+def test_a_worker_must_hold_its_largest_task_on_every_thread():
+    check_stages(STAGES, None, 99, 99 * GIB, "")
+    check_stages(STAGES, 7 * GIB, 2, GIB, "lower coalition_tile")
+    message = (
+        r"stage moments needs 7.0 GiB on a worker of 2 threads \(1.0 GiB of it held throughout\) but workers have "
+        r"7.0 GiB: lower coalition_tile or give workers more memory"
+    )
+    with pytest.raises(DoesNotFitError, match=message):
+        check_stages(STAGES, 7 * GIB - 1, 2, GIB, "lower coalition_tile")
+    with pytest.raises(DoesNotFitError, match="on a worker of 1 thread "):
+        check_stages(STAGES, 3 * GIB, 1, 1, "")
+
+
+def test_a_table_says_tasks_bytes_and_time():
+    heading, base, moments, evaluation = stage_lines(STAGES)
+    assert heading.split() == ["stage", "tasks", "bytes/task", "one", "core", "makes", "resumes", "by"]
+    assert base.split()[:6] == ["base", "3", "1.0", "GiB", "0.0", "s"]
+    assert moments.split()[:6] == ["moments", "1,200", "3.0", "GiB", "90.0", "s"]
+    assert "the model's" in evaluation and evaluation.endswith("instance tile")
+
+
+@pytest.mark.parametrize(
+    ("n", "text"), [(0, "0 B"), (1_023, "1023 B"), (1_024, "1.0 KiB"), (3 << 19, "1.5 MiB"), (2**41, "2.0 TiB")]
+)
+def test_bytes_for_people(n, text):
+    assert format_bytes(n) == text
+
+
+def test_spans_are_of_one_length_but_the_last():
+    assert spans(2, 9, 3) == [(2, 5), (5, 8), (8, 9)] and spans(4, 4, 3) == []

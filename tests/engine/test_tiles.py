@@ -1,0 +1,121 @@
+"""Tiles cut by what a value function costs, at the sizes where a choice changes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import pytest
+
+from dshap import designs
+from dshap.engine.tiles import (
+    BLACK_BOX_TASKS,
+    CACHE_BYTES,
+    MAX_CHUNK,
+    MAX_COALITION_TILE,
+    MAX_INSTANCE_TILE,
+    MICRO_BYTES,
+    MOMENT_TILE_BYTES,
+    OPERATIONS_PER_SECOND,
+    TASK_SECONDS,
+    WANTED_TASKS,
+    cut_tiles,
+)
+from dshap.options import RunOptions
+from dshap.types import Cost
+from dshap.values.links import IDENTITY
+from dshap.values.predictors import NamedModel
+
+ROWS, DATA = 1_000_000, 100_000
+
+
+@dataclass
+class Priced:
+    """What the tiles see of a value function: its cost, by coalition and row."""
+
+    state: int = 1_000
+    task: int = 10
+    pairs: int = 0
+    operations: float = 1_000.0
+    link = IDENTITY
+    players = data = notes = None
+    prepare = evaluate = fingerprint = lambda *_: None
+    model: NamedModel = field(default_factory=lambda: NamedModel(3, 1, None, None))
+
+    def cost(self, m, n=1):
+        return Cost(
+            state_bytes=self.state * m,
+            prepare_bytes=0,
+            task_bytes=self.task * n * m,
+            operations=self.operations * n * m,
+            moment_operations=self.operations * n * m,
+            pair_bytes=self.pairs * n,
+        )
+
+
+class Summed(Priced):
+    """One that learns from its data."""
+
+    needs_predictions = False
+    moments = join = lambda *_: None
+
+
+def cut(value, n_coalitions=1_026, n_rows=ROWS, **options):
+    design = designs.kernelshap(20, n_coalitions, seed=0)
+    return cut_tiles(value, design, n_rows, DATA, 0, RunOptions.of(options))
+
+
+def test_an_instance_tile_takes_the_seconds_that_are_aimed_at():
+    proper = 1_024
+    for operations in (1_000.0, 2_000.0, 20_000.0):
+        tiles = cut(Summed(operations=operations))
+        seconds = tiles.instance_tile * proper * operations / OPERATIONS_PER_SECOND
+        assert TASK_SECONDS <= seconds < 2 * TASK_SECONDS, operations  # the next power of two
+    assert cut(Summed(operations=1e-3)).instance_tile == MAX_INSTANCE_TILE
+    small = cut(Summed(operations=20_000.0), n_rows=6_400)
+    assert small.instance_tile == 256 and 6_400 / WANTED_TASKS <= 256  # enough tasks of a small table
+
+
+def test_options_are_taken_as_they_are():
+    tiles = cut(Summed(), instance_tile=9_000, coalition_tile=10, coalition_groups=3, micro_rows=7)
+    assert (tiles.instance_tile, tiles.coalition_tile, tiles.coalition_groups, tiles.micro_rows) == (9_000, 10, 3, 7)
+    assert tiles.chunk_rows == 3_000 <= MAX_CHUNK  # whole chunks fill a shard
+
+
+def test_states_of_a_coalition_tile_stay_in_its_bytes_and_complements_together():
+    largest = MOMENT_TILE_BYTES // 100
+    assert cut(Summed(state=largest)).coalition_tile == 100
+    assert cut(Summed(state=MOMENT_TILE_BYTES // 101)).coalition_tile == 100
+    assert cut(Summed(state=MOMENT_TILE_BYTES)).coalition_tile == 1
+    assert cut(Summed(state=1, operations=1.0), n_coalitions=4_098).coalition_tile == MAX_COALITION_TILE
+
+
+def test_states_are_kept_and_joined_where_all_of_them_fit():
+    per_state = CACHE_BYTES // 1_024
+    kept, too_large = (
+        cut(Summed(state=per_state), coalition_tile=100),
+        cut(Summed(state=per_state + 1), coalition_tile=100),
+    )
+    assert kept.cache_bytes == CACHE_BYTES and kept.join_tiles == MAX_COALITION_TILE // 100
+    assert too_large.cache_bytes == 0 and too_large.join_tiles == 1
+
+
+@pytest.mark.parametrize(("task", "rows"), [(1, 1_024), (16, 512), (17, 256), (1_000, 64)])
+def test_a_micro_block_stays_near_the_cache(task, rows):
+    tiles = cut(Summed(task=task), coalition_tile=1_024)
+    assert tiles.micro_rows == rows
+    assert task * rows * 1_024 <= MICRO_BYTES or rows == 64
+
+
+def test_interactions_of_a_closed_form_make_it_smaller():
+    value = Summed(pairs=MICRO_BYTES // 5)
+    assert cut(value).micro_rows == 1_024
+    assert cut(value, interactions=True).micro_rows == 4
+
+
+def test_coalitions_of_a_black_box_are_cut_into_groups_where_rows_are_few():
+    box = Priced(operations=math.inf, state=10)
+    few, many = cut(box, n_rows=16), cut(box, n_rows=100_000)
+    assert few.coalition_groups == BLACK_BOX_TASKS and few.coalition_tile == 128 and few.instance_tile == 16
+    assert many.coalition_groups == 1 and many.coalition_tile == 1_024 and many.cache_bytes == 0
+    assert cut(box, n_rows=16, tol=0.1).coalition_groups == 1  # rounds hold all values of a row
