@@ -33,11 +33,12 @@ from dshap.engine import (
 )
 from dshap.errors import DoesNotFitError, InputError, LockedError, shown
 from dshap.explanation import Explanation
-from dshap.inputs import check_targets, open_rows, take_census
 from dshap.models import KernelModel
 from dshap.options import MISSING_POLICIES, RunOptions
 from dshap.prepared import Prepared
 from dshap.quality import Quality, check_measurable, measured_quality, prepare_value, prepared_of
+from dshap.session import Session
+from dshap.tables import check_targets, open_for, open_rows, take_census
 from dshap.types import Design, RowReader, ValueFunction
 
 if TYPE_CHECKING:
@@ -247,15 +248,7 @@ def _held_out(rows: Any, explanation: Explanation, executor: Executor, workspace
     """The rows that MSE_v is measured on, opened; refused before anything is computed."""
     value, missing = explanation.context.value, explanation.context.rows.missing
     check_measurable(value)
-    return open_rows(
-        rows,
-        executor,
-        lambda: workspace.folder("held-out"),
-        features=value.feature_names,
-        n_columns=value.n_columns,
-        missing=missing,
-        categories=value.categories,
-    )
+    return open_for(value, rows, Session(executor, workspace), missing=missing)
 
 
 def executor_for(client: Any) -> Executor:
@@ -341,11 +334,10 @@ def fit_rows(
     """`fit` inside a workspace that is open."""
     if Choice(MISSING_POLICIES)("missing", missing) == "pass":
         raise InputError('missing = "pass" is for black boxes: a kernel model is fitted with "refuse" or "skip"')
-    reader = open_rows(
-        rows, executor, lambda: workspace.folder("fit"), features=features, target=target, missing=missing
-    )
+    session = Session(executor, workspace)
+    reader = open_rows(rows, session, features=features, target=target, missing=missing)
     if not reader.has_target:
         raise InputError("there is no target to fit: name its column, or open the source with target=")
-    census = take_census(reader, executor, lambda: workspace.folder("fit-keys"), takes_nan=False)
+    census = take_census(reader, session, takes_nan=False)
     check_targets(census, missing)
     return fit_model(executor, model, reader, progress)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 from dshap.api import executor_for, temporary_store
 from dshap.checks import Choice
 from dshap.cube import Workspace
-from dshap.engine import Executor, map_spans
-from dshap.engine.run import read_sample
 from dshap.errors import InputError
-from dshap.inputs import open_rows, take_census
 from dshap.options import MISSING_POLICIES
-from dshap.sources import SPAN_ROWS, ArraySource, ParquetSource, said_left_out
-from dshap.types import FloatArray, Moments, Record, RowReader, tree_sum
-from dshap.values.background import CANDIDATES, Background, selected_background
+from dshap.session import Session
+from dshap.tables import ArraySource, ParquetSource, open_rows, said_left_out, take_census
+from dshap.tables.background import background_of
+from dshap.values import Background
 
-__all__ = ["background_of", "choose_background"]
+__all__ = ["choose_background"]
 
 
 def choose_background(
@@ -67,7 +64,8 @@ def choose_background(
         raise InputError('missing = "pass" leaves NaN in the rows, and distances need numbers: use "refuse" or "skip"')
     executor = executor_for(client)
     with temporary_store() as path, Workspace(path) as workspace:
-        reader = open_rows(rows, executor, lambda: workspace.folder("rows"), features=features, missing=missing)
+        session = Session(executor, workspace)
+        reader = open_rows(rows, session, features=features, missing=missing)
         if isinstance(reader, ArraySource | ParquetSource) and reader.left_out:
             warnings.warn(
                 f"choose_background takes columns of numbers and leaves out {said_left_out(reader.left_out)}: a model "
@@ -75,24 +73,5 @@ def choose_background(
                 RuntimeWarning,
                 stacklevel=2,
             )
-        take_census(reader, executor, lambda: workspace.folder("keys"), takes_nan=False)
-        return background_of(reader, executor, n_background, method, seed)
-
-
-def background_of(reader: RowReader, executor: Executor, size: int, method: str, seed: int) -> Background:
-    """`choose_background` of a table that is open."""
-
-    def passes(function: Callable[[FloatArray], Moments]) -> Moments:
-        return tree_sum(map_spans(executor, None, _sums, reader.n_rows, SPAN_ROWS, reader, function))
-
-    sample: Record = map_spans(executor, None, partial(_sample, seed=seed), 1, 1, reader)[0]
-    return selected_background(sample["x"], passes, size, method, seed, reader.feature_names)
-
-
-def _sample(_: Any, start: int, stop: int, reader: RowReader, *, seed: int) -> Record:
-    return read_sample(reader, CANDIDATES, seed, SPAN_ROWS)
-
-
-def _sums(_: Any, start: int, stop: int, reader: RowReader, function: Callable[[FloatArray], Moments]) -> Moments:
-    block = reader.read(start, stop)
-    return function(block.x[block.is_ok])
+        take_census(reader, session, takes_nan=False)
+        return background_of(reader, session.each_span, n_background, method, seed)

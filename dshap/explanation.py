@@ -47,11 +47,11 @@ from dshap.engine import (
     run_explanation,
 )
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError, shown
-from dshap.inputs import Inputs
 from dshap.options import RunOptions
 from dshap.prepared import Prepared, played
-from dshap.sources import Census
+from dshap.session import Session
 from dshap.steadiness import check_steady
+from dshap.tables import Census, Inputs
 from dshap.types import (
     BoolArray,
     Design,
@@ -117,7 +117,9 @@ class Explanation:
         `prepared` holds the states of this value function.
         """
         check_kinds(value, design)
-        inputs = Inputs.open(value, rows, executor, workspace, options, key, census, prepared)
+        session, missing = Session(executor, workspace), options.missing
+        data = None if prepared is None else (prepared.data, prepared.data.census())
+        inputs = Inputs.open(value, rows, session, missing=missing, key=key, census=census, data=data)
         value = inputs.value
         is_active = np.ones(value.n_players, dtype=bool)
         if prepared is None:
@@ -360,7 +362,7 @@ def _value_fingerprint(game: ValueFunction, options: RunOptions) -> dict[str, An
 
 def _of_noisy_model(value: ValueFunction, design: Design) -> Design:
     """The design, linear in the values, or InputError where noise cannot be told from two answers."""
-    if value.needs_moments or math.isfinite(value.operations(1, 1)) or value.link.is_by_row:
+    if value.needs_moments or math.isfinite(value.cost(1).operations) or value.link.is_by_row:
         raise InputError(
             "stochastic=True is for Marginal, with a link that does not ask for the predicted class "
             f"(LogOdds('name') names one): not for this {type(value).__name__}"

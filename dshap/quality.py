@@ -32,9 +32,10 @@ from dshap.explanation import (
     check_kinds,
     learnt_of,
 )
-from dshap.inputs import Inputs, open_rows, refuse_unknown_categories, take_census
 from dshap.options import RunOptions
 from dshap.prepared import PREPARED, Prepared, PreparedData, open_prepared, played, probe_of, save_prepared
+from dshap.session import Session
+from dshap.tables import Inputs, open_for, open_rows, refuse_unknown_categories, take_census
 from dshap.types import N_ENDS, BoolArray, Design, FloatArray, Record, RowReader, ValueFunction, digest_of
 
 __all__ = ["Quality", "check_measurable", "measured_quality", "prepare_value", "prepared_of"]
@@ -137,14 +138,14 @@ def prepare_value(
             f"{type(value).__name__} reads its data for every row that is explained: there is nothing to prepare; "
             "explain it itself"
         )
-    columns: dict[str, Any] = {"features": value.feature_names, "n_columns": value.n_columns}
-    if rows is not None:
-        columns["categories"] = value.categories
-    table = value.data if rows is None else rows
-    data = open_rows(table, executor, lambda: workspace.folder("data"), missing=options.missing, **columns)
-    if rows is not None and value.categories:
-        refuse_unknown_categories(data, executor)
-    census = take_census(data, executor, lambda: workspace.folder("keys"))
+    session, missing = Session(executor, workspace), options.missing
+    if rows is None:
+        names, n_columns = value.feature_names, value.n_columns
+        data = open_rows(value.data, session, features=names, n_columns=n_columns, missing=missing)
+    else:
+        data = open_for(value, rows, session, missing=missing)
+        refuse_unknown_categories(data, session)
+    census = take_census(data, session)
     chosen, why = choose_design(design, value, options.max_coalitions)
     chosen = chosen.tuned(Record())  # no rows are explained here that could settle its list
     value = played(value, chosen)
@@ -261,7 +262,8 @@ def measured_quality(
         RunOptions.of(given), coalition_tile=prepared.coalition_tile, row_span=prepared.row_span, coalition_groups=1
     )
     value, design = prepared.value, prepared.design
-    inputs = Inputs.open(value, rows, executor, workspace, options, None, None, prepared)
+    session, data = Session(executor, workspace), prepared.data
+    inputs = Inputs.open(value, rows, session, missing=options.missing, data=(data, data.census()))
     value = inputs.value
     plan = make_plan(value, design, inputs.rows, inputs.data, options, is_prepared=True)
     states = StateFolder(path / "state", prepared.states.path)

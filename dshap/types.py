@@ -32,7 +32,9 @@ __all__ = [
     "Checked",
     "ClosedForm",
     "CoalitionBlock",
+    "Cost",
     "Design",
+    "DesignInfo",
     "EstimatedBase",
     "FloatArray",
     "Groups",
@@ -99,6 +101,35 @@ class CoalitionBlock(NamedTuple):
     """What enters the sums of the jackknife groups."""
 
 
+@dataclass(frozen=True)
+class DesignInfo:
+    """What is known of a design before any value is."""
+
+    n_players: int
+    """d"""
+    n_coalitions: int
+    """m: distinct coalitions, the empty and the full one counted."""
+    n_replicates: int
+    """R: groups of the standard errors, 0 where there is no sampling error or none is asked for."""
+    group_columns: int
+    """c: columns of a group's sum; d, or less where the errors of the players go together."""
+    is_efficient: bool = True
+    """phi.sum(1) + base == prediction holds by construction."""
+    why_no_errors: str = ""
+    """Why all standard errors are NaN (too few coalitions); empty where they are not."""
+    seed: int = 0
+    """0 too where nothing is drawn."""
+    kept_bytes: int = 0
+    """What a process keeps, and needs at most, to make blocks and replicates."""
+    coalition_bytes: int = 0
+    """Of each coalition of a block beside that; 0: of a mask, of scores, and of scores in a group or two."""
+
+    def block_bytes(self, m: int) -> int:
+        """Peak bytes of a block of m coalitions and of taking its groups apart, `kept_bytes` counted."""
+        of_groups = 8 * self.group_columns + 26 * self.n_replicates if self.n_replicates else 0
+        return self.kept_bytes + m * (self.coalition_bytes or 9 * self.n_players + of_groups)
+
+
 @runtime_checkable
 class Design(Protocol):
     """Which coalitions are evaluated and how their values become attributions; knows nothing of models or data."""
@@ -110,8 +141,6 @@ class Design(Protocol):
         """Distinct coalitions, the empty and the full one counted."""
         ...
 
-    @property
-    def seed(self) -> int: ...
     @property
     def is_efficient(self) -> bool:
         """True where phi.sum(1) + base == prediction holds by construction."""
@@ -195,10 +224,6 @@ class Design(Protocol):
         where the record is empty the rest of the list is settled too."""
         ...
 
-    def grow(self, n_coalitions: int) -> Design:
-        """A larger design whose coalition list begins with this one's."""
-        ...
-
     def with_players(self, n_players: int) -> Design:
         """A design of this kind for another number of players."""
         ...
@@ -256,6 +281,30 @@ class Record:
 
 class State(Record):
     """What a value function prepared for one tile of coalitions; no instance changes it."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a value function takes for m coalitions and n rows: bytes, at most, and floating-point operations."""
+
+    state_bytes: int
+    """Of the State."""
+    prepare_bytes: int
+    """Peak of `prepare`, Moments and State counted."""
+    task_bytes: int
+    """Peak of `evaluate`, `scored` or `attribute` on a micro-block of n rows, the result counted."""
+    operations: float
+    """Of the values of n rows; infinity where a black box hides them."""
+    moment_bytes: int = 0
+    """Of the Moments."""
+    moment_task_bytes: int = 0
+    """Peak of `moments` on n rows, the returned Moments counted."""
+    moment_operations: float = 0.0
+    """Of `moments` on n rows."""
+    row_bytes: int = 0
+    """What `scored` holds of a tile of n rows beside a micro-block."""
+    pair_bytes: int = 0
+    """Peak of the interactions of a closed form on n rows."""
 
 
 Scored = Callable[[FloatArray, int], tuple[FloatArray, FloatArray | None]]
@@ -626,36 +675,8 @@ class ValueFunction(Protocol):
         """Where `streams_data`: what these rows of `data` (b, columns) add to values (n, m, k) times all their rows."""
         ...
 
-    def state_bytes(self, m: int) -> int:
-        """Bytes of the State of m coalitions, at most."""
-        ...
-
-    def moment_bytes(self, m: int) -> int:
-        """Bytes of the Moments of m coalitions, at most."""
-        ...
-
-    def prepare_bytes(self, m: int) -> int:
-        """Peak bytes of `prepare` for m coalitions, Moments and State counted."""
-        ...
-
-    def moment_task_bytes(self, n: int, m: int) -> int:
-        """Peak bytes of `moments` on n rows and m coalitions, the returned Moments counted."""
-        ...
-
-    def task_bytes(self, n: int, m: int) -> int:
-        """Peak bytes of `evaluate` or `scored` on n rows of a micro-block and m coalitions, the result counted."""
-        ...
-
-    def row_bytes(self, n: int, m: int) -> int:
-        """What `scored` holds of n rows of a tile and m coalitions beside a micro-block."""
-        ...
-
-    def moment_operations(self, n: int, m: int) -> float:
-        """Floating-point operations of `moments`."""
-        ...
-
-    def operations(self, n: int, m: int) -> float:
-        """Floating-point operations of `evaluate`; infinity where a black box hides them."""
+    def cost(self, m: int, n: int = 1) -> Cost:
+        """Bytes and operations of m coalitions and n rows."""
         ...
 
     def fingerprint(self) -> dict[str, JSON]:
@@ -732,10 +753,6 @@ class PairedForm(ClosedForm, Protocol):
     def interactions(self, state: State, rows: FloatArray, phi: FloatArray) -> FloatArray:
         """The Shapley interaction index (n, pairs, k) of each pair of players i < j, in the order of
         `np.triu_indices(d, 1)`, of rows whose attributions are phi (n, d, k)."""
-        ...
-
-    def interaction_bytes(self, n: int) -> int:
-        """Peak bytes of `interactions` on n rows."""
         ...
 
 

@@ -28,7 +28,7 @@ from dshap.errors import (
 )
 from dshap.kernels import RBF, Categorical, Nystrom, Product
 from dshap.models import KernelExpansion, KernelRidge
-from dshap.sources import ParquetSource
+from dshap.tables import ParquetSource
 from dshap.types import Status
 from dshap.values import KernelInterventional, KernelObservational, Marginal
 from tests.cube.cubes import bytes_of

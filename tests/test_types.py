@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from dshap.engine.plan import ROW_SPAN, spans
+from dshap.engine.stages import ROW_SPAN, spans
 from dshap.types import CHAIN, Moments, Record, State, n_partial_sums, relative_errors, tree_sum
 
 

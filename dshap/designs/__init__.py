@@ -8,7 +8,8 @@ from typing import Any
 from dshap.designs.closed_form import ClosedFormDesign
 from dshap.designs.exact import ExactDesign, exact
 from dshap.designs.kernelshap import KernelShapDesign, kernelshap
-from dshap.designs.kriging import MAX_KRIGED, MAX_KRIGED_PLAYERS, KrigingDesign, kriging
+from dshap.designs.kriging import KrigingDesign, kriging
+from dshap.designs.kriging_list import MAX_KRIGED, MAX_KRIGED_PLAYERS
 from dshap.designs.permutation import PermutationDesign, permutation
 from dshap.types import Design
 
@@ -38,6 +39,8 @@ _KINDS: Mapping[str, Any] = {
 
 def restored(fingerprint: Mapping[str, Any]) -> Design:
     """The design whose `fingerprint` this is (lists of a JSON file stand for tuples)."""
-    parameters = {n: tuple(own) if isinstance(own, list) else own for n, own in fingerprint.items() if n != "design"}
+    parameters = {
+        n: tuple(value) if isinstance(value, list) else value for n, value in fingerprint.items() if n != "design"
+    }
     design: Design = _KINDS[fingerprint["design"]](**parameters)
     return design

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import chain, combinations
-from typing import Any, NoReturn, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dshap.errors import DshapError, InputError
-from dshap.types import EMPTY, FULL, BoolArray, Design, FloatArray, Record
+from dshap.types import EMPTY, FULL, BoolArray, CoalitionBlock, DesignInfo, FloatArray, Record
 
 __all__ = [
     "MAX_WHOLE_BYTES",
@@ -97,49 +97,86 @@ def spans(m: int, d: int) -> Iterator[tuple[int, int]]:
     return ((start, min(start + step, m)) for start in range(0, m, step))
 
 
-def checked_span(design: Design, start: int, stop: int) -> None:
-    """InputError where start..stop is no range of the coalitions of a design."""
-    if not 0 <= start <= stop <= design.n_coalitions:
+def checked_span(n_coalitions: int, start: int, stop: int) -> None:
+    """InputError where start..stop is no range of so many coalitions."""
+    if not 0 <= start <= stop <= n_coalitions:
         raise InputError(
-            f"block({start}, {stop}) of a design of {design.n_coalitions} coalitions: "
-            f"give 0 <= start <= stop <= {design.n_coalitions}"
+            f"block({start}, {stop}) of a design of {n_coalitions} coalitions: "
+            f"give 0 <= start <= stop <= {n_coalitions}"
         )
 
 
-class FixedDesign:
-    """What a design has that chooses nothing from a pilot, and whose groups are like its sums."""
+class Listed(Protocol):
+    """What the views below ask of a design."""
 
-    pilot_coalitions = 0
-    held_coalitions = 0
+    @property
+    def info(self) -> DesignInfo: ...
+    def block(self, start: int, stop: int) -> CoalitionBlock: ...
+    def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray: ...
+
+
+class FixedDesign:
+    """`info` by the names that designs are asked for it by, and no rounds, pilot, interactions or values at once."""
+
+    @property
+    def n_coalitions(self: Listed) -> int:
+        """`DesignInfo.n_coalitions`."""
+        return self.info.n_coalitions
+
+    @property
+    def n_replicates(self: Listed) -> int:
+        """`DesignInfo.n_replicates`."""
+        return self.info.n_replicates
+
+    @property
+    def group_columns(self: Listed) -> int:
+        """`DesignInfo.group_columns`."""
+        return self.info.group_columns
+
+    @property
+    def is_efficient(self: Listed) -> bool:
+        """`DesignInfo.is_efficient`."""
+        return self.info.is_efficient
+
+    @property
+    def why_no_errors(self: Listed) -> str:
+        """`DesignInfo.why_no_errors`."""
+        return self.info.why_no_errors
+
+    def block_bytes(self: Listed, m: int) -> int:
+        """`DesignInfo.block_bytes`."""
+        return self.info.block_bytes(m)
+
+    @property
+    def stages(self) -> tuple[Self, ...]:
+        """No rounds: itself alone."""
+        return (self,)
+
+    @property
+    def pilot_coalitions(self) -> int:
+        """No pilot: 0."""
+        return 0
+
+    def tune(self, values: FloatArray) -> Record:
+        raise DshapError("this design chooses nothing from a pilot")
+
+    def tuned(self, record: Record) -> Self:
+        return self
+
     has_interactions = False
 
     def interactions(self, start: int, stop: int) -> FloatArray:
         raise InputError("interactions are those of designs.exact or designs.kriging: give one of them")
 
     @property
-    def stages(self) -> tuple[Self, ...]:
-        """Itself alone."""
-        return (self,)
+    def held_coalitions(self) -> int:
+        """Linear in the values: 0."""
+        return 0
 
-    @property
-    def group_columns(self: Design) -> int:
-        """d."""
-        return self.n_players
-
-    def block_bytes(self: Design, m: int) -> int:
-        """Of scores, and of a score for each coalition in a group or two."""
-        return m * (9 * self.n_players + (8 * self.n_players + 26 * self.n_replicates if self.n_replicates else 0))
-
-    def linear(self) -> Self:
-        return self
-
-    def of_values(self, values: FloatArray) -> NoReturn:
+    def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         raise DshapError("the attributions of this design are sums of values times scores")
 
-    def tune(self, values: FloatArray) -> NoReturn:
-        raise DshapError("this design chooses nothing from a pilot")
-
-    def tuned(self, record: Record) -> Self:
+    def linear(self) -> Self:
         return self
 
 
@@ -147,20 +184,18 @@ class WholeViews:
     """`masks` and `operator` of any design, from its `block` and `finish`; for reading and testing."""
 
     @property
-    def masks(self: Design) -> BoolArray:
+    def masks(self: Listed) -> BoolArray:
         """All coalitions, (m, d), the empty one first and the full one second; InputError above 1 GiB."""
-        masks = _whole(self, "masks", bool)
+        masks = _whole(self.info, "masks", bool)
         for start, stop in spans(*masks.shape):
             masks[start:stop] = self.block(start, stop).masks
         return masks
 
     @property
-    def operator(self: Design) -> FloatArray:
+    def operator(self: Listed) -> FloatArray:
         """The matrix (m, d) with phi = operatorᵀ v for the values v (m,) of `masks`; InputError above 1 GiB."""
-        if self.held_coalitions and not self.pilot_coalitions:
-            raise InputError("this design is not linear in the values: give them to its of_values")
-        whole = _whole(self, "operator", np.float64)
-        d = self.n_players
+        whole = _whole(self.info, "operator", np.float64)
+        d = self.info.n_players
         zero, one = np.zeros((1, 1)), np.ones((1, 1))
         finished = self.finish(np.eye(d)[:, :, None], zero, zero)[:, :, 0]  # (d, d): row i is finish of sum i alone
         for start, stop in spans(*whole.shape):
@@ -171,9 +206,9 @@ class WholeViews:
         return whole
 
 
-def _whole(design: Design, name: str, dtype: type) -> NDArray[Any]:
+def _whole(info: DesignInfo, name: str, dtype: type) -> NDArray[Any]:
     """An empty (m, d) array, or InputError above `MAX_WHOLE_BYTES`."""
-    m, d = design.n_coalitions, design.n_players
+    m, d = info.n_coalitions, info.n_players
     nbytes = m * d * np.dtype(dtype).itemsize
     if nbytes > MAX_WHOLE_BYTES:
         raise InputError(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from dshap.checks import Whole
 from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span
 from dshap.errors import InputError
-from dshap.types import BoolArray, CoalitionBlock, FloatArray, Groups
+from dshap.types import BoolArray, CoalitionBlock, DesignInfo, FloatArray, Groups
 
 __all__ = ["MAX_PLAYERS", "ExactDesign", "exact"]
 
@@ -34,33 +34,13 @@ class ExactDesign(FixedDesign, WholeViews):
             )
 
     @property
-    def n_coalitions(self) -> int:
-        """2^d."""
-        return 1 << self.n_players
-
-    @property
-    def seed(self) -> int:
-        """0: nothing is drawn."""
-        return 0
-
-    @property
-    def is_efficient(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def n_replicates(self) -> int:
-        """0: there is no sampling error."""
-        return 0
-
-    @property
-    def why_no_errors(self) -> str:
-        """Nothing is drawn."""
-        return ""
+    def info(self) -> DesignInfo:
+        """2^d coalitions; nothing is drawn, so there are no errors."""
+        return DesignInfo(self.n_players, 1 << self.n_players, n_replicates=0, group_columns=self.n_players)
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop with their rows of the operator H."""
-        checked_span(self, start, stop)
+        checked_span(1 << self.n_players, start, stop)
         masks = _masks(self.n_players, start, stop)
         inside, outside = _weights(self.n_players)
         size = masks.sum(axis=1)
@@ -71,7 +51,7 @@ class ExactDesign(FixedDesign, WholeViews):
 
     def interactions(self, start: int, stop: int) -> FloatArray:
         """a!(d − a − 2)!/(d − 1)! for coalitions of both players or of neither, minus that else; a other players."""
-        checked_span(self, start, stop)
+        checked_span(1 << self.n_players, start, stop)
         d, masks = self.n_players, _masks(self.n_players, start, stop)
         i, j = np.triu_indices(d, 1)
         others = masks.sum(axis=1, keepdims=True) - masks[:, i] - masks[:, j].astype(int)  # (m, pairs)
@@ -86,17 +66,13 @@ class ExactDesign(FixedDesign, WholeViews):
         """None of them (0, n, d, k)."""
         return np.zeros((0, *sums.shape))
 
-    def grow(self, n_coalitions: int) -> NoReturn:
-        """InputError: every coalition is there."""
-        raise InputError(f"exact({self.n_players}) holds all {self.n_coalitions} coalitions and cannot grow")
-
     def with_players(self, n_players: int) -> ExactDesign:
         """All coalitions of another number of players."""
         return ExactDesign(n_players)
 
     def fingerprint(self) -> dict[str, Any]:
         """{"design": "exact", "n_players": d}."""
-        return {"design": "exact", "n_players": self.n_players}
+        return {"design": "exact"} | asdict(self)
 
 
 def exact(d: int) -> ExactDesign:

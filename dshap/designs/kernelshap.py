@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Self
@@ -15,23 +15,16 @@ from threadpoolctl import threadpool_limits
 from dshap.checks import Choice, Flag, Whole
 from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span, pack, spans, unpack
 from dshap.designs.jackknife import N_REPLICATES, Dealt, checked_replicates, deal, deleted
-from dshap.designs.leverage import draw_by_leverage
-from dshap.designs.proportional import draw_by_kernel
+from dshap.designs.sampling import SAMPLERS
 from dshap.designs.shapley_kernel import ConstrainedSolution, normal_matrix
-from dshap.designs.strata import Sample, Stratum, strata_of
+from dshap.designs.strata import strata_of
 from dshap.errors import InputError
-from dshap.types import FULL, N_ENDS, CoalitionBlock, FloatArray, Groups
+from dshap.types import FULL, N_ENDS, CoalitionBlock, DesignInfo, FloatArray, Groups
 
-__all__ = ["MAX_COALITIONS", "SAMPLERS", "KernelShapDesign", "kernelshap"]
+__all__ = ["MAX_COALITIONS", "KernelShapDesign", "kernelshap"]
 
 MAX_COALITIONS = 2**24
 """As many as `exact` lists at most; every process holds the list of a sampled design."""
-
-SAMPLERS: Mapping[str, Callable[[Sequence[Stratum], Sequence[int], int], Sample]] = {
-    "leverage": draw_by_leverage,
-    "kernel": draw_by_kernel,
-}
-"""sampling -> the units of a design from strata, budgets in units (one a stage) and a seed."""
 
 LEAST_FREEDOM, LEAST_PLAYERS = 20, 7
 """P − (d − 1), and players, for which the jackknife has been found to hold: 90 to 94 % of nominal 95 % intervals did at
@@ -80,9 +73,10 @@ class KernelShapDesign(FixedDesign, WholeViews):
         return self.budgets[-1]
 
     @property
-    def is_efficient(self) -> bool:
-        """True: the regression is constrained."""
-        return True
+    def info(self) -> DesignInfo:
+        """Efficient, as the regression is constrained."""
+        d, why = self.n_players, self.why_no_errors
+        return DesignInfo(d, self.n_coalitions, self.n_replicates, group_columns=d, why_no_errors=why, seed=self.seed)
 
     @property
     def n_units(self) -> int:
@@ -107,7 +101,7 @@ class KernelShapDesign(FixedDesign, WholeViews):
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop with score ΩZ; the rows of the two ends are zero, `finish` takes their values."""
-        checked_span(self, start, stop)
+        checked_span(self.n_coalitions, start, stop)
         masks = np.zeros((stop - start, self.n_players), dtype=bool)
         score = np.zeros(masks.shape)
         if start <= FULL < stop:
@@ -121,11 +115,13 @@ class KernelShapDesign(FixedDesign, WholeViews):
         at, group, share = dealt.entries(unit)
         return CoalitionBlock(masks, score, Groups(first + at, group, score[first + at] * share[:, None]))
 
+    def blocks(self) -> Iterator[CoalitionBlock]:
+        """The whole list, in parts whose scores take little memory."""
+        return (self.block(*span) for span in spans(self.n_coalitions, self.n_players))
+
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
         """phi (n, d, k) from sums ZᵀΩv (n, d, k) and the ends (n, k): the regression under Σφ = v(N) − v(∅)."""
-        offsets, solution = _solution(self)
-        right = sums - offsets[:, None] * np.asarray(v_empty)[..., None, :]
-        return solution.solve(right, np.subtract(v_full, v_empty))
+        return _solution(self).finish(sums, v_empty, v_full)
 
     def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
         """phi + √((R − 1)/R · (1 − (d − 1)/P)) (phi_(g) − phi) (R, n, d, k), phi_(g) without group g; NaN: too few."""
@@ -137,10 +133,8 @@ class KernelShapDesign(FixedDesign, WholeViews):
         if not self.n_replicates or self.n_coalitions >= 1 << self.n_players:
             return out
         freedom = (1 - 1 / self.n_replicates) * (1 - (self.n_players - 1) / self.n_units)
-        total = np.subtract(v_full, v_empty)
-        for own, (offsets, solution), rest in zip(out, _deleted(self), deleted(sums, groups), strict=True):
-            right = rest - offsets[:, None] * np.asarray(v_empty)[..., None, :]
-            own += np.sqrt(freedom) * (solution.solve(right, total) - phi)
+        for g, (solution, rest) in enumerate(zip(_deleted(self), deleted(sums, groups), strict=True)):
+            out[g] += np.sqrt(freedom) * (solution.finish(rest, v_empty, v_full) - phi)
         return out
 
     @property
@@ -148,31 +142,13 @@ class KernelShapDesign(FixedDesign, WholeViews):
         """One design a budget."""
         return tuple(replace(self, budgets=self.budgets[: stage + 1]) for stage in range(len(self.budgets)))
 
-    def grow(self, n_coalitions: int) -> KernelShapDesign:
-        """A design whose coalitions begin with these; weights are those of the new budget.
-
-        Raises
-        ------
-        InputError
-            No more coalitions than now, or none are left.
-        """
-        return replace(self, budgets=(*self.budgets, n_coalitions))
-
     def with_players(self, n_players: int) -> KernelShapDesign:
         """As many coalitions of another number of players, all there are where they are fewer; in one stage."""
         return replace(self, n_players=n_players, budgets=(self.n_coalitions,))
 
     def fingerprint(self) -> dict[str, Any]:
         """Name and parameters, with the budgets of all stages."""
-        return {
-            "design": "kernelshap",
-            "n_players": self.n_players,
-            "budgets": list(self.budgets),
-            "sampling": self.sampling,
-            "paired": self.paired,
-            "seed": self.seed,
-            "n_replicates": self.n_replicates,
-        }
+        return {"design": "kernelshap"} | asdict(self) | {"budgets": list(self.budgets)}
 
     @property
     def _group(self) -> int:
@@ -259,26 +235,22 @@ def _coalitions(design: KernelShapDesign) -> tuple[NDArray[np.uint8], FloatArray
 
 
 @lru_cache(maxsize=32)
-def _solution(design: KernelShapDesign) -> tuple[FloatArray, ConstrainedSolution]:
-    """ZᵀΩ1 (d,) and the constrained solution; the same bits on any number of cores."""
+def _solution(design: KernelShapDesign) -> ConstrainedSolution:
+    """The same bits on any number of cores."""
     with threadpool_limits(1, user_api="blas"):
-        matrix = normal_matrix(design)
-        return np.diag(matrix).copy(), ConstrainedSolution.of(matrix)
+        return ConstrainedSolution.of(normal_matrix(design.blocks()))
 
 
 @lru_cache(maxsize=8)
-def _deleted(design: KernelShapDesign) -> tuple[tuple[FloatArray, ConstrainedSolution], ...]:
-    """ZᵀΩ1 (d,) and the solution with each group left out; empty where one of them is undetermined."""
-    d, matrices = design.n_players, np.zeros((design.n_replicates, design.n_players, design.n_players))
+def _deleted(design: KernelShapDesign) -> tuple[ConstrainedSolution, ...]:
+    """The solution with each group left out; empty where one of them is undetermined."""
+    matrices = np.zeros((design.n_replicates, design.n_players, design.n_players))
     with threadpool_limits(1, user_api="blas"):
-        for start, stop in spans(design.n_coalitions, d):
-            block = design.block(start, stop)
+        for block in design.blocks():
             for g, at, score in block.groups.parts():
                 matrices[g] += block.masks[at].T.astype(float) @ score
         try:
-            return tuple(
-                (np.diag(matrix).copy(), ConstrainedSolution.of((matrix + matrix.T) / 2))
-                for matrix in deleted(normal_matrix(design), matrices)
-            )
+            without = deleted(normal_matrix(design.blocks()), matrices)
+            return tuple(ConstrainedSolution.of((matrix + matrix.T) / 2) for matrix in without)
         except InputError:
             return ()

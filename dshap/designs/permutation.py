@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -21,7 +21,7 @@ from dshap.designs.coalitions import (
 )
 from dshap.designs.jackknife import N_REPLICATES, checked_replicates
 from dshap.errors import InputError
-from dshap.types import EMPTY, FULL, N_ENDS, CoalitionBlock, FloatArray, Groups
+from dshap.types import EMPTY, FULL, N_ENDS, CoalitionBlock, DesignInfo, FloatArray, Groups
 
 __all__ = ["PermutationDesign", "permutation"]
 
@@ -77,18 +77,13 @@ class PermutationDesign(FixedDesign, WholeViews):
         return min(self.max_replicates, self.n_units)
 
     @property
-    def n_coalitions(self) -> int:
-        """Distinct coalitions, the two ends counted: a prefix that several orders share is evaluated once."""
-        return len(_steps(self).bits)
+    def info(self) -> DesignInfo:
+        """A prefix that several orders share is one coalition; contributions along an order add up to v(N) − v(∅)."""
+        d, n_coalitions, why = self.n_players, len(_steps(self).bits), self._why_no_errors()
+        return DesignInfo(d, n_coalitions, self.n_replicates, group_columns=d, why_no_errors=why, seed=self.seed)
 
-    @property
-    def is_efficient(self) -> bool:
-        """True: the contributions along an order add up to v(N) − v(∅)."""
-        return True
-
-    @property
-    def why_no_errors(self) -> str:
-        """Why standard errors are NaN: fewer than 15 pairs of orders (orders, where not antithetic)."""
+    def _why_no_errors(self) -> str:
+        """Fewer than 15 pairs of orders (orders, where not antithetic)."""
         if not self.n_replicates or self.n_units >= LEAST_UNITS or self.n_players == 1:
             return ""
         least = LEAST_UNITS * self.n_permutations // self.n_units
@@ -96,12 +91,12 @@ class PermutationDesign(FixedDesign, WholeViews):
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop; the two ends have scores too."""
-        checked_span(self, start, stop)
         steps, d = _steps(self), self.n_players
+        checked_span(len(steps.bits), start, stop)
         score = np.zeros((stop - start, d))
-        own = slice(*np.searchsorted(steps.coalition, [start, stop]))
-        at, player, group = steps.coalition[own] - start, steps.player[own], steps.group[own]
-        share = steps.sign[own] / self.n_permutations
+        inside = slice(*np.searchsorted(steps.coalition, [start, stop]))
+        at, player, group = steps.coalition[inside] - start, steps.player[inside], steps.group[inside]
+        share = steps.sign[inside] / self.n_permutations
         np.add.at(score, (at, player), share)
         if not self.n_replicates:
             return CoalitionBlock(unpack(steps.bits[start:stop], d), score, Groups.none(d))
@@ -117,7 +112,7 @@ class PermutationDesign(FixedDesign, WholeViews):
 
     def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
         """phi + √((R − 1)/R) (phi_(g) − phi) (R, n, d, k), phi_(g) the mean over the orders that are not in group g."""
-        if self.why_no_errors:
+        if self._why_no_errors():
             return np.full(groups.shape, np.nan)
         n_groups = self.n_replicates
         if n_groups <= 1:  # one player: nothing is drawn
@@ -140,33 +135,13 @@ class PermutationDesign(FixedDesign, WholeViews):
         widest = spread.max(axis=1, keepdims=True)
         return np.where(spread <= AGREES * widest, UNMET / self.n_replicates * widest, 0.0)
 
-    def grow(self, n_coalitions: int) -> PermutationDesign:
-        """As many more orders as give at least n_coalitions; the list begins with this one's."""
-        if not self.n_coalitions < Whole(1)("n_coalitions", n_coalitions) <= 1 << self.n_players:
-            raise InputError(
-                f"n_coalitions={n_coalitions}: the design has {self.n_coalitions} already, and there are "
-                f"2^{self.n_players} in all"
-            )
-        grown = self
-        while grown.n_coalitions < n_coalitions:
-            missing = (n_coalitions - grown.n_coalitions) // self.n_players
-            grown = replace(grown, n_permutations=grown.n_permutations + 2 * max(1, missing // 2))
-        return grown
-
     def with_players(self, n_players: int) -> PermutationDesign:
         """As many orders of another number of players."""
         return replace(self, n_players=n_players)
 
     def fingerprint(self) -> dict[str, Any]:
         """Name and parameters."""
-        return {
-            "design": "permutation",
-            "n_players": self.n_players,
-            "n_permutations": self.n_permutations,
-            "antithetic": self.antithetic,
-            "seed": self.seed,
-            "max_replicates": self.max_replicates,
-        }
+        return {"design": "permutation"} | asdict(self)
 
 
 def permutation(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 import scipy.linalg
 
-from dshap.designs.coalitions import spans
 from dshap.errors import InputError
-from dshap.types import Design, FloatArray
+from dshap.types import CoalitionBlock, FloatArray
 
 __all__ = ["ConstrainedSolution", "kernel_mass", "normal_matrix"]
 
@@ -31,17 +33,10 @@ def kernel_mass(d: int, size: int) -> float:
     return (d - 1) / (size * (d - size))
 
 
-def normal_matrix(design: Design) -> FloatArray:
-    """A = ZᵀΩZ (d, d) of a design whose score is ΩZ, summed block by block.
-
-    Masks are zeros and ones, so the diagonal of A is also ZᵀΩ1.
-    """
-    d = design.n_players
-    matrix = np.zeros((d, d))
-    for start, stop in spans(design.n_coalitions, d):
-        block = design.block(start, stop)
-        matrix += block.masks.T.astype(float) @ block.score
-    return (matrix + matrix.T) / 2
+def normal_matrix(blocks: Iterable[CoalitionBlock]) -> FloatArray:
+    """A = ZᵀΩZ (d, d) of all blocks of a list, whose masks are Z and whose scores are ΩZ."""
+    matrix = reduce(add, (block.masks.T.astype(float) @ block.score for block in blocks))
+    return np.asarray(matrix + matrix.T) / 2
 
 
 def _determined(centred: FloatArray, level: float) -> FloatArray:
@@ -63,7 +58,7 @@ def _determined(centred: FloatArray, level: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class ConstrainedSolution:
-    """phi = P b + u Δ: the minimum of (φᵀAφ − 2bᵀφ) under Σφ = Δ, for any b (d,) and any Δ.
+    """phi = P b + u Δ: the minimum of (φᵀAφ − 2bᵀφ) under Σφ = Δ, for any b (d,) and any Δ; A = ZᵀΩZ.
 
     With Q an orthonormal basis of the vectors that sum to zero, P = Q(QᵀAQ)⁻¹Qᵀ and u = 1/d − P A 1/d, which is
     φ = 1Δ/d + Q(QᵀAQ)⁻¹Qᵀ(b − A1Δ/d): the constraint holds to rounding and is never a large weight.
@@ -73,6 +68,8 @@ class ConstrainedSolution:
     """P (d, d)."""
     share: FloatArray
     """u (d,), which sums to one."""
+    offsets: FloatArray
+    """ZᵀΩ1 (d,): the diagonal of A, as masks Z are zeros and ones."""
 
     @classmethod
     def of(cls, matrix: FloatArray) -> ConstrainedSolution:
@@ -81,18 +78,23 @@ class ConstrainedSolution:
         With C = I − 11ᵀ/d and τ > 0 the matrix M = CAC + τ11ᵀ/d has the eigenvalues of QᵀAQ and τ, so that
         P = M⁻¹ − 11ᵀ/(dτ): one Cholesky, and no basis.
         """
-        d = len(matrix)
+        d, offsets = len(matrix), np.diag(matrix).copy()
         if d == 1:
-            return cls(np.zeros((1, 1)), np.ones(1))
+            return cls(np.zeros((1, 1)), np.ones(1), offsets)
         means = matrix.mean(axis=0)
         centred = matrix - means - means[:, None] + means.mean()
         level = np.trace(centred) / (d - 1)  # the mean of the other eigenvalues
         inverse = scipy.linalg.lapack.dpotri(_determined(centred, level), lower=1)[0]
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
         projector = inverse - 1 / (d * level)
-        return cls(projector, (1 - projector @ matrix.sum(axis=1)) / d)
+        return cls(projector, (1 - projector @ matrix.sum(axis=1)) / d, offsets)
 
     def solve(self, right: FloatArray, total: FloatArray) -> FloatArray:
         """phi (n, d, k) for right-hand sides b (n, d, k) and totals Δ (n, k)."""
         # one product an instance, so that no chunking of the instances changes a bit
         return self.projector @ right + self.share[:, None] * total[..., None, :]
+
+    def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        """phi (n, d, k) from the sums ZᵀΩv (n, d, k) and the ends (n, k): b = ZᵀΩ(v − v(∅)), Δ = v(N) − v(∅)."""
+        right = sums - self.offsets[:, None] * np.asarray(v_empty)[..., None, :]
+        return self.solve(right, np.subtract(v_full, v_empty))

@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri
 
+from dshap.designs.game_prior import Prior
+from dshap.designs.kriging_solution import Process, exact_weights, halfway, influence, scale_weights
 from dshap.types import FloatArray
 
-__all__ = ["FITTED_BYTES", "ROUNDS", "Fit", "Screen", "fitted"]
+__all__ = ["FITTED_BYTES", "ROUNDS", "Fit", "Screen", "TermBase", "fitted"]
 
 ROUNDS, TERMS, STEPS = 4, 50, 6
 """Products with the largest gradients of the likelihood are taken up in so many rounds, so many at a time, and all
@@ -103,17 +106,65 @@ class Fit:
         return out
 
 
+@dataclass(frozen=True)
+class TermBase:
+    """The process that games have sparse terms beside."""
+
+    screen: Screen
+    precision: FloatArray
+    """P (p, p)"""
+    weights: FloatArray
+    """W (p, d), without terms."""
+    variance: FloatArray
+    """(d,): of phi, in units of scale."""
+    of_triple: float
+    """Variance of the coefficient of three players."""
+
+    @classmethod
+    def at(cls, pairs: FloatArray, prior: Prior) -> TermBase:
+        """At pairs z (p, d)."""
+        process, d = Process.at(pairs, prior), pairs.shape[1]
+        return cls(Screen(pairs), process.precision(), *process.posterior(), prior.variances[3] / comb(d, 3))
+
+    def estimates(self, odd: FloatArray, signs: FloatArray, doubt: float, has_terms: bool) -> tuple[FloatArray, ...]:
+        """phi (games, d) and moves (R, games, d) of odd values (games, p), std_error² the sum of squared moves.
+
+        φ = Wᵀ(y − Xc) + effectsᵀc adds up as the base does.  Errors are as those of `error_contrasts` from signs
+        (p, R), with the weights and leave-one-out errors that the terms leave, times `doubt`.
+        """
+        phi, moves = odd @ self.weights, np.zeros((signs.shape[1], *odd.shape[:1], self.weights.shape[1]))
+        signs = signs / np.sqrt(max(len(moves), 1))
+        fits = fitted(self.screen, self.precision, odd.T, self.of_triple, ROUNDS if has_terms else 0)
+        for game, fit in enumerate(fits):
+            missed = fit.effects(phi.shape[1]) - fit.columns.T @ self.weights  # (t, d): by the base, of each term
+            phi[game] += missed.T @ fit.coefficients
+            if len(moves):
+                left_out = doubt * fit.left_out(odd[game], self.precision)
+                moves[:, game] = (signs * left_out[:, None]).T @ self._influence(fit, missed)
+        return phi, moves
+
+    def _influence(self, fit: Fit, missed: FloatArray) -> FloatArray:
+        """(p, d): that of the base, of the weights, variances and precision that the terms of a fit leave."""
+        pairs, diagonal = self.screen.pairs, fit.diagonal(self.precision)
+        excess = self.weights + fit.weighted @ fit.covariance @ missed - exact_weights(pairs)
+        variance = self.variance + (missed * (fit.covariance @ missed)).sum(axis=0)
+        moved = influence(excess, variance, diagonal)
+        if len(fit.coefficients):  # what chosen terms leave is too smooth for the process' own scale
+            return moved
+        return halfway(moved, np.sqrt(scale_weights(pairs) * diagonal), variance)
+
+
 def fitted(screen: Screen, precision: FloatArray, odd: FloatArray, variance: float, rounds: int) -> Iterator[Fit]:
     """What each of the games odd (p, games) needs beside the process of this precision, in which a product of three
     players has this variance; nothing after no rounds."""
     for start in range(0, odd.shape[1], BATCH):
-        own = odd[:, start : start + BATCH]
-        games = [_Game.of(y, u) for y, u in zip(own.T, (precision @ own).T, strict=True)]
+        batch = odd[:, start : start + BATCH]
+        games = [_Game.of(y, u) for y, u in zip(batch.T, (precision @ batch).T, strict=True)]
         for _ in range(rounds):
             gradients = np.square(screen.gradients(np.stack([game.residual for game in games], axis=1)))
-            for game, own_gradients in zip(games, gradients.T, strict=True):
+            for game, squares in zip(games, gradients.T, strict=True):
                 if game.is_rough:
-                    game.take_up(screen, precision, own_gradients, variance)
+                    game.take_up(screen, precision, squares, variance)
         for game in games:
             triples = screen.triples[game.chosen]
             yield Fit(triples, game.columns, game.weighted, game.covariance, game.coefficients)

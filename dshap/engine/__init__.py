@@ -4,10 +4,12 @@ from dshap.engine.clients import checked_client, connect, current_client, local_
 from dshap.engine.cluster import DaskExecutor, collect_partitions, is_dask_collection
 from dshap.engine.fit import fit_model
 from dshap.engine.graph import Executor, LoopExecutor, process_threads
-from dshap.engine.plan import Plan, Stage, check_stages, fit_stages, format_bytes, make_plan, stage_lines
+from dshap.engine.plan import Plan
+from dshap.engine.planner import make_plan
 from dshap.engine.progress import LineProgress, Progress, SilentProgress
 from dshap.engine.quality import coalition_errors
 from dshap.engine.run import Failure, learn, map_spans, resolve_value, run_explanation, settled_design
+from dshap.engine.stages import Stage, check_stages, fit_stages, format_bytes, stage_lines
 from dshap.engine.tasks import Context, on_block
 
 __all__ = [

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dshap.engine.graph import Call, Executor, Reduction
-from dshap.engine.plan import OVERHEAD_BYTES, check_stages, fit_stages, spans
 from dshap.engine.progress import Progress
-from dshap.engine.run import read_sample
+from dshap.engine.stages import OVERHEAD_BYTES, check_stages, fit_stages, spans
 from dshap.models import KernelModel, Step
 from dshap.models.rows import SPAN
+from dshap.rows import read_sample
 from dshap.types import FloatArray, Moments, RowReader
 
 __all__ = ["fit_model"]

@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from dshap.engine.graph import Call, Executor, Reduction
-from dshap.engine.plan import Plan, spans
+from dshap.engine.plan import Plan
 from dshap.engine.progress import Progress
+from dshap.engine.stages import spans
 from dshap.engine.tasks import (
     Context,
     StateStore,
@@ -27,10 +26,10 @@ from dshap.engine.tasks import (
     pilot,
 )
 from dshap.errors import FailedBlocksError
-from dshap.models.rows import sample_positions
+from dshap.rows import read_sample
 from dshap.types import ClosedForm, Design, EstimatedBase, Record, RowReader, State, ValueFunction
 
-__all__ = ["Failure", "learn", "map_spans", "read_sample", "resolve_value", "run_explanation", "settled_design"]
+__all__ = ["Failure", "learn", "map_spans", "resolve_value", "run_explanation", "settled_design"]
 
 
 SAMPLE_SEED = 0
@@ -238,23 +237,6 @@ def map_spans(
 
 def _on_span(context: Any, _: None, function: Callable[..., Any], start: int, stop: int, args: tuple[Any, ...]) -> Any:
     return function(context, start, stop, *args)
-
-
-def read_sample(reader: RowReader, n_sample: int, seed: int, step: int, *, target: bool = False) -> Record:
-    """`x` (n, columns), and `target`, of the good rows of a seeded sample; reads the table span by span."""
-    positions = sample_positions(reader.n_rows, n_sample, seed)
-    parts: dict[str, list[np.ndarray]] = {"x": [], "target": [], "position": []}
-    for start, stop in spans(0, reader.n_rows, step):
-        inside = positions[np.searchsorted(positions, start) : np.searchsorted(positions, stop)]
-        if not len(inside):
-            continue
-        block = reader.read(start, stop, target=target)
-        chosen = inside[block.is_ok[inside - start]]
-        parts["x"].append(block.x[chosen - start])
-        parts["position"].append(chosen)
-        if block.target is not None:
-            parts["target"].append(block.target[chosen - start])
-    return Record({name: np.concatenate(arrays) for name, arrays in parts.items() if arrays})
 
 
 def resolve_value(

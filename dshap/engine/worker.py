@@ -12,7 +12,7 @@ from typing import Any
 from distributed import WorkerPlugin
 
 from dshap.engine.graph import Call, one_blas_thread
-from dshap.values import warm_up
+from dshap.loops import warm_up
 
 __all__ = ["ContextPlugin", "add_parts", "call_task"]
 

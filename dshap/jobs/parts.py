@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from dshap import designs, kernels, values
-from dshap.engine.plan import spans
+from dshap.engine.stages import spans
 from dshap.errors import InputError
 from dshap.jobs.schema import EmbeddedTable, ImportedModel, Job, KernelLogisticModel, KernelTable, ParquetTable
 from dshap.models import FourierExpansion, KernelExpansion, KernelLogistic, KernelModel, KernelRidge
 from dshap.models.logistic import MAX_CLASSES
-from dshap.sources import SPAN_ROWS, ParquetSource, SyntheticTable
+from dshap.tables import SPAN_ROWS, ParquetSource, SyntheticTable
 from dshap.types import Design, FloatArray
 
 __all__ = [

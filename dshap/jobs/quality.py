@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +9,12 @@ import numpy as np
 
 from dshap.cube import CONTAINER, StateFolder, Workspace, mark_finished, read_notes
 from dshap.engine import Executor, Plan, Progress, format_bytes
-from dshap.engine.plan import spans
 from dshap.errors import InputError
 from dshap.explanation import Explanation
 from dshap.jobs.parts import TableReader
 from dshap.jobs.schema import Job, KernelTable, LearntTable
-from dshap.models.rows import row_draws
 from dshap.quality import measured_quality, prepared_of
-from dshap.sources import SPAN_ROWS
+from dshap.rows import read_rows, smallest_draws
 from dshap.types import FloatArray, Record, digest_of
 
 __all__ = ["JobQuality", "check_quality", "measure", "quality_sample", "stored_quality"]
@@ -133,34 +130,14 @@ def measure(
 def quality_sample(job: Job, reader: TableReader, n_rows: int) -> tuple[FloatArray, bool]:
     """(rows (n, columns) without NaN, True): a sample of those held out of the fit; of all rows where none are (False).
 
-    The rows of the smallest draws of `models.rows.row_draws`, by which rows are held out: reads the table span by span.
+    The rows of the smallest draws of `rows.row_draws`, by which rows are held out: reads the table span by span.
     """
     holdout = job.model.holdout if isinstance(job.model, KernelTable) else 0.0
-    chosen = _smallest_draws(reader.n_rows, job.job.seed, holdout, n_rows)
+    chosen = smallest_draws(reader.n_rows, n_rows, job.job.seed, holdout)
     is_held_out = len(chosen) > 0
     if not is_held_out:
-        chosen = _smallest_draws(reader.n_rows, job.job.seed, 1.0, n_rows)
-    return np.concatenate(list(_read(reader, chosen))), is_held_out
-
-
-def _smallest_draws(n_rows: int, seed: int, below: float, n: int) -> np.ndarray:
-    """Positions, sorted, of the n rows of the smallest draws below this."""
-    positions, draws = np.empty(0, dtype=np.int64), np.empty(0)
-    for start, stop in spans(0, n_rows, SPAN_ROWS):
-        positions = np.concatenate([positions, np.arange(start, stop)])
-        draws = np.concatenate([draws, row_draws(np.arange(start, stop), seed)])
-        order = np.argsort(draws, kind="stable")[:n]
-        order = order[draws[order] < below]
-        positions, draws = positions[order], draws[order]
-    return np.sort(positions)
-
-
-def _read(reader: TableReader, positions: np.ndarray) -> Iterator[FloatArray]:
-    for start, stop in spans(0, reader.n_rows, SPAN_ROWS):
-        own = positions[np.searchsorted(positions, start) : np.searchsorted(positions, stop)] - start
-        if len(own):
-            block = reader.read(start, stop)
-            yield block.x[own[block.is_ok[own]]]
+        chosen = smallest_draws(reader.n_rows, n_rows, job.job.seed)
+    return read_rows(reader, chosen)["x"], is_held_out
 
 
 def _state_name(explain: LearntTable, job: Job, explanation: Explanation) -> str:

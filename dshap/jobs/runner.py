@@ -28,7 +28,6 @@ from dshap.explanation import (
     Explanation,
     refuse_difference,
 )
-from dshap.inputs import check_targets, take_census
 from dshap.jobs.executor import ClusterExecutor, executor_of
 from dshap.jobs.explained import value_of
 from dshap.jobs.parts import Model, TableReader, design_of, imported_model, model_of, stand_in
@@ -39,7 +38,8 @@ from dshap.jobs.table import JobTable
 from dshap.models import FitReport, KernelModel
 from dshap.models.features import expansion_from
 from dshap.prepared import played
-from dshap.sources import Census, MissingValues, missing_values, open_source
+from dshap.session import Session
+from dshap.tables import Census, MissingValues, check_targets, missing_values, open_source, take_census
 from dshap.types import Record, digest_of
 
 __all__ = ["ExplanationResult", "JobPlan", "JobResult", "fit_report", "plan_job", "run_job"]
@@ -179,7 +179,7 @@ def _plan(explain: Explain, job: Job, model: Model, table: JobTable) -> Plan:
 def run_job(job: Job, progress: Progress, *, trusts_files: bool = True) -> JobResult:
     """Fit, then explain; what an earlier run of the same job finished is not done again.
 
-    Where the files of the table are what they were (`dshap.sources.parquet_files.stamp_file`), the census of the
+    Where the files of the table are what they were (`dshap.tables.files.stamp_file`), the census of the
     earlier run is taken; with `trusts_files=False` all rows are read again.
 
     Raises
@@ -254,7 +254,7 @@ class _Run:
             self._start()
         executor = LoopExecutor() if is_small else self.executor
         with self.progress.stage("census", self.reader.n_rows):
-            return take_census(self.reader, executor, lambda: self.workspace.folder("keys"))
+            return take_census(self.reader, Session(executor, self.workspace))
 
     def _say_damaged(self, names: list[str]) -> None:
         for name in names:

@@ -11,20 +11,22 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import dshap
-from dshap.background import background_of
 from dshap.cube import StateFolder
 from dshap.engine import Executor
-from dshap.engine.run import read_sample
 from dshap.explanation import NUMERICS_VERSION
 from dshap.jobs.parts import TableReader, n_classes, open_table
 from dshap.jobs.schema import Job, KernelLogisticModel
-from dshap.sources import SPAN_ROWS, Census
-from dshap.sources.parquet_files import TICK_NS
+from dshap.rows import read_sample
+from dshap.session import each_span
+from dshap.tables import Census
+from dshap.tables.background import background_of
+from dshap.tables.files import TICK_NS
 from dshap.types import FloatArray, Record, digest_of
 from dshap.values.background import Background
 
@@ -82,7 +84,7 @@ class JobTable:
         """(b, columns): a seeded sample of the rows without NaN."""
 
         def find() -> Record:
-            return Record({"x": read_sample(self.reader, n_rows, self.job.job.seed, SPAN_ROWS)["x"]})
+            return Record({"x": read_sample(self.reader, n_rows, self.job.job.seed)["x"]})
 
         return self._record("sample", {"rows": n_rows, "seed": self.job.job.seed}, find)["x"]
 
@@ -90,7 +92,7 @@ class JobTable:
         """Rows that stand for the table; see `dshap.choose_background`."""
 
         def find() -> Record:
-            found = background_of(self.reader, executor, n_rows, method, self.job.job.seed)
+            found = background_of(self.reader, partial(each_span, executor), n_rows, method, self.job.job.seed)
             discrepancies = np.array([found.discrepancy, found.discrepancy_of_random])
             return Record({"rows": found.rows, "weights": found.weights, "discrepancies": discrepancies})
 

@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dshap.checks import checked, finite_array, for_columns
 from dshap.errors import InputError, shown, unknown_name
+from dshap.loops.exponents import DIFFERENT, DISTANCE, MATERN32, MATERN52, SQUARE, add_exponents
 from dshap.types import FloatArray
 
 __all__ = [
@@ -35,8 +35,6 @@ MEDIAN_SAMPLE = 1000
 LEAST_SCALE = 1e-150
 """Smallest length-scale; the largest is its inverse."""
 
-_SQUARE, _DISTANCE, _MATERN32, _MATERN52, _DIFFERENT = range(5)
-
 
 @dataclass(frozen=True)
 class Family:
@@ -53,40 +51,14 @@ def _log(rho: float) -> float:
 
 
 FAMILIES: Mapping[str, Family] = {
-    "rbf": Family(_SQUARE, lambda scale: -0.5 / scale**2),
-    "laplacian": Family(_DISTANCE, lambda scale: -1.0 / scale),  # Matérn 1/2 is the same function
-    "matern32": Family(_MATERN32, lambda scale: -np.sqrt(3.0) / scale),
-    "matern52": Family(_MATERN52, lambda scale: -np.sqrt(5.0) / scale),
-    "categorical": Family(_DIFFERENT, _log),
+    "rbf": Family(SQUARE, lambda scale: -0.5 / scale**2),
+    "laplacian": Family(DISTANCE, lambda scale: -1.0 / scale),  # Matérn 1/2 is the same function
+    "matern32": Family(MATERN32, lambda scale: -np.sqrt(3.0) / scale),
+    "matern52": Family(MATERN52, lambda scale: -np.sqrt(5.0) / scale),
+    "categorical": Family(DIFFERENT, _log),
 }
 MATERN = {0.5: "laplacian", 1.5: "matern32", 2.5: "matern52"}
 """nu -> family."""
-
-
-@njit(nogil=True, cache=True, fastmath={"contract"})
-def _add_exponents(x, z, kinds, rates, total, polynomial):
-    """total (n, r) += Σ_j exponents, polynomial (n, r) *= Π_j polynomials, from x (n, columns), z (columns, r)."""
-    r = total.shape[1]
-    for row in range(total.shape[0]):
-        for column in range(len(kinds)):
-            kind, rate, own = kinds[column], rates[column], x[row, column]
-            if kind == _SQUARE:
-                for t in range(r):
-                    gap = own - z[column, t]
-                    total[row, t] += rate * (gap * gap)
-            elif kind == _DIFFERENT:
-                for t in range(r):
-                    total[row, t] += 0.0 if own == z[column, t] else rate
-            else:
-                for t in range(r):
-                    total[row, t] += rate * abs(own - z[column, t])
-            if kind == _MATERN32:
-                for t in range(r):
-                    polynomial[row, t] *= 1.0 - rate * abs(own - z[column, t])
-            elif kind == _MATERN52:
-                for t in range(r):
-                    far = rate * abs(own - z[column, t])
-                    polynomial[row, t] *= 1.0 - far + far * far / 3.0
 
 
 Distinct = list[tuple[FloatArray, NDArray[np.int64]]]
@@ -186,9 +158,9 @@ class ProductKernel:
         """(n, r) from the chosen columns of x (n, chosen) and of z (chosen, r)."""
         kinds, rates = self._kinds[columns], self._rates[columns]
         total = np.zeros((len(x), z.shape[1]))
-        has_polynomial = bool({_MATERN32, _MATERN52}.intersection(kinds.tolist()))
+        has_polynomial = bool({MATERN32, MATERN52}.intersection(kinds.tolist()))
         polynomial = np.ones_like(total) if has_polynomial else np.empty((0, 0))
-        _add_exponents(_plain(x), _plain(z), kinds, rates, total, polynomial)
+        add_exponents(_plain(x), _plain(z), kinds, rates, total, polynomial)
         np.exp(total, out=total)
         return np.multiply(total, polynomial, out=total) if has_polynomial else total
 

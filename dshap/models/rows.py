@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dshap.errors import InputError, refuse_rounded
 from dshap.models.expansion import as_rows, names_of
+from dshap.rows import SPAN_ROWS, row_draws, sample_positions
 from dshap.types import BoolArray, FloatArray
 
 __all__ = [
@@ -22,13 +23,11 @@ __all__ = [
     "as_blocks",
     "block_sample",
     "is_finite",
-    "row_draws",
     "row_roles",
-    "sample_positions",
     "spans",
 ]
 
-SPAN = 65_536
+SPAN = SPAN_ROWS
 """Rows of one leaf of the sums: spans begin at its multiples, however the input is chunked."""
 
 TRAIN, VALIDATION, HELD_OUT, SKIPPED = 0, 1, 2, 3
@@ -38,22 +37,6 @@ VALIDATION_PART = 0.1
 
 Blocks = Callable[[], Iterable[tuple[Any, Any]]]
 """Gives the table once more, from its start, as (x, y) blocks."""
-
-_GOLDEN, _MIX1, _MIX2 = (np.uint64(v) for v in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
-
-
-def _splitmix64(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Steele, Lea and Flood (2014): the output function of SplitMix64, modulo 2^64."""
-    z = (state ^ (state >> np.uint64(30))) * _MIX1
-    z = (z ^ (z >> np.uint64(27))) * _MIX2
-    return z ^ (z >> np.uint64(31))
-
-
-def row_draws(positions: NDArray[np.integer], seed: int) -> FloatArray:
-    """A uniform number in [0, 1) for each row (n,), from seed and position in the table alone."""
-    key = _splitmix64(np.array([seed % 2**64], dtype=np.uint64) + _GOLDEN)
-    counter = np.asarray(positions).astype(np.uint64) + np.uint64(1)
-    return (_splitmix64(key + counter * _GOLDEN) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def row_roles(positions: NDArray[np.integer], seed: int, holdout: float, *, is_validated: bool) -> NDArray[np.int8]:
@@ -66,13 +49,6 @@ def row_roles(positions: NDArray[np.integer], seed: int, holdout: float, *, is_v
 def is_finite(x: FloatArray, y: FloatArray) -> BoolArray:
     """(n,): no NaN or infinity in features or targets."""
     return np.logical_and(np.isfinite(x).all(axis=1), np.isfinite(y.reshape(len(y), -1)).all(axis=1))
-
-
-def sample_positions(n_rows: int, size: int, seed: int) -> NDArray[np.int64]:
-    """Positions of a sample without replacement, sorted; all rows where the table has no more than `size`."""
-    if n_rows <= size:
-        return np.arange(n_rows)
-    return np.sort(np.random.default_rng(seed).choice(n_rows, size, replace=False, shuffle=False))
 
 
 def spans(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:

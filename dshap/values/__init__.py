@@ -7,7 +7,6 @@ from dshap.values.interventional import KernelInterventional
 from dshap.values.linear_gaussian import LinearGaussian
 from dshap.values.linear_transform import LinearTransform, linear_transform
 from dshap.values.links import LINKS, ExpectedLogProbability, Logit, LogOdds, LogProbability
-from dshap.values.loops import warm_up
 from dshap.values.marginal import Marginal
 from dshap.values.observational import KernelObservational
 from dshap.values.players import Players
@@ -36,5 +35,4 @@ __all__ = [
     "SubsetTable",
     "Trees",
     "linear_transform",
-    "warm_up",
 ]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
 from scipy.special import ndtri
 
 from dshap.errors import InputError
-from dshap.types import BoolArray, FloatArray, State
+from dshap.types import BoolArray, Cost, FloatArray, State
 from dshap.values.gaussian import Gaussian
 
 __all__ = ["Copula"]
@@ -89,11 +90,14 @@ class Copula(Gaussian):
             out[..., j] = value[np.searchsorted(end, scores[..., j])]
         return out
 
-    def moment_task_bytes(self, n: int, m: int) -> int:
-        return super().moment_task_bytes(n, m) + 2 * 8 * n * self.n_columns
-
-    def task_bytes(self, n: int, m: int) -> int:
-        return super().task_bytes(n, m) + 8 * 3 * min(self.buffer_rows, n * self.n_samples) * self.n_columns
+    def cost(self, m: int, n: int = 1) -> Cost:
+        """Of the scores, beside what `Gaussian` takes."""
+        cost, drawn = super().cost(m, n), min(self.buffer_rows, n * self.n_samples)
+        return replace(
+            cost,
+            task_bytes=cost.task_bytes + 8 * 3 * drawn * self.n_columns,
+            moment_task_bytes=cost.moment_task_bytes + 2 * 8 * n * self.n_columns,
+        )
 
 
 def _margin(sample: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -24,8 +24,8 @@ from dshap.kernels import (
     checked_embedding,
     checked_kernel,
 )
+from dshap.loops.subset_products import Lattice
 from dshap.types import BoolArray, FloatArray, State
-from dshap.values.loops import Lattice
 from dshap.values.table_value import TableValue
 
 __all__ = ["SUM_ROWS", "EmbeddedValue", "add_cross", "add_gram", "split", "strung", "symmetric"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from dshap.checks import checked
 from dshap.errors import InputError, PredictError
-from dshap.types import BoolArray, FloatArray, Link, Moments, State
+from dshap.types import BoolArray, Cost, FloatArray, Link, Moments, State
 from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, conditional, normal_sums
 from dshap.values.predicted import PredictedValue
 
@@ -215,37 +216,27 @@ class Gaussian(Shifted, PredictedValue):
                 total[first : first + row_step] += values.reshape(len(some), -1, self.n_outputs).sum(axis=1)
         return total / len(noise)
 
-    def state_bytes(self, m: int) -> int:
-        c = self.n_columns
-        return m * c * (1 + 16 * c) + 8 * c * (1 + self.n_samples) + 16 * self.n_outputs
+    def cost(self, m: int, n: int = 1) -> Cost:
+        """The model's memory is not known here: twice the buffer is allowed for it.  Sums over the data are those of a
+        tile of coalitions, however many it holds.
 
-    def moment_bytes(self, m: int) -> int:
-        c = self.n_columns
-        return 8 * (c * c + c + 1)
-
-    def prepare_bytes(self, m: int) -> int:
-        """Moments, state, a dozen matrices of one coalition, the masks as they are made; the draws' two halves, or what
-        v(empty) is predicted from, with as much for the model."""
-        c, k = self.n_columns, self.n_outputs
-        drawn = 8 * self.n_samples * (3 * (c + k) + c)
-        return self.moment_bytes(m) + self.state_bytes(m) + 8 * 12 * c * c + drawn + 3 * m * c
-
-    def moment_task_bytes(self, n: int, m: int) -> int:
-        return 8 * 3 * min(n, SUM_ROWS) * self.n_columns + 2 * self.moment_bytes(m)
-
-    def task_bytes(self, n: int, m: int) -> int:
-        """The model's own memory is not known here: twice the buffer is allowed for it."""
-        c, k = self.n_columns, self.n_outputs
-        buffer = min(self.buffer_rows, n * self.n_samples)
-        return 8 * (3 * buffer * (c + k) + n * (4 * c + (m + 3) * k) + 2 * self.n_samples * c)
-
-    def moment_operations(self, n: int, m: int) -> float:
-        """Of one tile of coalitions, however many it holds."""
-        return 2.0 * n * self.n_columns**2
-
-    def operations(self, n: int, m: int) -> float:
-        """Not known: a black box."""
-        return float("inf")
+        Of `prepare` Moments, State, a dozen matrices of one coalition, the masks as they are made; the draws' two
+        halves, or what v(empty) is predicted from, with as much for the model.
+        """
+        c, k, draws = self.n_columns, self.n_outputs, self.n_samples
+        state = m * c * (1 + 16 * c) + 8 * c * (1 + draws) + 16 * k
+        moments = 8 * (c * c + c + 1)
+        drawn = 8 * draws * (3 * (c + k) + c)
+        buffer = min(self.buffer_rows, n * draws)
+        return Cost(
+            state_bytes=state,
+            prepare_bytes=moments + state + 8 * 12 * c * c + drawn + 3 * m * c,
+            task_bytes=8 * (3 * buffer * (c + k) + n * (4 * c + (m + 3) * k) + 2 * draws * c),
+            operations=math.inf,
+            moment_bytes=moments,
+            moment_task_bytes=8 * 3 * min(n, SUM_ROWS) * c + 2 * moments,
+            moment_operations=2.0 * n * c**2,
+        )
 
     def fingerprint(self) -> dict[str, Any]:
         return {

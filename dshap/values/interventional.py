@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from dshap.checks import checked
-from dshap.types import BoolArray, FloatArray, Moments, Scored, State
+from dshap.loops.member_sums import MemberSums
+from dshap.loops.subset_sums import subset_sum_bytes, subset_sums
+from dshap.types import BoolArray, Cost, FloatArray, Moments, Scored, State
 from dshap.values.kernel_value import KernelValue
-from dshap.values.member_sums import MemberSums
 from dshap.values.quadrature import ProductQuadrature
-from dshap.values.subset_sums import subset_sum_bytes, subset_sums
 from dshap.values.subset_table import SubsetTable
 
 __all__ = ["KernelInterventional"]
@@ -87,29 +87,20 @@ class KernelInterventional(KernelValue):
         table = SubsetTable.from_state(self.model, state)
         return table.scored(score, self.players.members, whole=self.model.coefficients)
 
-    def row_bytes(self, n: int, m: int) -> int:
-        return MemberSums.row_bytes(n, self.n_columns, m, self.n_outputs, self._r) if self._item == 8 else 0
-
-    def state_bytes(self, m: int) -> int:
-        return SubsetTable.nbytes(m, self.n_outputs, self._r, self.n_columns, self._item)
-
-    def moment_bytes(self, m: int) -> int:
-        return self._item * m * self._r + 8
-
-    def prepare_bytes(self, m: int) -> int:
-        return 2 * self.moment_bytes(m) + 2 * self.state_bytes(m)
-
-    def moment_task_bytes(self, n: int, m: int) -> int:
-        return subset_sum_bytes(n, self.n_columns, m, self._r, self._item) + self.moment_bytes(m)
-
-    def task_bytes(self, n: int, m: int) -> int:
-        return SubsetTable.task_bytes(n, m, self.n_outputs, self._r, self.n_columns, self._item)
-
-    def moment_operations(self, n: int, m: int) -> float:
-        return self._item / 4.0 * n * self._r * (m + 8 * self.n_columns)
-
-    def operations(self, n: int, m: int) -> float:
-        return self._item / 4.0 * n * self._r * (m * (1 + self.n_outputs) + 8 * self.n_columns)
+    def cost(self, m: int, n: int = 1) -> Cost:
+        """Factors of rows and sums over lattices of coalitions."""
+        c, k, r, item = self.n_columns, self.n_outputs, self._r, self._item
+        state, moments = SubsetTable.nbytes(m, k, r, c, item), item * m * r + 8
+        return Cost(
+            state_bytes=state,
+            prepare_bytes=2 * moments + 2 * state,
+            task_bytes=SubsetTable.task_bytes(n, m, k, r, c, item),
+            operations=item / 4.0 * n * r * (m * (1 + k) + 8 * c),
+            moment_bytes=moments,
+            moment_task_bytes=subset_sum_bytes(n, c, m, r, item) + moments,
+            moment_operations=item / 4.0 * n * r * (m + 8 * c),
+            row_bytes=MemberSums.row_bytes(n, c, m, k, r) if item == 8 else 0,
+        )
 
     def fingerprint(self) -> dict[str, Any]:
         return {

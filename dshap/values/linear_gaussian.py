@@ -10,7 +10,7 @@ import numpy as np
 
 from dshap.checks import Choice, checked, finite_array
 from dshap.errors import InputError
-from dshap.types import BoolArray, Checked, FloatArray, Moments, Record, State
+from dshap.types import BoolArray, Checked, Cost, FloatArray, Moments, Record, State
 from dshap.values.linear_transform import BATCH_BYTES, LinearTransform, make_transform, transform_design
 from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, normal_sums
 from dshap.values.table_value import classes_of, fitted_names_of, names_of
@@ -214,35 +214,22 @@ class LinearGaussian(Shifted):
         how = "a kept transform" if self.given is not None else str(design.fingerprint()["design"])
         return {"kind": "linear, observational", "matrix": how, "coalitions": design.n_coalitions}
 
-    @property
-    def _matrix_bytes(self) -> int:
-        return 8 * (1 + self.n_replicates) * self.n_players * self.n_columns * self.n_outputs
-
-    def state_bytes(self, m: int) -> int:
-        return self._matrix_bytes + 8 * (self.n_columns + self.n_outputs)
-
-    def moment_bytes(self, m: int) -> int:
-        c = self.n_columns
-        return 8 * (c * c + c + 1)
-
-    def prepare_bytes(self, m: int) -> int:
-        """The transform of all groups, its sums, a batch of coalitions."""
-        c = self.n_columns
-        transform = 8 * (1 + self.n_replicates) * self.n_players * c * c
-        return 4 * transform + 3 * BATCH_BYTES + 2 * self.state_bytes(m)
-
-    def moment_task_bytes(self, n: int, m: int) -> int:
-        return 8 * 3 * min(n, SUM_ROWS) * self.n_columns + 2 * self.moment_bytes(m)
-
-    def task_bytes(self, n: int, m: int) -> int:
-        cell = self.n_players * self.n_outputs
-        return 8 * n * (2 * self.n_columns + (2 + 2 * self.n_replicates) * cell)
-
-    def moment_operations(self, n: int, m: int) -> float:
-        return 2.0 * n * self.n_columns**2
-
-    def operations(self, n: int, m: int) -> float:
-        return 2.0 * n * (1 + self.n_replicates) * self.n_columns * self.n_players * self.n_outputs
+    def cost(self, m: int, n: int = 1) -> Cost:
+        """The matrices of all groups; of `prepare` the transforms of all groups, their sums and a batch of
+        coalitions."""
+        c, k, d = self.n_columns, self.n_outputs, self.n_players
+        groups = self.n_replicates
+        state = 8 * (1 + groups) * d * c * k + 8 * (c + k)
+        moments = 8 * (c * c + c + 1)
+        return Cost(
+            state_bytes=state,
+            prepare_bytes=4 * 8 * (1 + groups) * d * c * c + 3 * BATCH_BYTES + 2 * state,
+            task_bytes=8 * n * (2 * c + (2 + 2 * groups) * d * k),
+            operations=2.0 * n * (1 + groups) * c * d * k,
+            moment_bytes=moments,
+            moment_task_bytes=8 * 3 * min(n, SUM_ROWS) * c + 2 * moments,
+            moment_operations=2.0 * n * c**2,
+        )
 
     def fingerprint(self) -> dict[str, Any]:
         transform = self.given

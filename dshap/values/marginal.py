@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from dshap.errors import InputError, shown
-from dshap.types import BoolArray, FloatArray, Link, Moments, RowReader, State
+from dshap.loops.masking import CHUNK_BYTES, Masks, mixed_values
+from dshap.types import BoolArray, Cost, FloatArray, Link, Moments, RowReader, State
 from dshap.values.background import Background
 from dshap.values.frames import Frame, floats_of, frame_of
-from dshap.values.masking import CHUNK_BYTES, Masks, mixed_values
 from dshap.values.predicted import PredictedValue, wants_frames
 from dshap.values.table_value import columns_by_name, fitted_names_of, names_of
 
@@ -136,31 +137,18 @@ class Marginal(PredictedValue):
             self.buffer_rows,
         )
 
-    def state_bytes(self, m: int) -> int:
-        return Masks.bytes_of(m, self.n_columns)
-
-    def moment_bytes(self, m: int) -> int:
-        return 0
-
-    def prepare_bytes(self, m: int) -> int:
-        return 2 * self.state_bytes(m)
-
-    def moment_task_bytes(self, n: int, m: int) -> int:
-        return 0
-
-    def task_bytes(self, n: int, m: int) -> int:
-        """The model's own memory is not known here: twice the buffer is allowed for it."""
+    def cost(self, m: int, n: int = 1) -> Cost:
+        """The model's memory is not known here: twice the buffer is allowed for it; nor are its operations."""
+        c, k, state = self.n_columns, self.n_outputs, Masks.bytes_of(m, self.n_columns)
         pairs = n * (STREAMED_ROWS if self.background is None else len(self.background))
         buffer = min(self.buffer_rows, pairs * m)
-        chunk = max(CHUNK_BYTES, 3 * 4 * m) + min(CHUNK_BYTES, pairs * m * (8 * self.n_outputs + 4))
-        return 8 * (3 * buffer * (self.n_columns + self.n_outputs) + 2 * n * m * self.n_outputs) + 2 * chunk
-
-    def moment_operations(self, n: int, m: int) -> float:
-        return 0.0
-
-    def operations(self, n: int, m: int) -> float:
-        """Not known: a black box."""
-        return float("inf")
+        chunk = max(CHUNK_BYTES, 3 * 4 * m) + min(CHUNK_BYTES, pairs * m * (8 * k + 4))
+        return Cost(
+            state_bytes=state,
+            prepare_bytes=2 * state,
+            task_bytes=8 * (3 * buffer * (c + k) + 2 * n * m * k) + 2 * chunk,
+            operations=math.inf,
+        )
 
     def fingerprint(self) -> dict[str, Any]:
         return {

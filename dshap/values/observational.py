@@ -12,10 +12,10 @@ from scipy.linalg.blas import dgemm, dtrmm
 from dshap.checks import checked
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, ridge_solve
-from dshap.types import BoolArray, FloatArray, Moments, State
+from dshap.loops.subset_products import Lattice, rows_last
+from dshap.types import BoolArray, Cost, FloatArray, Moments, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_cross, add_gram, split, strung, symmetric
 from dshap.values.kernel_value import KernelValue
-from dshap.values.loops import Lattice, rows_last
 from dshap.values.penalties import Penalty, chosen_penalty, of_unit_spread
 
 __all__ = ["KernelObservational"]
@@ -276,46 +276,35 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 out[:, j, k:] = ((state["mean"][j][order, None] * own).T @ present).real.T
         return out + np.tile(self.model.intercept, self.n_outputs // k)
 
-    def state_bytes(self, m: int) -> int:
-        return m * (self._item * (self._r * (self._q * self._parts + 2)) + 8 * self._q + self.n_columns + 24)
-
     @property
     def _parts(self) -> int:
         """Weights of a product: for Fourier features those of its real and of its imaginary part."""
         return 1 if self.embedding.dtype == np.float64 else 2
-
-    def moment_bytes(self, m: int) -> int:
-        p, r, probes = self._p, self._r, 8 * POINTS * self._k * self._is_validated
-        return m * (8 * p * p + self._item * p * r + self._sums_means * (8 * p + self._item * r) + probes) + 8
-
-    def prepare_bytes(self, m: int) -> int:
-        """Moments, the weights twice (a list, then one array), the features, and one coalition's solve."""
-        solve = 4 * 8 * self._p**2 + 3 * self._item * self._p * self._r
-        return self.moment_bytes(m) + 2 * self.state_bytes(m) + self._feature_bytes(m) + solve
 
     def _block_bytes(self, n: int) -> int:
         """Lattices of both sides, or one and the products of the other."""
         away = self._item * n * self._r if self._is_shared else self._lattice_bytes(n, self._r, self._item)
         return self._lattice_bytes(n, self._q, self._basis_item) + away
 
-    def moment_task_bytes(self, n: int, m: int) -> int:
-        """Lattices, features, Φ, a cross product, and the moments."""
-        p = self._p
-        block = self._block_bytes(min(n, SUM_ROWS)) + 2 * 8 * SUM_ROWS * p + self._item * p * self._r
-        probes = self._item * POINTS * self._k * (m * self._r + 2 * SUM_ROWS) * self._is_validated
-        return block + self._feature_bytes(m) + self.moment_bytes(m) + probes
-
-    def task_bytes(self, n: int, m: int) -> int:
-        return self._block_bytes(n) + 3 * self._item * n * self._r + 16 * n * m * self.n_outputs
-
-    def moment_operations(self, n: int, m: int) -> float:
-        p, r = self._p, self._r
-        return n * (m * (p * p + self._item / 4.0 * p * r) / 2.0 + 16.0 * self.n_columns * (self._q + r))
-
-    def operations(self, n: int, m: int) -> float:
-        p, r = self._p, self._r
-        each = p * (r - p / 2.0) if self._is_form else self._item / 8.0 * p * r
-        return n * (m * (each + 2.0 * r) + 16.0 * self.n_columns * (self._q + r))
+    def cost(self, m: int, n: int = 1) -> Cost:
+        """Of `prepare` Moments, the weights twice (a list, then one array), the features and one coalition's solve; of
+        `moments` lattices, features, Φ, a cross product, and the Moments."""
+        c, p, q, r, item = self.n_columns, self._p, self._q, self._r, self._item
+        features, k = self._feature_bytes(m), self._k * self._is_validated
+        state = m * (item * (r * (q * self._parts + 2)) + 8 * q + c + 24)
+        moments = m * (8 * p * p + item * p * r + self._sums_means * (8 * p + item * r) + 8 * POINTS * k) + 8
+        block = self._block_bytes(min(n, SUM_ROWS)) + 2 * 8 * SUM_ROWS * p + item * p * r
+        probes = item * POINTS * k * (m * r + 2 * SUM_ROWS)
+        each = p * (r - p / 2.0) if self._is_form else item / 8.0 * p * r
+        return Cost(
+            state_bytes=state,
+            prepare_bytes=moments + 2 * state + features + 4 * 8 * p**2 + 3 * item * p * r,
+            task_bytes=self._block_bytes(n) + 3 * item * n * r + 16 * n * m * self.n_outputs,
+            operations=n * (m * (each + 2.0 * r) + 16.0 * c * (q + r)),
+            moment_bytes=moments,
+            moment_task_bytes=block + features + moments + probes,
+            moment_operations=n * (m * (p * p + item / 4.0 * p * r) / 2.0 + 16.0 * c * (q + r)),
+        )
 
     def fingerprint(self) -> dict[str, Any]:
         return {

@@ -9,24 +9,19 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.types import BoolArray, Checked, FloatArray, Moments, State
-from dshap.values.kernel_value import Expansion, KernelValue
-from dshap.values.product_games import (
+from dshap.loops.product_games import (
     exact_nodes,
     fourier_game_values,
-    node_count,
-    player_angles,
-    player_factors,
     product_game_bytes,
     product_game_operations,
     product_game_values,
-    reference_nodes,
-    rest_angle,
-    rest_factor,
 )
-from dshap.values.subset_sums import subset_sum_bytes, subset_sums
+from dshap.loops.subset_sums import subset_sum_bytes, subset_sums
+from dshap.types import BoolArray, Checked, Cost, FloatArray, Moments, State
+from dshap.values.background import herd
+from dshap.values.kernel_value import Expansion, KernelValue
+from dshap.values.nodes import node_count, player_angles, player_factors, reference_nodes, rest_angle, rest_factor
 from dshap.values.subset_table import SubsetTable
-from dshap.values.thinning import herd
 
 __all__ = ["ProductQuadrature"]
 
@@ -273,36 +268,23 @@ class ProductQuadrature(KernelValue):
         """No coalition is listed: (n, 0, k)."""
         return np.empty((len(rows), 0, self.n_outputs))
 
-    def state_bytes(self, m: int) -> int:
-        return 8 * self.n_background * self.n_columns + 1_024
-
-    def moment_bytes(self, m: int) -> int:
-        return 2 * self._item * N_TRIALS * self._r + 8
-
-    def prepare_bytes(self, m: int) -> int:
-        """Values of the candidates (twice), their predictions, the trials' table."""
-        values = 4 * 8 * CANDIDATES * N_TRIALS * self.n_outputs
-        table = 4 * self._item * N_TRIALS * self._r * self.n_outputs
-        block = SubsetTable.task_bytes(SUM_ROWS, N_TRIALS, self.n_outputs, self._r, self.n_columns, self._item)
-        return values + table + block + 2 * self.state_bytes(m)
-
-    def moment_task_bytes(self, n: int, m: int) -> int:
-        return subset_sum_bytes(n, self.n_columns, 2 * N_TRIALS, self._r, self._item) + self.moment_bytes(m)
-
-    def task_bytes(self, n: int, m: int) -> int:
-        """Factors of rows and background by columns and by players, and the loop; the rows that are checked too."""
-        n = max(n, 2 * MAX_CHECKED)
-        is_fourier = self._item == 16
-        factors = 2 * self._item * (n + self.n_background) * self._r * (self.n_columns + 2)
-        game = product_game_bytes(n, self.n_background, self._r, self.n_players, self.n_outputs, is_fourier=is_fourier)
-        return factors + game
-
-    def moment_operations(self, n: int, m: int) -> float:
-        return self._item / 4.0 * n * self._r * (2 * N_TRIALS + 8 * self.n_columns)
-
-    def operations(self, n: int, m: int) -> float:
-        return product_game_operations(
-            n, self.n_background, self._r, self.n_players, PLANNED_NODES, is_fourier=self._item == 16
+    def cost(self, m: int, n: int = 1) -> Cost:
+        """Of `prepare` the values of the candidates (twice), their predictions and the trials' table; of a micro-block
+        factors of rows and background by columns and by players, and the loop; the rows that are checked too."""
+        c, k, r, item, b = self.n_columns, self.n_outputs, self._r, self._item, self.n_background
+        state, moments, d, is_fourier = 8 * b * c + 1_024, 2 * item * N_TRIALS * r + 8, self.n_players, item == 16
+        trials = 4 * 8 * CANDIDATES * N_TRIALS * k + 4 * item * N_TRIALS * r * k
+        block = SubsetTable.task_bytes(SUM_ROWS, N_TRIALS, k, r, c, item)
+        rows = max(n, 2 * MAX_CHECKED)
+        factors = 2 * item * (rows + b) * r * (c + 2)
+        return Cost(
+            state_bytes=state,
+            prepare_bytes=trials + block + 2 * state,
+            task_bytes=factors + product_game_bytes(rows, b, r, d, k, is_fourier=is_fourier),
+            operations=product_game_operations(n, b, r, d, PLANNED_NODES, is_fourier=is_fourier),
+            moment_bytes=moments,
+            moment_task_bytes=subset_sum_bytes(n, c, 2 * N_TRIALS, r, item) + moments,
+            moment_operations=item / 4.0 * n * r * (2 * N_TRIALS + 8 * c),
         )
 
     def fingerprint(self) -> dict[str, Any]:

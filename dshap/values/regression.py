@@ -10,10 +10,10 @@ import numpy as np
 from dshap.checks import Choice, checked
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel, checked_embedding, ridge_solve
-from dshap.types import BoolArray, FloatArray, Link, Moments, Scored, State
+from dshap.loops.member_sums import MemberSums
+from dshap.loops.subset_products import Lattice, rows_last
+from dshap.types import BoolArray, Cost, FloatArray, Link, Moments, Scored, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, split, strung, symmetric
-from dshap.values.loops import Lattice, rows_last
-from dshap.values.member_sums import MemberSums
 from dshap.values.penalties import Penalty, chosen_penalty, of_unit_spread
 from dshap.values.predicted import PredictedValue
 from dshap.values.subset_table import SubsetTable
@@ -209,33 +209,24 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         """See `SubsetTable.scored`."""
         return SubsetTable.from_state(self._bound_basis, state).scored(score, self.players.members)
 
-    def row_bytes(self, n: int, m: int) -> int:
-        return MemberSums.row_bytes(n, self.n_columns, m, self.n_outputs, self._q) if self._basis_item == 8 else 0
-
-    def state_bytes(self, m: int) -> int:
-        return SubsetTable.nbytes(m, self.n_outputs, self._q, self.n_columns, self._basis_item) + 24 * m
-
-    def moment_bytes(self, m: int) -> int:
-        return 8 * (m * self._p * (self._p + self.n_outputs + 1) + 2 * self.n_outputs + 1)
-
-    def prepare_bytes(self, m: int) -> int:
-        """Moments, the state twice, the features, and one coalition's solve."""
-        return self.moment_bytes(m) + 2 * self.state_bytes(m) + self._feature_bytes(m) + 6 * 8 * self._p**2
-
-    def moment_task_bytes(self, n: int, m: int) -> int:
-        """Features, lattices, Φ, the moments, and the predictions."""
+    def cost(self, m: int, n: int = 1) -> Cost:
+        """Of `prepare` Moments, the state twice, the features and one coalition's solve; of `moments` features,
+        lattices, Φ, the Moments and the predictions."""
+        c, k, q, p, item = self.n_columns, self.n_outputs, self._q, self._p, self._basis_item
+        state = SubsetTable.nbytes(m, k, q, c, item) + 24 * m
+        moments, features = 8 * (m * p * (p + k + 1) + 2 * k + 1), self._feature_bytes(m)
         rows = min(n, SUM_ROWS)
-        block = self._lattice_bytes(rows, self._q, self._basis_item) + 2 * 8 * rows * self._p
-        return block + self._feature_bytes(m) + self.moment_bytes(m) + 8 * n * (self.n_outputs + 1)
-
-    def task_bytes(self, n: int, m: int) -> int:
-        return SubsetTable.task_bytes(n, m, self.n_outputs, self._q, self.n_columns, self._basis_item)
-
-    def moment_operations(self, n: int, m: int) -> float:
-        return n * (m * (self._p**2 + 4.0 * self._q) + 16.0 * self.n_columns * self._q)
-
-    def operations(self, n: int, m: int) -> float:
-        return self._basis_item / 4.0 * n * self._q * (m * (1 + self.n_outputs) + 8 * self.n_columns)
+        block = self._lattice_bytes(rows, q, item) + 2 * 8 * rows * p
+        return Cost(
+            state_bytes=state,
+            prepare_bytes=moments + 2 * state + features + 6 * 8 * p**2,
+            task_bytes=SubsetTable.task_bytes(n, m, k, q, c, item),
+            operations=item / 4.0 * n * q * (m * (1 + k) + 8 * c),
+            moment_bytes=moments,
+            moment_task_bytes=block + features + moments + 8 * n * (k + 1),
+            moment_operations=n * (m * (p**2 + 4.0 * q) + 16.0 * c * q),
+            row_bytes=MemberSums.row_bytes(n, c, m, k, q) if item == 8 else 0,
+        )
 
     def fingerprint(self) -> dict[str, Any]:
         return {

@@ -138,9 +138,6 @@ class TableValue:
         """None: values are wanted one by one."""
         return None
 
-    def row_bytes(self, n: int, m: int) -> int:
-        return 0
-
     def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
         """Of values that stream their data alone."""
         raise DshapError(f"{type(self).__name__} sums nothing over rows of its data: a bug")

@@ -11,7 +11,7 @@ import numpy as np
 from dshap.checks import checked
 from dshap.designs import exact
 from dshap.errors import LARGEST_WHOLE, InputError, rounded_refusal, unknown_name
-from dshap.types import FULL, BoolArray, Checked, FloatArray, Moments, State, digest_of
+from dshap.types import FULL, BoolArray, Checked, Cost, FloatArray, Moments, State, digest_of
 from dshap.values.frames import floats_of
 from dshap.values.table_value import (
     TableValue,
@@ -237,32 +237,18 @@ class Trees(TableValue):
         """Who computes it."""
         return {"kind": "trees", "by": self._ensemble.how}
 
-    def state_bytes(self, m: int) -> int:
-        return 8 * self.n_outputs
-
-    def moment_bytes(self, m: int) -> int:
-        return 0
-
-    def prepare_bytes(self, m: int) -> int:
-        return self.task_bytes(1, 0)
-
-    def moment_task_bytes(self, n: int, m: int) -> int:
-        return 0
-
-    def task_bytes(self, n: int, m: int) -> int:
-        """The library's own memory is not known here: contributions are counted three times, rows twice."""
-        return 8 * n * (3 * self.n_columns * self.n_outputs + 2 * self.n_columns)
-
-    def interaction_bytes(self, n: int) -> int:
-        """What the library gives, in its own order, and beside it."""
-        return 8 * n * 4 * (self.n_columns + 1) ** 2 * self.n_outputs
-
-    def moment_operations(self, n: int, m: int) -> float:
-        return 0.0
-
-    def operations(self, n: int, m: int) -> float:
-        """About: of the leaves of the trees and their depth."""
-        return n * self._ensemble.row_operations * (self.n_columns if self._pairing else 1)
+    def cost(self, m: int, n: int = 1) -> Cost:
+        """The library's memory is not known here: contributions are counted three times, rows twice, interactions in
+        its order and beside it.  Operations are about those of the leaves and their depth."""
+        c, k = self.n_columns, self.n_outputs
+        row = 8 * (3 * c * k + 2 * c)
+        return Cost(
+            state_bytes=8 * k,
+            prepare_bytes=row,
+            task_bytes=n * row,
+            operations=n * self._ensemble.row_operations * (c if self._pairing else 1),
+            pair_bytes=8 * n * 4 * (c + 1) ** 2 * k,
+        )
 
     def fingerprint(self) -> dict[str, Any]:
         kept = {name: digest_of(list(map(repr, values))) for name, values in self.categories.items()}

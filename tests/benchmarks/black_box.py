@@ -30,7 +30,6 @@ from dshap.engine import local_client, shut_down
 from dshap.engine.graph import one_blas_thread
 from dshap.types import FloatArray
 from dshap.values import Marginal
-from dshap.values.masking import warm_up_masking
 from tests.benchmarks.peers import median_seconds, write_json
 
 COALITIONS, BACKGROUND, JOB_ROWS = 2_072, 100, 2_560
@@ -92,7 +91,6 @@ def compared(name: str, predict: Callable[[FloatArray], Any], x: FloatArray, few
     value = Marginal(timed, background)
     design = designs.kernelshap(x.shape[1], COALITIONS, n_replicates=0)
     options = {"design": design, "progress": False}
-    warm_up_masking()
     with one_blas_thread():
         dshap.explain(value, rows[:2], **options)
         timed.seconds, start = 0.0, time.perf_counter()

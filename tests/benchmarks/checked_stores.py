@@ -29,7 +29,7 @@ import dshap
 from dshap import designs
 from dshap.cube import ReceiptFolder, StateFolder, arrays, write_new
 from dshap.kernels import RBF, Nystrom
-from dshap.sources import ParquetSource, SyntheticTable
+from dshap.tables import ParquetSource, SyntheticTable
 from dshap.types import FloatArray, Record, RowReader
 
 FEATURES = ["bodyweight_kg", "squat_kg", "bench_kg", "sex_male", "equipment", "year", "month", "meet_entrants"]

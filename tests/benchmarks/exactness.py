@@ -19,11 +19,11 @@ import numpy as np
 
 import dshap
 from dshap import designs
-from dshap.engine.run import read_sample
 from dshap.errors import InputError
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelExpansion, KernelRidge
-from dshap.sources import ParquetSource, SyntheticTable
+from dshap.rows import read_sample
+from dshap.tables import ParquetSource, SyntheticTable
 from dshap.values import ConditionalRegression, KernelInterventional
 
 FEATURES = ["bodyweight_kg", "squat_kg", "bench_kg", "sex_male", "equipment", "year", "month", "meet_entrants"]

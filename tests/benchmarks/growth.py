@@ -28,10 +28,11 @@ from scipy.spatial.distance import cdist
 from dshap import designs
 from dshap.engine.graph import one_blas_thread
 from dshap.kernels import RBF, Nystrom, ProductKernel
+from dshap.loops import warm_up
 from dshap.models import KernelExpansion
 from dshap.report.picture import COLOURS
 from dshap.types import BoolArray, FloatArray, ValueFunction
-from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational, warm_up
+from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational
 
 D, LANDMARKS, EXPLAINED, PENALTY = 8, 100, 100, 1e-4
 LENGTHSCALE = 3.0

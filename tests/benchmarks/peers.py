@@ -41,12 +41,13 @@ from dshap import designs
 from dshap.engine import local_client, shut_down
 from dshap.engine.graph import one_blas_thread
 from dshap.kernels import RBF, Nystrom
+from dshap.loops import warm_up
 from dshap.models import KernelExpansion, KernelRidge
 from dshap.prepared import PREPARED, Prepared
-from dshap.sources import SyntheticTable
+from dshap.tables import SyntheticTable
 from dshap.types import EMPTY, FULL, N_ENDS, BoolArray, FloatArray, State
-from dshap.values import KernelInterventional, KernelObservational, SubsetTable, warm_up
-from dshap.values.loops import plain_table_values
+from dshap.values import KernelInterventional, KernelObservational, SubsetTable
+from tests.loops.twins import plain_table_values
 
 __all__ = ["machine", "median_seconds", "peak_mib", "write_json"]
 

@@ -28,7 +28,7 @@ from dshap.engine import DaskExecutor, local_client, shut_down
 from dshap.engine.memory import PeakMeter
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
-from dshap.sources import ParquetSource, SyntheticTable
+from dshap.tables import ParquetSource, SyntheticTable
 from dshap.types import RowBlock, RowReader
 from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational
 

@@ -27,9 +27,10 @@ from dshap import designs
 from dshap.engine import local_client, shut_down
 from dshap.engine.graph import one_blas_thread
 from dshap.kernels import RBF, Nystrom
+from dshap.loops import warm_up
 from dshap.models import KernelExpansion, KernelRidge
 from dshap.types import N_ENDS, FloatArray, ValueFunction
-from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational, warm_up
+from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational
 from tests.benchmarks.peers import machine, median_seconds, peak_mib, write_json
 
 D, EXPLAINED, PENALTY = 8, 100, 1e-4

@@ -1,6 +1,7 @@
 """Games for the tests of designs, and the Shapley value by its definitions, in code of its own."""
 
-from itertools import permutations
+from dataclasses import replace
+from itertools import combinations, permutations
 from math import factorial
 
 import numpy as np
@@ -56,6 +57,11 @@ def shapley_by_permutations(v):
     return phi / factorial(d)
 
 
+def grown(design, n_coalitions):
+    """The design with another stage, whose list begins with this one's."""
+    return replace(design, budgets=(*design.budgets, n_coalitions))
+
+
 def attribute(design, v, step=None):
     """phi (d,) of a game v (2^d,) or (2^d, k) through block and finish, as the engine does it."""
     v = v.reshape(len(v), -1)
@@ -87,7 +93,7 @@ def std_errors(design, v):
     return np.sqrt(np.square(replicates - phi).sum(axis=0))
 
 
-def assert_strung_together(parts, whole):
+def assert_joined(parts, whole):
     """Consecutive blocks are the whole block cut up, jackknife groups and all."""
     np.testing.assert_array_equal(np.concatenate([part.masks for part in parts]), whole.masks)
     np.testing.assert_array_equal(np.concatenate([part.score for part in parts]), whole.score)
@@ -96,3 +102,54 @@ def assert_strung_together(parts, whole):
     np.testing.assert_array_equal(np.concatenate(at), whole.groups.coalition)
     np.testing.assert_array_equal(np.concatenate([part.groups.group for part in parts]), whole.groups.group)
     np.testing.assert_array_equal(np.concatenate([part.groups.score for part in parts]), whole.groups.score)
+
+
+def prior_of(d, decay, relevance=None):
+    """Coalitions T of odd size from 3 and the variances of their coefficients, which sum to 1: decay^((s−3)/2) in all
+    of an order, shared by its coalitions as the products of the relevances of their players, equally above order 9."""
+    r, of = np.ones(d) if relevance is None else np.array(relevance), {}
+    for s in range(3, d + 1, 2):
+        products = {T: np.prod(r[list(T)]) if s <= 9 else 1.0 for T in combinations(range(d), s)}
+        total = sum(products.values())
+        of |= {T: decay ** ((s - 3) / 2) * product / total for T, product in products.items()}
+    total = sum(of.values())
+    return {T: variance / total for T, variance in of.items()}
+
+
+def fourier_game(d, rng, decay, relevance=None):
+    """A game drawn from the prior and its Shapley values by their formula; order 1 and even ones are large, which must
+    not matter."""
+    variance = prior_of(d, decay, relevance)
+    subsets = [T for s in range(d + 1) for T in combinations(range(d), s)]
+    z = np.where((np.arange(2**d)[:, None] >> np.arange(d)) & 1, 1.0, -1.0)
+    v, phi = np.zeros(2**d), np.zeros(d)
+    for T in subsets:
+        s = len(T)
+        scale = 3.0 if s % 2 == 0 or s == 1 else np.sqrt(variance[T])
+        c = rng.normal() * scale
+        v += c * z[:, list(T)].prod(axis=1)
+        if s % 2:
+            phi[list(T)] += 2 * c / s
+    return v, phi
+
+
+def sparse_games(d, n, seed, n_terms=6, rough=0.0):
+    """n games whose dividends are additive, all pairs, and a few of three players, others in each game; with `rough`,
+    every order of random dividends on top."""
+    rng = np.random.default_rng(seed)
+    size = np.array([int(T).bit_count() for T in range(2**d)])
+    for _ in range(n):
+        a = np.where(size <= 2, dividends(d, rng), 0.0) * np.where(size == 2, 0.3, 1.0)
+        a[rng.choice(np.flatnonzero(size == 3), n_terms, replace=False)] += rng.normal(size=n_terms)
+        a += rough * np.where(size > 2, dividends(d, rng), 0.0) / 2 ** (d / 2)
+        yield game(a), shapley_of_dividends(a)
+
+
+def with_terms(design, **choices):
+    """As a pilot would leave it."""
+    return replace(design, decay=0.03, variation=0.0, relevance=tuple(np.ones(design.n_players)), sparse=True,
+                   later_shells=1, **choices)  # fmt: skip
+
+
+def values_of(design, games):
+    return np.stack([v[codes(design.masks)] for v, _ in games])[:, :, None]

@@ -1,3 +1,5 @@
+"""Masks, their packing, and what every design says of itself."""
+
 from itertools import pairwise
 from math import comb
 
@@ -6,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dshap.designs import ClosedFormDesign, exact, kernelshap, kriging, permutation
 from dshap.designs.coalitions import first_distinct, masks_of_size, pack, random_masks, spans, stream, unpack
 
 
@@ -70,3 +73,29 @@ def test_spans_cover_without_gaps():
     assert parts[0][0] == 0 and parts[-1][1] == 3_000_000
     assert all(stop == start for (_, stop), (start, _) in pairwise(parts))
     assert max(stop - start for start, stop in parts) * 24 * 8 <= 2**24
+
+
+@pytest.mark.parametrize(
+    "design",
+    [exact(3), kernelshap(8, 60), kernelshap(5, 20, n_replicates=0), kriging(8, 60, decay=0.1), kriging(8, 60),
+     kriging(130, 600, sparse=False), permutation(5, 30), permutation(5, 10), ClosedFormDesign(4, 5)],
+    ids=lambda design: f"{type(design).__name__} {design.n_players}",
+)  # fmt: skip
+def test_info_is_that_of_the_list(design):
+    """Players, coalitions, groups, and bytes of the arrays of a block, at least; the members that name it too."""
+    info, block = design.info, design.block(0, design.info.n_coalitions)
+    assert block.masks.shape == block.score.shape == (info.n_coalitions, info.n_players)
+    assert block.groups.score.shape[1] == info.group_columns
+    assert len(block.groups.group) == 0 or np.ptp(block.groups.group) == info.n_replicates - 1
+    nbytes = sum(array.nbytes for array in (block.masks, block.score, *block.groups))
+    assert 0 <= info.kept_bytes == info.block_bytes(0) <= info.block_bytes(len(block.masks)) - nbytes
+    named = design.n_players, design.n_coalitions, design.n_replicates, design.group_columns
+    assert named == (info.n_players, info.n_coalitions, info.n_replicates, info.group_columns)
+    assert (design.is_efficient, design.why_no_errors) == (info.is_efficient, info.why_no_errors)
+    assert design.block_bytes(7) == info.block_bytes(7) and info.seed == 0
+    if info.is_efficient:
+        shape, ends = (3, info.n_players, 2), np.ones((2, 3, 2))
+        groups = np.zeros((info.n_replicates, 3, info.group_columns, 2))
+        replicates = design.replicates(np.zeros(shape), groups, *ends)
+        assert replicates.shape == (info.n_replicates, *shape)
+        assert np.isnan(replicates).any() == bool(info.why_no_errors)

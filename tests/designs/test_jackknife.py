@@ -4,7 +4,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from design_games import codes, dividends, estimates, game, shapley_of_dividends, std_errors
+from design_games import codes, dividends, estimates, game, grown, shapley_of_dividends, std_errors
 from scipy.stats import t
 
 from dshap.designs import exact, kernelshap
@@ -33,7 +33,7 @@ def test_errors_by_the_definition(sampling, paired, d, n, first):
     √(1−f); the group of a coalition is read from the design, f counted from its list."""
     v = game(dividends(d, np.random.default_rng(n)))
     design = kernelshap(d, first or n, sampling=sampling, paired=paired, seed=3)
-    design = design.grow(n) if first else design
+    design = grown(design, n) if first else design
     block = design.block(0, n)
     size, weights = block.masks.sum(axis=1), block.score.max(axis=1)
     at, group, score = block.groups
@@ -103,7 +103,7 @@ def test_pairs_are_dealt_whole_and_evenly(n_groups):
 def test_a_draw_stays_in_its_group_when_the_design_grows(sampling, paired):
     """Rows that stopped early share the errors of their coalitions with those that went on."""
     first = kernelshap(10, 120, sampling=sampling, paired=paired, seed=4)
-    then = first.grow(300)
+    then = grown(first, 300)
     before, after = (set(zip(*own.block(0, own.n_coalitions).groups[:2], strict=True)) for own in (first, then))
     still = {at for at, _ in after}  # of sizes that are not there whole now
     kept = {own for own in before if own[0] in still}
@@ -122,7 +122,7 @@ def test_the_error_of_a_mean_over_rows_of_different_stages():
     v, w = game(a), game(b)
     for seed in range(150):
         first = kernelshap(10, 100, seed=seed)
-        (phi, groups), (phi_then, groups_then) = estimates(first, v), estimates(first.grow(200), w)
+        (phi, groups), (phi_then, groups_then) = estimates(first, v), estimates(grown(first, 200), w)
         mean, replicates = (phi + phi_then) / 2, (groups + groups_then) / 2
         errors2.append(np.square(mean - truth))
         variances.append(np.square(replicates - mean).sum(axis=0))

@@ -5,12 +5,12 @@ import pickle
 
 import numpy as np
 import pytest
-from design_games import assert_strung_together, attribute, codes, dividends, game, shapley_of_dividends
+from design_games import assert_joined, attribute, codes, dividends, game, grown, shapley_of_dividends
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dshap.designs import KernelShapDesign, exact, kernelshap
-from dshap.designs.kernelshap import SAMPLERS
+from dshap.designs.sampling import SAMPLERS
 from dshap.errors import InputError
 from dshap.types import EMPTY, FULL, N_ENDS, Design
 
@@ -30,7 +30,7 @@ def designs(draw, max_players=9):
         assume("determine" not in str(error))
         raise
     more = draw(st.integers(0, 2**d))
-    return design.grow(n + more) if min(n + more, 2**d) >= design.n_coalitions + 2 else design
+    return grown(design, n + more) if min(n + more, 2**d) >= design.n_coalitions + 2 else design
 
 
 @every_kind
@@ -46,7 +46,7 @@ def test_every_coalition_gives_the_exact_value(d, sampling, paired):
 
 @every_kind
 def test_growing_to_every_coalition_gives_the_exact_value(sampling, paired):
-    design = kernelshap(7, 40, sampling=sampling, paired=paired).grow(71).grow(1000)
+    design = grown(grown(kernelshap(7, 40, sampling=sampling, paired=paired), 71), 1000)
     np.testing.assert_allclose(design.operator[np.argsort(codes(design.masks))], _exact_by_code(7), atol=1e-10)
 
 
@@ -72,7 +72,7 @@ def test_any_chunking_equals_one(design, step):
     m = design.n_coalitions
     whole = design.block(0, m)
     parts = [design.block(i, min(i + step, m)) for i in reversed(range(0, m, step))][::-1]
-    assert_strung_together(parts, whole)
+    assert_joined(parts, whole)
     assert whole.masks.dtype == bool and whole.score.dtype == np.float64 and whole.groups.group.dtype == np.int16
     assert not whole.score[[EMPTY, FULL]].any() and not whole.score[~whole.masks].any()
     assert (whole.score[N_ENDS:].max(axis=1) > 0).all()
@@ -158,8 +158,8 @@ def test_grown_designs_stay_consistent(sampling, paired):
     """As the mean over seeds above, through two growths: 200 seeds, 5 % for the bias."""
     a = dividends(8, np.random.default_rng(2))
     v, truth = game(a), shapley_of_dividends(a)
-    grown = [kernelshap(8, 40, sampling=sampling, paired=paired, seed=s).grow(64).grow(120) for s in range(200)]
-    phi = np.array([attribute(design, v) for design in grown])
+    first = [kernelshap(8, 40, sampling=sampling, paired=paired, seed=s) for s in range(200)]
+    phi = np.array([attribute(grown(grown(design, 64), 120), v) for design in first])
     noise = phi.std(axis=0) / np.sqrt(len(phi))
     assert (np.abs(phi.mean(axis=0) - truth) < 0.05 * np.ptp(truth) + 4 * noise).all()
 
@@ -170,7 +170,7 @@ def test_grown_list_begins_with_the_smaller_one(sampling, paired, d, budgets):
     design = kernelshap(d, budgets[0], sampling=sampling, paired=paired, seed=4)
     masks = [design.masks]
     for budget in budgets[1:]:
-        design = design.grow(budget)
+        design = grown(design, budget)
         masks.append(design.masks)
         np.testing.assert_array_equal(masks[-1][: len(masks[-2])], masks[-2])
         assert len(masks[-1]) == budget == design.n_coalitions
@@ -181,9 +181,9 @@ def test_grown_list_begins_with_the_smaller_one(sampling, paired, d, budgets):
 def test_grow_is_a_larger_design_of_the_same_kind():
     design = kernelshap(10, 101, seed=7)
     assert design.n_coalitions == 100 and kernelshap(10, 101, paired=False).n_coalitions == 101
-    grown = design.grow(201)
-    assert (grown.n_coalitions, grown.seed, grown.budgets) == (200, 7, (100, 200))
-    assert grown.fingerprint() != kernelshap(10, 200, seed=7).fingerprint()
+    larger = grown(design, 201)
+    assert (larger.n_coalitions, larger.seed, larger.budgets) == (200, 7, (100, 200))
+    assert larger.fingerprint() != kernelshap(10, 200, seed=7).fingerprint()
 
 
 def test_protocol_and_pickle():
@@ -214,7 +214,7 @@ def _summary(design):
 def test_another_process_makes_the_same_design():
     """A fresh interpreter, so nothing is shared but the pickled parameters."""
     made = [kernelshap(11, 64, sampling=sampling, paired=paired, seed=9) for sampling, paired in KINDS]
-    made += [design.grow(150) for design in made]
+    made += [grown(design, 150) for design in made]
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.map(_summary, made) == [_summary(design) for design in made]
 
@@ -257,9 +257,9 @@ def test_finish_takes_one_base_value_for_all_instances():
         (lambda: kernelshap(0, 20), "n_players is 0: give a whole number of at least 1"),
         (lambda: kernelshap(6, 20, seed=-1), "seed is -1: give a whole number of at least 0"),
         (lambda: kernelshap(6, 20, seed=None), "seed is None: give a whole number"),
-        (lambda: kernelshap(6, 20).grow(21), "give at least 22"),
-        (lambda: kernelshap(6, 20).grow(12), "gives 12 coalitions to a design that has 20 already"),
-        (lambda: kernelshap(6, 64).grow(70), r"there are 2\^6 in all"),
+        (lambda: grown(kernelshap(6, 20), 21), "give at least 22"),
+        (lambda: grown(kernelshap(6, 20), 12), "gives 12 coalitions to a design that has 20 already"),
+        (lambda: grown(kernelshap(6, 64), 70), r"there are 2\^6 in all"),
         (lambda: kernelshap(6, 20).block(0, 21), "0 <= start <= stop <= 20"),
         (lambda: kernelshap(6, 20).block(5, 4), "0 <= start <= stop <= 20"),
         (lambda: kernelshap(300, 500_000).operator, "1.1 GiB, at most 1 GiB"),

@@ -6,7 +6,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 from design_games import (
-    assert_strung_together,
+    assert_joined,
     attribute,
     codes,
     dividends,
@@ -87,29 +87,17 @@ def test_a_pair_of_orders_fits_two_way_games_exactly():
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 8), st.integers(1, 12), st.booleans(), st.integers(0, 5), st.integers(1, 60))
 def test_list_of_coalitions_and_any_chunking(d, units, antithetic, seed, step):
-    """∅ and N first, distinct masks; blocks strung together are the whole; efficiency at any seed."""
+    """∅ and N first, distinct masks; joined blocks are the whole; efficiency at any seed."""
     design = permutation(d, units * (2 if antithetic else 1), antithetic=antithetic, seed=seed)
     m = design.n_coalitions
     whole = design.block(0, m)
     assert not whole.masks[EMPTY].any() and whole.masks[FULL].all() and len(np.unique(whole.masks, axis=0)) == m
     assert m <= (d - 1) * design.n_permutations + 2 and isinstance(design, Design)
-    assert_strung_together([design.block(i, min(i + step, m)) for i in range(0, m, step)], whole)
+    assert_joined([design.block(i, min(i + step, m)) for i in range(0, m, step)], whole)
     v = game(dividends(d, np.random.default_rng(seed)))
     phi = attribute(design, v, step)
     np.testing.assert_allclose(phi.sum(), v[-1] - v[0], atol=1e-10)
     np.testing.assert_allclose(design.operator.T @ v[codes(whole.masks)], phi, atol=1e-10)
-
-
-def test_growing_begins_with_the_same_list():
-    design = permutation(10, 6, seed=4)
-    grown = design.grow(200)
-    assert grown.n_coalitions >= 200 and grown.n_permutations % 2 == 0
-    np.testing.assert_array_equal(grown.masks[: design.n_coalitions], design.masks)
-    assert design.n_replicates == 3 and grown.n_replicates == min(20, grown.n_units)
-    with pytest.raises(InputError, match="2\\^10 in all"):
-        grown.grow(1025)
-    with pytest.raises(InputError, match="already"):
-        grown.grow(100)
 
 
 def test_many_players():

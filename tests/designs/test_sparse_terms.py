@@ -1,43 +1,20 @@
 """Kriging with sparse terms of three players in each game."""
 
 import itertools
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from design_games import codes, dividends, game, shapley_of_dividends
+from design_games import codes, dividends, game, shapley_of_dividends, sparse_games, values_of, with_terms
 
 from dshap.designs import kernelshap, kriging
-from dshap.designs.game_process import Prior, Process, exact_weights
+from dshap.designs.game_prior import Prior
+from dshap.designs.kriging_list import odd_values
+from dshap.designs.kriging_solution import Process, exact_weights
 from dshap.designs.sparse_terms import ROUNDS, SPARE, STEPS, Screen, fitted
 from dshap.errors import DshapError, InputError
-from dshap.types import Design, Record
 
-module = sys.modules["dshap.designs.kriging"]
 T_QUANTILE = 2.093
-
-
-def sparse_games(d, n, seed, n_terms=6, rough=0.0):
-    """n games whose dividends are additive, all pairs, and a few of three players, others in each game; with `rough`,
-    every order of random dividends on top."""
-    rng = np.random.default_rng(seed)
-    size = np.array([int(T).bit_count() for T in range(2**d)])
-    for _ in range(n):
-        a = np.where(size <= 2, dividends(d, rng), 0.0) * np.where(size == 2, 0.3, 1.0)
-        a[rng.choice(np.flatnonzero(size == 3), n_terms, replace=False)] += rng.normal(size=n_terms)
-        a += rough * np.where(size > 2, dividends(d, rng), 0.0) / 2 ** (d / 2)
-        yield game(a), shapley_of_dividends(a)
-
-
-def with_terms(design, **choices):
-    """As a pilot would leave it."""
-    return replace(design, decay=0.03, variation=0.0, relevance=tuple(np.ones(design.n_players)), sparse=True,
-                   later_shells=1, **choices)  # fmt: skip
-
-
-def values_of(design, games):
-    return np.stack([v[codes(design.masks)] for v, _ in games])[:, :, None]
 
 
 def test_games_of_few_interactions_are_found():
@@ -73,8 +50,8 @@ def test_posterior_and_errors_in_other_code():
     K + XVXᵀ, flat in order 1, all products there at once."""
     d, (v, _) = 9, next(sparse_games(9, 1, 3, rough=1.0))
     design = with_terms(kriging(d, 240, n_replicates=100), doubt=1.5)
-    pairs = module._pairs(design)
-    odd = module._odd(v[codes(design.masks)][None])
+    pairs = design.pair_list.pairs
+    odd = odd_values(v[codes(design.masks)][None])
     prior = Prior.of(d, 0.03, 0.0, None)
     plain = Process.at(pairs, prior)
     (fit,) = fitted(Screen(pairs), plain.precision(), odd.T, prior.variances[3] / 84, ROUNDS)
@@ -137,56 +114,6 @@ def test_all_products_are_screened(d):
     np.testing.assert_allclose(screen.gradients(u), wanted, atol=1e-12)
 
 
-def test_held_out_coalitions_are_predicted_from_the_others():
-    """The base's predictions of held-out pairs by a process of the other pairs alone, whose precision is the one that
-    the terms are fitted with; the gain of a game without terms is 1."""
-    d, games = 8, list(sparse_games(8, 2, 7, rough=1.0))
-    design = with_terms(kriging(d, 140))
-    odd = module._odd(values_of(design, games)[:, :, 0])
-    pairs, prior, n = module._pairs(design), Prior.of(8, 0.03, 0.0, None), design.n_coalitions // 2
-    order = 1 + module.stream(design.seed, module.CONTRASTS, 2).permutation(n - 1)
-    held, kept = np.sort(order[: (n - 1) // 5]), np.sort(np.r_[0, order[(n - 1) // 5 :]])
-    whole, part = Process.at(pairs, prior).precision(), Process.at(pairs[kept], prior).precision()
-    inverse = np.linalg.inv(whole[np.ix_(held, held)])
-    across = whole[np.ix_(kept, held)]
-    np.testing.assert_allclose(whole[np.ix_(kept, kept)] - across @ inverse @ across.T, part, atol=1e-6 * part.max())
-    logs, doubts = [], []
-    for y in odd:
-        (fit,) = fitted(Screen(pairs[kept]), part, y[kept, None], prior.variances[3] / 56, ROUNDS)
-        rest = y - pairs[:, fit.triples].prod(axis=2) @ fit.coefficients
-        plain, beside = (np.square(inverse @ (whole @ each)[held]).mean() for each in (y, rest))
-        logs.append(np.log(beside / plain) / 2)
-        (full,) = fitted(Screen(pairs), whole, y[:, None], prior.variances[3] / 56, ROUNDS)
-        ratios = []
-        for p, at, own in ((part, kept, fit), (whole, np.arange(n), full)):
-            left = p @ (y[at] - pairs[at][:, own.triples].prod(axis=2) @ own.coefficients)
-            left /= np.diag(p - own.weighted @ own.covariance @ own.weighted.T)
-            ratios.append(np.square(p @ y[at] / np.diag(p)).mean() / np.square(left).mean())
-        doubts.append(logs[-1] + np.log(ratios).mean() / 2)
-    gain, doubt = module._held_out(design, odd)
-    np.testing.assert_allclose([gain, doubt], [np.exp(np.mean(logs)), max(np.exp(np.mean(doubts)), 1)], rtol=1e-4)
-
-
-@pytest.mark.parametrize(("kind", "wanted"), [("few", True), ("every order", False), ("pairs", False)])
-def test_the_pilot_chooses_terms_where_they_predict(kind, wanted):
-    """Of few interactions, not where there are all, nor where the process is exact."""
-    d, rng = 10, np.random.default_rng(2)
-    if kind == "few":
-        games = list(sparse_games(d, 4, 4))
-    else:
-        dividend = [dividends(d, rng, 2 if kind == "pairs" else None) for _ in range(4)]
-        games = [(game(a), shapley_of_dividends(a)) for a in dividend]
-    design = kriging(d, 300)
-    assert design.held_coalitions == 300
-    record = Record()
-    while design.pilot_coalitions:
-        record = design.tune(np.stack([v[codes(design.masks[: design.pilot_coalitions])] for v, _ in games]))
-        design = design.tuned(record)
-    assert design.sparse is wanted and bool(record["sparse"]) is wanted
-    assert (design.held_coalitions == 300) is wanted and (float(record["sparse_gain"]) <= 0.8) is wanted
-    assert design.doubt == float(record["doubt"]) >= 1.0 and isinstance(design, Design)
-
-
 @pytest.mark.parametrize(("d", "m", "rough"), [(11, 300, 0.5), (13, 300, 0.3)])
 def test_intervals_hold_games_with_terms(d, m, rough):
     """24 games with few interactions of three players and all others on top, half as rough or less: φ ± t·std_error
@@ -228,28 +155,6 @@ def test_stages_before_the_last_have_no_terms():
     assert [own.held_coalitions for own in design.stages] == [0, 200]
 
 
-@pytest.mark.parametrize(("d", "m"), [(5, 30), (6, 26), (6, 24), (64, 260), (64, 256), (65, 300), (6, 64)])
-def test_where_a_pilot_tries_terms(d, m):
-    """From six players to sixty-four, above four coalitions a player, not of all coalitions."""
-    tries = 6 <= d <= 64 and m > 4 * d + 1 and m < 2**d
-    assert kriging(d, m).held_coalitions == (m if tries else 0)
-    assert kriging(d, m, decay=0.1).held_coalitions == kriging(d, m, sparse=False).held_coalitions == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"d": 70, "n_coalitions": 600}, "6 to 64 players, not 70"),
-        ({"d": 12, "n_coalitions": 48}, "give 50"),
-        ({"d": 12, "n_coalitions": 100, "decay": 0.1}, "wants a pilot"),
-        ({"d": 12, "n_coalitions": 100, "sparse": "yes"}, 'True, False or "pilot"'),
-    ],
-)
-def test_what_is_refused(options, message):
-    with pytest.raises(InputError, match=message):
-        kriging(**{"sparse": True, **options})
-
-
 def test_a_design_with_terms_has_no_operator():
     design = with_terms(kriging(8, 100))
     with pytest.raises(InputError, match="not linear in the values"):
@@ -278,8 +183,7 @@ def test_few_values_and_games_that_terms_explain_wholly(d, m):
 
 def test_what_rounding_makes_indefinite_is_not_taken(monkeypatch):
     """A game whose fit fails keeps the base's values."""
-    sparse = sys.modules["dshap.designs.sparse_terms"]
-    monkeypatch.setattr(sparse, "_inverse", lambda gram, variances: np.full(gram.shape, np.nan))
+    monkeypatch.setattr("dshap.designs.sparse_terms._inverse", lambda gram, variances: np.full(gram.shape, np.nan))
     design, games = with_terms(kriging(9, 200)), list(sparse_games(9, 2, 1))
     phi, _ = design.of_values(values_of(design, games))
     base, _ = replace(design, sparse=None).of_values(values_of(design, games))

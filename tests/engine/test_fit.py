@@ -12,7 +12,7 @@ from dshap.engine.fit import fit_model
 from dshap.errors import DoesNotFitError, InputError
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.models import KernelLogistic, KernelRidge
-from dshap.sources import ArraySource
+from dshap.tables import ArraySource
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from dshap import designs
 from dshap.engine import Plan, fit_stages, local_client, shut_down
 from dshap.kernels import RBF, Fourier, Laplacian, Nystrom
 from dshap.models import KernelExpansion, KernelLogistic, KernelRidge
-from dshap.sources import ArraySource
+from dshap.tables import ArraySource
 from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational, Marginal
 
 pytestmark = pytest.mark.cluster

@@ -14,8 +14,8 @@ import pytest
 from tests.golden.cases import CASES, FILE, found, processor
 
 GOLDEN = json.loads(FILE.read_text())
-CLOSE = 1e-7
-"""Relative: roundings of another processor, times the condition of a ridge solve."""
+CLOSE, ROUNDING = 1e-7, 1e-13
+"""Relative: roundings of another processor, times the condition of a ridge solve; and of what is rounding itself."""
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -35,6 +35,8 @@ def test_numbers_and_names_do_not_change(case, tmp_path, client):
         assert set(now[cube]["numbers"]) == set(own["numbers"])
         for name, numbers in own["numbers"].items():
             scale = np.nanmax(np.abs(numbers), initial=0.0) or 1.0
-            np.testing.assert_allclose(now[cube]["numbers"][name], numbers, rtol=0, atol=CLOSE * scale, err_msg=name)
+            np.testing.assert_allclose(
+                now[cube]["numbers"][name], numbers, rtol=0, atol=CLOSE * scale + ROUNDING, err_msg=name
+            )
         if processor() == GOLDEN["processor"]:
             assert now[cube]["blocks"] == own["blocks"]

@@ -23,8 +23,8 @@ from dshap.jobs import JobResult, parse_job, run_job
 from dshap.jobs.schema import LocalCluster
 from dshap.jobs.stages import ALL_KEPT
 from dshap.jobs.table import KEPT_BYTES, JobTable
-from dshap.sources import ParquetSource, parquet
-from dshap.sources.parquet_files import COARSE_TICK_NS, TICK_NS, FileStamp, stamp_file
+from dshap.tables import ParquetSource, parquet
+from dshap.tables.files import COARSE_TICK_NS, TICK_NS, FileStamp, stamp_file
 from tests.jobs.job_files import JOB, changed, small_table
 
 N_ROWS = 200

@@ -19,7 +19,8 @@ from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.models import FourierExpansion, KernelLogistic
 from dshap.models.logistic_sums import LogisticStep
 from dshap.models.newton import PENALTIES, Newton, contrasts, logistic_sums, newton_on, pairs
-from dshap.models.rows import SPAN, sample_positions
+from dshap.models.rows import SPAN
+from dshap.rows import sample_positions
 from dshap.types import Record
 
 NAMES = np.array(["high", "low", "middle"])

@@ -20,7 +20,8 @@ from dshap.errors import InputError
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product, ProductKernel
 from dshap.models import FourierExpansion, KernelExpansion, KernelRidge
 from dshap.models.ridge_sums import PENALTIES
-from dshap.models.rows import SPAN, row_draws, sample_positions, spans
+from dshap.models.rows import SPAN, spans
+from dshap.rows import row_draws, sample_positions
 from dshap.types import Record
 from dshap.values import KernelInterventional
 

@@ -14,7 +14,7 @@ import numpy as np
 from dshap import designs
 from dshap.cube import CONTAINER, StateFolder, open_cube, read_job, read_run
 from dshap.models import KernelExpansion
-from dshap.sources import open_source
+from dshap.tables import open_source
 from dshap.types import Record, State, Status
 
 __all__ = ["export_cube", "export_job"]

@@ -382,12 +382,18 @@ def test_projected_bytes_hold_the_measured(rng, buffer_rows):
     table, masks = rng.normal(size=(9_000, c)), rng.random((m, c)) < 0.5
     value = chosen(Gaussian(total_of, table, n_samples=400, buffer_rows=buffer_rows), table)
     total, most = measured(lambda: value.moments(masks, table))
-    assert most - OTHERS <= value.moment_task_bytes(9_000, m) <= 3 * most and total.nbytes <= value.moment_bytes(m)
+    assert (
+        most - OTHERS <= value.cost(m, 9_000).moment_task_bytes <= 3 * most
+        and total.nbytes <= value.cost(m).moment_bytes
+    )
     state, most = measured(lambda: value.prepare(masks, total))
-    assert most + total.nbytes - OTHERS <= value.prepare_bytes(m) <= 3 * most and state.nbytes <= value.state_bytes(m)
+    assert (
+        most + total.nbytes - OTHERS <= value.cost(m).prepare_bytes <= 3 * most
+        and state.nbytes <= value.cost(m).state_bytes
+    )
     _, most = measured(lambda: value.evaluate(state, table[:40]))
-    assert most - OTHERS <= value.task_bytes(40, m) <= 4 * most
-    assert value.operations(1, 1) == math.inf and value.moment_operations(10, 5) > 0
+    assert most - OTHERS <= value.cost(m, 40).task_bytes <= 4 * most
+    assert value.cost(1, 1).operations == math.inf and value.cost(5, 10).moment_operations > 0
 
 
 def measured(work):

@@ -118,7 +118,7 @@ def test_sums_over_any_parts_are_the_same(data):
     value = ConditionalRegression(predict, data, RBF(1.0), Nystrom(landmarks=data[:20]))
     masks = masks_of()
     whole = value.moments(masks, data)
-    assert isinstance(whole, Moments) and whole.nbytes <= value.moment_bytes(len(masks))
+    assert isinstance(whole, Moments) and whole.nbytes <= value.cost(len(masks)).moment_bytes
     parts = value.moments(masks, data[:77]) + value.moments(masks, data[77:], predict(data[77:]))
     for name, array in whole.arrays.items():
         assert_allclose(parts[name], array, rtol=1e-11, atol=1e-10)
@@ -134,7 +134,7 @@ def test_the_penalty_is_validated_by_default(data, function):
     assert value.penalty == "validate" and value.fingerprint()["penalty"] == "validate"
     masks = masks_of()
     state = value.prepare(masks, value.moments(masks, data))
-    assert state.nbytes <= value.state_bytes(len(masks))
+    assert state.nbytes <= value.cost(len(masks)).state_bytes
     values, g = value.evaluate(state, data), (f - f.mean(axis=0)) / f.std(axis=0)
     for j, present in enumerate(masks):
         phi, kept = oracles.whitened(kernel, data[:30], data, np.flatnonzero(present).tolist(), 1e-10)
@@ -244,7 +244,7 @@ def test_it_travels(data):
     value = pickle.loads(pickle.dumps(value.chosen(value.choose(data))))
     masks = masks_of()
     state = value.prepare(masks, value.moments(masks, data))
-    assert state.nbytes <= value.state_bytes(len(masks))
+    assert state.nbytes <= value.cost(len(masks)).state_bytes
     assert_array_equal(value.evaluate(state, data[:3]).shape, (3, len(masks), 1))
 
 

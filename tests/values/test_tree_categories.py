@@ -9,7 +9,7 @@ import pytest
 import dshap
 from dshap.cube import verify_cube
 from dshap.errors import InputError
-from dshap.sources import ParquetSource
+from dshap.tables import ParquetSource
 from dshap.values import Trees
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

@@ -234,7 +234,7 @@ def test_the_penalty_of_the_embedding_is_validated_by_default(rng, is_shared, ce
     masks = proper_masks(4)
     moments = value.moments(masks, data)
     state = value.prepare(masks, moments)
-    assert moments.nbytes <= value.moment_bytes(14) and state.nbytes <= value.state_bytes(14)
+    assert moments.nbytes <= value.cost(14).moment_bytes and state.nbytes <= value.cost(14).state_bytes
     values = value.evaluate(state, rows)
     for j, present in enumerate(masks):
         inside, outside = np.flatnonzero(present).tolist(), np.flatnonzero(~present).tolist()
@@ -269,11 +269,11 @@ def test_penalties_are_validated_for_any_pair_of_features(rng, embedding):
         value = KernelObservational(model, data, embedding, kernel=RBF(1.0), with_interventional=True)
         value = value.chosen(value.choose(data)) if value.sample_size else value
         whole, halves = value.moments(masks, data), value.moments(masks, data[:77]) + value.moments(masks, data[77:])
-        assert whole.nbytes <= value.moment_bytes(6)
+        assert whole.nbytes <= value.cost(6).moment_bytes
         for name, array in whole.arrays.items():
             assert_allclose(halves[name], array, rtol=1e-10, atol=1e-9)
         state = value.prepare(masks, whole)
-        assert state.nbytes <= value.state_bytes(6)
+        assert state.nbytes <= value.cost(6).state_bytes
         assert (state["penalty"] > 0).all() and (state["error"] < 1.0).all()
         cube = dshap.explain(value, data[:5])
         assert_allclose(cube.attribution.sum("feature") + cube.base_value, cube.prediction, atol=1e-10)

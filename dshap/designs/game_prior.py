@@ -1,0 +1,219 @@
+"""Gaussian priors of games: what is likely of the odd part of a game, which pairs of complements show.
+
+A game is v(S) = Σ_T c_T χ_T(S), χ_T the product of ±1 over the players of T.  A coalition S and its complement show the
+odd part y(S) = (v(S) − v(S̄))/2, on which alone φ_i = Σ_{T∋i, |T| odd} 2 c_T/|T| depends.  Such pairs are rows z (p, d)
+of ±1, the pair (N, ∅) first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.types import FloatArray
+
+__all__ = [
+    "MAX_RELEVANT_PLAYERS",
+    "Covariances",
+    "Prior",
+    "correlations",
+    "krawtchouk",
+    "order_kernel",
+    "order_variances",
+]
+
+RELEVANT_ORDERS = (3, 5, 7, 9)
+"""In which players differ; in higher ones, which are weak where that matters, all are alike."""
+MAX_RELEVANT_PLAYERS = 64
+"""Of more, all are alike: the sums over products of so many are slow."""
+ROW_BLOCK = 128
+"""Pairs whose correlations with all others are computed at once."""
+SIZE_LENGTH = 0.3
+"""Of |2|S|/d − 1|, over which a player's effect changes.  Voting, airport and product games of 15 to 38 players have
+the same errors within 5 % from 0.1 to 1."""
+
+
+def order_variances(d: int, first: int, decay: float | None) -> FloatArray:
+    """Total variances (d + 1,) of the orders s = first, first + 2, … of interactions of d players, together 1.
+
+    They go with decay^((s − first)/2), or with C(d, s) where decay is None: then every coefficient has the same one,
+    also in order first − 2, which is a part of the trend and changes no result.
+    """
+    sizes = np.arange(first, d + 1, 2)
+    share = np.array([comb(d, int(s)) for s in sizes], float) if decay is None else decay ** ((sizes - first) / 2)
+    total = share.sum() if len(sizes) else 1.0
+    variances = np.zeros(d + 1)
+    variances[sizes] = share / total
+    variances[first - 2] = comb(d, first - 2) / total if decay is None and len(sizes) else 1.0
+    return variances
+
+
+def order_kernel(pairs: FloatArray, variances: FloatArray) -> FloatArray:
+    """Covariances (p, p) of the values at pairs z (p, d), whose coefficients have variances (d + 1,) by order."""
+    d, inner = pairs.shape[1], pairs @ pairs.T
+    kernel: FloatArray = (variances @ krawtchouk(d))[((d - inner) / 2).round().astype(np.intp)]
+    return kernel
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Independent coefficients c_T of games, and effects of players that change with the size of the coalition."""
+
+    variances: FloatArray
+    """(d + 1,): total variance of each order; that of order 1 is a part of the trend, which changes no result."""
+    variation: float
+    """Variance of Σ_i z_i g_i(|S|)/√d, g_i(|S|) of variance 1 and correlation exp(−||t| − |t'||/`SIZE_LENGTH`) at the
+    sizes t = 2|S|/d − 1: what independent coefficients cannot say of a vote, whose players matter near the quota."""
+    relevance: FloatArray | None
+    """(d,): σ²_T goes with the product over T, in `RELEVANT_ORDERS`; None: all players are alike."""
+    decay: float
+
+    @classmethod
+    def of(cls, d: int, decay: float, variation: float, relevance: FloatArray | None) -> Prior:
+        """Total variance decay^((s−3)/2) of the odd orders s from 3, together 1, and of order 1 too."""
+        return cls(order_variances(d, 3, decay), variation, relevance, decay)
+
+    @classmethod
+    def flat(cls, d: int) -> Prior:
+        """Every c_T of the same variance, so that the kernel is 1: where every coalition is there, no prior matters."""
+        return cls(order_variances(d, 3, None), 0.0, None, 1.0)
+
+    @property
+    def alike(self) -> FloatArray:
+        """`variances` of the orders in which all players are alike, 0 for the others."""
+        out = self.variances.copy()
+        if self.relevance is not None:
+            out[self.relevant[0]] = 0.0
+        return out
+
+    @property
+    def relevant(self) -> tuple[NDArray[np.int64], FloatArray]:
+        """The orders in which players differ, and σ²_T/Π_{i in T} r_i there."""
+        assert self.relevance is not None
+        orders = np.array([s for s in RELEVANT_ORDERS if s <= len(self.relevance)], dtype=np.int64)
+        return orders, self.variances[orders] / _elementary(self.relevance[:, None], len(self.relevance))[orders, 0]
+
+    def covariances(self, pairs: FloatArray, known: FloatArray | None = None) -> Covariances:
+        """Of all parts at pairs z (p, d); `known` are the `correlations` of the pairs, where they are there already."""
+        parts = _of_orders(pairs, self.alike)
+        if self.variation:
+            parts += _of_sizes(pairs, self.variation)
+        if self.relevance is not None:
+            parts += _of_relevance(pairs, self, known)
+        return parts
+
+    def of_phi(self, pairs: FloatArray, weights: FloatArray) -> FloatArray:
+        """r_i Σ_s weight_s Σ over |U| = s − 1 without i of Π_{j in U} r_j z_j, for pairs z (p, d): (p, d)."""
+        assert self.relevance is not None
+        others = 1.0 - np.eye(pairs.shape[1])  # (d, d)
+        products = (column[:, None] * rest for column, rest in zip((pairs * self.relevance).T, others, strict=True))
+        sums = _elementary(products, len(others))[self.relevant[0] - 1]
+        out: FloatArray = self.relevance * np.tensordot(weights, sums, 1)
+        return out
+
+
+@dataclass(frozen=True)
+class Covariances:
+    """Of the odd values at pairs, and of the attributions, by a part of a prior."""
+
+    values: FloatArray
+    """(p, p)"""
+    with_phi: FloatArray
+    """(p, d): cov(φ_i, y)."""
+    phi: FloatArray
+    """(d,): variance of φ_i."""
+
+    def __add__(self, other: Covariances) -> Covariances:
+        return Covariances(self.values + other.values, self.with_phi + other.with_phi, self.phi + other.phi)
+
+
+def _of_orders(pairs: FloatArray, variances: FloatArray) -> Covariances:
+    """Of coefficients whose variance depends on the order alone (d + 1,)."""
+    d = pairs.shape[1]
+    # cov(φ_i, y) = z_i Σ_s V_s (2/d) κ_{s−1}(minus signs among the others)
+    others = (variances[1:] * 2 / d) @ krawtchouk(d - 1)
+    minus = (pairs < 0).sum(axis=1, keepdims=True) - (pairs < 0)
+    sizes = np.arange(1, d + 1, 2)
+    variance = np.full(d, (4 * variances[sizes] / (sizes * d)).sum())
+    return Covariances(order_kernel(pairs, variances), pairs * others[minus], variance)
+
+
+def _of_relevance(pairs: FloatArray, prior: Prior, known: FloatArray | None) -> Covariances:
+    """Of the orders in which players differ; `known` are the `correlations` of the pairs, where they are there."""
+    assert prior.relevance is not None
+    p, d = pairs.shape
+    orders, weights = prior.relevant
+    values = np.zeros((p, p))
+    for start in range(0, p, ROW_BLOCK):
+        block = slice(start, start + ROW_BLOCK)
+        part = correlations(pairs[block], pairs, prior.relevance) if known is None else known[:, block]
+        values[block] = np.tensordot(prior.variances[orders], part, 1)
+    variance = prior.of_phi(np.ones((1, d)), weights * 4 / orders**2)[0]
+    return Covariances(values, pairs * prior.of_phi(pairs, weights * 2 / orders), variance)
+
+
+def _of_sizes(pairs: FloatArray, variation: float) -> Covariances:
+    """Of Σ_i z_i g_i(|S|)/√d.
+
+    A game z_i g(|S|) gives φ_i = α = (2/d)(Σ_{0<s<d} g(s) + g(d)) and every other player β = (2g(d) − α)/(d − 1).
+    """
+    d, size = pairs.shape[1], (pairs > 0).sum(axis=1)
+    t = np.abs(2 * np.arange(d + 1) - d) / d
+    rho = variation / d * np.exp(-np.abs(t[:, None] - t) / SIZE_LENGTH)  # (d + 1, d + 1)
+
+    def effects(g: FloatArray) -> tuple[FloatArray, FloatArray]:
+        alpha = 2 / d * (g[1:d].sum(axis=0) + g[d])
+        return alpha, (2 * g[d] - alpha) / max(d - 1, 1)
+
+    alpha, beta = effects(rho)  # of the sizes of coalitions
+    with_phi = pairs * (alpha - beta)[size, None] + (pairs.sum(axis=1) * beta[size])[:, None]
+    variance = effects(alpha)[0] + (d - 1) * effects(beta)[1]
+    return Covariances(pairs @ pairs.T * rho[np.ix_(size, size)], with_phi, np.full(d, variance))
+
+
+@lru_cache(maxsize=8)
+def krawtchouk(d: int) -> FloatArray:
+    """κ_s(h) (d + 1, d + 1): mean of χ_T over |T| = s at coalitions that differ in h players; κ_s(0) = 1.
+
+    (d − s) κ_{s+1} = (d − 2h) κ_s − s κ_{s−1} is stable up to the middle size and the middle distance alone; beyond,
+    κ_s(d − h) = (−1)^s κ_s(h) and κ_{d−s}(h) = (−1)^h κ_s(h).
+    """
+    half = d // 2
+    near, sign = np.arange(half + 1), (-1.0) ** np.arange(d + 1)
+    out = np.zeros((d + 1, d + 1))
+    out[0] = 1.0
+    for s in range(half):
+        before = s * out[s - 1, : half + 1] if s else 0.0
+        out[s + 1, : half + 1] = ((d - 2 * near) * out[s, : half + 1] - before) / (d - s)
+    far = slice(half + 1, d + 1)
+    out[: half + 1, far] = sign[: half + 1, None] * out[: half + 1, d - np.arange(d + 1)[far]]
+    out[far] = sign * out[d - np.arange(d + 1)[far]]
+    out.setflags(write=False)
+    return out
+
+
+def _elementary(numbers: Iterable[FloatArray], n: int) -> FloatArray:
+    """e_0, e_1, … (orders, …) of n arrays of numbers: sums of the products of s of them, to the last relevant order."""
+    out = np.zeros(0)
+    for array in numbers:
+        if not out.size:
+            out = np.zeros((min(n, RELEVANT_ORDERS[-1]) + 1, *array.shape))
+            out[0] = 1.0
+        for s in range(len(out) - 1, 0, -1):
+            out[s] += array * out[s - 1]
+    return out
+
+
+def correlations(left: FloatArray, right: FloatArray, relevance: FloatArray) -> FloatArray:
+    """Of the values at two pairs, by each of the relevant orders: (orders, q, p) from z (q, d) and (p, d)."""
+    d = len(relevance)
+    orders = [s for s in RELEVANT_ORDERS if s <= d]
+    totals = _elementary(relevance[:, None], d)[orders]  # (orders, 1)
+    products = (np.multiply.outer(a, b) for a, b in zip((left * relevance).T, right.T, strict=True))
+    out: FloatArray = _elementary(products, d)[orders] / totals[:, :, None]
+    return out

@@ -1,0 +1,283 @@
+"""The kriging design: its list, prior and solution behind the members of a design, and what its pilot decides."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from dshap.checks import Whole, checked
+from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span
+from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior
+from dshap.designs.jackknife import N_REPLICATES, checked_replicates
+from dshap.designs.kriging_list import PairList, checked_budgets, odd_values
+from dshap.designs.kriging_pilot import DEFAULT_DECAY, DEFAULT_VARIATION, GAIN, best_shells, held_out, likeliest
+from dshap.designs.kriging_solution import Process, Solution, error_contrasts, interaction_weights, random_signs
+from dshap.designs.sparse_terms import FITTED_BYTES, TermBase
+from dshap.errors import InputError
+from dshap.types import N_ENDS, CoalitionBlock, DesignInfo, FloatArray, Groups, Record
+
+__all__ = ["LEAST_SPARSE_PAIRS", "MIN_SPARSE_PLAYERS", "KrigingDesign"]
+
+MAX_PAIRED_PLAYERS = 64
+"""Of interactions: 2,016 pairs."""
+MAX_CONTRASTED_PLAYERS = 128
+"""Of more, the errors of all players come from one contrast of the values: one for each would be slow."""
+SQUARES = 6
+"""Matrices of pairs × pairs that a solution takes at a time."""
+MIN_SPARSE_PLAYERS, LEAST_SPARSE_PAIRS = 6, 2
+"""Players, and pairs for each of them, from which on a pilot tries sparse terms."""
+
+
+@dataclass(frozen=True)
+class KrigingDesign(FixedDesign, WholeViews):
+    """The posterior mean of a Gaussian process of games; see `dshap.designs.kriging`."""
+
+    n_players: int
+    budgets: tuple[int, ...]
+    """Coalitions after each stage, the ends counted, even."""
+    decay: float | None = None
+    """Variance of an order of interactions over that of the odd order below; None: a pilot is to choose it."""
+    seed: int = 0
+    n_replicates: int = N_REPLICATES
+    variation: float = DEFAULT_VARIATION
+    """Variance of what a player's effect changes by with the size of the coalition, over that of interactions."""
+    relevance: tuple[float, ...] | None = None
+    """(d,): what a player in a coalition multiplies the variance of its coefficient with; a pilot's choice."""
+    shells: int | None = None
+    """Outer sizes that are taken whole, as far as they fit; None: a pilot chooses it."""
+    later_shells: int | None = None
+    """The pilot's choice: of the list after its first part."""
+    sparse: bool | None = None
+    """Each game has sparse interactions of three players beside the process; None: a pilot is to choose it."""
+    doubt: float = 1.0
+    """The pilot's: what the standard errors of such games are multiplied with."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_replicates", checked_replicates(self.n_replicates))
+        checked(decay="pilot" if self.decay is None else self.decay, variation=self.variation)
+        object.__setattr__(self, "budgets", checked_budgets(Whole(1)("n_players", self.n_players), self.budgets))
+        object.__setattr__(self, "seed", Whole(0)("seed", self.seed))
+        pairs = self.pair_list
+        if pairs.is_open and self.decay is not None:
+            object.__setattr__(self, "shells", pairs.least_shells)
+        elif pairs.is_open and len(pairs.choices) == 1:
+            object.__setattr__(self, "later_shells", pairs.least_shells)
+
+    @property
+    def pair_list(self) -> PairList:
+        """Which pairs of complements are listed."""
+        return PairList(self.n_players, self.budgets, self.seed, self.shells, self.later_shells)
+
+    @property
+    def info(self) -> DesignInfo:
+        """What is known of the design before any value; a process keeps the matrices that it factors."""
+        d, n_pairs = self.n_players, self.pair_list.n_pairs
+        columns = d if d <= MAX_CONTRASTED_PLAYERS else 1
+        entries = columns if self.n_replicates else 0
+        solution = SQUARES * 8 * n_pairs**2 + 8 * n_pairs * (self.n_replicates * entries + 4 * d)
+        if self.held_coalitions:  # products of two players, and the largest of a game that is fitted
+            solution += n_pairs * (4 * d**2 + FITTED_BYTES)
+        return DesignInfo(
+            n_players=d,
+            n_coalitions=self.budgets[-1],
+            n_replicates=self.n_replicates,
+            group_columns=columns,
+            why_no_errors=self._why_no_errors(),
+            seed=self.seed,
+            kept_bytes=solution,
+            coalition_bytes=9 * d + self.n_replicates * (26 + 24 * entries),
+        )
+
+    def _why_no_errors(self) -> str:
+        """Fewer than 4d coalitions, or fewer contrasts than replicates."""
+        d, n_coalitions = self.n_players, self.budgets[-1]
+        least = min(max(4 * d, 2 * (d + self.n_replicates)), 1 << d)
+        if not self.n_replicates or n_coalitions >= least:
+            return ""
+        return f"{n_coalitions} coalitions of {d} players are too few for standard errors: give {least}"
+
+    def block(self, start: int, stop: int) -> CoalitionBlock:
+        """Coalitions start..stop; the two ends have scores too.  With sparse terms there are no scores: NaN."""
+        checked_span(self.budgets[-1], start, stop)
+        masks = self.pair_list.masks(start, stop)
+        if self._has_terms:
+            return CoalitionBlock(masks, np.full(masks.shape, np.nan), Groups.none(self.info.group_columns))
+        return _solution(self).block(masks, start)
+
+    def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        """The sums (n, d, k): the two ends have their scores."""
+        return sums
+
+    def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        """phi + spread · contrast_g (R, n, d, k), contrasts (R, n, c, k)."""
+        if self._why_no_errors():
+            return np.full((self.n_replicates, *sums.shape), np.nan)
+        out: FloatArray = sums + groups * _solution(self).spread[:, None]
+        return out
+
+    @property
+    def operator(self) -> FloatArray:
+        """See `WholeViews.operator`; InputError where there are sparse terms."""
+        if self._has_terms:
+            raise InputError("this design is not linear in the values: give them to its of_values")
+        return super().operator
+
+    def with_players(self, n_players: int) -> KrigingDesign:
+        """As many coalitions of another number of players, all there are where they are fewer; in one stage."""
+        budget = min(self.budgets[-1], 1 << n_players)
+        return replace(self, n_players=n_players, budgets=(budget,), relevance=None, later_shells=None, doubt=1.0)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Name and parameters, but what a pilot estimates beside its choices."""
+        parameters = {"design": "kriging"} | asdict(self) | {"budgets": list(self.budgets)}
+        return {name: value for name, value in parameters.items() if name not in ("relevance", "doubt")}
+
+    @property
+    def stages(self) -> tuple[Self, ...]:
+        """One design a budget; sparse terms, which the pilot chose for the whole list, are the last one's."""
+        whole = len(self.budgets)
+        return tuple(
+            replace(self, budgets=self.budgets[:stage], sparse=self.sparse if stage == whole else False)
+            for stage in range(1, whole + 1)
+        )
+
+    @property
+    def pilot_coalitions(self) -> int:
+        """Coalitions whose values `tune` wants to see: the first part of the list while the rest is open, then all of
+        it while `decay` is; 0 where nothing is left to choose."""
+        pairs = self.pair_list
+        if pairs.is_open:
+            return 2 * pairs.first_pairs + N_ENDS
+        return 0 if self.decay is not None or pairs.is_whole else self.budgets[-1]
+
+    def tune(self, values: FloatArray) -> Record:
+        """From values (games, m) of the `pilot_coalitions` of some instances and outputs, what is open: `later_shells`,
+        such that likely priors promise the least error, then decay, variation and relevance of the likeliest, and
+        whether there are sparse terms."""
+        odd, pairs = odd_values(values), self.pair_list
+        with threadpool_limits(1, user_api="blas"):
+            if pairs.is_open:
+                return Record({"later_shells": np.array(best_shells(pairs, odd, self._prior))})
+            chosen = likeliest(pairs.pairs, odd, self._prior, self.seed)
+            if self.held_coalitions:
+                gain, doubt = held_out(_base(self.tuned(Record(chosen))), odd, self.seed)
+                is_sparse = self._has_terms or gain <= GAIN
+                chosen |= {"sparse": np.array(is_sparse), "sparse_gain": np.array(gain), "doubt": np.array(doubt)}
+            return Record(chosen)
+
+    def tuned(self, record: Record) -> KrigingDesign:
+        """This design with these choices; no more sizes are whole than need be where the record does not say."""
+        pairs, arrays = self.pair_list, record.arrays
+        if not arrays:
+            return replace(self, later_shells=pairs.least_shells) if pairs.is_open else self
+        design = replace(self, later_shells=int(arrays["later_shells"])) if "later_shells" in arrays else self
+        if "decay" not in arrays:
+            return design
+        return replace(
+            design,
+            decay=float(arrays["decay"]),
+            variation=float(arrays["variation"]),
+            relevance=tuple(arrays["relevance"].tolist()),
+            sparse=bool(arrays.get("sparse", False)),
+            doubt=float(arrays.get("doubt", 1.0)),
+        )
+
+    @property
+    def held_coalitions(self) -> int:
+        """All, where each game may have terms of its own; else 0."""
+        asks = self.sparse is None and self.decay is None and self._may_be_sparse
+        return self.budgets[-1] if self._has_terms or asks else 0
+
+    def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """phi (n, d, k) and replicates (R, n, d, k) from the values (n, m, k) of all coalitions, each game with its own
+        sparse terms."""
+        n, _, k = values.shape
+        odd, base = odd_values(values.swapaxes(1, 2).reshape(n * k, -1)), _base(self)
+        signs = _signs(self)[:, : self.n_replicates if self._has_errors else 0]
+        with threadpool_limits(1, user_api="blas"):
+            phi, moves = base.estimates(odd, signs, self.doubt, self._has_terms)
+        shape = n, k, self.n_players
+        replicates = phi + moves if self._has_errors else np.full((self.n_replicates, *phi.shape), np.nan)
+        return phi.reshape(shape).swapaxes(1, 2), replicates.reshape(-1, *shape).swapaxes(2, 3)
+
+    def linear(self) -> KrigingDesign:
+        """Without sparse terms."""
+        return replace(self, sparse=False)
+
+    has_interactions = True
+
+    def interactions(self, start: int, stop: int) -> FloatArray:
+        """Posterior mean of the Shapley interaction index, I_ij = Σ_{T ∋ i, j, |T| even} 4 c_T/(|T| − 1)."""
+        checked_span(self.budgets[-1], start, stop)
+        if self.n_players > MAX_PAIRED_PLAYERS:
+            raise InputError(
+                f"interactions are for at most {MAX_PAIRED_PLAYERS} players, not {self.n_players}: group columns"
+            )
+        return 0.5 * _interaction_weights(self)[np.arange(start, stop) // 2]
+
+    @property
+    def _prior(self) -> Prior:
+        """What is likely of the games."""
+        if self.pair_list.is_whole:
+            return Prior.flat(self.n_players)
+        is_alike = self.relevance is None or len(set(self.relevance)) == 1
+        relevance = None if is_alike else np.array(self.relevance)
+        return Prior.of(self.n_players, self.decay or DEFAULT_DECAY, self.variation, relevance)
+
+    @property
+    def _has_errors(self) -> bool:
+        return self.n_replicates > 0 and not self._why_no_errors()
+
+    @property
+    def _may_be_sparse(self) -> bool:
+        """There are triples to choose from, not too many, and values enough to choose by."""
+        is_few, pairs = MIN_SPARSE_PLAYERS <= self.n_players <= MAX_RELEVANT_PLAYERS, self.pair_list
+        return is_few and not pairs.is_whole and pairs.n_pairs > LEAST_SPARSE_PAIRS * self.n_players
+
+    @property
+    def _has_terms(self) -> bool:
+        return self.sparse is True and self._may_be_sparse
+
+
+def _signs(design: KrigingDesign) -> FloatArray:
+    """Of the leave-one-out error of each pair in each contrast (p, R)."""
+    return random_signs(design.pair_list.n_pairs, design.n_replicates, design.seed)
+
+
+@lru_cache(maxsize=16)
+def _solution(design: KrigingDesign) -> Solution:
+    """The solution of a design; the same bits on any number of cores."""
+    pairs, n_groups, c = design.pair_list.pairs, design.n_replicates, design.info.group_columns
+    with threadpool_limits(1, user_api="blas"):
+        process = Process.at(pairs, design._prior)
+        weights, variance = process.posterior()
+        if design.pair_list.is_whole or not design._has_errors:
+            contrasts = np.zeros((len(pairs), n_groups if design._has_errors else 0, c))
+            return Solution(weights, contrasts, np.zeros(len(variance)))
+        precision, is_by_player = process.precision(), design.n_players <= MAX_CONTRASTED_PLAYERS
+        contrasts, spread = error_contrasts(pairs, precision, weights, variance, _signs(design), is_by_player)
+        return Solution(weights, contrasts, spread)
+
+
+def _base(design: KrigingDesign) -> TermBase:
+    """The process that the games of a design have sparse terms beside."""
+    return _base_of(replace(design, sparse=None, doubt=1.0))
+
+
+@lru_cache(maxsize=2)
+def _base_of(design: KrigingDesign) -> TermBase:
+    """The same bits on any number of cores."""
+    with threadpool_limits(1, user_api="blas"):
+        return TermBase.at(design.pair_list.pairs, design._prior)
+
+
+@lru_cache(maxsize=4)
+def _interaction_weights(design: KrigingDesign) -> FloatArray:
+    """Weights (p, pairs of players) of the even values; the same bits on any number of cores."""
+    decay = DEFAULT_DECAY if design.decay is None else design.decay
+    with threadpool_limits(1, user_api="blas"):
+        return interaction_weights(design.pair_list.pairs, None if design.pair_list.is_whole else decay)

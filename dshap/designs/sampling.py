@@ -1,0 +1,209 @@
+"""Two ways to draw units of strata: every size equally likely (leverage), or in proportion to the Shapley kernel."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from itertools import accumulate, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.designs.coalitions import SPAN_BYTES, first_distinct, stream
+from dshap.designs.strata import DRAWS, ROUNDING, Sample, Stratum, random_units
+from dshap.types import BoolArray, FloatArray
+
+__all__ = ["SAMPLERS", "counts_by_leverage", "draw_by_kernel", "draw_by_leverage"]
+
+SLACK = 1e-9
+"""Of rounding, where expected draws are compared with units; that of shap's KernelExplainer is 1e-8."""
+LEAST_BATCH = 64
+"""Draws at a time."""
+
+
+def draw_by_leverage(
+    strata: Sequence[Stratum], budgets: Sequence[int], seed: int, shells: Sequence[int] | None = None
+) -> Sample:
+    """Every size equally likely, without replacement: c coalitions of each size, or all where there are no more.
+
+    Parameters
+    ----------
+    strata : sequence of Stratum
+    budgets : sequence of int
+        Units in all after each stage; the list of a stage begins with the list of the stage before.
+    seed : int
+    shells : sequence of int
+        Outer strata that each stage takes whole, as long as all their units fit, before the rest of the budget goes to
+        the others; nothing may be left for them, so the weights are those of a sample only where something is.
+
+    Notes
+    -----
+    A unit of stratum h is included with probability e_h/n_h, where Σ e_h is the budget and e_h = min(c·sizes/group,
+    n_h), raised to what an earlier stage already drew; its weight is the kernel's divided by that.  Counts are e_h
+    rounded down or up at random with the exact total, and their mean is e_h.
+
+    References
+    ----------
+    C. Musco and R. T. Witter, "Provably accurate Shapley value estimation via leverage score sampling", ICLR 2025,
+    arXiv:2410.01917.
+    """
+    counts, expected = _counts(strata, budgets, seed, shells)
+    stages = np.array(counts, dtype=np.int64)  # (stages + 1, strata)
+    sequences = [stratum.sequence(stages[1:, h].tolist(), seed) for h, stratum in enumerate(strata)]
+    mass = [stratum.mass / float(e) if e else 0.0 for stratum, e in zip(strata, expected, strict=True)]
+    parts = [(h, slice(*ends)) for row in pairwise(stages) for h, ends in enumerate(zip(*row, strict=True))]
+    drawn = [count / stratum.n_units for stratum, count in zip(strata, counts[-1], strict=True)]
+    lengths = [part.stop - part.start for _, part in parts]
+    stage_of = np.repeat(np.arange(len(parts)) // len(strata), lengths)
+    return Sample(
+        np.concatenate([sequences[h][part] for h, part in parts]),
+        mass=np.repeat([mass[h] for h, _ in parts], lengths),
+        fraction=np.repeat([drawn[h] for h, _ in parts], lengths),
+        draws=(stage_of == np.arange(len(budgets))[:, None]).astype(np.int64),
+    )
+
+
+def counts_by_leverage(
+    strata: Sequence[Stratum], budgets: Sequence[int], seed: int, shells: Sequence[int] | None = None
+) -> list[tuple[int, ...]]:
+    """Units of each stratum that `draw_by_leverage` has after each stage."""
+    return [tuple(row) for row in _counts(strata, budgets, seed, shells)[0][1:]]
+
+
+def _counts(
+    strata: Sequence[Stratum], budgets: Sequence[int], seed: int, shells: Sequence[int] | None
+) -> tuple[list[list[int]], list[Fraction]]:
+    """Units of each stratum before the first and after each stage, and what those of the last are in the mean."""
+    counts, expected = [[0] * len(strata)], [Fraction(0)] * len(strata)
+    for stage, budget in enumerate(budgets):
+        least = _with_whole_shells(strata, counts[-1], budget, shells[stage] if shells else 0)
+        expected = _expected_counts(strata, least, budget)
+        added = _round_at_random([e - c for e, c in zip(expected, counts[-1], strict=True)], seed, stage)
+        counts.append([c + a for c, a in zip(counts[-1], added, strict=True)])
+    return counts, expected
+
+
+def _with_whole_shells(strata: Sequence[Stratum], drawn: Sequence[int], budget: int, shells: int) -> list[int]:
+    """Units of each stratum that are drawn, all of the first `shells` that fit."""
+    least, left = list(drawn), budget - sum(drawn)
+    for h, stratum in enumerate(strata[:shells]):
+        left -= stratum.n_units - drawn[h]
+        if left < 0:
+            break
+        least[h] = stratum.n_units
+    return least
+
+
+def _expected_counts(strata: Sequence[Stratum], drawn: Sequence[int], budget: int) -> list[Fraction]:
+    """e_h = n_sizes·t, at least what is drawn and at most what there is, with t such that the sum is the budget."""
+    limits = [(stratum.n_sizes, low, stratum.n_units) for stratum, low in zip(strata, drawn, strict=True)]
+
+    def counts(t: Fraction) -> list[Fraction]:
+        return [min(max(rate * t, Fraction(low)), Fraction(high)) for rate, low, high in limits]
+
+    def total(t: Fraction) -> Fraction:
+        return sum(counts(t), Fraction(0))
+
+    bends = sorted(Fraction(bound, rate) for rate, *bounds in limits for bound in bounds)
+    left = bends[bisect_right(bends, Fraction(budget), key=total) - 1]
+    missing = budget - total(left)
+    slope = sum(rate for rate, low, high in limits if low <= rate * left < high)
+    return counts(left + missing / slope) if missing else counts(left)
+
+
+def _round_at_random(amounts: Sequence[Fraction], seed: int, stage: int) -> list[int]:
+    """Amounts of integer sum rounded down or up: systematic sampling, so means and the total are exact."""
+    denominator = math.lcm(*(amount.denominator for amount in amounts))
+    offset = Fraction(int(stream(seed, ROUNDING, stage).random() * denominator), denominator)
+    edges = [math.floor(edge + offset) for edge in accumulate(amounts, initial=Fraction(0))]
+    return [stop - start for start, stop in pairwise(edges)]
+
+
+def draw_by_kernel(strata: Sequence[Stratum], budgets: Sequence[int], seed: int) -> Sample:
+    """In proportion to the Shapley kernel, with replacement, until there are as many distinct units as the budget.
+
+    Outer strata are enumerated while the expected draws cover all their units (the rule of shap's KernelExplainer).
+    Draws are already in proportion to the kernel, so a unit drawn n times of D weighs n/D of the kernel mass of the
+    strata drawn from, and never its kernel weight again; enumerated units weigh what the kernel gives them.
+
+    Parameters
+    ----------
+    strata : sequence of Stratum, outer sizes first
+    budgets : sequence of int
+        Distinct units in all after each stage.  Earlier draws from strata that a later stage enumerates are dropped
+        from the counts; the others remain draws from the strata that are left.
+    seed : int
+
+    References
+    ----------
+    S. M. Lundberg and S.-I. Lee, "A unified approach to interpreting model predictions", NeurIPS 2017;
+    I. Covert and S.-I. Lee, "Improving KernelSHAP", AISTATS 2021 (paired draws).
+    """
+    stratum_of = {stratum.size: h for h, stratum in enumerate(strata)}
+    lookup = np.array([stratum_of.get(size, -1) for size in range(strata[0].n_players)])  # by size of a unit
+    units, draws = np.zeros((0, strata[0].n_players), dtype=bool), np.zeros(0, dtype=np.int64)
+    drawn = []
+    for stage, budget in enumerate(budgets):
+        listed = np.bincount(lookup[units.sum(axis=1)], minlength=len(strata))
+        n_enumerated = _n_enumerated(strata, listed.tolist(), budget)
+        units = np.concatenate([units, *(stratum.enumerate() for stratum in strata[:n_enumerated])])
+        units = units[first_distinct(units)[0]]
+        draws = np.pad(draws, (0, len(units) - len(draws)))
+        before = draws
+        units, draws = _draw_until(budget, strata[n_enumerated:], units, draws, stream(seed, DRAWS, stage))
+        drawn.append(draws - np.pad(before, (0, len(draws) - len(before))))
+    stratum = lookup[units.sum(axis=1)]
+    is_listed = stratum < n_enumerated
+    mass = _mass(strata, n_enumerated, stratum, draws)
+    by_stage = np.stack([np.pad(counts, (0, len(units) - len(counts))) for counts in drawn])
+    return Sample(units, mass, is_listed.astype(float), by_stage)
+
+
+def _mass(
+    strata: Sequence[Stratum], n_enumerated: int, stratum: NDArray[np.int64], draws: NDArray[np.int64]
+) -> FloatArray:
+    """Kernel weight of each unit (units,) where enumerated, else its share of the draws times the mass drawn from."""
+    per_unit = np.array([s.mass / s.n_units if h < n_enumerated else 0.0 for h, s in enumerate(strata)])
+    draws = np.where(stratum < n_enumerated, 0, draws)
+    per_draw = sum(s.mass for s in strata[n_enumerated:]) / max(1, int(draws.sum()))
+    mass: FloatArray = per_unit[stratum] + draws * per_draw
+    return mass
+
+
+def _n_enumerated(strata: Sequence[Stratum], listed: Sequence[int], budget: int) -> int:
+    """Outer strata whose expected draws cover their units; short of everything, at least one unit is left to draw."""
+    if budget == sum(stratum.n_units for stratum in strata):
+        return len(strata)
+    draws, mass, room = float(budget), sum(stratum.mass for stratum in strata), budget - sum(listed)
+    for h, (stratum, count) in enumerate(zip(strata, listed, strict=True)):
+        missing = stratum.n_units - count
+        if draws * stratum.mass / mass * (1 + SLACK) < stratum.n_units or missing >= room:
+            return h
+        draws, mass, room = draws - stratum.n_units, mass - stratum.mass, room - missing
+    return len(strata)
+
+
+def _draw_until(
+    budget: int, strata: Sequence[Stratum], units: BoolArray, draws: NDArray[np.int64], rng: np.random.Generator
+) -> tuple[BoolArray, NDArray[np.int64]]:
+    """Units and how often each was drawn, once there are as many distinct ones as the budget."""
+    edges = np.cumsum([stratum.mass for stratum in strata])
+    batch = max(LEAST_BATCH, min(budget, SPAN_BYTES // (8 * units.shape[1])))
+    while len(units) < budget:
+        chosen = np.searchsorted(edges[:-1], rng.random(batch) * edges[-1], side="right")
+        candidates = np.concatenate([units, random_units(rng, strata, chosen)])
+        first, which = first_distinct(candidates)
+        end = first[budget - 1] + 1 if len(first) >= budget else len(candidates)  # stop at the draw that fills it
+        first = first[:budget]
+        draws = np.pad(draws, (0, len(first) - len(units))) + np.bincount(which[len(units) : end], minlength=len(first))
+        units = candidates[first]
+    return units, draws
+
+
+SAMPLERS: Mapping[str, Callable[[Sequence[Stratum], Sequence[int], int], Sample]] = {
+    "leverage": draw_by_leverage,
+    "kernel": draw_by_kernel,
+}
+"""sampling -> the units of a design from strata, budgets in units (one a stage) and a seed."""

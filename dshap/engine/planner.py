@@ -1,0 +1,167 @@
+"""`make_plan`: tiles, then the stages of a run with their bytes and operations, as sums of what its parts cost."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+from dshap.engine.noise import N_REPLICATES
+from dshap.engine.plan import PILOT_ROWS, Plan
+from dshap.engine.stages import ROW_SPAN, Stage, spans
+from dshap.engine.tiles import cut_tiles
+from dshap.errors import InputError
+from dshap.options import RunOptions
+from dshap.types import N_ENDS, Design, RowReader, ValueFunction, n_partial_sums
+
+__all__ = ["make_plan"]
+
+PILOT_SHARE, LEAST_PILOT = 16, 3
+"""A pilot takes one row in so many, at most `PILOT_ROWS` of them and three at least, where there are three (two of six
+different rows leave a third more error than all six, and at times a multiple); four times as many where it asks for a
+quarter of the coalitions."""
+TUNE_BYTES = 32 << 20
+"""What a design takes to choose from a pilot."""
+GROUP_ARRAYS = 6
+"""Arrays of the size of the sums of all jackknife groups that a task holds."""
+PREDICTED_ROWS = 256
+"""Rows whose evaluation stands for a call of the model."""
+
+
+def make_plan(
+    value: ValueFunction,
+    design: Design,
+    rows: RowReader,
+    data: RowReader,
+    options: RunOptions,
+    reasons: tuple[tuple[str, str], ...] = (),
+    *,
+    is_prepared: bool = False,
+) -> Plan:
+    """The plan of explaining `rows` by a value function that learns from `data`, or did so before (`is_prepared`)."""
+    if design.n_players != value.n_players:
+        raise InputError(
+            f"the design has {design.n_players} players, the value function {value.n_players} "
+            f"({', '.join(value.player_names[:6])}…): make the design with n_players={value.n_players}"
+        )
+    n_replicates = (design.n_replicates or N_REPLICATES) if options.stochastic else design.n_replicates
+    plan = Plan(
+        **asdict(cut_tiles(value, design, rows.n_rows, data.n_rows, n_replicates, options)),
+        n_rows=rows.n_rows,
+        data_rows=data.n_rows,
+        n_players=design.n_players,
+        n_outputs=len(value.link.outputs(value.output_names)),
+        n_replicates=n_replicates,
+        n_coalitions=design.n_coalitions,
+        pilot_rows=_pilot_rows(rows.n_rows) if design.pilot_coalitions or options.tol else 0,
+        pilot_coalitions=design.pilot_coalitions,
+        row_span=options.row_span or ROW_SPAN,
+        tol=options.tol,
+        stochastic=options.stochastic,
+        interactions=options.interactions,
+        stage_coalitions=tuple(each.n_coalitions for each in design.stages) if options.tol else (design.n_coalitions,),
+        is_closed_form=value.is_closed_form,
+        stages=(),
+        reasons=reasons,
+    )
+    learning = [] if is_prepared else _learning(plan, value, data)
+    pilot = [_pilot(plan, value, design, rows)] if plan.pilot_rows else []
+    last = _evaluation(plan, value, design, rows, data, options)
+    return replace(plan, stages=(_census(plan, rows), *learning, *pilot, last))
+
+
+def _pilot_rows(n_rows: int) -> int:
+    return min(PILOT_ROWS, max(n_rows // PILOT_SHARE, min(n_rows, LEAST_PILOT)))
+
+
+def _census(plan: Plan, rows: RowReader) -> Stage:
+    span = min(plan.n_rows, ROW_SPAN)
+    task_bytes = rows.read_bytes(span) + 3 * 8 * span * len(rows.feature_names)
+    return Stage("census", len(spans(0, plan.n_rows, ROW_SPAN)), task_bytes, 0.0, "rows", "digests", "none")
+
+
+def _learning(plan: Plan, value: ValueFunction, data: RowReader) -> list[Stage]:
+    """The choice from a sample, the base value, and the moments of all coalition tiles."""
+    read, n_spans = _data_bytes(plan, value, data), len(plan.data_spans)
+    predicted = _predict_bytes(value, min(plan.row_span, plan.data_rows))
+    base = Stage("base", n_spans, read + predicted, 0.0, "data", "state/base-*", "stage")
+    sample = 4 * 8 * min(value.sample_size, plan.data_rows) * value.n_columns
+    choice = Stage("landmarks", 1, read + sample, 0.0, "data", "state/landmarks-*", "stage")
+    moments = [_moments(plan, value, read)] if value.needs_moments else []
+    return [*([choice] if value.sample_size else []), base, *moments]
+
+
+def _moments(plan: Plan, value: ValueFunction, read: int) -> Stage:
+    """Of a task that sums over a span of the data, or that prepares a tile; sums of other tiles and of a tree beside
+    it, and the file's bytes beside the state."""
+    proper, n_spans = plan.n_coalitions - N_ENDS, len(plan.data_spans)
+    tile = value.cost(min(plan.coalition_tile, proper), min(plan.row_span, plan.data_rows))
+    held = (2 + n_partial_sums(n_spans)) * tile.moment_bytes
+    task_bytes = max(read + tile.moment_task_bytes, tile.prepare_bytes + 2 * tile.state_bytes) + held
+    operations = value.cost(proper, plan.data_rows).moment_operations
+    n_tasks = n_spans * len(plan.coalition_spans)
+    return Stage("moments", n_tasks, task_bytes, operations, "data", "state/moments-*", "coalition tile")
+
+
+def _pilot(plan: Plan, value: ValueFunction, design: Design, rows: RowReader) -> Stage:
+    proper = plan.n_coalitions - N_ENDS
+    tile = value.cost(max(1, min(plan.coalition_tile, proper)))
+    values = 3 * 8 * plan.pilot_rows * plan.n_outputs * plan.n_coalitions
+    task_bytes = rows.read_bytes(1) + values + TUNE_BYTES + design.block_bytes(plan.n_coalitions)
+    task_bytes += tile.task_bytes + tile.state_bytes
+    operations = value.cost(proper, plan.pilot_rows).operations
+    return Stage("pilot", 1, task_bytes, operations, "rows, state", "state/pilot-*", "stage")
+
+
+def _evaluation(
+    plan: Plan, value: ValueFunction, design: Design, rows: RowReader, data: RowReader, options: RunOptions
+) -> Stage:
+    n_groups = plan.coalition_groups
+    streamed = _data_bytes(plan, value, data) if value.streams_data else 0
+    return Stage(
+        name="evaluation",
+        n_tasks=len(plan.instance_spans) * (n_groups + 1 if n_groups > 1 else 1),
+        task_bytes=_evaluation_bytes(plan, value, design, rows, options) + streamed,
+        operations=value.cost(plan.n_coalitions - N_ENDS, plan.n_rows).operations,
+        reads="rows, state",
+        makes="attribution, receipts",
+        grain="instance tile" if n_groups == 1 else "coalition group",
+    )
+
+
+def _evaluation_bytes(plan: Plan, value: ValueFunction, design: Design, rows: RowReader, options: RunOptions) -> int:
+    """Rows twice, sums and their finish (four arrays of attributions), what is written, one state, one micro-block."""
+    n = min(plan.instance_tile, plan.n_rows)
+    micro = min(plan.micro_rows, n)
+    m = max(1, min(plan.coalition_tile * plan.join_tiles, plan.n_coalitions - N_ENDS))
+    block = value.cost(m, micro)
+    cell = plan.n_players * plan.n_outputs
+    groups = GROUP_ARRAYS * 8 * plan.n_replicates * n * cell * (2 if plan.stochastic else 1)
+    chosen = 8 * micro * m * plan.n_outputs if plan.n_replicates else 0  # values of one group
+    pairs = (8 * n * cell + 4 * m) * 4 * plan.n_players + block.pair_bytes if plan.interactions else 0
+    stored = 2 * (2 if plan.n_replicates else 1) * n * cell * (8 if options.dtype == "float64" else 4)
+    linked = 0 if value.link.is_identity else 5 * 8 * micro * m * value.n_outputs
+    held = plan.n_coalitions if plan.tol else design.held_coalitions
+    return int(
+        rows.read_bytes(n)
+        + 2 * 8 * n * value.n_columns
+        + value.cost(m, n).row_bytes
+        + 4 * 8 * n * cell
+        + groups
+        + design.block_bytes(held or m)
+        + chosen
+        + pairs
+        + 3 * 8 * n * held * plan.n_outputs
+        + stored
+        + block.state_bytes  # beside the states that are kept: their parts, while they are joined
+        + max(_predict_bytes(value, n), block.task_bytes + linked)
+    )
+
+
+def _data_bytes(plan: Plan, value: ValueFunction, data: RowReader) -> int:
+    """Of reading one span of the data."""
+    span = min(plan.row_span, plan.data_rows)
+    return data.read_bytes(span) + 2 * 8 * span * value.n_columns
+
+
+def _predict_bytes(value: ValueFunction, n: int) -> int:
+    """Of predicting n rows."""
+    return 2 * 8 * n * value.n_outputs + value.cost(1, min(n, PREDICTED_ROWS)).task_bytes

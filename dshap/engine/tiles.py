@@ -1,0 +1,166 @@
+"""How rows and coalitions are cut into tiles, by options and by what a value function costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dshap.engine.stages import OPERATIONS_PER_SECOND, ROW_SPAN
+from dshap.options import RunOptions
+from dshap.types import N_ENDS, Cost, Design, ValueFunction
+
+__all__ = ["Tiles", "cut_tiles"]
+
+TASK_SECONDS = 2.0
+"""Length of an evaluation task that is aimed at: 2.4 to 3.4 ms of scheduling are then nothing."""
+SHORT_TASK_SECONDS = 0.25
+MAX_INSTANCE_TILE, MIN_INSTANCE_TILE, SMALLEST_TILE = 32_768, 256, 64
+WANTED_TASKS = 32
+"""Evaluation tasks that keep a small cluster busy to the end, where the table is small."""
+MAX_CHUNK = 4_096
+MOMENT_TILE_BYTES = 32 << 20
+SCORE_BYTES = 64 << 20
+"""Scores of the coalitions of a black box's tile, those of their groups counted, at most."""
+MAX_COALITION_TILE = 512
+MAX_BLACK_BOX_TILE = 8_192
+BLACK_BOX_TILE, BLACK_BOX_TASKS = 16, 8
+"""Rows of an instance tile of a black box at least, and tasks below which its coalitions are cut into groups."""
+WANTED_LEAVES = 4
+"""Tasks of the moments that share the work, where the data are few spans."""
+MOMENT_TILE_SECONDS = 240.0
+"""Of one core, at most, for the moments of one coalition tile: what a crash loses."""
+MICRO_BYTES = 8 << 20
+"""Kernel factors of a micro-block stay near the cache."""
+MICRO_STATE_BYTES = 64 << 20
+"""Of a micro-block, at most, where the state is larger than the cache: every micro-block reads it anew."""
+VALUE_BYTES = 64 << 20
+"""Values of all coalitions of an instance tile, at most, where rounds keep them."""
+GROUP_BYTES = 16 << 20
+"""Sums of all jackknife groups of an instance tile, at most."""
+CACHE_BYTES = 256 << 20
+"""States of a run are kept in the worker's memory where all of them fit in this."""
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Sizes of tiles; see `Plan` for each."""
+
+    instance_tile: int
+    chunk_rows: int
+    micro_rows: int
+    coalition_tile: int
+    coalition_groups: int
+    join_tiles: int
+    cache_bytes: int
+
+
+def cut_tiles(
+    value: ValueFunction, design: Design, n_rows: int, data_rows: int, n_replicates: int, options: RunOptions
+) -> Tiles:
+    """The tiles of explaining n_rows by a value function that learns from data_rows."""
+    proper = design.n_coalitions - N_ENDS
+    row, wanted = value.cost(proper), _wanted_tasks(value.cost(proper, n_rows))
+    share = _row_share(design, len(value.link.outputs(value.output_names)), n_replicates, options)
+    instance_tile = options.instance_tile or _instance_tile(row, n_rows, wanted, share)
+    n_instance_tiles = math.ceil(n_rows / instance_tile)
+    is_black_box = not value.needs_moments and not math.isfinite(row.operations)
+    if is_black_box:
+        wanted = BLACK_BOX_TASKS
+        tile = options.coalition_tile or _black_box_tile(
+            value.cost(2), design, proper, math.ceil(wanted / n_instance_tiles)
+        )
+    else:
+        tile = options.coalition_tile or _coalition_tile(value, proper, data_rows)
+    n_tiles = max(1, math.ceil(proper / tile))
+    groups = options.coalition_groups or (1 if 2 * n_instance_tiles >= wanted else math.ceil(wanted / n_instance_tiles))
+    groups = 1 if options.tol else min(groups, n_tiles)
+    state_bytes = _state_bytes(value, proper, tile)
+    is_kept = value.needs_moments and state_bytes <= CACHE_BYTES
+    joined = max(1, min(MAX_COALITION_TILE // tile, math.ceil(n_tiles / groups))) if is_kept and not options.tol else 1
+    if is_black_box and n_tiles == 1 and not options.tol:
+        joined = 2  # the pilot's coalitions are a tile of their own
+    evaluated = min(tile * joined, max(1, proper))
+    return Tiles(
+        instance_tile=instance_tile,
+        chunk_rows=_chunk_rows(instance_tile),
+        micro_rows=options.micro_rows or _micro_rows(value, evaluated, instance_tile, options.interactions),
+        coalition_tile=tile,
+        coalition_groups=groups,
+        join_tiles=joined,
+        cache_bytes=state_bytes if is_kept else 0,
+    )
+
+
+def _row_share(design: Design, n_outputs: int, n_replicates: int, options: RunOptions) -> float:
+    """What one row takes of the bytes that an instance tile may hold: sums of groups, values, or pairs."""
+    held = design.n_coalitions if options.tol else design.held_coalitions
+    groups = 8 * n_replicates * design.n_players * n_outputs / GROUP_BYTES
+    values = 8 * held * n_outputs / VALUE_BYTES
+    pairs = 8 * design.n_players**2 * n_outputs / VALUE_BYTES if options.interactions else 0.0
+    return max(groups, values, pairs)
+
+
+def _wanted_tasks(cost: Cost) -> int:
+    """Evaluation tasks that keep workers busy to the end: many, but none of less than `SHORT_TASK_SECONDS`."""
+    seconds = cost.operations / OPERATIONS_PER_SECOND
+    return WANTED_TASKS if not math.isfinite(seconds) else max(1, min(WANTED_TASKS, int(seconds / SHORT_TASK_SECONDS)))
+
+
+def _instance_tile(row: Cost, n_rows: int, wanted: int, row_share: float) -> int:
+    """Rows of an evaluation task: about `TASK_SECONDS` of one core, and enough tasks where the table allows."""
+    is_known = math.isfinite(row.operations)
+    by_cost = TASK_SECONDS * OPERATIONS_PER_SECOND / row.operations if is_known and row.operations > 0 else 0.0
+    smallest = SMALLEST_TILE if is_known else BLACK_BOX_TILE
+    rows = min(MAX_INSTANCE_TILE, max(MIN_INSTANCE_TILE, by_cost), max(smallest, n_rows / wanted))
+    tile = int(2 ** math.ceil(math.log2(rows)))
+    while tile > BLACK_BOX_TILE and tile * row_share > 1.0:
+        tile //= 2
+    return tile
+
+
+def _coalition_tile(value: ValueFunction, proper: int, data_rows: int) -> int:
+    """Coalitions prepared together: moments and state within a bound, and enough tiles to share among workers."""
+    pair = value.cost(2)
+    fits = int(MOMENT_TILE_BYTES // (max(pair.moment_bytes + pair.state_bytes, 1) / 2))
+    n_tiles = WANTED_TASKS
+    if value.needs_moments:  # every tile computes the kernel anew: no more of them than there is work for
+        seconds = value.cost(proper, data_rows).moment_operations / OPERATIONS_PER_SECOND
+        shared = min(WANTED_LEAVES, max(1, int(seconds))) / math.ceil(data_rows / ROW_SPAN)
+        n_tiles = math.ceil(max(shared, seconds / MOMENT_TILE_SECONDS))
+    return _in_pairs(min(fits, MAX_COALITION_TILE, max(math.ceil(proper / n_tiles), 2)))
+
+
+def _black_box_tile(pair: Cost, design: Design, proper: int, n_groups: int) -> int:
+    """As many coalitions as can be together: rows that several of them need are predicted once."""
+    scores = (design.block_bytes(proper) - design.block_bytes(0)) / max(proper, 1)
+    fits = int(min(MOMENT_TILE_BYTES // max(pair.state_bytes / 2, 1), SCORE_BYTES // max(scores, 1)))
+    return _in_pairs(min(fits, MAX_BLACK_BOX_TILE, math.ceil(proper / n_groups)))
+
+
+def _in_pairs(tile: int) -> int:
+    """An even tile: pairs of complements stay together."""
+    return tile - tile % 2 if tile > 1 else 1
+
+
+def _state_bytes(value: ValueFunction, proper: int, tile: int) -> int:
+    """Of the states of all tiles; a closed form has one, of no coalition."""
+    whole, rest = divmod(proper, tile)
+    last = value.cost(rest).state_bytes if rest or not whole else 0
+    return whole * value.cost(tile).state_bytes + last
+
+
+def _chunk_rows(tile: int) -> int:
+    """The largest divisor of a tile that is no more than `MAX_CHUNK`: whole chunks fill a shard."""
+    return next(rows for rows in range(min(tile, MAX_CHUNK), 0, -1) if tile % rows == 0)
+
+
+def _micro_rows(value: ValueFunction, tile: int, instance_tile: int, interactions: bool) -> int:
+    """The largest power of two of 64 to 1,024 rows whose evaluation stays near the cache, or in its state's bytes; of
+    one to 1,024 where a closed form gives interactions."""
+    bound = max(MICRO_BYTES, min(value.cost(tile).state_bytes, MICRO_STATE_BYTES))
+    rows = min(1_024, instance_tile)
+    while rows > 64 and value.cost(tile, rows).task_bytes > bound:
+        rows //= 2
+    while rows > 1 and interactions and value.cost(tile, rows).pair_bytes > bound:
+        rows //= 2
+    return rows

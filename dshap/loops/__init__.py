@@ -1,0 +1,25 @@
+"""Compiled code: numba and numpy alone, each function beside its formula; the plain twins are in the tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dshap.loops.exponents import add_exponents
+from dshap.loops.subset_products import Coalitions, Lattice, SubsetSums, table_values
+
+__all__ = ["warm_up"]
+
+
+def warm_up() -> None:
+    """Compile (or load) the loops over real factors, so that no task pays for it; all others compile when
+    they are first used."""
+    one = np.zeros((1, 1))
+    add_exponents(one, one, np.zeros(1, dtype=np.int64), np.ones(1), one.copy(), one.copy())
+    factors = np.ones((6, 2, 1))
+    for columns in (np.ones((1, 6), dtype=bool), np.eye(6, dtype=bool)):  # a grid, a list
+        coalitions, m = Coalitions.of(columns), len(columns)
+        table_values(factors, coalitions, np.ones((m, 1, 2)), np.zeros(1), np.empty((1, m, 1)))
+        SubsetSums(columns, 2, np.float64).add(factors)
+    lattice = Lattice(columns, 2, 1, np.float64)
+    lattice.fill(factors)
+    lattice.product(0)

@@ -1,0 +1,37 @@
+"""Exponents of product kernels."""
+
+from __future__ import annotations
+
+from numba import njit
+
+__all__ = ["DIFFERENT", "DISTANCE", "MATERN32", "MATERN52", "SQUARE", "add_exponents"]
+
+SQUARE, DISTANCE, MATERN32, MATERN52, DIFFERENT = range(5)
+"""Kinds of a column's distance t: (x − z)², |x − z|, the same with a polynomial (1 − rate·t; 1 − rate·t + (rate·t)²/3),
+and 1 where x ≠ z."""
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def add_exponents(x, z, kinds, rates, total, polynomial):
+    """total (n, r) += Σ_j exponents, polynomial (n, r) *= Π_j polynomials, from x (n, columns), z (columns, r)."""
+    r = total.shape[1]
+    for row in range(total.shape[0]):
+        for column in range(len(kinds)):
+            kind, rate, here = kinds[column], rates[column], x[row, column]
+            if kind == SQUARE:
+                for t in range(r):
+                    gap = here - z[column, t]
+                    total[row, t] += rate * (gap * gap)
+            elif kind == DIFFERENT:
+                for t in range(r):
+                    total[row, t] += 0.0 if here == z[column, t] else rate
+            else:
+                for t in range(r):
+                    total[row, t] += rate * abs(here - z[column, t])
+            if kind == MATERN32:
+                for t in range(r):
+                    polynomial[row, t] *= 1.0 - rate * abs(here - z[column, t])
+            elif kind == MATERN52:
+                for t in range(r):
+                    far = rate * abs(here - z[column, t])
+                    polynomial[row, t] *= 1.0 - far + far * far / 3.0

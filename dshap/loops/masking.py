@@ -1,0 +1,151 @@
+"""Rows that mix an instance with a background row: which of them differ, the compiled loops that write and add them up.
+
+A column in which the instance equals the background row is the same in every mix, so that coalitions which agree on the
+other columns give one row.  It is predicted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dshap.types import BoolArray, FloatArray
+
+__all__ = ["Masks", "mixed_values"]
+
+CHUNK_BYTES = 16 << 20
+"""Of predictions and positions that are held for a chunk of pairs of an instance and a background row."""
+WORD = 64
+
+Predict = Callable[[FloatArray], FloatArray]
+"""rows (n, columns) -> f (n, k)"""
+
+
+@dataclass(frozen=True, eq=False)
+class Masks:
+    """Coalitions as columns and as bits."""
+
+    columns: BoolArray
+    """(m, columns)"""
+    bits: NDArray[np.uint64]
+    """(m, words)"""
+
+    @classmethod
+    def of(cls, columns: BoolArray) -> Masks:
+        m, c = columns.shape
+        padded = np.zeros((m, WORD * -(-c // WORD)), dtype=bool)
+        padded[:, :c] = columns
+        return cls(columns, np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64))
+
+    @staticmethod
+    def bytes_of(m: int, n_columns: int) -> int:
+        return m * (n_columns + 8 * -(-n_columns // WORD))
+
+
+def mixed_values(
+    predict: Predict, masks: Masks, rows: FloatArray, background: FloatArray, weights: FloatArray, k: int, buffer: int
+) -> FloatArray:
+    """Σ_b weights_b f(x_S, X_b,S̄) of instances (n, columns) and background (b, columns): (n, m, k).
+
+    predict sees at most `buffer` rows at once, each different mix of an instance and a background row once.
+    """
+    n, m, n_background = len(rows), len(masks.columns), len(background)
+    total = np.zeros((n, m, k))
+    b_step = max(1, min(n_background, CHUNK_BYTES // (m * (8 * k + 4))))
+    i_step = max(1, CHUNK_BYTES // (m * (8 * k + 4) * b_step))
+    for i in range(0, n, i_step):
+        for b in range(0, n_background, b_step):  # background rows are added in their order, whatever the chunks
+            own, others = rows[i : i + i_step], background[b : b + b_step]
+            patterns, pattern = np.unique(
+                _differences(own, others, masks.bits.shape[1]), axis=0, return_inverse=True
+            )  # (patterns, words), (pairs,)
+            position, first, count = _distinct(masks.bits, patterns)
+            start = np.concatenate([[0], np.cumsum(count[pattern])])  # first mix of each pair
+            f = np.empty((start[-1], k))
+            mixes = np.empty((min(buffer, len(f)), rows.shape[1]))
+            for low in range(0, len(f), buffer):
+                part = mixes[: min(buffer, len(f) - low)]
+                _mix(part, low, own, others, masks.columns, pattern.astype(np.int64), first, start)
+                f[low : low + len(part)] = predict(part)
+            _add(total[i : i + i_step], f, position, pattern.astype(np.int64), start, weights[b : b + b_step])
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _differences(rows, background, n_words):
+    """(n·b, words): bits of the columns in which they differ; NaN equals NaN."""
+    n, b = len(rows), len(background)
+    out = np.zeros((n * b, n_words), np.uint64)
+    for i in range(n):
+        for j in range(b):
+            for c in range(rows.shape[1]):
+                x, z = rows[i, c], background[j, c]
+                if x != z and not (np.isnan(x) and np.isnan(z)):
+                    out[i * b + j, c // 64] |= np.uint64(1) << np.uint64(c % 64)
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _distinct(bits, patterns):
+    """For each pattern: which mix every coalition gives (patterns, m), the first coalition of each (patterns, m), and
+    the number of mixes (patterns,).  A hash table with open addresses, its marks never cleared."""
+    m, n_words = bits.shape
+    size = 16
+    while size < 2 * m:
+        size *= 2
+    table, mark = np.empty(size, np.int32), np.full(size, -1, np.int32)
+    position = np.empty((len(patterns), m), np.int32)
+    first = np.empty((len(patterns), m), np.int32)
+    count = np.zeros(len(patterns), np.int64)
+    for q in range(len(patterns)):
+        for j in range(m):
+            code = np.uint64(0)
+            for w in range(n_words):
+                code = (code ^ (bits[j, w] & patterns[q, w])) * np.uint64(0x9E3779B97F4A7C15)
+                code ^= code >> np.uint64(29)
+            at = np.int64(code & np.uint64(size - 1))
+            while mark[at] == q:
+                known, is_same = first[q, table[at]], True
+                for w in range(n_words):
+                    if (bits[j, w] & patterns[q, w]) != (bits[known, w] & patterns[q, w]):
+                        is_same = False
+                        break
+                if is_same:
+                    break
+                at = (at + 1) & (size - 1)
+            if mark[at] != q:
+                mark[at], table[at] = q, count[q]
+                first[q, count[q]] = j
+                count[q] += 1
+            position[q, j] = table[at]
+    return position, first, count
+
+
+@njit(nogil=True, cache=True)
+def _mix(out, low, rows, background, columns, pattern, first, start):
+    """Write the mixes low, low + 1, … of all pairs, in their order, into out (rows, columns)."""
+    b = len(background)
+    pair = np.searchsorted(start, low, side="right") - 1
+    for e in range(len(out)):
+        while start[pair + 1] <= low + e:
+            pair += 1
+        i, j = pair // b, pair % b
+        mask = first[pattern[pair], low + e - start[pair]]
+        for c in range(out.shape[1]):
+            out[e, c] = rows[i, c] if columns[mask, c] else background[j, c]
+
+
+@njit(nogil=True, cache=True)
+def _add(total, f, position, pattern, start, weights):
+    """total (n, m, k) += Σ_b weights_b f of the mix that each coalition gives."""
+    b = len(weights)
+    for pair in range(len(pattern)):
+        i, j, q = pair // b, pair % b, pattern[pair]
+        for s in range(total.shape[1]):
+            e = start[pair] + position[q, s]
+            for c in range(total.shape[2]):
+                total[i, s, c] += weights[j] * f[e, c]

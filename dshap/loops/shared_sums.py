@@ -1,0 +1,279 @@
+"""Sums of products of rows that share values: columns are taken one after the other, each only where it changes.
+
+Member sums are linear in the factors of every column.  With coefficients T[e] of all subsets e of c columns, the
+factor b of column j leaves T'[e] = T[e] + b T[e ∪ j] of all subsets of the others, and b T[e ∪ j] alone is what counts
+for the column's own sum.  Rows come in the order of `SharedRows`: where a row differs from the one before in column p
+first, the coefficients that the columns before p left are there already.  The last three columns are taken row by row.
+A row costs about 8 (c − 2) multiplications a term, where `MemberSums` takes 2·2^c of every row.
+
+Sums of the products of all subsets over rows go the other way: products of the last three columns are added up while
+the other columns stay as they are; where column j changes, sums Q[e] of the subsets of the columns behind it are added
+to those of e, and times its factor to those of e ∪ j.  A row costs 4 multiplications a term instead of 2^c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dshap.loops.lanes import (
+    GROUP,
+    LAST_COLUMNS,
+    TERM_BLOCK,
+    WIDTH,
+    add_shared_products,
+    add_shared_row,
+    contract,
+    contract_split,
+    expand,
+)
+from dshap.loops.shared_rows import Block, SharedRows
+from dshap.loops.subset_products import aligned_zeros
+from dshap.types import BoolArray, FloatArray
+
+__all__ = [
+    "is_dense",
+    "is_worth_expanding",
+    "is_worth_sharing",
+    "shared_sum_items",
+    "shared_member_sums",
+    "shared_subset_sums",
+]
+
+MIN_COLUMNS = LAST_COLUMNS + 2
+"""Fewer have little to share."""
+BLOCK_ROWS, BLOCK_VALUES = 1024, 1024
+"""Rows whose partial sums are held at once, and values whose factors are, at most: 1 MiB and, of 500 terms, 4 MiB."""
+CONTRACTION_COST, EXPANSION_COST, PLACING_COST, FACTOR_COST = 5.0, 2.5, 20.0, 16.0
+"""Times, in those of a multiplication of `MemberSums`: of one of a contraction and of an expansion, whose numbers pass
+through memory, of an entry of the table that is put in its place, and of a factor, which is made for every row where
+none are shared."""
+
+Factor = Callable[[int, FloatArray], FloatArray]
+"""(column, values (n,)) -> factors (n, r)"""
+
+
+def is_dense(m: int, n_columns: int) -> bool:
+    """m coalitions are a quarter at least of all subsets of the columns, and these are 5 to 12."""
+    return MIN_COLUMNS <= n_columns <= 2 * GROUP and 1 << n_columns <= 4 * m
+
+
+def is_worth_sharing(shared: SharedRows, r: int) -> bool:
+    """Member sums take less time than factors and 2·2^c multiplications a row and term."""
+    n, c = shared.codes.shape
+    each = [CONTRACTION_COST * (2.0 + depth) for depth in range(c - LAST_COLUMNS)]
+    last = n * (c - LAST_COLUMNS + 1) * 2.0**LAST_COLUMNS
+    of_a_term = _moved(shared, each) + last + PLACING_COST * 2.0**c
+    return of_a_term * _n_blocks(r) * TERM_BLOCK < n * r * (2.0 ** (c + 1) + FACTOR_COST * c)
+
+
+def is_worth_expanding(shared: SharedRows, m: int, r: int) -> bool:
+    """Sums of subsets take less time than factors and m multiplications a row and term."""
+    n, c = shared.codes.shape
+    of_a_term = _moved(shared, [EXPANSION_COST * 2.0] * (c - LAST_COLUMNS)) + n * 2.0**LAST_COLUMNS
+    return of_a_term * _n_blocks(r) * TERM_BLOCK < n * r * (m + FACTOR_COST * c)
+
+
+def _moved(shared: SharedRows, each: Sequence[float]) -> float:
+    """Time of what is done for half of the entries of a depth, `each` by depth, wherever a column changes."""
+    c = shared.codes.shape[1]
+    operations = [own * 2.0 ** (c - depth - 1) for depth, own in enumerate(each)]
+    return float(shared.n_distinct()[: len(operations)] @ operations)
+
+
+def shared_member_sums(
+    factor: Factor, shared: SharedRows, columns: BoolArray, table: FloatArray, weights: FloatArray, whole: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Σ_{S ∋ c} w_S Σ_r products · table (n, c, k), rows and columns as they were before they were sorted, and
+    Σ_r products · whole (n, k) over all columns.
+
+    Coalitions have columns (m, c), table (m, k, r), weights (m,); whole is (r, k).
+    """
+    (n, c), (k, r) = shared.codes.shape, table.shape[1:]
+    placed, placed_whole = _empty_table(1 << c, k, r), _empty_table(1, k, r)
+    _place(table, weights, _entries(columns[:, shared.columns]), placed)
+    _place(whole.T[None], np.ones(1), np.zeros(1, dtype=np.int64), placed_whole)
+    out = np.empty((n, c + 1, k))
+    for block, factors, changed in _blocks(factor, shared, r):
+        out[shared.order[block.rows]] = _shared_sums(placed, placed_whole, factors, block.where, changed)
+    return out[:, np.argsort(shared.columns)], out[:, -1]
+
+
+def shared_subset_sums(factor: Factor, shared: SharedRows, columns: BoolArray, r: int) -> FloatArray:
+    """Σ_n Π_S factors (m, r) of coalitions whose columns are (m, c)."""
+    m, c = columns.shape
+    total = _empty_table(1 << c, 1, r)[:, 0]
+    for block, factors, changed in _blocks(factor, shared, r):
+        _add_subset_sums(factors, block.where, changed, total)
+    entries, out = _entries(columns[:, shared.columns]), np.empty((m, r))
+    for block_of_terms, start in zip(total, range(0, r, TERM_BLOCK), strict=True):
+        out[:, start : start + TERM_BLOCK] = block_of_terms[entries, : r - start]
+    return out
+
+
+def _blocks(factor: Factor, shared: SharedRows, r: int) -> Iterator[tuple[Block, FloatArray, NDArray[np.int64]]]:
+    """Every block with the factors (blocks of terms, values, TERM_BLOCK) of its values, and where it changed (n,)."""
+    n_values = max(BLOCK_VALUES, shared.codes.shape[1])
+    factors = aligned_zeros(_n_blocks(r) * n_values * TERM_BLOCK).reshape(_n_blocks(r), n_values, TERM_BLOCK)
+    for block in shared.blocks(n_values, BLOCK_ROWS):
+        first = 0
+        for column, values in zip(shared.columns, block.values, strict=True):
+            _pack(factor(int(column), values), first, factors)
+            first += len(values)
+        changed = shared.changed[block.rows].copy()
+        changed[0] = 0  # nothing is left of the block before
+        yield block, factors, changed
+
+
+def shared_sum_items(n_columns: int, k: int, r: int) -> int:
+    """Numbers that either sums hold beside their arguments and results."""
+    levels = sum(_level_items(n_columns, depth) for depth in range(n_columns - LAST_COLUMNS + 1))
+    sums = BLOCK_ROWS * k * (n_columns + (1 << LAST_COLUMNS)) * (WIDTH + 1)
+    terms = _n_blocks(r) * TERM_BLOCK * ((1 << n_columns) * k + BLOCK_VALUES)
+    return terms + 2 * BLOCK_ROWS * (r + n_columns) + levels + sums
+
+
+def _n_blocks(r: int) -> int:
+    return -(-r // TERM_BLOCK)
+
+
+def _entries(columns: BoolArray) -> NDArray[np.int64]:
+    """(m,): which subset each coalition is, the first column the highest bit."""
+    return np.asarray(columns @ (1 << np.arange(columns.shape[1])[::-1]))
+
+
+def _empty_table(n_entries: int, k: int, r: int) -> FloatArray:
+    """(blocks of terms, k, n_entries, TERM_BLOCK) of zeros."""
+    return np.zeros((_n_blocks(r), k, n_entries, TERM_BLOCK))
+
+
+@njit(nogil=True, cache=True)
+def _place(table, weights, entries, placed):
+    """placed (blocks, k, n_entries, TERM_BLOCK) += weights (m,) × table (m, k, r) at the entry of each row (m,)."""
+    m, k, r = table.shape
+    for coalition in range(m):
+        for output in range(k):
+            for term in range(r):
+                value = weights[coalition] * table[coalition, output, term]
+                placed[term // TERM_BLOCK, output, entries[coalition], term % TERM_BLOCK] += value
+
+
+@njit(nogil=True, cache=True)
+def _pack(own, first, factors):
+    """factors (blocks, values, TERM_BLOCK) from position `first` on: own (values, r)."""
+    n, r = own.shape
+    for block in range(factors.shape[0]):
+        begin = block * TERM_BLOCK
+        for value in range(n):
+            for q in range(min(TERM_BLOCK, r - begin)):
+                factors[block, first + value, q] = own[value, begin + q]
+
+
+@njit(nogil=True, cache=True)
+def _level_items(c, depth):
+    """Coefficients of a block of terms after `depth` columns: of all columns, of every subset, and for each of them."""
+    return (1 + (depth + 1) * (1 << (c - depth))) * TERM_BLOCK
+
+
+@njit(nogil=True, cache=True)
+def _contract(store, begin, into, depth, c, factors, at):
+    """The coefficients of depth + 1 columns, at `into`, from those of `depth`, at `begin`, and the column's factors.
+
+    The store begins with zeros.
+    """
+    size = (1 << (c - depth)) * TERM_BLOCK
+    half, entries = size // 2, 1 << (c - depth - 1)
+    contract(store, 0, begin, factors, at, into, 0, 1)
+    begin, into = begin + TERM_BLOCK, into + TERM_BLOCK
+    contract_split(store, begin, begin + half, factors, at, into, into + (depth + 1) * half, entries)
+    for member in range(1, depth + 1):
+        low = begin + member * size
+        contract(store, low, low + half, factors, at, into + member * half, 0, entries)
+
+
+@njit(nogil=True, cache=True)
+def _shared_sums(table, whole, factors, where, changed):
+    """(n, c + 1, k), that of all columns last, from table (blocks, k, 2^c, TERM_BLOCK), whole (blocks, k, 1,
+    TERM_BLOCK), factors (blocks, values, TERM_BLOCK), where and changed."""
+    n, c = where.shape
+    blocks, k, entries = table.shape[:3]
+    depth = c - LAST_COLUMNS
+    begin = np.empty(depth + 2, dtype=np.int64)
+    begin[0] = TERM_BLOCK
+    for own in range(depth + 1):
+        begin[own + 1] = begin[own] + _level_items(c, own)
+    store = aligned_zeros(begin[depth + 1])
+    kept, subsets = (1 << LAST_COLUMNS) + depth, 2 * TERM_BLOCK
+    sums = aligned_zeros(k * n * kept * WIDTH)
+    for block in range(blocks):
+        own = factors[block].reshape(factors[block].size)
+        for output in range(k):
+            store[TERM_BLOCK:subsets] = whole[block, output, 0]
+            store[subsets : begin[1]] = table[block, output].reshape(entries * TERM_BLOCK)
+            for row in range(n):
+                for column in range(changed[row], depth):
+                    at = where[row, column] * TERM_BLOCK
+                    _contract(store, begin[column], begin[column + 1], column, c, own, at)
+                first = where[row, depth] * TERM_BLOCK
+                second, third = where[row, depth + 1] * TERM_BLOCK, where[row, depth + 2] * TERM_BLOCK
+                to = (output * n + row) * kept * WIDTH
+                add_shared_row(store, begin[depth], own, first, second, third, depth, sums, to)
+    return _finished(sums.reshape(k, n, kept, WIDTH), c)
+
+
+@njit(nogil=True, cache=True)
+def _finished(sums, c):
+    """(n, c + 1, k), that of all columns last, from the sums (k, n, subsets of the last columns and other columns,
+    WIDTH), that of all columns first."""
+    k, n, kept = sums.shape[:3]
+    depth = c - LAST_COLUMNS
+    subsets = kept - depth
+    out = np.zeros((n, c + 1, k))
+    for output in range(k):
+        for row in range(n):
+            for own in range(kept):
+                total = 0.0
+                for lane in range(WIDTH):
+                    total += sums[output, row, own, lane]
+                if own == 0:
+                    out[row, c, output] = total
+                elif own >= subsets:
+                    out[row, own - subsets, output] = total
+                else:
+                    for last in range(LAST_COLUMNS):
+                        if own >> (LAST_COLUMNS - 1 - last) & 1:
+                            out[row, depth + last, output] += total
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _add_subset_sums(factors, where, changed, total):
+    """total (blocks, 2^c, TERM_BLOCK) += Σ over rows of the products of all subsets, at their `_entries`."""
+    n, c = where.shape
+    depth = c - LAST_COLUMNS
+    begin = np.zeros(depth + 2, dtype=np.int64)
+    for own in range(depth + 1):
+        begin[own + 1] = begin[own] + (1 << (c - own)) * TERM_BLOCK
+    store = aligned_zeros(begin[depth + 1])
+    places, top = where.reshape(where.size), begin[1]
+    for block in range(factors.shape[0]):
+        own = factors[block].reshape(factors[block].size)
+        store[:top] = total[block].reshape(top)
+        start = 0
+        while start < n:
+            stop = start + 1
+            while stop < n and changed[stop] >= depth:
+                stop += 1
+            add_shared_products(own, 0, places, start * c + depth, c, stop - start, store, begin[depth])
+            for q in range(TERM_BLOCK):
+                store[begin[depth] + q] += stop - start
+            left = changed[stop] if stop < n else 0
+            for column in range(depth - 1, left - 1, -1):
+                half = (1 << (c - column - 1)) * TERM_BLOCK
+                low, at = begin[column], where[start, column] * TERM_BLOCK
+                expand(store, low, low + half, own, at, begin[column + 1], 1 << (c - column - 1))
+            start = stop
+        total[block] = store[:top].reshape(total[block].shape)

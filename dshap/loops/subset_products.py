@@ -1,0 +1,459 @@
+"""The compiled loops over products of per-column factors.
+
+Factors are real or complex, (columns, terms, rows) with the rows last: rows stand in vector lanes.  Columns are cut
+into groups; the products of all subsets of a group form a small lattice that stays in cache, and a coalition's product
+is one entry of each group's lattice multiplied together.  Any list of coalitions is served.  Complex numbers lie in two
+planes, real and imaginary parts.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dshap.loops.lanes import GROUP, LANES, STEP, TERMS, add_complex_products, add_products
+from dshap.types import BoolArray, FloatArray
+
+__all__ = [
+    "Coalitions",
+    "Lattice",
+    "SubsetSums",
+    "aligned_zeros",
+    "rows_last",
+    "sum_items",
+    "table_items",
+    "table_values",
+]
+
+SUM_BLOCK = 256
+"""Rows that sums take at once."""
+PRODUCT_GROUP = 4
+"""Columns of a group, at most, where products are stored: 16 entries a group."""
+SHARED_STEPS = 8
+"""Steps of rows, at most, that meet the same terms of the table before the next terms."""
+SHARED_ITEMS = 1 << 15
+"""Partial sums of the steps that share, at most: 256 KiB."""
+TILE = (4, 2)
+"""Entries of the first group × entries of the second whose sums are held in registers."""
+
+_FAST = {"reassoc", "contract", "nsz"}  # lets sums use vector registers
+# Products of complex numbers take two loops: in a·b − c·d either product may be fused with the difference, and which
+# one is differs between code that was just compiled and the same from numba's cache.
+
+
+@dataclass(frozen=True)
+class Grid:
+    """All pairs of some entries of the first group and some of the second, among them those of the coalitions."""
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    """Entries; both filled up to whole tiles."""
+    row: NDArray[np.int64]
+    column: NDArray[np.int64]
+    """(m,): where each coalition stands."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coalitions:
+    """Coalitions of columns as entries of the groups' lattices."""
+
+    codes: NDArray[np.int64]
+    """(m, groups): which entry of each group."""
+    bounds: NDArray[np.int64]
+    """(groups + 1,): the first column of each group."""
+
+    @classmethod
+    def of(cls, columns: BoolArray, group: int = GROUP) -> Coalitions:
+        """From the columns (m, c) of each; at least two groups, as even as can be."""
+        m, c = columns.shape
+        bounds = np.linspace(0, c, max(2, -(-c // group)) + 1).round().astype(np.int64)
+        codes = np.zeros((m, len(bounds) - 1), dtype=np.int64)
+        for position, (start, stop) in enumerate(itertools.pairwise(bounds)):
+            codes[:, position] = columns[:, start:stop] @ (1 << np.arange(stop - start))
+        return cls(codes, bounds)
+
+    @property
+    def n_entries(self) -> int:
+        """Of the largest group."""
+        return 1 << int(np.diff(self.bounds).max())
+
+    @cached_property
+    def grid(self) -> Grid | None:
+        """Where two groups are all and half of the pairs at least are coalitions, as they are in exact designs."""
+        if self.codes.shape[1] != 2:
+            return None
+        (first, row), (second, column) = (np.unique(codes, return_inverse=True) for codes in self.codes.T)
+        if len(first) * len(second) > 2 * len(self.codes):
+            return None
+        rows, columns = TILE
+        first, second = (
+            np.pad(first, (0, -len(first) % rows), "edge"),
+            np.pad(second, (0, -len(second) % columns), "edge"),
+        )
+        return Grid(first, second, row, column)
+
+
+def rows_last(factors: NDArray[Any]) -> NDArray[Any]:
+    """(columns, terms, rows) contiguous, from factors (columns, rows, terms); a view where they lie so already."""
+    return np.ascontiguousarray(factors.swapaxes(1, 2))
+
+
+@njit(nogil=True, cache=True)
+def aligned_zeros(size):
+    """(size,), from the beginning of a cache line: vectors that cross lines take twice as long."""
+    store = np.zeros(size + 8)
+    first = -(store.ctypes.data // 8) % 8
+    return store[first : first + size]
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _fill(block, bounds, lattice):
+    """lattice (groups + 1, entries, planes, numbers): products of all subsets of each group of block (c, planes, …)."""
+    planes, numbers = block.shape[1:]
+    for group in range(len(bounds) - 1):  # one more is spare
+        for i in range(numbers):
+            lattice[group, 0, 0, i] = 1.0
+        if planes == 2:
+            for i in range(numbers):
+                lattice[group, 0, 1, i] = 0.0
+        for bit in range(bounds[group + 1] - bounds[group]):
+            column, size = bounds[group] + bit, 1 << bit
+            for entry in range(size):
+                if planes == 1:
+                    for i in range(numbers):
+                        lattice[group, size + entry, 0, i] = lattice[group, entry, 0, i] * block[column, 0, i]
+                    continue
+                for i in range(numbers):
+                    lattice[group, size + entry, 0, i] = lattice[group, entry, 0, i] * block[column, 0, i]
+                    lattice[group, size + entry, 1, i] = lattice[group, entry, 0, i] * block[column, 1, i]
+                for i in range(numbers):
+                    lattice[group, size + entry, 0, i] -= lattice[group, entry, 1, i] * block[column, 1, i]
+                    lattice[group, size + entry, 1, i] += lattice[group, entry, 1, i] * block[column, 0, i]
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _merge(lattice, codes, coalition):
+    """The product of all groups but the last of a coalition, into the spare group's first entry."""
+    spare, planes, numbers = lattice.shape[0] - 1, lattice.shape[2], lattice.shape[3]
+    first = codes[coalition, 0]
+    for p in range(planes):
+        for i in range(numbers):
+            lattice[spare, 0, p, i] = lattice[0, first, p, i]
+    for group in range(1, spare - 1):
+        entry = codes[coalition, group]
+        if planes == 1:
+            for i in range(numbers):
+                lattice[spare, 0, 0, i] *= lattice[group, entry, 0, i]
+            continue
+        for i in range(numbers):
+            lattice[spare, 1, 0, i] = lattice[spare, 0, 1, i] * lattice[group, entry, 1, i]
+            lattice[spare, 1, 1, i] = lattice[spare, 0, 1, i] * lattice[group, entry, 0, i]
+        for i in range(numbers):
+            re = lattice[spare, 0, 0, i]
+            lattice[spare, 0, 0, i] = re * lattice[group, entry, 0, i] - lattice[spare, 1, 0, i]
+            lattice[spare, 0, 1, i] = re * lattice[group, entry, 1, i] + lattice[spare, 1, 1, i]
+
+
+@njit(nogil=True, cache=True)
+def _blocked(table, planes):
+    """(blocks of terms, m, k, planes·TERMS) of a table (m, k, r), filled up with zeros: in the order of its use."""
+    m, k, r = table.shape
+    blocked = np.zeros((-(-r // TERMS), m, k, planes * TERMS))
+    for coalition in range(m):
+        for output in range(k):
+            for term in range(r):
+                block, q = term // TERMS, term % TERMS
+                blocked[block, coalition, output, q] = table[coalition, output, term].real
+                if planes == 2:
+                    blocked[block, coalition, output, TERMS + q] = table[coalition, output, term].imag
+    return blocked
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _table_values(factors, codes, bounds, n_entries, table, base, n_steps, out):
+    """Steps of `TERMS` terms × `LANES` rows, from a `_blocked` table, whose zeros terms beyond the last one meet."""
+    c, r, n = factors.shape
+    m, k, weights = table.shape[1:]
+    planes = weights // TERMS
+    last, size = codes.shape[1] - 1, planes * STEP
+    block = aligned_zeros(n_steps * c * planes * STEP).reshape(n_steps, c, planes, STEP)
+    lattice = aligned_zeros((last + 2) * n_entries * planes * STEP).reshape(last + 2, n_entries, planes, STEP)
+    total = aligned_zeros(n_steps * m * k * LANES).reshape(n_steps, m, k, LANES)
+    left, right = codes[:, 0] * size, (last * n_entries + codes[:, last]) * size  # where the two factors begin
+    if last > 1:
+        left[:] = (last + 1) * n_entries * size
+    for first in range(0, n, n_steps * LANES):
+        rows = min(n_steps * LANES, n - first)
+        total[:] = 0.0
+        for term in range(0, r, TERMS):
+            for column in range(c):
+                for q in range(TERMS):
+                    own, to = min(term + q, r - 1), q * LANES
+                    for row in range(0, rows, LANES):
+                        step, first_row = row // LANES, first + row
+                        for lane in range(min(LANES, rows - row)):
+                            block[step, column, 0, to + lane] = factors[column, own, first_row + lane].real
+                        if planes == 2:
+                            for lane in range(min(LANES, rows - row)):
+                                block[step, column, 1, to + lane] = factors[column, own, first_row + lane].imag
+            for step in range(-(-rows // LANES)):
+                _fill(block[step], bounds, lattice)
+                weight, to = term // TERMS * m * k * weights, step * m * k * LANES
+                for coalition in range(m):
+                    if last > 1:
+                        _merge(lattice, codes, coalition)
+                    for _output in range(k):
+                        if planes == 1:
+                            add_products(lattice, left[coalition], right[coalition], table, weight, total, to)
+                        else:
+                            add_complex_products(lattice, left[coalition], right[coalition], table, weight, total, to)
+                        weight += weights
+                        to += LANES
+        for row in range(rows):
+            for coalition in range(m):
+                for output in range(k):
+                    own = total[row // LANES, coalition, output, row % LANES]
+                    out[first + row, coalition, output] = base[output] + own
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _load(factors, term, first, block):
+    """Factors of one term and a block of rows into block (c, planes, rows); rows beyond the last one count 0."""
+    rows = min(block.shape[2], factors.shape[2] - first)
+    for column in range(factors.shape[0]):
+        for lane in range(rows):
+            block[column, 0, lane] = factors[column, term, first + lane].real
+        if block.shape[1] == 2:
+            for lane in range(rows):
+                block[column, 1, lane] = factors[column, term, first + lane].imag
+    return rows
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _grid_sums(factors, bounds, n_entries, first, second, out):
+    """out (terms, planes, first, second) += Σ over rows, of all pairs of entries, 4 × 2 of them in registers."""
+    c, r, n = factors.shape
+    planes = out.shape[1]
+    block = np.zeros((c, planes, SUM_BLOCK))
+    lattice = np.empty((3, n_entries, planes, SUM_BLOCK))
+    for term in range(r):
+        for row in range(0, n, SUM_BLOCK):
+            rows = _load(factors, term, row, block)
+            _fill(block, bounds, lattice)
+            for p in range(planes):
+                for q in range(planes):
+                    _add_tiles(lattice, p, q, first, second, rows, out, term)
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _add_tiles(lattice, p, q, first, second, rows, out, term):
+    """out[term] (planes, first, second) ± Σ over rows: plane p of the first group × plane q of the second."""
+    sign, to = (-1.0 if p + q == 2 else 1.0), p ^ q
+    for i in range(0, len(first), 4):
+        i0, i1, i2, i3 = first[i], first[i + 1], first[i + 2], first[i + 3]
+        for j in range(0, len(second), 2):
+            j0, j1 = second[j], second[j + 1]
+            s00 = s10 = s20 = s30 = s01 = s11 = s21 = s31 = 0.0
+            for lane in range(rows):
+                b0, b1 = lattice[1, j0, q, lane], lattice[1, j1, q, lane]
+                a0, a1 = lattice[0, i0, p, lane], lattice[0, i1, p, lane]
+                a2, a3 = lattice[0, i2, p, lane], lattice[0, i3, p, lane]
+                s00 += a0 * b0
+                s10 += a1 * b0
+                s20 += a2 * b0
+                s30 += a3 * b0
+                s01 += a0 * b1
+                s11 += a1 * b1
+                s21 += a2 * b1
+                s31 += a3 * b1
+            out[term, to, i, j] += sign * s00
+            out[term, to, i + 1, j] += sign * s10
+            out[term, to, i + 2, j] += sign * s20
+            out[term, to, i + 3, j] += sign * s30
+            out[term, to, i, j + 1] += sign * s01
+            out[term, to, i + 1, j + 1] += sign * s11
+            out[term, to, i + 2, j + 1] += sign * s21
+            out[term, to, i + 3, j + 1] += sign * s31
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _list_sums(factors, codes, bounds, n_entries, out):
+    """out (terms, planes, m) += Σ over rows, coalition by coalition."""
+    c, r, n = factors.shape
+    planes, last = out.shape[1], codes.shape[1] - 1
+    block = np.zeros((c, planes, SUM_BLOCK))
+    lattice = np.empty((last + 2, n_entries, planes, SUM_BLOCK))
+    for term in range(r):
+        for row in range(0, n, SUM_BLOCK):
+            rows = _load(factors, term, row, block)
+            _fill(block, bounds, lattice)
+            for coalition in range(codes.shape[0]):
+                side, left, right = 0, codes[coalition, 0], codes[coalition, last]
+                if last > 1:
+                    _merge(lattice, codes, coalition)
+                    side, left = last + 1, 0
+                for p in range(planes):
+                    for q in range(planes):
+                        own = 0.0
+                        for lane in range(rows):
+                            own += lattice[side, left, p, lane] * lattice[last, right, q, lane]
+                        out[term, p ^ q, coalition] += -own if p + q == 2 else own
+
+
+def table_values(
+    factors: NDArray[Any], coalitions: Coalitions, table: NDArray[Any], base: FloatArray, out: FloatArray
+) -> None:
+    """out (n, m, k) = base (k,) + Re Σ_r (Π_S factors)_r table (m, k, r), from factors (c, r, n)."""
+    n_steps = max(1, min(_shared_steps(*table.shape[:2]), -(-factors.shape[2] // LANES)))
+    blocked = _blocked(table, 1 if table.dtype == np.float64 else 2)
+    _table_values(factors, coalitions.codes, coalitions.bounds, coalitions.n_entries, blocked, base, n_steps, out)
+
+
+def _shared_steps(m: int, k: int) -> int:
+    return max(1, min(SHARED_STEPS, SHARED_ITEMS // max(1, m * k * LANES)))
+
+
+def table_items(n_columns: int, m: int, k: int, r: int) -> int:
+    """Numbers, real or complex, that `table_values` holds beside its arguments."""
+    return STEP * _lattice_items(n_columns) + _shared_steps(m, k) * m * k * LANES + 2 * m * k * (r + TERMS)
+
+
+class SubsetSums:
+    """Σ_n Π_S factors of coalitions whose columns are (m, c), over blocks of rows that are added one after the other.
+
+    Parameters
+    ----------
+    columns : (m, c)
+    n_terms : int
+    dtype : float64 or complex128
+    """
+
+    def __init__(self, columns: BoolArray, n_terms: int, dtype: Any) -> None:
+        self.coalitions = Coalitions.of(columns)
+        self.dtype, grid = np.dtype(dtype), self.coalitions.grid
+        each = (len(columns),) if grid is None else (len(grid.first), len(grid.second))
+        self._sums = np.zeros((n_terms, self.dtype.itemsize // 8, *each))
+
+    def add(self, factors: NDArray[Any]) -> None:
+        """Count the rows of factors (c, r, n)."""
+        bounds, n_entries, grid = self.coalitions.bounds, self.coalitions.n_entries, self.coalitions.grid
+        if grid is None:
+            _list_sums(factors, self.coalitions.codes, bounds, n_entries, self._sums)
+        else:
+            _grid_sums(factors, bounds, n_entries, grid.first, grid.second, self._sums)
+
+    def total(self) -> NDArray[Any]:
+        """(m, r)"""
+        grid = self.coalitions.grid
+        sums = self._sums if grid is None else self._sums[:, :, grid.row, grid.column]
+        return np.ascontiguousarray((sums[:, 0] if sums.shape[1] == 1 else sums[:, 0] + 1j * sums[:, 1]).T)
+
+
+def sum_items(n_columns: int, m: int, r: int) -> int:
+    """Numbers, real or complex, that `SubsetSums` holds, its result not counted."""
+    return SUM_BLOCK * _lattice_items(n_columns) + 3 * r * (m + 8)
+
+
+def _lattice_items(n_columns: int) -> int:
+    """Entries of the lattices of a step, and its factors."""
+    groups = max(2, -(-n_columns // GROUP))
+    return (groups + 1) * (1 << -(-n_columns // groups)) + n_columns
+
+
+@njit(nogil=True, cache=True)
+def _fill_wide(factors, bounds, lattice):
+    """lattice (groups, entries, r, n): products of all subsets of each group."""
+    _, r, n = factors.shape
+    for group in range(lattice.shape[0]):
+        for term in range(r):
+            for row in range(n):
+                lattice[group, 0, term, row] = 1.0
+        for bit in range(bounds[group + 1] - bounds[group]):
+            column, size = bounds[group] + bit, 1 << bit
+            for entry in range(size):
+                for term in range(r):
+                    for row in range(n):
+                        lattice[group, size + entry, term, row] = (
+                            lattice[group, entry, term, row] * factors[column, term, row]
+                        )
+
+
+@njit(nogil=True, cache=True)
+def _kept_products(lattice, codes, kept, out):
+    """out (q, n): the product of one coalition, codes (groups,), at the terms kept (q,)."""
+    n = lattice.shape[3]
+    first, second = codes[0], codes[1]
+    for position in range(len(kept)):
+        term = kept[position]
+        for row in range(n):
+            out[position, row] = lattice[0, first, term, row] * lattice[1, second, term, row]
+        for group in range(2, lattice.shape[0]):
+            entry = codes[group]
+            for row in range(n):
+                out[position, row] *= lattice[group, entry, term, row]
+
+
+class Lattice:
+    """Products of the subsets of every group, for a block of rows, shared by all coalitions; buffers are kept.
+
+    Parameters
+    ----------
+    columns : (m, c)
+        Columns of each coalition.
+    n_terms, n_rows : int
+        Of a block, at most.
+    dtype : float64 or complex128
+    """
+
+    def __init__(self, columns: BoolArray, n_terms: int, n_rows: int, dtype: Any) -> None:
+        self.coalitions = Coalitions.of(columns, PRODUCT_GROUP)
+        n_groups = self.coalitions.codes.shape[1]
+        self._entries = np.empty(n_groups * self.coalitions.n_entries * n_terms * n_rows, dtype)
+        self._product = np.empty(n_terms * n_rows, dtype)
+        self._all = np.arange(n_terms)
+        self._shape = (n_groups, self.coalitions.n_entries)
+        self._source: Lattice | None = None  # never itself: a cycle would keep the entries until the next collection
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """Coalitions by their entries: neighbours find theirs in the cache."""
+        return np.lexsort(self.coalitions.codes.T[::-1])
+
+    @property
+    def is_shared(self) -> bool:
+        """The entries are those of another lattice, which is filled."""
+        return self._source is not None
+
+    def also(self, columns: BoolArray) -> Lattice:
+        """Products of other coalitions (m, c) from the entries of this lattice."""
+        other = copy.copy(self)
+        other.coalitions, other._product = Coalitions.of(columns, PRODUCT_GROUP), np.empty_like(self._product)
+        other._source = self
+        return other
+
+    def fill(self, factors: NDArray[Any]) -> None:
+        """Take the factors (c, r, n) of a block of rows."""
+        r, n = factors.shape[1:]
+        self._lattice = self._entries[: self._shape[0] * self._shape[1] * r * n].reshape(*self._shape, r, n)
+        _fill_wide(factors, self.coalitions.bounds, self._lattice)
+
+    def product(self, coalition: int, kept: NDArray[np.integer] | None = None) -> NDArray[Any]:
+        """(n, q) of one coalition at the kept terms (all where None): a view, valid until the next call."""
+        terms, lattice = self._all if kept is None else kept, (self._source or self)._lattice
+        n = lattice.shape[3]
+        out = self._product[: len(terms) * n].reshape(len(terms), n)
+        _kept_products(lattice, self.coalitions.codes[coalition], terms, out)
+        return out.T
+
+    @staticmethod
+    def nbytes(n_columns: int, n_terms: int, n_rows: int, itemsize: int = 8) -> int:
+        n_groups = max(2, -(-n_columns // PRODUCT_GROUP))
+        entries = 1 << -(-n_columns // n_groups)
+        return itemsize * n_terms * n_rows * (n_groups * entries + 1)

@@ -1,0 +1,266 @@
+"""Rows in memory: numpy arrays and pandas frames behind the contract of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from dshap.errors import InputError, refuse_rounded, shown, unknown_name
+from dshap.tables.arrow import arrow_array, code_array, key_array, key_dtype, number_array, own_array, own_dtype
+from dshap.tables.layout import (
+    Layout,
+    Names,
+    as_names,
+    check_missing,
+    key_refusal,
+    layout_of,
+    null_key_refusal,
+    repeats,
+)
+from dshap.tables.reader import LaidOut, check_span
+from dshap.types import FloatArray, RowBlock
+
+__all__ = ["ArraySource", "frame_of_arrow", "from_pandas"]
+
+
+class ArraySource(LaidOut):
+    """A table in memory, as the tasks of one process read it.  It pickles with its data.
+
+    Parameters
+    ----------
+    x : (n, columns) array of numbers
+        Kept as it is; a float64 block that lies in C order is read without a copy.
+    feature_names : names, optional
+        By default x0, x1, …
+    keys : mapping, optional
+        key column -> (n,) integers, text or times, as in `ParquetSource`.
+    target : (n,) or (n, k) array, optional
+        A missing target is NaN and leaves `is_ok` alone.
+    missing : "refuse", "skip" or "pass"
+        What becomes of rows that hold NaN or infinity; "pass" takes every row as ok.
+    columns : mapping, optional
+        feature -> (n,) in the dtype that the cube keeps; by default the columns of x in its dtype.
+    categories : mapping, optional
+        feature -> its categories, where x holds their positions.
+
+    Raises
+    ------
+    InputError
+        Text, a wrong shape, no rows, unequal lengths, a row without a key.
+    """
+
+    def __init__(
+        self,
+        x: ArrayLike,
+        *,
+        feature_names: Names = None,
+        keys: Mapping[str, Any] | None = None,
+        target: ArrayLike | None = None,
+        missing: str = "refuse",
+        columns: Mapping[str, NDArray[Any]] | None = None,
+        categories: Mapping[str, tuple[Any, ...]] | None = None,
+    ) -> None:
+        check_missing(missing)
+        self._x = _numbers(x, "the table")
+        if self._x.ndim != 2:
+            raise InputError(
+                f"the table has shape {self._x.shape} where (rows, columns) is needed: for one column use "
+                "x.reshape(-1, 1), for one row x.reshape(1, -1)"
+            )
+        if 0 in self._x.shape:
+            raise InputError(f"empty table: shape {self._x.shape}; give at least one row and one column")
+        self.n_rows = len(self._x)
+        names = _feature_names(feature_names, self._x.shape[1])
+        read = {str(name): _key(str(name), values) for name, values in (keys or {}).items()}
+        self._keys = {name: values for name, (values, _) in read.items()}
+        if target is not None and not np.ndim(target):
+            raise InputError(f"target is {shown(target)}: give one value for each row, (n,) or (n, k)")
+        self._target = None if target is None else _numbers(target, "the target")
+        self._columns = dict(columns or {})
+        self._check_lengths()
+        n_targets = 0 if self._target is None else self._target.size // self.n_rows
+        self._layout = Layout(
+            features=names,
+            key_dtypes={name: dtype for name, (_, dtype) in read.items()},
+            targets=tuple(f"y{j}" for j in range(n_targets)),
+            is_single_target=self._target is not None and self._target.ndim == 1,
+            missing=missing,
+            categories=dict(categories or {}),
+        )
+        self.column_dtypes = {name: self._column(name).dtype for name in names}
+
+    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> ArraySource:
+        """The same rows, their own columns coded by these lists."""
+        other = super().with_categories(categories)
+        other._x = self._x.copy()
+        for name, values in categories.items():
+            column = arrow_array(self._columns[name], name)
+            other._x[:, self.feature_names.index(name)] = code_array(column, values)
+        return other
+
+    def read(
+        self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
+    ) -> RowBlock:
+        """Rows start..stop; see `dshap.types.RowBlock`.  The target of a source without one is None."""
+        check_span(start, stop, self.n_rows)
+        x = np.ascontiguousarray(self._x[start:stop], dtype=np.float64)  # (n, columns)
+        is_ok = np.ones(len(x), dtype=bool)
+        if self.missing != "pass":
+            np.isfinite(x).all(axis=1, out=is_ok)
+        return RowBlock(
+            start=start,
+            x=x,
+            is_ok=is_ok,
+            keys={name: values[start:stop] for name, values in self._keys.items()} if keys else {},
+            target=self._target[start:stop].astype(np.float64) if target and self._target is not None else None,
+            columns={name: self._column(name)[start:stop] for name in self.feature_names} if columns else {},
+        )
+
+    def describe(self) -> str:
+        """One line for plans and logs."""
+        return self._described("in memory", target="a target")
+
+    def _column(self, name: str) -> NDArray[Any]:
+        """One explained column (n,) in its own dtype."""
+        return self._columns[name] if name in self._columns else self._x[:, self.feature_names.index(name)]
+
+    def _check_lengths(self) -> None:
+        parts = {f"key {name!r}": len(values) for name, values in self._keys.items()}
+        parts |= {f"column {name!r}": len(values) for name, values in self._columns.items()}
+        parts |= {"the target": len(self._target)} if self._target is not None else {}
+        for name, length in parts.items():
+            if length != self.n_rows:
+                raise InputError(f"{name} has {length} values for {self.n_rows} rows: give one for each row")
+
+
+def _key(name: str, values: Any) -> tuple[NDArray[Any], str]:
+    """The values (n,) of a key column, and their name in `Layout.key_dtypes`."""
+    column = values if isinstance(values, pa.Array) else arrow_array(np.asarray(values), name)
+    dtype = key_dtype(column.type)
+    if dtype is None:
+        raise InputError(key_refusal(name, column.type))
+    array, is_null = key_array(column, name, dtype)
+    if is_null is not None:
+        raise InputError(null_key_refusal({name: int(np.count_nonzero(is_null))}))
+    return array, dtype
+
+
+def _numbers(values: ArrayLike, name: str) -> NDArray[Any]:
+    """The values as an array of bools, integers or floats; masked ones as NaN."""
+    if isinstance(values, np.ma.MaskedArray):
+        refuse_rounded(values.compressed(), name)
+        values = np.ma.filled(values.astype(np.float64), np.nan)
+    array = np.asarray(values)
+    if array.dtype == np.longdouble:
+        array = array.astype(np.float64)
+    if array.dtype.kind in "OUST":
+        raise InputError(
+            f"{name} holds text or objects (dtype {array.dtype}) where numbers are needed: encode them as numbers, or "
+            "pass a pandas DataFrame and name the number columns in features"
+        )
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{name} has dtype {array.dtype}, but only bools, integers and floats are taken: convert it")
+    refuse_rounded(array, name)
+    return array
+
+
+def _feature_names(given: Names, n_columns: int) -> tuple[str, ...]:
+    names = tuple(f"x{j}" for j in range(n_columns)) if given is None else as_names(given)
+    if len(names) != n_columns:
+        raise InputError(f"{len(names)} feature names for {n_columns} columns: give one for each column")
+    if twice := repeats(names):
+        raise InputError(f"feature names hold {', '.join(map(repr, twice))} more than once: name each column once")
+    return names
+
+
+def from_pandas(
+    frame: Any,
+    features: Names = None,
+    key: Names = (),
+    target: Names = None,
+    missing: str = "refuse",
+    categories: Mapping[str, tuple[Any, ...]] | None = None,
+) -> ArraySource:
+    """A pandas DataFrame as a source, by the rules and messages of `ParquetSource`; its index is not read.
+
+    Nullable, Arrow and categorical columns are taken by the values they hold: a categorical of numbers is numbers,
+    unless its categories are given.
+    """
+    named = as_names(features) + as_names(key) + as_names(target)
+    _refuse_index(frame, named)
+    arrays = _arrow_columns(frame, named, is_all=features is None)
+    for name in categories or {}:  # nothing but missing values has no kind
+        if name in arrays and arrays[name].null_count == len(frame):
+            arrays[name] = pa.nulls(len(frame))
+    fields = [(name, arrays[name].type if name in arrays else pa.binary()) for name in map(str, frame.columns)]
+    layout = layout_of(
+        pa.schema(fields), features=features, target=target, key=key, missing=missing, categories=categories
+    )
+    if len(frame) == 0:
+        raise InputError("empty table: the frame has no rows; give a table with rows")
+    targets = _stack(arrays, layout.targets)
+    source = ArraySource(
+        _stack(arrays, layout.features, layout.categories),
+        feature_names=layout.features,
+        keys={name: arrays[name] for name in layout.key_dtypes},
+        target=None if not layout.targets else targets[:, 0] if layout.is_single_target else targets,
+        missing=missing,
+        columns={name: _own(arrays[name], name) for name in layout.features},
+        categories=layout.categories,
+    )
+    source._layout = layout
+    return source
+
+
+def frame_of_arrow(data: Any) -> Any:
+    """Anything with Arrow's C stream or array protocol as a data frame of Arrow columns; a data frame as it is."""
+    import pandas as pd
+
+    is_arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+    if not is_arrow or hasattr(data, "iloc"):
+        return data
+    return pa.table(data).to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def _refuse_index(frame: Any, named: tuple[str, ...]) -> None:
+    """Raise where a column is asked for that is the frame's index."""
+    names = list(map(str, frame.columns))
+    index = {str(level) for level in frame.index.names if level is not None}
+    for name in named:
+        if name in index and name not in names:
+            raise InputError(
+                f"{unknown_name('column', name, names)} {name!r} is the index, which is not read: call reset_index() "
+                "on the frame to make it a column"
+            )
+
+
+def _arrow_columns(frame: Any, named: tuple[str, ...], is_all: bool) -> dict[str, pa.Array]:
+    """The named columns, and with `is_all` every other one that Arrow can hold."""
+    arrays = {}
+    for position, name in enumerate(map(str, frame.columns)):
+        if is_all or name in named:
+            try:
+                arrays[name] = arrow_array(frame.iloc[:, position], name, from_pandas=True)
+            except InputError:
+                if name in named:
+                    raise
+    return arrays
+
+
+def _stack(
+    arrays: Mapping[str, pa.Array], names: tuple[str, ...], categories: Mapping[str, tuple[Any, ...]] | None = None
+) -> FloatArray:
+    """The named columns as one array (n, columns), those with categories as codes."""
+    stacked, categories = np.empty((len(next(iter(arrays.values()))), len(names))), categories or {}
+    for j, name in enumerate(names):
+        own = categories.get(name)
+        stacked[:, j] = number_array(arrays[name], name) if own is None else code_array(arrays[name], own)
+    return stacked
+
+
+def _own(column: pa.Array, name: str) -> NDArray[Any]:
+    return own_array(column, name, own_dtype(column.type, column.null_count > 0))

@@ -1,0 +1,198 @@
+"""The files of a Parquet table: finding them, what tells that they changed, and columns in the names of their folders.
+
+Such columns, table/year=2012/month=5/part.parquet, are Hive's partitions.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from dshap.errors import InputError
+from dshap.tables.layout import repeats
+
+__all__ = ["FileStamp", "Partitions", "Paths", "find_files", "find_partitions", "stamp_file"]
+
+Paths = str | Path | Sequence[str | Path]
+TICK_NS, COARSE_NS, COARSE_TICK_NS = 20_000_000, 1_000_000_000, 2_000_000_000
+"""File times go by the ticks of the system, 1 to 10 ms; where they are whole seconds, by seconds, or two."""
+FOOTER_END, MAGIC = 8, b"PAR1"
+"""Bytes at the end of a Parquet file: the length of its footer, little-endian in four, and these letters."""
+NULL = "__HIVE_DEFAULT_PARTITION__"
+LARGEST = 2**31 - 1
+"""Of int32."""
+_DATABASE = "read the table first, pandas.read_sql(query, connection), or export it to Parquet"
+_BUCKET = "object stores are not built yet; copy the files to a file system that every worker sees, or mount it"
+INSTEAD: Mapping[str, str] = {
+    **dict.fromkeys(("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "r2"), _BUCKET),
+    **dict.fromkeys(("postgresql", "postgres", "mysql", "mssql", "oracle", "sqlite", "snowflake", "duckdb"), _DATABASE),
+}
+"""What is written before :// -> what to do."""
+
+
+def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
+    """(absolute folder, file names below it) of a file, a folder or a glob, sorted; of a list in the order given."""
+    if not isinstance(path, str | Path):
+        found = [os.path.join(root, name) for root, names in map(find_files, path) for name in names]
+        root = os.path.commonpath([os.path.dirname(each) for each in found])
+        return root, tuple(os.path.relpath(each, root) for each in found)
+    _refuse_address(str(path))
+    text = os.path.abspath(os.path.expanduser(path))
+    if os.path.isfile(text):
+        return os.path.dirname(text), (os.path.basename(text),)
+    if os.path.isdir(text):
+        found, root = [str(each) for each in Path(text).rglob("*.parquet") if each.is_file()], text
+    else:
+        found = [each for each in glob.glob(text, recursive=True) if os.path.isfile(each)]
+        root = os.path.commonpath([os.path.dirname(each) for each in found]) if found else ""
+    if not found:
+        raise InputError(f"no Parquet file at {path}: give a file, a folder that holds *.parquet files, or a glob")
+    return root, tuple(sorted(os.path.relpath(each, root) for each in found))
+
+
+def _refuse_address(text: str) -> None:
+    """Raise for what is no path of a file system, with what to do."""
+    scheme, mark, _ = text.partition("://")
+    if mark:
+        advice = INSTEAD.get(scheme.split("+")[0], "copy it to a file system that every worker sees, or mount it")
+        raise InputError(f"{scheme}://… is no path of a file system: {advice}")
+
+
+@dataclass(frozen=True)
+class FileStamp:
+    """By what a file is taken for unchanged without reading its rows; see `stamp_file`."""
+
+    path: str
+    size: int
+    written_ns: int
+    """Time of its content, which programs can set (touch -r, cp -p, rsync -t)."""
+    changed_ns: int
+    """Time of its entry, which the system sets whenever content, times or name change."""
+    inode: int
+    footer: str
+    """Digest of its last bytes, the footer: offsets, sizes, and bounds of every column."""
+
+    @property
+    def tick_ns(self) -> int:
+        """Changes that lie closer together may have one time."""
+        return COARSE_TICK_NS if self.changed_ns % COARSE_NS == 0 else TICK_NS
+
+
+def stamp_file(root: str, name: str) -> FileStamp:
+    """The stamp of one file, taken before it is opened.
+
+    A file of the same stamp is trusted to hold the same rows.  What would deceive it: pages altered below the file
+    system, or a clock set back by whoever writes the file, to the nanosecond, with the same footer.
+    """
+    path = os.path.join(root, name)
+    told = os.stat(path)
+    with open(path, "rb") as file:
+        file.seek(-min(FOOTER_END, told.st_size), os.SEEK_END)
+        end = file.read(FOOTER_END)
+        length = int.from_bytes(end[:4], "little") if end.endswith(MAGIC) else 0
+        file.seek(-min(FOOTER_END + length, told.st_size), os.SEEK_END)
+        footer = hashlib.blake2b(file.read(), digest_size=16).hexdigest()
+    return FileStamp(path, told.st_size, told.st_mtime_ns, told.st_ctime_ns, told.st_ino, footer)
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """The columns in the names of a table's folders, and their value in each file."""
+
+    fields: tuple[pa.Field, ...] = ()
+    values: tuple[Mapping[str, Any], ...] = ()
+    """Of each file: column -> its value, None for __HIVE_DEFAULT_PARTITION__."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self.fields)
+
+    def schema(self, inside: pa.Schema) -> pa.Schema:
+        """The columns of a file and those of its folders."""
+        return pa.schema([*inside, *self.fields])
+
+    def nulls(self, index: int, n_rows: int) -> dict[str, int | None]:
+        """column -> its nulls in a file of so many rows."""
+        return {name: n_rows if self.values[index][name] is None else 0 for name in self.names}
+
+    def batch(self, index: int, batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+        """Rows of a file with those of these columns that its folders hold."""
+        for field in self.fields:
+            if field.name in names:
+                value = pa.scalar(self.values[index][field.name], field.type)
+                batch = batch.append_column(field, pa.repeat(value, batch.num_rows))
+        return batch
+
+
+def find_partitions(root: str, files: Sequence[str], inside: pa.Schema) -> Partitions:
+    """The partitions of files (paths below `root`), without those that are columns `inside` the files.
+
+    A folder "key=value" counts from the first folder of the table on, whichever part of it `root` is.  As in pyarrow's
+    datasets a column is int32 where all its values are such numbers, else text; %-escapes are resolved, and
+    ``__HIVE_DEFAULT_PARTITION__`` is null.
+
+    Raises
+    ------
+    InputError
+        Files below other keys than the first one, or values that are no text.
+    """
+    base = _base(root)
+    paths = [os.path.join(root, name) for name in files]
+    parts = [_parts(path, base) for path in paths]
+    _check_same_keys(paths, [tuple(key for key, _ in own) for own in parts])
+    columns = {name: [own[j][1] for own in parts] for j, (name, _) in enumerate(parts[0]) if name not in inside.names}
+    arrays = {name: _typed(values) for name, values in columns.items()}
+    fields = tuple(pa.field(name, array.type) for name, array in arrays.items())
+    of_files = zip(*(array.to_pylist() for array in arrays.values()), strict=True)
+    return Partitions(fields, tuple(dict(zip(arrays, values, strict=True)) for values in of_files))
+
+
+def _typed(values: Sequence[str | None]) -> pa.Array:
+    """The values of one key: int32 where all are, else text; null where there is none."""
+    known = [value for value in values if value is not None]
+    if known and all(re.fullmatch(r"-?[0-9]+", own) and -LARGEST <= int(own) + 1 <= LARGEST + 1 for own in known):
+        return pa.array([None if value is None else int(value) for value in values], pa.int32())
+    return pa.array(values, pa.string() if known else pa.null())
+
+
+def _base(root: str) -> str:
+    """The folder of the table: above the partitions that `root` lies in."""
+    while "=" in os.path.basename(root):
+        root = os.path.dirname(root)
+    return root
+
+
+def _parts(path: str, base: str) -> list[tuple[str, str | None]]:
+    """(key, value) of the folders of a path below `base`, from above."""
+    folders = [part.partition("=") for part in os.path.relpath(path, base).split(os.sep)[:-1] if part.find("=") > 0]
+    try:
+        return [
+            (unquote(key, errors="strict"), None if value == NULL else unquote(value, errors="strict"))
+            for key, _, value in folders
+        ]
+    except UnicodeDecodeError:
+        raise InputError(f"{path} lies below a %-escape that is no UTF-8: rename this folder") from None
+
+
+def _check_same_keys(paths: Sequence[str], keys: Sequence[tuple[str, ...]]) -> None:
+    for path, own in zip(paths, keys, strict=True):
+        if own != keys[0]:
+            raise InputError(
+                f"{path} lies in {_said(own)}, and {paths[0]} in {_said(keys[0])}: give files below the same keys, "
+                "in the same order"
+            )
+    if twice := repeats(keys[0]):
+        raise InputError(f"{paths[0]} lies below the key {twice[0]!r} twice: rename one of these folders")
+
+
+def _said(keys: Sequence[str]) -> str:
+    return f"the partitions {', '.join(keys)}" if keys else "no partition"

@@ -1,0 +1,138 @@
+"""The rows to explain and the rows that a value function learns from: opened, counted, in one list of categories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dshap.errors import InputError
+from dshap.tables.census import Census, take_census
+from dshap.tables.opener import CodedReader, Site, open_rows
+from dshap.types import BoolArray, RowReader, ValueFunction
+
+__all__ = ["Inputs", "open_for", "refuse_unknown_categories"]
+
+MAX_CATEGORIES = 65_536
+
+
+def open_for(value: ValueFunction, rows: Any, site: Site, *, key: Any = (), missing: str = "refuse") -> RowReader:
+    """`open_rows` with the columns and the categories of a value function."""
+    return open_rows(
+        rows,
+        site,
+        features=value.feature_names,
+        n_columns=value.n_columns,
+        key=key,
+        missing=missing,
+        categories=value.categories,
+    )
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The rows to explain and the rows that a value function learns from."""
+
+    value: ValueFunction
+    """With the categories of all these rows."""
+    rows: RowReader
+    census: Census
+    data: RowReader
+    data_census: Census
+
+    @classmethod
+    def open(
+        cls,
+        value: ValueFunction,
+        rows: Any,
+        site: Site,
+        *,
+        missing: str = "refuse",
+        key: Any = (),
+        census: Census | None = None,
+        data: tuple[RowReader, Census] | None = None,
+    ) -> Inputs:
+        """One reader and one census where both are the same table; `census` and `data` where they are known."""
+        reader = open_for(value, rows, site, key=key, missing=missing)
+        if isinstance(reader, CodedReader) and value.categories:
+            value, reader = _with_all_categories(value, reader, site)
+        census = census or take_census(reader, site)
+        if reader.missing == "pass" and value.needs_moments:
+            raise InputError('missing = "pass" is for black boxes: explain a kernel model with "refuse" or "skip"')
+        if data is None:
+            data = (reader, census) if _is_same(value.data, rows) else _open_data(value, reader, site)
+        return cls(value, reader, census, *data)
+
+    def active_players(self) -> BoolArray:
+        """(d,): players with a column that varies over rows and data; the others are worth nothing.
+
+        Where nothing varies, the first player is kept: a game needs one.
+        """
+        low = np.minimum(self.census.low, self.data_census.low)
+        high = np.maximum(self.census.high, self.data_census.high)
+        names = self.rows.feature_names
+        varies = (low < high) | [name in self.census.bad or name in self.data_census.bad for name in names]
+        is_active = np.array((self.value.player_columns & varies).any(axis=1))
+        is_active[0] |= not is_active.any()
+        return is_active
+
+
+def _is_same(data: Any, rows: Any) -> bool:
+    """The value function learns from the very rows that are explained."""
+    return data is rows or (isinstance(data, str | Path) and isinstance(rows, str | Path) and str(data) == str(rows))
+
+
+def _open_data(value: ValueFunction, rows: RowReader, site: Site) -> tuple[RowReader, Census]:
+    """What the value function learns from; by the names of the rows where it knows none itself."""
+    is_named = not isinstance(value.data, np.ndarray)
+    features = value.feature_names or (rows.feature_names if is_named else None)
+    is_read = value.needs_moments or value.streams_data  # row by row, so that bad ones can be skipped
+    missing = "skip" if rows.missing == "refuse" and not is_read else rows.missing
+    try:
+        data = open_rows(value.data, site, features=features, n_columns=value.n_columns, missing=missing)
+        census = take_census(data, site, takes_nan=not value.needs_moments)
+    except InputError as error:
+        raise InputError(f"background or data of the value function: {error}") from error
+    if census.n_bad and data.missing == "skip" and not is_read:
+        raise InputError(
+            f"{census.n_bad} rows of the background hold NaN or infinity: drop them, or set missing = "
+            '"pass" for a model that takes NaN'
+        )
+    return data, census
+
+
+def _with_all_categories(value: ValueFunction, reader: CodedReader, site: Site) -> tuple[ValueFunction, RowReader]:
+    """Both with the categories of the rows behind those that the value function knows, in order; one pass over them."""
+    spans = site.each_span(_unknown_categories, reader.n_rows, reader)
+    found = {name: set().union(*(span.get(name, ()) for span in spans)) for name in value.categories}
+    if not any(found.values()):
+        return value, reader
+    longer = {name: (*known, *sorted(found[name])) for name, known in value.categories.items()}
+    for name, values in longer.items():
+        if len(values) > MAX_CATEGORIES:
+            raise InputError(
+                f"column {name!r} holds {len(values):,} different values, at most {MAX_CATEGORIES:,} categories are "
+                "taken: group them, or take the column out of the model"
+            )
+    return value.with_categories(longer), reader.with_categories(longer)
+
+
+def refuse_unknown_categories(reader: RowReader, site: Site) -> None:
+    """Raise where rows to learn from hold categories that the value function's data lack."""
+    if not isinstance(reader, CodedReader) or not reader.categories:
+        return
+    for span in site.each_span(_unknown_categories, reader.n_rows, reader):
+        for name, found in span.items():
+            raise InputError(
+                f"column {name!r} holds {min(found)!r}, which the data of the value function lack: make the value "
+                "function with rows that hold every category"
+            )
+
+
+def _unknown_categories(start: int, stop: int, reader: CodedReader) -> dict[str, set[Any]]:
+    """column -> values that are in no list of categories."""
+    block = reader.read(start, stop, columns=True)
+    places = {name: block.x[:, reader.feature_names.index(name)] < 0 for name in reader.categories}
+    return {name: set(block.columns[name][is_new].tolist()) for name, is_new in places.items() if is_new.any()}

@@ -1,0 +1,354 @@
+"""The one opener: whatever holds rows becomes a `RowReader`, by the first entry of `KINDS` that knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from dshap.checks import as_array, checked
+from dshap.errors import InputError, shown, unknown_name
+from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
+from dshap.tables.parquet import ParquetSource
+from dshap.tables.spool import TARGET, spool_source, write_partition
+from dshap.types import RowReader
+
+__all__ = ["CodedReader", "EachSpan", "Site", "open_rows", "open_source"]
+
+EachSpan = Callable[..., list[Any]]
+"""each_span(function, n_rows, *args): function(start, stop, *args) of every span of a table, in order."""
+
+
+class Site(Protocol):
+    """Where the tables of a run are read and spooled: its executor and its workspace."""
+
+    @property
+    def is_local(self) -> bool:
+        """True where tasks run in this process and can see its arrays."""
+        ...
+
+    def folder(self, name: str) -> Path:
+        """An empty folder that all tasks reach, as long as the run goes."""
+        ...
+
+    def each_span(self, function: Callable[..., Any], n_rows: int, *args: Any) -> list[Any]:
+        """See `EachSpan`."""
+        ...
+
+    def each_partition(self, collection: Any, write: Callable[[Any, int], int]) -> list[int]:
+        """write(partition, index) of every row partition of a Dask collection, where it lives, in order."""
+        ...
+
+
+@runtime_checkable
+class CodedReader(RowReader, Protocol):
+    """A reader that gives text, and other categories, as their positions in lists."""
+
+    @property
+    def categories(self) -> Mapping[str, tuple[Any, ...]]: ...
+    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> RowReader:
+        """The same rows, coded by these lists."""
+        ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Rows, and what is asked of them; see `open_rows`."""
+
+    rows: Any
+    site: Site | None = None
+    features: Sequence[str] | None = None
+    n_columns: int | None = None
+    target: Any = None
+    key: Any = ()
+    missing: str = "refuse"
+    categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+    @property
+    def roles(self) -> dict[str, Any]:
+        """The columns and their roles, as readers take them."""
+        named = {"features": self.features, "target": self.target, "key": self.key}
+        return {**named, "missing": self.missing, "categories": self.categories}
+
+
+def open_rows(
+    rows: Any,
+    site: Site,
+    *,
+    features: Sequence[str] | None = None,
+    n_columns: int | None = None,
+    target: Any = None,
+    key: Any = (),
+    missing: str = "refuse",
+    categories: Mapping[str, tuple[Any, ...]] | None = None,
+) -> RowReader:
+    """A reader that the tasks of a run can use.
+
+    Parameters
+    ----------
+    rows : path or list of paths, numpy array, data frame, what speaks Arrow (pyarrow, polars, DuckDB), Dask array or
+        dataframe, xarray Dataset or DataArray, or a source
+    site : of the run; rows in the memory of this process are spooled to Parquet for other processes, and Dask
+        collections are, by the workers, for any
+    features : columns to take, by name; where None all number columns but key and target
+    n_columns : how many there must be
+    target, key, missing, categories : as in `open_source`
+
+    Raises
+    ------
+    InputError
+        A table of the wrong columns, kind or size.
+    """
+    (features,) = checked(features=features)
+    asked = Asked(rows, site, features, n_columns, target, _checked_key(key), missing, categories or {})
+    reader = _opened(asked)
+    if n_columns is not None and len(reader.feature_names) != n_columns:  # a table, and no names to take from it
+        held = f"{len(reader.feature_names)} columns of numbers{_in_brackets(reader.feature_names)}"
+        raise InputError(f"the rows have {held}, the {_made_for(asked)}")
+    if isinstance(reader, ArraySource) and not site.is_local:
+        return spool_source(reader, site.folder("rows"))
+    return reader
+
+
+def open_source(
+    data: Any,
+    *,
+    features: Sequence[str] | str | None = None,
+    target: Any = None,
+    key: Any = (),
+    missing: str = "refuse",
+    categories: Mapping[str, tuple[Any, ...]] | None = None,
+) -> RowReader:
+    """The reader of a table: a path of Parquet files, a pandas DataFrame, a numpy array, or a reader as it is.
+
+    Parameters
+    ----------
+    data : path, DataFrame, array (n, columns) or RowReader
+        A path is a file, a folder or a glob, as in `ParquetSource`.
+    features : names, optional
+        The columns to explain; for an array the names of its columns.
+    target : name, names or array, optional
+        Columns of the table; for an array the values, (n,) or (n, k).
+    key : name, names or mapping
+        Columns of the table; for an array a mapping of key column -> values (n,).
+    missing : "refuse", "skip" or "pass"
+    categories : mapping, optional
+        feature -> the categories of a column of text: it is read as their positions.
+
+    Raises
+    ------
+    InputError
+        A kind of table that is not known, or one that does not fit the options.
+    """
+    key = () if key is None else key
+    if isinstance(data, RowReader) and (features is not None or target is not None or len(key)):
+        raise InputError("features, target and key belong to the source that was given: set them where it is made")
+    names: Any = [features] if isinstance(features, str) else features
+    return _opened(Asked(data, None, names, None, target, key, missing, categories or {}))
+
+
+def _opened(asked: Asked) -> RowReader:
+    for is_kind, opened in KINDS:
+        if is_kind(asked.rows):
+            return opened(asked)
+    raise _unknown(asked.rows)
+
+
+def _unknown(rows: Any) -> InputError:
+    return InputError(
+        f"rows of type {type(rows).__name__}: give a path, a pandas DataFrame, a numpy array or a source such as "
+        "ParquetSource"
+    )
+
+
+def _checked_key(given: Any) -> Any:
+    """A name, names, or a mapping from names to values."""
+    if given is None:
+        return ()
+    if isinstance(given, Mapping) or _names_in(given) or (isinstance(given, list | tuple) and not given):
+        return given
+    raise InputError(f"key is {shown(given)}: give a column's name, a list of names, or for an array {{name: values}}")
+
+
+def _names_in(given: Any) -> list[str]:
+    """Column names out of one name or a list of them; none out of values and mappings."""
+    if isinstance(given, str):
+        return [given]
+    return list(given) if isinstance(given, list | tuple) and all(isinstance(name, str) for name in given) else []
+
+
+def _is_paths(rows: Any) -> bool:
+    parts = rows if isinstance(rows, list | tuple) else [rows]
+    return len(parts) > 0 and all(isinstance(part, str | Path) for part in parts)
+
+
+def _open_paths(asked: Asked) -> RowReader:
+    return ParquetSource(asked.rows, **asked.roles)
+
+
+def _open_list(asked: Asked) -> RowReader:
+    return _opened(replace(asked, rows=as_array("rows", asked.rows)))
+
+
+def _open_dataset(asked: Asked) -> RowReader:
+    """An xarray Dataset: its variables are features, those taken as key or target apart; coordinates are not."""
+    rows, taken = asked.rows, [*_names_in(asked.target), *_names_in(asked.key)]
+    if len(rows.sizes) != 1:
+        raise InputError(f"the dataset has dims {dict(rows.sizes)}: give one variable a column, along one dim")
+    is_lazy = any(_is_dask(variable.data) for variable in rows.variables.values())
+    names = tuple(asked.features or [str(name) for name in rows.data_vars if name not in taken])
+    table = rows.to_dask_dataframe() if is_lazy else rows.to_dataframe().reset_index()
+    return _opened(replace(asked, rows=table, features=names))
+
+
+def _open_data_array(asked: Asked) -> RowReader:
+    """An xarray DataArray (instance, feature): the array that it holds, its columns by their labels."""
+    rows, features = asked.rows, asked.features
+    if rows.ndim != 2:
+        raise InputError(f"the array has dims {rows.dims}: give (instance, feature)")
+    labels = rows.coords.get(rows.dims[1])
+    names = None if labels is None else tuple(str(label) for label in labels.values)
+    if names and features and set(features) <= set(names):
+        rows = rows.isel({rows.dims[1]: [names.index(name) for name in features]})
+        names = tuple(features)
+    return _opened(replace(asked, rows=rows.data, features=names or features))
+
+
+def _is_dask(rows: Any) -> bool:
+    return hasattr(rows, "__dask_graph__")
+
+
+def _open_dask_array(asked: Asked) -> RowReader:
+    _check_columns(asked, ())
+    if asked.target is not None or len(asked.key):
+        raise InputError("target and key of a Dask array have no place: use a Dask dataframe")
+    n_columns = asked.rows.shape[1] if asked.rows.ndim == 2 else 0  # what is no table is refused where it is written
+    names = list(asked.features or [f"x{j}" for j in range(n_columns)])
+    return _spooled(replace(asked, features=names), names)
+
+
+def _open_dask_frame(asked: Asked) -> RowReader:
+    _check_columns(asked, [str(name) for name in asked.rows.columns])
+    return _spooled(asked, None)
+
+
+def _spooled(asked: Asked, names: Sequence[str] | None) -> RowReader:
+    """Every partition of a Dask collection written where it lives, as one part; read back in order."""
+    if asked.site is None:
+        raise _unknown(asked.rows)
+    folder = asked.site.folder("rows")
+    if not sum(asked.site.each_partition(asked.rows, partial(write_partition, folder, names))):
+        raise InputError("empty table: the Dask collection has no rows; give a table with rows")
+    return ParquetSource(folder, **asked.roles)
+
+
+def _is_reader(rows: Any) -> bool:
+    return isinstance(rows, RowReader)
+
+
+def _open_reader(asked: Asked) -> RowReader:
+    """A source as it was opened: what belongs to it is not said again with another meaning."""
+    reader, features = asked.rows, asked.features
+    if asked.target is not None or len(asked.key):
+        raise InputError("target and key belong to the source that was given: name them where it is opened")
+    if asked.missing not in ("refuse", reader.missing):
+        raise InputError(
+            f"missing = {asked.missing!r}, but the source was opened with {reader.missing!r}: say it there"
+        )
+    if features is not None and tuple(reader.feature_names) != tuple(features):
+        raise InputError(
+            f"the source gives columns {list(reader.feature_names)}, the model was fitted on {list(features)}: "
+            "open the source with features= these names, in this order"
+        )
+    coded = reader.categories if isinstance(reader, CodedReader) else {}
+    for name, values in asked.categories.items():
+        if tuple(coded.get(name, ())) != tuple(values):
+            raise InputError(
+                f"the model takes the categories of column {name!r}, and the source was opened without them: give the "
+                "path or the data frame itself as rows"
+            )
+    return reader
+
+
+def _is_array(rows: Any) -> bool:
+    return isinstance(rows, np.ndarray)
+
+
+def _open_array(asked: Asked) -> RowReader:
+    _check_columns(asked, ())
+    if asked.categories:
+        raise InputError(
+            f"the model takes text columns ({', '.join(asked.categories)}), and an array has none: give a data frame "
+            "or a path, with the names of the columns"
+        )
+    is_by_name = isinstance(asked.key, str) or (len(asked.key) > 0 and not isinstance(asked.key, Mapping))
+    if isinstance(asked.target, str) or is_by_name:
+        raise InputError(
+            "target and key of a numpy array are values, not names: give target = an array and key = {name: values}, "
+            "or pass a pandas DataFrame"
+        )
+    keys, missing = dict(asked.key), asked.missing
+    return ArraySource(asked.rows, feature_names=asked.features, keys=keys, target=asked.target, missing=missing)
+
+
+def _is_frame(rows: Any) -> bool:
+    import pandas as pd
+
+    return isinstance(rows, pd.DataFrame)
+
+
+def _open_frame(asked: Asked) -> RowReader:
+    """A data frame, with its target in it or beside it."""
+    _check_columns(asked, [str(name) for name in asked.rows.columns])
+    if asked.target is not None and not _names_in(asked.target):
+        asked = replace(asked, rows=asked.rows.assign(**{TARGET: np.asarray(asked.target)}), target=TARGET)
+    return from_pandas(asked.rows, **asked.roles)
+
+
+def _speaks_arrow(rows: Any) -> bool:
+    speaks = hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__")
+    return speaks and not hasattr(rows, "iloc")
+
+
+def _open_arrow(asked: Asked) -> RowReader:
+    return _opened(replace(asked, rows=frame_of_arrow(asked.rows)))
+
+
+KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Asked], RowReader]], ...] = (
+    (_is_paths, _open_paths),
+    (lambda rows: isinstance(rows, list | tuple), _open_list),
+    (lambda rows: hasattr(rows, "data_vars"), _open_dataset),
+    (lambda rows: hasattr(rows, "dims") and hasattr(rows, "coords"), _open_data_array),
+    (lambda rows: _is_dask(rows) and hasattr(rows, "rechunk"), _open_dask_array),
+    (lambda rows: _is_dask(rows) and hasattr(rows, "columns"), _open_dask_frame),
+    (_is_reader, _open_reader),
+    (_is_array, _open_array),
+    (_is_frame, _open_frame),
+    (_speaks_arrow, _open_arrow),
+)
+"""(are rows of a kind, what opens them): the first that holds; other libraries are met by their methods."""
+
+
+def _check_columns(asked: Asked, held: Sequence[str]) -> None:
+    """Refuse an array, or a table of the columns `held`, that lacks some of the value function, before it is read."""
+    if asked.n_columns is None:
+        return
+    if not held and asked.rows.ndim == 2 and asked.rows.shape[1] != asked.n_columns:
+        raise InputError(f"the rows have {asked.rows.shape[1]} columns, the {_made_for(asked)}")
+    absent = [name for name in asked.features or () if name not in held]
+    if held and absent:
+        named = unknown_name("column", absent[0], held)
+        raise InputError(f"the table lacks a column of the model: {named} The {_made_for(asked)}.")
+
+
+def _made_for(asked: Asked) -> str:
+    return f"value function was made for {asked.n_columns} columns{_in_brackets(asked.features or ())}"
+
+
+def _in_brackets(names: Sequence[str]) -> str:
+    """The first eight in brackets, a space before them; nothing where there are none."""
+    return f" ({', '.join(names[:8])}{', …' if len(names) > 8 else ''})" if len(names) else ""

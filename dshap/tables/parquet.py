@@ -1,0 +1,259 @@
+"""Rows from Parquet: a file, a folder or a glob, read by row group and by column name."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dshap.errors import InputError
+from dshap.tables.arrow import own_dtype
+from dshap.tables.files import Partitions, Paths, find_files, find_partitions, stamp_file
+from dshap.tables.layout import Layout, Names, layout_of, said_left_out
+from dshap.tables.reader import BATCH_ROWS, STREAM_BYTES, BatchReader
+
+__all__ = ["ParquetSource"]
+
+OPEN_FILES = 4
+"""Files kept open per thread."""
+_CSV = "read it first, rows=pandas.read_csv(path), or write it once with pandas.read_csv(path).to_parquet(...)"
+AS_PARQUET: Mapping[str, str] = {
+    ".csv": _CSV,
+    ".tsv": _CSV.replace("read_csv(path", "read_csv(path, sep='\\t'"),
+    ".gz": _CSV,
+    ".json": _CSV.replace("read_csv", "read_json"),
+    ".xlsx": _CSV.replace("read_csv", "read_excel"),
+    ".feather": _CSV.replace("read_csv", "read_feather"),
+    ".arrow": _CSV.replace("read_csv", "read_feather"),
+}
+"""End of a file's name -> what to do with such a file."""
+
+
+class ParquetSource(BatchReader):
+    """A table in Parquet files, as the tasks read it.
+
+    Opening reads the footers only and checks every column that is asked for.  A read touches the row groups that
+    overlap, in batches, so memory does not grow with the size of a row group; time does (every read decodes its row
+    group up to the last row that it needs), so row groups of up to a million rows are good.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file, a folder (``*.parquet`` at any depth) or a glob pattern.  Files follow one another sorted by path.
+        Columns are found by name in every file.  Keys in the names of folders (``year=2024/``) are columns too, unless
+        the files hold a column of that name.
+    features : names, optional
+        Columns to explain; by default every number column that is neither key nor target, in the first file's order.
+    target : name or names, optional
+        One name is read as (n,), several as (n, k), in float64.  A missing target is NaN and leaves `is_ok` alone:
+        such a row can be explained, and `fit` skips it.
+    key : name or names
+        Integers become int64, text StringDType, dates and timestamps datetime64[ns] (in UTC where they have a zone).
+        A key may be a feature too.
+    missing : "refuse", "skip" or "pass"
+        What becomes of rows that hold NaN or infinity; "pass" takes every row as ok.
+    categories : mapping, optional
+        feature -> the categories of a text column, or of numbers: it is read as their positions.
+
+    Raises
+    ------
+    InputError
+        No file, a file that is not Parquet, no rows, or columns that do not fit their role.
+    """
+
+    def __init__(
+        self,
+        path: Paths,
+        *,
+        features: Names = None,
+        target: Names = None,
+        key: Names = (),
+        missing: str = "refuse",
+        categories: Mapping[str, tuple[Any, ...]] | None = None,
+    ) -> None:
+        self._root, self._names = find_files(path)
+        self._stamps, self._opened_ns = [stamp_file(self._root, name) for name in self._names], time.time_ns()
+        self._local = threading.local()
+        with open_file(self._root, self._names[0]) as first:
+            inside = first.schema_arrow
+        self._partitions = find_partitions(self._root, self._names, inside)
+        schema = self._partitions.schema(inside)
+        roles: dict[str, Any] = {"features": features, "target": target, "key": key, "missing": missing}
+        self._layout = layout_of(schema, **roles, categories=categories)
+        footers = [
+            read_footer(self._root, name, self._layout, self._partitions, index)
+            for index, name in enumerate(self._names)
+        ]
+        self._starts = np.concatenate([[0], np.cumsum([each.n_rows for each in footers])])  # (files + 1,)
+        self.n_rows = int(self._starts[-1])
+        # one dtype for the whole table: integers with nulls anywhere are float64
+        self.column_dtypes = {
+            feature: np.result_type(*(each.dtypes[feature] for each in footers)) for feature in self._layout.features
+        }
+        self.null_counts: Mapping[str, int | None] = {
+            name: _total(each.nulls[name] for each in footers) for name in self._layout.names()
+        }
+        """feature, key or target -> its nulls; None where a file does not count them."""
+        if self.n_rows == 0:
+            raise InputError(f"empty table: {path} holds {len(footers)} file(s) and no rows; give a table with rows")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_local"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _local=threading.local())
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files, in the order of their rows."""
+        return tuple(os.path.join(self._root, name) for name in self._names)
+
+    @property
+    def stamp(self) -> Mapping[str, Any] | None:
+        """Roles and files: a source of the same stamp gives the same rows (as far as `stamp_file` can tell).
+
+        None where a file was changed so shortly before it was opened that its times would not tell a further change.
+        """
+        if any(self._opened_ns - stamp.changed_ns < stamp.tick_ns for stamp in self._stamps):
+            return None
+        return {"files": [astuple(stamp) for stamp in self._stamps], "roles": self._layout.to_dict()}
+
+    def describe(self) -> str:
+        """One line for plans and logs."""
+        where = self.paths[0] if len(self.paths) == 1 else f"{self._root} ({len(self.paths)} files)"
+        names = ", ".join(self.feature_names[:12]) + (", …" if len(self.feature_names) > 12 else "")
+        left_out = f", left out, no numbers: {said_left_out(self.left_out)}" if self.left_out else ""
+        return self._described(f"parquet {where}", f" ({names})") + left_out
+
+    def _batches(self, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+        """The rows start..stop in order, file by file."""
+        inside = [name for name in names if name not in self._partitions.names]
+        index = int(np.searchsorted(self._starts, start, side="right")) - 1
+        while start < stop:
+            low, high = self._starts[index : index + 2].tolist()
+            if start < high:
+                for batch in read_rows(self._open(index), start - low, min(stop, high) - low, inside):
+                    yield self._partitions.batch(index, batch, names)
+            start, index = max(start, high), index + 1
+
+    def _open(self, index: int) -> pq.ParquetFile:
+        """A file, kept open per thread (Arrow's handles are not shared between threads)."""
+        files = self._local.__dict__.setdefault("files", OrderedDict())
+        if index not in files:
+            files[index] = open_file(self._root, self._names[index])
+            self._check_unchanged(index, files[index].metadata.num_rows)
+        files.move_to_end(index)
+        if len(files) > OPEN_FILES:
+            files.popitem(last=False)[1].close()
+        return files[index]
+
+    def _check_unchanged(self, index: int, n_rows: int) -> None:
+        expected = int(self._starts[index + 1] - self._starts[index])
+        if n_rows != expected:
+            raise InputError(
+                f"{self.paths[index]} had {expected} rows when it was opened and has {n_rows} now: keep the table as "
+                "it is while a run goes, or start a new run"
+            )
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    """None where one is None."""
+    known = list(counts)
+    return None if None in known else sum(count for count in known if count)
+
+
+def open_file(root: str, name: str) -> pq.ParquetFile:
+    """The file, its footer read, set to stream its columns."""
+    path = os.path.join(root, name)
+    try:
+        return pq.ParquetFile(path, buffer_size=STREAM_BYTES, pre_buffer=False)
+    except pa.ArrowInvalid as error:
+        suffix = os.path.splitext(path)[1].lower()
+        advice = AS_PARQUET.get(suffix, f"remove it or write it again ({str(error).splitlines()[0]})")
+        raise InputError(f"{path} is not a Parquet file: {advice}") from None
+
+
+def _group_rows(file: pq.ParquetFile) -> list[int]:
+    """Rows of each row group."""
+    return [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+
+
+def read_rows(file: pq.ParquetFile, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+    """Rows start..stop of one file, from the row groups that overlap them."""
+    sizes = _group_rows(file)
+    ends = np.cumsum(sizes)
+    first, last = np.searchsorted(ends, [start, stop - 1], side="right").tolist()
+    at = int(ends[first]) - sizes[first]
+    groups = list(range(first, last + 1))
+    for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=names, use_threads=False):
+        low, high = max(start - at, 0), min(stop - at, batch.num_rows)
+        if low < high:
+            yield batch.slice(low, high - low)
+        at += batch.num_rows
+        if at >= stop:
+            return
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What the footer of one file tells, without reading a row."""
+
+    n_rows: int
+    dtypes: Mapping[str, np.dtype[Any]]
+    """feature -> the numpy dtype that keeps it; a column whose nulls are not counted may hold some."""
+    nulls: Mapping[str, int | None]
+    """feature, key or target -> its nulls; None where they are not counted."""
+
+
+def read_footer(root: str, name: str, layout: Layout, partitions: Partitions, index: int) -> Footer:
+    """The footer of one file; raises where its columns, those of its folders too, do not fit the layout."""
+    with open_file(root, name) as file:
+        schema, n_rows = partitions.schema(file.schema_arrow), file.metadata.num_rows
+        _check_same_layout(layout, schema, name)
+        of_folders = partitions.nulls(index, n_rows)
+        nulls = {own: of_folders[own] if own in of_folders else _nulls(_chunks(file, own)) for own in layout.names()}
+        dtypes = {own: own_dtype(schema.field(own).type, has_nulls=nulls[own] != 0) for own in layout.features}
+        return Footer(n_rows, dtypes, nulls)
+
+
+def _check_same_layout(layout: Layout, schema: pa.Schema, name: str) -> None:
+    """Raise unless a further file holds the same columns, fit for the same roles."""
+    keys = tuple(layout.key_dtypes)
+    try:
+        here = layout_of(
+            schema,
+            features=layout.features,
+            target=layout.targets,
+            key=keys,
+            missing=layout.missing,
+            categories=layout.categories,
+        )
+    except InputError as error:
+        raise InputError(f"in file {name}: {error}") from None
+    for key, dtype in here.key_dtypes.items():
+        if dtype != layout.key_dtypes[key]:
+            raise InputError(
+                f"key {key!r} is {dtype} in file {name} and {layout.key_dtypes[key]} in the first: write it as one type"
+            )
+
+
+def _chunks(file: pq.ParquetFile, name: str) -> list[Any]:
+    """The metadata of one column in every row group."""
+    metadata = file.metadata
+    leaf = next(j for j in range(metadata.num_columns) if metadata.schema.column(j).path == name)
+    return [metadata.row_group(i).column(leaf) for i in range(metadata.num_row_groups)]
+
+
+def _nulls(chunks: list[Any]) -> int | None:
+    """Nulls of one column; None where a row group does not count them."""
+    statistics = [chunk.statistics for chunk in chunks]
+    is_counted = all(each is not None and each.has_null_count for each in statistics)
+    return sum(each.null_count for each in statistics) if is_counted else None

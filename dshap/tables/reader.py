@@ -1,0 +1,186 @@
+"""What readers share: the columns by their roles, and blocks that are filled batch by batch."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dshap.errors import InputError
+from dshap.tables.arrow import KEY_DTYPES, code_array, key_array, number_array, own_array
+from dshap.tables.layout import Layout
+from dshap.types import BoolArray, RowBlock
+
+__all__ = ["BATCH_ROWS", "STREAM_BYTES", "BatchReader", "LaidOut", "TableBlock", "check_span"]
+
+BATCH_ROWS = 16_384
+"""Rows decoded at once: 3 MB at 20 columns.  8,192 and 65,536 were measured to be equally fast."""
+STREAM_BYTES = 65_536
+"""Read-ahead per column.  One row group of 1e6 rows and 20 columns: 47 MB so, 211 MB with Arrow's pre_buffer."""
+PAGE_BYTES = 1 << 20
+"""Largest page that writers make by default."""
+NUMBER_BYTES, NUMBER_PAGES = 8, 2
+"""A number or a time, decoded; its pages are held compressed and decoded."""
+TEXT_BYTES, TEXT_PAGES = 64, 5
+"""A text counts as 64 bytes: the schema does not tell.  Its dictionary and the buffers that grow while it is decoded
+took 5 pages at 64 characters (pyarrow 26, 300,000 different texts)."""
+TEXT_ROW_BYTES = 150
+"""Of a text, for each of two batches: 294 were measured, its characters nearly four times and a Python string."""
+
+
+@dataclass(frozen=True)
+class TableBlock(RowBlock):
+    """A `RowBlock` that also says where a key was missing."""
+
+    null_keys: Mapping[str, BoolArray] = field(default_factory=dict)
+    """key column -> (n,) True where the table holds no key; columns without such rows are left out."""
+
+
+def check_span(start: int, stop: int, n_rows: int) -> None:
+    """Raise unless start..stop lies in the table."""
+    if not 0 <= start <= stop <= n_rows:
+        raise InputError(f"rows {start}..{stop} asked of a table of {n_rows} rows: give 0 <= start <= stop <= {n_rows}")
+
+
+class BlockBuilder:
+    """The arrays of a block, filled batch by batch."""
+
+    def __init__(
+        self, layout: Layout, start: int, n: int, keys: bool, target: bool, dtypes: Mapping[str, np.dtype[Any]]
+    ) -> None:
+        self.layout, self.start, self.at = layout, start, 0
+        self.x = np.empty((n, len(layout.features)))  # (n, columns)
+        self.is_ok = np.ones(n, dtype=bool)
+        wanted = layout.key_dtypes if keys else {}
+        self.keys: dict[str, NDArray[Any]] = {name: np.empty(n, KEY_DTYPES[kind]) for name, kind in wanted.items()}
+        self.null_keys: dict[str, BoolArray] = {}
+        self.target = np.empty((n, len(layout.targets))) if target else None  # (n, k)
+        self.columns = {name: np.empty(n, dtype) for name, dtype in dtypes.items()}
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take the next rows."""
+        rows = slice(self.at, self.at + batch.num_rows)
+        for j, name in enumerate(self.layout.features):
+            column, categories = batch.column(name), self.layout.categories.get(name)
+            self.x[rows, j] = number_array(column, name) if categories is None else code_array(column, categories)
+        if self.layout.missing != "pass":
+            self.is_ok[rows] = np.isfinite(self.x[rows]).all(axis=1)
+        for name in self.keys:
+            self._add_key(name, rows, batch.column(name))
+        if self.target is not None:
+            for j, name in enumerate(self.layout.targets):
+                self.target[rows, j] = number_array(batch.column(name), name)
+        for name, values in self.columns.items():
+            values[rows] = own_array(batch.column(name), name, values.dtype)
+        self.at = rows.stop
+
+    def _add_key(self, name: str, rows: slice, column: pa.Array) -> None:
+        self.keys[name][rows], is_null = key_array(column, name, self.layout.key_dtypes[name])
+        if is_null is not None:
+            self.null_keys.setdefault(name, np.zeros(len(self.x), dtype=bool))[rows] = is_null
+
+    def block(self) -> TableBlock:
+        """The finished block."""
+        target = self.target[:, 0] if self.target is not None and self.layout.is_single_target else self.target
+        return TableBlock(self.start, self.x, self.is_ok, self.keys, target, self.columns, self.null_keys)
+
+
+class LaidOut:
+    """What a reader says of its columns, by their layout."""
+
+    _layout: Layout
+    n_rows: int
+    column_dtypes: Mapping[str, np.dtype[Any]]
+    """feature -> dtype of `RowBlock.columns`."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return self._layout.features
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        return tuple(self._layout.key_dtypes)
+
+    @property
+    def key_dtypes(self) -> Mapping[str, str]:
+        """key column -> "int64", "datetime64[ns]" or "string"."""
+        return self._layout.key_dtypes
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """The target columns, empty where there is no target."""
+        return self._layout.targets
+
+    @property
+    def has_target(self) -> bool:
+        return bool(self._layout.targets)
+
+    @property
+    def missing(self) -> str:
+        return self._layout.missing
+
+    @property
+    def categories(self) -> Mapping[str, tuple[Any, ...]]:
+        """feature -> its categories, where it is read as their positions."""
+        return self._layout.categories
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """column that is not read, since it holds no numbers -> what it holds; where features are not named."""
+        return self._layout.left_out
+
+    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
+        """The same rows, coded by these lists."""
+        other = copy.copy(self)
+        other._layout = replace(self._layout, categories=dict(categories))
+        return other
+
+    def read_bytes(self, n_rows: int) -> int:
+        """Peak bytes that reading n_rows takes beyond the block, from shapes alone: the same for any files and source.
+
+        Of each column two decoded batches, the open pages and the read-ahead; of each feature's value one mark.
+        """
+        features, dtypes = set(self.feature_names), self.column_dtypes
+        texts = {name for name, dtype in self.key_dtypes.items() if dtype == "string"}
+        n_texts = len(texts | {name for name in features if dtypes[name].kind == "T"})
+        n_numbers = len(features | set(self.key_dtypes)) - n_texts + len(self.target_names)
+        batch = min(BATCH_ROWS, self.n_rows)
+        number = 2 * batch * NUMBER_BYTES + NUMBER_PAGES * min(PAGE_BYTES, NUMBER_BYTES * self.n_rows) + STREAM_BYTES
+        text = 2 * batch * TEXT_ROW_BYTES + TEXT_PAGES * min(PAGE_BYTES, TEXT_BYTES * self.n_rows) + STREAM_BYTES
+        return n_numbers * number + n_texts * text + max(n_rows, batch) * len(features)
+
+    def _described(self, source: str, features: str = "", target: str = "") -> str:
+        """One line for plans and logs: the source, and the roles of its columns."""
+        roles = [f"{self.n_rows:,} rows", f"{len(self.feature_names)} features{features}"]
+        roles += [f"key {', '.join(self.key_names)}"] if self.key_names else []
+        roles += [target or f"target {', '.join(self.target_names)}"] if self.has_target else []
+        return f"{source}: {', '.join(roles)}"
+
+
+class BatchReader(LaidOut, ABC):
+    """A reader of Arrow batches; which ones, `_batches` says."""
+
+    def read(
+        self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
+    ) -> TableBlock:
+        """Rows start..stop; see `dshap.types.RowBlock`.
+
+        Missing keys read as -1, "" or NaT, marked in `null_keys`.  The target of a source without one is None.
+        """
+        check_span(start, stop, self.n_rows)
+        target = target and self.has_target
+        dtypes = self.column_dtypes if columns else {}
+        builder = BlockBuilder(self._layout, start, stop - start, keys, target, dtypes)
+        for batch in self._batches(start, stop, self._layout.names(keys, target)):
+            builder.add(batch)
+        return builder.block()
+
+    @abstractmethod
+    def _batches(self, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+        """These columns of rows start..stop, in order."""

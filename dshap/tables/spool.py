@@ -1,0 +1,132 @@
+"""Rows in memory turned into Parquet parts, so that workers read them by path; every float64 comes back bit for bit."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dshap.errors import InputError
+from dshap.tables.arrays import ArraySource
+from dshap.tables.arrow import arrow_array
+from dshap.tables.layout import Names, as_names, repeats
+from dshap.tables.parquet import ParquetSource
+from dshap.types import RowReader
+
+__all__ = ["ROW_GROUP_ROWS", "TARGET", "spool_source", "write_part", "write_partition"]
+
+ROW_GROUP_ROWS = 65_536
+"""One span of the census, two evaluation tiles."""
+SPOOL_ROWS = 1_048_576
+"""Rows of one part."""
+TARGET = "dshap target "
+"""Name of a spooled target that had none."""
+
+
+def write_partition(folder: Path, names: Sequence[str] | None, partition: Any, index: int) -> int:
+    """Rows of a partition, after `write_part`; empty ones leave no part."""
+    if len(partition):
+        write_part(folder, index, partition, names=names)
+    return len(partition)
+
+
+def spool_source(source: ArraySource, folder: Path) -> RowReader:
+    """Rows of this process's memory as Parquet parts with the same values, keys and target."""
+    targets: list[str] = []
+    for index, start in enumerate(range(0, source.n_rows, SPOOL_ROWS)):
+        block = source.read(start, min(start + SPOOL_ROWS, source.n_rows), keys=True, target=True, columns=True)
+        columns = {**block.columns, **block.keys}
+        if block.target is not None:
+            outputs = block.target.reshape(len(block.x), -1).T
+            targets = [f"{TARGET}{j}" for j in range(len(outputs))]
+            columns |= dict(zip(targets, outputs, strict=True))
+        write_part(folder, index, columns)
+    return ParquetSource(
+        folder,
+        features=source.feature_names,
+        key=source.key_names,
+        target=targets[0] if len(targets) == 1 else targets or None,
+        missing=source.missing,
+        categories=source.categories,
+    )
+
+
+def write_part(directory: str | Path, index: int, table_like: Any, *, names: Names = None) -> Path:
+    """Write rows as ``part-<index>.parquet``: under a private name first, then renamed.
+
+    Parameters
+    ----------
+    directory : path
+        Made where it does not exist.  `ParquetSource(directory, ...)` reads the parts in the order of their index.
+    index : int
+        0 to 999,999; writing one again replaces it, and two writers of one part do no harm.
+    table_like : pandas DataFrame, array (n, columns) or mapping of name -> (n,)
+        A frame's index is not written.
+    names : names, optional
+        The columns of an array; needed there, refused elsewhere.
+
+    Returns
+    -------
+    Path
+        The part.
+    """
+    table = _arrow_table(table_like, names)
+    part = Path(directory) / f"part-{index:06d}.parquet"
+    part.parent.mkdir(parents=True, exist_ok=True)
+    private = part.with_name(f".{part.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        pq.write_table(table, private, row_group_size=ROW_GROUP_ROWS, compression="lz4", use_dictionary=False)
+        os.replace(private, part)
+    finally:
+        private.unlink(missing_ok=True)
+    return part
+
+
+def _arrow_table(table_like: Any, names: Names) -> pa.Table:
+    if isinstance(table_like, np.ndarray):
+        columns: Mapping[str, Any] = _by_name(table_like, names)
+    elif names is not None:
+        raise InputError("names was given for a table that has names: give it for arrays only")
+    elif isinstance(table_like, Mapping):
+        columns = table_like
+    else:
+        columns = _frame_columns(table_like)
+    arrays = {name: arrow_array(values, name, from_pandas=_is_pandas(values)) for name, values in columns.items()}
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) != 1:
+        raise InputError(f"columns of lengths {lengths}: give all of them one length")
+    return pa.table(arrays)
+
+
+def _by_name(x: np.ndarray[Any, Any], names: Names) -> dict[str, Any]:
+    """The columns of an array (n, columns) by name."""
+    given = as_names(names)
+    if x.ndim != 2 or x.shape[1] != len(given):
+        raise InputError(
+            f"{len(given)} names for an array of shape {x.shape}: give (rows, columns) and a name a column"
+        )
+    if twice := repeats(given):
+        raise InputError(f"names hold {', '.join(map(repr, twice))} more than once: name each column once")
+    return dict(zip(given, x.T, strict=True))
+
+
+def _frame_columns(frame: Any) -> dict[str, Any]:
+    """The columns of a pandas DataFrame, plain numpy ones as numpy arrays: Arrow would turn their NaN into nulls."""
+    names = [str(name) for name in frame.columns]
+    if twice := repeats(names):
+        raise InputError(f"the frame holds columns {', '.join(map(repr, twice))} more than once: rename all but one")
+    columns = (frame.iloc[:, position] for position in range(len(names)))
+    return {
+        name: column.to_numpy() if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf" else column
+        for name, column in zip(names, columns, strict=True)
+    }
+
+
+def _is_pandas(values: Any) -> bool:
+    return type(values).__module__.split(".")[0] == "pandas"

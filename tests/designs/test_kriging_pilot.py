@@ -1,0 +1,201 @@
+"""What a pilot of a kriging design chooses."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from design_games import (
+    attribute,
+    codes,
+    dividends,
+    fourier_game,
+    game,
+    prior_of,
+    shapley_of_dividends,
+    sparse_games,
+    values_of,
+    with_terms,
+)
+
+from dshap.designs import kriging
+from dshap.designs.coalitions import stream
+from dshap.designs.game_prior import Prior
+from dshap.designs.kriging_list import odd_values
+from dshap.designs.kriging_pilot import DECAYS, deviance, held_out, player_sizes
+from dshap.designs.kriging_solution import CONTRASTS, NUGGET, Process
+from dshap.designs.sparse_terms import ROUNDS, Screen, TermBase, fitted
+from dshap.types import Design, Record
+
+
+@pytest.mark.parametrize(("d", "m"), [(14, 256), (18, 1_976), (18, 2_048), (38, 2_048)])
+def test_the_pilot_fills_sizes_where_that_pays_and_starves_none_where_it_does_not(d, m):
+    """Interactions of three players: size 2 is taken whole where it is not by leverage; votes: no size beyond 1."""
+    rng = np.random.default_rng(d)
+    triples = np.array([rng.permutation(d)[:3] for _ in range(4 * d)])
+    weights, votes = rng.normal(size=(len(triples), 6)), rng.integers(1, 30, size=(6, d))
+
+    def weak(masks):
+        return (masks[:, triples].all(axis=2) @ weights).T
+
+    def vote(masks):
+        return (votes @ masks.T >= votes.sum(axis=1, keepdims=True) / 2).astype(float)
+
+    design = kriging(d, m, seed=1)
+    first = design.block(0, design.pilot_coalitions).masks
+    filled, even = (design.tuned(design.tune(values(first))) for values in (weak, vote))
+    assert design.later_shells is None and even.later_shells == (2 if d == 14 else 1)  # 31 pairs tell too little
+    assert filled.later_shells == (1 if d == 18 else 2)  # 816 pairs of size 3 do not fit any more
+    np.testing.assert_array_equal(filled.block(0, design.pilot_coalitions).masks, first)
+    counts = np.bincount(even.masks.sum(axis=1), minlength=d + 1)[2 : d - 1]
+    assert d == 14 or counts.min() >= 0.9 * counts[(d - 4) // 2]
+
+
+@pytest.mark.parametrize("decay", [0.01, 0.1, 1.0])
+def test_a_pilot_finds_the_decay(decay):
+    """30 games of the prior, 12 players would be slow: 9 players, 200 of 512 coalitions; within a step of the grid."""
+    rng = np.random.default_rng(4)
+    games = np.array([fourier_game(9, rng, decay)[0] for _ in range(30)])
+    design = kriging(9, 200, shells=1)
+    found = design.tuned(design.tune(games[:, codes(design.masks)])).decay
+    assert design.decay is None and abs(np.log10(found / decay)) < 0.51
+
+
+def test_a_pilot_of_many_coalitions_sees_a_part_of_the_pairs(monkeypatch):
+    """700 pairs, of which N and 511 others count: within a step of the grid still."""
+    seen = []
+
+    def seeing(pairs, *rest):
+        seen.append(pairs)
+        return deviance(pairs, *rest)
+
+    monkeypatch.setattr("dshap.designs.kriging_pilot.deviance", seeing)
+    rng = np.random.default_rng(8)
+    games = np.array([fourier_game(11, rng, 0.1)[0] for _ in range(8)])
+    design = kriging(11, 1_400, shells=1)
+    assert abs(np.log10(float(design.tune(games[:, codes(design.masks)])["decay"]) / 0.1)) < 0.51
+    assert seen and all(len(np.unique(pairs, axis=0)) == 512 and (pairs[0] == 1.0).all() for pairs in seen)
+
+
+def test_a_pilot_leaves_players_alike_whose_interactions_are():
+    """Additive parts of very different sizes, interactions of all players alike: a power of 0 is the likeliest."""
+    rng, d = np.random.default_rng(9), 9
+    z = np.where((np.arange(2**d)[:, None] >> np.arange(d)) & 1, 1.0, -1.0)
+    games = np.array([fourier_game(d, rng, 0.3)[0] + z @ (30 * 0.4 ** np.arange(d)) for _ in range(12)])
+    design = kriging(d, 200, shells=2)
+    assert (design.tune(games[:, codes(design.masks)])["relevance"] == 1.0).all()
+
+
+def test_the_smallest_decay_that_is_not_contradicted():
+    """One game and few coalitions leave the decay open: the least within 6.63 of the likeliest, of its power."""
+    design = kriging(8, 60, seed=2)
+    v = fourier_game(8, np.random.default_rng(5), 0.1)[0][codes(design.masks)]
+    odd, pairs = (v[1::2] - v[0::2]) / 2 * np.where(np.arange(30), -1, 1), design.pair_list.pairs
+    size = player_sizes(odd[None] @ Process.at(pairs, Prior.of(8, 0.03, 0.0, None)).posterior()[0])
+    tried = {
+        (power, decay): deviance(pairs, Prior.of(8, decay, 0.0, size**power if power else None), odd[:, None])
+        for power, decay in itertools.product((0.0, 0.5, 1.0), DECAYS)
+    }
+    power, likeliest = min(tried, key=tried.get)
+    least = min(decay for decay in DECAYS if tried[power, decay] <= min(tried.values()) + 6.63)
+    found = design.tune(v[None])
+    assert float(found["decay"]) == least < likeliest and float(found["variation"]) == 0.0
+    np.testing.assert_allclose(found["relevance"], size**power / np.mean(size**power))
+
+
+def test_a_pilot_finds_who_is_relevant():
+    """Interactions of the first four players alone: the design tuned on some games has less error on others."""
+    rng, relevance = np.random.default_rng(6), np.array([1.0, 1.0, 1.0, 1.0, 0.02, 0.02, 0.02, 0.02, 0.02])
+    design, errors = kriging(9, 80, shells=1), []
+    drawn = [uneven_game(9, rng, relevance) for _ in range(40)]
+    tuned = design.tuned(design.tune(np.array([v for v, _ in drawn[:20]])[:, codes(design.masks)]))
+    found = np.array(tuned.relevance)
+    assert found.mean() == pytest.approx(1.0) and found[:4].min() > 2 * found[4:].max()
+    for each in (tuned, replace(tuned, relevance=None)):
+        errors.append(np.mean([np.square(attribute(each, v) - phi).mean() for v, phi in drawn[20:]]))
+    assert errors[0] < 0.5 * errors[1]
+
+
+def uneven_game(d, rng, relevance):
+    """Every coefficient is of the size of the product of its players' relevances, the Shapley values too."""
+    v, phi = np.zeros(2**d), np.zeros(d)
+    z = np.where((np.arange(2**d)[:, None] >> np.arange(d)) & 1, 1.0, -1.0)
+    for s in range(1, d + 1):
+        for T in itertools.combinations(range(d), s):
+            c = rng.normal() * relevance[list(T)].prod() * 0.3 ** (s - 1)
+            v += c * z[:, list(T)].prod(axis=1)
+            if s % 2:
+                phi[list(T)] += 2 * c / s
+    return v, phi
+
+
+def test_additive_games_leave_the_decay_at_its_default():
+    design = kriging(8, 60)
+    games = np.array([game(dividends(8, np.random.default_rng(s), order=1)) for s in range(3)])
+    assert design.tuned(design.tune(games[:, codes(design.masks)])).decay == 0.03
+
+
+def test_held_out_coalitions_are_predicted_from_the_others():
+    """The base's predictions of held-out pairs by a process of the other pairs alone, whose precision is the one that
+    the terms are fitted with; the gain of a game without terms is 1."""
+    d, games = 8, list(sparse_games(8, 2, 7, rough=1.0))
+    design = with_terms(kriging(d, 140))
+    odd = odd_values(values_of(design, games)[:, :, 0])
+    pairs, prior, n = design.pair_list.pairs, Prior.of(8, 0.03, 0.0, None), design.n_coalitions // 2
+    order = 1 + stream(design.seed, CONTRASTS, 2).permutation(n - 1)
+    held, kept = np.sort(order[: (n - 1) // 5]), np.sort(np.r_[0, order[(n - 1) // 5 :]])
+    whole, part = Process.at(pairs, prior).precision(), Process.at(pairs[kept], prior).precision()
+    inverse = np.linalg.inv(whole[np.ix_(held, held)])
+    across = whole[np.ix_(kept, held)]
+    np.testing.assert_allclose(whole[np.ix_(kept, kept)] - across @ inverse @ across.T, part, atol=1e-6 * part.max())
+    logs, doubts = [], []
+    for y in odd:
+        (fit,) = fitted(Screen(pairs[kept]), part, y[kept, None], prior.variances[3] / 56, ROUNDS)
+        rest = y - pairs[:, fit.triples].prod(axis=2) @ fit.coefficients
+        plain, beside = (np.square(inverse @ (whole @ each)[held]).mean() for each in (y, rest))
+        logs.append(np.log(beside / plain) / 2)
+        (full,) = fitted(Screen(pairs), whole, y[:, None], prior.variances[3] / 56, ROUNDS)
+        ratios = []
+        for p, at, terms in ((part, kept, fit), (whole, np.arange(n), full)):
+            left = p @ (y[at] - pairs[at][:, terms.triples].prod(axis=2) @ terms.coefficients)
+            left /= np.diag(p - terms.weighted @ terms.covariance @ terms.weighted.T)
+            ratios.append(np.square(p @ y[at] / np.diag(p)).mean() / np.square(left).mean())
+        doubts.append(logs[-1] + np.log(ratios).mean() / 2)
+    gain, doubt = held_out(TermBase.at(pairs, prior), odd, design.seed)
+    np.testing.assert_allclose([gain, doubt], [np.exp(np.mean(logs)), max(np.exp(np.mean(doubts)), 1)], rtol=1e-4)
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("few", True), ("every order", False), ("pairs", False)])
+def test_the_pilot_chooses_terms_where_they_predict(kind, wanted):
+    """Of few interactions, not where there are all, nor where the process is exact."""
+    d, rng = 10, np.random.default_rng(2)
+    if kind == "few":
+        games = list(sparse_games(d, 4, 4))
+    else:
+        dividend = [dividends(d, rng, 2 if kind == "pairs" else None) for _ in range(4)]
+        games = [(game(a), shapley_of_dividends(a)) for a in dividend]
+    design = kriging(d, 300)
+    assert design.held_coalitions == 300
+    record = Record()
+    while design.pilot_coalitions:
+        record = design.tune(np.stack([v[codes(design.masks[: design.pilot_coalitions])] for v, _ in games]))
+        design = design.tuned(record)
+    assert design.sparse is wanted and bool(record["sparse"]) is wanted
+    assert (design.held_coalitions == 300) is wanted and (float(record["sparse_gain"]) <= 0.8) is wanted
+    assert design.doubt == float(record["doubt"]) >= 1.0 and isinstance(design, Design)
+
+
+def test_deviance_is_that_of_contrasts():
+    """−2 log-likelihood of Qᵀy, Q ⊥ the trend, the scale of each game at its best: the same but for a constant."""
+    rng = np.random.default_rng(3)
+    z, relevance = kriging(7, 60, seed=1).pair_list.pairs, rng.uniform(0.1, 1, 7)
+    q = np.linalg.qr(z, mode="complete")[0][:, 7:]  # (p, p − d)
+    y, found, wanted = rng.normal(size=(len(z), 3)), [], []
+    for decay, by_player in itertools.product((0.03, 0.3, 1.0), (None, relevance)):
+        prior = prior_of(7, decay, by_player)
+        features = np.array([z[:, list(T)].prod(axis=1) for T in prior]).T
+        K = q.T @ ((features * list(prior.values())) @ features.T + NUGGET * np.eye(len(z))) @ q
+        squares = ((q.T @ y) * np.linalg.solve(K, q.T @ y)).sum(axis=0)
+        wanted.append(3 * np.linalg.slogdet(K)[1] + len(K) * np.log(squares).sum())
+        found.append(deviance(z, Prior.of(7, decay, 0.0, by_player), y))
+    np.testing.assert_allclose(np.subtract(found, found[0]), np.subtract(wanted, wanted[0]), atol=1e-4)

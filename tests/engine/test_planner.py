@@ -1,0 +1,125 @@
+"""Plans as sums of what a value function costs."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import astuple, fields, replace
+
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingRegressor
+
+from dshap import designs
+from dshap.engine import make_plan
+from dshap.kernels import RBF, Fourier, Nystrom
+from dshap.models import KernelExpansion
+from dshap.options import RunOptions
+from dshap.sources import ArraySource
+from dshap.types import Cost, n_partial_sums
+from dshap.values import (
+    ConditionalRegression,
+    Copula,
+    Gaussian,
+    KernelInterventional,
+    KernelObservational,
+    LinearGaussian,
+    Marginal,
+    Trees,
+)
+
+D = 6
+DATA = np.random.default_rng(0).normal(size=(500, D))
+ROWS, READER = ArraySource(DATA[:100]), ArraySource(DATA)
+EXPANSION = KernelExpansion(RBF(2.0).bind(D), DATA[:20], np.ones((20, 2)), np.zeros(2))
+SPAN, TILE, INSTANCES, MICRO = 100, 10, 50, 16
+CUT = {"row_span": SPAN, "coalition_tile": TILE, "instance_tile": INSTANCES, "micro_rows": MICRO}
+
+
+def first(x):
+    return np.asarray(x)[:, 0]
+
+
+VALUES = {
+    "marginal": lambda: Marginal(first, DATA[:9]),
+    "gaussian": lambda: Gaussian(first, DATA, n_samples=20),
+    "copula": lambda: Copula(first, DATA, n_samples=20),
+    "linear": lambda: LinearGaussian(np.ones(D), data=DATA),
+    "interventional": lambda: KernelInterventional(EXPANSION, DATA),
+    "quadrature": lambda: KernelInterventional(EXPANSION, DATA).closed_form(),
+    "observational": lambda: KernelObservational(EXPANSION, DATA, Nystrom(20)),
+    "observational, Fourier": lambda: KernelObservational(EXPANSION, DATA, Fourier(20), 0.1, with_interventional=True),
+    "regression": lambda: ConditionalRegression(first, DATA, RBF(), Nystrom(20)),
+    "trees": lambda: Trees(GradientBoostingRegressor(n_estimators=2, random_state=0).fit(DATA, first(DATA))),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_more_coalitions_or_rows_never_cost_less(name):
+    value = VALUES[name]()
+    sizes = [(0, 1), (1, 1), (2, 1), (2, 64), (16, 64), (62, 64), (62, 5_000), (4_096, 100_000)]
+    costs = [np.array(astuple(value.cost(m, n))) for m, n in sizes]
+    assert all((more >= less).all() for less, more in itertools.pairwise(costs))
+    assert (costs[0] >= 0).all() and value.cost(2).operations > 0 and value.cost(2).task_bytes > 0
+
+
+class Priced(KernelInterventional):
+    """With some bytes or operations more."""
+
+    more: Cost = Cost(0, 0, 0, 0.0)
+
+    def cost(self, m, n=1):
+        cost = super().cost(m, n)
+        return replace(
+            cost, **{own.name: getattr(cost, own.name) + getattr(self.more, own.name) for own in fields(Cost)}
+        )
+
+
+def plan_of(more: dict, **options):
+    value = Priced(EXPANSION, DATA)
+    value.more = replace(Priced.more, **more)
+    return make_plan(value, designs.exact(D), ROWS, READER, RunOptions.of({**CUT, **options}))
+
+
+MORE = 1 << 32
+N_SUMS = 2 + n_partial_sums(len(DATA) // SPAN)
+
+
+@pytest.mark.parametrize(
+    ("field", "options", "rises"),
+    [
+        ("task_bytes", {}, {"base": 1, "evaluation": 1}),
+        ("state_bytes", {}, {"moments": 2, "evaluation": 1}),  # beside them the bytes of the file
+        ("prepare_bytes", {}, {"moments": 1}),
+        ("moment_task_bytes", {}, {"moments": 1}),
+        ("moment_bytes", {}, {"moments": N_SUMS}),  # of other tiles, and of a tree
+        ("row_bytes", {}, {"evaluation": 1}),
+        ("pair_bytes", {}, {}),
+        ("pair_bytes", {"interactions": True}, {"evaluation": 1}),
+    ],
+)
+def test_a_stage_is_a_sum_of_costs(field, options, rises):
+    plain, dearer = (plan_of(more, **options) for more in ({field: 1 << 40}, {field: (1 << 40) + MORE}))
+    assert replace(plain, stages=(), cache_bytes=0) == replace(dearer, stages=(), cache_bytes=0)
+    for before, after in zip(plain.stages, dearer.stages, strict=True):
+        assert after.task_bytes - before.task_bytes == rises.get(before.name, 0) * MORE, before.name
+
+
+def test_operations_are_those_of_all_rows_and_coalitions():
+    value = Priced(EXPANSION, DATA)
+    stages = {stage.name: stage for stage in plan_of({}).stages}
+    assert stages["moments"].operations == value.cost(62, len(DATA)).moment_operations
+    assert stages["evaluation"].operations == value.cost(62, ROWS.n_rows).operations
+
+
+def test_the_states_that_a_worker_keeps_are_those_of_every_tile():
+    plan, value = plan_of({}), Priced(EXPANSION, DATA)
+    sizes = [stop - start for start, stop in plan.coalition_spans]
+    assert sizes == [10] * 6 + [2]
+    assert plan.cache_bytes == sum(value.cost(m).state_bytes for m in sizes)
+    assert plan_of({"state_bytes": 1 << 30}).cache_bytes == 0  # too large to keep
+
+
+def test_a_prepared_value_function_learns_nothing():
+    value = Priced(EXPANSION, DATA)
+    plan = make_plan(value, designs.exact(D), ROWS, READER, RunOptions.of(CUT), is_prepared=True)
+    assert [stage.name for stage in plan.stages] == ["census", "evaluation"]

@@ -1,0 +1,192 @@
+"""The census counts right, and its digest sees values and their order only."""
+
+import itertools
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dshap.errors import InputError
+from dshap.options import MISSING_POLICIES
+from dshap.tables import (
+    SPAN_ROWS,
+    ArraySource,
+    ParquetSource,
+    census_span,
+    from_pandas,
+    merge_census,
+    repeated_keys,
+    write_part,
+)
+from dshap.tables.keys import hash_keys
+
+N_ROWS = SPAN_ROWS + 1_000
+TEXT = np.dtypes.StringDType()
+
+
+def take(reader, key_directory=None):
+    starts = range(0, reader.n_rows, SPAN_ROWS)
+    spans = [(start, min(start + SPAN_ROWS, reader.n_rows)) for start in starts]
+    return merge_census([census_span(reader, *span, key_directory) for span in spans])
+
+
+def make_columns(n_rows=N_ROWS):
+    rng = np.random.default_rng(0)
+    columns = {name: rng.normal(size=n_rows) for name in ("a", "b", "y")}
+    columns["a"][[3, 500]] = np.nan
+    return columns | {"id": np.arange(n_rows), "name": np.array([f"ü{i}" for i in range(n_rows)], dtype=TEXT)}
+
+
+def spool(directory, columns, cuts):
+    edges = [0, *cuts, len(columns["a"])]
+    for index, (start, stop) in enumerate(itertools.pairwise(edges)):
+        write_part(directory, index, {name: values[start:stop] for name, values in columns.items()})
+    return ParquetSource(directory, features=["a", "b"], key=["id", "name"], target="y", missing="skip")
+
+
+def in_memory(columns, **changes):
+    columns = columns | changes
+    keys = {"id": columns["id"], "name": columns["name"]}
+    x = np.column_stack([columns["a"], columns["b"]])
+    return ArraySource(x, feature_names=["a", "b"], keys=keys, target=columns["y"], missing="skip")
+
+
+def test_digest_does_not_see_the_chunks(tmp_path):
+    columns = make_columns()
+    expected = take(in_memory(columns))
+    assert take(spool(tmp_path / "one", columns, [])) == expected
+    assert take(spool(tmp_path / "many", columns, [1, 40_000, SPAN_ROWS + 1])) == expected
+    frame = pd.DataFrame({name: values.tolist() if name == "name" else values for name, values in columns.items()})
+    assert take(from_pandas(frame, ["a", "b"], ["id", "name"], "y", "skip")) == expected
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=777)  # NaN stored as null, another writer
+    reader = ParquetSource(tmp_path / "t.parquet", features=["a", "b"], key=["id", "name"], target="y", missing="skip")
+    assert take(reader) == expected
+
+
+def changed(values, position, value):
+    values = values.copy()
+    values[position] = value
+    return values
+
+
+def test_digest_sees_every_value():
+    columns = make_columns(2_000)
+    changes = [
+        {},
+        {"a": changed(columns["a"], 7, np.nextafter(columns["a"][7], 9))},
+        {"a": columns["b"], "b": columns["a"]},
+        {"a": columns["a"][::-1]},
+        {"y": changed(columns["y"], 0, 0.0)},
+        {"y": changed(columns["y"], 0, -0.0)},
+        {"id": changed(columns["id"], 5, -5)},
+        {"name": changed(columns["name"], 5, "u5")},
+    ]
+    assert len({take(in_memory(columns, **change)).fingerprint for change in changes}) == len(changes)
+
+
+def test_digest_sees_where_one_text_ends():
+    texts = [["ab", "c"], ["a", "bc"], ["abc", ""]]
+    assert len({take(ArraySource(np.ones((2, 1)), keys={"k": each})).fingerprint for each in texts}) == 3
+
+
+def test_digest_takes_every_nan_as_one_value():
+    other = np.array([0x7FF8000000000001], dtype=np.uint64).view(np.float64)
+    assert take(ArraySource(other.reshape(1, 1))) == take(ArraySource([[np.nan]]))
+
+
+def test_counts():
+    x = np.array([[1.0, np.nan, 5], [np.inf, np.nan, 5], [3.0, 2.0, 5]])
+    reader = ArraySource(x, feature_names=["hum", "temp", "same"], target=[1.0, np.nan, 2.0], missing="pass")
+    census = take(reader)
+    assert (census.n_rows, census.n_bad, census.n_bad_targets) == (3, 2, 1)
+    assert census.bad == {"hum": 1, "temp": 2}
+    assert (census.low, census.high) == ((1.0, 2.0, 5.0), (3.0, 2.0, 5.0))
+    assert census.constant_columns(reader) == ("same",)
+    assert take(ArraySource([[np.nan]])).low == (np.inf,)
+
+
+def test_messages_by_policy():
+    x = np.array([[1.0, np.nan], [np.inf, np.nan], [3.0, 2.0]])
+    readers = {name: ArraySource(x, feature_names=["hum", "temp"], missing=name) for name in MISSING_POLICIES}
+    census = take(readers["refuse"])
+    with pytest.raises(InputError, match=r'^2 rows hold NaN or infinity: temp 2, hum 1; set missing = "skip" .*pass'):
+        census.raise_on_bad(readers["refuse"])
+    census.raise_on_bad(readers["skip"])
+    census.raise_on_bad(readers["pass"])
+    alone = take(ArraySource(x[:2], feature_names=["hum", "temp"], missing="skip"))
+    with pytest.raises(InputError, match="temp 2, hum 1, and there is no other row to explain: fill"):
+        alone.raise_on_bad(readers["skip"])
+    wide = ArraySource(np.vstack([np.full(12, np.nan), np.ones(12)]))
+    with pytest.raises(InputError, match=r"^1 row holds NaN or infinity: x0 1, .*x7 1 and 4 more columns; set"):
+        take(wide).raise_on_bad(wide)
+
+
+@pytest.mark.parametrize("missing", ["refuse", "skip", "pass"])
+def test_rows_without_a_key_are_refused(tmp_path, missing):
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "id": pd.array([1, None, None], dtype="Int64"), "u": ["a", None, "c"]})
+    write_part(tmp_path, 0, frame)
+    reader = ParquetSource(tmp_path, features=["x"], key=["id", "u"], missing=missing)
+    with pytest.raises(InputError, match=r"^rows hold no key \(id 2, u 1\): fill them"):
+        take(reader).raise_on_bad(reader)
+
+
+def test_a_receipt_is_small():
+    span = census_span(ArraySource(np.random.default_rng(0).normal(size=(100, 12))), 0, 100)
+    assert len(pickle.dumps(span)) < 700
+    assert pickle.loads(pickle.dumps(span)) == span
+
+
+def test_spans_must_be_complete():
+    reader = ArraySource(np.ones((10, 1)))
+    spans = [census_span(reader, start, start + 5) for start in (0, 5)]
+    assert merge_census(spans[::-1]) == merge_census(spans)
+    for wrong in (spans[1:], [spans[0], spans[0]], []):
+        with pytest.raises(ValueError, match=r"spans must follow|no spans"):
+            merge_census(wrong)
+
+
+def keyed(keys):
+    return ArraySource(np.ones((len(next(iter(keys.values()))), 1)), keys=keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({"id": [5, 6, 5, 7, 6, 5]}, (3, [2, 4, 5])),
+        ({"id": list("abacb")}, (2, [2, 4])),
+        ({"id": np.array([0, 1, 0], "M8[s]")}, (1, [2])),
+        ({"id": [1, 1, 2, 2], "name": list("abab")}, (0, [])),
+        ({"id": [1, 2, 1, 1], "name": ["2", "1", "2", "1"]}, (1, [2])),
+        ({"left": [1, 2], "right": [2, 1]}, (0, [])),  # the order of the columns counts
+        ({"id": [4] * 9}, (8, [1, 2, 3, 4, 5])),
+    ],
+)
+@pytest.mark.parametrize("width", [2, 100])
+def test_repeated_keys(tmp_path, keys, expected, width):
+    reader = keyed(keys)
+    cuts = range(0, reader.n_rows, width)
+    spans = [census_span(reader, start, min(start + width, reader.n_rows), tmp_path) for start in cuts]
+    assert repeated_keys(tmp_path, spans[::-1]) == expected
+
+
+def test_repeated_keys_against_pandas(tmp_path):
+    ids = np.random.default_rng(0).integers(0, 90_000, size=100_000)
+    reader = keyed({"id": ids})
+    take(reader, tmp_path)
+    spans = [range(0, SPAN_ROWS), range(SPAN_ROWS, 100_000)]
+    again = np.flatnonzero(pd.Series(ids).duplicated())
+    assert repeated_keys(tmp_path, spans) == (len(again), again[:5].tolist())
+
+
+def test_hashes_are_the_same_in_another_process():
+    code = (
+        "import numpy as np; from dshap.tables.keys import hash_keys; "
+        "print(*hash_keys({'a': np.array([1, -1]), 'b': np.array(['x', 'ü'], dtype=np.dtypes.StringDType())}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    here = hash_keys({"a": np.array([1, -1]), "b": np.array(["x", "ü"], dtype=TEXT)})
+    assert done.stdout.split() == [str(value) for value in here]
+    assert len(np.unique(hash_keys({"a": np.arange(-50_000, 50_000)}))) == 100_000
