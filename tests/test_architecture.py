@@ -13,7 +13,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "dshap"
 FLOORS = (
-    {"types", "errors", "options", "checks", "rows", "rules"},
+    {"types", "errors", "options", "checks", "rows", "rules", "threads"},
     {"loops"},
     {"designs", "kernels"},
     {"values", "models"},
