@@ -84,7 +84,7 @@ def test_the_number_of_workers_changes_nothing(frame, model, tmp_path):
     stores = []
     client = local_client(1, memory_limit="1GiB", set_as_default=False)
     try:
-        for workers in (1, 2, 4):
+        for workers in (1, 2, 3):
             client.cluster.scale(workers)
             client.wait_for_workers(workers)
             assert len(client.nthreads()) == workers
