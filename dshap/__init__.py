@@ -12,8 +12,7 @@ from dshap.errors import DshapError
 
 if TYPE_CHECKING:
     from dshap import designs, engine, kernels, models, sources, values
-    from dshap.api import explain, fit, mse_v, prepare
-    from dshap.background import choose_background
+    from dshap.api import choose_background, explain, fit, mse_v, prepare
     from dshap.cube import open_cube
     from dshap.explainer import Explainer
     from dshap.prepared import open_prepared
@@ -39,7 +38,7 @@ __all__ = [
 
 _HOMES = {
     "Explainer": "dshap.explainer",
-    "choose_background": "dshap.background",
+    "choose_background": "dshap.api",
     "explain": "dshap.api",
     "fit": "dshap.api",
     "mse_v": "dshap.api",

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
-import sys
-import tempfile
-from collections.abc import Iterator
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dshap.checks import Choice, Flag, as_path, checked
+from dshap.checks import Choice, as_path, checked
 from dshap.cube import (
     CubeLayout,
     Workspace,
@@ -20,31 +17,27 @@ from dshap.cube import (
     read_job,
 )
 from dshap.engine import (
-    DaskExecutor,
     Executor,
-    LineProgress,
-    LoopExecutor,
-    Progress,
-    SilentProgress,
-    checked_client,
-    current_client,
-    fit_model,
     format_bytes,
 )
 from dshap.errors import DoesNotFitError, InputError, LockedError, shown
 from dshap.explanation import Explanation
+from dshap.fitting import fit_model
 from dshap.models import KernelModel
 from dshap.options import MISSING_POLICIES, RunOptions
 from dshap.prepared import Prepared
 from dshap.quality import Quality, check_measurable, measured_quality, prepare_value, prepared_of
-from dshap.session import Session
-from dshap.tables import check_targets, open_for, open_rows, take_census
+from dshap.session import Session, executor_for, progress_for, temporary_store
+from dshap.tables import check_targets, open_for, open_rows, said_left_out, take_census
+from dshap.tables.background import background_of
+from dshap.tables.reader import LaidOut
 from dshap.types import Design, RowReader, ValueFunction
+from dshap.values import Background
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["explain", "fit", "mse_v", "prepare"]
+__all__ = ["choose_background", "explain", "fit", "mse_v", "prepare"]
 
 AnyModel = TypeVar("AnyModel", bound=KernelModel)
 
@@ -154,7 +147,7 @@ def explain(
                 held = measured_quality(
                     prepared_of(explanation), quality, folder, executor, workspace, {}, progress_for(progress)
                 )
-                explanation.context.cube.write_note("mse_v", held.to_dict())
+                explanation.work.cube.write_note("mse_v", held.to_dict())
                 mark_finished(path)
         else:
             explanation.create()
@@ -246,34 +239,9 @@ def mse_v(
 
 def _held_out(rows: Any, explanation: Explanation, executor: Executor, workspace: Workspace) -> RowReader:
     """The rows that MSE_v is measured on, opened; refused before anything is computed."""
-    value, missing = explanation.context.value, explanation.context.rows.missing
+    value, missing = explanation.work.value, explanation.work.rows.missing
     check_measurable(value)
     return open_for(value, rows, Session(executor, workspace), missing=missing)
-
-
-def executor_for(client: Any) -> Executor:
-    """The Dask executor of this client or address, or of the current one; the plain loop where there is none."""
-    client = current_client() if client is None else checked_client(client)
-    return LoopExecutor() if client is None else DaskExecutor(client)
-
-
-def progress_for(given: bool | None) -> Progress:
-    if given is not None:
-        given = Flag()("progress", given)
-    return LineProgress() if given or (given is None and sys.stderr.isatty()) else SilentProgress()
-
-
-@contextlib.contextmanager
-def temporary_store(store: str | Path | None = None) -> Iterator[Path]:
-    """The absolute path of the store; without one a temporary folder that is gone afterwards."""
-    if store is not None:
-        yield as_path("store", store)
-        return
-    folder = Path(tempfile.mkdtemp(prefix="dshap-"))
-    try:
-        yield folder / "cube.zarr"
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _check_in_memory(layout: CubeLayout) -> None:
@@ -316,28 +284,71 @@ def fit(
     """
     if not isinstance(model, KernelModel):
         raise InputError(f"model is {shown(model)}: give dshap.models.KernelRidge(...) or KernelLogistic(...)")
-    executor = executor_for(client)
-    with temporary_store() as path, Workspace(path) as workspace:
-        return fit_rows(model, rows, target, executor, workspace, progress_for(progress), features, missing)
-
-
-def fit_rows(
-    model: AnyModel,
-    rows: Any,
-    target: Any,
-    executor: Executor,
-    workspace: Workspace,
-    progress: Progress,
-    features: list[str] | None,
-    missing: str,
-) -> AnyModel:
-    """`fit` inside a workspace that is open."""
     if Choice(MISSING_POLICIES)("missing", missing) == "pass":
         raise InputError('missing = "pass" is for black boxes: a kernel model is fitted with "refuse" or "skip"')
-    session = Session(executor, workspace)
-    reader = open_rows(rows, session, features=features, target=target, missing=missing)
-    if not reader.has_target:
-        raise InputError("there is no target to fit: name its column, or open the source with target=")
-    census = take_census(reader, session, takes_nan=False)
-    check_targets(census, missing)
-    return fit_model(executor, model, reader, progress)
+    executor = executor_for(client)
+    with temporary_store() as path, Workspace(path) as workspace:
+        session = Session(executor, workspace)
+        reader = open_rows(rows, session, features=features, target=target, missing=missing)
+        if not reader.has_target:
+            raise InputError("there is no target to fit: name its column, or open the source with target=")
+        check_targets(take_census(reader, session, takes_nan=False), missing)
+        return fit_model(executor, model, reader, progress_for(progress))
+
+
+def choose_background(
+    rows: Any,
+    n_background: int = 100,
+    *,
+    method: str = "thinning",
+    features: Sequence[str] | None = None,
+    client: Any = None,
+    missing: str = "refuse",
+    seed: int = 0,
+) -> Background:
+    """Few rows, with weights, that stand for all rows of a table: a background for `dshap.values.Marginal`.
+
+    Parameters
+    ----------
+    rows, client : as in `dshap.explain`; every row counts, read by spans
+    n_background : int
+        Rows to choose; repeated ones are merged and their weights added.
+    method : {"thinning", "kmeans", "stratified", "random"}
+        Kernel herding towards the mean embedding of all rows, equal weights; the rows nearest to k-means centres, with
+        the share of the table nearest to each; one row of each cell of a partition by halving, with the cell's share;
+        or rows drawn at random.  All choose among 10,000 rows drawn with the seed.
+    features : columns, in order; None: all number columns (give them where the table holds a target)
+    missing : "refuse" or "skip" rows with NaN or infinity
+    seed : int
+
+    Returns
+    -------
+    Background
+        `rows`, `weights`, and `discrepancy`: the maximum mean discrepancy between them and *all* rows, beside that of
+        as many random rows.
+
+    Raises
+    ------
+    InputError
+        Bad rows or options.
+
+    Examples
+    --------
+    >>> background = dshap.choose_background("data/adult.parquet", 100, features=model.feature_names_in_)
+    >>> value = dshap.values.Marginal(model.predict_proba, background)
+    """
+    if Choice(MISSING_POLICIES)("missing", missing) == "pass":
+        raise InputError('missing = "pass" leaves NaN in the rows, and distances need numbers: use "refuse" or "skip"')
+    executor = executor_for(client)
+    with temporary_store() as path, Workspace(path) as workspace:
+        session = Session(executor, workspace)
+        reader = open_rows(rows, session, features=features, missing=missing)
+        if isinstance(reader, LaidOut) and reader.left_out:
+            warnings.warn(
+                f"choose_background takes columns of numbers and leaves out {said_left_out(reader.left_out)}: a model "
+                "that takes them needs rows with them, Marginal(predict, frame.sample(100))",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        take_census(reader, session, takes_nan=False)
+        return background_of(reader, session.each_span, n_background, method, seed)

@@ -49,7 +49,7 @@ def choose_design(
 
     A `designs.ClosedFormDesign` asks for the closed form of the value function.
     """
-    n_players, form = value.n_players, value.closed_form()
+    n_players, form = len(value.players), value.closed_form()
     if value.is_closed_form and design not in ("auto", "closed_form") and not _is_closed(design):
         raise InputError(
             f"{type(value).__name__} is a closed form and lists no coalition: leave design at 'auto', {OTHER}"
@@ -164,7 +164,7 @@ def _called(design: Design) -> str:
 
 
 def _of_form(form: ClosedForm) -> designs.ClosedFormDesign:
-    return designs.ClosedFormDesign(form.n_players, n_replicates=form.n_replicates)
+    return designs.ClosedFormDesign(len(form.players), n_replicates=form.n_replicates)
 
 
 def _is_closed(design: Design | str) -> bool:

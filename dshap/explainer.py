@@ -13,7 +13,7 @@ from dshap.errors import InputError
 from dshap.models import KernelModel
 from dshap.types import Design, FloatArray, Link, ValueFunction
 from dshap.values import KernelInterventional, Marginal
-from dshap.values.table_value import columns_by_name
+from dshap.values.predictors import columns_by_name
 
 __all__ = ["Explainer"]
 
@@ -151,8 +151,9 @@ def _link_of(link: Any) -> str | Link:
 
 def _data_of(X: Any, value: ValueFunction) -> Any:
     """The explained values (n, d) where every player is a column and they lie in memory; else None."""
-    if value.player_columns.sum(axis=1).max() > 1 or not (hasattr(X, "iloc") or isinstance(X, np.ndarray | list)):
+    if value.players.members.sum(axis=1).max() > 1 or not (hasattr(X, "iloc") or isinstance(X, np.ndarray | list)):
         return None
     if hasattr(X, "iloc") and not hasattr(X, "__dask_graph__"):
-        return (columns_by_name(X, value.feature_names) if value.feature_names else X).to_numpy()
+        names = value.model.feature_names
+        return (columns_by_name(X, names) if names else X).to_numpy()
     return None if hasattr(X, "__dask_graph__") else np.asarray(X)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import dshap
+from dshap.attributors.noise import N_REPLICATES
 from dshap.choice import DESIGN_NAMES, check_closed, check_interactions, choose_design, in_rounds
 from dshap.cube import (
     CONTAINER,
@@ -34,7 +35,6 @@ from dshap.cube import (
     renew_cube,
 )
 from dshap.engine import (
-    Context,
     Executor,
     Failure,
     Plan,
@@ -43,12 +43,11 @@ from dshap.engine import (
     map_spans,
     on_block,
     process_threads,
-    resolve_value,
-    run_explanation,
 )
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError, shown
 from dshap.options import RunOptions
 from dshap.prepared import Prepared, played
+from dshap.run import Run, explain_run, with_landmarks
 from dshap.session import Session
 from dshap.steadiness import check_steady
 from dshap.tables import Census, Inputs
@@ -57,11 +56,13 @@ from dshap.types import (
     Design,
     FloatArray,
     PairedForm,
+    Predictor,
     Record,
     RowReader,
     Threaded,
     ValueFunction,
     digest_of,
+    replaced,
 )
 
 __all__ = [
@@ -88,12 +89,12 @@ class Explanation:
 
     path: Path
     layout: CubeLayout
-    context: Context
+    work: Run
     failures: tuple[Failure, ...] = ()
 
     @property
     def plan(self) -> Plan:
-        return self.context.plan
+        return self.work.plan
 
     @classmethod
     def prepare(
@@ -121,18 +122,19 @@ class Explanation:
         data = None if prepared is None else (prepared.data, prepared.data.census())
         inputs = Inputs.open(value, rows, session, missing=missing, key=key, census=census, data=data)
         value = inputs.value
-        is_active = np.ones(value.n_players, dtype=bool)
+        is_active = np.ones(len(value.players), dtype=bool)
         if prepared is None:
             is_active = inputs.active_players()
         else:
             design, options = _as_prepared(prepared, design, options)
         check_closed(value, options)
-        chosen, why = choose_design(design, value.over(is_active), options.max_coalitions, seed)
+        active = replaced(value, players=value.players.over(is_active))
+        chosen, why = choose_design(design, active, options.max_coalitions, seed)
         reasons = [("design", why)]
         if not is_active.all():
-            constant = [name for name, active in zip(value.player_names, is_active, strict=True) if not active]
+            constant = [name for name, active in zip(value.players.names, is_active, strict=True) if not active]
             reasons.append(("players", f"{', '.join(constant)}: constant in all rows, attribution 0"))
-            if chosen.n_players == value.n_players:
+            if chosen.n_players == len(value.players):
                 chosen = chosen.with_players(int(is_active.sum()))
         if options.interactions and isinstance(value, PairedForm):
             value = value.with_interactions()
@@ -151,11 +153,11 @@ class Explanation:
         if chosen.why_no_errors:
             reasons.append(("std_error", f"NaN: {chosen.why_no_errors}"))
             warnings.warn(f"std_error is NaN: {chosen.why_no_errors}", RuntimeWarning, stacklevel=3)
-        if value.needs_check:
+        if value.model.check is not None:
             is_one = prepared is not None or inputs.data is inputs.rows
             for reader in [inputs.rows] if is_one else [inputs.rows, inputs.data]:
-                map_spans(executor, value.without_data(), _check_rows, reader.n_rows, ROW_SPAN, reader)
-        game = played(value.over(is_active), chosen)
+                map_spans(executor, value.model, _check_rows, reader.n_rows, ROW_SPAN, reader)
+        game = played(replaced(value, players=active.players), chosen)
         if executor.is_local and isinstance(game, Threaded):  # one task at a time
             game = game.with_threads(process_threads())
         run = _fingerprint(value, game, chosen, inputs, options)
@@ -165,12 +167,19 @@ class Explanation:
         _refuse_other_run(path, run)
         if read_run(path) is None and not options.stochastic:
             readers = [inputs.rows] if prepared is not None else [inputs.rows, inputs.data]
-            check_steady(value.predict, np.concatenate([_first_rows(reader) for reader in readers]))
+            check_steady(value.model, np.concatenate([_first_rows(reader) for reader in readers]))
         plan = _stored_plan(path) or make_plan(
-            game, chosen, inputs.rows, inputs.data, options, tuple(reasons), is_prepared=prepared is not None
+            game,
+            chosen,
+            inputs.rows,
+            inputs.data,
+            options,
+            tuple(reasons),
+            is_prepared=prepared is not None,
+            noise_replicates=N_REPLICATES if options.stochastic else 0,
         )
         layout = _layout(value, inputs.rows, options, plan, run)
-        explanation = cls(path, layout, _context(game, chosen, inputs, plan, path, layout, is_active, prepared))
+        explanation = cls(path, layout, _run(game, chosen, inputs, plan, path, layout, is_active, prepared))
         if not explanation.is_complete:  # of a finished one nobody needs workers, nor asks for their memory
             limits = [limit for limit in (executor.memory_limit, options.memory_limit) if limit]
             plan.check(min(limits, default=None), executor.n_threads, IDLE_WORKER_BYTES)
@@ -191,27 +200,24 @@ class Explanation:
         """Nothing is left to do: a run has ended here, and every block has its receipt."""
         if read_run(self.path) is None or not is_finished(self.path):
             return False
-        return len(self.context.cube.done()) == len(self.plan.instance_spans)
+        return len(self.work.cube.done()) == len(self.plan.instance_spans)
 
     def run(self, executor: Executor, progress: Progress) -> Explanation:
         """Carry out what is left; this explanation with the blocks that failed."""
         if self.is_complete:
             return self
         is_new = self.create()
-        context = self.context
-        for name in context.states.mend():
+        work = self.work
+        for name in work.states.mend():
             progress.say(f"state {name} is damaged: it is computed again")
         try:
-            value = resolve_value(
-                executor, context.value, context.data, context.states, context.choice_name, self.plan.row_span
-            )
-            failures = run_explanation(executor, replace(context, value=value), progress)
+            failures = explain_run(executor, with_landmarks(executor, work), progress)
         except InputError:  # a bad option that only the work could show: the store is as if it had not been made
-            if is_new and not context.cube.done():
+            if is_new and not work.cube.done():
                 shutil.rmtree(self.path)
             raise
         if not failures:
-            context.cube.write_note("additivity", {"residual": feature_ranking(self.path)["residual"].values.tolist()})
+            work.cube.write_note("additivity", {"residual": feature_ranking(self.path)["residual"].values.tolist()})
             mark_finished(self.path)
         return replace(self, failures=tuple(failures))
 
@@ -232,21 +238,23 @@ def _first_rows(reader: RowReader) -> FloatArray:
     return block.x[block.is_ok]
 
 
-def _check_rows(value: ValueFunction, start: int, stop: int, reader: RowReader) -> None:
+def _check_rows(model: Predictor, start: int, stop: int, reader: RowReader) -> None:
+    assert model.check is not None
     block = reader.read(start, stop)
-    value.check(block.x[block.is_ok])
+    model.check(block.x[block.is_ok])
 
 
 def _layout(value: ValueFunction, rows: RowReader, options: RunOptions, plan: Plan, run: dict[str, Any]) -> CubeLayout:
     dtypes = rows.column_dtypes.items() if options.keep_rows else ()
     kept = {name: TEXT if dtype.kind == "T" else str(dtype) for name, dtype in dtypes}
+    names = value.model.output_names
     return CubeLayout(
         n_rows=rows.n_rows,
-        players=value.player_names,
-        outputs=value.link.outputs(value.output_names),
+        players=value.players.names,
+        outputs=value.link.outputs(names),
         link="" if value.link.is_identity else value.link.describe(),
         is_base_by_row=value.link.is_by_row,
-        classes=value.output_names if value.link.classes(np.zeros((0, value.n_outputs))) is not None else (),
+        classes=names if value.link.classes(np.zeros((0, len(names)))) is not None else (),
         tile=plan.instance_tile,
         chunk=plan.chunk_rows,
         dtype=options.dtype,
@@ -260,7 +268,7 @@ def _layout(value: ValueFunction, rows: RowReader, options: RunOptions, plan: Pl
     )
 
 
-def _context(
+def _run(
     game: ValueFunction,
     design: Design,
     inputs: Inputs,
@@ -269,21 +277,18 @@ def _context(
     layout: CubeLayout,
     is_active: BoolArray,
     prepared: Prepared | None,
-) -> Context:
-    """What the tasks share."""
+) -> Run:
+    """What is carried out."""
     run = layout.run["fingerprint"]
-    learnt = learnt_of(run, plan)
-    return Context(
-        value=game.without_data(),
+    return Run(
+        value=replaced(game, data=None),
         design=design,
         plan=plan,
         rows=inputs.rows,
         data=inputs.data,
         writer=CubeWriter(path, layout, layout.run["digest"]),
         states=StateFolder(path / CONTAINER, None if prepared is None else prepared.states.path),
-        choice_name=f"landmarks-{digest_of(learnt)}",
-        base_name=f"base-{digest_of(learnt)}",
-        learnt=learnt,
+        follows_from=learnt_of(run, plan),
         run_digest=layout.run["digest"],
         is_active=is_active,
         keep_rows=bool(layout.columns),
@@ -343,9 +348,9 @@ def _fingerprint(
         "value": _value_fingerprint(game, options),
         "design": design.fingerprint(),
         "features": list(inputs.rows.feature_names),
-        "players": list(value.player_names),
-        "outputs": list(game.link.outputs(game.output_names)),
-        "predicted": list(game.output_names),
+        "players": list(value.players.names),
+        "outputs": list(game.link.outputs(game.model.output_names)),
+        "predicted": list(game.model.output_names),
         "keys": dict(inputs.rows.key_dtypes),
         "options": {name: own for name, own in kept.items() if own is not None},
         "rows": {"digest": inputs.census.fingerprint, "n": inputs.rows.n_rows, "missing": inputs.rows.missing},
@@ -379,7 +384,7 @@ def _probe(value: ValueFunction, rows: RowReader) -> str:
         Where the model, or the link, fails on them; nothing is written yet.
     """
     block = rows.read(0, min(PROBE_ROWS, rows.n_rows), keys=True)
-    predictions: FloatArray = on_block(0, block, value.predict, block.x[block.is_ok])
+    predictions: FloatArray = on_block(0, block, value.model, block.x[block.is_ok])
     on_block(0, block, value.link, predictions[:, None], predictions)
     return hashlib.blake2b(predictions.tobytes(), digest_size=10).hexdigest()
 

@@ -115,8 +115,8 @@ def probe_of(value: ValueFunction, data: RowReader) -> Record:
     """The first good rows of the data, and what the model predicts for them."""
     block = data.read(0, min(PROBE_ROWS, data.n_rows))
     rows = block.x[block.is_ok]
-    check_steady(value.predict, rows)
-    return Record({"x": rows, "prediction": value.predict(rows)})
+    check_steady(value.model, rows)
+    return Record({"x": rows, "prediction": value.model(rows)})
 
 
 def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record) -> None:
@@ -183,7 +183,7 @@ def open_prepared(store: str | Path, value: ValueFunction) -> Prepared:
         content["row_span"],
     )
     probe = prepared.states.get(PROBE, Record)
-    predictions = value.predict(probe["x"])
+    predictions = value.model(probe["x"])
     if not np.allclose(predictions, probe["prediction"], rtol=PROBE_TOLERANCE, atol=0.0, equal_nan=True):
         raise StoreMismatchError(
             f"{path} was prepared with another model: its predictions for the first rows of the data differ; prepare "

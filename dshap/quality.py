@@ -14,15 +14,10 @@ from scipy.special import gammaln
 from dshap.choice import choose_design
 from dshap.cube import StateFolder, Workspace, repair
 from dshap.engine import (
-    Context,
     Executor,
     Plan,
     Progress,
-    coalition_errors,
-    learn,
     make_plan,
-    resolve_value,
-    settled_design,
 )
 from dshap.errors import InputError, StoreMismatchError
 from dshap.explanation import (
@@ -34,9 +29,10 @@ from dshap.explanation import (
 )
 from dshap.options import RunOptions
 from dshap.prepared import PREPARED, Prepared, PreparedData, open_prepared, played, probe_of, save_prepared
+from dshap.run import Run, coalition_errors, learn_states, settled_design, with_landmarks
 from dshap.session import Session
 from dshap.tables import Inputs, open_for, open_rows, refuse_unknown_categories, take_census
-from dshap.types import N_ENDS, BoolArray, Design, FloatArray, Record, RowReader, ValueFunction, digest_of
+from dshap.types import N_ENDS, BoolArray, Design, FloatArray, Record, RowReader, ValueFunction, replaced
 
 __all__ = ["Quality", "check_measurable", "measured_quality", "prepare_value", "prepared_of"]
 
@@ -140,7 +136,7 @@ def prepare_value(
         )
     session, missing = Session(executor, workspace), options.missing
     if rows is None:
-        names, n_columns = value.feature_names, value.n_columns
+        names, n_columns = value.model.feature_names, value.model.n_columns
         data = open_rows(value.data, session, features=names, n_columns=n_columns, missing=missing)
     else:
         data = open_for(value, rows, session, missing=missing)
@@ -168,35 +164,31 @@ def prepare_value(
         return _same(open_prepared(path, value), prepared)
     is_new = not path.exists()
     try:
-        context = _context(prepared, plan, data, data, prepared.states, executor)
-        learn(executor, context, progress)
+        work = _run(prepared, plan, data, data, prepared.states, executor)
+        learn_states(executor, work, progress)
     except InputError:  # a bad option that only the work could show: the store is as if it had not been made
         if is_new:
             shutil.rmtree(path, ignore_errors=True)
         raise
-    save_prepared(prepared, context.tile_names, probe_of(value, data))
+    save_prepared(prepared, work.tile_names, probe_of(value, data))
     return prepared
 
 
-def _context(
+def _run(
     prepared: Prepared, plan: Plan, rows: RowReader, data: RowReader, states: StateFolder, executor: Executor
-) -> Context:
+) -> Run:
     """What the tasks share, the landmarks chosen; nothing is written but states."""
-    name, learnt = digest_of(dict(prepared.learnt)), prepared.learnt
-    value, design, choice = prepared.value.without_data(), prepared.design, f"landmarks-{name}"
-    return Context(
-        value=resolve_value(executor, value, data, states, choice, plan.row_span),
-        design=design,
+    run = Run(
+        value=replaced(prepared.value, data=None),
+        design=prepared.design,
         plan=plan,
         rows=rows,
         data=data,
-        writer=None,
         states=states,
-        choice_name=choice,
-        base_name=f"base-{name}",
-        learnt=learnt,
-        is_active=np.ones(value.n_players, dtype=bool),
+        follows_from=prepared.learnt,
+        is_active=np.ones(len(prepared.value.players), dtype=bool),
     )
+    return with_landmarks(executor, run)
 
 
 def _same(stored: Prepared, wanted: Prepared) -> Prepared:
@@ -223,9 +215,9 @@ def check_measurable(value: ValueFunction) -> None:
             "MSE_v is a mean over coalitions, and a closed form has none: give design='exact', or one of "
             "dshap.designs.kernelshap; or leave quality out"
         )
-    if value.n_players == 1:
+    if len(value.players) == 1:
         raise InputError(
-            f"MSE_v is a mean over proper coalitions, and a game of one player ({value.player_names[0]}) has none: "
+            f"MSE_v is a mean over proper coalitions, and a game of one player ({value.players.names[0]}) has none: "
             "give two players or more, or leave quality out"
         )
     if value.streams_data:
@@ -237,14 +229,12 @@ def check_measurable(value: ValueFunction) -> None:
 
 def prepared_of(explanation: Explanation) -> Prepared:
     """The states of a finished explanation, as those of a prepared value function."""
-    context, plan = explanation.context, explanation.plan
+    work, plan = explanation.work, explanation.plan
     run = explanation.layout.run["fingerprint"]
-    data = PreparedData(
-        context.data.n_rows, tuple(context.data.feature_names), context.data.missing, run["data"]["digest"]
-    )
+    data = PreparedData(work.data.n_rows, tuple(work.data.feature_names), work.data.missing, run["data"]["digest"])
     learnt = learnt_of(run, plan)
-    design = settled_design(context)
-    return Prepared(context.value, design, explanation.path, learnt, data, plan.coalition_tile, plan.row_span)
+    design = settled_design(work)
+    return Prepared(work.value, design, explanation.path, learnt, data, plan.coalition_tile, plan.row_span)
 
 
 def measured_quality(
@@ -267,8 +257,8 @@ def measured_quality(
     value = inputs.value
     plan = make_plan(value, design, inputs.rows, inputs.data, options, is_prepared=True)
     states = StateFolder(path / "state", prepared.states.path)
-    context = _context(replace(prepared, value=value), plan, inputs.rows, inputs.data, states, executor)
-    total = coalition_errors(executor, context, progress)
+    work = _run(replace(prepared, value=value), plan, inputs.rows, inputs.data, states, executor)
+    total = coalition_errors(executor, work, progress)
     n = float(total["n"])
     if not n:
         raise InputError("no row is free of NaN and infinity: give rows to measure on")

@@ -1,17 +1,33 @@
-"""What the steps of one run share: where tasks run, and the folder for what is thrown away at its end."""
+"""What the steps of one run share: where tasks run, the folder for what is thrown away at its end, and its progress."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dshap.checks import Flag, as_path
 from dshap.cube import Workspace
-from dshap.engine import DaskExecutor, Executor, LoopExecutor, collect_partitions, map_spans
+from dshap.engine import (
+    DaskExecutor,
+    Executor,
+    LineProgress,
+    LoopExecutor,
+    Progress,
+    SilentProgress,
+    checked_client,
+    collect_partitions,
+    current_client,
+    map_spans,
+)
 from dshap.rows import SPAN_ROWS
 
-__all__ = ["Session", "each_span"]
+__all__ = ["Session", "each_span", "executor_for", "progress_for", "temporary_store"]
 
 
 @dataclass(frozen=True)
@@ -48,3 +64,29 @@ def each_span(executor: Executor, function: Callable[..., Any], n_rows: int, *ar
 
 def _without_context(_: None, start: int, stop: int, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     return function(start, stop, *args)
+
+
+def executor_for(client: Any) -> Executor:
+    """The Dask executor of this client or address, or of the current one; the plain loop where there is none."""
+    client = current_client() if client is None else checked_client(client)
+    return LoopExecutor() if client is None else DaskExecutor(client)
+
+
+def progress_for(given: bool | None) -> Progress:
+    """Rate and time left on standard error where asked for, or on a terminal."""
+    if given is not None:
+        given = Flag()("progress", given)
+    return LineProgress() if given or (given is None and sys.stderr.isatty()) else SilentProgress()
+
+
+@contextlib.contextmanager
+def temporary_store(store: str | Path | None = None) -> Iterator[Path]:
+    """The absolute path of the store; without one a temporary folder that is gone afterwards."""
+    if store is not None:
+        yield as_path("store", store)
+        return
+    folder = Path(tempfile.mkdtemp(prefix="dshap-"))
+    try:
+        yield folder / "cube.zarr"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

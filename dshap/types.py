@@ -11,6 +11,7 @@ r landmarks.  v(empty) is the base value, v(N) the prediction.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import io
 import json
@@ -23,17 +24,25 @@ from typing import IO, Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkab
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.players import Players
+
 __all__ = [
     "EMPTY",
     "FULL",
     "N_ENDS",
     "Attribution",
     "BoolArray",
+    "Stacked",
+    "RecordStore",
+    "Pass",
+    "Divided",
+    "Attributor",
     "Checked",
     "ClosedForm",
     "CoalitionBlock",
     "Cost",
     "Design",
+    "DirectSums",
     "DesignInfo",
     "EstimatedBase",
     "FloatArray",
@@ -41,6 +50,7 @@ __all__ = [
     "Link",
     "Moments",
     "PairedForm",
+    "Predictor",
     "Record",
     "RowBlock",
     "RowReader",
@@ -51,6 +61,7 @@ __all__ = [
     "digest_of",
     "n_partial_sums",
     "relative_errors",
+    "replaced",
     "tree_sum",
 ]
 
@@ -323,6 +334,13 @@ class Moments(Record):
         return type(self)({name: np.asarray(array + other.arrays[name]) for name, array in self.arrays.items()})
 
 
+class Stacked(Record):
+    """Arrays by row.  Adding two records puts the rows of one after those of the other."""
+
+    def __add__(self, other: Stacked) -> Stacked:
+        return Stacked({name: np.concatenate([array, other.arrays[name]]) for name, array in self.arrays.items()})
+
+
 class Summable(Protocol):
     """Anything with a `+`: records of sums, tuples of names, promises of either."""
 
@@ -444,10 +462,29 @@ class RowBlock:
     """(n,) or (n, k), only where asked for."""
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """feature column -> (n,) in its own dtype, only where asked for."""
+    predictions: FloatArray | None = None
+    """f (good rows, k), only where asked for."""
 
     @property
     def stop(self) -> int:
         return self.start + len(self.x)
+
+    @property
+    def positions(self) -> NDArray[np.int64]:
+        """(n,): of the rows in the table."""
+        return self.start + np.arange(len(self.x))
+
+    @property
+    def targets(self) -> FloatArray:
+        """`target`, which was asked for."""
+        if self.target is None:
+            raise ValueError("the reader was opened without a target")
+        return np.asarray(self.target)
+
+    @property
+    def good(self) -> FloatArray:
+        """The rows (n, columns) that are ok."""
+        return self.x[self.is_ok]
 
 
 @runtime_checkable
@@ -483,6 +520,59 @@ class RowReader(Protocol):
 
     def read_bytes(self, n_rows: int) -> int:
         """Peak bytes that reading n_rows takes beyond the block that is returned."""
+        ...
+
+
+class RecordStore(Protocol):
+    """Create-only files of records, known by name."""
+
+    def has(self, name: str) -> bool: ...
+    def put(self, name: str, record: Record) -> None: ...
+    def get(self, name: str, kind: type[Record]) -> Any: ...
+    def remove(self, name: str) -> None: ...
+    def mend(self, names: Iterable[str] | None = None) -> list[str]:
+        """Remove the damaged ones of these records (all where None); gives their names."""
+        ...
+
+
+@runtime_checkable
+class Pass(Protocol):
+    """One way to learn: a sum over the rows of a table, and what follows from it."""
+
+    @property
+    def wants(self) -> tuple[str, ...]:
+        """What of a block is needed beside its rows: "target", "predictions"."""
+        ...
+
+    def partial(self, block: RowBlock) -> Any:
+        """What these rows add: `Moments`, or `Stacked` rows."""
+        ...
+
+    def finish(self, total: Any) -> Any:
+        """What is learnt from the sum over all rows; or the next pass."""
+        ...
+
+
+class Attributor(Protocol):
+    """Rows in, attributions out."""
+
+    def attribute(self, rows: FloatArray) -> Attribution:
+        """Attributions of rows (n, columns)."""
+        ...
+
+
+@runtime_checkable
+class Divided(Attributor, Protocol):
+    """An attributor whose coalitions may be shared among tasks: parts of its sum are stored, and added."""
+
+    @property
+    def n_parts(self) -> int: ...
+    def part(self, rows: FloatArray, index: int) -> Moments:
+        """What one part of the coalitions gives for these rows."""
+        ...
+
+    def attribute_parts(self, rows: FloatArray, parts: Iterable[Moments]) -> Attribution:
+        """Attributions of rows (n, columns) from all parts, in their order."""
         ...
 
 
@@ -522,30 +612,19 @@ class Link(Protocol):
 
 
 @runtime_checkable
-class ValueFunction(Protocol):
-    """What a coalition is worth for an instance: v_S(x), for proper coalitions S.  Knows nothing of estimators."""
+class Predictor(Protocol):
+    """f: the model that is explained, with the names of what it takes and of what it gives."""
 
-    @property
-    def n_players(self) -> int: ...
-    @property
-    def n_outputs(self) -> int: ...
     @property
     def n_columns(self) -> int: ...
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the columns that the model was fitted on, None when it knows none."""
-        ...
-
-    @property
-    def player_names(self) -> tuple[str, ...]: ...
-    @property
-    def player_columns(self) -> BoolArray:
-        """(d, columns): column c belongs to player i."""
+        """Of the columns that the model was fitted on, None when it knows none."""
         ...
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """Of `predict` and `evaluate`, before the link."""
+        """Of the k outputs, before a link."""
         ...
 
     @property
@@ -553,8 +632,36 @@ class ValueFunction(Protocol):
         """column -> its categories, where rows hold their positions (NaN where missing)."""
         ...
 
-    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> ValueFunction:
-        """This value function with longer lists, which begin with its own."""
+    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Predictor:
+        """This model with longer lists, which begin with those that it has."""
+        ...
+
+    @property
+    def check(self) -> Callable[[FloatArray], None] | None:
+        """Refuses rows (n, columns) of numbers that cannot be explained, with an `InputError`; None: there are none."""
+        ...
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """f(x) (n, k) in float64 of rows (n, columns): v(N)."""
+        ...
+
+    def fingerprint(self) -> dict[str, JSON]:
+        """Everything that changes a prediction."""
+        ...
+
+
+@runtime_checkable
+class ValueFunction(Protocol):
+    """What a coalition is worth for an instance: v_S(x), for proper coalitions S.  Knows nothing of estimators."""
+
+    @property
+    def model(self) -> Predictor:
+        """What is explained."""
+        ...
+
+    @property
+    def players(self) -> Players:
+        """Whose coalitions are valued; columns of no player are absent from every coalition."""
         ...
 
     @property
@@ -589,15 +696,6 @@ class ValueFunction(Protocol):
         ...
 
     @property
-    def needs_check(self) -> bool:
-        """True where `check` may refuse rows that hold numbers."""
-        ...
-
-    def check(self, rows: FloatArray) -> None:
-        """Refuse rows (n, columns) that cannot be explained, with an `InputError`."""
-        ...
-
-    @property
     def is_closed_form(self) -> bool:
         """True for a `ClosedForm`."""
         ...
@@ -617,11 +715,6 @@ class ValueFunction(Protocol):
         ...
 
     @property
-    def sums_hold_prediction(self) -> bool:
-        """True where `scored` may give predictions as well."""
-        ...
-
-    @property
     def sample_size(self) -> int:
         """Rows of `data` that `choose` wants to see (to choose landmarks); 0 when nothing is left to choose."""
         ...
@@ -634,20 +727,8 @@ class ValueFunction(Protocol):
         """This value function with that choice made."""
         ...
 
-    def over(self, is_active: BoolArray) -> ValueFunction:
-        """The game of the active players (d,) alone: the columns of the others are absent from every coalition."""
-        ...
-
-    def without_data(self) -> ValueFunction:
-        """A copy that workers can hold: everything but `data`."""
-        ...
-
     def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
         """v(empty) (k,) before the link: the `mean` prediction (k,) over `data`, or what a prepared `state` says."""
-        ...
-
-    def predict(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k) in float64: v(N)."""
         ...
 
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
@@ -666,11 +747,6 @@ class ValueFunction(Protocol):
         """values (n, m, k) of the prepared coalitions for a micro-block of rows (n, columns)."""
         ...
 
-    def scored(self, state: State, score: FloatArray) -> Scored | None:
-        """Σ_S v_S(x) score_S for scores (m, d), by a way that is shorter than `evaluate` and a product; None where
-        there is none.  Only where `sums_hold_prediction` may predictions come with it."""
-        ...
-
     def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
         """Where `streams_data`: what these rows of `data` (b, columns) add to values (n, m, k) times all their rows."""
         ...
@@ -684,6 +760,16 @@ class ValueFunction(Protocol):
         ...
 
 
+AnyValue = TypeVar("AnyValue", bound="ValueFunction")
+
+
+def replaced(value: AnyValue, **parts: Any) -> AnyValue:
+    """A copy of a value function with another `model`, other `players`, or other `data`; workers hold data=None."""
+    other = copy.copy(value)
+    vars(other).update(parts)
+    return other
+
+
 class Checked(NamedTuple):
     """What a closed form says of the attributions of a tile of rows, once they are there."""
 
@@ -693,6 +779,16 @@ class Checked(NamedTuple):
     """name -> numbers of this tile; the cube states the largest of all tiles."""
     again: State | None = None
     """With which these rows are to be attributed anew; None where the attributions are good."""
+
+
+@runtime_checkable
+class DirectSums(ValueFunction, Protocol):
+    """A value function that knows a shorter way to Σ_S v_S(x) score_S than the values."""
+
+    def scored(self, state: State, score: FloatArray) -> Scored | None:
+        """The sums for scores (m, d), predictions beside them where they come with it; None where the way is not for
+        such scores."""
+        ...
 
 
 @runtime_checkable

@@ -31,7 +31,7 @@ def open_client() -> Iterator[object]:
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """`explain` and its like not on a cluster that another test may have left as the current one."""
-    monkeypatch.setattr("dshap.api.current_client", lambda: None)
+    monkeypatch.setattr("dshap.session.current_client", lambda: None)
 
 
 @pytest.fixture

@@ -13,21 +13,23 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "dshap"
 FLOORS = (
-    {"types", "errors", "options", "checks", "rows", "rules", "threads"},
+    {"types", "players", "errors", "options", "checks", "rows", "rules", "threads"},
     {"loops"},
     {"designs", "kernels"},
     {"values", "models"},
+    {"attributors"},
     {"engine", "cube", "tables"},
     {
         "",
         "api",
-        "background",
         "choice",
         "__main__",
         "explainer",
         "explanation",
+        "fitting",
         "prepared",
         "quality",
+        "run",
         "session",
         "sources",
         "steadiness",
@@ -168,8 +170,8 @@ def test_every_floor_is_there():
         ("dshap.values.marginal", ["dshap.kernels.product", "scipy.linalg"], 0),
         ("dshap.types", ["dshap.kernels"], 1),  # up
         ("dshap.options", ["dshap.errors"], 0),  # the waist is one floor without folders
-        ("dshap.models.ridge", ["dshap.engine.run"], 1),  # up
-        ("dshap.engine.run", ["dshap.cube.files", "dshap.tables"], 2),  # sideways on floor 3, twice
+        ("dshap.models.ridge", ["dshap.engine.learn"], 1),  # up
+        ("dshap.engine.learn", ["dshap.cube.files", "dshap.tables"], 2),  # sideways on floor 3, twice
         ("dshap.engine.cluster", ["dask.base", "distributed", "dshap.values"], 0),
         ("dshap.engine.cluster", ["dshap.api"], 1),  # up
         ("dshap.engine.cluster", ["dshap"], 1),  # the package itself is the face

@@ -16,7 +16,7 @@ import zarr
 import dshap
 from dshap.cube import cube_status, feature_ranking, kept_row, open_cube, read_run, verify_cube
 from dshap.designs import exact, kernelshap, kriging, permutation
-from dshap.designs.kriging import DECAYS
+from dshap.designs.kriging_pilot import DECAYS
 from dshap.errors import (
     DoesNotFitError,
     DshapError,

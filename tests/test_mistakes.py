@@ -217,7 +217,7 @@ RECORDS = {
     "kernels.checked_embedding", "kernels.checked_kernel", "kernels.median_lengthscale", "kernels.pivoted_cholesky",
     "kernels.ridge_solve",
     "models.Convergence", "models.ExpansionSum", "models.FitReport", "models.KernelModel", "models.LogisticStep",
-    "models.Step", "models.TunedRidge",
+    "models.TunedRidge",
     "values.Background", "values.LinearTransform", "values.Players", "values.ProductQuadrature", "values.SubsetTable",
     "values.warm_up",
 }  # fmt: skip

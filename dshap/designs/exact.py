@@ -106,8 +106,7 @@ def exact(d: int) -> ExactDesign:
 def _masks(d: int, start: int, stop: int) -> BoolArray:
     """Coalitions start..stop from the bits of their positions."""
     index = np.arange(start, stop)[:, None]  # (m, 1)
-    is_member: BoolArray = (index // 2 >> np.arange(d)) & 1 != index % 2  # (m, d)
-    return is_member
+    return np.asarray((index // 2 >> np.arange(d)) & 1 != index % 2)  # (m, d)
 
 
 def _weights(d: int) -> tuple[FloatArray, FloatArray]:

@@ -56,8 +56,7 @@ def order_variances(d: int, first: int, decay: float | None) -> FloatArray:
 def order_kernel(pairs: FloatArray, variances: FloatArray) -> FloatArray:
     """Covariances (p, p) of the values at pairs z (p, d), whose coefficients have variances (d + 1,) by order."""
     d, inner = pairs.shape[1], pairs @ pairs.T
-    kernel: FloatArray = (variances @ krawtchouk(d))[((d - inner) / 2).round().astype(np.intp)]
-    return kernel
+    return np.asarray((variances @ krawtchouk(d))[((d - inner) / 2).round().astype(np.intp)])
 
 
 @dataclass(frozen=True)
@@ -83,38 +82,17 @@ class Prior:
         """Every c_T of the same variance, so that the kernel is 1: where every coalition is there, no prior matters."""
         return cls(order_variances(d, 3, None), 0.0, None, 1.0)
 
-    @property
-    def alike(self) -> FloatArray:
-        """`variances` of the orders in which all players are alike, 0 for the others."""
-        out = self.variances.copy()
-        if self.relevance is not None:
-            out[self.relevant[0]] = 0.0
-        return out
-
-    @property
-    def relevant(self) -> tuple[NDArray[np.int64], FloatArray]:
-        """The orders in which players differ, and σ²_T/Π_{i in T} r_i there."""
-        assert self.relevance is not None
-        orders = np.array([s for s in RELEVANT_ORDERS if s <= len(self.relevance)], dtype=np.int64)
-        return orders, self.variances[orders] / _elementary(self.relevance[:, None], len(self.relevance))[orders, 0]
-
     def covariances(self, pairs: FloatArray, known: FloatArray | None = None) -> Covariances:
         """Of all parts at pairs z (p, d); `known` are the `correlations` of the pairs, where they are there already."""
-        parts = _of_orders(pairs, self.alike)
+        alike = self.variances.copy()
+        if self.relevance is not None:
+            alike[_relevant_orders(pairs.shape[1])] = 0.0
+        parts = _of_orders(pairs, alike)
         if self.variation:
             parts += _of_sizes(pairs, self.variation)
         if self.relevance is not None:
-            parts += _of_relevance(pairs, self, known)
+            parts += _of_relevance(pairs, self.variances, self.relevance, known)
         return parts
-
-    def of_phi(self, pairs: FloatArray, weights: FloatArray) -> FloatArray:
-        """r_i Σ_s weight_s Σ over |U| = s − 1 without i of Π_{j in U} r_j z_j, for pairs z (p, d): (p, d)."""
-        assert self.relevance is not None
-        others = 1.0 - np.eye(pairs.shape[1])  # (d, d)
-        products = (column[:, None] * rest for column, rest in zip((pairs * self.relevance).T, others, strict=True))
-        sums = _elementary(products, len(others))[self.relevant[0] - 1]
-        out: FloatArray = self.relevance * np.tensordot(weights, sums, 1)
-        return out
 
 
 @dataclass(frozen=True)
@@ -143,18 +121,32 @@ def _of_orders(pairs: FloatArray, variances: FloatArray) -> Covariances:
     return Covariances(order_kernel(pairs, variances), pairs * others[minus], variance)
 
 
-def _of_relevance(pairs: FloatArray, prior: Prior, known: FloatArray | None) -> Covariances:
+def _of_relevance(
+    pairs: FloatArray, variances: FloatArray, relevance: FloatArray, known: FloatArray | None
+) -> Covariances:
     """Of the orders in which players differ; `known` are the `correlations` of the pairs, where they are there."""
-    assert prior.relevance is not None
-    p, d = pairs.shape
-    orders, weights = prior.relevant
+    (p, d), orders = pairs.shape, _relevant_orders(pairs.shape[1])
     values = np.zeros((p, p))
     for start in range(0, p, ROW_BLOCK):
         block = slice(start, start + ROW_BLOCK)
-        part = correlations(pairs[block], pairs, prior.relevance) if known is None else known[:, block]
-        values[block] = np.tensordot(prior.variances[orders], part, 1)
-    variance = prior.of_phi(np.ones((1, d)), weights * 4 / orders**2)[0]
-    return Covariances(values, pairs * prior.of_phi(pairs, weights * 2 / orders), variance)
+        part = correlations(pairs[block], pairs, relevance) if known is None else known[:, block]
+        values[block] = np.tensordot(variances[orders], part, 1)
+    weights = variances[orders] / _elementary(relevance[:, None], d)[orders, 0]  # σ²_T/Π_{i in T} r_i
+    variance = _others_sums(np.ones((1, d)), relevance, weights * 4 / orders**2)[0]
+    return Covariances(values, pairs * _others_sums(pairs, relevance, weights * 2 / orders), variance)
+
+
+def _relevant_orders(d: int) -> NDArray[np.int64]:
+    """Those of `RELEVANT_ORDERS` that d players have."""
+    return np.array([s for s in RELEVANT_ORDERS if s <= d], dtype=np.int64)
+
+
+def _others_sums(pairs: FloatArray, relevance: FloatArray, weights: FloatArray) -> FloatArray:
+    """r_i Σ_s weight_s Σ over |U| = s − 1 without i of Π_{j in U} r_j z_j, for pairs z (p, d): (p, d)."""
+    others = 1.0 - np.eye(pairs.shape[1])  # (d, d)
+    products = (column[:, None] * rest for column, rest in zip((pairs * relevance).T, others, strict=True))
+    sums = _elementary(products, len(others))[_relevant_orders(len(others)) - 1]
+    return np.asarray(relevance * np.tensordot(weights, sums, 1))
 
 
 def _of_sizes(pairs: FloatArray, variation: float) -> Covariances:
@@ -211,9 +203,7 @@ def _elementary(numbers: Iterable[FloatArray], n: int) -> FloatArray:
 
 def correlations(left: FloatArray, right: FloatArray, relevance: FloatArray) -> FloatArray:
     """Of the values at two pairs, by each of the relevant orders: (orders, q, p) from z (q, d) and (p, d)."""
-    d = len(relevance)
-    orders = [s for s in RELEVANT_ORDERS if s <= d]
+    d, orders = len(relevance), _relevant_orders(len(relevance))
     totals = _elementary(relevance[:, None], d)[orders]  # (orders, 1)
     products = (np.multiply.outer(a, b) for a, b in zip((left * relevance).T, right.T, strict=True))
-    out: FloatArray = _elementary(products, d)[orders] / totals[:, :, None]
-    return out
+    return np.asarray(_elementary(products, d)[orders] / totals[:, :, None])

@@ -79,5 +79,4 @@ def deleted(whole: FloatArray, groups: FloatArray) -> FloatArray:
     The draws of the other groups stand for those of the group; what is in no group stays.
     """
     n = len(groups)
-    rest: FloatArray = whole + (groups.sum(axis=0) - n * groups) / (n - 1)
-    return rest
+    return np.asarray(whole + (groups.sum(axis=0) - n * groups) / (n - 1))

@@ -75,7 +75,7 @@ class KernelShapDesign(FixedDesign, WholeViews):
     @property
     def info(self) -> DesignInfo:
         """Efficient, as the regression is constrained."""
-        d, why = self.n_players, self.why_no_errors
+        d, why = self.n_players, self._why_no_errors()
         return DesignInfo(d, self.n_coalitions, self.n_replicates, group_columns=d, why_no_errors=why, seed=self.seed)
 
     @property
@@ -83,9 +83,8 @@ class KernelShapDesign(FixedDesign, WholeViews):
         """P: pairs of complements, or coalitions where not paired, the two ends apart."""
         return (self.n_coalitions - N_ENDS) // self._group
 
-    @property
-    def why_no_errors(self) -> str:
-        """Why standard errors are NaN: at most 6 players, fewer than 4d coalitions, or P − (d − 1) < 20."""
+    def _why_no_errors(self) -> str:
+        """At most 6 players, fewer than 4d coalitions, or P − (d − 1) < 20."""
         d = self.n_players
         if not self.n_replicates or self.n_coalitions >= 1 << d:
             return ""
@@ -127,7 +126,7 @@ class KernelShapDesign(FixedDesign, WholeViews):
         """phi + √((R − 1)/R · (1 − (d − 1)/P)) (phi_(g) − phi) (R, n, d, k), phi_(g) without group g; NaN: too few."""
         phi = self.finish(sums, v_empty, v_full)
         out = np.full((self.n_replicates, *phi.shape), np.nan)
-        if self.why_no_errors:
+        if self._why_no_errors():
             return out
         out[:] = phi
         if not self.n_replicates or self.n_coalitions >= 1 << self.n_players:

@@ -116,8 +116,7 @@ class KrigingDesign(FixedDesign, WholeViews):
         """phi + spread · contrast_g (R, n, d, k), contrasts (R, n, c, k)."""
         if self._why_no_errors():
             return np.full((self.n_replicates, *sums.shape), np.nan)
-        out: FloatArray = sums + groups * _solution(self).spread[:, None]
-        return out
+        return np.asarray(sums + groups * _solution(self).spread[:, None])
 
     @property
     def operator(self) -> FloatArray:

@@ -106,16 +106,12 @@ class PairList:
     @property
     def pairs(self) -> FloatArray:
         """One coalition of each pair as z = ±1 (p, d), N first."""
-        masks = self.first_masks()
+        masks = unpack(_listed(self), self.n_players)
         masks[0] = True
         return np.where(masks, 1.0, -1.0)
 
-    def first_masks(self) -> BoolArray:
-        """The first coalition of each pair (p, d), ∅ before all others."""
-        return unpack(_listed(self), self.n_players)
-
     def masks(self, start: int, stop: int) -> BoolArray:
-        """Coalitions start..stop (m, d): each coalition of `first_masks`, then its complement."""
+        """Coalitions start..stop (m, d): the first of each pair, ∅ before all others, then its complement."""
         pair, is_complement = np.divmod(np.arange(start, stop), 2)
         return unpack(_listed(self)[pair], self.n_players) ^ is_complement.astype(bool)[:, None]
 

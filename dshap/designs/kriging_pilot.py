@@ -199,5 +199,4 @@ def player_sizes(phi: FloatArray) -> FloatArray:
     norm = squares.sum(axis=1, keepdims=True)
     size = np.sqrt((squares / np.where(norm > 0, norm, 1.0)).mean(axis=0))
     largest = size.max()
-    out: FloatArray = np.maximum(size / largest, LEAST_SIZE) if largest > 0 else np.ones(len(size))
-    return out
+    return np.maximum(size / largest, LEAST_SIZE) if largest > 0 else np.ones(len(size))

@@ -98,8 +98,7 @@ class Process:
 
     def residual(self, whitened: FloatArray) -> FloatArray:
         """Whitened values (p, games) without their trend."""
-        rest: FloatArray = whitened - self.trend @ cho_solve((self.gram, True), self.trend.T @ whitened)
-        return rest
+        return np.asarray(whitened - self.trend @ cho_solve((self.gram, True), self.trend.T @ whitened))
 
     def precision(self) -> FloatArray:
         """P (p, p) of the values once the trend is taken off: e_j = (P y)_j/P_jj is how far the value of pair j is from
@@ -164,8 +163,7 @@ def exact_weights(pairs: FloatArray) -> FloatArray:
     d, size = pairs.shape[1], (pairs > 0).sum(axis=1, keepdims=True)
     log_all = lgamma(d + 1)
     share = np.array([2 * np.exp(lgamma(s + 1) + lgamma(d - s + 1) - log_all) for s in range(d + 1)])[size]
-    out: FloatArray = np.where(pairs > 0, share / np.maximum(size, 1), -share / np.maximum(d - size, 1))
-    return out
+    return np.where(pairs > 0, share / np.maximum(size, 1), -share / np.maximum(d - size, 1))
 
 
 def influence(excess: FloatArray, variance: FloatArray, diagonal: FloatArray) -> FloatArray:
@@ -202,8 +200,7 @@ def scale_weights(pairs: FloatArray) -> FloatArray:
     is_whole = np.bincount(size, minlength=len(n_pairs)) == n_pairs
     weights = np.where(is_whole[size], SHELL_WEIGHT, 1.0)
     weights[0] = 0.0
-    out: FloatArray = weights / weights.sum()
-    return out
+    return np.asarray(weights / weights.sum())
 
 
 def interaction_weights(pairs: FloatArray, decay: float | None) -> FloatArray:

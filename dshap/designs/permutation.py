@@ -215,10 +215,8 @@ def _steps(design: PermutationDesign) -> _Steps:
         orders = np.stack([orders, orders[:, ::-1]], axis=1).reshape(-1, d)
     bits = [pack(np.array([[False] * d, [True] * d]))]
     for order in orders:
-        prefixes = np.zeros((d - 1, d), dtype=bool)
-        prefixes[np.arange(d - 1)[:, None] >= np.arange(d)[None, :]] = True
-        masks = np.empty_like(prefixes)
-        masks[:, order] = prefixes
+        masks = np.empty((d - 1, d), dtype=bool)
+        masks[:, order] = np.tri(d - 1, d, dtype=bool)
         bits.append(pack(masks))
     first, which = first_distinct_bits(np.concatenate(bits))
     prefix = np.empty((len(orders), d + 1), np.int64)  # coalition of each prefix of each order

@@ -28,18 +28,10 @@ def draw_by_leverage(
 ) -> Sample:
     """Every size equally likely, without replacement: c coalitions of each size, or all where there are no more.
 
-    Parameters
-    ----------
-    strata : sequence of Stratum
-    budgets : sequence of int
-        Units in all after each stage; the list of a stage begins with the list of the stage before.
-    seed : int
-    shells : sequence of int
-        Outer strata that each stage takes whole, as long as all their units fit, before the rest of the budget goes to
-        the others; nothing may be left for them, so the weights are those of a sample only where something is.
+    `budgets` are units in all after each stage, whose list begins with the list of the stage before.  `shells` are
+    outer strata that each stage takes whole, as long as all their units fit, before the rest of the budget goes to the
+    others; nothing may be left for them, so the weights are those of a sample only where something is.
 
-    Notes
-    -----
     A unit of stratum h is included with probability e_h/n_h, where Σ e_h is the budget and e_h = min(c·sizes/group,
     n_h), raised to what an earlier stage already drew; its weight is the kernel's divided by that.  Counts are e_h
     rounded down or up at random with the exact total, and their mean is e_h.
@@ -124,17 +116,11 @@ def _round_at_random(amounts: Sequence[Fraction], seed: int, stage: int) -> list
 def draw_by_kernel(strata: Sequence[Stratum], budgets: Sequence[int], seed: int) -> Sample:
     """In proportion to the Shapley kernel, with replacement, until there are as many distinct units as the budget.
 
-    Outer strata are enumerated while the expected draws cover all their units (the rule of shap's KernelExplainer).
-    Draws are already in proportion to the kernel, so a unit drawn n times of D weighs n/D of the kernel mass of the
-    strata drawn from, and never its kernel weight again; enumerated units weigh what the kernel gives them.
-
-    Parameters
-    ----------
-    strata : sequence of Stratum, outer sizes first
-    budgets : sequence of int
-        Distinct units in all after each stage.  Earlier draws from strata that a later stage enumerates are dropped
-        from the counts; the others remain draws from the strata that are left.
-    seed : int
+    Outer strata, which come first, are enumerated while the expected draws cover all their units (the rule of shap's
+    KernelExplainer).  Draws are already in proportion to the kernel, so a unit drawn n times of D weighs n/D of the
+    kernel mass of the strata drawn from, and never its kernel weight again; enumerated units weigh what the kernel
+    gives them.  `budgets` are distinct units in all after each stage: earlier draws from strata that a later one
+    enumerates are dropped from the counts; the others remain draws from the strata that are left.
 
     References
     ----------
@@ -168,8 +154,7 @@ def _mass(
     per_unit = np.array([s.mass / s.n_units if h < n_enumerated else 0.0 for h, s in enumerate(strata)])
     draws = np.where(stratum < n_enumerated, 0, draws)
     per_draw = sum(s.mass for s in strata[n_enumerated:]) / max(1, int(draws.sum()))
-    mass: FloatArray = per_unit[stratum] + draws * per_draw
-    return mass
+    return np.asarray(per_unit[stratum] + draws * per_draw)
 
 
 def _n_enumerated(strata: Sequence[Stratum], listed: Sequence[int], budget: int) -> int:

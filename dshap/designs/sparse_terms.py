@@ -97,13 +97,11 @@ class Fit:
 
     def diagonal(self, precision: FloatArray) -> FloatArray:
         """(p,): of the precision with these products, P − PXMXᵀP."""
-        out: FloatArray = np.diag(precision) - (self.weighted @ self.covariance * self.weighted).sum(axis=1)
-        return out
+        return np.asarray(np.diag(precision) - (self.weighted @ self.covariance * self.weighted).sum(axis=1))
 
     def left_out(self, odd: FloatArray, precision: FloatArray) -> FloatArray:
         """Leave-one-out errors (p,) of the game odd (p,), with these variances."""
-        out: FloatArray = precision @ (odd - self.columns @ self.coefficients) / self.diagonal(precision)
-        return out
+        return np.asarray(precision @ (odd - self.columns @ self.coefficients) / self.diagonal(precision))
 
 
 @dataclass(frozen=True)
@@ -237,5 +235,4 @@ def _inverse(gram: FloatArray, variances: FloatArray) -> FloatArray:
     if failed:
         return np.full(gram.shape, np.nan)
     inverse = np.tril(dpotri(factor, lower=1)[0])
-    out: FloatArray = root[:, None] * (inverse + np.tril(inverse, -1).T) * root
-    return out
+    return np.asarray(root[:, None] * (inverse + np.tril(inverse, -1).T) * root)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
-from dshap.engine.noise import N_REPLICATES
 from dshap.engine.plan import PILOT_ROWS, Plan
 from dshap.engine.stages import ROW_SPAN, Stage, spans
 from dshap.engine.tiles import cut_tiles
@@ -35,20 +34,25 @@ def make_plan(
     reasons: tuple[tuple[str, str], ...] = (),
     *,
     is_prepared: bool = False,
+    noise_replicates: int = 0,
 ) -> Plan:
-    """The plan of explaining `rows` by a value function that learns from `data`, or did so before (`is_prepared`)."""
-    if design.n_players != value.n_players:
+    """The plan of explaining `rows` by a value function that learns from `data`, or did so before (`is_prepared`).
+
+    `noise_replicates` are those of a model's noise, where the design has none.
+    """
+    players = value.players
+    if design.n_players != len(players):
         raise InputError(
-            f"the design has {design.n_players} players, the value function {value.n_players} "
-            f"({', '.join(value.player_names[:6])}…): make the design with n_players={value.n_players}"
+            f"the design has {design.n_players} players, the value function {len(players)} "
+            f"({', '.join(players.names[:6])}…): make the design with n_players={len(players)}"
         )
-    n_replicates = (design.n_replicates or N_REPLICATES) if options.stochastic else design.n_replicates
+    n_replicates = design.n_replicates or noise_replicates
     plan = Plan(
         **asdict(cut_tiles(value, design, rows.n_rows, data.n_rows, n_replicates, options)),
         n_rows=rows.n_rows,
         data_rows=data.n_rows,
         n_players=design.n_players,
-        n_outputs=len(value.link.outputs(value.output_names)),
+        n_outputs=len(value.link.outputs(value.model.output_names)),
         n_replicates=n_replicates,
         n_coalitions=design.n_coalitions,
         pilot_rows=_pilot_rows(rows.n_rows) if design.pilot_coalitions or options.tol else 0,
@@ -83,7 +87,7 @@ def _learning(plan: Plan, value: ValueFunction, data: RowReader) -> list[Stage]:
     read, n_spans = _data_bytes(plan, value, data), len(plan.data_spans)
     predicted = _predict_bytes(value, min(plan.row_span, plan.data_rows))
     base = Stage("base", n_spans, read + predicted, 0.0, "data", "state/base-*", "stage")
-    sample = 4 * 8 * min(value.sample_size, plan.data_rows) * value.n_columns
+    sample = 4 * 8 * min(value.sample_size, plan.data_rows) * value.model.n_columns
     choice = Stage("landmarks", 1, read + sample, 0.0, "data", "state/landmarks-*", "stage")
     moments = [_moments(plan, value, read)] if value.needs_moments else []
     return [*([choice] if value.sample_size else []), base, *moments]
@@ -138,11 +142,11 @@ def _evaluation_bytes(plan: Plan, value: ValueFunction, design: Design, rows: Ro
     chosen = 8 * micro * m * plan.n_outputs if plan.n_replicates else 0  # values of one group
     pairs = (8 * n * cell + 4 * m) * 4 * plan.n_players + block.pair_bytes if plan.interactions else 0
     stored = 2 * (2 if plan.n_replicates else 1) * n * cell * (8 if options.dtype == "float64" else 4)
-    linked = 0 if value.link.is_identity else 5 * 8 * micro * m * value.n_outputs
+    linked = 0 if value.link.is_identity else 5 * 8 * micro * m * len(value.model.output_names)
     held = plan.n_coalitions if plan.tol else design.held_coalitions
     return int(
         rows.read_bytes(n)
-        + 2 * 8 * n * value.n_columns
+        + 2 * 8 * n * value.model.n_columns
         + value.cost(m, n).row_bytes
         + 4 * 8 * n * cell
         + groups
@@ -159,9 +163,9 @@ def _evaluation_bytes(plan: Plan, value: ValueFunction, design: Design, rows: Ro
 def _data_bytes(plan: Plan, value: ValueFunction, data: RowReader) -> int:
     """Of reading one span of the data."""
     span = min(plan.row_span, plan.data_rows)
-    return data.read_bytes(span) + 2 * 8 * span * value.n_columns
+    return data.read_bytes(span) + 2 * 8 * span * value.model.n_columns
 
 
 def _predict_bytes(value: ValueFunction, n: int) -> int:
     """Of predicting n rows."""
-    return 2 * 8 * n * value.n_outputs + value.cost(1, min(n, PREDICTED_ROWS)).task_bytes
+    return 2 * 8 * n * len(value.model.output_names) + value.cost(1, min(n, PREDICTED_ROWS)).task_bytes

@@ -60,7 +60,7 @@ def cut_tiles(
     """The tiles of explaining n_rows by a value function that learns from data_rows."""
     proper = design.n_coalitions - N_ENDS
     row, wanted = value.cost(proper), _wanted_tasks(value.cost(proper, n_rows))
-    share = _row_share(design, len(value.link.outputs(value.output_names)), n_replicates, options)
+    share = _row_share(design, len(value.link.outputs(value.model.output_names)), n_replicates, options)
     instance_tile = options.instance_tile or _instance_tile(row, n_rows, wanted, share)
     n_instance_tiles = math.ceil(n_rows / instance_tile)
     is_black_box = not value.needs_moments and not math.isfinite(row.operations)

@@ -55,13 +55,13 @@ def open_table(job: Job) -> TableReader:
     if job.is_of_trees:
         value = values.Trees(imported_model(job))
         roles["features"] = _features_of(value, source.features)
-        roles |= {"categories": value.categories} if value.categories else {}
+        roles |= {"categories": value.model.categories} if value.model.categories else {}
     return _opened(job, missing=source.missing, **roles)
 
 
 def _features_of(value: values.Trees, given: Sequence[str] | None) -> Sequence[str] | None:
     """The model's columns in its order; those that were given where it knows none."""
-    known = value.feature_names
+    known = value.model.feature_names
     if known is not None and given is not None and set(given) != set(known):
         raise InputError(
             f"[source] features = {list(given)}: the model was fitted on {list(known)}, leave features out"

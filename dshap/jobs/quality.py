@@ -122,7 +122,7 @@ def measure(
     )
     StateFolder(explanation.path / CONTAINER).put(_state_name(explain, job, explanation), measured.to_record())
     flags = {"held_out_of_the_fit": is_held_out, "learnt_from": measured.is_learnt_from}
-    explanation.context.cube.write_note("mse_v", found.to_dict() | flags)
+    explanation.work.cube.write_note("mse_v", found.to_dict() | flags)
     mark_finished(explanation.path)
     return measured
 
@@ -141,5 +141,5 @@ def quality_sample(job: Job, reader: TableReader, n_rows: int) -> tuple[FloatArr
 
 
 def _state_name(explain: LearntTable, job: Job, explanation: Explanation) -> str:
-    made_for = {"rows": explain.quality_rows, "seed": job.job.seed, "run": explanation.context.run_digest}
+    made_for = {"rows": explain.quality_rows, "seed": job.job.seed, "run": explanation.work.run_digest}
     return f"quality-{digest_of(made_for)}"

@@ -16,7 +16,6 @@ from dshap.engine import (
     Progress,
     Stage,
     check_stages,
-    fit_model,
     fit_stages,
     make_plan,
     stage_lines,
@@ -28,6 +27,7 @@ from dshap.explanation import (
     Explanation,
     refuse_difference,
 )
+from dshap.fitting import fit_model
 from dshap.jobs.executor import ClusterExecutor, executor_of
 from dshap.jobs.explained import value_of
 from dshap.jobs.parts import Model, TableReader, design_of, imported_model, model_of, stand_in
@@ -164,10 +164,10 @@ def _planned(job: Job, table: JobTable, model: Model, fit: tuple[Stage, ...]) ->
 
 def _plan(explain: Explain, job: Job, model: Model, table: JobTable) -> Plan:
     value, options, reader = value_of(explain, job, model, table), job.options(), table.reader
-    design, why = choose_design(design_of(job, value.n_players), value, options.max_coalitions, job.design_seed)
+    design, why = choose_design(design_of(job, len(value.players)), value, options.max_coalitions, job.design_seed)
     reasons = [("design", why)]
     if options.tol is not None:
-        design, options, why = in_rounds(design, design_of(job, value.n_players), options)
+        design, options, why = in_rounds(design, design_of(job, len(value.players)), options)
         reasons.append(("tol", why))
     game = played(value, design)
     plan = make_plan(game, design, reader, open_source(value.data), options, tuple(reasons))
@@ -287,14 +287,14 @@ class _Run:
             self.executor,
             self.workspace,
             self.job.options(),
-            design=design_of(self.job, value.n_players),
+            design=design_of(self.job, len(value.players)),
             seed=self.job.design_seed,
             census=census,
         )
 
     def _explained(self, explain: Explain, explanation: Explanation) -> ExplanationResult:
         """Run one explanation; failed blocks are kept for the end."""
-        name, learns, failure = explain.name, explanation.context.value.needs_moments, None
+        name, learns, failure = explain.name, explanation.work.value.needs_moments, None
         if was_complete := explanation.is_complete:
             self.progress.kept_explanation(name, learns)
         else:

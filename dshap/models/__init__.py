@@ -5,7 +5,7 @@ from dshap.models.expansion import KernelExpansion
 from dshap.models.expansion_sum import ExpansionSum
 from dshap.models.fourier import FourierExpansion
 from dshap.models.gpytorch import from_gpytorch
-from dshap.models.kernel_model import KernelModel, Step
+from dshap.models.kernel_model import KernelModel
 from dshap.models.logistic import KernelLogistic
 from dshap.models.logistic_sums import LogisticStep
 from dshap.models.report import Convergence, FitReport
@@ -22,7 +22,6 @@ __all__ = [
     "KernelModel",
     "KernelRidge",
     "LogisticStep",
-    "Step",
     "TunedRidge",
     "from_gpytorch",
     "from_sklearn",

@@ -1,17 +1,17 @@
 """What models that are fitted by sums over rows share: options, sample, roles of rows, the loop, the record.
 
-A fit is `tuned` on a sample, which gives the first `Step`; every step is one pass over the rows, `moments` of spans of
-them added in a fixed tree, and `solve` of their sum gives the next step or the fitted model.  `KernelModel.fit` is a
-plain loop over these pieces; a cluster runs the same (`dshap.engine.fit`), so both end in the same bits.
+A fit is `tuned` on a sample, which gives the first pass over the rows (`dshap.types.Pass`): sums over spans of them are
+added in a fixed tree, and their sum gives the next pass or the fitted model.  `KernelModel.fit` is a plain loop over
+these pieces; a cluster runs the same (`dshap.fitting`), so both end in the same bits.
 """
 
 from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, ClassVar, Protocol, Self
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,21 +34,9 @@ from dshap.models.tuning import (
     tune,
 )
 from dshap.threads import one_blas_thread
-from dshap.types import FloatArray, Moments, Record, tree_sum
+from dshap.types import FloatArray, Moments, Pass, Record, RowBlock, Stacked, tree_sum
 
-__all__ = ["KernelModel", "Step"]
-
-
-class Step(Protocol):
-    """One pass over the rows; picklable, numpy in and out."""
-
-    def moments(self, x: FloatArray, y: FloatArray, positions: NDArray[np.integer]) -> Moments:
-        """Sums over rows x (n, columns), y (n,) or (n, k), at these positions (n,) of the table."""
-        ...
-
-    def solve(self, moments: Moments) -> Step | KernelModel:
-        """The next step, or the fitted model, from the sum of all moments."""
-        ...
+__all__ = ["HeldOut", "KernelModel", "Tune"]
 
 
 class KernelModel:
@@ -113,13 +101,11 @@ class KernelModel:
         names = names_of(X) if y is not None else names_of(next(iter(given()), (None,))[0])
         blocks, known = self._numeric(given)
         sample_x, sample_y, positions = block_sample(blocks, self.sample_size, self.seed, missing)
-        step: Step | KernelModel = self.tuned(sample_x, sample_y, positions, feature_names=names, **known)
-        while not isinstance(step, KernelModel):
-            step = step.solve(tree_sum(step.moments(x, t, start + np.arange(len(x))) for start, x, t in spans(blocks)))
-        fitted = step
+        fitted: Any = self.tuned(sample_x, sample_y, positions, feature_names=names, **known)
+        while isinstance(fitted, Pass):
+            fitted = fitted.finish(tree_sum(fitted.partial(block) for block in _row_blocks(blocks)))
         if self.holdout:
-            sums = (fitted.score_moments(x, t, start + np.arange(len(x))) for start, x, t in spans(blocks))
-            fitted.held_out_score(tree_sum(sums))
+            fitted.held_out_score(tree_sum(HeldOut(fitted).partial(block) for block in _row_blocks(blocks)))
         fitted.warn_unless_converged()
         for name in [own for own in vars(self) if own.endswith("_")]:
             delattr(self, name)  # nothing of an earlier fit stays
@@ -137,7 +123,7 @@ class KernelModel:
         positions: NDArray[np.integer],
         feature_names: tuple[str, ...] | None = None,
         **known: Any,
-    ) -> Step:
+    ) -> Pass:
         """Kernel and features chosen from a sample, ready for the first pass.
 
         Parameters
@@ -157,7 +143,7 @@ class KernelModel:
 
     def _first_step(
         self, x: FloatArray, y: FloatArray, roles: NDArray[np.int8], names: tuple[str, ...] | None, **known: Any
-    ) -> Step:
+    ) -> Pass:
         raise NotImplementedError
 
     def _features(
@@ -180,8 +166,8 @@ class KernelModel:
         """(n,): `TRAIN`, `VALIDATION` or `HELD_OUT` of each row, from its position in the table and the seed."""
         return row_roles(positions, self.seed, self.holdout, is_validated=self.penalty == "validate")
 
-    def score_moments(self, x: FloatArray, y: FloatArray, positions: NDArray[np.integer]) -> Moments:
-        """Sums over the held-out rows among these, for `held_out_score`."""
+    def score_moments(self, block: RowBlock) -> Moments:
+        """Sums over the held-out rows of a block, for `held_out_score`."""
         raise NotImplementedError
 
     def held_out_score(self, moments: Moments) -> Mapping[str, FloatArray]:
@@ -264,7 +250,7 @@ class KernelModel:
         raise NotImplementedError
 
     def moment_task_bytes(self, n_columns: int, n_outputs: int) -> int:
-        """Peak bytes of `Step.moments` beyond its rows: kernel blocks with their temporaries, and sums."""
+        """Peak bytes of `Pass.partial` beyond its rows: kernel blocks with their temporaries, and sums."""
         raise NotImplementedError
 
     def row_operations(self, n_outputs: int) -> float:
@@ -272,7 +258,7 @@ class KernelModel:
         raise NotImplementedError
 
     def solve_bytes(self, n_outputs: int) -> int:
-        """Peak bytes of `Step.solve` beyond the sums."""
+        """Peak bytes of `Pass.finish` beyond the sums."""
         raise NotImplementedError
 
     def tune_bytes(self, n_rows: int, n_columns: int, n_outputs: int) -> int:
@@ -286,3 +272,47 @@ class KernelModel:
     def predict_bytes(self, n_outputs: int) -> int:
         """Peak bytes of `score_moments` beyond its rows."""
         return 8 * MICRO_BLOCK * (4 * self.embedding.n_features + n_outputs)
+
+
+def _row_blocks(blocks: Blocks) -> Iterator[RowBlock]:
+    """Spans of the rows, each a block as readers give them; a fit finds the rows that are no numbers by itself."""
+    return (RowBlock(start, x, np.ones(len(x), dtype=bool), target=y) for start, x, y in spans(blocks))
+
+
+@dataclass(frozen=True)
+class Tune:
+    """The pass over a sample of the rows that everything else of a fit begins with."""
+
+    model: KernelModel
+    positions: NDArray[np.int64]
+    """Of the sample in the table, sorted."""
+    feature_names: tuple[str, ...]
+    check: Callable[[int], None]
+    """Refuses a fit with so many outputs that does not fit."""
+    wants = ("target",)
+
+    def partial(self, block: RowBlock) -> Stacked:
+        inside = self.positions[slice(*np.searchsorted(self.positions, [block.start, block.stop]))]
+        chosen = inside[block.is_ok[inside - block.start]]
+        return Stacked(
+            {"x": block.x[chosen - block.start], "target": block.targets[chosen - block.start], "position": chosen}
+        )
+
+    def finish(self, total: Stacked) -> Pass:
+        self.check(self.model.count_outputs(total["target"]))
+        names = self.feature_names
+        return self.model.tuned(total["x"], total["target"], total["position"], feature_names=names)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The pass that scores a fitted model on the rows that were held out."""
+
+    fitted: KernelModel
+    wants = ("target",)
+
+    def partial(self, block: RowBlock) -> Moments:
+        return self.fitted.score_moments(block)
+
+    def finish(self, total: Moments) -> Moments:
+        return total

@@ -18,7 +18,7 @@ from dshap.models.logistic_sums import LogisticStep, class_codes, class_name, st
 from dshap.models.newton import class_loss
 from dshap.models.rows import HELD_OUT, Blocks, is_finite
 from dshap.threads import one_blas_thread
-from dshap.types import BoolArray, FloatArray, Moments
+from dshap.types import BoolArray, FloatArray, Moments, RowBlock
 
 __all__ = ["KernelLogistic"]
 
@@ -167,10 +167,11 @@ class KernelLogistic(KernelModel):
         """Accuracy on these rows, as scikit-learn's classifiers have it."""
         return float(np.mean(self.predict(X) == np.asarray(y)))
 
-    def score_moments(self, x: FloatArray, y: FloatArray, positions: NDArray[np.integer]) -> Moments:
-        """Sums over the held-out rows among these, for `held_out_score`."""
-        is_ok = is_finite(x, y) & (self.roles(positions) == HELD_OUT)
-        codes = class_codes(y.reshape(-1)[is_ok], self.class_values_, self.classes_, int(positions[0]))
+    def score_moments(self, block: RowBlock) -> Moments:
+        """Sums over the held-out rows of a block, for `held_out_score`."""
+        x, y = block.x, block.targets
+        is_ok = is_finite(x, y) & (self.roles(block.positions) == HELD_OUT)
+        codes = class_codes(y.reshape(-1)[is_ok], self.class_values_, self.classes_, block.start)
         with one_blas_thread():
             f = self.expansion_.predict(x[is_ok])
         loss, gap = class_loss(f if f.shape[1] > 1 else np.hstack([0.0 * f, f]), codes)
@@ -205,7 +206,7 @@ class KernelLogistic(KernelModel):
         return 8 * (pairs * p * p + p * c + n_outputs + 3)
 
     def moment_task_bytes(self, n_columns: int, n_outputs: int) -> int:
-        """Peak bytes of `LogisticStep.moments` beyond its rows: kernel blocks with their temporaries, and sums."""
+        """Peak bytes of `LogisticStep.partial` beyond its rows: kernel blocks with their temporaries, and sums."""
         p, _, _ = self._sizes(n_outputs)
         block = 8 * MICRO_BLOCK * (6 * p + n_columns + 6 * n_outputs)
         return block + self.moment_bytes(n_outputs) + 8 * p * p
@@ -215,7 +216,7 @@ class KernelLogistic(KernelModel):
         return 2.0 * p * p * pairs
 
     def solve_bytes(self, n_outputs: int) -> int:
-        """Peak bytes of `LogisticStep.solve` beyond the sums: Newton's system, and its factor."""
+        """Peak bytes of `LogisticStep.finish` beyond the sums: Newton's system, and its factor."""
         p, c, _ = self._sizes(n_outputs)
         return 8 * 4 * (p * c) ** 2
 

@@ -17,7 +17,7 @@ from dshap.models.report import Convergence, FitReport
 from dshap.models.rows import HELD_OUT, SKIPPED, TRAIN, is_finite
 from dshap.models.tuning import Tuning
 from dshap.threads import one_blas_thread
-from dshap.types import FloatArray, Moments
+from dshap.types import FloatArray, Moments, RowBlock
 
 if TYPE_CHECKING:
     from dshap.models.logistic import KernelLogistic
@@ -92,16 +92,19 @@ class LogisticStep:
     feature_names: tuple[str, ...] | None = None
     tuning: Tuning | None = None
 
-    def moments(self, x: FloatArray, y: FloatArray, positions: NDArray[np.integer]) -> Moments:
-        """Loss, gradient, Hessian and counts over rows x (n, columns), y (n,), at these positions (n,) of the table.
+    wants = ("target",)
+
+    def partial(self, block: RowBlock) -> Moments:
+        """Loss, gradient, Hessian and counts over the rows of a block, y (n,).
 
         Raises
         ------
         InputError
             A class that the sample does not hold.
         """
-        roles = np.where(is_finite(x, y), self.model.roles(positions), SKIPPED)
-        is_there, first = roles != SKIPPED, int(positions[0]) if len(positions) else 0
+        x, y = block.x, block.targets
+        roles = np.where(is_finite(x, y), self.model.roles(block.positions), SKIPPED)
+        is_there, first = roles != SKIPPED, block.start if len(x) else 0
         codes = np.full(len(x), -1, dtype=np.intp)
         codes[is_there] = class_codes(y.reshape(-1)[is_there], self.values, self.classes, first)
         with one_blas_thread():
@@ -114,7 +117,7 @@ class LogisticStep:
             own = start + np.flatnonzero(roles[start : start + MICRO_BLOCK] < HELD_OUT)
             yield with_ones(self.features, x[own]), codes[own]
 
-    def solve(self, moments: Moments) -> LogisticStep | KernelLogistic:
+    def finish(self, moments: Moments) -> LogisticStep | KernelLogistic:
         """The next step, or the fitted model, from the sum of all moments.
 
         Raises

@@ -15,7 +15,7 @@ from dshap.models.kernel_model import KernelModel
 from dshap.models.ridge_sums import TunedRidge
 from dshap.models.rows import HELD_OUT, is_finite
 from dshap.threads import one_blas_thread
-from dshap.types import FloatArray, Moments
+from dshap.types import FloatArray, Moments, RowBlock
 
 __all__ = ["KernelRidge"]
 
@@ -108,9 +108,10 @@ class KernelRidge(KernelModel):
     def r2_(self) -> FloatArray | None:
         return self.report_.r2
 
-    def score_moments(self, x: FloatArray, y: FloatArray, positions: NDArray[np.integer]) -> Moments:
-        """Sums over the held-out rows among these, for `held_out_score`; targets count from the intercept."""
-        is_ok = is_finite(x, y) & (self.roles(positions) == HELD_OUT)
+    def score_moments(self, block: RowBlock) -> Moments:
+        """Sums over the held-out rows of a block, for `held_out_score`; targets count from the intercept."""
+        x, y = block.x, block.targets
+        is_ok = is_finite(x, y) & (self.roles(block.positions) == HELD_OUT)
         target = y.reshape(len(y), -1)[is_ok] - self.expansion_.intercept  # (held out, k)
         with one_blas_thread():
             error = target + self.expansion_.intercept - self.expansion_.predict(x[is_ok])
@@ -138,7 +139,7 @@ class KernelRidge(KernelModel):
         return 2 * 8 * (p * (p + n_outputs + 1) + 2 * n_outputs)
 
     def moment_task_bytes(self, n_columns: int, n_outputs: int) -> int:
-        """Peak bytes of `TunedRidge.moments` beyond its rows: kernel blocks with their temporaries, four sums."""
+        """Peak bytes of `TunedRidge.partial` beyond its rows: kernel blocks with their temporaries, four sums."""
         p = self.embedding.n_features
         return 8 * MICRO_BLOCK * (5 * p + n_columns) + 4 * self.moment_bytes(n_outputs)
 
@@ -147,6 +148,6 @@ class KernelRidge(KernelModel):
         return 2.0 * p * p
 
     def solve_bytes(self, n_outputs: int) -> int:
-        """Peak bytes of `TunedRidge.solve` beyond the sums: eigenvectors and their work, or Cholesky."""
+        """Peak bytes of `TunedRidge.finish` beyond the sums: eigenvectors and their work, or Cholesky."""
         p = self.embedding.n_features
         return 8 * p * (6 * p + 4 * n_outputs)

@@ -19,7 +19,7 @@ from dshap.models.report import FitReport
 from dshap.models.rows import HELD_OUT, SKIPPED, TRAIN, VALIDATION, is_finite
 from dshap.models.tuning import Tuning
 from dshap.threads import one_blas_thread
-from dshap.types import FloatArray, Moments
+from dshap.types import FloatArray, Moments, RowBlock
 
 if TYPE_CHECKING:
     from dshap.models.ridge import KernelRidge
@@ -49,16 +49,19 @@ class TunedRidge:
         if given not in ((), (1,), self.shift.shape):
             raise InputError(f"intercept has shape {given} for {self.shift.size} outputs: give one number, or one each")
 
-    def moments(self, x: FloatArray, y: FloatArray, positions: NDArray[np.integer]) -> Moments:
-        """Sums by role over rows x (n, columns), y (n,) or (n, k), at these positions (n,) of the table.
+    wants = ("target",)
+
+    def partial(self, block: RowBlock) -> Moments:
+        """Sums by role over the rows of a block, y (n,) or (n, k).
 
         Of the whitened features Φ (n, p) of the rows: ΦᵀΦ, Φᵀy, Φᵀ1, Σy, Σy² and n; rows with NaN are only counted.
         """
-        roles = np.where(is_finite(x, y), self.model.roles(positions), SKIPPED)
+        x, y = block.x, block.targets
+        roles = np.where(is_finite(x, y), self.model.roles(block.positions), SKIPPED)
         target = y.reshape(len(y), -1) - self.shift  # (n, k)
-        blocks = [slice(start, start + MICRO_BLOCK) for start in range(0, max(len(x), 1), MICRO_BLOCK)]
+        micro = [slice(start, start + MICRO_BLOCK) for start in range(0, max(len(x), 1), MICRO_BLOCK)]
         with one_blas_thread():
-            return reduce(add, (self._sums(x[block], target[block], roles[block]) for block in blocks))
+            return reduce(add, (self._sums(x[part], target[part], roles[part]) for part in micro))
 
     def _sums(self, x: FloatArray, target: FloatArray, roles: NDArray[np.integer]) -> Moments:
         arrays: dict[str, NDArray[Any]] = {
@@ -72,7 +75,7 @@ class TunedRidge:
             arrays[f"{name}_y2"], arrays[f"{name}_n"] = np.square(y).sum(axis=0), _count(roles == role)
         return Moments(arrays)
 
-    def solve(self, moments: Moments) -> KernelRidge:
+    def finish(self, moments: Moments) -> KernelRidge:
         """The fitted model from the sum of all moments.
 
         Raises

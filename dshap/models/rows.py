@@ -135,8 +135,8 @@ def block_sample(
         raise InputError("no rows to fit: X is empty")
     positions = sample_positions(n_rows, size, seed)
     parts = [
-        (x[own - start], y[own - start])
+        (x[inside - start], y[inside - start])
         for start, x, y in spans(blocks)
-        for own in [positions[(positions >= start) & (positions < start + len(x))]]
+        for inside in [positions[(positions >= start) & (positions < start + len(x))]]
     ]
     return np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts]), positions

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dshap.errors import InputError, refuse_rounded, shown, unknown_name
-from dshap.tables.arrow import arrow_array, code_array, key_array, key_dtype, number_array, own_array, own_dtype
+from dshap.tables.arrow import arrow_array, code_array, kept_array, kept_dtype, key_array, key_dtype, number_array
 from dshap.tables.layout import (
     Layout,
     Names,
@@ -94,7 +95,7 @@ class ArraySource(LaidOut):
         self.column_dtypes = {name: self._column(name).dtype for name in names}
 
     def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> ArraySource:
-        """The same rows, their own columns coded by these lists."""
+        """The same rows, its columns coded by these lists."""
         other = super().with_categories(categories)
         other._x = self._x.copy()
         for name, values in categories.items():
@@ -125,7 +126,7 @@ class ArraySource(LaidOut):
         return self._described("in memory", target="a target")
 
     def _column(self, name: str) -> NDArray[Any]:
-        """One explained column (n,) in its own dtype."""
+        """One explained column (n,) in the dtype that the cube keeps."""
         return self._columns[name] if name in self._columns else self._x[:, self.feature_names.index(name)]
 
     def _check_lengths(self) -> None:
@@ -209,20 +210,15 @@ def from_pandas(
         keys={name: arrays[name] for name in layout.key_dtypes},
         target=None if not layout.targets else targets[:, 0] if layout.is_single_target else targets,
         missing=missing,
-        columns={name: _own(arrays[name], name) for name in layout.features},
+        columns={name: _kept(arrays[name], name) for name in layout.features},
         categories=layout.categories,
     )
     source._layout = layout
     return source
 
 
-def frame_of_arrow(data: Any) -> Any:
-    """Anything with Arrow's C stream or array protocol as a data frame of Arrow columns; a data frame as it is."""
-    import pandas as pd
-
-    is_arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
-    if not is_arrow or hasattr(data, "iloc"):
-        return data
+def frame_of_arrow(data: Any) -> pd.DataFrame:
+    """What speaks Arrow, by its C stream or array protocol, as a data frame of Arrow columns."""
     return pa.table(data).to_pandas(types_mapper=pd.ArrowDtype)
 
 
@@ -257,10 +253,10 @@ def _stack(
     """The named columns as one array (n, columns), those with categories as codes."""
     stacked, categories = np.empty((len(next(iter(arrays.values()))), len(names))), categories or {}
     for j, name in enumerate(names):
-        own = categories.get(name)
-        stacked[:, j] = number_array(arrays[name], name) if own is None else code_array(arrays[name], own)
+        known = categories.get(name)
+        stacked[:, j] = number_array(arrays[name], name) if known is None else code_array(arrays[name], known)
     return stacked
 
 
-def _own(column: pa.Array, name: str) -> NDArray[Any]:
-    return own_array(column, name, own_dtype(column.type, column.null_count > 0))
+def _kept(column: pa.Array, name: str) -> NDArray[Any]:
+    return kept_array(column, name, kept_dtype(column.type, column.null_count > 0))

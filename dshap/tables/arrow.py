@@ -14,7 +14,7 @@ from dshap.errors import LARGEST_WHOLE, InputError, rounded_refusal
 from dshap.types import BoolArray, FloatArray
 
 __all__ = ["KEY_DTYPES", "TEXT", "arrow_array", "code_array", "is_number", "is_text", "key_array", "key_dtype"]
-__all__ += ["number_array", "own_array", "own_dtype"]
+__all__ += ["number_array", "kept_array", "kept_dtype"]
 
 TEXT = np.dtypes.StringDType(na_object=None)
 """Of text columns that are features."""
@@ -59,7 +59,7 @@ def key_dtype(kind: pa.DataType) -> str | None:
     return "string" if is_text(kind) else None
 
 
-def own_dtype(kind: pa.DataType, has_nulls: bool) -> np.dtype[Any]:
+def kept_dtype(kind: pa.DataType, has_nulls: bool) -> np.dtype[Any]:
     """The numpy dtype that keeps a column as it is; float64 for decimals, and for integers with nulls."""
     if is_text(kind):
         return TEXT
@@ -111,7 +111,7 @@ def code_array(column: pa.Array, categories: Sequence[Any]) -> FloatArray:
         return np.full(len(plain), np.nan)
     if is_text(plain.type):
         plain = plain.cast(pa.large_string())
-        known = pa.array([str(own) for own in categories], type=pa.large_string())
+        known = pa.array([str(value) for value in categories], type=pa.large_string())
     else:
         plain, known = plain.cast(pa.float64(), safe=False), pa.array(list(map(float, categories)), type=pa.float64())
     codes = pc.index_in(plain, value_set=known).fill_null(int(UNKNOWN)).cast(pa.float64())
@@ -120,8 +120,8 @@ def code_array(column: pa.Array, categories: Sequence[Any]) -> FloatArray:
     return codes
 
 
-def own_array(column: pa.Array, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The column (n,) in the dtype that `own_dtype` gave."""
+def kept_array(column: pa.Array, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The column (n,) in the dtype that `kept_dtype` gave."""
     if dtype.kind == "T":
         return np.array(column.cast(pa.large_string()).to_pylist(), dtype=TEXT)
     if dtype.kind == "f":

@@ -91,8 +91,8 @@ def selected_background(
     n_rows = float(total["count"])
     goal, mean = (np.asarray(total[name] / n_rows, dtype=complex) for name in ("towards", "fresh"))
     chosen, shares = METHODS[method](_Task(sample, passes, towards, goal, size, seed))
-    merged, own = np.unique(chosen, return_inverse=True)
-    weights = np.asarray(np.bincount(own, shares / shares.sum()), dtype=float)
+    merged, place = np.unique(chosen, return_inverse=True)
+    weights = np.asarray(np.bincount(place, shares / shares.sum()), dtype=float)
     gap = weights @ fresh(sample[merged]) - mean
     return Background(
         rows=sample[merged],
@@ -169,20 +169,20 @@ def _stratified(task: _Task) -> Choice:
     cells = [np.arange(len(scaled))]
     splits: list[tuple[int, int, float]] = []  # (cell that is halved, column, bound); the new cell is last
     while len(cells) < task.size:
-        sizes = [len(own) if np.ptp(scaled[own], axis=0).any() else 0 for own in cells]
+        sizes = [len(inside) if np.ptp(scaled[inside], axis=0).any() else 0 for inside in cells]
         if not any(sizes):
             break  # fewer different rows than cells
         cell = int(np.argmax(sizes))
-        own = cells[cell]
-        column = int(np.argmax(np.ptp(scaled[own], axis=0)))
-        values = scaled[own, column]
+        inside = cells[cell]
+        column = int(np.argmax(np.ptp(scaled[inside], axis=0)))
+        values = scaled[inside, column]
         bound = float(np.median(values))
         bound = bound if (values > bound).any() else float(values[values < bound].max())
         splits.append((cell, column, bound))
         is_above = values > bound
-        cells[cell] = own[~is_above]
-        cells.append(own[is_above])
-    chosen = np.array([rng.choice(own) for own in cells])
+        cells[cell] = inside[~is_above]
+        cells.append(inside[is_above])
+    chosen = np.array([rng.choice(inside) for inside in cells])
     return chosen, task.passes(partial(_cell_counts, splits, scaling))["count"]
 
 
@@ -221,10 +221,10 @@ def _feature_sums(towards: Features, fresh: Features, rows: FloatArray) -> Momen
         [np.sum(features(rows[start : start + SUM_ROWS]), axis=0) for start in range(0, len(rows), SUM_ROWS)]
         for features in (towards, fresh)
     ]
-    own, other = (
+    near, other = (
         sum(part, np.zeros(n, complex)) for part, n in zip(parts, (FREQUENCIES, FRESH_FREQUENCIES), strict=True)
     )
-    return Moments({"towards": own, "fresh": other, "count": np.array(float(len(rows)))})
+    return Moments({"towards": near, "fresh": other, "count": np.array(float(len(rows)))})
 
 
 def _cell_sums(centres: FloatArray, scaling: _Scaling, rows: FloatArray) -> Moments:
@@ -246,7 +246,7 @@ def _moved(centres: FloatArray, sums: Moments) -> FloatArray:
 
 
 def _cell_counts(splits: list[tuple[int, int, float]], scaling: _Scaling, rows: FloatArray) -> Moments:
-    """Rows in each cell: every split moves those above its bound to a cell of their own."""
+    """Rows in each cell: every split moves those above its bound to a new cell."""
     cell, scaled = np.zeros(len(rows), dtype=np.intp), scaling.of(rows)
     for new, (old, column, bound) in enumerate(splits, start=1):
         cell[(cell == old) & (scaled[:, column] > bound)] = new

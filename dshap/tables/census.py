@@ -112,7 +112,7 @@ def census_span(reader: RowReader, start: int, stop: int, key_directory: str | P
     key_directory : path, optional
         Where the hashes of the keys are left for `repeated_keys`.
     """
-    block = reader.read(start, stop, keys=bool(reader.key_names), target=getattr(reader, "has_target", False))
+    block = reader.read(start, stop, keys=bool(reader.key_names), target=reader.has_target)
     is_finite = np.isfinite(block.x)  # (n, columns)
     if key_directory is not None and block.keys:
         save_key_hashes(key_directory, start, block.keys)

@@ -9,7 +9,9 @@ import glob
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ import pyarrow as pa
 from dshap.errors import InputError
 from dshap.tables.layout import repeats
 
-__all__ = ["FileStamp", "Partitions", "Paths", "find_files", "find_partitions", "stamp_file"]
+__all__ = ["FileStamp", "Partitions", "Paths", "find_files", "find_partitions", "stamp_file", "whole_file"]
 
 Paths = str | Path | Sequence[str | Path]
 TICK_NS, COARSE_NS, COARSE_TICK_NS = 20_000_000, 1_000_000_000, 2_000_000_000
@@ -37,6 +39,18 @@ INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(("postgresql", "postgres", "mysql", "mssql", "oracle", "sqlite", "snowflake", "duckdb"), _DATABASE),
 }
 """What is written before :// -> what to do."""
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A private name to write under, in a folder that is made where it does not exist; renamed once all is written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    private = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        yield private
+        os.replace(private, path)
+    finally:
+        private.unlink(missing_ok=True)
 
 
 def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
@@ -148,8 +162,10 @@ def find_partitions(root: str, files: Sequence[str], inside: pa.Schema) -> Parti
     base = _base(root)
     paths = [os.path.join(root, name) for name in files]
     parts = [_parts(path, base) for path in paths]
-    _check_same_keys(paths, [tuple(key for key, _ in own) for own in parts])
-    columns = {name: [own[j][1] for own in parts] for j, (name, _) in enumerate(parts[0]) if name not in inside.names}
+    _check_same_keys(paths, [tuple(key for key, _ in folders) for folders in parts])
+    columns = {
+        name: [folders[j][1] for folders in parts] for j, (name, _) in enumerate(parts[0]) if name not in inside.names
+    }
     arrays = {name: _typed(values) for name, values in columns.items()}
     fields = tuple(pa.field(name, array.type) for name, array in arrays.items())
     of_files = zip(*(array.to_pylist() for array in arrays.values()), strict=True)
@@ -159,7 +175,7 @@ def find_partitions(root: str, files: Sequence[str], inside: pa.Schema) -> Parti
 def _typed(values: Sequence[str | None]) -> pa.Array:
     """The values of one key: int32 where all are, else text; null where there is none."""
     known = [value for value in values if value is not None]
-    if known and all(re.fullmatch(r"-?[0-9]+", own) and -LARGEST <= int(own) + 1 <= LARGEST + 1 for own in known):
+    if known and all(re.fullmatch(r"-?[0-9]+", text) and -LARGEST <= int(text) + 1 <= LARGEST + 1 for text in known):
         return pa.array([None if value is None else int(value) for value in values], pa.int32())
     return pa.array(values, pa.string() if known else pa.null())
 
@@ -184,10 +200,10 @@ def _parts(path: str, base: str) -> list[tuple[str, str | None]]:
 
 
 def _check_same_keys(paths: Sequence[str], keys: Sequence[tuple[str, ...]]) -> None:
-    for path, own in zip(paths, keys, strict=True):
-        if own != keys[0]:
+    for path, names in zip(paths, keys, strict=True):
+        if names != keys[0]:
             raise InputError(
-                f"{path} lies in {_said(own)}, and {paths[0]} in {_said(keys[0])}: give files below the same keys, "
+                f"{path} lies in {_said(names)}, and {paths[0]} in {_said(keys[0])}: give files below the same keys, "
                 "in the same order"
             )
     if twice := repeats(keys[0]):

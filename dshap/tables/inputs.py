@@ -11,7 +11,7 @@ import numpy as np
 from dshap.errors import InputError
 from dshap.tables.census import Census, take_census
 from dshap.tables.opener import CodedReader, Site, open_rows
-from dshap.types import BoolArray, RowReader, ValueFunction
+from dshap.types import BoolArray, RowReader, ValueFunction, replaced
 
 __all__ = ["Inputs", "open_for", "refuse_unknown_categories"]
 
@@ -23,11 +23,11 @@ def open_for(value: ValueFunction, rows: Any, site: Site, *, key: Any = (), miss
     return open_rows(
         rows,
         site,
-        features=value.feature_names,
-        n_columns=value.n_columns,
+        features=value.model.feature_names,
+        n_columns=value.model.n_columns,
         key=key,
         missing=missing,
-        categories=value.categories,
+        categories=value.model.categories,
     )
 
 
@@ -56,7 +56,7 @@ class Inputs:
     ) -> Inputs:
         """One reader and one census where both are the same table; `census` and `data` where they are known."""
         reader = open_for(value, rows, site, key=key, missing=missing)
-        if isinstance(reader, CodedReader) and value.categories:
+        if isinstance(reader, CodedReader) and value.model.categories:
             value, reader = _with_all_categories(value, reader, site)
         census = census or take_census(reader, site)
         if reader.missing == "pass" and value.needs_moments:
@@ -74,7 +74,7 @@ class Inputs:
         high = np.maximum(self.census.high, self.data_census.high)
         names = self.rows.feature_names
         varies = (low < high) | [name in self.census.bad or name in self.data_census.bad for name in names]
-        is_active = np.array((self.value.player_columns & varies).any(axis=1))
+        is_active = np.array((self.value.players.members & varies).any(axis=1))
         is_active[0] |= not is_active.any()
         return is_active
 
@@ -87,11 +87,11 @@ def _is_same(data: Any, rows: Any) -> bool:
 def _open_data(value: ValueFunction, rows: RowReader, site: Site) -> tuple[RowReader, Census]:
     """What the value function learns from; by the names of the rows where it knows none itself."""
     is_named = not isinstance(value.data, np.ndarray)
-    features = value.feature_names or (rows.feature_names if is_named else None)
+    features = value.model.feature_names or (rows.feature_names if is_named else None)
     is_read = value.needs_moments or value.streams_data  # row by row, so that bad ones can be skipped
     missing = "skip" if rows.missing == "refuse" and not is_read else rows.missing
     try:
-        data = open_rows(value.data, site, features=features, n_columns=value.n_columns, missing=missing)
+        data = open_rows(value.data, site, features=features, n_columns=value.model.n_columns, missing=missing)
         census = take_census(data, site, takes_nan=not value.needs_moments)
     except InputError as error:
         raise InputError(f"background or data of the value function: {error}") from error
@@ -106,17 +106,17 @@ def _open_data(value: ValueFunction, rows: RowReader, site: Site) -> tuple[RowRe
 def _with_all_categories(value: ValueFunction, reader: CodedReader, site: Site) -> tuple[ValueFunction, RowReader]:
     """Both with the categories of the rows behind those that the value function knows, in order; one pass over them."""
     spans = site.each_span(_unknown_categories, reader.n_rows, reader)
-    found = {name: set().union(*(span.get(name, ()) for span in spans)) for name in value.categories}
+    found = {name: set().union(*(span.get(name, ()) for span in spans)) for name in value.model.categories}
     if not any(found.values()):
         return value, reader
-    longer = {name: (*known, *sorted(found[name])) for name, known in value.categories.items()}
+    longer = {name: (*known, *sorted(found[name])) for name, known in value.model.categories.items()}
     for name, values in longer.items():
         if len(values) > MAX_CATEGORIES:
             raise InputError(
                 f"column {name!r} holds {len(values):,} different values, at most {MAX_CATEGORIES:,} categories are "
                 "taken: group them, or take the column out of the model"
             )
-    return value.with_categories(longer), reader.with_categories(longer)
+    return replaced(value, model=value.model.with_categories(longer)), reader.with_categories(longer)
 
 
 def refuse_unknown_categories(reader: RowReader, site: Site) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dshap.tables.files import whole_file
 
 __all__ = ["hash_keys", "repeated_keys", "save_key_hashes"]
 
@@ -59,14 +59,8 @@ def _mix(hashes: Hashes) -> Hashes:
 def save_key_hashes(directory: str | Path, start: int, keys: Mapping[str, NDArray[Any]]) -> Path:
     """Write the hashes of the rows from `start` on as ``keys-<start>.npy``, under a private name first."""
     path = _path(directory, start)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    private = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with private.open("wb") as file:
-            np.save(file, hash_keys(keys))
-        os.replace(private, path)
-    finally:
-        private.unlink(missing_ok=True)
+    with whole_file(path) as private, private.open("wb") as file:
+        np.save(file, hash_keys(keys))
     return path
 
 

@@ -5,31 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from dshap.tables.reader import BATCH_ROWS
-from dshap.types import RowReader
+from dshap.tables.reader import BATCH_ROWS, BatchReader
 
-__all__ = ["CountedReader", "MissingValues", "missing_values"]
+__all__ = ["MissingValues", "missing_values"]
 
 LOOKS = 4
 """Batches of rows that are looked at, evenly spread: some 10 ms."""
-
-
-class CountedReader(RowReader, Protocol):
-    """A reader that knows of nulls without reading rows."""
-
-    @property
-    def null_counts(self) -> Mapping[str, int | None]:
-        """feature, key or target -> its nulls; None where the table does not tell."""
-        ...
-
-    @property
-    def target_names(self) -> tuple[str, ...]: ...
-    @property
-    def has_target(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -67,7 +52,7 @@ class MissingValues:
         }
 
 
-def missing_values(reader: CountedReader) -> MissingValues:
+def missing_values(reader: BatchReader) -> MissingValues:
     """Nulls by the statistics of the files, which cover all rows; NaN, which they do not count, in a few batches.
 
     Small tables are looked at as a whole.
@@ -84,7 +69,7 @@ def missing_values(reader: CountedReader) -> MissingValues:
     return MissingValues(reader.n_rows, nulls, uncounted, others, rows_seen, reader.missing)
 
 
-def _not_finite(reader: CountedReader, start: int, stop: int) -> dict[str, int]:
+def _not_finite(reader: BatchReader, start: int, stop: int) -> dict[str, int]:
     """column -> values that are null, NaN or infinite in these rows, of features and target."""
     block = reader.read(start, stop, target=reader.has_target)
     parts = [(reader.feature_names, block.x)]

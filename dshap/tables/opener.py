@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+import pandas as pd
 
 from dshap.checks import as_array, checked
 from dshap.errors import InputError, shown, unknown_name
@@ -96,7 +97,10 @@ def open_rows(
         collections are, by the workers, for any
     features : columns to take, by name; where None all number columns but key and target
     n_columns : how many there must be
-    target, key, missing, categories : as in `open_source`
+    target : column names; for an array or a data frame also the values, (n,) or (n, k)
+    key : column names; for an array a mapping of key column -> values (n,)
+    missing : "refuse", "skip" or "pass"
+    categories : feature -> the categories of a column of text or of numbers: it is read as their positions
 
     Raises
     ------
@@ -123,21 +127,13 @@ def open_source(
     missing: str = "refuse",
     categories: Mapping[str, tuple[Any, ...]] | None = None,
 ) -> RowReader:
-    """The reader of a table: a path of Parquet files, a pandas DataFrame, a numpy array, or a reader as it is.
+    """The reader of a table without a run; what only a run can spool is refused.
 
     Parameters
     ----------
-    data : path, DataFrame, array (n, columns) or RowReader
-        A path is a file, a folder or a glob, as in `ParquetSource`.
-    features : names, optional
-        The columns to explain; for an array the names of its columns.
-    target : name, names or array, optional
-        Columns of the table; for an array the values, (n,) or (n, k).
-    key : name, names or mapping
-        Columns of the table; for an array a mapping of key column -> values (n,).
-    missing : "refuse", "skip" or "pass"
-    categories : mapping, optional
-        feature -> the categories of a column of text: it is read as their positions.
+    data, target, key, missing, categories : as in `open_rows`
+    features : name or names, optional
+        The columns to explain, for an array the names of its columns.
 
     Raises
     ------
@@ -152,9 +148,9 @@ def open_source(
 
 
 def _opened(asked: Asked) -> RowReader:
-    for is_kind, opened in KINDS:
-        if is_kind(asked.rows):
-            return opened(asked)
+    for kind in KINDS.values():
+        if kind.knows(asked.rows):
+            return kind.open(asked)
     raise _unknown(asked.rows)
 
 
@@ -181,16 +177,13 @@ def _names_in(given: Any) -> list[str]:
     return list(given) if isinstance(given, list | tuple) and all(isinstance(name, str) for name in given) else []
 
 
-def _is_paths(rows: Any) -> bool:
-    parts = rows if isinstance(rows, list | tuple) else [rows]
-    return len(parts) > 0 and all(isinstance(part, str | Path) for part in parts)
-
-
 def _open_paths(asked: Asked) -> RowReader:
     return ParquetSource(asked.rows, **asked.roles)
 
 
 def _open_list(asked: Asked) -> RowReader:
+    if asked.rows and all(isinstance(part, str | Path) for part in asked.rows):
+        return _open_paths(asked)
     return _opened(replace(asked, rows=as_array("rows", asked.rows)))
 
 
@@ -199,7 +192,7 @@ def _open_dataset(asked: Asked) -> RowReader:
     rows, taken = asked.rows, [*_names_in(asked.target), *_names_in(asked.key)]
     if len(rows.sizes) != 1:
         raise InputError(f"the dataset has dims {dict(rows.sizes)}: give one variable a column, along one dim")
-    is_lazy = any(_is_dask(variable.data) for variable in rows.variables.values())
+    is_lazy = any(hasattr(variable.data, "__dask_graph__") for variable in rows.variables.values())
     names = tuple(asked.features or [str(name) for name in rows.data_vars if name not in taken])
     table = rows.to_dask_dataframe() if is_lazy else rows.to_dataframe().reset_index()
     return _opened(replace(asked, rows=table, features=names))
@@ -216,10 +209,6 @@ def _open_data_array(asked: Asked) -> RowReader:
         rows = rows.isel({rows.dims[1]: [names.index(name) for name in features]})
         names = tuple(features)
     return _opened(replace(asked, rows=rows.data, features=names or features))
-
-
-def _is_dask(rows: Any) -> bool:
-    return hasattr(rows, "__dask_graph__")
 
 
 def _open_dask_array(asked: Asked) -> RowReader:
@@ -246,10 +235,6 @@ def _spooled(asked: Asked, names: Sequence[str] | None) -> RowReader:
     return ParquetSource(folder, **asked.roles)
 
 
-def _is_reader(rows: Any) -> bool:
-    return isinstance(rows, RowReader)
-
-
 def _open_reader(asked: Asked) -> RowReader:
     """A source as it was opened: what belongs to it is not said again with another meaning."""
     reader, features = asked.rows, asked.features
@@ -274,10 +259,6 @@ def _open_reader(asked: Asked) -> RowReader:
     return reader
 
 
-def _is_array(rows: Any) -> bool:
-    return isinstance(rows, np.ndarray)
-
-
 def _open_array(asked: Asked) -> RowReader:
     _check_columns(asked, ())
     if asked.categories:
@@ -295,12 +276,6 @@ def _open_array(asked: Asked) -> RowReader:
     return ArraySource(asked.rows, feature_names=asked.features, keys=keys, target=asked.target, missing=missing)
 
 
-def _is_frame(rows: Any) -> bool:
-    import pandas as pd
-
-    return isinstance(rows, pd.DataFrame)
-
-
 def _open_frame(asked: Asked) -> RowReader:
     """A data frame, with its target in it or beside it."""
     _check_columns(asked, [str(name) for name in asked.rows.columns])
@@ -309,28 +284,39 @@ def _open_frame(asked: Asked) -> RowReader:
     return from_pandas(asked.rows, **asked.roles)
 
 
-def _speaks_arrow(rows: Any) -> bool:
-    speaks = hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__")
-    return speaks and not hasattr(rows, "iloc")
-
-
 def _open_arrow(asked: Asked) -> RowReader:
+    if hasattr(asked.rows, "iloc"):  # one column of a data frame
+        raise _unknown(asked.rows)
     return _opened(replace(asked, rows=frame_of_arrow(asked.rows)))
 
 
-KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Asked], RowReader]], ...] = (
-    (_is_paths, _open_paths),
-    (lambda rows: isinstance(rows, list | tuple), _open_list),
-    (lambda rows: hasattr(rows, "data_vars"), _open_dataset),
-    (lambda rows: hasattr(rows, "dims") and hasattr(rows, "coords"), _open_data_array),
-    (lambda rows: _is_dask(rows) and hasattr(rows, "rechunk"), _open_dask_array),
-    (lambda rows: _is_dask(rows) and hasattr(rows, "columns"), _open_dask_frame),
-    (_is_reader, _open_reader),
-    (_is_array, _open_array),
-    (_is_frame, _open_frame),
-    (_speaks_arrow, _open_arrow),
-)
-"""(are rows of a kind, what opens them): the first that holds; other libraries are met by their methods."""
+class Kind(NamedTuple):
+    """A kind of rows: by its types, or by what all of its kind have, since other libraries are not imported here."""
+
+    open: Callable[[Asked], RowReader]
+    types: tuple[type, ...] = ()
+    members: tuple[str, ...] = ()
+
+    def knows(self, rows: Any) -> bool:
+        return isinstance(rows, self.types) or (
+            bool(self.members) and all(hasattr(rows, name) for name in self.members)
+        )
+
+
+KINDS: Mapping[str, Kind] = {
+    "path": Kind(_open_paths, (str, Path)),
+    "list": Kind(_open_list, (list, tuple)),
+    "reader": Kind(_open_reader, (RowReader,)),
+    "array": Kind(_open_array, (np.ndarray,)),
+    "data frame": Kind(_open_frame, (pd.DataFrame,)),
+    "xarray dataset": Kind(_open_dataset, members=("data_vars",)),
+    "xarray array": Kind(_open_data_array, members=("dims", "coords")),
+    "dask array": Kind(_open_dask_array, members=("__dask_graph__", "rechunk")),
+    "dask frame": Kind(_open_dask_frame, members=("__dask_graph__", "columns")),
+    "arrow stream": Kind(_open_arrow, members=("__arrow_c_stream__",)),
+    "arrow array": Kind(_open_arrow, members=("__arrow_c_array__",)),
+}
+"""The first that knows the rows opens them."""
 
 
 def _check_columns(asked: Asked, held: Sequence[str]) -> None:

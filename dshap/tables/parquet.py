@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dshap.errors import InputError
-from dshap.tables.arrow import own_dtype
+from dshap.tables.arrow import kept_dtype
 from dshap.tables.files import Partitions, Paths, find_files, find_partitions, stamp_file
 from dshap.tables.layout import Layout, Names, layout_of, said_left_out
 from dshap.tables.reader import BATCH_ROWS, STREAM_BYTES, BatchReader
@@ -98,10 +98,7 @@ class ParquetSource(BatchReader):
         self.column_dtypes = {
             feature: np.result_type(*(each.dtypes[feature] for each in footers)) for feature in self._layout.features
         }
-        self.null_counts: Mapping[str, int | None] = {
-            name: _total(each.nulls[name] for each in footers) for name in self._layout.names()
-        }
-        """feature, key or target -> its nulls; None where a file does not count them."""
+        self.null_counts = {name: _total(each.nulls[name] for each in footers) for name in self._layout.names()}
         if self.n_rows == 0:
             raise InputError(f"empty table: {path} holds {len(footers)} file(s) and no rows; give a table with rows")
 
@@ -219,8 +216,13 @@ def read_footer(root: str, name: str, layout: Layout, partitions: Partitions, in
         schema, n_rows = partitions.schema(file.schema_arrow), file.metadata.num_rows
         _check_same_layout(layout, schema, name)
         of_folders = partitions.nulls(index, n_rows)
-        nulls = {own: of_folders[own] if own in of_folders else _nulls(_chunks(file, own)) for own in layout.names()}
-        dtypes = {own: own_dtype(schema.field(own).type, has_nulls=nulls[own] != 0) for own in layout.features}
+        nulls = {
+            column: of_folders[column] if column in of_folders else _nulls(_chunks(file, column))
+            for column in layout.names()
+        }
+        dtypes = {
+            column: kept_dtype(schema.field(column).type, has_nulls=nulls[column] != 0) for column in layout.features
+        }
         return Footer(n_rows, dtypes, nulls)
 
 

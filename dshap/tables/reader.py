@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dshap.errors import InputError
-from dshap.tables.arrow import KEY_DTYPES, code_array, key_array, number_array, own_array
+from dshap.tables.arrow import KEY_DTYPES, code_array, kept_array, key_array, number_array
 from dshap.tables.layout import Layout
 from dshap.types import BoolArray, RowBlock
 
@@ -77,7 +77,7 @@ class BlockBuilder:
             for j, name in enumerate(self.layout.targets):
                 self.target[rows, j] = number_array(batch.column(name), name)
         for name, values in self.columns.items():
-            values[rows] = own_array(batch.column(name), name, values.dtype)
+            values[rows] = kept_array(batch.column(name), name, values.dtype)
         self.at = rows.stop
 
     def _add_key(self, name: str, rows: slice, column: pa.Array) -> None:
@@ -88,7 +88,7 @@ class BlockBuilder:
     def block(self) -> TableBlock:
         """The finished block."""
         target = self.target[:, 0] if self.target is not None and self.layout.is_single_target else self.target
-        return TableBlock(self.start, self.x, self.is_ok, self.keys, target, self.columns, self.null_keys)
+        return TableBlock(self.start, self.x, self.is_ok, self.keys, target, self.columns, null_keys=self.null_keys)
 
 
 class LaidOut:
@@ -164,7 +164,10 @@ class LaidOut:
 
 
 class BatchReader(LaidOut, ABC):
-    """A reader of Arrow batches; which ones, `_batches` says."""
+    """A reader of Arrow batches, which `_batches` gives."""
+
+    null_counts: Mapping[str, int | None]
+    """feature, key or target -> its nulls in the whole table; None where that takes reading rows."""
 
     def read(
         self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pyarrow.parquet as pq
 from dshap.errors import InputError
 from dshap.tables.arrays import ArraySource
 from dshap.tables.arrow import arrow_array
+from dshap.tables.files import whole_file
 from dshap.tables.layout import Names, as_names, repeats
 from dshap.tables.parquet import ParquetSource
 from dshap.types import RowReader
@@ -78,13 +77,8 @@ def write_part(directory: str | Path, index: int, table_like: Any, *, names: Nam
     """
     table = _arrow_table(table_like, names)
     part = Path(directory) / f"part-{index:06d}.parquet"
-    part.parent.mkdir(parents=True, exist_ok=True)
-    private = part.with_name(f".{part.name}.{uuid.uuid4().hex}.tmp")
-    try:
+    with whole_file(part) as private:
         pq.write_table(table, private, row_group_size=ROW_GROUP_ROWS, compression="lz4", use_dictionary=False)
-        os.replace(private, part)
-    finally:
-        private.unlink(missing_ok=True)
     return part
 
 

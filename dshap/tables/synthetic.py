@@ -68,6 +68,7 @@ class SyntheticTable(BatchReader):
         self._layout = layout_of(pa.schema(fields), features=features, target=target, key=key)
         dtypes = SYNTHETIC_TABLES[name][1]
         self.column_dtypes = {column: np.dtype(dtypes[column]) for column in self.feature_names}
+        self.null_counts = dict.fromkeys(self._layout.names(), 0)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_kept": None}
@@ -77,11 +78,6 @@ class SyntheticTable(BatchReader):
         """A table of the same stamp has the same rows."""
         made = {"name": self.name, "rows": self.n_rows, "seed": self.seed}
         return {"synthetic": made, "roles": self._layout.to_dict()}
-
-    @property
-    def null_counts(self) -> Mapping[str, int | None]:
-        """feature, key or target -> its nulls: none."""
-        return dict.fromkeys(self._layout.names(), 0)
 
     def _batches(self, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
         for span in range(start // SPAN_ROWS, -(-stop // SPAN_ROWS)):
@@ -168,7 +164,7 @@ def _powerlifting(rng: np.random.Generator, start: int) -> Columns:
     ones, decade, crowd = np.ones(n), (year - 2016) / 10, np.log(entrants) - 4.5
     is_school = np.isin(equipment, (2, 4)) & (month <= 3)
     known = np.column_stack([ones, z, z**2, is_male, z * is_male, decade, crowd, is_school])  # (n, effects)
-    expected = {lift: known @ np.array(own) + EQUIPMENT_EFFECT[lift][equipment] for lift, own in LIFTS.items()}
+    expected = {lift: known @ np.array(effects) + EQUIPMENT_EFFECT[lift][equipment] for lift, effects in LIFTS.items()}
     more_squat = SQUAT_SPREAD * rng.standard_normal(n)
     more_bench = BENCH_SPREAD * rng.standard_normal(n)
     squat = expected["squat"] + more_squat

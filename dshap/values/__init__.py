@@ -1,5 +1,6 @@
 """Value functions: what a coalition of columns is worth for an instance."""
 
+from dshap.players import Players
 from dshap.values.background import Background
 from dshap.values.copula import Copula
 from dshap.values.gaussian import Gaussian
@@ -9,7 +10,6 @@ from dshap.values.linear_transform import LinearTransform, linear_transform
 from dshap.values.links import LINKS, ExpectedLogProbability, Logit, LogOdds, LogProbability
 from dshap.values.marginal import Marginal
 from dshap.values.observational import KernelObservational
-from dshap.values.players import Players
 from dshap.values.quadrature import ProductQuadrature
 from dshap.values.regression import ConditionalRegression
 from dshap.values.subset_table import SubsetTable

@@ -92,7 +92,7 @@ class Copula(Gaussian):
 
     def cost(self, m: int, n: int = 1) -> Cost:
         """Of the scores, beside what `Gaussian` takes."""
-        cost, drawn = super().cost(m, n), min(self.buffer_rows, n * self.n_samples)
+        cost, drawn = super().cost(m, n), min(self.model.buffer_rows, n * self.n_samples)
         return replace(
             cost,
             task_bytes=cost.task_bytes + 8 * 3 * drawn * self.n_columns,

@@ -49,8 +49,9 @@ class EmbeddedValue(TableValue):
         kernel = checked_kernel(kernel)
         if isinstance(kernel, Kernel) and kernel.is_validated:
             raise InputError('lengthscale "validate" belongs to models: give "median", numbers, or a model\'s kernel')
-        for name in self.categories:
-            if not _is_categorical(kernel, (self.feature_names or ()).index(name), self.feature_names):
+        names = self.model.feature_names
+        for name in self.model.categories:
+            if not _is_categorical(kernel, (names or ()).index(name), names):
                 raise InputError(
                     f"column {name!r} holds categories, whose codes have no distances: give a kernel for each column, "
                     "dshap.kernels.Product([...]), with Categorical() for this one"
@@ -79,7 +80,7 @@ class EmbeddedValue(TableValue):
         bound = (
             kernel
             if isinstance(kernel, ProductKernel)
-            else kernel.bind(self.n_columns, sample, names=self.feature_names)
+            else kernel.bind(self.n_columns, sample, names=self.model.feature_names)
         )
         if bound.n_columns != self.n_columns:
             raise InputError(f"the kernel has {bound.n_columns} columns, the data {self.n_columns}")

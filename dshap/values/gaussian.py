@@ -147,7 +147,7 @@ class Gaussian(Shifted, PredictedValue):
         inside, outside = table.parts(present)
         found = conditional(table.correlation, inside, outside)
         if found is None:
-            raise InputError(table.collinear(self.column_names))
+            raise InputError(table.collinear(self.model.column_names))
         slope, root = found
         regression, factor = np.zeros((2, self.n_columns, self.n_columns))
         spread = table.deviation[outside][:, None]
@@ -165,7 +165,7 @@ class Gaussian(Shifted, PredictedValue):
         """
         _, factor = self._conditional(table, np.zeros(self.n_columns, dtype=bool))
         rows = self._values(table.mean + draws @ factor.T, np.ones(self.n_columns, dtype=bool))
-        values = self.predict(rows)  # (n_samples, k)
+        values = self.model(rows)  # (n_samples, k)
         is_bad = ~np.isfinite(values).all(axis=1)
         if is_bad.any():
             raise PredictError(
@@ -204,15 +204,15 @@ class Gaussian(Shifted, PredictedValue):
 
     def _mean_over(self, centre: FloatArray, noise: FloatArray, rows: FloatArray, present: BoolArray) -> FloatArray:
         """Mean over draws of f (n, k) at the values whose scores are centre + noise; those of `rows` where present."""
-        draw_step = min(len(noise), self.buffer_rows)
-        row_step = max(1, self.buffer_rows // draw_step)
+        draw_step = min(len(noise), self.model.buffer_rows)
+        row_step = max(1, self.model.buffer_rows // draw_step)
         total = np.zeros((len(centre), self.n_outputs))
         for first in range(0, len(centre), row_step):
             some = centre[first : first + row_step, None]  # (rows, 1, columns)
             for start in range(0, len(noise), draw_step):
                 drawn = self._values(some + noise[start : start + draw_step], ~present)  # (rows, draws, columns)
                 drawn[..., present] = rows[first : first + row_step, None, present]
-                values = self._call(drawn.reshape(-1, self.n_columns))
+                values = self.model.call(drawn.reshape(-1, self.n_columns))
                 total[first : first + row_step] += values.reshape(len(some), -1, self.n_outputs).sum(axis=1)
         return total / len(noise)
 
@@ -227,7 +227,7 @@ class Gaussian(Shifted, PredictedValue):
         state = m * c * (1 + 16 * c) + 8 * c * (1 + draws) + 16 * k
         moments = 8 * (c * c + c + 1)
         drawn = 8 * draws * (3 * (c + k) + c)
-        buffer = min(self.buffer_rows, n * draws)
+        buffer = min(self.model.buffer_rows, n * draws)
         return Cost(
             state_bytes=state,
             prepare_bytes=moments + state + 8 * 12 * c * c + drawn + 3 * m * c,
@@ -241,7 +241,8 @@ class Gaussian(Shifted, PredictedValue):
     def fingerprint(self) -> dict[str, Any]:
         return {
             "value": self.name,
-            **self._predict_fingerprint(),
+            **self.model.fingerprint(),
+            **self.link.fingerprint(),
             "n_samples": self.n_samples,
             "ridge": self.ridge,
             "seed": self.seed,

@@ -11,7 +11,7 @@ from dshap.checks import checked
 from dshap.loops.member_sums import MemberSums
 from dshap.loops.subset_sums import subset_sum_bytes, subset_sums
 from dshap.types import BoolArray, Cost, FloatArray, Moments, Scored, State
-from dshap.values.kernel_value import KernelValue
+from dshap.values.kernel_value import KernelValue, expansion_model
 from dshap.values.quadrature import ProductQuadrature
 from dshap.values.subset_table import SubsetTable
 
@@ -43,7 +43,6 @@ class KernelInterventional(KernelValue):
     """
 
     shared_arrays = ("base",)
-    sums_hold_prediction = True
 
     def __init__(
         self,
@@ -56,36 +55,35 @@ class KernelInterventional(KernelValue):
         output_names: Sequence[str] | None = None,
     ) -> None:
         self.n_background, self.tolerance = checked(n_background=n_background, tolerance=tolerance)
-        super().__init__(model, background, players=players, output_names=output_names)
+        super().__init__(expansion_model(model, background, output_names), background, players)
 
     def closed_form(self) -> ProductQuadrature:
         """The same values by quadrature, on some rows of the background: what design="quadrature" computes."""
-        options = {"players": None, "output_names": self.output_names}
-        form = ProductQuadrature(self.model, self.data, self.n_background, self.tolerance, **options)
-        form.players, form.feature_names = self.players, self.feature_names
+        form = ProductQuadrature(self.model, self.data, self.n_background, self.tolerance)
+        form.players = self.players
         return form
 
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """`complement` (m, r) = Σ_b k_S̄(X_b, z_r) and `count`."""
-        columns, dtype = ~self.players.columns(masks), self.model.coefficients.dtype
-        sums = subset_sums(self.model, columns, rows, self._r, dtype)
+        columns, dtype = ~self.players.columns(masks), self.expansion.coefficients.dtype
+        sums = subset_sums(self.expansion, columns, rows, self._r, dtype)
         return Moments({"complement": sums, "count": np.array(float(len(rows)))})
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """T[S, k, r] = A_rk μ_r(S̄)."""
         assert moments is not None
         mean = moments["complement"] / moments["count"]  # (m, r)
-        table = np.ascontiguousarray(mean[:, None, :] * self.model.coefficients.T)  # (m, k, r)
-        return SubsetTable(self.model, self.players.columns(masks), table, self.model.intercept).to_state()
+        table = np.ascontiguousarray(mean[:, None, :] * self.expansion.coefficients.T)  # (m, k, r)
+        return SubsetTable(self.expansion, self.players.columns(masks), table, self.expansion.intercept).to_state()
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k)."""
-        return SubsetTable.from_state(self.model, state).values(rows)
+        return SubsetTable.from_state(self.expansion, state).values(rows)
 
     def scored(self, state: State, score: FloatArray) -> Scored | None:
         """See `SubsetTable.scored`; the coalition of all columns gives the model's own values."""
-        table = SubsetTable.from_state(self.model, state)
-        return table.scored(score, self.players.members, whole=self.model.coefficients)
+        table = SubsetTable.from_state(self.expansion, state)
+        return table.scored(score, self.players.members, whole=self.expansion.coefficients)
 
     def cost(self, m: int, n: int = 1) -> Cost:
         """Factors of rows and sums over lattices of coalitions."""
@@ -105,6 +103,6 @@ class KernelInterventional(KernelValue):
     def fingerprint(self) -> dict[str, Any]:
         return {
             "value": "kernel_interventional",
-            "model": self.model.digest(),
+            **self.model.fingerprint(),
             "players": self.players.fingerprint(),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from dshap.checks import checked
 from dshap.errors import InputError
 from dshap.types import FloatArray
-from dshap.values.table_value import TableValue, column_names_of
+from dshap.values.predictors import NamedModel, column_names_of
+from dshap.values.table_value import TableValue
 
-__all__ = ["Expansion", "KernelValue"]
+__all__ = ["Expansion", "ExpansionModel", "KernelValue", "expansion_model"]
 
 
 @runtime_checkable
@@ -51,51 +52,65 @@ class Expansion(Protocol):
     def digest(self) -> str: ...
 
 
+class ExpansionModel(NamedModel):
+    """A model that is an expansion, met by its shape.
+
+    Parameters
+    ----------
+    expansion : Expansion
+    feature_names : of its columns, where it knows none
+    output_names : of its outputs, where they are not to have the names that it knows
+    """
+
+    def __init__(
+        self, expansion: Expansion, feature_names: Sequence[str] | None, output_names: Sequence[str] | None
+    ) -> None:
+        self.expansion = expansion
+        names, outputs = expansion.feature_names or feature_names, output_names or expansion.output_names
+        super().__init__(expansion.n_columns, len(expansion.intercept), names, outputs)
+
+    @property
+    def check(self) -> Callable[[FloatArray], None] | None:  # type: ignore[override]
+        """Refuses categories that the expansion refuses."""
+        expansion: Any = self.expansion
+        return expansion.check if getattr(expansion, "needs_check", False) else None
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """f(x) (n, k)."""
+        return self.expansion.predict(rows)
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"model": self.expansion.digest()}
+
+
 class KernelValue(TableValue):
     """Base of the value functions in closed form: a model that is an expansion, and data that `moments` sums."""
 
     needs_moments = True
+    model: ExpansionModel
 
-    def __init__(
-        self,
-        model: Any,
-        data: Any,
-        *,
-        players: Mapping[str, Sequence[str | int]] | None,
-        output_names: Sequence[str] | None,
-    ) -> None:
-        self.model: Expansion = expansion_of(model)
-        (output_names,) = checked(output_names=output_names)
-        super().__init__(
-            data,
-            n_columns=self.model.n_columns,
-            n_outputs=len(self.model.intercept),
-            feature_names=self.model.feature_names or column_names_of(data),
-            players=players,
-            output_names=output_names or self.model.output_names,
-        )
+    def __init__(self, model: ExpansionModel, data: Any, players: Mapping[str, Sequence[str | int]] | None) -> None:
+        super().__init__(model, data, players)
 
     @property
-    def needs_check(self) -> bool:  # type: ignore[override]
-        return bool(getattr(self.model, "needs_check", False))
-
-    def check(self, rows: FloatArray) -> None:
-        """Refuse categories that the model refuses."""
-        if self.needs_check:
-            self.model.check(rows)  # type: ignore[attr-defined]
+    def expansion(self) -> Expansion:
+        return self.model.expansion
 
     @property
     def _r(self) -> int:
-        return self.model.size
+        return self.expansion.size
 
     @property
     def _item(self) -> int:
         """Bytes of a factor of the model."""
-        return int(np.dtype(self.model.coefficients.dtype).itemsize)
+        return int(np.dtype(self.expansion.coefficients.dtype).itemsize)
 
-    def predict(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k)."""
-        return self.model.predict(rows)
+
+def expansion_model(model: Any, data: Any, output_names: Sequence[str] | None) -> ExpansionModel:
+    """A fitted model, an expansion or a list of them, with the names of the data's columns where it knows none."""
+    expansion = expansion_of(model)
+    (output_names,) = checked(output_names=output_names)
+    return ExpansionModel(expansion, column_names_of(data), output_names)
 
 
 def expansion_of(model: Any) -> Expansion:

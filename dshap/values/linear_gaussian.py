@@ -13,11 +13,37 @@ from dshap.errors import InputError
 from dshap.types import BoolArray, Checked, Cost, FloatArray, Moments, Record, State
 from dshap.values.linear_transform import BATCH_BYTES, LinearTransform, make_transform, transform_design
 from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, normal_sums
-from dshap.values.table_value import classes_of, fitted_names_of, names_of
+from dshap.values.predictors import NamedModel, classes_of, fitted_names_of, names_of
+from dshap.values.table_value import TableValue
 
 __all__ = ["LinearGaussian"]
 
 KINDS = ("observational", "interventional")
+
+
+class LinearModel(NamedModel):
+    """f(x) = βx + b, β (k, columns) and b (k,)."""
+
+    def __init__(
+        self,
+        coef: FloatArray,
+        intercept: FloatArray,
+        feature_names: Sequence[str] | None,
+        output_names: Sequence[str] | None,
+    ) -> None:
+        self.coef, self.intercept = coef, intercept
+        super().__init__(coef.shape[1], len(coef), feature_names, output_names)
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """f(x) (n, k)."""
+        return rows @ self.coef.T + self.intercept
+
+    @property
+    def arrays(self) -> dict[str, FloatArray]:
+        return {"coef": self.coef, "intercept": self.intercept}
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"model": Record(self.arrays).digest()}
 
 
 class LinearGaussian(Shifted):
@@ -52,6 +78,7 @@ class LinearGaussian(Shifted):
     the conditional distribution.
     """
 
+    model: LinearModel
     is_closed_form = True
     prefers_closed_form = True
 
@@ -75,8 +102,8 @@ class LinearGaussian(Shifted):
         kind = Choice(KINDS)("kind", kind)
         (feature_names,) = checked(feature_names=feature_names)
         names = names_of(feature_names, fitted_names_of(coef), data)
-        self.coef, self.intercept = _model_of(coef, intercept)
-        k, c = self.coef.shape
+        weights, constant = _model_of(coef, intercept)
+        k, c = weights.shape
         self.kind, self.n_permutations = kind, n_permutations
         self.ridge, self.seed = checked(ridge=ridge, seed=seed)
         self.given = transform
@@ -107,18 +134,16 @@ class LinearGaussian(Shifted):
             spread = np.sqrt(np.diag(own))
         if mean is not None and np.shape(mean) != (c,):
             raise InputError(f"the model has {c} coefficients and mean has shape {np.shape(mean)}: give one a column")
+        outputs = output_names if output_names is not None else classes_of(coef, k)
         super().__init__(
+            LinearModel(weights, constant, names, outputs),
             data if mean is None else np.array([mean - spread, mean + spread]),  # of that mean, and they vary
-            n_columns=c,
-            n_outputs=k,
-            feature_names=names,
-            players=players,
-            output_names=output_names if output_names is not None else classes_of(coef, k),
+            players,
         )
         if transform is not None:
             self.players = transform.players
         if self.table is not None and kind == "observational":
-            self.table.check(self.column_names)
+            self.table.check(self.model.column_names)
 
     @property
     def needs_moments(self) -> bool:  # type: ignore[override]
@@ -141,10 +166,6 @@ class LinearGaussian(Shifted):
             return len(self.given.replicates)
         return transform_design(self.n_players, self.n_permutations, self.seed).n_replicates
 
-    def predict(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k)."""
-        return rows @ self.coef.T + self.intercept
-
     @property
     def _learns(self) -> bool:
         return self.table is None and self.given is None
@@ -158,13 +179,13 @@ class LinearGaussian(Shifted):
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """`matrix` (d, columns, k), `replicates` (R, d, columns, k), `mean` (columns,), `base` (k,)."""
         matrix, replicates, mean = self._matrices(moments)
-        return State({"matrix": matrix, "replicates": replicates, "mean": mean, "base": self.predict(mean[None])[0]})
+        return State({"matrix": matrix, "replicates": replicates, "mean": mean, "base": self.model(mean[None])[0]})
 
     def _matrices(self, moments: Moments | None) -> tuple[FloatArray, FloatArray, FloatArray]:
         """M, M of the jackknife groups, and μ."""
         if self.given is not None:
             kept = [self.given.players.names.index(name) for name in self.players.names]
-            matrix, replicates = self.given.of_model(self.coef)
+            matrix, replicates = self.given.of_model(self.model.coef)
             return matrix[kept], replicates[:, kept], self.given.mean
         table = self.table
         if table is None:
@@ -172,11 +193,11 @@ class LinearGaussian(Shifted):
             table = NormalTable.of_moments(moments, self._shift(), self.ridge)
         d = self.n_players
         if self.kind == "interventional":
-            matrix = self.players.members[:, :, None] * self.coef.T[None]
+            matrix = self.players.members[:, :, None] * self.model.coef.T[None]
             return matrix, np.zeros((0, *matrix.shape)), table.mean
         design = transform_design(d, self.n_permutations, self.seed)
-        transform = make_transform(table, self.players, design, self.feature_names)
-        return (*transform.of_model(self.coef), table.mean)
+        transform = make_transform(table, self.players, design, self.model.feature_names)
+        return (*transform.of_model(self.model.coef), table.mean)
 
     def settled(self, state: State, rows: FloatArray, prediction: FloatArray) -> State:
         """The matrix is one for all rows."""
@@ -233,7 +254,7 @@ class LinearGaussian(Shifted):
 
     def fingerprint(self) -> dict[str, Any]:
         transform = self.given
-        held = {"coef": self.coef, "intercept": self.intercept}
+        held = self.model.arrays
         if self.table is not None:
             held |= {"mean": self.table.mean, "deviation": self.table.deviation, "correlation": self.table.correlation}
         if transform is not None:
@@ -266,7 +287,7 @@ def _model_of(coef: Any, intercept: Any) -> tuple[FloatArray, FloatArray]:
     model = coef if hasattr(coef, "coef_") else None
     if model is not None:
         coef, intercept = model.coef_, getattr(model, "intercept_", 0.0)
-    elif hasattr(coef, "predict"):
+    elif hasattr(coef, "predict") or isinstance(coef, TableValue):
         raise InputError(
             f"{type(coef).__name__} has no coef_: give a fitted linear model or its coefficients; for other models use "
             "Gaussian(predict, data)"

@@ -11,9 +11,9 @@ import numpy as np
 
 from dshap.checks import checked, finite_array
 from dshap.designs import exact, permutation
+from dshap.players import Players
 from dshap.types import EMPTY, FULL, BoolArray, Design, FloatArray, Record
 from dshap.values.normal import NormalTable
-from dshap.values.players import Players
 
 __all__ = ["MAX_EXACT_PLAYERS", "LinearTransform", "linear_transform", "make_transform", "transform_design"]
 

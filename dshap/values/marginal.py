@@ -16,7 +16,7 @@ from dshap.types import BoolArray, Cost, FloatArray, Link, Moments, RowReader, S
 from dshap.values.background import Background
 from dshap.values.frames import Frame, floats_of, frame_of
 from dshap.values.predicted import PredictedValue, wants_frames
-from dshap.values.table_value import columns_by_name, fitted_names_of, names_of
+from dshap.values.predictors import columns_by_name, fitted_names_of, names_of
 
 __all__ = ["Marginal"]
 
@@ -128,20 +128,20 @@ class Marginal(PredictedValue):
     def _sums(self, state: State, rows: FloatArray, others: FloatArray, weights: FloatArray) -> FloatArray:
         masks = Masks(state["columns"], state["bits"])
         return mixed_values(
-            self._call,
+            self.model.call,
             masks,
             np.ascontiguousarray(rows),
             np.ascontiguousarray(others),
             weights,
             self.n_outputs,
-            self.buffer_rows,
+            self.model.buffer_rows,
         )
 
     def cost(self, m: int, n: int = 1) -> Cost:
         """The model's memory is not known here: twice the buffer is allowed for it; nor are its operations."""
         c, k, state = self.n_columns, self.n_outputs, Masks.bytes_of(m, self.n_columns)
         pairs = n * (STREAMED_ROWS if self.background is None else len(self.background))
-        buffer = min(self.buffer_rows, pairs * m)
+        buffer = min(self.model.buffer_rows, pairs * m)
         chunk = max(CHUNK_BYTES, 3 * 4 * m) + min(CHUNK_BYTES, pairs * m * (8 * k + 4))
         return Cost(
             state_bytes=state,
@@ -153,7 +153,8 @@ class Marginal(PredictedValue):
     def fingerprint(self) -> dict[str, Any]:
         return {
             "value": "marginal",
-            **self._predict_fingerprint(),
+            **self.model.fingerprint(),
+            **self.link.fingerprint(),
             "background": None if self.background is None else _digest(self.background),
             "weights": None if self.data_weights is None else _digest(self.data_weights),
             "players": self.players.fingerprint(),

@@ -15,13 +15,25 @@ from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, ridg
 from dshap.loops.subset_products import Lattice, rows_last
 from dshap.types import BoolArray, Cost, FloatArray, Moments, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_cross, add_gram, split, strung, symmetric
-from dshap.values.kernel_value import KernelValue
+from dshap.values.kernel_value import ExpansionModel, KernelValue, expansion_model
 from dshap.values.penalties import Penalty, chosen_penalty, of_unit_spread
 
 __all__ = ["KernelObservational"]
 
 POINTS = 8
 """Points x whose f(x_S, X_S̄) tell the error of an embedding: more of them choose the same penalties."""
+
+
+class BothKinds(ExpansionModel):
+    """A model whose outputs come twice, for observational and for interventional values."""
+
+    def __init__(self, model: ExpansionModel) -> None:
+        super().__init__(model.expansion, model.feature_names, model.output_names)
+        self.output_names = _both(model.output_names)
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """f(x) (n, 2k)."""
+        return np.tile(super().__call__(rows), 2)
 
 
 class KernelObservational(EmbeddedValue, KernelValue):
@@ -80,21 +92,16 @@ class KernelObservational(EmbeddedValue, KernelValue):
     ) -> None:
         (self.penalty,) = checked(penalty=penalty)
         self.centred, self.with_interventional = checked(centred=centred, with_interventional=with_interventional)
-        KernelValue.__init__(self, model, data, players=players, output_names=output_names)
-        if with_interventional:
-            self.n_outputs *= 2
-            self.output_names = _both(self.output_names)
-        kernel = getattr(self.model, "kernel", None) if kernel is None else kernel
+        explained = expansion_model(model, data, output_names)
+        explained = BothKinds(explained) if with_interventional else explained
+        KernelValue.__init__(self, explained, data, players)
+        kernel = getattr(self.expansion, "kernel", None) if kernel is None else kernel
         if kernel is None:
             raise InputError(
                 "kernel is None, and the model has no product kernel of its own: give kernel=, one of dshap.kernels, "
                 "for the embedding"
             )
         self._embed(kernel, embedding, rank_tolerance)
-
-    def predict(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k), once for each kind of value."""
-        return np.tile(self.model.predict(rows), 2) if self.with_interventional else self.model.predict(rows)
 
     @property
     def _sums_means(self) -> bool:
@@ -107,21 +114,21 @@ class KernelObservational(EmbeddedValue, KernelValue):
     @property
     def _k(self) -> int:
         """Outputs of the model."""
-        return int(self.model.coefficients.shape[1])
+        return int(self.expansion.coefficients.shape[1])
 
     def _probes(self, own: SubsetFeatures, present: BoolArray) -> NDArray[Any]:
         """A_rk k_S(x, z_r) (r, POINTS, k) of points x: with k_S̄(X, z_r) they sum to f(x_S, X_S̄) less its intercept."""
-        out = np.zeros((self._r, POINTS, self._k), self.model.coefficients.dtype)
+        out = np.zeros((self._r, POINTS, self._k), self.expansion.coefficients.dtype)
         points = self._bound_basis.points
         rows = points[own.kept[own.kept < len(points)][:POINTS]]
-        products = self.model.factors(rows)[present].prod(axis=0)  # (points, r)
-        out[:, : len(rows)] = products.T[:, :, None] * self.model.coefficients[:, None]
+        products = self.expansion.factors(rows)[present].prod(axis=0)  # (points, r)
+        out[:, : len(rows)] = products.T[:, :, None] * self.expansion.coefficients[:, None]
         return out
 
     @property
     def _is_shared(self) -> bool:
         """The embedding's products are the model's own; never before the anchors are chosen from a sample."""
-        basis, model = self.basis, self.model
+        basis, model = self.basis, self.expansion
         kernel, own_kernel = getattr(basis, "kernel", None), getattr(model, "kernel", None)
         anchors, own = getattr(basis, "landmarks", np.zeros(1)), getattr(model, "landmarks", np.zeros(0))
         return (
@@ -135,11 +142,11 @@ class KernelObservational(EmbeddedValue, KernelValue):
     @property
     def _is_form(self) -> bool:
         """v_S(x) is a quadratic form of the shared products."""
-        return self._is_shared and self.model.coefficients.shape[1] == 1
+        return self._is_shared and self.expansion.coefficients.shape[1] == 1
 
     def _lattices(self, columns: BoolArray, away: BoolArray, n: int) -> tuple[Lattice, Lattice]:
         """Of the embedding's products over `columns`, and of the model's over `away` (m, columns)."""
-        basis, model = self._bound_basis, self.model
+        basis, model = self._bound_basis, self.expansion
         at = Lattice(columns, basis.size, n, basis.dtype)
         if self._is_shared:
             return at, at.also(away)
@@ -148,7 +155,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
     def _fill(self, at: Lattice, away: Lattice, rows: FloatArray) -> None:
         at.fill(rows_last(self._bound_basis.factors(rows)))
         if not away.is_shared:
-            away.fill(rows_last(self.model.factors(rows)))
+            away.fill(rows_last(self.expansion.factors(rows)))
 
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """`gram` ΦᵀΦ, `cross` Φᵀk_S̄(X, z) of the coalitions one after the other, flat; `count`.
@@ -157,7 +164,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         `squares` (m, POINTS, k) Σ (f(x_S, X_S̄) − c)².  Φ are whitened rows, see `ridge_solve`.
         """
         columns = self.players.columns(masks)
-        features, dtype = self._features(columns), self.model.coefficients.dtype
+        features, dtype = self._features(columns), self.expansion.coefficients.dtype
         sizes = [own.n_features for own in features]
         gram, grams = strung([(p, p) for p in sizes])
         cross, crosses = strung([(p, self._r) for p in sizes], dtype)
@@ -197,7 +204,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         grams = split(moments["gram"], [(p, p) for p in sizes])
         crosses = split(moments["cross"], [(p, r) for p in sizes])
         ones = split(moments["ones"], [(p,) for p in sizes]) if self._sums_means else [np.zeros(p) for p in sizes]
-        none = np.zeros((len(masks), r), self.model.coefficients.dtype)
+        none = np.zeros((len(masks), r), self.expansion.coefficients.dtype)
         mean = moments["mean"] / n if self.centred else none
         weights, shift, found = [], mean.copy(), []
         for j, own in enumerate(features):
@@ -209,7 +216,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
             white = _solve(gram, cross, found[-1].penalty * n, self._bound_basis.noun)
             shift[j] -= (ones[j] / n) @ white if self.centred else 0.0
             learnt = _folded(own, white)
-            weights.append((_form(learnt, self.model.coefficients, own.kept) if self._is_form else learnt).ravel())
+            weights.append((_form(learnt, self.expansion.coefficients, own.kept) if self._is_form else learnt).ravel())
         return State(
             {
                 "columns": columns,
@@ -252,7 +259,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k)."""
-        columns, coefficients = state["columns"], self.model.coefficients
+        columns, coefficients = state["columns"], self.expansion.coefficients
         k, is_form = coefficients.shape[1], self._is_form
         at, inside = self._lattices(columns, columns, len(rows))
         self._fill(at, inside, rows)
@@ -274,7 +281,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 out[:, j, :k] += ((state["shift"][j][order, None] * own).T @ present).real.T
             if self.with_interventional:
                 out[:, j, k:] = ((state["mean"][j][order, None] * own).T @ present).real.T
-        return out + np.tile(self.model.intercept, self.n_outputs // k)
+        return out + np.tile(self.expansion.intercept, self.n_outputs // k)
 
     @property
     def _parts(self) -> int:
@@ -309,7 +316,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
     def fingerprint(self) -> dict[str, Any]:
         return {
             "value": "kernel_observational",
-            "model": self.model.digest(),
+            **self.model.fingerprint(),
             "players": self.players.fingerprint(),
             "penalty": self.penalty,
             "centred": self.centred,

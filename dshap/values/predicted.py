@@ -14,32 +14,98 @@ from dshap.errors import InputError, shown
 from dshap.types import FloatArray, Link
 from dshap.values.frames import Frame, frame_of
 from dshap.values.links import link_of
-from dshap.values.table_value import (
-    TableValue,
+from dshap.values.predictors import (
+    NamedModel,
     checked_predict,
     classes_of,
     columns_by_name,
     fitted_names_of,
     names_of,
 )
+from dshap.values.table_value import TableValue
 
-__all__ = ["PROBE_ROWS", "PredictedValue", "wants_frames"]
+__all__ = ["PROBE_ROWS", "PredictFunction", "PredictedValue", "wants_frames"]
 
 PROBE_ROWS = 64
 """Rows whose predictions stand for the predict function in the fingerprint."""
 
 
+class PredictFunction(NamedModel):
+    """A predict function, tried at once, and known again by its name and by what it gave then.
+
+    Parameters
+    ----------
+    predict : rows -> (n,) or (n, k)
+    probe_rows : (n, columns)
+        On which it is tried.
+    frame : Frame, optional
+        What the data frames that it takes look like; None where it takes arrays.
+    feature_names : names of the columns, None when unknown
+    output_names : where None, those of the classes of the classifier behind it, where there is one
+    buffer_rows : rows of a call, at most
+    """
+
+    def __init__(
+        self,
+        predict: Callable[[FloatArray], Any],
+        probe_rows: FloatArray,
+        frame: Frame | None,
+        *,
+        feature_names: Sequence[str] | None,
+        output_names: Sequence[str] | None,
+        buffer_rows: int,
+    ) -> None:
+        self.predict, self.frame, self.buffer_rows = predict, frame, buffer_rows
+        self.name = getattr(predict, "__qualname__", type(predict).__name__)
+        self.probe = checked_predict(self._framed, probe_rows, name=self.name)
+        k = self.probe.shape[1]
+        names = output_names if output_names is not None else classes_of(predict, k)
+        super().__init__(probe_rows.shape[1], k, feature_names, names)
+
+    @property
+    def categories(self) -> Mapping[str, tuple[Any, ...]]:  # type: ignore[override]
+        """column -> its categories, where the data are a frame with text or categorical columns."""
+        return {} if self.frame is None else self.frame.categories
+
+    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
+        """This function with longer lists, which begin with those that it has."""
+        assert self.frame is not None
+        other = copy.copy(self)
+        other.frame = self.frame.with_categories(categories)
+        return other
+
+    def _framed(self, rows: FloatArray) -> Any:
+        """predict of rows (n, columns), as a data frame where the model takes one."""
+        return self.predict(rows if self.frame is None else self.frame.rebuilt(rows))
+
+    def call(self, rows: FloatArray) -> FloatArray:
+        """f(x) (n, k) by one call."""
+        return checked_predict(self._framed, rows, self.n_outputs, self.name)
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """f(x) (n, k)."""
+        parts = [self.call(rows[start : start + self.buffer_rows]) for start in range(0, len(rows), self.buffer_rows)]
+        return np.concatenate(parts) if parts else np.empty((0, self.n_outputs))
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Name, and what it predicted when it was tried."""
+        return {
+            "predict": f"{getattr(self.predict, '__module__', '')}.{getattr(self.predict, '__qualname__', '')}",
+            "predictions": hashlib.blake2b(self.probe.tobytes(), digest_size=16).hexdigest(),
+            **({} if self.frame is None else self.frame.fingerprint()),
+        }
+
+
 class PredictedValue(TableValue):
     """Base of the value functions of a predict function whose data may be any table that `dshap.explain` takes.
 
-    predict is tried at once: on the first rows of an array or a data frame, on a row of zeros where reading the data
-    would be work.  A path tells no columns: they are those of `feature_names`, or of the estimator behind predict.
-    Outputs have the names of the classes of the classifier behind predict, where there is one and no other are given.
+    predict is tried on the first rows of an array or a data frame, on a row of zeros where reading the data would be
+    work.  A path tells no columns: they are those of `feature_names`, or of the estimator behind predict.
     Where the data are a data frame with text, categorical or boolean columns, or the estimator behind predict was
     fitted on one, predict gets data frames like it.
     """
 
-    frame: Frame | None = None
+    model: PredictFunction
     takes_frames = True
 
     def __init__(
@@ -59,61 +125,24 @@ class PredictedValue(TableValue):
         (buffer_rows,) = checked(buffer_rows=buffer_rows)
         feature_names, output_names = checked(feature_names=feature_names, output_names=output_names)
         data = frame_of(as_array("data", data))
-        names = names_of(feature_names, fitted_names_of(predict), data)
+        names, frame = names_of(feature_names, fitted_names_of(predict), data), None
         if self.takes_frames and hasattr(data, "iloc") and not hasattr(data, "__dask_graph__"):
             chosen = columns_by_name(data, names or data.columns)
-            self.frame = Frame.of(chosen, always=wants_frames(predict))
-            data = data if self.frame is None else self.frame.codes(chosen)
+            frame = Frame.of(chosen, always=wants_frames(predict))
+            data = data if frame is None else frame.codes(chosen)
         elif self.takes_frames and names is not None and wants_frames(predict):
-            self.frame = Frame.of_names(tuple(map(str, names)))
-        n_columns = _n_columns(data, names)
-        self._predict, self.buffer_rows = predict, buffer_rows
-        self._name = getattr(predict, "__qualname__", type(predict).__name__)
-        self._probe = checked_predict(self._framed, _probe_rows(data, names, n_columns), name=self._name)
-        super().__init__(
-            data,
-            n_columns=n_columns,
-            n_outputs=self._probe.shape[1],
+            frame = Frame.of_names(tuple(map(str, names)))
+        model = PredictFunction(
+            predict,
+            _probe_rows(data, names, _n_columns(data, names)),
+            frame,
             feature_names=names,
-            players=players,
-            output_names=output_names if output_names is not None else classes_of(predict, self._probe.shape[1]),
+            output_names=output_names,
+            buffer_rows=buffer_rows,
         )
-        self.link = link_of(link, self.output_names)
-        self.link.check(self._probe)
-
-    @property
-    def categories(self) -> Mapping[str, tuple[Any, ...]]:  # type: ignore[override]
-        """column -> its categories, where the data are a frame with text or categorical columns."""
-        return {} if self.frame is None else self.frame.categories
-
-    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
-        """This value function with longer lists, which begin with its own."""
-        assert self.frame is not None
-        other = copy.copy(self)
-        other.frame = self.frame.with_categories(categories)
-        return other
-
-    def _framed(self, rows: FloatArray) -> Any:
-        """predict of rows (n, columns), as a data frame where the model takes one."""
-        return self._predict(rows if self.frame is None else self.frame.rebuilt(rows))
-
-    def _call(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k) by one call."""
-        return checked_predict(self._framed, rows, self.n_outputs, self._name)
-
-    def predict(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k)."""
-        parts = [self._call(rows[start : start + self.buffer_rows]) for start in range(0, len(rows), self.buffer_rows)]
-        return np.concatenate(parts) if parts else np.empty((0, self.n_outputs))
-
-    def _predict_fingerprint(self) -> dict[str, Any]:
-        """The predict function is known by its name and by what it predicted when it was tried."""
-        return {
-            "predict": f"{getattr(self._predict, '__module__', '')}.{getattr(self._predict, '__qualname__', '')}",
-            "predictions": hashlib.blake2b(self._probe.tobytes(), digest_size=16).hexdigest(),
-            **self.link.fingerprint(),
-            **({} if self.frame is None else self.frame.fingerprint()),
-        }
+        super().__init__(model, data, players)
+        self.link = link_of(link, model.output_names)
+        self.link.check(model.probe)
 
 
 def wants_frames(predict: Any) -> bool:

@@ -19,7 +19,7 @@ from dshap.loops.product_games import (
 from dshap.loops.subset_sums import subset_sum_bytes, subset_sums
 from dshap.types import BoolArray, Checked, Cost, FloatArray, Moments, State
 from dshap.values.background import herd
-from dshap.values.kernel_value import Expansion, KernelValue
+from dshap.values.kernel_value import Expansion, ExpansionModel, KernelValue
 from dshap.values.nodes import node_count, player_angles, player_factors, reference_nodes, rest_angle, rest_factor
 from dshap.values.subset_table import SubsetTable
 
@@ -76,8 +76,8 @@ class ProductQuadrature(KernelValue):
     is_closed_form = True
     n_replicates = 0
 
-    def __init__(self, model: Any, data: Any, n_background: int, tolerance: float, **options: Any) -> None:
-        super().__init__(model, data, **options)
+    def __init__(self, model: ExpansionModel, data: Any, n_background: int, tolerance: float) -> None:
+        super().__init__(model, data, None)
         self.n_background, self.tolerance = n_background, tolerance
         self.candidates: FloatArray | None = None
 
@@ -91,7 +91,7 @@ class ProductQuadrature(KernelValue):
     @property
     def _parts(self) -> tuple[Expansion, ...]:
         """Expansions whose factors are all real or all of modulus 1."""
-        return tuple(getattr(self.model, "expansions", (self.model,)))
+        return tuple(getattr(self.expansion, "expansions", (self.expansion,)))
 
     @property
     def sample_size(self) -> int:  # type: ignore[override]
@@ -126,7 +126,7 @@ class ProductQuadrature(KernelValue):
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """`complement` (2t, r): Σ_b of the products over the columns that the trials' coalitions leave out; `count`."""
         columns, _ = self._all_trials()
-        sums = subset_sums(self.model, ~columns, rows, self._r, self.model.coefficients.dtype)
+        sums = subset_sums(self.expansion, ~columns, rows, self._r, self.expansion.coefficients.dtype)
         return Moments({"complement": sums, "count": np.array(float(len(rows)))})
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
@@ -134,12 +134,12 @@ class ProductQuadrature(KernelValue):
         assert moments is not None and self.candidates is not None
         columns, rows = self._all_trials()
         present = np.stack(
-            [self.model.factors(x[None])[members, 0].prod(axis=0) for members, x in zip(columns, rows, strict=True)]
+            [self.expansion.factors(x[None])[members, 0].prod(axis=0) for members, x in zip(columns, rows, strict=True)]
         )
-        table = present[:, None, :] * self.model.coefficients.T  # (2t, k, r)
+        table = present[:, None, :] * self.expansion.coefficients.T  # (2t, k, r)
         mean = moments["complement"] / moments["count"]
         wanted = (table * mean[:, None, :]).sum(axis=2).real  # (2t, k) v_S(x), less the intercept, over all rows
-        predictions = self.predict(self.candidates)
+        predictions = self.model(self.candidates)
         unit = np.where(predictions.std(axis=0) > 0.0, predictions.std(axis=0), 1.0)
         alone = self._alone(columns[:N_TRIALS], table[:N_TRIALS], self.candidates)
         features, target = (alone / unit).reshape(len(alone), -1), (wanted[:N_TRIALS] / unit).ravel()
@@ -158,7 +158,7 @@ class ProductQuadrature(KernelValue):
 
     def _alone(self, columns: BoolArray, table: FloatArray, rows: FloatArray) -> FloatArray:
         """v_S(x) (b, t, k) of trials, less the intercept, with each of these rows as the only background row."""
-        trials = SubsetTable(self.model, ~columns, table, np.zeros(self.n_outputs))
+        trials = SubsetTable(self.expansion, ~columns, table, np.zeros(self.n_outputs))
         blocks = range(0, len(rows), SUM_ROWS)
         return np.concatenate([trials.values(rows[start : start + SUM_ROWS]) for start in blocks])
 
@@ -182,7 +182,7 @@ class ProductQuadrature(KernelValue):
     @property
     def _weight(self) -> FloatArray:
         """(k,): Σ_r |A_r|."""
-        return np.asarray(np.abs(self.model.coefficients).sum(axis=0))
+        return np.asarray(np.abs(self.expansion.coefficients).sum(axis=0))
 
     def _counted(
         self, rows: FloatArray, background: FloatArray, unit: FloatArray, least: Sequence[int]
@@ -240,8 +240,8 @@ class ProductQuadrature(KernelValue):
         """(k,): of sums of factors; and of the factors themselves, beside predictions, where angles are many turns."""
         worst = _largest(np.abs(gap).max(axis=1, initial=0.0), COUNT_BACKGROUND)
         some = np.concatenate([rows[worst], _spread(background, COUNT_BACKGROUND)])
-        sums = self.model.factors(some).prod(axis=0) @ self.model.coefficients  # (n, k)
-        off = np.abs(self.model.intercept + sums.real - self.predict(some)).max(axis=0)
+        sums = self.expansion.factors(some).prod(axis=0) @ self.expansion.coefficients  # (n, k)
+        off = np.abs(self.expansion.intercept + sums.real - self.model(some)).max(axis=0)
         return np.asarray(ROUNDING * self._weight + off)
 
     def replicates(self, state: State, rows: FloatArray) -> FloatArray:
@@ -291,7 +291,7 @@ class ProductQuadrature(KernelValue):
         return {
             "value": "kernel_interventional",
             "closed_form": "quadrature",
-            "model": self.model.digest(),
+            **self.model.fingerprint(),
             "players": self.players.fingerprint(),
             "n_background": self.n_background,
             "tolerance": self.tolerance,

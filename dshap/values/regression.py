@@ -126,7 +126,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
 
     def _float32_error(self, choice: State, rows: FloatArray) -> tuple[float, float]:
         """Root mean square and largest difference of the values to those of float64 sums, over the deviation of f."""
-        f, rng = self.predict(rows), np.random.default_rng(TRIAL_SEED)
+        f, rng = self.model(rows), np.random.default_rng(TRIAL_SEED)
         masks = rng.random((TRIAL_COALITIONS, self.n_players)) < rng.random((TRIAL_COALITIONS, 1))
         masks = masks[masks.any(axis=1)]
         values = []
@@ -147,7 +147,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
 
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """`gram` ΦᵀΦ, `cross` Φᵀf, `ones` Φᵀ1 of the coalitions one after the other; `f` Σf, `f2` Σf², `count`."""
-        f = self.predict(rows) if predictions is None else predictions  # (n, k)
+        f = self.model(rows) if predictions is None else predictions  # (n, k)
         columns = self.players.columns(masks)
         basis, features, k = self._bound_basis, self._features(columns), self.n_outputs
         sizes = [each.n_features for each in features]
@@ -231,7 +231,8 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     def fingerprint(self) -> dict[str, Any]:
         return {
             "value": "conditional_regression",
-            **self._predict_fingerprint(),
+            **self.model.fingerprint(),
+            **self.link.fingerprint(),
             "players": self.players.fingerprint(),
             "penalty": self.penalty,
             "precision": self.precision,

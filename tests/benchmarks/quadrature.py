@@ -140,7 +140,7 @@ def explained(form: ProductQuadrature, state: State, rows: FloatArray) -> tuple[
     """φ (n, d) tile by tile as the engine makes it, nodes counted and checked; the most nodes; the stated error."""
     phi, nodes, error = [], 0, 0.0
     for tile in np.split(rows, range(TILE_ROWS, len(rows), TILE_ROWS)):
-        prediction = form.predict(tile)
+        prediction = form.model(tile)
         used: State | None = form.settled(state, tile, prediction)
         while used is not None:
             values = attributions(form, used, tile)
@@ -197,7 +197,7 @@ def one_result(
     uniform = uniform_errors(values, exact, x, len(state["background"]), sizes.draws, unit)
     return Result(
         model=name,
-        terms=form.model.size,
+        terms=form.expansion.size,
         background=len(state["background"]),
         nodes=nodes,
         learning=learning,
@@ -205,7 +205,7 @@ def one_result(
         node_stated=error / unit,
         node_error=float(np.abs(phi - with_all_nodes).max() / unit),
         base_stated=stated["base_value_error"][0] / unit,
-        base_error=float(abs(state["base"][0] - form.predict(x).mean()) / unit),
+        base_error=float(abs(state["base"][0] - form.model(x).mean()) / unit),
         value_stated=stated["value_error_in_standard_deviations"],
         value_fresh=fresh_value_error(form, state, x, sizes.pairs),
         herding_max=herding[0],
@@ -350,7 +350,7 @@ def fresh_value_error(form: ProductQuadrature, state: State, x: FloatArray, n_pa
     rng, gaps = np.random.default_rng(99), []
     for size in rng.integers(0, D, n_pairs):
         row, present = x[rng.integers(len(x))], np.isin(np.arange(D), rng.permutation(D)[:size])
-        kept, every = (form.predict(np.where(present, row, over)).mean(axis=0) for over in (state["background"], x))
+        kept, every = (form.model(np.where(present, row, over)).mean(axis=0) for over in (state["background"], x))
         gaps.append(kept - every)
     return float(np.sqrt(np.mean(np.square(gaps))) / state["unit"][0])
 

@@ -52,10 +52,10 @@ def test_errors_by_the_definition(sampling, paired, d, n, first):
     without = [
         constrained(
             block.masks[proper],
-            (weights + in_group.sum(axis=0) / (n_groups - 1) - n_groups / (n_groups - 1) * own)[proper],
+            (weights + in_group.sum(axis=0) / (n_groups - 1) - n_groups / (n_groups - 1) * group)[proper],
             values[proper], v[0], total,
         )
-        for own in in_group
+        for group in in_group
     ]  # fmt: skip
     units = (n - 2) // (2 if paired else 1)
     variance = (n_groups - 1) / n_groups * (1 - (d - 1) / units) * np.square(np.array(without) - phi).sum(axis=0)
@@ -104,12 +104,12 @@ def test_a_draw_stays_in_its_group_when_the_design_grows(sampling, paired):
     """Rows that stopped early share the errors of their coalitions with those that went on."""
     first = kernelshap(10, 120, sampling=sampling, paired=paired, seed=4)
     then = grown(first, 300)
-    before, after = (set(zip(*own.block(0, own.n_coalitions).groups[:2], strict=True)) for own in (first, then))
+    before, after = (set(zip(*each.block(0, each.n_coalitions).groups[:2], strict=True)) for each in (first, then))
     still = {at for at, _ in after}  # of sizes that are not there whole now
-    kept = {own for own in before if own[0] in still}
+    kept = {entry for entry in before if entry[0] in still}
     assert len(kept) > 60 and kept <= after
     if sampling == "leverage":  # every coalition is drawn once
-        assert {own for own in after if own[0] < 120} == kept
+        assert {entry for entry in after if entry[0] < 120} == kept
 
 
 def test_the_error_of_a_mean_over_rows_of_different_stages():

@@ -142,7 +142,7 @@ def test_far_less_error_than_a_regression_where_interactions_are_weak():
     for seed in range(20):
         a = rng.normal(size=2**10) * 0.25 ** np.maximum(size - 1, 0)
         one, two = kriging(10, 160, decay=0.01, shells=2, seed=seed), kernelshap(10, 160, seed=seed)
-        errors.append([np.square(attribute(own, game(a)) - shapley_of_dividends(a)).mean() for own in (one, two)])
+        errors.append([np.square(attribute(design, game(a)) - shapley_of_dividends(a)).mean() for design in (one, two)])
     assert np.mean(errors, axis=0)[0] < 0.2 * np.mean(errors, axis=0)[1]
 
 
@@ -181,10 +181,10 @@ def test_on_both_sides_of_what_the_number_of_players_chooses(d):
 def of_games(design, values):
     """phi (n, d) and replicates (R, n, d) from values (n, m)."""
     if design.held_coalitions:
-        return tuple(own[..., 0] for own in design.of_values(values[:, :, None]))
-    block, own = design.block(0, design.n_coalitions), values[:, :, None]
-    groups = np.zeros((design.n_replicates, len(own), design.group_columns, 1))
+        return tuple(part[..., 0] for part in design.of_values(values[:, :, None]))
+    block, games = design.block(0, design.n_coalitions), values[:, :, None]
+    groups = np.zeros((design.n_replicates, len(games), design.group_columns, 1))
     for g, chosen, score in block.groups.parts():
-        groups[g] = np.matmul(score.T, own[:, chosen])
-    sums, ends = np.matmul(block.score.T, own), (own[:, 0], own[:, 1])
+        groups[g] = np.matmul(score.T, games[:, chosen])
+    sums, ends = np.matmul(block.score.T, games), (games[:, 0], games[:, 1])
     return design.finish(sums, *ends)[..., 0], design.replicates(sums, groups, *ends)[..., 0]

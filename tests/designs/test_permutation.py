@@ -37,8 +37,10 @@ def marginal_contributions(order, v):
 def drawn_orders(design):
     """The orders of a design (P, d), as its docstring says: uniform numbers sorted, each beside its reversal."""
     rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(design.seed)))
-    own = rng.random((design.n_units, design.n_players)).argsort(axis=1)
-    return own[:, None] if not design.antithetic else np.stack([own, own[:, ::-1]], axis=1)  # (units, 1 or 2, d)
+    orders = rng.random((design.n_units, design.n_players)).argsort(axis=1)
+    if not design.antithetic:
+        return orders[:, None]  # (units, 1, d)
+    return np.stack([orders, orders[:, ::-1]], axis=1)  # (units, 2, d)
 
 
 @pytest.mark.parametrize("antithetic", [True, False])
@@ -54,7 +56,7 @@ def test_values_and_errors_by_the_definition(d, n, antithetic):
     if len(each) <= 20 and len(each) > 1:
         expected = each.std(axis=0, ddof=1) / np.sqrt(len(each))
     elif len(each) > 20:
-        without = np.array([each[~own].mean(axis=0) for own in groups])
+        without = np.array([each[~group].mean(axis=0) for group in groups])
         expected = np.sqrt(19 / 20 * np.square(without - each.mean(axis=0)).sum(axis=0))
     else:
         assert d == 1

@@ -24,7 +24,7 @@ def test_games_of_few_interactions_are_found():
     values = values_of(design, games)
     phi, _ = design.of_values(values)
     base, _ = replace(design, sparse=None).of_values(values)
-    error, without = (np.sqrt(np.square(own[:, :, 0] - truth).mean()) for own in (phi, base))
+    error, without = (np.sqrt(np.square(estimate[:, :, 0] - truth).mean()) for estimate in (phi, base))
     assert error < 0.01 * without and without > 1e-3
     np.testing.assert_allclose(phi.sum(axis=1), values[:, 1] - values[:, 0], atol=1e-10)
 
@@ -56,12 +56,12 @@ def test_posterior_and_errors_in_other_code():
     plain = Process.at(pairs, prior)
     (fit,) = fitted(Screen(pairs), plain.precision(), odd.T, prior.variances[3] / 84, ROUNDS)
     variances = 1 / np.diag(np.linalg.inv(fit.covariance) - fit.columns.T @ fit.weighted)
-    assert len(fit.triples) == len({tuple(own) for own in fit.triples.tolist()}) == ROUNDS * ((120 - d) // SPARE)
+    assert len(fit.triples) == len({tuple(triple) for triple in fit.triples.tolist()}) == ROUNDS * ((120 - d) // SPARE)
     subsets = [T for s in (1, 3, 5, 7, 9) for T in itertools.combinations(range(d), s)]
-    own = {tuple(T): c for T, c in zip(fit.triples.tolist(), variances, strict=True)}
+    of_terms = {tuple(T): c for T, c in zip(fit.triples.tolist(), variances, strict=True)}
     count = {s: sum(len(T) == s for T in subsets) for s in (1, 3, 5, 7, 9)}
     prior_variance = np.array(
-        [1e4 if len(T) == 1 else prior.variances[len(T)] / count[len(T)] + own.get(T, 0.0) for T in subsets]
+        [1e4 if len(T) == 1 else prior.variances[len(T)] / count[len(T)] + of_terms.get(T, 0.0) for T in subsets]
     )
     features = np.array([pairs[:, list(T)].prod(axis=1) for T in subsets]).T
     to_phi = np.array([[2 / len(T) * (i in T) for i in range(d)] for T in subsets])
@@ -91,10 +91,10 @@ def test_variances_are_those_of_expectation_maximisation():
     precision, y = process.precision(), rng.normal(size=len(pairs))
     (fit,) = fitted(Screen(pairs), precision, y[:, None], 0.01, 1)
     every = np.array(list(itertools.combinations(range(6), 3)))
-    gradients = [abs(pairs[:, own].prod(axis=1) @ precision @ y) for own in every]
+    gradients = [abs(pairs[:, triple].prod(axis=1) @ precision @ y) for triple in every]
     best = every[np.argsort(gradients)[-((len(pairs) - 6) // SPARE) :]]
     assert sorted(fit.triples.tolist()) == sorted(best.tolist())
-    x = np.array([pairs[:, own].prod(axis=1) for own in fit.triples]).T
+    x = np.array([pairs[:, triple].prod(axis=1) for triple in fit.triples]).T
     v = np.full(len(best), 0.01)
     for _ in range(STEPS):
         m = np.linalg.inv(x.T @ precision @ x + np.diag(1 / v))
@@ -109,8 +109,8 @@ def test_all_products_are_screened(d):
     rng = np.random.default_rng(d)
     pairs, u = np.where(rng.random((30, d)) < 0.5, 1.0, -1.0), rng.normal(size=(30, 4))
     screen, triples = Screen(pairs), list(itertools.combinations(range(d), 3))
-    assert screen.triples.tolist() == [list(own) for own in triples]
-    wanted = np.array([pairs[:, own].prod(axis=1) @ u for own in map(list, triples)])
+    assert screen.triples.tolist() == [list(triple) for triple in triples]
+    wanted = np.array([pairs[:, triple].prod(axis=1) @ u for triple in map(list, triples)])
     np.testing.assert_allclose(screen.gradients(u), wanted, atol=1e-12)
 
 
@@ -152,7 +152,7 @@ def test_outputs_are_games_of_their_own():
 def test_stages_before_the_last_have_no_terms():
     """What the pilot measured is the whole list's."""
     design = replace(kriging(8, 100), budgets=(100, 200), sparse=True, decay=0.1, later_shells=1)
-    assert [own.held_coalitions for own in design.stages] == [0, 200]
+    assert [stage.held_coalitions for stage in design.stages] == [0, 200]
 
 
 def test_a_design_with_terms_has_no_operator():
@@ -175,7 +175,7 @@ def test_few_values_and_games_that_terms_explain_wholly(d, m):
     values = (((~design.masks).astype(int) @ terms.T.astype(int) == 0) @ weights).T[:, :, None]
     phi, replicates = design.of_values(values)
     base, _ = replace(design, sparse=None).of_values(values)
-    error, without = (np.square(own[:, :, 0] - truth).sum(axis=1) for own in (phi, base))
+    error, without = (np.square(estimate[:, :, 0] - truth).sum(axis=1) for estimate in (phi, base))
     assert error.sum() < without.sum() and (error < 3 * np.maximum(without, np.square(truth).mean())).all()
     np.testing.assert_allclose(phi.sum(axis=1), values[:, 1] - values[:, 0], atol=1e-9)
     assert np.isfinite(replicates).all() or design.why_no_errors

@@ -8,8 +8,8 @@ import pytest
 
 import dshap
 from dshap.engine import LoopExecutor, SilentProgress
-from dshap.engine.fit import fit_model
 from dshap.errors import DoesNotFitError, InputError
+from dshap.fitting import fit_model
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.models import KernelLogistic, KernelRidge
 from dshap.tables import ArraySource

@@ -185,7 +185,7 @@ def test_links_of_a_job(folder):
     assert predicted.attribution.attrs["link"] == "log odds of the predicted class"
     assert set(np.unique(predicted.explained_class)) == {0, 1}
     own = options_of(SHARES, {**marginal, "link": "log_probability", "link_class": "output1"})
-    assert own.link.outputs(own.output_names) == ("output1",) and own.link.clip == 0.0
+    assert own.link.outputs(own.model.output_names) == ("output1",) and own.link.clip == 0.0
     with pytest.raises(InputError, match=r"unknown class 'yes'\. Allowed: output0, output1"):
         options_of(SHARES, {**marginal, "link": "log_odds", "link_class": "yes"})
     with pytest.raises(InputError, match=r'link "logit" is for probabilities, and the model gave'):

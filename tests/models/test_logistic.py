@@ -22,6 +22,7 @@ from dshap.models.newton import PENALTIES, Newton, contrasts, logistic_sums, new
 from dshap.models.rows import SPAN
 from dshap.rows import sample_positions
 from dshap.types import Record
+from tests.models.row_blocks import block_of
 
 NAMES = np.array(["high", "low", "middle"])
 
@@ -215,7 +216,7 @@ def test_the_pieces_a_cluster_runs_give_the_same_bits():
     step, n_steps = model.tuned(x[own], y[own], own), 0
     while isinstance(step, LogisticStep):
         step = pickle.loads(pickle.dumps(step))
-        step, n_steps = step.solve(step.moments(x, y, np.arange(len(x)))), n_steps + 1
+        step, n_steps = step.finish(step.partial(block_of(x, y))), n_steps + 1
     assert step.expansion_.digest() == whole.expansion_.digest()
     assert step.expansion_.output_names == ("1", "3", "5") and n_steps == whole.report_.convergence.n_passes
     np.testing.assert_array_equal(step.classes_, [1.0, 3.0, 5.0])
@@ -324,7 +325,7 @@ def test_a_class_that_the_sample_lacks_is_refused_by_name():
     own = sample_positions(5000, 100, 0)
     step = KernelLogistic(RBF(1.0), Nystrom(10), sample_size=100).tuned(x[own], y[own], own)
     with pytest.raises(InputError, match=r"class 7 occurs in the data \(1 of .* whose classes are 0, 1: raise sample"):
-        step.moments(x[4000:], y[4000:], np.arange(4000, 5000))
+        step.partial(block_of(x[4000:], y[4000:], 4000))
 
 
 @pytest.mark.parametrize(

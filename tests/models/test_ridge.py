@@ -24,6 +24,7 @@ from dshap.models.rows import SPAN, spans
 from dshap.rows import row_draws, sample_positions
 from dshap.types import Record
 from dshap.values import KernelInterventional
+from tests.models.row_blocks import block_of
 
 BIKE = ["season", "yr", "mnth", "hr", "holiday", "weekday", "workingday", "weathersit", "temp", "atemp", "hum"]
 BIKE += ["windspeed"]
@@ -154,10 +155,10 @@ def test_the_pieces_a_cluster_runs_give_the_same_bits():
     whole = KernelRidge(RBF(1.0), Nystrom(20), "validate", holdout=0.2).fit(x, y)
     own = sample_positions(len(x), model.sample_size, model.seed)
     tuned = pickle.loads(pickle.dumps(model.tuned(x[own], y[own], own)))
-    leaves = [tuned.moments(x[s : s + SPAN], y[s : s + SPAN], np.arange(s, min(s + SPAN, len(x)))) for s in (0, SPAN)]
-    fitted = tuned.solve(leaves[0] + leaves[1])
+    leaves = [tuned.partial(block_of(x[s : s + SPAN], y[s : s + SPAN], s)) for s in (0, SPAN)]
+    fitted = tuned.finish(leaves[0] + leaves[1])
     np.testing.assert_array_equal(weights_of(fitted), weights_of(whole))
-    scores = fitted.score_moments(x, y, np.arange(len(x)))
+    scores = fitted.score_moments(block_of(x, y))
     # 1e-12: one sum here, a tree of two there
     np.testing.assert_allclose(fitted.held_out_score(scores)["r2"], whole.r2_, rtol=1e-12)
 

@@ -10,6 +10,7 @@ import dshap
 from dshap.errors import DshapError, InputError
 from dshap.kernels import RBF
 from dshap.tables.background import METHODS
+from dshap.types import replaced
 from dshap.values import Background, Marginal
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -254,7 +255,7 @@ def test_no_more_than_a_span_of_the_background_is_held(streamed):
     """predict sees mixes with at most row_span background rows in one sum."""
     _, path = streamed
     value = Marginal(predict_pair, path, feature_names=list("abc"))
-    assert value.background is None and value.without_data().data is None
+    assert value.background is None and replaced(value, data=None).data is None
     wide, narrow = (value.cost(m, 16).task_bytes for m in (64, 8))
     assert narrow <= wide < 200 << 20  # whatever the size of the table
 

@@ -22,9 +22,19 @@ X = np.arange(12.0).reshape(6, 2)
 FRAME = pd.DataFrame(X, columns=NAMES)
 
 
+class Batch:
+    """Speaks the array protocol of Arrow alone."""
+
+    def __init__(self, batch):
+        self.batch = batch
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return self.batch.__arrow_c_array__(requested_schema)
+
+
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    """Kind -> (rows, the entries of the table that know them)."""
+    """name -> rows of each kind."""
     path = tmp_path_factory.mktemp("rows") / "rows.parquet"
     FRAME.to_parquet(path)
     labelled = xr.DataArray(X, dims=("row", "feature"), coords={"feature": NAMES})
@@ -42,6 +52,7 @@ def rows(tmp_path_factory):
         "array": X,
         "frame": FRAME,
         "arrow": pa.table(FRAME),
+        "arrow batch": Batch(pa.record_batch(FRAME)),
     }
 
 
@@ -51,18 +62,18 @@ def site(tmp_path):
         yield Session(LoopExecutor(), workspace)
 
 
-def entry_of(rows) -> int:
-    return next(i for i, (is_kind, _) in enumerate(KINDS) if is_kind(rows))
+def kind_of(rows) -> str:
+    return next(name for name, kind in KINDS.items() if kind.knows(rows))
 
 
 def test_every_entry_of_the_table_is_visited(rows):
-    assert {entry_of(given) for given in rows.values()} == set(range(len(KINDS)))
+    assert {kind_of(given) for given in rows.values()} == set(KINDS)
 
 
 @pytest.mark.parametrize(
     "kind",
     ["path", "text", "paths", "list", "dataset", "lazy dataset", "data array", "dask array", "dask frame", "reader",
-     "array", "frame", "arrow"],
+     "array", "frame", "arrow", "arrow batch"],
 )  # fmt: skip
 def test_every_kind_gives_the_same_rows(kind, rows, site):
     reader = open_rows(rows[kind], site, features=NAMES, n_columns=2)
@@ -85,6 +96,13 @@ def test_a_frame_takes_its_target_beside_it(site):
     for reader in (open_rows(FRAME, site, target=np.arange(6.0)), open_source(FRAME, target=np.arange(6.0))):
         assert reader.feature_names == ("a", "b")
         np.testing.assert_array_equal(reader.read(0, 6, target=True).target, np.arange(6.0))
+
+
+def test_a_frame_is_one_whatever_its_columns_are_called(site):
+    names = ["data_vars", "dims", "coords"]
+    reader = open_rows(pd.DataFrame(np.eye(3), columns=names), site)
+    np.testing.assert_array_equal(reader.read(0, 3).x, np.eye(3))
+    assert reader.feature_names == tuple(names)
 
 
 def test_what_has_no_rows_is_refused_by_its_type(site):

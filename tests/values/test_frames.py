@@ -159,7 +159,7 @@ def test_equal_columns_are_skipped_for_text_too(background):
     value = Marginal(count, background.iloc[[4]])
     counted.clear()
     state = value.prepare(exact(5).block(2, 32).masks)
-    value.evaluate(state, value.frame.codes(row))
+    value.evaluate(state, value.model.frame.codes(row))
     assert sum(counted) == 2
 
 
@@ -176,7 +176,7 @@ def test_frames_of_numbers_are_given_as_arrays(background):
     """As before: predict functions of arrays stay what they are."""
     assert Frame.of(background[["children", "age"]]) is None
     value = Marginal(lambda x: x[:, 0] * x[:, 1], background[["children", "age"]])
-    assert value.frame is None and value.categories == {}
+    assert value.model.frame is None and value.model.categories == {}
 
 
 def test_numbers_that_the_first_dtype_cannot_hold_are_kept(background):

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 import dshap
 from dshap import designs
 from dshap.errors import InputError, PredictError
-from dshap.types import ValueFunction
+from dshap.types import ValueFunction, replaced
 from dshap.values.gaussian import Gaussian
 from tests.values import oracles
 
@@ -136,7 +136,7 @@ def test_any_model_equals_the_mean_over_the_documented_draws(data, players, ridg
     masks = designs.exact(value.n_players).block(2, 2**value.n_players).masks
     got = values_of(value, data[:2], data, masks)
     for (i, row), (j, mask) in itertools.product(enumerate(data[:2]), enumerate(masks)):
-        inside = np.flatnonzero(mask @ value.player_columns)
+        inside = np.flatnonzero(mask @ value.players.members)
         assert_allclose(got[i, j], drawn(rough, row, data, inside, 40, 3, ridge), rtol=0, atol=1e-9)
 
 
@@ -246,7 +246,7 @@ def test_the_buffer_changes_nothing_and_is_not_exceeded(data, buffer_rows):
     value, state = prepared(Gaussian(watched, data, n_samples=20, buffer_rows=buffer_rows), data)
     sizes.clear()
     assert_allclose(value.evaluate(state, data[:5]), whole, rtol=0, atol=1e-12)
-    assert_allclose(value.predict(data), rough(data))
+    assert_allclose(value.model(data), rough(data))
     assert max(sizes) <= buffer_rows
 
 
@@ -330,7 +330,8 @@ def test_a_column_constant_in_the_data_alone_tells_nothing_about_others(data):
 
 def test_inactive_players_are_absent_from_every_coalition(data):
     """`over` keeps the columns and plays without them."""
-    value = Gaussian(rough, data, n_samples=20).over(np.array([True, False, True, True]))
+    value = Gaussian(rough, data, n_samples=20)
+    value = replaced(value, players=value.players.over(np.array([True, False, True, True])))
     got = values_of(value, data[:2], data, np.array([[True, False, True]]))
     for i, row in enumerate(data[:2]):
         assert_allclose(got[i, 0], drawn(rough, row, data, [0, 3], 20), rtol=0, atol=1e-9)
@@ -352,7 +353,7 @@ def test_the_seed_makes_the_draws_and_they_are_shared(data):
 
 def test_without_data_it_travels(data):
     value, state = prepared(Gaussian(rough, data, n_samples=20), data)
-    small = value.without_data()
+    small = replaced(value, data=None)
     assert small.data is None and value.data is data
     sent = pickle.dumps(small)
     assert len(sent) < data.nbytes
@@ -416,7 +417,7 @@ class Estimator:
 def test_columns_are_those_of_the_estimator(data):
     """A path and a frame are read by the names that the model was fitted on, in its order."""
     value = Gaussian(Estimator().predict, "no/such/file.parquet")
-    assert value.feature_names == ("b", "a") and value.n_columns == 2
+    assert value.model.feature_names == ("b", "a") and value.n_columns == 2
     frame = pd.DataFrame(data, columns=NAMES)
     phi = dshap.explain(Gaussian(Estimator().predict, frame, n_samples=2), frame[:3]).attribution
     assert phi.feature.values.tolist() == ["b", "a"]

@@ -288,7 +288,7 @@ def test_a_transform_of_other_columns_is_refused():
     transform = linear_transform(MEAN, COVARIANCE, feature_names=list("abc"))
     with pytest.raises(InputError, match=r"the transform has columns .*the model's order"):
         LinearGaussian(np.ones(3), transform=transform, feature_names=list("bac"))
-    assert LinearGaussian(np.ones(3), transform=transform).feature_names == ("a", "b", "c")
+    assert LinearGaussian(np.ones(3), transform=transform).model.feature_names == ("a", "b", "c")
 
 
 MEAN, COVARIANCE = np.zeros(3), np.eye(3)

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import dshap
 from dshap.errors import InputError
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product
-from dshap.types import Moments
+from dshap.types import Moments, replaced
 from dshap.values import ConditionalRegression
 from dshap.values.penalties import PENALTIES
 from tests.values import oracles
@@ -240,7 +240,7 @@ def test_bad_options_are_told(data):
 
 
 def test_it_travels(data):
-    value = ConditionalRegression(one_output, data, RBF(), Nystrom(9)).without_data()
+    value = replaced(ConditionalRegression(one_output, data, RBF(), Nystrom(9)), data=None)
     value = pickle.loads(pickle.dumps(value.chosen(value.choose(data))))
     masks = masks_of()
     state = value.prepare(masks, value.moments(masks, data))

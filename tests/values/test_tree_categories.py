@@ -204,7 +204,7 @@ def test_codes_that_lightgbm_was_fitted_on(table, rows):
     data = lightgbm.Dataset(coded(table), target(table), categorical_feature=["job", "ward"])
     booster = lightgbm.train({"verbose": -1, "num_threads": 1}, data, 9)
     wanted = booster.predict(coded(rows), pred_contrib=True), booster.predict(coded(rows), raw_score=True)
-    assert Trees(booster).categories == {}
+    assert Trees(booster).model.categories == {}
     for given in (coded(rows), coded(rows).to_numpy()):
         cube = check(Trees(booster), given, *wanted, interactions=True)
         np.testing.assert_allclose(cube.interaction.sum("feature_other"), cube.attribution, atol=1e-12)
@@ -288,7 +288,7 @@ def test_a_source_that_reads_categories_as_numbers_is_refused(library, table, ro
     rows[["age", "ward"]].astype({"ward": int}).to_parquet(tmp_path / "t.parquet")
     with pytest.raises(InputError, match="takes the categories of column 'ward', and the source was opened without"):
         dshap.explain(Trees(model), ParquetSource(tmp_path / "t.parquet"))
-    opened = ParquetSource(tmp_path / "t.parquet", categories=Trees(model).categories)
+    opened = ParquetSource(tmp_path / "t.parquet", categories=Trees(model).model.categories)
     found = dshap.explain(Trees(model), opened).attribution[..., 0]
     np.testing.assert_allclose(found, contributions(rows[["age", "ward"]])[:, :-1], atol=1e-6)
 

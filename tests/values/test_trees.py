@@ -107,7 +107,7 @@ def test_a_background_gives_the_values_of_marginal(library, table):
     x = table[0]
     for model, _ in LIBRARIES[library](*table):
         value = Trees(model, x[:30])
-        called = dshap.explain(Marginal(value.predict, x[:30].to_numpy()), x[:10].to_numpy())
+        called = dshap.explain(Marginal(value.model, x[:30].to_numpy()), x[:10].to_numpy())
         closed = dshap.explain(value, x[:10])
         scale = float(np.abs(called.attribution).max())
         np.testing.assert_allclose(closed.attribution, called.attribution, atol=2e-5 * scale)
@@ -128,7 +128,7 @@ def test_rows_on_thresholds(table, monkeypatch):
     x, n_refused = (10 * x).round() / 10, 0
     for model in rounded_models(x, y, labels):
         value, rows = Trees(model, x[:40]), x[100:140]
-        called = dshap.explain(Marginal(value.predict, x[:40].to_numpy()), rows.to_numpy())
+        called = dshap.explain(Marginal(value.model, x[:40].to_numpy()), rows.to_numpy())
         scale = float(np.abs(called.attribution).max())
         np.testing.assert_allclose(dshap.explain(value, rows).attribution, called.attribution, atol=1e-5 * scale)
         with monkeypatch.context() as patch:
@@ -216,7 +216,7 @@ def test_blanks_are_met_only_where_no_name_is_the_models_own(table):
     linear = pytest.importorskip("sklearn.linear_model")
     x = table[0].rename(columns={"a": "a b", "b": "a_b"})
     value = Marginal(linear.LinearRegression().fit(x[["a_b", "c"]], table[1]).predict, x[:20])
-    assert value.feature_names == ("a_b", "c")
+    assert value.model.feature_names == ("a_b", "c")
 
 
 def test_a_model_that_was_stored_is_the_same(table):
@@ -263,13 +263,13 @@ def test_rows_are_predicted_and_explained_once(library, table, monkeypatch):
     value, x = Trees(boosted(library, table, n_estimators=9)), pd.concat([table[0]] * 5, ignore_index=True)
     counts = {"predict": 0, "contributions": 0}
     for name in counts:
-        plain = getattr(type(value._ensemble), name)
+        plain = getattr(type(value.model.ensemble), name)
 
         def counted(self, rows, name=name, plain=plain):
             counts[name] += len(rows)
             return plain(self, rows)
 
-        monkeypatch.setattr(type(value._ensemble), name, counted)
+        monkeypatch.setattr(type(value.model.ensemble), name, counted)
     dshap.explain(value, x)
     assert len(x) <= counts["contributions"] <= len(x) + 20 and len(x) <= counts["predict"] <= len(x) + 200
 

@@ -10,14 +10,13 @@ import dshap
 from dshap import designs
 from dshap.errors import InputError, PredictError
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product
+from dshap.loops import member_sums, subset_sums
 from dshap.models import FourierExpansion, KernelExpansion
 from dshap.values import (
     ConditionalRegression,
     KernelInterventional,
     KernelObservational,
     Marginal,
-    member_sums,
-    subset_sums,
 )
 from dshap.values.penalties import PENALTIES
 from tests.values import oracles
@@ -73,7 +72,7 @@ def test_shapley_values_equal_brute_force(expansion, table, players):
     masks = design.masks
     v = np.empty((len(rows), len(masks), 2))
     v[:, 2:] = values_of(value, masks[2:], rows, background)
-    v[:, 0], v[:, 1] = value.predict(background).mean(axis=0), value.predict(rows)
+    v[:, 0], v[:, 1] = value.model(background).mean(axis=0), value.model(rows)
     phi = np.einsum("md,nmk->ndk", design.operator, v)
     members = [np.flatnonzero(own) for own in value.players.members]
 
@@ -205,8 +204,8 @@ def test_observational_players_are_groups_and_constant_columns_keep_their_factor
     data[:, 2] = 0.4
     rows = data[:5]
     value = KernelObservational(model, data, Nystrom(landmarks=data), 1e-2, rank_tolerance=1e-12, players=players)
-    varying = value.player_columns[:, [0, 1, 3]].any(axis=1)
-    members = [np.flatnonzero(own) for own in value.player_columns[varying]]
+    varying = value.players.members[:, [0, 1, 3]].any(axis=1)
+    members = [np.flatnonzero(own) for own in value.players.members[varying]]
 
     def worth(coalition):
         if not coalition:
@@ -326,7 +325,7 @@ def test_shap_gives_the_same_values(expansion, table):
     design = designs.exact(D)
     v = np.empty((len(rows), 2**D, 2))
     v[:, 2:] = values_of(value, design.masks[2:], rows, background)
-    v[:, 0], v[:, 1] = value.predict(background).mean(axis=0), value.predict(rows)
+    v[:, 0], v[:, 1] = value.model(background).mean(axis=0), value.model(rows)
     ours = np.einsum("md,nmk->ndk", design.operator, v)[..., 0]
     assert_allclose(ours, theirs, rtol=0, atol=1e-6)
 
@@ -368,7 +367,7 @@ def test_bad_options(expansion, table):
     with pytest.raises(InputError, match="penalty is 'auto': give a number above 0, or 'validate'"):
         KernelObservational(expansion, table, Nystrom(5), penalty="auto")
     by_array = KernelInterventional(expansion, table, players={"p": np.array([0, 1])})
-    assert by_array.player_names == ("p", "x2", "x3", "x4")
+    assert by_array.players.names == ("p", "x2", "x3", "x4")
 
 
 @pytest.mark.parametrize("is_shared", [True, False])

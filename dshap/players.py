@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dshap.errors import InputError, unknown_name
-from dshap.types import BoolArray
 
 __all__ = ["Players"]
+
+BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,10 @@ class Players:
         names = tuple(dict.fromkeys(owner))
         members = np.array([[name == of_column for of_column in owner] for name in names], dtype=bool)
         return cls(names, members.reshape(len(names), n_columns))
+
+    def __len__(self) -> int:
+        """d"""
+        return len(self.names)
 
     def over(self, is_active: BoolArray) -> Players:
         """The active players (d,) alone; no coalition then holds the columns of the others."""

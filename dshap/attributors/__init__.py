@@ -1,0 +1,47 @@
+"""Attributors: rows in, attributions out.  Designs meet value functions here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dshap.attributors.closed_form import ClosedFormAttributor, PairedAttributor
+from dshap.attributors.contraction import Contraction, DirectContraction, NoisyContraction, WholeContraction
+from dshap.attributors.game import Game, StreamedGame
+from dshap.attributors.rounds import Rounds
+from dshap.types import Attributor, ClosedForm, DirectSums, PairedForm
+
+__all__ = ["Game", "StreamedGame", "attributor_of"]
+
+
+def attributor_of(
+    game: Game,
+    *,
+    parts: Sequence[Sequence[int]],
+    stage_tiles: Sequence[Sequence[int]],
+    tol: float | None = None,
+    has_pairs: bool = False,
+    is_noisy: bool = False,
+) -> Attributor:
+    """The attributor of a game: every choice among them is made here, once.
+
+    Parameters
+    ----------
+    parts : coalition tiles that one task sums
+    stage_tiles : coalition tiles that each stage of the design adds
+    tol : None: all coalitions for every row
+    has_pairs : interactions are asked for
+    is_noisy : the model answers differently when it is asked again
+    """
+    value, shares = game.value, tuple(map(tuple, parts))
+    if isinstance(value, PairedForm) and has_pairs:
+        return PairedAttributor(game, value)
+    if isinstance(value, ClosedForm):
+        return ClosedFormAttributor(game, value)
+    if tol is not None:
+        return Rounds(game, has_pairs, tol, tuple(map(tuple, stage_tiles)))
+    if game.design.held_coalitions:
+        return WholeContraction(game, shares, has_pairs)
+    if is_noisy:
+        return NoisyContraction(game, shares, has_pairs)
+    is_direct = isinstance(value, DirectSums) and value.link.is_identity and not has_pairs
+    return (DirectContraction if is_direct else Contraction)(game, shares, has_pairs)

@@ -1,0 +1,228 @@
+"""The game of every row: values of the coalitions of a design, tile by tile, and of the two ends."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.errors import DshapError, PredictError
+from dshap.types import (
+    EMPTY,
+    FULL,
+    Attribution,
+    BoolArray,
+    Design,
+    FloatArray,
+    Moments,
+    RecordStore,
+    RowReader,
+    State,
+    Status,
+    ValueFunction,
+    tree_sum,
+)
+
+__all__ = ["Found", "Game", "StreamedGame", "check_additivity", "refuse_bad"]
+
+ADDITIVITY_TOLERANCE = 1e-8
+"""Largest |Σφ + base − prediction|, relative to the largest number in it, that rounding explains."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found for n rows, of the players of the design."""
+
+    phi: FloatArray
+    """(n, d, k)"""
+    replicates: FloatArray | None = None
+    """(R, n, d, k); None where there are no standard errors."""
+    pairs: FloatArray | None = None
+    """(n, pairs, k): the Shapley interaction index of the players i < j; None where it is not asked for."""
+    n_coalitions: NDArray[np.int32] | None = None
+    """(n,): coalitions that a row took; None where all rows take all."""
+    stated: Mapping[str, Sequence[float] | float] = field(default_factory=dict)
+    """See `dshap.types.Checked.stated`."""
+
+
+@dataclass
+class Game:
+    """v_S(x) of the coalitions of a design, and of the two ends.
+
+    What no instance changes is learnt before: a state for each tile of coalitions, in a store, loaded when it is first
+    wanted.
+    """
+
+    value: ValueFunction
+    design: Design
+    tiles: tuple[tuple[int, int], ...]
+    """Ranges of the design's proper coalitions; a closed form has one that is empty."""
+    names: tuple[str, ...]
+    """State file of each tile; empty where nothing is learnt from data."""
+    store: RecordStore
+    base_name: str
+    """State file of the sums of the base value."""
+    n_outputs: int
+    """k', after the link."""
+    micro_rows: int
+    """Rows whose values are held at once."""
+    joined_tiles: int
+    """Tiles whose states are evaluated as one."""
+    is_kept: bool
+    """States stay in memory."""
+    is_active: BoolArray
+    """(d of the cube,): players that the design has; the others hold constant columns, and their attribution is 0."""
+    _cache: OrderedDict[str, Any] = field(default_factory=OrderedDict, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_cache": OrderedDict()}
+
+    @property
+    def all_tiles(self) -> list[int]:
+        return list(range(len(self.tiles)))
+
+    def joined(self, tiles: Sequence[int]) -> Iterator[tuple[list[int], int, int]]:
+        """(tiles, first coalition, last + 1) of the tiles that are evaluated as one, in order."""
+        for start in range(0, len(tiles), self.joined_tiles):
+            together = list(tiles[start : start + self.joined_tiles])
+            yield together, self.tiles[together[0]][0], self.tiles[together[-1]][1]
+
+    def micro_blocks(self, rows: FloatArray) -> list[slice]:
+        """Of rows whose values are held at once."""
+        return [slice(start, start + self.micro_rows) for start in range(0, len(rows), self.micro_rows)]
+
+    def mean_prediction(self) -> FloatArray:
+        """(k,): over the data."""
+        total = self.store.get(self.base_name, Moments)
+        mean: FloatArray = total["prediction"] / total["count"]
+        return mean
+
+    def base(self) -> FloatArray:
+        """E f (k,): v(empty) where there is no link."""
+        if "base" not in self._cache:
+            mean = self.mean_prediction()
+            has_states = bool(self.tiles)  # a game of one player has none
+            self._cache["base"] = self.value.base(mean, lambda: self.state([0])) if has_states else mean
+        return np.asarray(self._cache["base"])
+
+    def base_value(self) -> FloatArray | None:
+        """v(empty) (k',); None where the link makes it differ from row to row."""
+        link, base = self.value.link, self.base()[None]
+        return None if link.is_by_row else link(base[None], base)[0, 0]
+
+    def state(self, tiles: Sequence[int]) -> State:
+        """The prepared state of coalition tiles, joined."""
+        if not self.value.needs_moments:
+            return self.value.prepare(np.concatenate([self.design.block(*self.tiles[tile]).masks for tile in tiles]))
+        name = " ".join(self.names[tile] for tile in tiles)
+        state: State | None = self._cache.get(name)
+        if state is None:
+            state = self.value.join([self.store.get(self.names[tile], State) for tile in tiles])
+            if self.is_kept:
+                self._cache[name] = state
+        return state
+
+    def expectations(self, state: State, rows: FloatArray) -> FloatArray:
+        """E f (n, m, k) of the prepared coalitions for a micro-block of rows."""
+        return self.value.evaluate(state, rows)
+
+    def values(self, state: State, rows: FloatArray) -> FloatArray:
+        """v_S(x) (n, m, k') of the prepared coalitions for a micro-block of rows: expectations, then the link."""
+        expected = self.expectations(state, rows)
+        return expected if self.value.link.is_identity else self.value.link(expected, self.value.model(rows))
+
+    def tile_values(self, rows: FloatArray, tile: int) -> FloatArray:
+        """Values (n, m, k') of one coalition tile, in micro-blocks."""
+        state = self.state([tile])
+        values = np.concatenate([self.values(state, rows[micro]) for micro in self.micro_blocks(rows)])
+        refuse_bad(values, "coalitions of ")
+        return values
+
+    def predictions(self, rows: FloatArray) -> FloatArray:
+        """f(x) (n, k), all of them numbers."""
+        prediction = self.value.model(rows)
+        refuse_bad(prediction)
+        return prediction
+
+    def ends(self, prediction: FloatArray) -> FloatArray:
+        """v(empty) and v(N) (n, 2, k') of rows whose predictions are (n, k)."""
+        both = np.stack([np.broadcast_to(self.base(), prediction.shape), prediction], axis=1)
+        return self.value.link(both, prediction)
+
+    def attribution(self, found: Found, prediction: FloatArray, ends: FloatArray) -> Attribution:
+        """The record of rows whose predictions are (n, k), and whose two ends are worth (n, 2, k')."""
+        base, n = self.base_value(), len(prediction)
+        return Attribution(
+            phi=self._of_all_players(found.phi),
+            base=ends[:, EMPTY] if base is None else base,
+            prediction=ends[:, FULL],
+            status=np.full(n, Status.OK, np.int8),
+            replicates=None if found.replicates is None else self._of_all_players(found.replicates),
+            n_coalitions=found.n_coalitions,
+            interaction=None if found.pairs is None else self._with_main_effects(found.pairs, found.phi),
+            classes=self.value.link.classes(prediction),
+            stated=found.stated,
+        )
+
+    def _of_all_players(self, values: FloatArray) -> FloatArray:
+        """Values (…, d of the design, k) as (…, d of the cube, k): 0 for players that are not in the design."""
+        if self.is_active.all():
+            return values
+        out = np.zeros((*values.shape[:-2], len(self.is_active), values.shape[-1]))
+        out[..., self.is_active, :] = values
+        return out
+
+    def _with_main_effects(self, pairs: FloatArray, phi: FloatArray) -> FloatArray:
+        """(n, d of the cube, d of the cube, k): half the index of each pair (n, pairs, k), on the diagonal what is left
+        of phi (n, d, k) of the design's players."""
+        d, active = phi.shape[1], np.flatnonzero(self.is_active)
+        out = np.zeros((len(phi), len(self.is_active), len(self.is_active), phi.shape[-1]))
+        i, j = np.triu_indices(d, 1)
+        out[:, active[i], active[j]] = out[:, active[j], active[i]] = pairs / 2
+        out[:, active, active] = phi - out[:, active].sum(axis=2)
+        return out
+
+
+@dataclass
+class StreamedGame(Game):
+    """A game whose values are means over all rows of a table, which is read span by span when they are wanted."""
+
+    data: RowReader = field(kw_only=True)
+    spans: tuple[tuple[int, int], ...] = field(kw_only=True)
+
+    def expectations(self, state: State, rows: FloatArray) -> FloatArray:
+        blocks = (self.data.read(*span) for span in self.spans)
+        total: FloatArray = tree_sum(self.value.sums(state, rows, block.good) for block in blocks)
+        return total / self.store.get(self.base_name, Moments)["count"]
+
+
+def refuse_bad(values: FloatArray, what: str = "") -> None:
+    """A `PredictError` where the values (n, …) of any row are no numbers."""
+    is_bad = ~np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+    if is_bad.any():
+        raise PredictError(f"the model gave NaN or infinity for {what}{np.count_nonzero(is_bad)} row(s)")
+
+
+def check_additivity(
+    phi: FloatArray, base: FloatArray, prediction: FloatArray, explained: FloatArray | float = 0.0
+) -> None:
+    """Σφ + base == prediction to rounding and to what is `explained` (k,), or an error: it is checked on every tile."""
+    if not len(phi):
+        return
+    if not np.isfinite(phi).all():
+        n_bad = np.count_nonzero(~np.isfinite(phi).all(axis=(1, 2)))
+        raise DshapError(f"attributions of {n_bad} row(s) are NaN or infinity: their values are too large for float64")
+    gap = np.abs(phi.sum(axis=1) + base - prediction).max(axis=0)  # (k,)
+    scale = max(np.abs(phi).sum(axis=1).max(), np.abs(prediction).max(), np.abs(base).max())
+    if not (gap <= ADDITIVITY_TOLERANCE * scale + explained).all():
+        raise DshapError(f"attributions miss the prediction by {gap.max():.3g} (predictions reach {scale:.3g}): a bug, "
+                         "or a model that answers differently from call to call")  # fmt: skip
+
+
+def first_tiles(tiles: Iterable[tuple[int, int]], n_coalitions: int) -> list[int]:
+    """The tiles of the first coalitions of a list, whole tiles of them."""
+    return [tile for tile, (_, stop) in enumerate(tiles) if stop <= n_coalitions]

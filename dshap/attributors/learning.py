@@ -1,0 +1,188 @@
+"""Passes over rows: what a game is learnt from, what a design chooses from a pilot, how far values are off."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.attributors.game import Game, first_tiles
+from dshap.attributors.noise import asked_often
+from dshap.attributors.rounds import forecast
+from dshap.errors import DshapError, PredictError
+from dshap.types import BoolArray, FloatArray, Moments, Record, RowBlock, Stacked, State, ValueFunction
+
+__all__ = ["BaseValue", "CoalitionErrors", "CoalitionTile", "Landmarks", "NoisyBaseValue", "Pilot", "penalties"]
+
+
+@dataclass(frozen=True)
+class BaseValue:
+    """Σ w f(X) and Σ w over the good rows of a table: E f is their ratio."""
+
+    value: ValueFunction
+    wants: ClassVar[tuple[str, ...]] = ("predictions",)
+
+    def partial(self, block: RowBlock) -> Moments:
+        assert block.predictions is not None
+        return Moments(self._sums(block, {"prediction": block.predictions}))
+
+    def finish(self, total: Moments) -> Moments:
+        if not total["count"] > 0:
+            raise DshapError(
+                "no row of the data is free of NaN and infinity: clean the data that the base value is over"
+            )
+        return total
+
+    def _sums(self, block: RowBlock, answers: dict[str, FloatArray]) -> dict[str, FloatArray]:
+        """Weighted sums over the rows of answers (…, n, k), and of the weights."""
+        if self.value.data_weights is None:
+            count = np.array(float(np.count_nonzero(block.is_ok)))
+            return {**{name: each.sum(axis=-2) for name, each in answers.items()}, "count": count}
+        weights = self.value.data_weights[block.start : block.stop][block.is_ok]
+        return {**{name: np.matmul(weights, each) for name, each in answers.items()}, "count": np.array(weights.sum())}
+
+
+@dataclass(frozen=True)
+class NoisyBaseValue(BaseValue):
+    """The same of a model that answers differently when it is asked again, with the deviations of its answers."""
+
+    wants: ClassVar[tuple[str, ...]] = ()
+
+    def partial(self, block: RowBlock) -> Moments:
+        prediction, noise = asked_often(self.value.model, block.good)
+        return Moments(self._sums(block, {"prediction": prediction, "noise": noise}))
+
+
+@dataclass(frozen=True)
+class Landmarks:
+    """What a value function chooses from a sample of its data."""
+
+    value: ValueFunction
+    positions: NDArray[np.int64]
+    """Of the sample in the table, sorted."""
+    wants = ()
+
+    def partial(self, block: RowBlock) -> Stacked:
+        inside = self.positions[slice(*np.searchsorted(self.positions, [block.start, block.stop]))] - block.start
+        return Stacked({"x": block.x[inside[block.is_ok[inside]]]})
+
+    def finish(self, total: Stacked) -> State:
+        return self.value.choose(total["x"])
+
+
+@dataclass(frozen=True)
+class CoalitionTile:
+    """The state of one tile of coalitions (m, d)."""
+
+    value: ValueFunction
+    masks: BoolArray
+
+    @property
+    def wants(self) -> tuple[str, ...]:
+        return ("predictions",) if self.value.needs_predictions else ()
+
+    def partial(self, block: RowBlock) -> Moments:
+        return self.value.moments(self.masks, block.good, block.predictions)
+
+    def finish(self, total: Moments) -> State:
+        return self.value.prepare(self.masks, total)
+
+
+@dataclass(frozen=True)
+class CoalitionTiles(Sequence[CoalitionTile]):
+    """The passes of all tiles of a design, each made where it is wanted."""
+
+    game: Game
+
+    def __len__(self) -> int:
+        return len(self.game.names)
+
+    def __getitem__(self, tile: Any) -> Any:
+        return CoalitionTile(self.game.value, self.game.design.block(*self.game.tiles[tile]).masks)
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What a design chooses from the values of a few rows; a row that cannot be explained is left out.
+
+    Nothing is chosen where no row can: the record is empty.
+    """
+
+    game: Game
+    tol: float | None
+    wants = ()
+
+    @property
+    def n_coalitions(self) -> int:
+        """Coalitions, the first of the list, whose values are wanted."""
+        return self.game.design.pilot_coalitions or self.game.design.n_coalitions
+
+    def partial(self, block: RowBlock) -> Stacked:
+        values = np.zeros((0, self.n_coalitions))
+        with contextlib.suppress(PredictError):
+            values = self._games(block.good) if block.is_ok.any() else values
+        return Stacked({"values": values[np.isfinite(values).all(axis=1)]})
+
+    def finish(self, total: Stacked) -> Record:
+        design, values, chosen = self.game.design, total["values"], Record()
+        if design.pilot_coalitions and len(values):
+            chosen = design.tune(values)
+            design = design.tuned(chosen)
+        if self.tol is not None and not design.pilot_coalitions and len(values):
+            chosen = Record({**chosen.arrays, **forecast(design, values, self.tol)})
+        return chosen
+
+    def _games(self, rows: FloatArray) -> FloatArray:
+        """Values (n·k, m) of the first coalitions of the design, whole tiles of them, the two ends too."""
+        game = self.game
+        ends = game.ends(game.value.model(rows))
+        tiles = first_tiles(game.tiles, self.n_coalitions)
+        values = np.concatenate([ends, *(game.values(game.state([tile]), rows) for tile in tiles)], axis=1)
+        return values.swapaxes(1, 2).reshape(-1, values.shape[1])
+
+
+@dataclass(frozen=True)
+class CoalitionErrors:
+    """Errors of expectations against the predictions: `error2` (m, k) = Σ (f(x) − v_S(x))² over the good rows, m the
+    proper coalitions in their order; `n`, and `f`, `f2` (k,), Σf and Σf²."""
+
+    game: Game
+    wants = ()
+
+    def partial(self, block: RowBlock) -> Moments:
+        game, rows = self.game, block.good
+        f = game.value.model(rows)  # (n, k)
+        errors = []
+        for together, _, _ in game.joined(game.all_tiles):
+            state, total = game.state(together), 0.0
+            for micro in game.micro_blocks(rows) or [slice(0, 0)]:
+                values = game.expectations(state, rows[micro])  # (n, m, k)
+                total = total + np.square(f[micro, None] - values).sum(axis=0)
+            errors.append(total)
+        sums = {"f": f.sum(axis=0), "f2": np.square(f).sum(axis=0), "n": np.array(float(len(f)))}
+        return Moments({"error2": np.concatenate(errors), **sums})
+
+    def finish(self, total: Moments) -> Moments:
+        return total
+
+
+def penalties(game: Game) -> dict[str, list[float]] | None:
+    """The penalties that were chosen: by number of players present, of how many coalitions, the least, median and
+    largest λ, and the median of the estimated error over the variance; None where none were chosen."""
+    sizes, chosen = [], []
+    for span, name in zip(game.tiles, game.names, strict=True):
+        state = game.store.get(name, State).arrays
+        if "penalty" not in state or np.isnan(state["error"]).all():
+            return None
+        sizes.append(game.design.block(*span).masks.sum(axis=1))
+        chosen.append(np.stack([state["penalty"], state["error"]]))
+    size, (penalty, error) = np.concatenate(sizes), np.concatenate(chosen, axis=1)
+    found = np.unique(size)
+    least, median, largest = np.stack([np.quantile(penalty[size == s], [0.0, 0.5, 1.0]) for s in found]).T
+    content = {"players": found, "coalitions": np.bincount(size)[found], "least": least, "median": median,
+               "largest": largest, "error": np.array([np.median(error[size == s]) for s in found])}  # fmt: skip
+    return {name: array.tolist() for name, array in content.items()}

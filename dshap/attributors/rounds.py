@@ -1,0 +1,80 @@
+"""Rounds: coalitions are added for the rows whose error is above a tolerance; how many that will take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.attributors.contraction import of_all_values
+from dshap.attributors.game import Found, Game, check_additivity
+from dshap.types import EMPTY, FULL, Attribution, Design, FloatArray, relative_errors
+
+__all__ = ["Rounds", "forecast"]
+
+
+@dataclass
+class Rounds:
+    """Stage by stage of a design, each for the rows whose error is above `tol` after the one before.
+
+    A row ends where tol bounds what 95 % of the intervals allow all of its players at once (`at_once`).  Values are
+    kept: no coalition is evaluated twice.
+    """
+
+    game: Game
+    has_pairs: bool
+    tol: float
+    stage_tiles: tuple[tuple[int, ...], ...]
+    """Coalition tiles that each stage adds."""
+
+    def attribute(self, rows: FloatArray) -> Attribution:
+        prediction = self.game.predictions(rows)
+        ends = self.game.ends(prediction)
+        found = self._found(rows, ends)
+        check_additivity(found.phi, ends[:, EMPTY], ends[:, FULL])
+        return self.game.attribution(found, prediction, ends)
+
+    def _found(self, rows: FloatArray, ends: FloatArray) -> Found:
+        design, d = self.game.design, self.game.design.n_players
+        shape = (len(rows), d, self.game.n_outputs)
+        phi, replicates = np.zeros(shape), np.zeros((design.n_replicates, *shape))
+        pairs = np.zeros((len(rows), d * (d - 1) // 2, shape[-1])) if self.has_pairs else None
+        used, left = np.zeros(len(rows), np.int32), np.arange(len(rows))
+        values, (v_empty, v_full) = ends, ends.swapaxes(0, 1)  # (n, m, k); (n, k)
+        for stage, tiles in zip(design.stages, self.stage_tiles, strict=True):
+            values = np.concatenate([values, *(self.game.tile_values(rows[left], tile) for tile in tiles)], axis=1)
+            phi[left], replicates[:, left] = of_all_values(stage, values)
+            if pairs is not None:
+                pairs[left] = np.matmul(stage.interactions(0, stage.n_coalitions).T, values)
+            used[left] = stage.n_coalitions
+            errors = np.sqrt(np.square(replicates[:, left] - phi[left]).sum(axis=0))
+            reached = relative_errors(phi[left], errors, v_empty[left], v_full[left])
+            is_left = ~(reached * at_once(d) <= self.tol).all(axis=1)
+            left, values = left[is_left], values[is_left]
+            if not len(left):
+                break
+        return Found(phi, replicates, pairs, used)
+
+
+def forecast(design: Design, values: FloatArray, tol: float) -> Mapping[str, NDArray[Any]]:
+    """The error of the games (games, m) after the first stage, and the coalitions that should bring it to tol.
+
+    The median over the games, and that of coalitions · (error · `at_once`/tol)²: the error of a mean falls with their
+    root.
+    """
+    first = design.stages[0]
+    phi, replicates = of_all_values(first, values[:, : first.n_coalitions, None])
+    ends = values[:, EMPTY, None], values[:, FULL, None]
+    errors = relative_errors(phi, np.sqrt(np.square(replicates - phi).sum(axis=0)), *ends)
+    wanted = first.n_coalitions * np.maximum(errors * at_once(design.n_players) / tol, 1.0) ** 2
+    return {"relative_error": np.array(np.median(errors)), "forecast_coalitions": np.array(np.median(wanted).round())}
+
+
+def at_once(d: int) -> float:
+    """What a standard error is multiplied with so that its interval holds all d players at once (Bonferroni)."""
+    normal = NormalDist()
+    return normal.inv_cdf(1 - 0.025 / d) / normal.inv_cdf(0.975)

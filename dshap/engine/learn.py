@@ -1,0 +1,141 @@
+"""Learning: passes over the rows of a table, on any executor; what is there is not computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dshap.engine.graph import Call, Executor, Reduction
+from dshap.engine.stages import spans as cut_spans
+from dshap.types import FloatArray, Pass, Record, RecordStore, RowBlock, RowReader
+
+__all__ = ["Learning", "Predictions", "learn", "map_spans", "on_a_worker", "run_pass"]
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """f of the rows of a table, span by span; kept as records where several passes want them."""
+
+    predict: Callable[[FloatArray], FloatArray]
+    store: RecordStore
+    name: str
+    is_kept: bool
+
+    def of(self, block: RowBlock) -> FloatArray:
+        """(good rows, k)"""
+        if not self.is_kept:
+            return self.predict(block.good)
+        name = self.name_of(block.start)
+        if not self.store.has(name):
+            self.store.put(name, Record({"prediction": self.predict(block.good)}))
+        kept: FloatArray = self.store.get(name, Record)["prediction"]
+        return kept
+
+    def name_of(self, start: int) -> str:
+        """Record of the span that begins here."""
+        return f"{self.name}-{start:012d}"
+
+    def are_there(self, spans: Sequence[Span]) -> bool:
+        return all(self.store.has(self.name_of(start)) for start, _ in spans)
+
+    def drop(self, spans: Sequence[Span]) -> None:
+        for start, _ in spans:
+            self.store.remove(self.name_of(start))
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What the tasks of passes over one table share."""
+
+    passes: Sequence[Pass]
+    names: Sequence[str]
+    """Record that each is kept under."""
+    store: RecordStore
+    reader: RowReader
+    predictions: Predictions | None = None
+
+
+def learn(
+    executor: Executor, learning: Learning, spans: Sequence[Span], todo: Sequence[int], on_done: Callable[[], None]
+) -> None:
+    """Carry out these of the passes over the spans of the table, and keep what they give."""
+
+    def reduction(index: int) -> Reduction:
+        leaves = tuple(Call(_partial, (index, *span)) for span in spans)
+        return Reduction(f"pass {index}", leaves, Call(_keep, (index,)))
+
+    executor.run(learning, (reduction(index) for index in todo), lambda *_: on_done())
+
+
+def _partial(learning: Learning, index: int, start: int, stop: int) -> Any:
+    return _partial_of(learning.passes[index], learning.reader, learning.predictions, start, stop)
+
+
+def _partial_of(one: Pass, reader: RowReader, predictions: Predictions | None, start: int, stop: int) -> Any:
+    block = reader.read(start, stop, target="target" in one.wants)
+    if predictions is not None and "predictions" in one.wants:
+        block = replace(block, predictions=predictions.of(block))
+    return one.partial(block)
+
+
+def _keep(learning: Learning, total: Any, index: int) -> None:
+    learning.store.put(learning.names[index], learning.passes[index].finish(total))
+
+
+def run_pass(
+    executor: Executor,
+    one: Pass,
+    reader: RowReader,
+    spans: Sequence[Span],
+    on_done: Callable[[], None] = lambda: None,
+    n_passes: int | None = None,
+) -> Any:
+    """What a pass over these spans gives; of passes that follow from it the last one's, or that of the n-th."""
+    found: Any = one
+    leaves = tuple(Call(_leaf, span) for span in spans)
+    while isinstance(found, Pass) and n_passes != 0:
+        found = _only(executor, (found, reader), Reduction("pass", leaves, Call(_finish)))
+        n_passes = None if n_passes is None else n_passes - 1
+        on_done()
+    return found
+
+
+def on_a_worker(executor: Executor, function: Callable[[Any], Any], context: Any) -> Any:
+    """function(context), where the files that it reads lie near."""
+    return _only(executor, context, Reduction("call", (), Call(_call, (function,))))
+
+
+def _only(executor: Executor, context: Any, reduction: Reduction) -> Any:
+    results: list[Any] = []
+    executor.run(context, [reduction], lambda _, result: results.append(result))
+    return results[0]
+
+
+def _leaf(context: tuple[Pass, RowReader], start: int, stop: int) -> Any:
+    return _partial_of(*context, None, start, stop)
+
+
+def _finish(context: tuple[Pass, RowReader], total: Any) -> Any:
+    return context[0].finish(total)
+
+
+def _call(context: Any, _: None, function: Callable[[Any], Any]) -> Any:
+    return function(context)
+
+
+def map_spans(
+    executor: Executor, context: Any, function: Callable[..., Any], n_rows: int, step: int, *args: Any
+) -> list[Any]:
+    """function(context, start, stop, *args) for spans of a table; results in the order of the spans."""
+    cut = cut_spans(0, n_rows, step)
+    results: dict[str, Any] = {}
+    reductions = [Reduction(f"span {start}", (), Call(_on_span, (function, start, stop, args))) for start, stop in cut]
+    executor.run(context, reductions, lambda reduction, result: results.update({reduction.name: result}))
+    return [results[f"span {start}"] for start, _ in cut]
+
+
+def _on_span(context: Any, _: None, function: Callable[..., Any], start: int, stop: int, args: tuple[Any, ...]) -> Any:
+    return function(context, start, stop, *args)

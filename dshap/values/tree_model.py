@@ -1,0 +1,252 @@
+"""A fitted tree ensemble as a model: its margins, tried and checked, and the categories behind codes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from dshap.checks import checked
+from dshap.designs import exact
+from dshap.errors import LARGEST_WHOLE, InputError, rounded_refusal, unknown_name
+from dshap.types import FULL, FloatArray, digest_of
+from dshap.values.frames import floats_of
+from dshap.values.predictors import (
+    NamedModel,
+    checked_predict,
+    classes_of,
+    columns_by_name,
+    fitted_names_of,
+    names_of,
+)
+from dshap.values.tree_libraries import Ensemble, LightGBMTrees, XGBoostTrees
+from dshap.values.tree_shap import ThroughShap
+
+__all__ = ["TOLERANCE", "TreeModel", "asked", "made_up", "model_of_trees", "reach_of", "refuse_gap"]
+
+PROBE_ROWS = 64
+"""Rows that a library is tried on."""
+TOLERANCE = 1e-3
+"""Largest |Σφ + base − margin| over the largest margin: float32 sums of a thousand trees stay far below."""
+PROBE_PLAYERS, PROBED_MIXES = 8, 8
+"""Columns, and rows, whose contributions are compared with all coalitions where there is a background."""
+MAX_BACKGROUND = 1_000
+"""Rows: every tree is walked once for each pair of a row and one of these."""
+
+
+class TreeModel(NamedModel):
+    """The margins of an ensemble, as its library gives them.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+    codes : column -> its categories in the order of their codes, those that the ensemble was fitted on
+    """
+
+    def __init__(
+        self,
+        ensemble: Any,
+        codes: Mapping[int, tuple[Any, ...]],
+        n_outputs: int,
+        feature_names: Sequence[str] | None,
+        output_names: Sequence[str] | None,
+    ) -> None:
+        self.ensemble, self.codes = ensemble, codes
+        super().__init__(ensemble.n_columns, n_outputs, feature_names, output_names)
+        self.categories = {self.column_names[j]: kept for j, kept in codes.items()}
+        _check_categories(self.categories)
+
+    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
+        """With lists that go on behind those that it has: of categories that the model was not fitted on."""
+        for name, kept in self.categories.items():
+            unseen = categories[name][len(kept) :]
+            if unseen and not self.ensemble.takes_unseen:
+                raise InputError(
+                    f"column {name!r} holds {unseen[0]!r}, a category that the model was not fitted on, which XGBoost "
+                    "refuses: drop these rows, or make it missing (NaN)"
+                )
+        other = copy.copy(self)
+        other.categories = dict(categories)
+        return other
+
+    def with_threads(self, n_threads: int) -> Self:
+        """With a library that walks its trees in so many threads; its numbers do not depend on it."""
+        other = copy.copy(self)
+        other.ensemble = self.ensemble.with_threads(n_threads)
+        return other
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """Margins (n, k)."""
+        if not len(rows):
+            return np.empty((0, self.n_outputs))
+        return checked_predict(self.ensemble.predict, self.known(rows), self.n_outputs)
+
+    def known(self, rows: FloatArray) -> FloatArray:
+        """Rows (n, columns) with NaN for categories that the model was not fitted on."""
+        if not self.codes:
+            return rows
+        known = rows.copy()
+        for j, kept in self.codes.items():
+            known[~((rows[:, j] >= 0) & (rows[:, j] < len(kept))), j] = np.nan
+        return known
+
+    def fingerprint(self) -> dict[str, Any]:
+        kept = {name: digest_of(list(map(repr, values))) for name, values in self.categories.items()}
+        record = {"by": self.ensemble.how, "model": self.ensemble.digest}
+        return {**record, "categories": kept} if kept else record
+
+
+def model_of_trees(
+    model: Any,
+    background: Any,
+    feature_names: Sequence[str] | None,
+    output_names: Sequence[str] | None,
+    categories: Mapping[str, Sequence[Any]] | None,
+) -> TreeModel:
+    """The model of a fitted ensemble, tried on made-up rows; the parameters are those of `Trees`."""
+    (feature_names,) = checked(feature_names=feature_names)
+    library: Ensemble = _kind_of(model)(model)
+    names = names_of(feature_names, library.names or fitted_names_of(model), background)
+    codes = library.coded(_by_position(checked(categories=categories)[0], names))
+    if background is not None:
+        rows = columns_by_name(background, names) if names and hasattr(background, "columns") else background
+        library = ThroughShap(model, _checked_background(rows, library, codes), library)
+    k = _tried(library, codes)
+    return TreeModel(library, codes, k, names, output_names if output_names is not None else classes_of(model, k))
+
+
+def _tried(library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> int:
+    """The outputs of a library, which is tried on made-up rows: contributions add up to margins, or an InputError."""
+    probe = made_up(library.n_columns, codes)
+    background = library.background if isinstance(library, ThroughShap) else None
+    if background is not None:
+        probe = np.concatenate([probe, background[:PROBE_ROWS]])
+    margins = checked_predict(library.predict, probe)
+    phi, base = asked(library.contributions, probe, library.how)
+    is_alike = phi.shape[2] == margins.shape[1]
+    refuse_gap(library, phi, margins, phi.sum(axis=1) + base - margins if is_alike else np.full(margins.shape, np.nan))
+    if isinstance(library, ThroughShap) and background is not None:
+        _check_values(library)
+    return margins.shape[1]
+
+
+def made_up(n_columns: int, codes: Mapping[int, tuple[Any, ...]]) -> FloatArray:
+    """Rows (PROBE_ROWS, columns) that a library is tried on."""
+    rng = np.random.default_rng(0)
+    probe = rng.normal(size=(PROBE_ROWS, n_columns))
+    for j, kept in codes.items():
+        probe[:, j] = rng.integers(0, len(kept), PROBE_ROWS)
+    return probe
+
+
+def asked(function: Callable[[FloatArray], Any], rows: FloatArray, what: str, instead: str = "") -> Any:
+    """function(rows) of a library, or an InputError with the first line of what it says."""
+    try:
+        return function(rows)
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), "")
+        raise InputError(
+            f"{what}: the library fails ({type(error).__name__}: {reason}); {instead}use Marginal(predict, background)"
+        ) from error
+
+
+def reach_of(phi: FloatArray, margins: FloatArray) -> FloatArray:
+    """(k,): what a gap is small beside."""
+    reach: FloatArray = np.abs(margins).max(axis=0, initial=0.0) + np.abs(phi).sum(axis=1).max(axis=0, initial=0.0)
+    return reach
+
+
+def refuse_gap(library: Ensemble, phi: FloatArray, margins: FloatArray, gap: FloatArray) -> None:
+    """Raise where contributions φ (n, columns, k) miss the margins (n, k) by a gap (n, k) that is not small."""
+    off, reach = np.abs(gap).max(initial=0.0), np.max(reach_of(phi, margins), initial=0.0)
+    if not off <= TOLERANCE * reach:
+        raise InputError(
+            f"contributions by {library.how} miss the model's margins by {off:.3g} (they reach {reach:.3g}): they "
+            "are not those of this model; use Marginal(predict, background)"
+        )
+
+
+def _check_values(ensemble: ThroughShap) -> None:
+    """An InputError where contributions of a few mixes of rows of the background are not what predictions of all
+    their coalitions give: sums that are right say nothing of the parts.
+
+    With one row b as the background, rows that differ from it in a few columns have players in these alone.
+    """
+    assert ensemble.background is not None
+    rng, rows = np.random.default_rng(0), ensemble.background
+    d = min(PROBE_PLAYERS, ensemble.n_columns)
+    design = exact(d)
+    chosen = [rng.permutation(ensemble.n_columns)[:d] for _ in range(PROBED_MIXES)]
+    mixes = np.repeat(rows[:1], PROBED_MIXES * design.n_coalitions, axis=0)
+    mixes = mixes.reshape(PROBED_MIXES, design.n_coalitions, ensemble.n_columns)
+    for j, columns in enumerate(chosen):
+        other = rows[(1 + j) % len(rows), columns]
+        mixes[j][:, columns] = np.where(design.masks, other, rows[0, columns])
+    margins = checked_predict(ensemble.predict, mixes.reshape(-1, ensemble.n_columns))
+    wanted = np.einsum("sd,jsk->jdk", design.operator, margins.reshape(*mixes.shape[:2], -1))
+    library = ThroughShap(ensemble.model, rows[:1], ensemble.library)
+    found, _ = library.contributions(mixes[:, FULL])
+    found = np.stack([phi[columns] for phi, columns in zip(found, chosen, strict=True)])
+    off, scale = np.abs(found - wanted).max(), np.abs(margins).max() + np.abs(wanted).sum(axis=1).max()
+    if not off <= TOLERANCE * scale:
+        raise InputError(
+            f"contributions by {ensemble.how} miss those of all coalitions by {off:.3g} (margins reach "
+            f"{np.abs(margins).max():.3g}): use Marginal(predict, background)"
+        )
+
+
+def _kind_of(model: Any) -> Any:
+    """The class that meets this model."""
+    package = type(model).__module__.split(".")[0]
+    if package == "xgboost":
+        return XGBoostTrees
+    if package == "lightgbm":
+        return LightGBMTrees
+    if package == "sklearn" and (
+        hasattr(model, "tree_") or hasattr(model, "estimators_") or hasattr(model, "_predictors")
+    ):
+        return ThroughShap
+    raise InputError(
+        f"{type(model).__name__} is no fitted tree ensemble of XGBoost, LightGBM or scikit-learn: fit it first, or use "
+        "Marginal(model.predict, background), which takes any model"
+    )
+
+
+def _checked_background(given: Any, library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> FloatArray:
+    if codes:
+        raise InputError(
+            "the model was fitted on categories, and shap, which a background needs, does not know their splits: leave "
+            "background out (path-dependent), or use Marginal(model.predict, background)"
+        )
+    rows = floats_of(given, "background")
+    if rows.ndim != 2 or not 0 < len(rows) <= MAX_BACKGROUND or rows.shape[1] != library.n_columns:
+        raise InputError(
+            f"background has shape {rows.shape}: give 1 to {MAX_BACKGROUND:,} rows of {library.n_columns} columns, "
+            "such as those of dshap.choose_background"
+        )
+    return rows
+
+
+def _by_position(
+    categories: Mapping[str, tuple[Any, ...]] | None, names: Sequence[str] | None
+) -> dict[int, tuple[Any, ...]]:
+    """Categories that were given by name, by column."""
+    if categories and names is None:
+        raise InputError("categories go by column name, and the model's columns have none: give feature_names too")
+    for name in categories or {}:
+        if name not in (names or ()):
+            raise InputError(f"categories: {unknown_name('column', name, names or ())}")
+    return {list(names or ()).index(name): listed for name, listed in (categories or {}).items()}
+
+
+def _check_categories(categories: Mapping[str, tuple[Any, ...]]) -> None:
+    """Raise where values of a column are not told apart by text, or as float64."""
+    for name, kept in categories.items():
+        numbers = [value for value in kept if not isinstance(value, str)]
+        if numbers and len(numbers) != len(kept):
+            raise InputError(f"column {name!r} has categories that are text and numbers: make them all text, fit again")
+        for value in numbers:
+            if abs(value) > LARGEST_WHOLE:
+                raise InputError(rounded_refusal(f"categories of column {name!r}", value))

@@ -1,0 +1,183 @@
+"""How the house stands: numbers of the package that a reader feels.  python -m tests.house prints them as a table.
+
+Each has a bound that the tests hold it to (`tests/test_house.py`), so that none grows unseen.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+PACKAGE = Path(__file__).parent.parent / "dshap"
+ROOM = re.compile(r"dshap(\.\w+)?")
+
+
+def files() -> list[Path]:
+    """All modules of the package."""
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text().splitlines())
+
+
+def members(protocol: str) -> int:
+    """Methods, properties and attributes that a protocol of `types.py` declares itself."""
+    tree = ast.parse((PACKAGE / "types.py").read_text())
+    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == protocol)
+    return sum(isinstance(node, ast.FunctionDef | ast.AnnAssign) for node in body)
+
+
+def functions(path: Path) -> Iterator[tuple[int, str]]:
+    """(lines, name) of every function of a module, its docstring not counted."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            first = node.body[0]
+            is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+            text = (first.end_lineno or 0) - first.lineno + 1 if is_text else 0
+            yield (node.end_lineno or 0) - node.lineno + 1 - text, f"{path.relative_to(PACKAGE)}:{node.name}"
+
+
+def longest_function() -> tuple[int, str]:
+    """Outside `loops/`."""
+    return max(each for path in files() if path.parent.name != "loops" for each in functions(path))
+
+
+def asked_kinds() -> int:
+    """Calls of isinstance, hasattr and getattr."""
+    calls = (node for path in files() for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+    return sum(
+        isinstance(call.func, ast.Name) and call.func.id in ("isinstance", "hasattr", "getattr") for call in calls
+    )
+
+
+def imports() -> dict[str, set[str]]:
+    """Module -> modules of the package that it imports, inside functions too."""
+    names = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
+             for path in files()}  # fmt: skip
+    out: dict[str, set[str]] = {}
+    for name, path in names.items():
+        found = out.setdefault(name, set())
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("dshap"):
+                inner = {f"{node.module}.{alias.name}" for alias in node.names}
+                found |= {each if each in names else node.module for each in inner}
+            elif isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names if alias.name in names}
+    return out
+
+
+def circles() -> int:
+    """Modules that import themselves through others; what only `dshap/__init__` closes does not count."""
+    graph = {name: targets - {"dshap", name} for name, targets in imports().items() if name != "dshap"}
+
+    def reaches(start: str) -> set[str]:
+        seen: set[str] = set()
+        todo = list(graph[start])
+        while todo:
+            here = todo.pop()
+            if here not in seen:
+                seen.add(here)
+                todo += graph.get(here, ())
+        return seen
+
+    return sum(name in reaches(name) for name in graph)
+
+
+FACE = {"", "api", "jobs", "report", "cli", "run", "attributors", "designs"}
+
+
+def importers_of_designs() -> list[str]:
+    """Modules outside attributors and the face that import designs."""
+    return sorted(
+        name
+        for name, targets in imports().items()
+        if any(target.startswith("dshap.designs") for target in targets) and room_of(name) not in FACE
+    )
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def frames(call: Callable[[Any], Any], is_there: Callable[[str], bool]) -> int:
+    """Frames of the package that stand between a call of `explain` and the first place that `is_there`."""
+    deepest: list[int] = []
+
+    def watch(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and not deepest and is_there(frame.f_code.co_filename + ":" + frame.f_code.co_name):
+            stack = [each.filename for each in traceback.extract_stack(frame)]
+            deepest.append(sum(str(PACKAGE) in filename for filename in stack) - 1)
+
+    sys.setprofile(watch)
+    try:
+        call(None)
+    finally:
+        sys.setprofile(None)
+    return deepest[0]
+
+
+def frames_to_predict() -> int:
+    """From `explain` of a black box to its evaluation on mixes of rows."""
+    import numpy as np
+
+    import dshap
+
+    x = np.random.default_rng(0).normal(size=(20, 4))
+    seen: list[int] = []
+
+    def predict(rows: np.ndarray) -> np.ndarray:
+        stack = [each.filename for each in traceback.extract_stack()]
+        if any(name.endswith("masking.py") for name in stack):
+            seen.append(sum(str(PACKAGE) in name for name in stack))
+        return rows.sum(axis=1)
+
+    dshap.explain(dshap.values.Marginal(predict, x), x[:3], progress=False)
+    return max(seen)
+
+
+def frames_to_a_loop() -> int:
+    """From `explain` of a kernel model to the compiled sums over its table."""
+    import numpy as np
+
+    import dshap
+
+    x = np.random.default_rng(0).normal(size=(60, 5))
+    model = dshap.models.KernelRidge(dshap.kernels.RBF(1.0), dshap.kernels.Nystrom(10), 1e-3).fit(x, x.sum(axis=1))
+    value = dshap.values.KernelInterventional(model, x)
+    design = dshap.designs.exact(5)
+    return frames(
+        lambda _: dshap.explain(value, x[:3], design=design, progress=False),
+        lambda place: place.endswith("member_sums.py:of_factors"),
+    )
+
+
+def measured() -> dict[str, int]:
+    """Name -> number, in the order of the table."""
+    sizes = [lines(path) for path in files()]
+    return {
+        "members of ValueFunction": members("ValueFunction"),
+        "members of Design": members("Design"),
+        "frames from explain to a compiled loop": frames_to_a_loop(),
+        "frames from explain to predict": frames_to_predict(),
+        "files": len(sizes),
+        "lines": sum(sizes),
+        "files over 400 lines": sum(size > 400 for size in sizes),
+        "lines of the longest function outside loops/": longest_function()[0],
+        "isinstance, hasattr, getattr": asked_kinds(),
+        "modules in circles": circles(),
+        "modules that import designs outside attributors and the face": len(importers_of_designs()),
+    }
+
+
+if __name__ == "__main__":
+    for name, number in measured().items():
+        print(f"{number:>8,}  {name}")
+    print("longest function:", longest_function()[1])
+    print("importers of designs:", ", ".join(importers_of_designs()) or "none")
