@@ -1,12 +1,10 @@
 """The plan's bytes against what a worker really takes: measured ≤ planned ≤ 3 × measured.
 
-One worker for all: before each measurement its freed memory goes back to the system and its peak starts anew, so that
-what an earlier test took is in neither number.
+A new worker process for each: what an earlier run leaves in a process hides what the next one takes.
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +34,6 @@ def resident_bytes(field: str) -> int:
 def settle() -> int:
     """Bytes of the idle process, from where its peak starts anew."""
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
     return resident_bytes("VmRSS")
 
@@ -52,14 +49,19 @@ def warm_up(client) -> None:
 
 
 @pytest.fixture(scope="module")
-def worker() -> Iterator[object]:
-    """The client of a cluster of one warm worker process."""
+def cluster() -> Iterator[object]:
+    """The client of a cluster of one worker."""
     client = local_client(1, memory_limit="3GiB", set_as_default=False)
-    try:
-        warm_up(client)
-        yield client
-    finally:
-        shut_down(client)
+    yield client
+    shut_down(client)
+
+
+@pytest.fixture
+def worker(cluster) -> object:
+    """That client, its worker in a new process, warm."""
+    cluster.restart(timeout=300)
+    warm_up(cluster)
+    return cluster
 
 
 def peak_above_idle(worker, run) -> int:
