@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dshap.explainer import Explainer
     from dshap.prepared import open_prepared
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "DshapError",
     "Explainer",

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 import dshap
+from dshap.abilities import learns_from_data, linear, tuned
+from dshap.attributors.choice import DESIGN_NAMES, check_closed, check_interactions, choose_design, in_rounds
 from dshap.attributors.noise import N_REPLICATES
-from dshap.choice import DESIGN_NAMES, check_closed, check_interactions, choose_design, in_rounds
 from dshap.cube import (
     CONTAINER,
     TEXT,
@@ -134,7 +135,7 @@ class Explanation:
         if not is_active.all():
             constant = [name for name, active in zip(value.players.names, is_active, strict=True) if not active]
             reasons.append(("players", f"{', '.join(constant)}: constant in all rows, attribution 0"))
-            if chosen.n_players == len(value.players):
+            if chosen.info.n_players == len(value.players):
                 chosen = chosen.with_players(int(is_active.sum()))
         if options.interactions and isinstance(value, PairedForm):
             value = value.with_interactions()
@@ -150,9 +151,9 @@ class Explanation:
                 )
             chosen, options, why = in_rounds(chosen, design, options)
             reasons.append(("tol", why))
-        if chosen.why_no_errors:
-            reasons.append(("std_error", f"NaN: {chosen.why_no_errors}"))
-            warnings.warn(f"std_error is NaN: {chosen.why_no_errors}", RuntimeWarning, stacklevel=3)
+        if chosen.info.why_no_errors:
+            reasons.append(("std_error", f"NaN: {chosen.info.why_no_errors}"))
+            warnings.warn(f"std_error is NaN: {chosen.info.why_no_errors}", RuntimeWarning, stacklevel=3)
         if value.model.check is not None:
             is_one = prepared is not None or inputs.data is inputs.rows
             for reader in [inputs.rows] if is_one else [inputs.rows, inputs.data]:
@@ -322,9 +323,10 @@ def _as_prepared(prepared: Prepared, design: Design | str, options: RunOptions) 
         Where another design was asked for.
     """
     own = prepared.design
-    if design != "auto" and (isinstance(design, str) or design.tuned(Record()).fingerprint() != own.fingerprint()):
+    if design != "auto" and (isinstance(design, str) or tuned(design, Record()).fingerprint() != own.fingerprint()):
         raise InputError(
-            f"the states in {prepared.path} were prepared for {own.n_coalitions} coalitions of {own.n_players} players "
+            f"the states in {prepared.path} were prepared for {own.info.n_coalitions} coalitions of "
+            f"{own.info.n_players} players "
             'by another design: leave design at "auto", or prepare them for this one'
         )
     return own, replace(options, coalition_tile=prepared.coalition_tile, row_span=prepared.row_span)
@@ -367,12 +369,12 @@ def _value_fingerprint(game: ValueFunction, options: RunOptions) -> dict[str, An
 
 def _of_noisy_model(value: ValueFunction, design: Design) -> Design:
     """The design, linear in the values, or InputError where noise cannot be told from two answers."""
-    if value.needs_moments or math.isfinite(value.cost(1).operations) or value.link.is_by_row:
+    if learns_from_data(value) or math.isfinite(value.cost(1).operations) or value.link.is_by_row:
         raise InputError(
             "stochastic=True is for Marginal, with a link that does not ask for the predicted class "
             f"(LogOdds('name') names one): not for this {type(value).__name__}"
         )
-    return design.linear()
+    return linear(design)
 
 
 def _probe(value: ValueFunction, rows: RowReader) -> str:

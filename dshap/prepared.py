@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import dshap
 from dshap import designs
+from dshap.abilities import closed_form_of
 from dshap.checks import as_path
 from dshap.cube import PREPARED, ReceiptFolder, StateFolder, mark_finished
 from dshap.errors import DshapError, InputError, StoreMismatchError
@@ -75,7 +76,7 @@ class Prepared:
     def describe(self) -> str:
         """One line for people."""
         kind = self.learnt["value"]["value"]
-        return f"{kind} on {self.data.n_rows:,} rows, {self.design.n_coalitions:,} coalitions, {self.path}"
+        return f"{kind} on {self.data.n_rows:,} rows, {self.design.info.n_coalitions:,} coalitions, {self.path}"
 
     def __repr__(self) -> str:
         return f"Prepared({self.describe()})"
@@ -86,7 +87,7 @@ class Prepared:
         names = described(self.path)["tiles"]
         states = [self.states.get(name, Record) for name in names]
         kept = [name for name in ("rank", "penalty", "error") if states and name in states[0].arrays]
-        sizes = self.design.block(2, self.design.n_coalitions).masks.sum(axis=1)
+        sizes = self.design.block(2, self.design.info.n_coalitions).masks.sum(axis=1)
         return {"size": sizes, **{name: np.concatenate([state[name] for state in states]) for name in kept}}
 
 
@@ -105,7 +106,7 @@ def played(value: ValueFunction, design: Design) -> ValueFunction:
     """The value function that this design asks: itself, or its closed form."""
     if not isinstance(design, designs.ClosedFormDesign):
         return value
-    form = value.closed_form()
+    form = closed_form_of(value)
     if form is None:
         raise InputError(f"{type(value).__name__} has no closed form: give another design")
     return form

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.abilities import learns_from_data, needs_predictions, pilot_coalitions, streams_data, tuned
 from dshap.attributors import Game, StreamedGame, attributor_of
 from dshap.attributors.game import first_tiles
 from dshap.attributors.learning import (
@@ -19,7 +20,7 @@ from dshap.attributors.learning import (
     CoalitionTiles,
     Landmarks,
     NoisyBaseValue,
-    Pilot,
+    PilotPass,
     penalties,
 )
 from dshap.engine import Executor, Plan, Progress
@@ -29,6 +30,7 @@ from dshap.errors import DshapError
 from dshap.rows import sample_positions
 from dshap.types import (
     BoolArray,
+    ChoosesFromSample,
     ClosedForm,
     Design,
     EstimatedBase,
@@ -86,7 +88,7 @@ class Run:
     def tile_names(self) -> tuple[str, ...]:
         """State file of each coalition tile, named by all that its content follows from; empty where nothing is
         learnt from data."""
-        if not self.value.needs_moments:
+        if not learns_from_data(self.value):
             return ()
         packed = (np.packbits(self.design.block(*span).masks, axis=1) for span in self.plan.coalition_spans)
         digests = (hashlib.blake2b(bits.tobytes(), digest_size=10).hexdigest() for bits in packed)
@@ -95,7 +97,7 @@ class Run:
     @property
     def pilot_name(self) -> str:
         """State file of what the design chooses next from a pilot."""
-        return f"pilot-{self.run_digest}-{self.design.pilot_coalitions}"
+        return f"pilot-{self.run_digest}-{pilot_coalitions(self.design)}"
 
     @property
     def cube(self) -> BlockWriter:
@@ -108,13 +110,13 @@ class Run:
     def predictions(self) -> Predictions:
         """Of the data; kept where coalition tiles want them too."""
         name = self.base_name.replace("base", "predictions", 1)
-        return Predictions(self.value.model, self.states, name, self.value.needs_predictions)
+        return Predictions(self.value.model, self.states, name, needs_predictions(self.value))
 
     def game(self) -> Game:
         """The game of every row."""
         plan = self.plan
         kind: Any = Game
-        if self.value.streams_data:
+        if streams_data(self.value):
             kind = partial(StreamedGame, data=self.data, spans=tuple(plan.data_spans))
         game: Game = kind(
             value=self.value,
@@ -182,7 +184,7 @@ def learn_states(executor: Executor, run: Run, progress: Progress) -> None:
 def with_landmarks(executor: Executor, run: Run) -> Run:
     """The run with the landmarks of its value function chosen from a seeded sample; the choice is kept as a state."""
     value, name, spans = run.value, run.landmarks_name, run.plan.data_spans
-    if not value.sample_size:
+    if not isinstance(value, ChoosesFromSample) or not value.sample_size:
         return run
     if not run.states.has(name):
         positions = sample_positions(run.data.n_rows, value.sample_size, SAMPLE_SEED)
@@ -232,7 +234,7 @@ def _with_pilots(executor: Executor, run: Run, progress: Progress) -> Run:
         return run
     chosen: dict[str, Any] = {}
     while True:
-        pilot, started = Pilot(run.game(), run.plan.tol), time.monotonic()
+        pilot, started = PilotPass(run.game(), run.plan.tol), time.monotonic()
         _learn_tiles(executor, run, progress, first_tiles(run.plan.coalition_spans, pilot.n_coalitions))
         is_new = not run.states.has(run.pilot_name)
         if is_new:
@@ -244,8 +246,8 @@ def _with_pilots(executor: Executor, run: Run, progress: Progress) -> Run:
             progress.end()
         choice = run.states.get(run.pilot_name, Record)
         chosen |= choice.arrays
-        run = replace(run, design=run.design.tuned(choice))
-        if not choice.arrays or not run.design.pilot_coalitions:
+        run = replace(run, design=tuned(run.design, choice))
+        if not choice.arrays or not pilot_coalitions(run.design):
             break
     if chosen:
         if "forecast_coalitions" in chosen:  # not where no row could be explained by all coalitions
@@ -258,8 +260,8 @@ def _with_pilots(executor: Executor, run: Run, progress: Progress) -> Run:
 def settled_design(run: Run) -> Design:
     """The design of a finished run, with the choices that are kept as states."""
     while run.states.has(run.pilot_name):
-        design = run.design.tuned(run.states.get(run.pilot_name, Record))
-        if design.pilot_coalitions in (0, run.design.pilot_coalitions):
+        design = tuned(run.design, run.states.get(run.pilot_name, Record))
+        if pilot_coalitions(design) in (0, pilot_coalitions(run.design)):
             return design
         run = replace(run, design=design)
     return run.design

@@ -32,6 +32,16 @@ __all__ = [
     "N_ENDS",
     "Attribution",
     "BoolArray",
+    "HasClosedForm",
+    "OwnBase",
+    "WeightsData",
+    "StreamsData",
+    "ChoosesFromSample",
+    "LearnsFromData",
+    "ValuesAtOnce",
+    "Rounds",
+    "Pilot",
+    "Interactions",
     "Stacked",
     "RecordStore",
     "Pass",
@@ -146,36 +156,7 @@ class Design(Protocol):
     """Which coalitions are evaluated and how their values become attributions; knows nothing of models or data."""
 
     @property
-    def n_players(self) -> int: ...
-    @property
-    def n_coalitions(self) -> int:
-        """Distinct coalitions, the empty and the full one counted."""
-        ...
-
-    @property
-    def is_efficient(self) -> bool:
-        """True where phi.sum(1) + base == prediction holds by construction."""
-        ...
-
-    @property
-    def n_replicates(self) -> int:
-        """R: jackknife groups of the standard errors, 0 where there is no sampling error or none is asked for."""
-        ...
-
-    @property
-    def group_columns(self) -> int:
-        """c: columns of a group's sum; d, or less where the errors of the players go together."""
-        ...
-
-    def block_bytes(self, m: int) -> int:
-        """Peak bytes of `block` on m coalitions and of taking its groups apart, what a process keeps for it counted."""
-        ...
-
-    @property
-    def why_no_errors(self) -> str:
-        """Why all standard errors are NaN (too few coalitions); empty where they are not."""
-        ...
-
+    def info(self) -> DesignInfo: ...
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop, the same on any worker, in any order of asking."""
         ...
@@ -191,35 +172,28 @@ class Design(Protocol):
         """
         ...
 
-    @property
-    def held_coalitions(self) -> int:
-        """Coalitions whose values `of_values` wants at once, all of them or, where the two sums above are enough, 0; of
-        a design that a pilot is to choose by, what the choice may come to."""
+    def with_players(self, n_players: int) -> Design:
+        """A design of this kind for another number of players."""
         ...
 
-    def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """phi (n, d, k) and phi_(g) (R, n, d, k) from the values (n, m, k) of all coalitions, in the order of the list,
-        where `held_coalitions` is not 0."""
+    def fingerprint(self) -> dict[str, JSON]:
+        """Name and parameters; two designs with one fingerprint are the same design."""
         ...
 
-    def linear(self) -> Design:
-        """This design, or one like it whose `held_coalitions` are 0: linear in the values."""
-        ...
 
-    @property
-    def has_interactions(self) -> bool:
-        """True where `interactions` gives scores."""
-        ...
-
-    def interactions(self, start: int, stop: int) -> FloatArray:
-        """Scores (m, pairs) of coalitions start..stop: what their values are multiplied with in the Shapley interaction
-        index of each pair of players i < j, in the order of `np.triu_indices(d, 1)`; the two ends too."""
-        ...
+@runtime_checkable
+class Rounds(Design, Protocol):
+    """A design that grows."""
 
     @property
     def stages(self) -> tuple[Design, ...]:
         """The designs that this one grew through, each one's list the beginning of the next one's; itself last."""
         ...
+
+
+@runtime_checkable
+class Pilot(Design, Protocol):
+    """A design that chooses from the values of a few rows."""
 
     @property
     def pilot_coalitions(self) -> int:
@@ -235,12 +209,34 @@ class Design(Protocol):
         where the record is empty the rest of the list is settled too."""
         ...
 
-    def with_players(self, n_players: int) -> Design:
-        """A design of this kind for another number of players."""
+
+@runtime_checkable
+class Interactions(Design, Protocol):
+    """A design that gives the interactions of pairs of players too."""
+
+    def interactions(self, start: int, stop: int) -> FloatArray:
+        """Scores (m, pairs) of coalitions start..stop: what their values are multiplied with in the Shapley interaction
+        index of each pair of players i < j, in the order of `np.triu_indices(d, 1)`; the two ends too."""
         ...
 
-    def fingerprint(self) -> dict[str, JSON]:
-        """Name and parameters; two designs with one fingerprint are the same design."""
+
+@runtime_checkable
+class ValuesAtOnce(Design, Protocol):
+    """A design that may want the values of all coalitions at once: its attributions are not linear in them then."""
+
+    @property
+    def held_coalitions(self) -> int:
+        """Coalitions whose values `of_values` wants at once, all of them or, where the two sums of a `Design` are
+        enough, 0; of a design that a pilot is to choose by, what the choice may come to."""
+        ...
+
+    def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """phi (n, d, k) and phi_(g) (R, n, d, k) from the values (n, m, k) of all coalitions, in the order of the list,
+        where `held_coalitions` is not 0."""
+        ...
+
+    def linear(self) -> Design:
+        """This design, or one like it whose `held_coalitions` are 0: linear in the values."""
         ...
 
 
@@ -671,23 +667,8 @@ class ValueFunction(Protocol):
 
     @property
     def data(self) -> Any:
-        """The rows that `base` is given the mean prediction of and that `moments` sums: an array, or whatever `explain`
+        """The rows whose mean prediction v(empty) is, and that is learnt from: an array, or whatever `explain`
         takes."""
-        ...
-
-    @property
-    def data_weights(self) -> FloatArray | None:
-        """(b,): weights of the rows of `data` in their mean prediction; `data` then is an array; None: all alike."""
-        ...
-
-    @property
-    def needs_moments(self) -> bool:
-        """True where `prepare` needs sums over all rows of `data`."""
-        ...
-
-    @property
-    def streams_data(self) -> bool:
-        """True where values are means over all rows of `data`, which are read when they are wanted: `sums`."""
         ...
 
     @property
@@ -695,60 +676,12 @@ class ValueFunction(Protocol):
         """What is known of it beyond its values; written beside the cube."""
         ...
 
-    @property
-    def is_closed_form(self) -> bool:
-        """True for a `ClosedForm`."""
-        ...
-
-    @property
-    def prefers_closed_form(self) -> bool:
-        """True where the closed form is exact, or at least as good as any list of coalitions."""
-        ...
-
-    def closed_form(self) -> ClosedForm | None:
-        """The closed form of this value function, where it has one."""
-        ...
-
-    @property
-    def needs_predictions(self) -> bool:
-        """True where `moments` wants f(x) of the rows, which the engine then computes once."""
-        ...
-
-    @property
-    def sample_size(self) -> int:
-        """Rows of `data` that `choose` wants to see (to choose landmarks); 0 when nothing is left to choose."""
-        ...
-
-    def choose(self, sample: FloatArray) -> State:
-        """Landmarks and the like, chosen from a sample (n, columns) of the data."""
-        ...
-
-    def chosen(self, choice: State) -> ValueFunction:
-        """This value function with that choice made."""
-        ...
-
-    def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
-        """v(empty) (k,) before the link: the `mean` prediction (k,) over `data`, or what a prepared `state` says."""
-        ...
-
-    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
-        """Sums over these rows (n, columns) for the coalitions masks (m, d)."""
-        ...
-
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """All work on the coalitions masks (m, d) that no instance changes."""
         ...
 
-    def join(self, states: Sequence[State]) -> State:
-        """One State of the coalitions of several, in their order: what the rows cost is then paid once."""
-        ...
-
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k) of the prepared coalitions for a micro-block of rows (n, columns)."""
-        ...
-
-    def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
-        """Where `streams_data`: what these rows of `data` (b, columns) add to values (n, m, k) times all their rows."""
         ...
 
     def cost(self, m: int, n: int = 1) -> Cost:
@@ -768,6 +701,89 @@ def replaced(value: AnyValue, **parts: Any) -> AnyValue:
     other = copy.copy(value)
     vars(other).update(parts)
     return other
+
+
+@runtime_checkable
+class LearnsFromData(ValueFunction, Protocol):
+    """A value function whose `prepare` needs sums over all rows of its data."""
+
+    @property
+    def needs_predictions(self) -> bool:
+        """True where `moments` wants f(x) of the rows, which are then computed once."""
+        ...
+
+    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
+        """Sums over these rows (n, columns) for the coalitions masks (m, d)."""
+        ...
+
+    def join(self, states: Sequence[State]) -> State:
+        """One State of the coalitions of several, in their order: what the rows cost is then paid once."""
+        ...
+
+
+@runtime_checkable
+class ChoosesFromSample(ValueFunction, Protocol):
+    """A value function that chooses landmarks and the like from a sample of its data."""
+
+    @property
+    def sample_size(self) -> int:
+        """Rows of `data` that `choose` wants to see; 0 when nothing is left to choose."""
+        ...
+
+    def choose(self, sample: FloatArray) -> State:
+        """What is chosen from a sample (n, columns) of the data."""
+        ...
+
+    def chosen(self, choice: State) -> ValueFunction:
+        """This value function with that choice made."""
+        ...
+
+
+@runtime_checkable
+class StreamsData(ValueFunction, Protocol):
+    """A value function whose values may be means over all rows of `data`, which are read when they are wanted."""
+
+    @property
+    def streams_data(self) -> bool:
+        """False where its data are in memory, and `evaluate` gives the values."""
+        ...
+
+    def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
+        """What these rows of `data` (b, columns) add to values (n, m, k) times all their rows."""
+        ...
+
+
+@runtime_checkable
+class WeightsData(ValueFunction, Protocol):
+    """A value function whose rows of data may have weights."""
+
+    @property
+    def data_weights(self) -> FloatArray | None:
+        """(b,): in the mean prediction; `data` then is an array.  None: all alike."""
+        ...
+
+
+@runtime_checkable
+class OwnBase(ValueFunction, Protocol):
+    """A value function whose v(empty) is not the mean prediction over its data."""
+
+    def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
+        """v(empty) (k,) before the link, from the `mean` prediction (k,) over `data` and a prepared `state`."""
+        ...
+
+
+@runtime_checkable
+class HasClosedForm(ValueFunction, Protocol):
+    """A value function whose attributions can be had without coalitions."""
+
+    @property
+    def prefers_closed_form(self) -> bool:
+        """True where the closed form is exact, or at least as good as any list of coalitions."""
+        ...
+
+    def closed_form(self) -> ClosedForm:
+        """The closed form; itself where it is one."""
+        ...
 
 
 class Checked(NamedTuple):
@@ -792,7 +808,7 @@ class DirectSums(ValueFunction, Protocol):
 
 
 @runtime_checkable
-class EstimatedBase(ValueFunction, Protocol):
+class EstimatedBase(OwnBase, Protocol):
     """A value function whose v(empty) is an estimate of a distribution's, not the mean prediction over its data."""
 
     def base_note(self, state: State, mean: FloatArray) -> dict[str, JSON]:

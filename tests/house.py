@@ -57,13 +57,18 @@ def asked_kinds() -> int:
 
 
 def imports() -> dict[str, set[str]]:
-    """Module -> modules of the package that it imports, inside functions too."""
+    """Module -> modules of the package that it imports, inside functions too; not what only a type checker reads."""
     names = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
              for path in files()}  # fmt: skip
     out: dict[str, set[str]] = {}
     for name, path in names.items():
-        found = out.setdefault(name, set())
-        for node in ast.walk(ast.parse(path.read_text())):
+        found, tree = out.setdefault(name, set()), ast.parse(path.read_text())
+        blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If))
+        checking = [block for block in blocks if "TYPE_CHECKING" in ast.unparse(block.test)]
+        free = {id(node) for block in checking for node in ast.walk(block)}
+        for node in ast.walk(tree):
+            if id(node) in free:
+                continue
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("dshap"):
                 inner = {f"{node.module}.{alias.name}" for alias in node.names}
                 found |= {each if each in names else node.module for each in inner}
@@ -89,7 +94,8 @@ def circles() -> int:
     return sum(name in reaches(name) for name in graph)
 
 
-FACE = {"", "api", "jobs", "report", "cli", "run", "attributors", "designs"}
+FACE = {"", "api", "attributors", "cli", "designs", "explanation", "jobs", "prepared", "report", "run"}
+"""Rooms that may import designs."""
 
 
 def importers_of_designs() -> list[str]:

@@ -22,7 +22,6 @@ FLOORS = (
     {
         "",
         "api",
-        "choice",
         "__main__",
         "explainer",
         "explanation",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dshap.abilities import held_coalitions
 from dshap.attributors.closed_form import ClosedFormAttributor, PairedAttributor
 from dshap.attributors.contraction import Contraction, DirectContraction, NoisyContraction, WholeContraction
 from dshap.attributors.game import Game, StreamedGame
-from dshap.attributors.rounds import Rounds
+from dshap.attributors.rounds import RoundsAttributor
 from dshap.types import Attributor, ClosedForm, DirectSums, PairedForm
 
 __all__ = ["Game", "StreamedGame", "attributor_of"]
@@ -38,8 +39,8 @@ def attributor_of(
     if isinstance(value, ClosedForm):
         return ClosedFormAttributor(game, value)
     if tol is not None:
-        return Rounds(game, has_pairs, tol, tuple(map(tuple, stage_tiles)))
-    if game.design.held_coalitions:
+        return RoundsAttributor(game, has_pairs, tol, tuple(map(tuple, stage_tiles)))
+    if held_coalitions(game.design):
         return WholeContraction(game, shares, has_pairs)
     if is_noisy:
         return NoisyContraction(game, shares, has_pairs)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.abilities import interactions_of
 from dshap.attributors.game import Found, Game, check_additivity, refuse_bad
 from dshap.attributors.noise import add_noise, asked_often, no_noise, with_noise
 from dshap.types import (
@@ -21,6 +22,7 @@ from dshap.types import (
     FloatArray,
     Moments,
     State,
+    ValuesAtOnce,
 )
 
 __all__ = ["Contraction", "DirectContraction", "NoisyContraction", "WholeContraction", "of_all_values"]
@@ -63,8 +65,11 @@ class Contraction:
     def _no_sums(self, n: int) -> Moments:
         """Sums of n rows over no coalition."""
         design, k = self.game.design, self.game.n_outputs
-        d = design.n_players
-        sums = {"whole": np.zeros((n, d, k)), "groups": np.zeros((design.n_replicates, n, design.group_columns, k))}
+        d = design.info.n_players
+        sums = {
+            "whole": np.zeros((n, d, k)),
+            "groups": np.zeros((design.info.n_replicates, n, design.info.group_columns, k)),
+        }
         return Moments({**sums, "pairs": np.zeros((n, d * (d - 1) // 2, k))} if self.has_pairs else sums)
 
     def _sums(self, rows: FloatArray, tiles: Sequence[int]) -> Moments:
@@ -87,7 +92,7 @@ class Contraction:
         """Sum -> what the values are multiplied with in it (m, d), (m, pairs)."""
         if not self.has_pairs:
             return {"whole": block.score}
-        pairs = self.game.design.interactions(start, start + len(block.score))
+        pairs = interactions_of(self.game.design, start, start + len(block.score))
         return {"whole": block.score, "pairs": pairs}
 
     def _found(self, sums: Moments, values: FloatArray) -> Found:
@@ -96,9 +101,9 @@ class Contraction:
         ends = design.block(EMPTY, N_ENDS)
         total = {name: sums[name] + np.matmul(score.T, values) for name, score in self._scores(ends, EMPTY).items()}
         phi = design.finish(total["whole"], v_empty, v_full)
-        if design.is_efficient:
+        if design.info.is_efficient:
             check_additivity(phi, v_empty, v_full)
-        if not design.n_replicates:
+        if not design.info.n_replicates:
             return Found(phi, pairs=total.get("pairs"))
         groups = sums["groups"]
         for g, chosen, score in ends.groups.parts():
@@ -172,7 +177,7 @@ class NoisyContraction(Contraction):
 
     def _no_sums(self, n: int) -> Moments:
         sums = super()._no_sums(n)
-        return Moments({**sums.arrays, "noise": no_noise(n, self.game.design.n_players, self.game.n_outputs)})
+        return Moments({**sums.arrays, "noise": no_noise(n, self.game.design.info.n_players, self.game.n_outputs)})
 
     def _add(self, total: Moments, rows: FloatArray, state: State, block: CoalitionBlock, start: int) -> None:
         scores, parts = self._scores(block, start), block.groups.parts()
@@ -231,12 +236,12 @@ class WholeContraction:
         values[:, :N_ENDS] = ends
         phi, replicates = of_all_values(design, values)
         check_additivity(phi, ends[:, EMPTY], ends[:, FULL])
-        pairs = np.matmul(design.interactions(0, design.n_coalitions).T, values) if self.has_pairs else None
-        return game.attribution(Found(phi, replicates if design.n_replicates else None, pairs), prediction, ends)
+        pairs = np.matmul(interactions_of(design, 0, design.info.n_coalitions).T, values) if self.has_pairs else None
+        return game.attribution(Found(phi, replicates if design.info.n_replicates else None, pairs), prediction, ends)
 
     def _tile_values(self, rows: FloatArray, tiles: Sequence[int]) -> Moments:
         """`values` (n, m, k) of the coalitions of these tiles, 0 for all others: parts of them add up to the whole."""
-        values = np.zeros((len(rows), self.game.design.n_coalitions, self.game.n_outputs))
+        values = np.zeros((len(rows), self.game.design.info.n_coalitions, self.game.n_outputs))
         for tile in tiles:
             values[:, slice(*self.game.tiles[tile])] = self.game.tile_values(rows, tile)
         return Moments({"values": values})
@@ -244,11 +249,12 @@ class WholeContraction:
 
 def of_all_values(design: Design, values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """φ (n, d, k) and its replicates (R, n, d, k) from the values (n, m, k) of all coalitions of a design."""
-    if design.held_coalitions:
+    if isinstance(design, ValuesAtOnce) and design.held_coalitions:
         return design.of_values(values)
-    block, (n, _, k) = design.block(0, design.n_coalitions), values.shape
-    groups = np.zeros((design.n_replicates, n, design.group_columns, k))
+    block, (n, _, k) = design.block(0, design.info.n_coalitions), values.shape
+    groups = np.zeros((design.info.n_replicates, n, design.info.group_columns, k))
     for g, chosen, score in block.groups.parts():
         groups[g] = np.matmul(score.T, values[:, chosen])
     sums, ends = np.matmul(block.score.T, values), (values[:, EMPTY], values[:, FULL])
-    return design.finish(sums, *ends), design.replicates(sums, groups, *ends)
+    phi = design.finish(sums, *ends)
+    return phi, design.replicates(sums, groups, *ends) if design.info.n_replicates else np.zeros((0, *phi.shape))

@@ -10,13 +10,26 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.abilities import data_weights, pilot_coalitions
 from dshap.attributors.game import Game, first_tiles
 from dshap.attributors.noise import asked_often
 from dshap.attributors.rounds import forecast
 from dshap.errors import DshapError, PredictError
-from dshap.types import BoolArray, FloatArray, Moments, Record, RowBlock, Stacked, State, ValueFunction
+from dshap.types import (
+    BoolArray,
+    ChoosesFromSample,
+    FloatArray,
+    LearnsFromData,
+    Moments,
+    Pilot,
+    Record,
+    RowBlock,
+    Stacked,
+    State,
+    ValueFunction,
+)
 
-__all__ = ["BaseValue", "CoalitionErrors", "CoalitionTile", "Landmarks", "NoisyBaseValue", "Pilot", "penalties"]
+__all__ = ["BaseValue", "CoalitionErrors", "CoalitionTile", "Landmarks", "NoisyBaseValue", "PilotPass", "penalties"]
 
 
 @dataclass(frozen=True)
@@ -39,10 +52,11 @@ class BaseValue:
 
     def _sums(self, block: RowBlock, answers: dict[str, FloatArray]) -> dict[str, FloatArray]:
         """Weighted sums over the rows of answers (…, n, k), and of the weights."""
-        if self.value.data_weights is None:
+        all_weights = data_weights(self.value)
+        if all_weights is None:
             count = np.array(float(np.count_nonzero(block.is_ok)))
             return {**{name: each.sum(axis=-2) for name, each in answers.items()}, "count": count}
-        weights = self.value.data_weights[block.start : block.stop][block.is_ok]
+        weights = all_weights[block.start : block.stop][block.is_ok]
         return {**{name: np.matmul(weights, each) for name, each in answers.items()}, "count": np.array(weights.sum())}
 
 
@@ -61,7 +75,7 @@ class NoisyBaseValue(BaseValue):
 class Landmarks:
     """What a value function chooses from a sample of its data."""
 
-    value: ValueFunction
+    value: ChoosesFromSample
     positions: NDArray[np.int64]
     """Of the sample in the table, sorted."""
     wants = ()
@@ -78,7 +92,7 @@ class Landmarks:
 class CoalitionTile:
     """The state of one tile of coalitions (m, d)."""
 
-    value: ValueFunction
+    value: LearnsFromData
     masks: BoolArray
 
     @property
@@ -102,11 +116,13 @@ class CoalitionTiles(Sequence[CoalitionTile]):
         return len(self.game.names)
 
     def __getitem__(self, tile: Any) -> Any:
-        return CoalitionTile(self.game.value, self.game.design.block(*self.game.tiles[tile]).masks)
+        value = self.game.value
+        assert isinstance(value, LearnsFromData)
+        return CoalitionTile(value, self.game.design.block(*self.game.tiles[tile]).masks)
 
 
 @dataclass(frozen=True)
-class Pilot:
+class PilotPass:
     """What a design chooses from the values of a few rows; a row that cannot be explained is left out.
 
     Nothing is chosen where no row can: the record is empty.
@@ -119,7 +135,7 @@ class Pilot:
     @property
     def n_coalitions(self) -> int:
         """Coalitions, the first of the list, whose values are wanted."""
-        return self.game.design.pilot_coalitions or self.game.design.n_coalitions
+        return pilot_coalitions(self.game.design) or self.game.design.info.n_coalitions
 
     def partial(self, block: RowBlock) -> Stacked:
         values = np.zeros((0, self.n_coalitions))
@@ -129,10 +145,10 @@ class Pilot:
 
     def finish(self, total: Stacked) -> Record:
         design, values, chosen = self.game.design, total["values"], Record()
-        if design.pilot_coalitions and len(values):
+        if isinstance(design, Pilot) and design.pilot_coalitions and len(values):
             chosen = design.tune(values)
             design = design.tuned(chosen)
-        if self.tol is not None and not design.pilot_coalitions and len(values):
+        if self.tol is not None and not pilot_coalitions(design) and len(values):
             chosen = Record({**chosen.arrays, **forecast(design, values, self.tol)})
         return chosen
 

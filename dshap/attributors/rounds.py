@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.abilities import interactions_of, stages_of
 from dshap.attributors.contraction import of_all_values
 from dshap.attributors.game import Found, Game, check_additivity
 from dshap.types import EMPTY, FULL, Attribution, Design, FloatArray, relative_errors
 
-__all__ = ["Rounds", "forecast"]
+__all__ = ["RoundsAttributor", "forecast"]
 
 
 @dataclass
-class Rounds:
+class RoundsAttributor:
     """Stage by stage of a design, each for the rows whose error is above `tol` after the one before.
 
     A row ends where tol bounds what 95 % of the intervals allow all of its players at once (`at_once`).  Values are
@@ -39,18 +40,18 @@ class Rounds:
         return self.game.attribution(found, prediction, ends)
 
     def _found(self, rows: FloatArray, ends: FloatArray) -> Found:
-        design, d = self.game.design, self.game.design.n_players
+        design, d = self.game.design, self.game.design.info.n_players
         shape = (len(rows), d, self.game.n_outputs)
-        phi, replicates = np.zeros(shape), np.zeros((design.n_replicates, *shape))
+        phi, replicates = np.zeros(shape), np.zeros((design.info.n_replicates, *shape))
         pairs = np.zeros((len(rows), d * (d - 1) // 2, shape[-1])) if self.has_pairs else None
         used, left = np.zeros(len(rows), np.int32), np.arange(len(rows))
         values, (v_empty, v_full) = ends, ends.swapaxes(0, 1)  # (n, m, k); (n, k)
-        for stage, tiles in zip(design.stages, self.stage_tiles, strict=True):
+        for stage, tiles in zip(stages_of(design), self.stage_tiles, strict=True):
             values = np.concatenate([values, *(self.game.tile_values(rows[left], tile) for tile in tiles)], axis=1)
             phi[left], replicates[:, left] = of_all_values(stage, values)
             if pairs is not None:
-                pairs[left] = np.matmul(stage.interactions(0, stage.n_coalitions).T, values)
-            used[left] = stage.n_coalitions
+                pairs[left] = np.matmul(interactions_of(stage, 0, stage.info.n_coalitions).T, values)
+            used[left] = stage.info.n_coalitions
             errors = np.sqrt(np.square(replicates[:, left] - phi[left]).sum(axis=0))
             reached = relative_errors(phi[left], errors, v_empty[left], v_full[left])
             is_left = ~(reached * at_once(d) <= self.tol).all(axis=1)
@@ -66,11 +67,11 @@ def forecast(design: Design, values: FloatArray, tol: float) -> Mapping[str, NDA
     The median over the games, and that of coalitions · (error · `at_once`/tol)²: the error of a mean falls with their
     root.
     """
-    first = design.stages[0]
-    phi, replicates = of_all_values(first, values[:, : first.n_coalitions, None])
+    first = stages_of(design)[0]
+    phi, replicates = of_all_values(first, values[:, : first.info.n_coalitions, None])
     ends = values[:, EMPTY, None], values[:, FULL, None]
     errors = relative_errors(phi, np.sqrt(np.square(replicates - phi).sum(axis=0)), *ends)
-    wanted = first.n_coalitions * np.maximum(errors * at_once(design.n_players) / tol, 1.0) ** 2
+    wanted = first.info.n_coalitions * np.maximum(errors * at_once(design.info.n_players) / tol, 1.0) ** 2
     return {"relative_error": np.array(np.median(errors)), "forecast_coalitions": np.array(np.median(wanted).round())}
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import chain, combinations
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.errors import DshapError, InputError
-from dshap.types import EMPTY, FULL, BoolArray, CoalitionBlock, DesignInfo, FloatArray, Record
+from dshap.errors import InputError
+from dshap.types import EMPTY, FULL, BoolArray, CoalitionBlock, DesignInfo, FloatArray
 
 __all__ = [
     "MAX_WHOLE_BYTES",
@@ -116,7 +116,7 @@ class Listed(Protocol):
 
 
 class FixedDesign:
-    """`info` by the names that designs are asked for it by, and no rounds, pilot, interactions or values at once."""
+    """`info` by the names that people ask a design for it by."""
 
     @property
     def n_coalitions(self: Listed) -> int:
@@ -146,38 +146,6 @@ class FixedDesign:
     def block_bytes(self: Listed, m: int) -> int:
         """`DesignInfo.block_bytes`."""
         return self.info.block_bytes(m)
-
-    @property
-    def stages(self) -> tuple[Self, ...]:
-        """No rounds: itself alone."""
-        return (self,)
-
-    @property
-    def pilot_coalitions(self) -> int:
-        """No pilot: 0."""
-        return 0
-
-    def tune(self, values: FloatArray) -> Record:
-        raise DshapError("this design chooses nothing from a pilot")
-
-    def tuned(self, record: Record) -> Self:
-        return self
-
-    has_interactions = False
-
-    def interactions(self, start: int, stop: int) -> FloatArray:
-        raise InputError("interactions are those of designs.exact or designs.kriging: give one of them")
-
-    @property
-    def held_coalitions(self) -> int:
-        """Linear in the values: 0."""
-        return 0
-
-    def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        raise DshapError("the attributions of this design are sums of values times scores")
-
-    def linear(self) -> Self:
-        return self
 
 
 class WholeViews:

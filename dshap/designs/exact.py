@@ -47,8 +47,6 @@ class ExactDesign(FixedDesign, WholeViews):
         score = np.where(masks, inside[size, None], outside[size, None])
         return CoalitionBlock(masks, score, Groups.none(self.n_players))
 
-    has_interactions = True
-
     def interactions(self, start: int, stop: int) -> FloatArray:
         """a!(d − a − 2)!/(d − 1)! for coalitions of both players or of neither, minus that else; a other players."""
         checked_span(1 << self.n_players, start, stop)

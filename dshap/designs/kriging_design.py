@@ -34,7 +34,38 @@ MIN_SPARSE_PLAYERS, LEAST_SPARSE_PAIRS = 6, 2
 
 @dataclass(frozen=True)
 class KrigingDesign(FixedDesign, WholeViews):
-    """The posterior mean of a Gaussian process of games; see `dshap.designs.kriging`."""
+    """The posterior mean of a Gaussian process of games; `dshap.designs.kriging` makes it, and says of which.
+
+    The list: size 1 whole (where there are three pairs a player, or 64 players and fewer), then as many coalitions of
+    every size, without replacement (leverage sampling).  After a quarter of it a pilot asks what the rest is worth:
+    where interactions are weak enough, the next sizes are taken whole before the others get their shares.
+
+    Sparse terms: where that predicts coalitions which the pilot holds out better (0.8 of the error or less), each
+    instance has coefficients of up to 200 interactions of three players of its own beside the process, found in its own
+    values by empirical Bayes.  Boosted trees on many columns or words have few interactions: the error there is 0.005
+    to 0.5 of that without.  Attributions are then no more linear in the values, and take 10 to 80 ms an instance.
+
+    Notes
+    -----
+    Standard errors: with e_j how far the value of pair j is from what the others predict (leave-one-out), W_ji its
+    weight in φ_i and w_ji the weight that it has where every coalition is there, std_error_i² = κ_i Σ_j (W_ji − w_ji)²
+    e_j²: as large as the row's values are rough, in the sizes where they are, and 0 for what is all there.  κ_i is the
+    ratio of the posterior variance to the same sum under the prior, to the power of 3/4 − 2d/pairs (0 at least): trust
+    in the prior where there are many pairs, none where there are few.  The square of the error is the mean of that and
+    of the posterior variance times the mean square of e_j over its own deviation; above 128 players, the latter alone.
+    Both are summed through n_replicates contrasts with random signs, linear in the values until the end: phi ± t_{R−1}
+    std_error.  With sparse terms W and e of the first are those that the terms of the instance leave, and the error is
+    multiplied with what the pilot's held out coalitions say that the choice of terms makes it too small by.
+    Measured coverage, of games like the prior and of votes, airports, products, heavy tails, networks and logistic
+    models: `python -m tests.benchmarks.widths`.
+
+    References
+    ----------
+    Universal kriging: N. Cressie, Statistics for Spatial Data (1993), section 3.4; Fourier coefficients of games and
+    their Shapley values: R. O'Donnell, Analysis of Boolean Functions (2014), and M. Grabisch, Set Functions, Games and
+    Capacities in Decision Making (2016), section 2.12; leave-one-out errors in sandwich variances: J. G. MacKinnon and
+    H. White, Journal of Econometrics 29 (1985), HC3; C. Musco and R. T. Witter, ICLR 2025, for leverage sampling.
+    """
 
     n_players: int
     budgets: tuple[int, ...]
@@ -206,8 +237,6 @@ class KrigingDesign(FixedDesign, WholeViews):
     def linear(self) -> KrigingDesign:
         """Without sparse terms."""
         return replace(self, sparse=False)
-
-    has_interactions = True
 
     def interactions(self, start: int, stop: int) -> FloatArray:
         """Posterior mean of the Shapley interaction index, I_ij = Σ_{T ∋ i, j, |T| even} 4 c_T/(|T| − 1)."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
+from dshap.abilities import held_coalitions, learns_from_data, pilot_coalitions, sample_size, stages_of, streams_data
 from dshap.engine.plan import PILOT_ROWS, Plan
 from dshap.engine.stages import ROW_SPAN, Stage, spans
 from dshap.engine.tiles import cut_tiles
 from dshap.errors import InputError
 from dshap.options import RunOptions
-from dshap.types import N_ENDS, Design, RowReader, ValueFunction, n_partial_sums
+from dshap.types import N_ENDS, ClosedForm, Design, RowReader, ValueFunction, n_partial_sums
 
 __all__ = ["make_plan"]
 
@@ -41,28 +42,30 @@ def make_plan(
     `noise_replicates` are those of a model's noise, where the design has none.
     """
     players = value.players
-    if design.n_players != len(players):
+    if design.info.n_players != len(players):
         raise InputError(
-            f"the design has {design.n_players} players, the value function {len(players)} "
+            f"the design has {design.info.n_players} players, the value function {len(players)} "
             f"({', '.join(players.names[:6])}…): make the design with n_players={len(players)}"
         )
-    n_replicates = design.n_replicates or noise_replicates
+    n_replicates = design.info.n_replicates or noise_replicates
     plan = Plan(
         **asdict(cut_tiles(value, design, rows.n_rows, data.n_rows, n_replicates, options)),
         n_rows=rows.n_rows,
         data_rows=data.n_rows,
-        n_players=design.n_players,
+        n_players=design.info.n_players,
         n_outputs=len(value.link.outputs(value.model.output_names)),
         n_replicates=n_replicates,
-        n_coalitions=design.n_coalitions,
-        pilot_rows=_pilot_rows(rows.n_rows) if design.pilot_coalitions or options.tol else 0,
-        pilot_coalitions=design.pilot_coalitions,
+        n_coalitions=design.info.n_coalitions,
+        pilot_rows=_pilot_rows(rows.n_rows) if pilot_coalitions(design) or options.tol else 0,
+        pilot_coalitions=pilot_coalitions(design),
         row_span=options.row_span or ROW_SPAN,
         tol=options.tol,
         stochastic=options.stochastic,
         interactions=options.interactions,
-        stage_coalitions=tuple(each.n_coalitions for each in design.stages) if options.tol else (design.n_coalitions,),
-        is_closed_form=value.is_closed_form,
+        stage_coalitions=tuple(each.info.n_coalitions for each in stages_of(design))
+        if options.tol
+        else (design.info.n_coalitions,),
+        is_closed_form=isinstance(value, ClosedForm),
         stages=(),
         reasons=reasons,
     )
@@ -87,10 +90,10 @@ def _learning(plan: Plan, value: ValueFunction, data: RowReader) -> list[Stage]:
     read, n_spans = _data_bytes(plan, value, data), len(plan.data_spans)
     predicted = _predict_bytes(value, min(plan.row_span, plan.data_rows))
     base = Stage("base", n_spans, read + predicted, 0.0, "data", "state/base-*", "stage")
-    sample = 4 * 8 * min(value.sample_size, plan.data_rows) * value.model.n_columns
+    sample = 4 * 8 * min(sample_size(value), plan.data_rows) * value.model.n_columns
     choice = Stage("landmarks", 1, read + sample, 0.0, "data", "state/landmarks-*", "stage")
-    moments = [_moments(plan, value, read)] if value.needs_moments else []
-    return [*([choice] if value.sample_size else []), base, *moments]
+    moments = [_moments(plan, value, read)] if learns_from_data(value) else []
+    return [*([choice] if sample_size(value) else []), base, *moments]
 
 
 def _moments(plan: Plan, value: ValueFunction, read: int) -> Stage:
@@ -109,7 +112,7 @@ def _pilot(plan: Plan, value: ValueFunction, design: Design, rows: RowReader) ->
     proper = plan.n_coalitions - N_ENDS
     tile = value.cost(max(1, min(plan.coalition_tile, proper)))
     values = 3 * 8 * plan.pilot_rows * plan.n_outputs * plan.n_coalitions
-    task_bytes = rows.read_bytes(1) + values + TUNE_BYTES + design.block_bytes(plan.n_coalitions)
+    task_bytes = rows.read_bytes(1) + values + TUNE_BYTES + design.info.block_bytes(plan.n_coalitions)
     task_bytes += tile.task_bytes + tile.state_bytes
     operations = value.cost(proper, plan.pilot_rows).operations
     return Stage("pilot", 1, task_bytes, operations, "rows, state", "state/pilot-*", "stage")
@@ -119,7 +122,7 @@ def _evaluation(
     plan: Plan, value: ValueFunction, design: Design, rows: RowReader, data: RowReader, options: RunOptions
 ) -> Stage:
     n_groups = plan.coalition_groups
-    streamed = _data_bytes(plan, value, data) if value.streams_data else 0
+    streamed = _data_bytes(plan, value, data) if streams_data(value) else 0
     return Stage(
         name="evaluation",
         n_tasks=len(plan.instance_spans) * (n_groups + 1 if n_groups > 1 else 1),
@@ -143,14 +146,14 @@ def _evaluation_bytes(plan: Plan, value: ValueFunction, design: Design, rows: Ro
     pairs = (8 * n * cell + 4 * m) * 4 * plan.n_players + block.pair_bytes if plan.interactions else 0
     stored = 2 * (2 if plan.n_replicates else 1) * n * cell * (8 if options.dtype == "float64" else 4)
     linked = 0 if value.link.is_identity else 5 * 8 * micro * m * len(value.model.output_names)
-    held = plan.n_coalitions if plan.tol else design.held_coalitions
+    held = plan.n_coalitions if plan.tol else held_coalitions(design)
     return int(
         rows.read_bytes(n)
         + 2 * 8 * n * value.model.n_columns
         + value.cost(m, n).row_bytes
         + 4 * 8 * n * cell
         + groups
-        + design.block_bytes(held or m)
+        + design.info.block_bytes(held or m)
         + chosen
         + pairs
         + 3 * 8 * n * held * plan.n_outputs

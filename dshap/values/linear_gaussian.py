@@ -79,7 +79,6 @@ class LinearGaussian(Shifted):
     """
 
     model: LinearModel
-    is_closed_form = True
     prefers_closed_form = True
 
     def __init__(
@@ -145,11 +144,6 @@ class LinearGaussian(Shifted):
         if self.table is not None and kind == "observational":
             self.table.check(self.model.column_names)
 
-    @property
-    def needs_moments(self) -> bool:  # type: ignore[override]
-        """Always: M is made once, by the last task of the sums."""
-        return True
-
     def closed_form(self) -> Self:
         return self
 
@@ -164,7 +158,7 @@ class LinearGaussian(Shifted):
             return 0
         if self.given is not None:
             return len(self.given.replicates)
-        return transform_design(self.n_players, self.n_permutations, self.seed).n_replicates
+        return transform_design(self.n_players, self.n_permutations, self.seed).info.n_replicates
 
     @property
     def _learns(self) -> bool:
@@ -225,7 +219,7 @@ class LinearGaussian(Shifted):
         design = transform_design(self.n_players, self.n_permutations, self.seed)
         if self.kind == "interventional" or self.given is not None:
             return "one matrix an output"
-        return f"one matrix an output, from {design.n_coalitions:,} coalitions ({design.fingerprint()['design']})"
+        return f"one matrix an output, from {design.info.n_coalitions:,} coalitions ({design.fingerprint()['design']})"
 
     def stated_error(self, state: State) -> dict[str, Any]:
         """How M was made."""
@@ -233,7 +227,7 @@ class LinearGaussian(Shifted):
         if self.kind == "interventional":
             return {"kind": "linear, interventional"}
         how = "a kept transform" if self.given is not None else str(design.fingerprint()["design"])
-        return {"kind": "linear, observational", "matrix": how, "coalitions": design.n_coalitions}
+        return {"kind": "linear, observational", "matrix": how, "coalitions": design.info.n_coalitions}
 
     def cost(self, m: int, n: int = 1) -> Cost:
         """The matrices of all groups; of `prepare` the transforms of all groups, their sums and a batch of

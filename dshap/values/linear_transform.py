@@ -126,13 +126,13 @@ def make_transform(
     InputError
         Columns that determine one another.
     """
-    c, d = len(table.mean), design.n_players
+    c, d = len(table.mean), design.info.n_players
     table.check(feature_names or tuple(f"x{j}" for j in range(c)))
     k, step = c * c, max(1, BATCH_BYTES // (8 * c * c))
     sums = np.zeros((1, d, k))
-    groups = np.zeros((design.n_replicates, 1, design.group_columns if design.n_replicates else d, k))
-    for start in range(0, design.n_coalitions, step):
-        block = design.block(start, min(start + step, design.n_coalitions))
+    groups = np.zeros((design.info.n_replicates, 1, design.info.group_columns if design.info.n_replicates else d, k))
+    for start in range(0, design.info.n_coalitions, step):
+        block = design.block(start, min(start + step, design.info.n_coalitions))
         slopes = _slopes(table, players.columns(block.masks)).reshape(len(block.masks), k)
         sums[0] += block.score.T @ slopes
         for g, chosen, score in block.groups.parts():
@@ -140,7 +140,7 @@ def make_transform(
     ends = _slopes(table, players.columns(np.array([[False] * d, [True] * d]))).reshape(2, 1, k)
     values = design.finish(sums, ends[EMPTY], ends[FULL])[0]
     replicates = np.zeros((0, d, k))
-    if design.n_replicates:
+    if design.info.n_replicates:
         replicates = design.replicates(sums, groups, ends[EMPTY], ends[FULL])[:, 0]
     return LinearTransform(table.mean, values.reshape(d, c, c), replicates.reshape(-1, d, c, c), players, feature_names)
 

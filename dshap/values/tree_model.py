@@ -179,8 +179,8 @@ def _check_values(ensemble: ThroughShap) -> None:
     d = min(PROBE_PLAYERS, ensemble.n_columns)
     design = exact(d)
     chosen = [rng.permutation(ensemble.n_columns)[:d] for _ in range(PROBED_MIXES)]
-    mixes = np.repeat(rows[:1], PROBED_MIXES * design.n_coalitions, axis=0)
-    mixes = mixes.reshape(PROBED_MIXES, design.n_coalitions, ensemble.n_columns)
+    mixes = np.repeat(rows[:1], PROBED_MIXES * design.info.n_coalitions, axis=0)
+    mixes = mixes.reshape(PROBED_MIXES, design.info.n_coalitions, ensemble.n_columns)
     for j, columns in enumerate(chosen):
         other = rows[(1 + j) % len(rows), columns]
         mixes[j][:, columns] = np.where(design.masks, other, rows[0, columns])

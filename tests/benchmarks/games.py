@@ -16,7 +16,8 @@ from typing import Protocol
 import numpy as np
 
 from dshap import designs
-from dshap.types import EMPTY, FULL, BoolArray, Design, FloatArray
+from dshap.attributors.contraction import of_all_values
+from dshap.types import BoolArray, Design, FloatArray, Pilot
 
 __all__ = ["KINDS", "Games", "estimated", "games_of", "settled"]
 
@@ -42,23 +43,15 @@ class Games(Protocol):
 
 def settled(design: Design, values: Callable[[BoolArray], FloatArray]) -> Design:
     """The design with all its choices made from values (games, m) of the coalitions (m, d) that it asks for."""
-    while design.pilot_coalitions:
+    while isinstance(design, Pilot) and design.pilot_coalitions:
         design = design.tuned(design.tune(values(design.block(0, design.pilot_coalitions).masks)))
     return design
 
 
 def estimated(design: Design, values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """phi (games, d) and replicates (R, games, d) from values (games, m) of all coalitions of a settled design."""
-    if design.held_coalitions:
-        phi, replicates = design.of_values(values[:, :, None])
-        return phi[..., 0], replicates[..., 0]
-    block, own = design.block(0, design.n_coalitions), values[:, :, None]
-    groups = np.zeros((design.n_replicates, len(own), design.group_columns, 1))
-    for g, chosen, score in block.groups.parts():
-        groups[g] = np.matmul(score.T, own[:, chosen])
-    sums, ends = np.matmul(block.score.T, own), (own[:, EMPTY], own[:, FULL])
-    phi = design.finish(sums, *ends)
-    return phi[..., 0], design.replicates(sums, groups, *ends)[..., 0] if design.n_replicates else groups[..., 0]
+    phi, replicates = of_all_values(design, values[:, :, None])
+    return phi[..., 0], replicates[..., 0]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dshap.choice import LEAST, choose_design
+from dshap.attributors.choice import LEAST, choose_design
 from dshap.errors import InputError
 from dshap.values import Marginal
 

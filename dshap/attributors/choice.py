@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from dshap import designs
+from dshap.abilities import closed_form_of, prefers_closed_form
 from dshap.errors import InputError, unknown_name
 from dshap.options import RunOptions
-from dshap.types import N_ENDS, ClosedForm, Design, PairedForm, ValueFunction
+from dshap.types import N_ENDS, ClosedForm, Design, Interactions, PairedForm, ValueFunction
 
 __all__ = ["DESIGN_NAMES", "check_closed", "check_interactions", "choose_design", "in_rounds"]
 
@@ -49,8 +50,8 @@ def choose_design(
 
     A `designs.ClosedFormDesign` asks for the closed form of the value function.
     """
-    n_players, form = len(value.players), value.closed_form()
-    if value.is_closed_form and design not in ("auto", "closed_form") and not _is_closed(design):
+    n_players, form = len(value.players), closed_form_of(value)
+    if isinstance(value, ClosedForm) and design not in ("auto", "closed_form") and not _is_closed(design):
         raise InputError(
             f"{type(value).__name__} is a closed form and lists no coalition: leave design at 'auto', {OTHER}"
         )
@@ -63,7 +64,7 @@ def choose_design(
                 "has none: give 'auto', 'exact', 'kriging', 'kernelshap' or 'permutation'"
             )
         return _of_form(form), f"given: {form.describe_form()}"
-    if design == "auto" and form is not None and value.prefers_closed_form:
+    if design == "auto" and form is not None and prefers_closed_form(value):
         return _of_form(form), f"auto: {form.describe_form()}"
     most = MAX_COALITIONS if form is None else MAX_TABLE_COALITIONS
     limit = max_coalitions or max(most, 4 * n_players)
@@ -107,7 +108,7 @@ def check_closed(value: ValueFunction, options: RunOptions) -> None:
     """Refuse what a value function that is a closed form has not, whatever the design."""
     is_unpaired = options.interactions and not isinstance(value, PairedForm)
     asked = [name for name, is_asked in (("interactions", is_unpaired), ("tol", options.tol)) if is_asked]
-    if value.is_closed_form and asked:
+    if isinstance(value, ClosedForm) and asked:
         raise InputError(
             f"{asked[0]} belongs to designs that list coalitions, and {type(value).__name__} is a closed form, exact "
             f"without any: leave {asked[0]} out, {OTHER}"
@@ -116,10 +117,10 @@ def check_closed(value: ValueFunction, options: RunOptions) -> None:
 
 def check_interactions(design: Design) -> None:
     """Refuse a design without them, or with too many players."""
-    if not design.has_interactions:
+    if not isinstance(design, Interactions):
         raise InputError(
             f"interactions are those of design='exact' and 'kriging', and the design is {_called(design)}: give one of "
-            f"these, kriging with max_coalitions of {2 * design.n_players + 2} or more"
+            f"these, kriging with max_coalitions of {2 * design.info.n_players + 2} or more"
         )
     design.interactions(N_ENDS, N_ENDS)
 
@@ -141,18 +142,18 @@ def in_rounds(design: Design, asked: Design | str, options: RunOptions) -> tuple
             "tol grows a design until its standard errors are small, and the design is "
             f"{_called(design)}: give design='kriging' or 'kernelshap'"
         )
-    if not design.n_replicates:
+    if not design.info.n_replicates:
         raise InputError("tol needs standard errors, and the design has n_replicates=0: give 20")
-    d, last = design.n_players, design.n_coalitions
+    d, last = design.info.n_players, design.info.n_coalitions
     if isinstance(asked, str):
-        first = min(last, 2 * max(2 * d, d + design.n_replicates + ROUND_SLACK))
+        first = min(last, 2 * max(2 * d, d + design.info.n_replicates + ROUND_SLACK))
         design = replace(design, budgets=(first,))
     else:
         last = (options.max_coalitions or MAX_COALITIONS) // 2 * 2  # pairs stay whole
-    while design.n_coalitions < min(last, 1 << d):
-        design = replace(design, budgets=(*design.budgets, min(2 * design.n_coalitions, last, 1 << d)))
-    if design.why_no_errors:
-        raise InputError(f"tol needs standard errors, and {design.why_no_errors}")
+    while design.info.n_coalitions < min(last, 1 << d):
+        design = replace(design, budgets=(*design.budgets, min(2 * design.info.n_coalitions, last, 1 << d)))
+    if design.info.why_no_errors:
+        raise InputError(f"tol needs standard errors, and {design.info.why_no_errors}")
     rounds = ", ".join(f"{budget:,}" for budget in design.budgets)
     why = f"rounds of {rounds} coalitions, for the rows whose std_error / range is above {options.tol:g}"
     return design, options, f"{why}; a pilot of up to 16 rows tells how many it takes, and their cost"

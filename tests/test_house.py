@@ -1,0 +1,43 @@
+"""Numbers of the package that a reader feels: none grows unseen.  Lower a bound when the number falls."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.house import circles, importers_of_designs, measured, members
+
+BOUNDS = {
+    "members of ValueFunction": 23,
+    "members of Design": 6,
+    "frames from explain to a compiled loop": 13,
+    "frames from explain to predict": 22,
+    "files": 169,
+    "lines": 29_000,
+    "files over 400 lines": 6,
+    "lines of the longest function outside loops/": 82,
+    "isinstance, hasattr, getattr": 410,
+    "modules in circles": 3,
+    "modules that import designs outside attributors and the face": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def numbers() -> dict[str, int]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dshap.session.current_client", lambda: None)
+        return measured()
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_no_number_grows(name, numbers):
+    assert numbers[name] <= BOUNDS[name]
+
+
+def test_every_number_has_a_bound(numbers):
+    assert set(numbers) == set(BOUNDS)
+
+
+def test_what_is_counted():
+    """Members of a protocol of this size, by hand; a circle would be seen."""
+    assert members("Link") == 9 and members("Rounds") == 1
+    assert circles() <= 3 and all(name.startswith("dshap.") for name in importers_of_designs())
