@@ -11,11 +11,11 @@ BOUNDS = {
     "members of Design": 6,
     "frames from explain to a compiled loop": 13,
     "frames from explain to predict": 22,
-    "files": 169,
+    "files": 170,
     "lines": 29_000,
     "files over 400 lines": 6,
     "lines of the longest function outside loops/": 82,
-    "isinstance, hasattr, getattr": 410,
+    "isinstance, hasattr, getattr": 415,
     "modules in circles": 3,
     "modules that import designs outside attributors and the face": 2,
 }
