@@ -14,13 +14,17 @@ if TYPE_CHECKING:
     from dshap import designs, engine, kernels, models, sources, values
     from dshap.api import choose_background, explain, fit, mse_v, prepare
     from dshap.cube import open_cube
+    from dshap.designs.coalitions import BaseDesign as Design
     from dshap.explainer import Explainer
     from dshap.prepared import open_prepared
+    from dshap.values.predicted import PredictedValue as ValueFunction
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
+    "Design",
     "DshapError",
     "Explainer",
+    "ValueFunction",
     "choose_background",
     "designs",
     "engine",
@@ -37,6 +41,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Design": "dshap.designs.coalitions:BaseDesign",
     "Explainer": "dshap.explainer",
     "choose_background": "dshap.api",
     "explain": "dshap.api",
@@ -45,7 +50,9 @@ _HOMES = {
     "open_cube": "dshap.cube",
     "open_prepared": "dshap.prepared",
     "prepare": "dshap.api",
+    "ValueFunction": "dshap.values.predicted:PredictedValue",
 }
+"""Public name -> module, and the name there where it is another."""
 _FOLDERS = ("designs", "engine", "kernels", "models", "sources", "values")
 
 
@@ -54,7 +61,8 @@ def __getattr__(name: str) -> Any:
     if name in _FOLDERS:
         return importlib.import_module(f"dshap.{name}")
     if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        module, _, inner = _HOMES[name].partition(":")
+        return getattr(importlib.import_module(module), inner or name)
     raise AttributeError(f"module 'dshap' has no attribute {name!r}")
 
 

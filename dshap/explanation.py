@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import dshap
-from dshap.abilities import linear, tuned
+from dshap.abilities import lacking, learns_from_data, linear, tuned
 from dshap.attributors.choice import DESIGN_NAMES, check_closed, check_interactions, choose_design, in_rounds
 from dshap.attributors.noise import N_REPLICATES
 from dshap.cube import (
@@ -79,6 +79,8 @@ NUMERICS_VERSION = 10
 """Raised when the same options give other numbers; a store of another version is not resumed."""
 NOTHING_KEPT = "There is no store, so nothing is kept: give store= a path to keep the others"
 PROBE_ROWS = 64
+MOSTLY_THERE = 4
+"""Members that a value function or a design may lack to be told which."""
 ROW_SPAN = 65_536
 IDLE_WORKER_BYTES = 320 << 20
 """What a warm worker takes before its first task."""
@@ -303,10 +305,22 @@ def learnt_of(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
 
 def check_kinds(value: Any, design: Any) -> None:
     """Refuse what is no value function or no design."""
-    if not isinstance(value, ValueFunction):
+    missing = lacking(value, ValueFunction)
+    if 0 < len(missing) <= MOSTLY_THERE and not isinstance(value, type):
+        raise InputError(
+            f"{type(value).__name__} is no value function, it lacks {', '.join(missing)}: docs/extending.md shows how "
+            "to write one"
+        )
+    if not isinstance(value, ValueFunction) or isinstance(value, type):
         raise InputError(
             f"explain was given {type(value).__name__} as the value function: wrap a model like "
             "dshap.values.Marginal(model.predict, background)"
+        )
+    missing = [] if isinstance(design, str | type) else lacking(design, Design)
+    if 0 < len(missing) <= MOSTLY_THERE:
+        raise InputError(
+            f"{type(design).__name__} is no design, it lacks {', '.join(missing)}: docs/extending.md shows how to "
+            "write one"
         )
     if isinstance(design, type) or not isinstance(design, str | Design):
         raise InputError(
@@ -369,7 +383,7 @@ def _value_fingerprint(game: ValueFunction, options: RunOptions) -> dict[str, An
 
 def _of_noisy_model(value: ValueFunction, design: Design) -> Design:
     """The design, linear in the values, or InputError where noise cannot be told from two answers."""
-    if value.needs_moments or math.isfinite(value.cost(1).operations) or value.link.is_by_row:
+    if learns_from_data(value) or math.isfinite(value.cost(1).operations) or value.link.is_by_row:
         raise InputError(
             "stochastic=True is for Marginal, with a link that does not ask for the predicted class "
             f"(LogOdds('name') names one): not for this {type(value).__name__}"

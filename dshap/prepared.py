@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import dshap
 from dshap import designs
+from dshap.abilities import closed_form_of
 from dshap.checks import as_path
 from dshap.cube import PREPARED, ReceiptFolder, StateFolder, mark_finished
 from dshap.errors import DshapError, InputError, StoreMismatchError
@@ -105,7 +106,7 @@ def played(value: ValueFunction, design: Design) -> ValueFunction:
     """The value function that this design asks: itself, or its closed form."""
     if not isinstance(design, designs.ClosedFormDesign):
         return value
-    form = value.closed_form()
+    form = closed_form_of(value)
     if form is None:
         raise InputError(f"{type(value).__name__} has no closed form: give another design")
     return form

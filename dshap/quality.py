@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from dshap.abilities import tuned
+from dshap.abilities import learns_from_data, streams_data, tuned
 from dshap.attributors.choice import choose_design
 from dshap.cube import StateFolder, Workspace, repair
 from dshap.engine import (
@@ -33,7 +33,7 @@ from dshap.prepared import PREPARED, Prepared, PreparedData, open_prepared, play
 from dshap.run import Run, coalition_errors, learn_states, settled_design, with_landmarks
 from dshap.session import Session
 from dshap.tables import Inputs, open_for, open_rows, refuse_unknown_categories, take_census
-from dshap.types import N_ENDS, BoolArray, Design, FloatArray, Record, RowReader, ValueFunction, replaced
+from dshap.types import N_ENDS, BoolArray, ClosedForm, Design, FloatArray, Record, RowReader, ValueFunction, replaced
 
 __all__ = ["Quality", "check_measurable", "measured_quality", "prepare_value", "prepared_of"]
 
@@ -128,9 +128,9 @@ def prepare_value(
     if path.exists() and any(own.name not in (PREPARED, "state") for own in path.iterdir()):
         raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
     options = RunOptions.of(given)
-    if options.missing == "pass" and value.needs_moments:
+    if options.missing == "pass" and learns_from_data(value):
         raise InputError('missing = "pass" is for black boxes: prepare a kernel model with "refuse" or "skip"')
-    if value.streams_data:
+    if streams_data(value):
         raise InputError(
             f"{type(value).__name__} reads its data for every row that is explained: there is nothing to prepare; "
             "explain it itself"
@@ -211,7 +211,7 @@ def _same(stored: Prepared, wanted: Prepared) -> Prepared:
 
 def check_measurable(value: ValueFunction) -> None:
     """Refuse what has no MSE_v."""
-    if value.is_closed_form:
+    if isinstance(value, ClosedForm):
         raise InputError(
             "MSE_v is a mean over coalitions, and a closed form has none: give design='exact', or one of "
             "dshap.designs.kernelshap; or leave quality out"
@@ -221,7 +221,7 @@ def check_measurable(value: ValueFunction) -> None:
             f"MSE_v is a mean over proper coalitions, and a game of one player ({value.players.names[0]}) has none: "
             "give two players or more, or leave quality out"
         )
-    if value.streams_data:
+    if streams_data(value):
         raise InputError(
             "MSE_v would read a background that is streamed for every row again: give rows in memory, or leave quality "
             "out"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.abilities import pilot_coalitions, tuned
+from dshap.abilities import learns_from_data, needs_predictions, pilot_coalitions, streams_data, tuned
 from dshap.attributors import Game, StreamedGame, attributor_of
 from dshap.attributors.game import first_tiles
 from dshap.attributors.learning import (
@@ -30,6 +30,7 @@ from dshap.errors import DshapError
 from dshap.rows import sample_positions
 from dshap.types import (
     BoolArray,
+    ChoosesFromSample,
     ClosedForm,
     Design,
     EstimatedBase,
@@ -87,7 +88,7 @@ class Run:
     def tile_names(self) -> tuple[str, ...]:
         """State file of each coalition tile, named by all that its content follows from; empty where nothing is
         learnt from data."""
-        if not self.value.needs_moments:
+        if not learns_from_data(self.value):
             return ()
         packed = (np.packbits(self.design.block(*span).masks, axis=1) for span in self.plan.coalition_spans)
         digests = (hashlib.blake2b(bits.tobytes(), digest_size=10).hexdigest() for bits in packed)
@@ -109,13 +110,13 @@ class Run:
     def predictions(self) -> Predictions:
         """Of the data; kept where coalition tiles want them too."""
         name = self.base_name.replace("base", "predictions", 1)
-        return Predictions(self.value.model, self.states, name, self.value.needs_predictions)
+        return Predictions(self.value.model, self.states, name, needs_predictions(self.value))
 
     def game(self) -> Game:
         """The game of every row."""
         plan = self.plan
         kind: Any = Game
-        if self.value.streams_data:
+        if streams_data(self.value):
             kind = partial(StreamedGame, data=self.data, spans=tuple(plan.data_spans))
         game: Game = kind(
             value=self.value,
@@ -183,7 +184,7 @@ def learn_states(executor: Executor, run: Run, progress: Progress) -> None:
 def with_landmarks(executor: Executor, run: Run) -> Run:
     """The run with the landmarks of its value function chosen from a seeded sample; the choice is kept as a state."""
     value, name, spans = run.value, run.landmarks_name, run.plan.data_spans
-    if not value.sample_size:
+    if not isinstance(value, ChoosesFromSample) or not value.sample_size:
         return run
     if not run.states.has(name):
         positions = sample_positions(run.data.n_rows, value.sample_size, SAMPLE_SEED)

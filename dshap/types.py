@@ -32,6 +32,12 @@ __all__ = [
     "N_ENDS",
     "Attribution",
     "BoolArray",
+    "HasClosedForm",
+    "OwnBase",
+    "WeightsData",
+    "StreamsData",
+    "ChoosesFromSample",
+    "LearnsFromData",
     "ValuesAtOnce",
     "Rounds",
     "Pilot",
@@ -661,23 +667,8 @@ class ValueFunction(Protocol):
 
     @property
     def data(self) -> Any:
-        """The rows that `base` is given the mean prediction of and that `moments` sums: an array, or whatever `explain`
+        """The rows whose mean prediction v(empty) is, and that is learnt from: an array, or whatever `explain`
         takes."""
-        ...
-
-    @property
-    def data_weights(self) -> FloatArray | None:
-        """(b,): weights of the rows of `data` in their mean prediction; `data` then is an array; None: all alike."""
-        ...
-
-    @property
-    def needs_moments(self) -> bool:
-        """True where `prepare` needs sums over all rows of `data`."""
-        ...
-
-    @property
-    def streams_data(self) -> bool:
-        """True where values are means over all rows of `data`, which are read when they are wanted: `sums`."""
         ...
 
     @property
@@ -685,60 +676,12 @@ class ValueFunction(Protocol):
         """What is known of it beyond its values; written beside the cube."""
         ...
 
-    @property
-    def is_closed_form(self) -> bool:
-        """True for a `ClosedForm`."""
-        ...
-
-    @property
-    def prefers_closed_form(self) -> bool:
-        """True where the closed form is exact, or at least as good as any list of coalitions."""
-        ...
-
-    def closed_form(self) -> ClosedForm | None:
-        """The closed form of this value function, where it has one."""
-        ...
-
-    @property
-    def needs_predictions(self) -> bool:
-        """True where `moments` wants f(x) of the rows, which the engine then computes once."""
-        ...
-
-    @property
-    def sample_size(self) -> int:
-        """Rows of `data` that `choose` wants to see (to choose landmarks); 0 when nothing is left to choose."""
-        ...
-
-    def choose(self, sample: FloatArray) -> State:
-        """Landmarks and the like, chosen from a sample (n, columns) of the data."""
-        ...
-
-    def chosen(self, choice: State) -> ValueFunction:
-        """This value function with that choice made."""
-        ...
-
-    def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
-        """v(empty) (k,) before the link: the `mean` prediction (k,) over `data`, or what a prepared `state` says."""
-        ...
-
-    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
-        """Sums over these rows (n, columns) for the coalitions masks (m, d)."""
-        ...
-
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """All work on the coalitions masks (m, d) that no instance changes."""
         ...
 
-    def join(self, states: Sequence[State]) -> State:
-        """One State of the coalitions of several, in their order: what the rows cost is then paid once."""
-        ...
-
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k) of the prepared coalitions for a micro-block of rows (n, columns)."""
-        ...
-
-    def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
-        """Where `streams_data`: what these rows of `data` (b, columns) add to values (n, m, k) times all their rows."""
         ...
 
     def cost(self, m: int, n: int = 1) -> Cost:
@@ -758,6 +701,89 @@ def replaced(value: AnyValue, **parts: Any) -> AnyValue:
     other = copy.copy(value)
     vars(other).update(parts)
     return other
+
+
+@runtime_checkable
+class LearnsFromData(ValueFunction, Protocol):
+    """A value function whose `prepare` needs sums over all rows of its data."""
+
+    @property
+    def needs_predictions(self) -> bool:
+        """True where `moments` wants f(x) of the rows, which are then computed once."""
+        ...
+
+    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
+        """Sums over these rows (n, columns) for the coalitions masks (m, d)."""
+        ...
+
+    def join(self, states: Sequence[State]) -> State:
+        """One State of the coalitions of several, in their order: what the rows cost is then paid once."""
+        ...
+
+
+@runtime_checkable
+class ChoosesFromSample(ValueFunction, Protocol):
+    """A value function that chooses landmarks and the like from a sample of its data."""
+
+    @property
+    def sample_size(self) -> int:
+        """Rows of `data` that `choose` wants to see; 0 when nothing is left to choose."""
+        ...
+
+    def choose(self, sample: FloatArray) -> State:
+        """What is chosen from a sample (n, columns) of the data."""
+        ...
+
+    def chosen(self, choice: State) -> ValueFunction:
+        """This value function with that choice made."""
+        ...
+
+
+@runtime_checkable
+class StreamsData(ValueFunction, Protocol):
+    """A value function whose values may be means over all rows of `data`, which are read when they are wanted."""
+
+    @property
+    def streams_data(self) -> bool:
+        """False where its data are in memory, and `evaluate` gives the values."""
+        ...
+
+    def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
+        """What these rows of `data` (b, columns) add to values (n, m, k) times all their rows."""
+        ...
+
+
+@runtime_checkable
+class WeightsData(ValueFunction, Protocol):
+    """A value function whose rows of data may have weights."""
+
+    @property
+    def data_weights(self) -> FloatArray | None:
+        """(b,): in the mean prediction; `data` then is an array.  None: all alike."""
+        ...
+
+
+@runtime_checkable
+class OwnBase(ValueFunction, Protocol):
+    """A value function whose v(empty) is not the mean prediction over its data."""
+
+    def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
+        """v(empty) (k,) before the link, from the `mean` prediction (k,) over `data` and a prepared `state`."""
+        ...
+
+
+@runtime_checkable
+class HasClosedForm(ValueFunction, Protocol):
+    """A value function whose attributions can be had without coalitions."""
+
+    @property
+    def prefers_closed_form(self) -> bool:
+        """True where the closed form is exact, or at least as good as any list of coalitions."""
+        ...
+
+    def closed_form(self) -> ClosedForm:
+        """The closed form; itself where it is one."""
+        ...
 
 
 class Checked(NamedTuple):
@@ -782,7 +808,7 @@ class DirectSums(ValueFunction, Protocol):
 
 
 @runtime_checkable
-class EstimatedBase(ValueFunction, Protocol):
+class EstimatedBase(OwnBase, Protocol):
     """A value function whose v(empty) is an estimate of a distribution's, not the mean prediction over its data."""
 
     def base_note(self, state: State, mean: FloatArray) -> dict[str, JSON]:

@@ -210,6 +210,7 @@ PLACES = {
 }  # fmt: skip
 
 RECORDS = {
+    "dshap.Design", "dshap.ValueFunction",
     "designs.ClosedFormDesign", "designs.ExactDesign", "designs.KernelShapDesign", "designs.KrigingDesign",
     "designs.PermutationDesign", "designs.restored",
     "kernels.Basis", "kernels.Embedding", "kernels.FourierBasis", "kernels.FourierFeatures", "kernels.Kernel",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from dshap import designs
+from dshap.abilities import closed_form_of, prefers_closed_form
 from dshap.errors import InputError, unknown_name
 from dshap.options import RunOptions
 from dshap.types import N_ENDS, ClosedForm, Design, Interactions, PairedForm, ValueFunction
@@ -49,8 +50,8 @@ def choose_design(
 
     A `designs.ClosedFormDesign` asks for the closed form of the value function.
     """
-    n_players, form = len(value.players), value.closed_form()
-    if value.is_closed_form and design not in ("auto", "closed_form") and not _is_closed(design):
+    n_players, form = len(value.players), closed_form_of(value)
+    if isinstance(value, ClosedForm) and design not in ("auto", "closed_form") and not _is_closed(design):
         raise InputError(
             f"{type(value).__name__} is a closed form and lists no coalition: leave design at 'auto', {OTHER}"
         )
@@ -63,7 +64,7 @@ def choose_design(
                 "has none: give 'auto', 'exact', 'kriging', 'kernelshap' or 'permutation'"
             )
         return _of_form(form), f"given: {form.describe_form()}"
-    if design == "auto" and form is not None and value.prefers_closed_form:
+    if design == "auto" and form is not None and prefers_closed_form(value):
         return _of_form(form), f"auto: {form.describe_form()}"
     most = MAX_COALITIONS if form is None else MAX_TABLE_COALITIONS
     limit = max_coalitions or max(most, 4 * n_players)
@@ -107,7 +108,7 @@ def check_closed(value: ValueFunction, options: RunOptions) -> None:
     """Refuse what a value function that is a closed form has not, whatever the design."""
     is_unpaired = options.interactions and not isinstance(value, PairedForm)
     asked = [name for name, is_asked in (("interactions", is_unpaired), ("tol", options.tol)) if is_asked]
-    if value.is_closed_form and asked:
+    if isinstance(value, ClosedForm) and asked:
         raise InputError(
             f"{asked[0]} belongs to designs that list coalitions, and {type(value).__name__} is a closed form, exact "
             f"without any: leave {asked[0]} out, {OTHER}"

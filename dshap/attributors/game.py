@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.abilities import base_of
 from dshap.errors import DshapError, PredictError
 from dshap.types import (
     EMPTY,
@@ -18,11 +19,13 @@ from dshap.types import (
     BoolArray,
     Design,
     FloatArray,
+    LearnsFromData,
     Moments,
     RecordStore,
     RowReader,
     State,
     Status,
+    StreamsData,
     ValueFunction,
     tree_sum,
 )
@@ -106,7 +109,7 @@ class Game:
         if "base" not in self._cache:
             mean = self.mean_prediction()
             has_states = bool(self.tiles)  # a game of one player has none
-            self._cache["base"] = self.value.base(mean, lambda: self.state([0])) if has_states else mean
+            self._cache["base"] = base_of(self.value, mean, lambda: self.state([0])) if has_states else mean
         return np.asarray(self._cache["base"])
 
     def base_value(self) -> FloatArray | None:
@@ -116,12 +119,13 @@ class Game:
 
     def state(self, tiles: Sequence[int]) -> State:
         """The prepared state of coalition tiles, joined."""
-        if not self.value.needs_moments:
-            return self.value.prepare(np.concatenate([self.design.block(*self.tiles[tile]).masks for tile in tiles]))
+        value = self.value
+        if not isinstance(value, LearnsFromData):
+            return value.prepare(np.concatenate([self.design.block(*self.tiles[tile]).masks for tile in tiles]))
         name = " ".join(self.names[tile] for tile in tiles)
         state: State | None = self._cache.get(name)
         if state is None:
-            state = self.value.join([self.store.get(self.names[tile], State) for tile in tiles])
+            state = value.join([self.store.get(self.names[tile], State) for tile in tiles])
             if self.is_kept:
                 self._cache[name] = state
         return state
@@ -191,6 +195,7 @@ class Game:
 class StreamedGame(Game):
     """A game whose values are means over all rows of a table, which is read span by span when they are wanted."""
 
+    value: StreamsData
     data: RowReader = field(kw_only=True)
     spans: tuple[tuple[int, int], ...] = field(kw_only=True)
 

@@ -10,12 +10,24 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.abilities import pilot_coalitions
+from dshap.abilities import data_weights, pilot_coalitions
 from dshap.attributors.game import Game, first_tiles
 from dshap.attributors.noise import asked_often
 from dshap.attributors.rounds import forecast
 from dshap.errors import DshapError, PredictError
-from dshap.types import BoolArray, FloatArray, Moments, Pilot, Record, RowBlock, Stacked, State, ValueFunction
+from dshap.types import (
+    BoolArray,
+    ChoosesFromSample,
+    FloatArray,
+    LearnsFromData,
+    Moments,
+    Pilot,
+    Record,
+    RowBlock,
+    Stacked,
+    State,
+    ValueFunction,
+)
 
 __all__ = ["BaseValue", "CoalitionErrors", "CoalitionTile", "Landmarks", "NoisyBaseValue", "PilotPass", "penalties"]
 
@@ -40,10 +52,11 @@ class BaseValue:
 
     def _sums(self, block: RowBlock, answers: dict[str, FloatArray]) -> dict[str, FloatArray]:
         """Weighted sums over the rows of answers (…, n, k), and of the weights."""
-        if self.value.data_weights is None:
+        all_weights = data_weights(self.value)
+        if all_weights is None:
             count = np.array(float(np.count_nonzero(block.is_ok)))
             return {**{name: each.sum(axis=-2) for name, each in answers.items()}, "count": count}
-        weights = self.value.data_weights[block.start : block.stop][block.is_ok]
+        weights = all_weights[block.start : block.stop][block.is_ok]
         return {**{name: np.matmul(weights, each) for name, each in answers.items()}, "count": np.array(weights.sum())}
 
 
@@ -62,7 +75,7 @@ class NoisyBaseValue(BaseValue):
 class Landmarks:
     """What a value function chooses from a sample of its data."""
 
-    value: ValueFunction
+    value: ChoosesFromSample
     positions: NDArray[np.int64]
     """Of the sample in the table, sorted."""
     wants = ()
@@ -79,7 +92,7 @@ class Landmarks:
 class CoalitionTile:
     """The state of one tile of coalitions (m, d)."""
 
-    value: ValueFunction
+    value: LearnsFromData
     masks: BoolArray
 
     @property
@@ -103,7 +116,9 @@ class CoalitionTiles(Sequence[CoalitionTile]):
         return len(self.game.names)
 
     def __getitem__(self, tile: Any) -> Any:
-        return CoalitionTile(self.game.value, self.game.design.block(*self.game.tiles[tile]).masks)
+        value = self.game.value
+        assert isinstance(value, LearnsFromData)
+        return CoalitionTile(value, self.game.design.block(*self.game.tiles[tile]).masks)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from itertools import chain, combinations
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from dshap.types import EMPTY, FULL, BoolArray, CoalitionBlock, DesignInfo, Floa
 
 __all__ = [
     "MAX_WHOLE_BYTES",
+    "BaseDesign",
     "FixedDesign",
     "WholeViews",
     "checked_span",
@@ -172,6 +174,24 @@ class WholeViews:
         whole[EMPTY] += self.finish(no_sums, one, zero)[0, :, 0]
         whole[FULL] += self.finish(no_sums, zero, one)[0, :, 0]
         return whole
+
+
+class BaseDesign(FixedDesign, WholeViews):
+    """Base of a design of one's own, public as `dshap.Design`: a frozen dataclass with a field `n_players`.
+
+    What is left to write is `info`, `block` and `finish`; `replicates` too where it has standard errors.
+    """
+
+    def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        """(0, n, d, k): no standard errors."""
+        return np.zeros((0, *sums.shape))
+
+    def with_players(self, n_players: int) -> Self:
+        return replace(self, n_players=n_players)  # type: ignore[type-var]
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The name of its class, and its fields."""
+        return {"design": type(self).__name__, **asdict(self)}  # type: ignore[call-overload]
 
 
 def _whole(info: DesignInfo, name: str, dtype: type) -> NDArray[Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
-from dshap.abilities import held_coalitions, pilot_coalitions, stages_of
+from dshap.abilities import held_coalitions, learns_from_data, pilot_coalitions, sample_size, stages_of, streams_data
 from dshap.engine.plan import PILOT_ROWS, Plan
 from dshap.engine.stages import ROW_SPAN, Stage, spans
 from dshap.engine.tiles import cut_tiles
 from dshap.errors import InputError
 from dshap.options import RunOptions
-from dshap.types import N_ENDS, Design, RowReader, ValueFunction, n_partial_sums
+from dshap.types import N_ENDS, ClosedForm, Design, RowReader, ValueFunction, n_partial_sums
 
 __all__ = ["make_plan"]
 
@@ -65,7 +65,7 @@ def make_plan(
         stage_coalitions=tuple(each.info.n_coalitions for each in stages_of(design))
         if options.tol
         else (design.info.n_coalitions,),
-        is_closed_form=value.is_closed_form,
+        is_closed_form=isinstance(value, ClosedForm),
         stages=(),
         reasons=reasons,
     )
@@ -90,10 +90,10 @@ def _learning(plan: Plan, value: ValueFunction, data: RowReader) -> list[Stage]:
     read, n_spans = _data_bytes(plan, value, data), len(plan.data_spans)
     predicted = _predict_bytes(value, min(plan.row_span, plan.data_rows))
     base = Stage("base", n_spans, read + predicted, 0.0, "data", "state/base-*", "stage")
-    sample = 4 * 8 * min(value.sample_size, plan.data_rows) * value.model.n_columns
+    sample = 4 * 8 * min(sample_size(value), plan.data_rows) * value.model.n_columns
     choice = Stage("landmarks", 1, read + sample, 0.0, "data", "state/landmarks-*", "stage")
-    moments = [_moments(plan, value, read)] if value.needs_moments else []
-    return [*([choice] if value.sample_size else []), base, *moments]
+    moments = [_moments(plan, value, read)] if learns_from_data(value) else []
+    return [*([choice] if sample_size(value) else []), base, *moments]
 
 
 def _moments(plan: Plan, value: ValueFunction, read: int) -> Stage:
@@ -122,7 +122,7 @@ def _evaluation(
     plan: Plan, value: ValueFunction, design: Design, rows: RowReader, data: RowReader, options: RunOptions
 ) -> Stage:
     n_groups = plan.coalition_groups
-    streamed = _data_bytes(plan, value, data) if value.streams_data else 0
+    streamed = _data_bytes(plan, value, data) if streams_data(value) else 0
     return Stage(
         name="evaluation",
         n_tasks=len(plan.instance_spans) * (n_groups + 1 if n_groups > 1 else 1),

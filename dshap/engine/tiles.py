@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dshap.abilities import held_coalitions
+from dshap.abilities import held_coalitions, learns_from_data
 from dshap.engine.stages import OPERATIONS_PER_SECOND, ROW_SPAN
 from dshap.options import RunOptions
 from dshap.types import N_ENDS, Cost, Design, ValueFunction
@@ -64,7 +64,7 @@ def cut_tiles(
     share = _row_share(design, len(value.link.outputs(value.model.output_names)), n_replicates, options)
     instance_tile = options.instance_tile or _instance_tile(row, n_rows, wanted, share)
     n_instance_tiles = math.ceil(n_rows / instance_tile)
-    is_black_box = not value.needs_moments and not math.isfinite(row.operations)
+    is_black_box = not learns_from_data(value) and not math.isfinite(row.operations)
     if is_black_box:
         wanted = BLACK_BOX_TASKS
         tile = options.coalition_tile or _black_box_tile(
@@ -76,7 +76,7 @@ def cut_tiles(
     groups = options.coalition_groups or (1 if 2 * n_instance_tiles >= wanted else math.ceil(wanted / n_instance_tiles))
     groups = 1 if options.tol else min(groups, n_tiles)
     state_bytes = _state_bytes(value, proper, tile)
-    is_kept = value.needs_moments and state_bytes <= CACHE_BYTES
+    is_kept = learns_from_data(value) and state_bytes <= CACHE_BYTES
     joined = max(1, min(MAX_COALITION_TILE // tile, math.ceil(n_tiles / groups))) if is_kept and not options.tol else 1
     if is_black_box and n_tiles == 1 and not options.tol:
         joined = 2  # the pilot's coalitions are a tile of their own
@@ -124,7 +124,7 @@ def _coalition_tile(value: ValueFunction, proper: int, data_rows: int) -> int:
     pair = value.cost(2)
     fits = int(MOMENT_TILE_BYTES // (max(pair.moment_bytes + pair.state_bytes, 1) / 2))
     n_tiles = WANTED_TASKS
-    if value.needs_moments:  # every tile computes the kernel anew: no more of them than there is work for
+    if learns_from_data(value):  # every tile computes the kernel anew: no more of them than there is work for
         seconds = value.cost(proper, data_rows).moment_operations / OPERATIONS_PER_SECOND
         shared = min(WANTED_LEAVES, max(1, int(seconds))) / math.ceil(data_rows / ROW_SPAN)
         n_tiles = math.ceil(max(shared, seconds / MOMENT_TILE_SECONDS))

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dshap.abilities import learns_from_data
 from dshap.attributors.choice import choose_design, in_rounds
 from dshap.cube import CONTAINER, StateFolder, Workspace, create_store, mark_finished, read_job, refuse_altered
 from dshap.engine import (
@@ -294,7 +295,7 @@ class _Run:
 
     def _explained(self, explain: Explain, explanation: Explanation) -> ExplanationResult:
         """Run one explanation; failed blocks are kept for the end."""
-        name, learns, failure = explain.name, explanation.work.value.needs_moments, None
+        name, learns, failure = explain.name, learns_from_data(explanation.work.value), None
         if was_complete := explanation.is_complete:
             self.progress.kept_explanation(name, learns)
         else:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.abilities import learns_from_data, streams_data
 from dshap.errors import InputError
 from dshap.tables.census import Census, take_census
 from dshap.tables.opener import CodedReader, Site, open_rows
@@ -59,7 +60,7 @@ class Inputs:
         if isinstance(reader, CodedReader) and value.model.categories:
             value, reader = _with_all_categories(value, reader, site)
         census = census or take_census(reader, site)
-        if reader.missing == "pass" and value.needs_moments:
+        if reader.missing == "pass" and learns_from_data(value):
             raise InputError('missing = "pass" is for black boxes: explain a kernel model with "refuse" or "skip"')
         if data is None:
             data = (reader, census) if _is_same(value.data, rows) else _open_data(value, reader, site)
@@ -88,11 +89,11 @@ def _open_data(value: ValueFunction, rows: RowReader, site: Site) -> tuple[RowRe
     """What the value function learns from; by the names of the rows where it knows none itself."""
     is_named = not isinstance(value.data, np.ndarray)
     features = value.model.feature_names or (rows.feature_names if is_named else None)
-    is_read = value.needs_moments or value.streams_data  # row by row, so that bad ones can be skipped
+    is_read = learns_from_data(value) or streams_data(value)  # row by row, so that bad ones can be skipped
     missing = "skip" if rows.missing == "refuse" and not is_read else rows.missing
     try:
         data = open_rows(value.data, site, features=features, n_columns=value.model.n_columns, missing=missing)
-        census = take_census(data, site, takes_nan=not value.needs_moments)
+        census = take_census(data, site, takes_nan=not learns_from_data(value))
     except InputError as error:
         raise InputError(f"background or data of the value function: {error}") from error
     if census.n_bad and data.missing == "skip" and not is_read:

@@ -48,7 +48,7 @@ class Copula(Gaussian):
     """Of each column: its values (p,), rising; their scores (p,); the scores where one value ends (p − 1,)."""
 
     @property
-    def sample_size(self) -> int:  # type: ignore[override]
+    def sample_size(self) -> int:
         return MARGIN_SAMPLE if self.margins is None else 0
 
     def choose(self, sample: FloatArray) -> State:

@@ -42,8 +42,6 @@ class EmbeddedValue(TableValue):
     A mixin: the constructor of the subclass calls `_embed` once the columns are known.
     """
 
-    needs_moments = True
-
     def _embed(self, kernel: Kernel | ProductKernel | None, embedding: Embedding, rank_tolerance: float) -> None:
         """Check and hold the options; the anchors stay to be chosen."""
         kernel = checked_kernel(kernel)
@@ -64,7 +62,7 @@ class EmbeddedValue(TableValue):
             self.basis = self.chosen(self.choose(np.empty((0, self.n_columns)))).basis
 
     @property
-    def sample_size(self) -> int:  # type: ignore[override]
+    def sample_size(self) -> int:
         """Rows to choose from; 0 once chosen."""
         if self.basis is not None:
             return 0

@@ -72,7 +72,6 @@ class Gaussian(Shifted, PredictedValue):
     """
 
     name = "gaussian"
-    needs_moments = True
     takes_frames = False
     shared_arrays = ("mean", "draws", "base", "base_error")
 

@@ -43,6 +43,7 @@ class KernelInterventional(KernelValue):
     """
 
     shared_arrays = ("base",)
+    prefers_closed_form = False
 
     def __init__(
         self,

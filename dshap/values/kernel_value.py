@@ -86,7 +86,6 @@ class ExpansionModel(NamedModel):
 class KernelValue(TableValue):
     """Base of the value functions in closed form: a model that is an expansion, and data that `moments` sums."""
 
-    needs_moments = True
     model: ExpansionModel
 
     def __init__(self, model: ExpansionModel, data: Any, players: Mapping[str, Sequence[str | int]] | None) -> None:

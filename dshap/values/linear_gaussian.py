@@ -79,7 +79,6 @@ class LinearGaussian(Shifted):
     """
 
     model: LinearModel
-    is_closed_form = True
     prefers_closed_form = True
 
     def __init__(
@@ -144,11 +143,6 @@ class LinearGaussian(Shifted):
             self.players = transform.players
         if self.table is not None and kind == "observational":
             self.table.check(self.model.column_names)
-
-    @property
-    def needs_moments(self) -> bool:  # type: ignore[override]
-        """Always: M is made once, by the last task of the sums."""
-        return True
 
     def closed_form(self) -> Self:
         return self

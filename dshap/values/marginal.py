@@ -63,6 +63,8 @@ class Marginal(PredictedValue):
     same in every mix of the two, and mixes that are alike are predicted once.
     """
 
+    data_weights: FloatArray | None = None
+
     def __init__(
         self,
         predict: Callable[[FloatArray], Any],
@@ -104,10 +106,6 @@ class Marginal(PredictedValue):
             if self.background is None:
                 raise InputError("weights are for a background in memory: give an array or a data frame")
             self.data_weights = _checked_weights(weights, len(self.background))
-
-    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
-        """Nothing is summed beforehand."""
-        return Moments()
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """The columns that each coalition keeps, and their bits."""

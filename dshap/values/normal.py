@@ -148,7 +148,7 @@ class Shifted(TableValue):
         return True
 
     @property
-    def sample_size(self) -> int:  # type: ignore[override]
+    def sample_size(self) -> int:
         return SHIFT_SAMPLE if self._learns and self.shift is None else 0
 
     def choose(self, sample: FloatArray) -> State:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from dshap.checks import as_array, checked, plain_array
 from dshap.errors import InputError, shown
-from dshap.types import FloatArray, Link
+from dshap.types import BoolArray, Cost, FloatArray, Link, Moments, State
 from dshap.values.frames import Frame, frame_of
 from dshap.values.links import link_of
 from dshap.values.predictors import (
@@ -99,6 +100,9 @@ class PredictFunction(NamedModel):
 class PredictedValue(TableValue):
     """Base of the value functions of a predict function whose data may be any table that `dshap.explain` takes.
 
+    Public as `dshap.ValueFunction`: what is left to write is `evaluate`, and `prepare`, `cost` and `fingerprint` where
+    the values follow from more than the columns that are present, the model and the data.
+
     predict is tried on the first rows of an array or a data frame, on a row of zeros where reading the data would be
     work.  A path tells no columns: they are those of `feature_names`, or of the estimator behind predict.
     Where the data are a data frame with text, categorical or boolean columns, or the estimator behind predict was
@@ -113,11 +117,11 @@ class PredictedValue(TableValue):
         predict: Callable[[FloatArray], Any],
         data: Any,
         *,
-        players: Mapping[str, Sequence[str | int]] | None,
-        feature_names: Sequence[str] | None,
-        output_names: Sequence[str] | None,
-        buffer_rows: int,
-        link: str | Link | None,
+        players: Mapping[str, Sequence[str | int]] | None = None,
+        feature_names: Sequence[str] | None = None,
+        output_names: Sequence[str] | None = None,
+        buffer_rows: int = 65_536,
+        link: str | Link | None = None,
     ) -> None:
         if not callable(predict) or isinstance(predict, type):
             kind = shown(predict) if isinstance(predict, type) else f"a {type(predict).__name__}"
@@ -143,6 +147,27 @@ class PredictedValue(TableValue):
         super().__init__(model, data, players)
         self.link = link_of(link, model.output_names)
         self.link.check(model.probe)
+
+    def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
+        """`columns` (m, columns): those that are present in each coalition."""
+        return State({"columns": self.players.columns(masks)})
+
+    def cost(self, m: int, n: int = 1) -> Cost:
+        """Of values that call the model: as a black box, whose own memory and operations are not known."""
+        state, values = m * self.n_columns, 8 * n * m * self.n_outputs
+        buffer = 8 * self.model.buffer_rows * (self.n_columns + self.n_outputs)
+        return Cost(state_bytes=state, prepare_bytes=2 * state, task_bytes=3 * buffer + 4 * values, operations=math.inf)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Its name, model, link and players, and a digest of its data where they are in memory."""
+        data = np.ascontiguousarray(self.data) if isinstance(self.data, np.ndarray) else None
+        return {
+            "value": type(self).__name__,
+            **self.model.fingerprint(),
+            **self.link.fingerprint(),
+            "data": None if data is None else hashlib.blake2b(data.tobytes(), digest_size=16).hexdigest(),
+            "players": self.players.fingerprint(),
+        }
 
 
 def wants_frames(predict: Any) -> bool:

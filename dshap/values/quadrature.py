@@ -73,7 +73,7 @@ class ProductQuadrature(KernelValue):
     least twice as many nodes, and rounding.
     """
 
-    is_closed_form = True
+    prefers_closed_form = False
     n_replicates = 0
 
     def __init__(self, model: ExpansionModel, data: Any, n_background: int, tolerance: float) -> None:
@@ -94,7 +94,7 @@ class ProductQuadrature(KernelValue):
         return tuple(getattr(self.expansion, "expansions", (self.expansion,)))
 
     @property
-    def sample_size(self) -> int:  # type: ignore[override]
+    def sample_size(self) -> int:
         return CANDIDATES if self.candidates is None else 0
 
     def choose(self, sample: FloatArray) -> State:

@@ -140,7 +140,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         return float(np.sqrt(np.mean(np.square(gap)))), float(gap.max())
 
     @property
-    def sample_size(self) -> int:  # type: ignore[override]
+    def sample_size(self) -> int:
         """Rows to choose from; 0 once chosen."""
         size = super().sample_size
         return max(size, TRIAL_ROWS) if self.precision == "float32" and self.basis is None else size

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from dshap.errors import DshapError
 from dshap.players import Players
-from dshap.types import ClosedForm, FloatArray, Link, Predictor, State
+from dshap.types import Link, Predictor, State
 from dshap.values.links import IDENTITY
 
 __all__ = ["TableValue"]
@@ -29,13 +28,7 @@ class TableValue:
 
     model: Predictor
     link: Link = IDENTITY
-    data_weights: FloatArray | None = None
-    needs_moments = False
     needs_predictions = False
-    is_closed_form = False
-    prefers_closed_form = False
-    sample_size = 0
-    streams_data = False
     notes: Mapping[str, Any] = MappingProxyType({})
     shared_arrays: tuple[str, ...] = ()
     """Arrays of a State that do not go by coalitions."""
@@ -61,14 +54,6 @@ class TableValue:
     def n_outputs(self) -> int:
         return len(self.model.output_names)
 
-    def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
-        """The mean prediction over the data."""
-        return mean
-
-    def closed_form(self) -> ClosedForm | None:
-        """None: there is none."""
-        return None
-
     def join(self, states: Sequence[State]) -> State:
         """One State of the coalitions of several, in their order: arrays are joined, shared ones kept."""
         if len(states) == 1:
@@ -79,14 +64,3 @@ class TableValue:
             for name, array in first.arrays.items()
         }
         return State(joined)
-
-    def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
-        """Of values that stream their data alone."""
-        raise DshapError(f"{type(self).__name__} sums nothing over rows of its data: a bug")
-
-    def choose(self, sample: FloatArray) -> State:
-        """Nothing is left to choose."""
-        return State()
-
-    def chosen(self, choice: State) -> Self:
-        return self

@@ -65,7 +65,6 @@ class Trees(TableValue):
     """
 
     model: TreeModel
-    is_closed_form = True
     prefers_closed_form = True
     n_replicates = 0
 
@@ -112,10 +111,6 @@ class Trees(TableValue):
     def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
         """What the attributions and the prediction differ by."""
         return state()["base"]
-
-    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
-        """Nothing is summed beforehand."""
-        return Moments()
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """`base` (k,): the value of no column at all."""

@@ -26,6 +26,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 
 from dshap import designs
+from dshap.abilities import sample_size
 from dshap.engine.graph import one_blas_thread
 from dshap.kernels import RBF, Nystrom, ProductKernel
 from dshap.loops import warm_up
@@ -101,7 +102,7 @@ def embedded_times(make: Callable[[FloatArray], ValueFunction], data: FloatArray
 
     def learn() -> tuple[ValueFunction, Any]:
         value = make(data)
-        if value.sample_size:
+        if sample_size(value):
             value = value.chosen(value.choose(data[:SAMPLE]))
         return value, value.prepare(MASKS, value.moments(MASKS, data))
 

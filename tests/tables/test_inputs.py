@@ -54,7 +54,7 @@ def test_players_that_vary_in_rows_or_between_rows_and_data(site):
 def test_categories_of_the_rows_follow_those_of_the_data(site):
     value = Marginal(letters, lettered("m", "a"))
     inputs = Inputs.open(value, lettered("z", "a", "b"), site)
-    assert inputs.value.categories == {"letter": ("a", "m", "b", "z")}
+    assert inputs.value.model.categories == {"letter": ("a", "m", "b", "z")}
     np.testing.assert_array_equal(inputs.rows.read(0, 3).x[:, 0], [3.0, 0.0, 2.0])
 
 

@@ -8,10 +8,12 @@ from numpy.testing import assert_allclose
 
 import dshap
 from dshap import designs
+from dshap.abilities import sample_size
 from dshap.errors import InputError, PredictError
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product
 from dshap.loops import member_sums, subset_sums
 from dshap.models import FourierExpansion, KernelExpansion
+from dshap.types import LearnsFromData
 from dshap.values import (
     ConditionalRegression,
     KernelInterventional,
@@ -30,7 +32,7 @@ def proper_masks(d: int = D) -> np.ndarray:
 
 def values_of(value, masks, rows, data, cuts=3):
     """evaluate(prepare(moments)) with the moments summed over uneven parts of the data."""
-    if not value.needs_moments:
+    if not isinstance(value, LearnsFromData):
         return value.evaluate(value.prepare(masks), rows)
     parts = np.array_split(data, cuts)
     total = value.moments(masks, parts[0])
@@ -266,7 +268,7 @@ def test_penalties_are_validated_for_any_pair_of_features(rng, embedding):
         FourierExpansion(frequencies, rng.uniform(size=10), rng.normal(size=(10, 1)), np.ones(1)),
     ):
         value = KernelObservational(model, data, embedding, kernel=RBF(1.0), with_interventional=True)
-        value = value.chosen(value.choose(data)) if value.sample_size else value
+        value = value.chosen(value.choose(data)) if sample_size(value) else value
         whole, halves = value.moments(masks, data), value.moments(masks, data[:77]) + value.moments(masks, data[77:])
         assert whole.nbytes <= value.cost(6).moment_bytes
         for name, array in whole.arrays.items():

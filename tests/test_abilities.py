@@ -1,0 +1,56 @@
+"""What only some designs and value functions can do, asked of any."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dshap import abilities, designs
+from dshap.errors import InputError
+from dshap.kernels import RBF, Nystrom
+from dshap.models import KernelExpansion
+from dshap.types import Record
+from dshap.values import ConditionalRegression, KernelInterventional, Marginal
+
+X = np.random.default_rng(0).normal(size=(40, 3))
+EXPANSION = KernelExpansion(RBF(1.0).bind(3), X[:5], np.ones((5, 1)), np.zeros(1))
+
+
+def first(x):
+    return x[:, 0]
+
+
+def test_of_designs():
+    exact, kernelshap, kriging = designs.exact(3), designs.kernelshap(14, 200), designs.kriging(14, 600)
+    permutation = designs.permutation(14, 40)
+    assert [abilities.pilot_coalitions(d) > 0 for d in (exact, kernelshap, permutation, kriging)] == 3 * [False] + [
+        True
+    ]
+    assert abilities.stages_of(permutation) == (permutation,) and abilities.stages_of(kernelshap)[-1] == kernelshap
+    assert abilities.held_coalitions(permutation) == 0 < abilities.held_coalitions(kriging)
+    assert abilities.held_coalitions(abilities.linear(kriging)) == 0 and abilities.linear(exact) is exact
+    assert abilities.tuned(exact, Record()) is exact and abilities.tuned(kriging, Record()) is not kriging
+    assert abilities.interactions_of(exact, 0, 8).shape == (8, 3)
+    with pytest.raises(InputError, match=r"interactions are those of designs\.exact or designs\.kriging"):
+        abilities.interactions_of(kernelshap, 0, 2)
+
+
+def test_of_value_functions():
+    marginal, kernel = Marginal(first, X), KernelInterventional(EXPANSION, X)
+    regression = ConditionalRegression(first, X, RBF(), Nystrom(10))
+    assert [abilities.learns_from_data(v) for v in (marginal, kernel, regression)] == [False, True, True]
+    assert [abilities.needs_predictions(v) for v in (marginal, kernel, regression)] == [False, False, True]
+    assert abilities.sample_size(marginal) == 0 < abilities.sample_size(regression)
+    assert abilities.closed_form_of(marginal) is None and not abilities.prefers_closed_form(kernel)
+    form = abilities.closed_form_of(kernel)
+    assert abilities.closed_form_of(form) is form
+    assert not abilities.streams_data(marginal) and not abilities.streams_data(kernel)
+    weighted = Marginal(first, X, weights=np.arange(1.0, 41.0))
+    assert abilities.data_weights(marginal) is None and len(abilities.data_weights(weighted)) == 40
+
+
+def test_the_base_is_the_mean_unless_the_value_function_knows_better():
+    mean = np.array([0.25])
+    state = Record({"base": np.array([7.0])})
+    assert abilities.base_of(Marginal(first, X), mean, lambda: state) is mean
+    assert abilities.base_of(KernelInterventional(EXPANSION, X).closed_form(), mean, lambda: state)[0] == 7.0

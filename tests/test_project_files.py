@@ -1,0 +1,97 @@
+"""Files beside the package: versions agree, the package is typed, hooks are local, named commands and places exist."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from pydoc import locate
+from typing import Any
+
+import pytest
+import yaml
+
+import dshap
+from tests.pages import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def changelog_versions() -> list[str]:
+    return re.findall(r"^## (\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        lambda: PROJECT["project"]["version"],
+        lambda: changelog_versions()[0],
+        lambda: yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"],
+    ],
+    ids=["pyproject.toml", "CHANGELOG.md", "CITATION.cff"],
+)
+def test_the_version_is_the_same_wherever_it_is_stated(stated):
+    assert stated() == dshap.__version__
+
+
+def test_the_citation_has_what_its_format_requires():
+    """Of version 1.2.0 of the Citation File Format; references are checked for theirs too."""
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["cff-version"] == "1.2.0" and citation["license"] == PROJECT["project"]["license"]
+    assert {"authors", "message", "title"} <= citation.keys()
+    assert all({"authors", "title", "type"} <= reference.keys() for reference in citation["references"])
+
+
+def test_the_package_is_marked_as_typed_and_nothing_keeps_the_mark_out_of_the_wheel():
+    assert Path(dshap.__file__).with_name("py.typed").read_bytes() == b""
+    assert PROJECT["tool"]["hatch"]["build"] == {"targets": {"wheel": {"packages": ["dshap"]}}}
+    assert not any(line.startswith(("*.typed", "py.typed")) for line in (ROOT / ".gitignore").read_text().splitlines())
+
+
+def hooks() -> list[dict[str, Any]]:
+    repos = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert [repo["repo"] for repo in repos] == ["local"]
+    return repos[0]["hooks"]
+
+
+def test_hooks_are_the_tools_of_the_virtual_environment():
+    found = {hook["id"]: hook["entry"].split() for hook in hooks()}
+    assert found.keys() == {"ruff-format", "ruff-check", "mypy"}
+    for name, (program, *rest) in found.items():
+        assert program == f".venv/bin/{name.split('-')[0]}" and name.split("-")[1:] == rest[:1]
+    assert {hook["language"] for hook in hooks()} == {"system"}
+
+
+def test_contributing_fits_a_screen_and_its_targets_are_those_of_make():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert len(text.splitlines()) <= 45
+    targets = re.findall(r"^make ([a-z ]+?)(?: +#.*)?$", text, re.MULTILINE)
+    assert targets
+    for target in " ".join(targets).split():
+        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), target
+
+
+def is_there(name: str) -> bool:
+    """There is such a module, class, function, attribute, or field of a record, below dshap."""
+    owner, _, last = f"dshap.{name}".rpartition(".")
+    return locate(f"{owner}.{last}") is not None or last in getattr(locate(owner), "__annotations__", {})
+
+
+def words() -> dict[str, str]:
+    """Word -> the places where it lives, of the table in ARCHITECTURE.md."""
+    table = (ROOT / "dshap" / "ARCHITECTURE.md").read_text().partition("## Words")[2]
+    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| (`[^|]+`) \|$", table, re.MULTILINE)
+    assert len(rows) == len(dict(rows)) == table.count("\n|") - 2  # the heading and its line
+    return dict(rows)
+
+
+def test_every_word_of_the_architecture_lives_where_it_says():
+    assert len(words()) > 40
+    for places in words().values():
+        for name in re.findall(r"`([^`]+)`", places):
+            assert is_there(name), name
+
+
+@pytest.mark.parametrize("name", ["types.CoalitionBlock.nothing", "types.Nothing", "nothing.State"])
+def test_a_place_that_is_gone_is_told(name):
+    assert not is_there(name)
