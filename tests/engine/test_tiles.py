@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 
 from dshap import designs
@@ -21,25 +21,20 @@ from dshap.engine.tiles import (
     WANTED_TASKS,
     cut_tiles,
 )
+from dshap.kernels import RBF
+from dshap.models import KernelExpansion
 from dshap.options import RunOptions
 from dshap.types import Cost
-from dshap.values.links import IDENTITY
-from dshap.values.predictors import NamedModel
+from dshap.values import KernelInterventional, Marginal
 
 ROWS, DATA = 1_000_000, 100_000
+EXPANSION = KernelExpansion(RBF(1.0).bind(3), np.zeros((2, 3)), np.ones((2, 1)), np.zeros(1))
 
 
-@dataclass
-class Priced:
-    """What the tiles see of a value function: its cost, by coalition and row."""
+class Price:
+    """Cost by coalition and row, in place of that of the value function it is mixed into."""
 
-    state: int = 1_000
-    task: int = 10
-    pairs: int = 0
-    operations: float = 1_000.0
-    needs_moments: bool = True
-    link = IDENTITY
-    model: NamedModel = field(default_factory=lambda: NamedModel(3, 1, None, None))
+    state, task, pairs, operations = 1_000, 10, 0, 1_000.0
 
     def cost(self, m, n=1):
         return Cost(
@@ -50,6 +45,22 @@ class Priced:
             moment_operations=self.operations * n * m,
             pair_bytes=self.pairs * n,
         )
+
+
+class Priced(Price, KernelInterventional):
+    """A value function whose states are sums over data."""
+
+    def __init__(self, **prices):
+        super().__init__(EXPANSION, EXPANSION.landmarks)
+        vars(self).update(prices)
+
+
+class PricedBox(Price, Marginal):
+    """A black box."""
+
+    def __init__(self, **prices):
+        super().__init__(EXPANSION.predict, EXPANSION.landmarks)
+        vars(self).update(prices, operations=math.inf)
 
 
 def cut(value, n_coalitions=1_026, n_rows=ROWS, **options):
@@ -106,7 +117,7 @@ def test_interactions_of_a_closed_form_make_it_smaller():
 
 
 def test_coalitions_of_a_black_box_are_cut_into_groups_where_rows_are_few():
-    box = Priced(operations=math.inf, needs_moments=False, state=10)
+    box = PricedBox(state=10)
     few, many = cut(box, n_rows=16), cut(box, n_rows=100_000)
     assert few.coalition_groups == BLACK_BOX_TASKS and few.coalition_tile == 128 and few.instance_tile == 16
     assert many.coalition_groups == 1 and many.coalition_tile == 1_024 and many.cache_bytes == 0
