@@ -240,7 +240,7 @@ def test_options_reach_the_value_function(folder):
     assert options_of(RIDGE, EXPLANATIONS["observational, landmarks of the model"]).embedding.size == 30
     gaussian = options_of(RIDGE, {"name": "a", "value": "gaussian", "n_samples": 6, "ridge": 0.5, "seed": 9})
     assert isinstance(gaussian, Gaussian)
-    assert (gaussian.n_samples, gaussian.ridge, gaussian.seed, gaussian.output_names) == (6, 0.5, 9, ("y",))
+    assert (gaussian.n_samples, gaussian.ridge, gaussian.seed, gaussian.model.output_names) == (6, 0.5, 9, ("y",))
     made = {type(each) for explain in EXPLANATIONS.values() for each in job_of(RIDGE, explain).explain}
     assert made < set(VALUES)
 
