@@ -2,13 +2,25 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types benchmarks constraints clean
+# Where tests write: memory, where 4 GB of it are free for files (a store syncs each of its files to the disk)
+SCRATCH := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {print "/dev/shm"}')
+
+.PHONY: demo test coverage lint types benchmarks constraints clean
 
 demo: .venv/installed-report
 	$(BIN)/dshap run workflows/bike_sharing.toml
 
 test: .venv/installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(call pytest)
+
+coverage: .venv/installed-dev  # lines that the tests' processes run; compiled loops and other processes count as missed
+	$(call pytest,--cov --cov-report=term:skip-covered)
+
+define pytest
+	files=$$(mktemp -d $(addsuffix /dshap-XXXXXX,$(SCRATCH))) && \
+	TMPDIR=$$files OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= \
+		$(BIN)/python -m pytest -n 2 --dist worksteal --durations=10 $(1) && rm -rf $$files
+endef
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

@@ -20,6 +20,14 @@ def client() -> Iterator[object]:
     shut_down(started)
 
 
+@pytest.fixture(scope="session")
+def open_client() -> Iterator[object]:
+    """One worker process, without certificates: others may connect by the address of its scheduler."""
+    started = local_client(1, memory_limit="2GiB", set_as_default=False, is_open=True)
+    yield started
+    shut_down(started)
+
+
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """`explain` and its like not on a cluster that another test may have left as the current one."""

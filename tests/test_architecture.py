@@ -13,7 +13,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "dshap"
 FLOORS = (
-    {"types", "players", "errors", "options", "checks", "rows", "rules"},
+    {"types", "players", "errors", "options", "checks", "rows", "rules", "threads"},
     {"loops"},
     {"designs", "kernels"},
     {"values", "models"},

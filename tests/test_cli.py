@@ -22,7 +22,6 @@ from click.testing import CliRunner, Result
 import dshap
 from dshap.cli import cli
 from dshap.cube import Workspace
-from dshap.engine import local_client, shut_down
 from tests.jobs.job_files import JOB, changed, small_table, write_job
 
 MARGINAL = [{"name": "marginal", "value": "marginal", "background": 5}]
@@ -119,11 +118,10 @@ def test_run_show_status_verify_and_a_second_run(folder):
     assert "fit: " in first.stderr and "evaluation: 300 rows" in first.stderr
     assert (folder / "ranking.png").stat().st_size > 10_000
     before = tree(folder)
-    started = time.monotonic()
     second = run_job(folder, ("report", {"picture": "ranking.png", "instance": 1007}), options=())
     assert second.exit_code == 0 and second.stdout.startswith("nothing to do")
     assert results_of(second) == results_of(first)  # the same results are shown
-    assert time.monotonic() - started < 5.0 and tree(folder) == before and second.stderr == ""
+    assert tree(folder) == before and second.stderr == ""
     shown = dshap_("show", "out.zarr")
     assert shown.exit_code == 0 and "held-out R²" in shown.stdout and "300 rows (interventional)" in shown.stdout
     status = dshap_("status", "out.zarr")
@@ -574,11 +572,11 @@ def interrupted(folder: Path, job: dict, polite: signal.Signals, n_before: int) 
     """Start the job, stop it after another block; gives the blocks that are done."""
     process = start(folder, job)
     receipts = folder / "out.zarr" / "marginal" / "state" / "receipts"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not len(list(receipts.glob("*.json"))) > n_before and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(polite)
-    output, errors = process.communicate(timeout=30)
+    output, errors = process.communicate(timeout=180)
     assert process.returncode == 130 and output == ""
     assert errors.splitlines()[-1] == "dshap: interrupted; what is finished is kept, the same command goes on"
     assert "Traceback" not in errors and not list(folder.glob(".out.zarr*"))
@@ -599,8 +597,12 @@ def test_an_interrupted_run_goes_on(folder):
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("kind", ["local", "python", "scheduler"])
-def test_clusters(folder, kind, request):
-    """The same arrays on every kind of cluster as in this process; a second run starts none."""
+def test_clusters(folder, kind, request, monkeypatch):
+    """The same arrays on every kind of cluster as in this process; a second run starts none, and connects to none."""
+
+    def connects(*_, **__):
+        raise AssertionError("a run with nothing to do looks for a cluster")
+
     (folder / "own.py").write_text(
         "from dshap.engine import local_client\n"
         "def client(workers, memory_limit):\n"
@@ -610,9 +612,7 @@ def test_clusters(folder, kind, request):
     if kind == "python":
         cluster["file"] = "own.py"
     if kind == "scheduler":
-        scheduler = local_client(1, "2GiB", set_as_default=False, is_open=True)
-        request.addfinalizer(lambda: shut_down(scheduler))
-        cluster = {"kind": kind, "address": scheduler.scheduler.address}
+        cluster = {"kind": kind, "address": request.getfixturevalue("open_client").scheduler.address}
     assert run_job(folder, ("job.store", "here.zarr")).exit_code == 0
     result = run_job(folder, ("cluster", cluster), options=("--json", "-q"))
     assert result.exit_code == 0, result.output
@@ -623,9 +623,9 @@ def test_clusters(folder, kind, request):
     for name in ("interventional", "observational"):
         here, there = (dshap.open_cube(folder / store / name) for store in ("here.zarr", "out.zarr"))
         assert here.identical(there) or (here.attribution.values == there.attribution.values).all()
-    started = time.monotonic()
-    assert run_job(folder, ("cluster", cluster)).stdout.startswith("nothing to do")
-    assert time.monotonic() - started < 3.0
+    monkeypatch.setattr("distributed.Client.__init__", connects)
+    again = run_job(folder, ("cluster", cluster))
+    assert again.exit_code == 0 and again.stdout.startswith("nothing to do")
 
 
 def test_rows_are_a_data_frame_away(folder):

@@ -259,15 +259,21 @@ def test_every_public_option_has_a_kind_and_every_function_a_place():
     assert len(list(mistakes())) >= 150
 
 
+@pytest.fixture(scope="module")
+def empty_folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("mistakes")
+
+
 @pytest.mark.parametrize(("where", "option", "wrong"), list(mistakes()))
-def test_a_mistake_is_one_line(where, option, wrong, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_mistake_is_one_line(where, option, wrong, empty_folder, monkeypatch):
+    monkeypatch.chdir(empty_folder)
     place = PLACES[where]
     with pytest.raises(InputError) as caught:
         place.use(place.make(**{**place.good, option: wrong}))
     message = str(caught.value)
     assert message and "\n" not in message and len(message) < 600, message
     assert "this is a bug" not in message, message
+    assert not any(empty_folder.iterdir())  # nothing is left where a store was to be
 
 
 @pytest.mark.parametrize("where", sorted(PLACES))

@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import dshap
 from dshap import designs
-from dshap.engine import local_client, shut_down
 from dshap.errors import InputError, StoreMismatchError
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.models import KernelRidge
@@ -151,15 +150,12 @@ def test_mse_v_wants_coalitions(model, data, rows):
         dshap.mse_v(KernelInterventional(model, data), rows, design="quadrature")
 
 
-def test_a_cluster_prepares_the_same_states(data, rows, tmp_path):
+@pytest.mark.cluster
+def test_a_cluster_prepares_the_same_states(data, rows, tmp_path, client):
     value = ConditionalRegression(target, data, RBF(1.0), Nystrom(15), "validate")
     here = dshap.prepare(value, store=tmp_path / "here", row_span=100)
-    client = local_client(2, memory_limit="1GiB", set_as_default=False)
-    try:
-        there = dshap.prepare(value, store=tmp_path / "there", row_span=100, client=client)
-        cube = dshap.explain(there, rows, client=client)
-    finally:
-        shut_down(client)
+    there = dshap.prepare(value, store=tmp_path / "there", row_span=100, client=client)
+    cube = dshap.explain(there, rows, client=client)
     assert here.learnt == there.learnt
     for path in (tmp_path / "here" / "state").glob("*.npz"):
         with np.load(path) as left, np.load(tmp_path / "there" / "state" / path.name) as right:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dshap
-from dshap.engine import checked_client, local_client, shut_down
+from dshap.engine import checked_client
 from dshap.errors import FailedBlocksError
 from dshap.values import Marginal
 
@@ -80,6 +80,7 @@ def fails_on_many(x):
     return x[:, 0] * x[:, 1]
 
 
+@pytest.mark.cluster
 def test_on_a_cluster_no_worker_prints_a_traceback(client, rows, tmp_path, capfd):
     with pytest.raises(FailedBlocksError, match="failed alike"):
         dshap.explain(
@@ -89,11 +90,10 @@ def test_on_a_cluster_no_worker_prints_a_traceback(client, rows, tmp_path, capfd
     assert "Traceback" not in captured.err and "Compute Failed" not in captured.err
 
 
-def test_a_client_by_address(rows):
-    started = local_client(1, "1GiB", set_as_default=False, is_open=True)
-    by_address = started.scheduler.address
+@pytest.mark.cluster
+def test_a_client_by_address(rows, open_client):
+    by_address = open_client.scheduler.address
     phi = dshap.explain(Marginal(first_two, rows[:20]), rows[:30], client=by_address)
     assert (phi.status.values == 1).all()
-    assert checked_client(by_address) is checked_client(by_address) is not started
+    assert checked_client(by_address) is checked_client(by_address) is not open_client
     checked_client(by_address).close()
-    shut_down(started)

@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from dshap.checks import Choice, Flag, Whole
 from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span, pack, spans, unpack
@@ -19,6 +18,7 @@ from dshap.designs.sampling import SAMPLERS
 from dshap.designs.shapley_kernel import ConstrainedSolution, normal_matrix
 from dshap.designs.strata import strata_of
 from dshap.errors import InputError
+from dshap.threads import one_blas_thread
 from dshap.types import FULL, N_ENDS, CoalitionBlock, DesignInfo, FloatArray, Groups
 
 __all__ = ["MAX_COALITIONS", "KernelShapDesign", "kernelshap"]
@@ -236,7 +236,7 @@ def _coalitions(design: KernelShapDesign) -> tuple[NDArray[np.uint8], FloatArray
 @lru_cache(maxsize=32)
 def _solution(design: KernelShapDesign) -> ConstrainedSolution:
     """The same bits on any number of cores."""
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         return ConstrainedSolution.of(normal_matrix(design.blocks()))
 
 
@@ -244,7 +244,7 @@ def _solution(design: KernelShapDesign) -> ConstrainedSolution:
 def _deleted(design: KernelShapDesign) -> tuple[ConstrainedSolution, ...]:
     """The solution with each group left out; empty where one of them is undetermined."""
     matrices = np.zeros((design.n_replicates, design.n_players, design.n_players))
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         for block in design.blocks():
             for g, at, score in block.groups.parts():
                 matrices[g] += block.masks[at].T.astype(float) @ score

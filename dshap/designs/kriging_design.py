@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from dshap.checks import Whole, checked
 from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span
@@ -18,6 +17,7 @@ from dshap.designs.kriging_pilot import DEFAULT_DECAY, DEFAULT_VARIATION, GAIN, 
 from dshap.designs.kriging_solution import Process, Solution, error_contrasts, interaction_weights, random_signs
 from dshap.designs.sparse_terms import FITTED_BYTES, TermBase
 from dshap.errors import InputError
+from dshap.threads import one_blas_thread
 from dshap.types import N_ENDS, CoalitionBlock, DesignInfo, FloatArray, Groups, Record
 
 __all__ = ["LEAST_SPARSE_PAIRS", "MIN_SPARSE_PLAYERS", "KrigingDesign"]
@@ -189,7 +189,7 @@ class KrigingDesign(FixedDesign, WholeViews):
         such that likely priors promise the least error, then decay, variation and relevance of the likeliest, and
         whether there are sparse terms."""
         odd, pairs = odd_values(values), self.pair_list
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             if pairs.is_open:
                 return Record({"later_shells": np.array(best_shells(pairs, odd, self._prior))})
             chosen = likeliest(pairs.pairs, odd, self._prior, self.seed)
@@ -228,7 +228,7 @@ class KrigingDesign(FixedDesign, WholeViews):
         n, _, k = values.shape
         odd, base = odd_values(values.swapaxes(1, 2).reshape(n * k, -1)), _base(self)
         signs = _signs(self)[:, : self.n_replicates if self._has_errors else 0]
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             phi, moves = base.estimates(odd, signs, self.doubt, self._has_terms)
         shape = n, k, self.n_players
         replicates = phi + moves if self._has_errors else np.full((self.n_replicates, *phi.shape), np.nan)
@@ -280,7 +280,7 @@ def _signs(design: KrigingDesign) -> FloatArray:
 def _solution(design: KrigingDesign) -> Solution:
     """The solution of a design; the same bits on any number of cores."""
     pairs, n_groups, c = design.pair_list.pairs, design.n_replicates, design.info.group_columns
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         process = Process.at(pairs, design._prior)
         weights, variance = process.posterior()
         if design.pair_list.is_whole or not design._has_errors:
@@ -299,7 +299,7 @@ def _base(design: KrigingDesign) -> TermBase:
 @lru_cache(maxsize=2)
 def _base_of(design: KrigingDesign) -> TermBase:
     """The same bits on any number of cores."""
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         return TermBase.at(design.pair_list.pairs, design._prior)
 
 
@@ -307,5 +307,5 @@ def _base_of(design: KrigingDesign) -> TermBase:
 def _interaction_weights(design: KrigingDesign) -> FloatArray:
     """Weights (p, pairs of players) of the even values; the same bits on any number of cores."""
     decay = DEFAULT_DECAY if design.decay is None else design.decay
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         return interaction_weights(design.pair_list.pairs, None if design.pair_list.is_whole else decay)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Protocol
 
-from threadpoolctl import threadpool_info, threadpool_limits
-
+from dshap.threads import thread_pools
 from dshap.types import tree_sum
 
 __all__ = ["Call", "Executor", "LoopExecutor", "OnDone", "OnFailed", "Reduction", "one_blas_thread", "process_threads"]
@@ -75,7 +74,7 @@ def one_blas_thread() -> Iterator[None]:
     global _limit_depth, _limiter
     with _limit_lock:
         if _limit_depth == 0:
-            _limiter = threadpool_limits(1)
+            _limiter = thread_pools().limit(limits=1)
         _limit_depth += 1
     try:
         yield
@@ -88,7 +87,7 @@ def one_blas_thread() -> Iterator[None]:
 
 def process_threads() -> int:
     """Threads that OpenMP takes in this process: OMP_NUM_THREADS, or its cores; 1 where nothing of it is loaded."""
-    return max((int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "openmp"), default=1)
+    return max((int(pool["num_threads"]) for pool in thread_pools().info() if pool["user_api"] == "openmp"), default=1)
 
 
 class LoopExecutor:

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from dshap.checks import MODEL_PENALTY, checked
 from dshap.errors import InputError, unknown_name
@@ -34,6 +33,7 @@ from dshap.models.tuning import (
     landmark_coordinates,
     tune,
 )
+from dshap.threads import one_blas_thread
 from dshap.types import FloatArray, Moments, Pass, Record, RowBlock, Stacked, tree_sum
 
 __all__ = ["HeldOut", "KernelModel", "Tune"]
@@ -138,7 +138,7 @@ class KernelModel:
         if not is_ok.any():
             raise InputError("no row of the sample is left: all are held out, or hold NaN or infinity")
         names = feature_names if feature_names is not None else names_of(sample_x)
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             return self._first_step(x[is_ok], y[is_ok], self.roles(positions)[is_ok], names, **known)
 
     def _first_step(

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from threadpoolctl import threadpool_limits
 
 from dshap.checks import checked
 from dshap.errors import InputError
@@ -18,6 +17,7 @@ from dshap.models.kernel_model import KernelModel
 from dshap.models.logistic_sums import LogisticStep, class_codes, class_name, start_on_sample
 from dshap.models.newton import class_loss
 from dshap.models.rows import HELD_OUT, Blocks, is_finite
+from dshap.threads import one_blas_thread
 from dshap.types import BoolArray, FloatArray, Moments, RowBlock
 
 __all__ = ["KernelLogistic"]
@@ -172,7 +172,7 @@ class KernelLogistic(KernelModel):
         x, y = block.x, block.targets
         is_ok = is_finite(x, y) & (self.roles(block.positions) == HELD_OUT)
         codes = class_codes(y.reshape(-1)[is_ok], self.class_values_, self.classes_, block.start)
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             f = self.expansion_.predict(x[is_ok])
         loss, gap = class_loss(f if f.shape[1] > 1 else np.hstack([0.0 * f, f]), codes)
         is_right = gap.argmax(axis=1) == codes

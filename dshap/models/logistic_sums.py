@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from dshap.errors import InputError
 from dshap.models.expansion import MICRO_BLOCK
@@ -17,6 +16,7 @@ from dshap.models.newton import Codes, Newton, base_rates, contrasts, logistic_s
 from dshap.models.report import Convergence, FitReport
 from dshap.models.rows import HELD_OUT, SKIPPED, TRAIN, is_finite
 from dshap.models.tuning import Tuning
+from dshap.threads import one_blas_thread
 from dshap.types import FloatArray, Moments, RowBlock
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class LogisticStep:
         is_there, first = roles != SKIPPED, block.start if len(x) else 0
         codes = np.full(len(x), -1, dtype=np.intp)
         codes[is_there] = class_codes(y.reshape(-1)[is_there], self.values, self.classes, first)
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             sums = logistic_sums(self._blocks(x, codes, roles), self.newton.weights, self.newton.contrast)
         counts = {f"n_{name}": np.array([(roles == role).sum()]) for role, name in ROLE_NAMES.items()}
         return Moments({**sums, **counts})
@@ -127,7 +127,7 @@ class LogisticStep:
         """
         if not moments["counts"].any():
             raise InputError("no training rows: all are held out, or hold NaN or infinity")
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             newton = self.newton.next(moments.arrays)
         step = replace(self, newton=newton)
         return step if newton.ending is None else step._fitted(moments)

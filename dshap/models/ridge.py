@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from dshap.checks import finite_array
 from dshap.kernels import Embedding, Kernel, ProductKernel
@@ -15,6 +14,7 @@ from dshap.models.expansion import MICRO_BLOCK
 from dshap.models.kernel_model import KernelModel
 from dshap.models.ridge_sums import TunedRidge
 from dshap.models.rows import HELD_OUT, is_finite
+from dshap.threads import one_blas_thread
 from dshap.types import FloatArray, Moments, RowBlock
 
 __all__ = ["KernelRidge"]
@@ -113,7 +113,7 @@ class KernelRidge(KernelModel):
         x, y = block.x, block.targets
         is_ok = is_finite(x, y) & (self.roles(block.positions) == HELD_OUT)
         target = y.reshape(len(y), -1)[is_ok] - self.expansion_.intercept  # (held out, k)
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             error = target + self.expansion_.intercept - self.expansion_.predict(x[is_ok])
         sums = {"error2": np.square(error).sum(axis=0), "y": target.sum(axis=0), "y2": np.square(target).sum(axis=0)}
         return Moments({**sums, "n": np.array([float(len(target))])})

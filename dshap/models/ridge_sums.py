@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from threadpoolctl import threadpool_limits
 
 from dshap.errors import InputError
 from dshap.kernels import ridge_solve
@@ -19,6 +18,7 @@ from dshap.models.features import ModelFeatures
 from dshap.models.report import FitReport
 from dshap.models.rows import HELD_OUT, SKIPPED, TRAIN, VALIDATION, is_finite
 from dshap.models.tuning import Tuning
+from dshap.threads import one_blas_thread
 from dshap.types import FloatArray, Moments, RowBlock
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class TunedRidge:
         roles = np.where(is_finite(x, y), self.model.roles(block.positions), SKIPPED)
         target = y.reshape(len(y), -1) - self.shift  # (n, k)
         micro = [slice(start, start + MICRO_BLOCK) for start in range(0, max(len(x), 1), MICRO_BLOCK)]
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             return reduce(add, (self._sums(x[part], target[part], roles[part]) for part in micro))
 
     def _sums(self, x: FloatArray, target: FloatArray, roles: NDArray[np.integer]) -> Moments:
@@ -86,7 +86,7 @@ class TunedRidge:
         train = _Side.of(moments, "train")
         if not train.n:
             raise InputError("no training rows: all are held out, or hold NaN or infinity")
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             if self.model.penalty == "validate":
                 validation = _Side.of(moments, "validation")
                 penalty = _validated_penalty(train, validation, self._centre(train))

@@ -75,14 +75,13 @@ def test_intervals_hold_the_truth(sampling, paired, d, n):
     """150 seeds of the design, 4 games: phi ± t₁₉·std_error holds 92 to 97 % of the true values where 1,000 seeds are
     counted (tests/benchmarks/coverage.py); ± 2.5 points are left for the few seeds, which are fixed."""
     rng = np.random.default_rng(d)
-    a = [dividends(d, rng) for _ in range(4)]
-    held = []
+    games = [(game(a), shapley_of_dividends(a)) for a in (dividends(d, rng) for _ in range(4))]
+    quantile, held = t.ppf(0.975, 19), []
     for seed in range(150):
         design = kernelshap(d, n, sampling=sampling, paired=paired, seed=seed)
-        for dividend in a:
-            phi, replicates = estimates(design, game(dividend))
-            half = t.ppf(0.975, 19) * np.sqrt(np.square(replicates - phi).sum(axis=0))
-            held.append(np.abs(phi - shapley_of_dividends(dividend)) <= half)
+        for v, truth in games:
+            phi, replicates = estimates(design, v)
+            held.append(np.abs(phi - truth) <= quantile * np.sqrt(np.square(replicates - phi).sum(axis=0)))
     assert 0.895 < np.mean(held) < 0.99
 
 
@@ -120,9 +119,10 @@ def test_the_error_of_a_mean_over_rows_of_different_stages():
     a = dividends(10, rng)
     b = a + 0.3 * dividends(10, rng)
     truth, errors2, variances = (shapley_of_dividends(a) + shapley_of_dividends(b)) / 2, [], []
+    v, w = game(a), game(b)
     for seed in range(150):
         first = kernelshap(10, 100, seed=seed)
-        (phi, groups), (phi_then, groups_then) = estimates(first, game(a)), estimates(grown(first, 200), game(b))
+        (phi, groups), (phi_then, groups_then) = estimates(first, v), estimates(grown(first, 200), w)
         mean, replicates = (phi + phi_then) / 2, (groups + groups_then) / 2
         errors2.append(np.square(mean - truth))
         variances.append(np.square(replicates - mean).sum(axis=0))

@@ -1,8 +1,7 @@
-"""A job that crash tests run in a process of its own, and kill.  Usage: python crash_job.py STORE KIND"""
+"""A job that crash tests run in another process, and kill: `main(STORE, KIND)`."""
 
 from __future__ import annotations
 
-import sys
 import time
 
 import numpy as np
@@ -59,8 +58,8 @@ def job(kind: str, is_slow: bool) -> tuple[object, np.ndarray, dict]:
     return make(model, x, Nystrom(40), penalty=1e-3), x, {"design": designs.exact(D), **OPTIONS}
 
 
-if __name__ == "__main__":
-    store, kind = sys.argv[1:3]
+def main(store: str, kind: str) -> None:
+    """The slow job, on two processes."""
     client = local_client(2, memory_limit="1GiB")
     value, rows, options = job(kind, is_slow=True)
     dshap.explain(value, rows, store=store, client=client, progress=True, **options)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dshap
@@ -20,8 +21,9 @@ from dshap.engine import local_client, shut_down
 from tests.engine import crash_job
 from tests.engine.test_executors import assert_same_bits
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
-SCRIPT = Path(crash_job.__file__)
+pytestmark = pytest.mark.cluster
+ROOT = Path(crash_job.__file__).parents[2]
+JOB = "import sys; from tests.engine.crash_job import main; main(*sys.argv[1:])"
 N_BLOCKS = -(-crash_job.N_ROWS // crash_job.OPTIONS["instance_tile"])
 N_TILES = -(-(2**crash_job.D - 2) // crash_job.OPTIONS["coalition_tile"])
 
@@ -40,9 +42,9 @@ def undisturbed(tmp_path_factory) -> dict[str, Path]:
 @contextlib.contextmanager
 def running(store: Path, kind: str) -> Iterator[subprocess.Popen]:
     """The job in a process group of its own, which is ended with the test."""
-    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(store), kind],
+        [sys.executable, "-c", JOB, str(store), kind],
         start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
     )  # fmt: skip
     try:
@@ -54,7 +56,7 @@ def running(store: Path, kind: str) -> Iterator[subprocess.Popen]:
 
 
 def wait_for(condition: Callable[[], bool], process: subprocess.Popen | None = None) -> None:
-    end = time.monotonic() + 120
+    end = time.monotonic() + 300
     while not condition():
         if process is not None and process.poll() is not None:
             pytest.fail(f"the job ended too soon: {process.communicate()[0]}")
@@ -73,12 +75,17 @@ def marks(store: Path) -> dict[str, tuple[int, int]]:
     return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in found}
 
 
-def finish(store: Path, kind: str) -> str:
-    """The same command again, to its end; what it said."""
-    with running(store, kind) as process:
-        output = process.communicate(timeout=180)[0]
-    assert process.returncode == 0, output
-    return output
+@pytest.fixture
+def finish(client, capfd) -> Callable[[Path, str], str]:
+    """The same call again in this process, to its end; what it said."""
+
+    def call(store: Path, kind: str) -> str:
+        value, rows, options = crash_job.job(kind, is_slow=False)
+        capfd.readouterr()
+        dshap.explain(value, rows, store=store, client=client, progress=True, **options)
+        return capfd.readouterr().err
+
+    return call
 
 
 MOMENTS = {
@@ -89,9 +96,12 @@ MOMENTS = {
 }
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("victim", ["client and all", "client alone"])
-def test_a_killed_job_is_finished_by_the_same_command(tmp_path, undisturbed, moment, victim):
+KILLS = [(moment, "client and all") for moment in MOMENTS]
+KILLS += [("during the moments", "client alone"), ("some blocks", "client alone")]
+
+
+@pytest.mark.parametrize(("moment", "victim"), KILLS)
+def test_a_killed_job_is_finished_by_the_same_call(tmp_path, undisturbed, finish, moment, victim):
     """SIGKILL; then nothing that was finished is computed again, and no block is wrong."""
     store = tmp_path / "cube.zarr"
     with running(store, "observational") as process:
@@ -104,7 +114,7 @@ def test_a_killed_job_is_finished_by_the_same_command(tmp_path, undisturbed, mom
         before = marks(store)
         output = finish(store, "observational")
     after = marks(store)
-    assert {name: after[name] for name in before} == before
+    assert before and {name: after[name] for name in before} == before
     assert len(names(store, "moments-*")) == N_TILES and len(names(store, "receipts/*.json")) == N_BLOCKS
     if moment == "some blocks":
         assert "moments:" not in output and "kept from before" in output
@@ -112,7 +122,7 @@ def test_a_killed_job_is_finished_by_the_same_command(tmp_path, undisturbed, mom
     assert verify_cube(store) == []
 
 
-def test_a_killed_job_of_few_rows_loses_one_group_of_coalitions(tmp_path, undisturbed):
+def test_a_killed_job_of_few_rows_loses_one_group_of_coalitions(tmp_path, undisturbed, finish):
     """40 rows, one block: partial sums of coalition groups are kept."""
     store = tmp_path / "cube.zarr"
     with running(store, "marginal") as process:
@@ -127,7 +137,7 @@ def test_a_killed_job_of_few_rows_loses_one_group_of_coalitions(tmp_path, undist
     assert_same_bits(open_cube(undisturbed["marginal"]), open_cube(store))
 
 
-def test_a_second_run_of_a_finished_job_changes_nothing(tmp_path, undisturbed):
+def test_a_second_run_of_a_finished_job_changes_nothing(tmp_path, finish):
     store = tmp_path / "cube.zarr"
     finish(store, "observational")
     before = {path: path.stat().st_mtime_ns for path in store.rglob("*")}
@@ -135,14 +145,22 @@ def test_a_second_run_of_a_finished_job_changes_nothing(tmp_path, undisturbed):
     assert {path: path.stat().st_mtime_ns for path in store.rglob("*")} == before
 
 
-def test_a_run_survives_the_death_of_a_worker(tmp_path, undisturbed):
+@pytest.fixture(scope="module")
+def mortal() -> Iterator[object]:
+    """Two workers that tests kill; others come in their place."""
+    client = local_client(2, memory_limit="1GiB", set_as_default=False)
+    yield client
+    shut_down(client)
+
+
+def test_a_run_survives_the_death_of_a_worker(tmp_path, undisturbed, mortal):
     """SIGKILL of a worker during the moments and again during the evaluation: the same arrays."""
     store = tmp_path / "cube.zarr"
-    client = local_client(2, memory_limit="1GiB", set_as_default=False)
+    mortal.wait_for_workers(2)
 
     def kill_one_when(condition: Callable[[], bool]) -> None:
         wait_for(condition)
-        pids = client.run(os.getpid)
+        pids = mortal.run(os.getpid)
         os.kill(next(iter(pids.values())), signal.SIGKILL)
 
     def kill_twice() -> None:
@@ -151,13 +169,10 @@ def test_a_run_survives_the_death_of_a_worker(tmp_path, undisturbed):
 
     killer = threading.Thread(target=kill_twice)
     killer.start()
-    try:
-        value, rows, options = crash_job.job("observational", is_slow=True)
-        dshap.explain(value, rows, store=store, client=client, **options)
-        killer.join(timeout=60)
-        assert not killer.is_alive()
-    finally:
-        shut_down(client)
+    value, rows, options = crash_job.job("observational", is_slow=True)
+    dshap.explain(value, rows, store=store, client=mortal, **options)
+    killer.join(timeout=300)
+    assert not killer.is_alive()
     assert_same_bits(open_cube(undisturbed["observational"]), open_cube(store))
 
 
@@ -168,17 +183,12 @@ def deadly_predict(x):
     return x.sum(axis=1)
 
 
-def test_a_task_that_kills_its_worker_is_set_aside_and_the_run_goes_on(tmp_path):
-    import numpy as np
-
+def test_a_task_that_kills_its_worker_is_set_aside_and_the_run_goes_on(tmp_path, mortal):
     rows = np.random.default_rng(0).normal(size=(256, 3))
     rows[130, 0] = 1000.0
-    client = local_client(2, memory_limit="1GiB", set_as_default=False)
-    try:
-        value = dshap.values.Marginal(deadly_predict, rows[:4])
-        with pytest.raises(dshap.DshapError, match=r"1 of 4 blocks \(64 rows\) have no attribution; rows 128 to 191"):
-            dshap.explain(value, rows, store=tmp_path / "c.zarr", client=client, instance_tile=64, coalition_groups=1)
-    finally:
-        shut_down(client)
+    mortal.wait_for_workers(2)
+    value = dshap.values.Marginal(deadly_predict, rows[:4])
+    with pytest.raises(dshap.DshapError, match=r"1 of 4 blocks \(64 rows\) have no attribution; rows 128 to 191"):
+        dshap.explain(value, rows, store=tmp_path / "c.zarr", client=mortal, instance_tile=64, coalition_groups=1)
     status = open_cube(tmp_path / "c.zarr").status.values
     assert (status[128:192] == 3).all() and (np.delete(status, slice(128, 192)) == 1).all()

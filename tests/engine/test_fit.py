@@ -14,8 +14,6 @@ from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.models import KernelLogistic, KernelRidge
 from dshap.tables import ArraySource
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture(scope="module")
 def table():

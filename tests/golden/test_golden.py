@@ -17,7 +17,7 @@ GOLDEN = json.loads(FILE.read_text())
 CLOSE, ROUNDING = 1e-7, 1e-13
 """Relative: roundings of another processor, times the condition of a ridge solve; and of what is rounding itself."""
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def test_every_case_is_kept_and_every_kept_one_is_run():

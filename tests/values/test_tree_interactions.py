@@ -107,7 +107,8 @@ def test_lightgbm_against_brute_force(kind, table):
     cube = dshap.explain(Trees(model), x[:25], interactions=True, missing="pass")
     wanted = model.predict(x[:25], pred_contrib=True).reshape(25, n_outputs, -1)[:, :, :-1].swapaxes(1, 2)
     np.testing.assert_allclose(cube.attribution, wanted, atol=1e-12)
-    games = {(i, k): of_lightgbm(model.booster_, x, k, n_outputs)(i) for i in (0, 5, 11, 24) for k in range(n_outputs)}
+    few = (0, 24) if kind == "classes" else (0, 5, 11, 24)
+    games = {(i, k): of_lightgbm(model.booster_, x, k, n_outputs)(i) for i in few for k in range(n_outputs)}
     check(cube, games, 1e-10)
 
 
