@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 
 from dshap import designs
@@ -21,26 +21,20 @@ from dshap.engine.tiles import (
     WANTED_TASKS,
     cut_tiles,
 )
+from dshap.kernels import RBF
+from dshap.models import KernelExpansion
 from dshap.options import RunOptions
 from dshap.types import Cost
-from dshap.values.links import IDENTITY
-from dshap.values.predictors import NamedModel
+from dshap.values import KernelInterventional, Marginal
 
 ROWS, DATA = 1_000_000, 100_000
+EXPANSION = KernelExpansion(RBF(1.0).bind(3), np.zeros((2, 3)), np.ones((2, 1)), np.zeros(1))
 
 
-@dataclass
-class Priced:
-    """What the tiles see of a value function: its cost, by coalition and row."""
+class Price:
+    """Cost by coalition and row, in place of that of the value function it is mixed into."""
 
-    state: int = 1_000
-    task: int = 10
-    pairs: int = 0
-    operations: float = 1_000.0
-    link = IDENTITY
-    players = data = notes = None
-    prepare = evaluate = fingerprint = lambda *_: None
-    model: NamedModel = field(default_factory=lambda: NamedModel(3, 1, None, None))
+    state, task, pairs, operations = 1_000, 10, 0, 1_000.0
 
     def cost(self, m, n=1):
         return Cost(
@@ -53,11 +47,20 @@ class Priced:
         )
 
 
-class Summed(Priced):
-    """One that learns from its data."""
+class Priced(Price, KernelInterventional):
+    """A value function whose states are sums over data."""
 
-    needs_predictions = False
-    moments = join = lambda *_: None
+    def __init__(self, **prices):
+        super().__init__(EXPANSION, EXPANSION.landmarks)
+        vars(self).update(prices)
+
+
+class PricedBox(Price, Marginal):
+    """A black box."""
+
+    def __init__(self, **prices):
+        super().__init__(EXPANSION.predict, EXPANSION.landmarks)
+        vars(self).update(prices, operations=math.inf)
 
 
 def cut(value, n_coalitions=1_026, n_rows=ROWS, **options):
@@ -68,33 +71,33 @@ def cut(value, n_coalitions=1_026, n_rows=ROWS, **options):
 def test_an_instance_tile_takes_the_seconds_that_are_aimed_at():
     proper = 1_024
     for operations in (1_000.0, 2_000.0, 20_000.0):
-        tiles = cut(Summed(operations=operations))
+        tiles = cut(Priced(operations=operations))
         seconds = tiles.instance_tile * proper * operations / OPERATIONS_PER_SECOND
         assert TASK_SECONDS <= seconds < 2 * TASK_SECONDS, operations  # the next power of two
-    assert cut(Summed(operations=1e-3)).instance_tile == MAX_INSTANCE_TILE
-    small = cut(Summed(operations=20_000.0), n_rows=6_400)
+    assert cut(Priced(operations=1e-3)).instance_tile == MAX_INSTANCE_TILE
+    small = cut(Priced(operations=20_000.0), n_rows=6_400)
     assert small.instance_tile == 256 and 6_400 / WANTED_TASKS <= 256  # enough tasks of a small table
 
 
 def test_options_are_taken_as_they_are():
-    tiles = cut(Summed(), instance_tile=9_000, coalition_tile=10, coalition_groups=3, micro_rows=7)
+    tiles = cut(Priced(), instance_tile=9_000, coalition_tile=10, coalition_groups=3, micro_rows=7)
     assert (tiles.instance_tile, tiles.coalition_tile, tiles.coalition_groups, tiles.micro_rows) == (9_000, 10, 3, 7)
     assert tiles.chunk_rows == 3_000 <= MAX_CHUNK  # whole chunks fill a shard
 
 
 def test_states_of_a_coalition_tile_stay_in_its_bytes_and_complements_together():
     largest = MOMENT_TILE_BYTES // 100
-    assert cut(Summed(state=largest)).coalition_tile == 100
-    assert cut(Summed(state=MOMENT_TILE_BYTES // 101)).coalition_tile == 100
-    assert cut(Summed(state=MOMENT_TILE_BYTES)).coalition_tile == 1
-    assert cut(Summed(state=1, operations=1.0), n_coalitions=4_098).coalition_tile == MAX_COALITION_TILE
+    assert cut(Priced(state=largest)).coalition_tile == 100
+    assert cut(Priced(state=MOMENT_TILE_BYTES // 101)).coalition_tile == 100
+    assert cut(Priced(state=MOMENT_TILE_BYTES)).coalition_tile == 1
+    assert cut(Priced(state=1, operations=1.0), n_coalitions=4_098).coalition_tile == MAX_COALITION_TILE
 
 
 def test_states_are_kept_and_joined_where_all_of_them_fit():
     per_state = CACHE_BYTES // 1_024
     kept, too_large = (
-        cut(Summed(state=per_state), coalition_tile=100),
-        cut(Summed(state=per_state + 1), coalition_tile=100),
+        cut(Priced(state=per_state), coalition_tile=100),
+        cut(Priced(state=per_state + 1), coalition_tile=100),
     )
     assert kept.cache_bytes == CACHE_BYTES and kept.join_tiles == MAX_COALITION_TILE // 100
     assert too_large.cache_bytes == 0 and too_large.join_tiles == 1
@@ -102,19 +105,19 @@ def test_states_are_kept_and_joined_where_all_of_them_fit():
 
 @pytest.mark.parametrize(("task", "rows"), [(1, 1_024), (16, 512), (17, 256), (1_000, 64)])
 def test_a_micro_block_stays_near_the_cache(task, rows):
-    tiles = cut(Summed(task=task), coalition_tile=1_024)
+    tiles = cut(Priced(task=task), coalition_tile=1_024)
     assert tiles.micro_rows == rows
     assert task * rows * 1_024 <= MICRO_BYTES or rows == 64
 
 
 def test_interactions_of_a_closed_form_make_it_smaller():
-    value = Summed(pairs=MICRO_BYTES // 5)
+    value = Priced(pairs=MICRO_BYTES // 5)
     assert cut(value).micro_rows == 1_024
     assert cut(value, interactions=True).micro_rows == 4
 
 
 def test_coalitions_of_a_black_box_are_cut_into_groups_where_rows_are_few():
-    box = Priced(operations=math.inf, state=10)
+    box = PricedBox(state=10)
     few, many = cut(box, n_rows=16), cut(box, n_rows=100_000)
     assert few.coalition_groups == BLACK_BOX_TASKS and few.coalition_tile == 128 and few.instance_tile == 16
     assert many.coalition_groups == 1 and many.coalition_tile == 1_024 and many.cache_bytes == 0
