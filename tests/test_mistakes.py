@@ -220,7 +220,6 @@ RECORDS = {
     "models.Convergence", "models.ExpansionSum", "models.FitReport", "models.KernelModel", "models.LogisticStep",
     "models.TunedRidge",
     "values.Background", "values.LinearTransform", "values.Players", "values.ProductQuadrature", "values.SubsetTable",
-    "values.warm_up",
 }  # fmt: skip
 """What the library makes itself: records, protocols and numerics on arrays of its own."""
 

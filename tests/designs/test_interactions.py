@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from design_games import codes, dividends, game
 
+from dshap.abilities import interactions_of
 from dshap.designs import exact, kernelshap, kriging
 from dshap.errors import InputError
 
@@ -93,4 +94,4 @@ def test_a_constant_game_has_none():
 @pytest.mark.parametrize("design", [kernelshap(8, 60), kriging(70, 600)], ids=["kernelshap", "many players"])
 def test_refused(design):
     with pytest.raises(InputError, match="interactions are"):
-        design.interactions(0, 2)
+        interactions_of(design, 0, 2)

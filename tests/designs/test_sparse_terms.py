@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from design_games import codes, dividends, game, shapley_of_dividends, sparse_games, values_of, with_terms
 
-from dshap.designs import kernelshap, kriging
+from dshap.designs import kriging
 from dshap.designs.game_prior import Prior
 from dshap.designs.kriging_list import odd_values
 from dshap.designs.kriging_solution import Process, exact_weights
 from dshap.designs.sparse_terms import ROUNDS, SPARE, STEPS, Screen, fitted
-from dshap.errors import DshapError, InputError
+from dshap.errors import InputError
 
 T_QUANTILE = 2.093
 
@@ -160,8 +160,6 @@ def test_a_design_with_terms_has_no_operator():
     with pytest.raises(InputError, match="not linear in the values"):
         _ = design.operator
     assert np.isnan(design.block(0, 100).score).all()
-    with pytest.raises(DshapError, match="sums of values times scores"):
-        kernelshap(8, 60).of_values(np.zeros((1, 60, 1)))
 
 
 @pytest.mark.parametrize(("d", "m"), [(8, 60), (12, 70), (20, 110), (30, 130)])
