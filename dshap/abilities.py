@@ -1,30 +1,44 @@
-"""What only some designs and value functions can do, asked of any."""
+"""What only some designs and value functions can do: a small protocol each, asked of any in one place."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
+from dshap.blocks import (
+    Checked,
+    Scored,
+)
 from dshap.errors import InputError
-from dshap.types import (
-    ChoosesFromSample,
-    ClosedForm,
-    Design,
+from dshap.records import (
+    JSON,
+    BoolArray,
     FloatArray,
-    HasClosedForm,
-    Interactions,
-    LearnsFromData,
-    OwnBase,
-    Pilot,
+    Moments,
     Record,
-    Rounds,
     State,
-    StreamsData,
+)
+from dshap.types import (
+    Design,
     ValueFunction,
-    ValuesAtOnce,
-    WeightsData,
 )
 
 __all__ = [
+    "ChoosesFromSample",
+    "ClosedForm",
+    "DirectSums",
+    "EstimatedBase",
+    "HasClosedForm",
+    "Interactions",
+    "LearnsFromData",
+    "OwnBase",
+    "PairedForm",
+    "Pilot",
+    "Rounds",
+    "StreamsData",
+    "Threaded",
+    "ValuesAtOnce",
+    "WeightsData",
     "base_of",
     "closed_form_of",
     "data_weights",
@@ -41,6 +55,228 @@ __all__ = [
     "streams_data",
     "tuned",
 ]
+
+
+@runtime_checkable
+class Rounds(Design, Protocol):
+    """A design that grows."""
+
+    @property
+    def stages(self) -> tuple[Design, ...]:
+        """The designs that this one grew through, each one's list the beginning of the next one's; itself last."""
+        ...
+
+
+@runtime_checkable
+class Pilot(Design, Protocol):
+    """A design that chooses from the values of a few rows."""
+
+    @property
+    def pilot_coalitions(self) -> int:
+        """Coalitions, the first of the list, whose values `tune` wants to see; 0 where nothing is left to choose."""
+        ...
+
+    def tune(self, values: FloatArray) -> Record:
+        """What is chosen from the values (games, pilot_coalitions) of some instances and outputs."""
+        ...
+
+    def tuned(self, record: Record) -> Design:
+        """This design with that choice made, which may leave a next one open; `pilot_coalitions` stay in the list, and
+        where the record is empty the rest of the list is settled too."""
+        ...
+
+
+@runtime_checkable
+class Interactions(Design, Protocol):
+    """A design that gives the interactions of pairs of players too."""
+
+    def interactions(self, start: int, stop: int) -> FloatArray:
+        """Scores (m, pairs) of coalitions start..stop: what their values are multiplied with in the Shapley interaction
+        index of each pair of players i < j, in the order of `np.triu_indices(d, 1)`; the two ends too."""
+        ...
+
+
+@runtime_checkable
+class ValuesAtOnce(Design, Protocol):
+    """A design that may want the values of all coalitions at once: its attributions are not linear in them then."""
+
+    @property
+    def held_coalitions(self) -> int:
+        """Coalitions whose values `of_values` wants at once, all of them or, where the two sums of a `Design` are
+        enough, 0; of a design that a pilot is to choose by, what the choice may come to."""
+        ...
+
+    def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """phi (n, d, k) and phi_(g) (R, n, d, k) from the values (n, m, k) of all coalitions, in the order of the list,
+        where `held_coalitions` is not 0."""
+        ...
+
+    def linear(self) -> Design:
+        """This design, or one like it whose `held_coalitions` are 0: linear in the values."""
+        ...
+
+
+@runtime_checkable
+class LearnsFromData(ValueFunction, Protocol):
+    """A value function whose `prepare` needs sums over all rows of its data."""
+
+    @property
+    def needs_predictions(self) -> bool:
+        """True where `moments` wants f(x) of the rows, which are then computed once."""
+        ...
+
+    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
+        """Sums over these rows (n, columns) for the coalitions masks (m, d)."""
+        ...
+
+    def join(self, states: Sequence[State]) -> State:
+        """One State of the coalitions of several, in their order: what the rows cost is then paid once."""
+        ...
+
+
+@runtime_checkable
+class ChoosesFromSample(ValueFunction, Protocol):
+    """A value function that chooses landmarks and the like from a sample of its data."""
+
+    @property
+    def sample_size(self) -> int:
+        """Rows of `data` that `choose` wants to see; 0 when nothing is left to choose."""
+        ...
+
+    def choose(self, sample: FloatArray) -> State:
+        """What is chosen from a sample (n, columns) of the data."""
+        ...
+
+    def chosen(self, choice: State) -> ValueFunction:
+        """This value function with that choice made."""
+        ...
+
+
+@runtime_checkable
+class StreamsData(ValueFunction, Protocol):
+    """A value function whose values may be means over all rows of `data`, which are read when they are wanted."""
+
+    @property
+    def streams_data(self) -> bool:
+        """False where its data are in memory, and `evaluate` gives the values."""
+        ...
+
+    def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
+        """What these rows of `data` (b, columns) add to values (n, m, k) times all their rows."""
+        ...
+
+
+@runtime_checkable
+class WeightsData(ValueFunction, Protocol):
+    """A value function whose rows of data may have weights."""
+
+    @property
+    def data_weights(self) -> FloatArray | None:
+        """(b,): in the mean prediction; `data` then is an array.  None: all alike."""
+        ...
+
+
+@runtime_checkable
+class OwnBase(ValueFunction, Protocol):
+    """A value function whose v(empty) is not the mean prediction over its data."""
+
+    def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
+        """v(empty) (k,) before the link, from the `mean` prediction (k,) over `data` and a prepared `state`."""
+        ...
+
+
+@runtime_checkable
+class HasClosedForm(ValueFunction, Protocol):
+    """A value function whose attributions can be had without coalitions."""
+
+    @property
+    def prefers_closed_form(self) -> bool:
+        """True where the closed form is exact, or at least as good as any list of coalitions."""
+        ...
+
+    def closed_form(self) -> ClosedForm:
+        """The closed form; itself where it is one."""
+        ...
+
+
+@runtime_checkable
+class DirectSums(ValueFunction, Protocol):
+    """A value function that knows a shorter way to Σ_S v_S(x) score_S than the values."""
+
+    def scored(self, state: State, score: FloatArray) -> Scored | None:
+        """The sums for scores (m, d), predictions beside them where they come with it; None where the way is not for
+        such scores."""
+        ...
+
+
+@runtime_checkable
+class EstimatedBase(OwnBase, Protocol):
+    """A value function whose v(empty) is an estimate of a distribution's, not the mean prediction over its data."""
+
+    def base_note(self, state: State, mean: FloatArray) -> dict[str, JSON]:
+        """What v(empty) is, its error, and the `mean` prediction (k,) over `data` beside it; written by the cube."""
+        ...
+
+
+@runtime_checkable
+class ClosedForm(ValueFunction, Protocol):
+    """A value function whose attributions need no coalition: it is asked for them, with its own stated error.
+
+    For a tile of rows the engine calls `settled`, then `attribute` in micro-blocks, then `checked`, from `attribute` on
+    again for as long as that gives another state.
+    """
+
+    def settled(self, state: State, rows: FloatArray, prediction: FloatArray) -> State:
+        """The state for the rows (n, columns) of one tile, whose predictions are (n, k): what depends on them."""
+        ...
+
+    def attribute(self, state: State, rows: FloatArray) -> FloatArray:
+        """phi (n, d, k) of rows (n, columns); Σ phi + state["base"] is the prediction, to the stated error."""
+        ...
+
+    def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
+        """What phi (n, d, k) of the rows of one tile leaves open; `gap` (n, k) is Σ phi + base − prediction."""
+        ...
+
+    @property
+    def n_replicates(self) -> int:
+        """R: groups of its standard errors, 0 where it has none."""
+        ...
+
+    def replicates(self, state: State, rows: FloatArray) -> FloatArray:
+        """phi_(g) (R, n, d, k), with std_error² = Σ_g (phi_(g) − phi)²."""
+        ...
+
+    def describe_form(self) -> str:
+        """What it is made with, in a line."""
+        ...
+
+    def stated_error(self, state: State) -> dict[str, JSON]:
+        """What is left open whatever the rows are: which background, how far off."""
+        ...
+
+
+@runtime_checkable
+class PairedForm(ClosedForm, Protocol):
+    """A closed form that has interactions too."""
+
+    def with_interactions(self) -> PairedForm:
+        """This value function with what its interactions need, or an `InputError` where it has none after all."""
+        ...
+
+    def interactions(self, state: State, rows: FloatArray, phi: FloatArray) -> FloatArray:
+        """The Shapley interaction index (n, pairs, k) of each pair of players i < j, in the order of
+        `np.triu_indices(d, 1)`, of rows whose attributions are phi (n, d, k)."""
+        ...
+
+
+@runtime_checkable
+class Threaded(ValueFunction, Protocol):
+    """A value function whose work can be done by several threads at once, with the same numbers."""
+
+    def with_threads(self, n_threads: int) -> Threaded:
+        """This value function with so many."""
+        ...
 
 
 def stages_of(design: Design) -> tuple[Design, ...]:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from dshap.errors import InputError, shown
+from dshap.records import FloatArray
 from dshap.rules import CategoryLists, Choice, Flag, Names, Number, PerColumn, Rule, Text, Whole, for_columns, refused
-from dshap.types import FloatArray
 
 __all__ = [
     "MODEL_PENALTY",

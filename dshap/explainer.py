@@ -11,7 +11,8 @@ import numpy as np
 from dshap.api import explain
 from dshap.errors import InputError
 from dshap.models import KernelModel
-from dshap.types import Design, FloatArray, Link, ValueFunction
+from dshap.records import FloatArray
+from dshap.types import Design, Link, ValueFunction
 from dshap.values import KernelInterventional, Marginal
 from dshap.values.predictors import columns_by_name
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import dshap
-from dshap.abilities import lacking, learns_from_data, linear, tuned
+from dshap.abilities import PairedForm, Threaded, lacking, learns_from_data, linear, tuned
 from dshap.attributors.choice import DESIGN_NAMES, check_closed, check_interactions, choose_design, in_rounds
 from dshap.attributors.noise import N_REPLICATES
 from dshap.cube import (
@@ -48,23 +48,12 @@ from dshap.engine import (
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError, shown
 from dshap.options import RunOptions
 from dshap.prepared import Prepared, played
+from dshap.records import BoolArray, FloatArray, Record, digest_of
 from dshap.run import Run, explain_run, with_landmarks
 from dshap.session import Session
 from dshap.steadiness import check_steady
 from dshap.tables import Census, Inputs
-from dshap.types import (
-    BoolArray,
-    Design,
-    FloatArray,
-    PairedForm,
-    Predictor,
-    Record,
-    RowReader,
-    Threaded,
-    ValueFunction,
-    digest_of,
-    replaced,
-)
+from dshap.types import Design, Predictor, RowReader, ValueFunction, replaced
 
 __all__ = [
     "IDLE_WORKER_BYTES",

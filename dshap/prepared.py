@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 import dshap
 from dshap import designs
 from dshap.abilities import closed_form_of
+from dshap.blocks import RowBlock
 from dshap.checks import as_path
 from dshap.cube import PREPARED, ReceiptFolder, StateFolder, mark_finished
 from dshap.errors import DshapError, InputError, StoreMismatchError
+from dshap.records import Record
 from dshap.steadiness import check_steady
 from dshap.tables import Census
-from dshap.types import Design, Record, RowBlock, RowReader, ValueFunction
+from dshap.types import Design, RowReader, ValueFunction
 
 __all__ = ["PREPARED", "Prepared", "PreparedData", "open_prepared", "played", "save_prepared"]
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from dshap.abilities import learns_from_data, streams_data, tuned
+from dshap.abilities import ClosedForm, learns_from_data, streams_data, tuned
 from dshap.attributors.choice import choose_design
+from dshap.blocks import N_ENDS
 from dshap.cube import StateFolder, Workspace, repair
 from dshap.engine import (
     Executor,
@@ -30,10 +31,11 @@ from dshap.explanation import (
 )
 from dshap.options import RunOptions
 from dshap.prepared import PREPARED, Prepared, PreparedData, open_prepared, played, probe_of, save_prepared
+from dshap.records import BoolArray, FloatArray, Record
 from dshap.run import Run, coalition_errors, learn_states, settled_design, with_landmarks
 from dshap.session import Session
 from dshap.tables import Inputs, open_for, open_rows, refuse_unknown_categories, take_census
-from dshap.types import N_ENDS, BoolArray, ClosedForm, Design, FloatArray, Record, RowReader, ValueFunction, replaced
+from dshap.types import Design, RowReader, ValueFunction, replaced
 
 __all__ = ["Quality", "check_measurable", "measured_quality", "prepare_value", "prepared_of"]
 

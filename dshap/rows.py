@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.types import FloatArray, Record, RowReader
+from dshap.records import FloatArray, Record
+from dshap.types import RowReader
 
 __all__ = ["SPAN_ROWS", "read_rows", "read_sample", "row_draws", "sample_positions", "smallest_draws"]
 

@@ -11,7 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from dshap.abilities import learns_from_data, needs_predictions, pilot_coalitions, streams_data, tuned
+from dshap.abilities import (
+    ChoosesFromSample,
+    ClosedForm,
+    EstimatedBase,
+    learns_from_data,
+    needs_predictions,
+    pilot_coalitions,
+    streams_data,
+    tuned,
+)
 from dshap.attributors import Game, StreamedGame, attributor_of
 from dshap.attributors.game import first_tiles
 from dshap.attributors.learning import (
@@ -27,21 +36,9 @@ from dshap.engine import Executor, Plan, Progress
 from dshap.engine.explain import BlockWriter, Evaluation, Failure, evaluate
 from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_pass
 from dshap.errors import DshapError
+from dshap.records import BoolArray, Moments, Record, State, digest_of
 from dshap.rows import sample_positions
-from dshap.types import (
-    BoolArray,
-    ChoosesFromSample,
-    ClosedForm,
-    Design,
-    EstimatedBase,
-    Moments,
-    Record,
-    RecordStore,
-    RowReader,
-    State,
-    ValueFunction,
-    digest_of,
-)
+from dshap.types import Design, RecordStore, RowReader, ValueFunction
 
 __all__ = ["Run", "coalition_errors", "explain_run", "learn_states", "settled_design", "with_landmarks"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dshap.errors import InputError
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 
 __all__ = ["check_steady"]
 
@@ -33,7 +34,7 @@ def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) 
     known = np.where(np.isfinite(first), first, 0.0)
     allowed = OF_SPREAD * known.std(axis=0) + OF_SIZE * np.abs(known).max(axis=0)
     alone = np.unique(np.linspace(0, len(rows) - 1, ALONE).astype(int))
-    ways = {
+    ways: dict[str, tuple[NDArray[np.intp], Callable[[], FloatArray]]] = {
         "is asked again": (np.arange(len(rows)), lambda: predict(rows)),
         "gets the rows in another order": (np.arange(len(rows)), lambda: predict(rows[::-1])[::-1]),
         "gets a row alone": (alone, lambda: np.concatenate([predict(rows[[i]]) for i in alone])),

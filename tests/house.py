@@ -27,9 +27,10 @@ def lines(path: Path) -> int:
 
 
 def members(protocol: str) -> int:
-    """Methods, properties and attributes that a protocol of `types.py` declares itself."""
-    tree = ast.parse((PACKAGE / "types.py").read_text())
-    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == protocol)
+    """Methods, properties and attributes that a protocol of `types.py` or `abilities.py` declares itself."""
+    trees = (ast.parse((PACKAGE / name).read_text()) for name in ("types.py", "abilities.py"))
+    classes = (node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
+    body = next(node.body for node in classes if node.name == protocol)
     return sum(isinstance(node, ast.FunctionDef | ast.AnnAssign) for node in body)
 
 

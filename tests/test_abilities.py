@@ -9,7 +9,7 @@ from dshap import abilities, designs
 from dshap.errors import InputError
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelExpansion
-from dshap.types import Record
+from dshap.records import Record
 from dshap.values import ConditionalRegression, KernelInterventional, Marginal
 
 X = np.random.default_rng(0).normal(size=(40, 3))

@@ -14,6 +14,7 @@ import xarray as xr
 import zarr
 
 import dshap
+from dshap.blocks import Status
 from dshap.cube import cube_status, feature_ranking, kept_row, open_cube, read_run, verify_cube
 from dshap.designs import exact, kernelshap, kriging, permutation
 from dshap.designs.kriging_pilot import DECAYS
@@ -29,7 +30,6 @@ from dshap.errors import (
 from dshap.kernels import RBF, Categorical, Nystrom, Product
 from dshap.models import KernelExpansion, KernelRidge
 from dshap.tables import ParquetSource
-from dshap.types import Status
 from dshap.values import KernelInterventional, KernelObservational, Marginal
 from tests.cube.cubes import bytes_of
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dshap
+from dshap.blocks import CoalitionBlock, DesignInfo, Groups
 from dshap.errors import InputError
-from dshap.types import CoalitionBlock, DesignInfo, Groups
 from dshap.values import Marginal
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

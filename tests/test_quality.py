@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose
 
 import dshap
 from dshap import designs
+from dshap.blocks import N_ENDS
 from dshap.errors import InputError
 from dshap.quality import Quality, mean_by_sizes
-from dshap.types import N_ENDS
 from dshap.values import Gaussian, Marginal
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

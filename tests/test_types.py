@@ -9,8 +9,9 @@ import math
 import numpy as np
 import pytest
 
+from dshap.blocks import relative_errors
 from dshap.engine.stages import ROW_SPAN, spans
-from dshap.types import CHAIN, Moments, Record, State, n_partial_sums, relative_errors, tree_sum
+from dshap.records import CHAIN, Moments, Record, State, n_partial_sums, tree_sum
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 32, 33, 34, 66, 67, 99, 100, 131, 132, 190, 265])

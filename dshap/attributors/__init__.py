@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dshap.abilities import held_coalitions
+from dshap.abilities import ClosedForm, DirectSums, PairedForm, held_coalitions
 from dshap.attributors.closed_form import ClosedFormAttributor, PairedAttributor
 from dshap.attributors.contraction import Contraction, DirectContraction, NoisyContraction, WholeContraction
 from dshap.attributors.game import Game, StreamedGame
 from dshap.attributors.rounds import RoundsAttributor
-from dshap.types import Attributor, ClosedForm, DirectSums, PairedForm
+from dshap.types import Attributor
 
 __all__ = ["Game", "StreamedGame", "attributor_of"]
 

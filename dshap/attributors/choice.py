@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from dshap import designs
-from dshap.abilities import closed_form_of, prefers_closed_form
+from dshap.abilities import ClosedForm, Interactions, PairedForm, closed_form_of, prefers_closed_form
+from dshap.blocks import N_ENDS
 from dshap.errors import InputError, unknown_name
 from dshap.options import RunOptions
-from dshap.types import N_ENDS, ClosedForm, Design, Interactions, PairedForm, ValueFunction
+from dshap.types import Design, ValueFunction
 
 __all__ = ["DESIGN_NAMES", "check_closed", "check_interactions", "choose_design", "in_rounds"]
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dshap.abilities import ClosedForm, PairedForm
 from dshap.attributors.game import Found, Game, check_additivity
-from dshap.types import Attribution, Checked, ClosedForm, FloatArray, PairedForm, State
+from dshap.blocks import Attribution, Checked
+from dshap.records import FloatArray, State
 
 __all__ = ["ClosedFormAttributor", "PairedAttributor"]
 

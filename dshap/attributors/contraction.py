@@ -8,22 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from dshap.abilities import interactions_of
+from dshap.abilities import DirectSums, ValuesAtOnce, interactions_of
 from dshap.attributors.game import Found, Game, check_additivity, refuse_bad
 from dshap.attributors.noise import add_noise, asked_often, no_noise, with_noise
-from dshap.types import (
-    EMPTY,
-    FULL,
-    N_ENDS,
-    Attribution,
-    CoalitionBlock,
-    Design,
-    DirectSums,
-    FloatArray,
-    Moments,
-    State,
-    ValuesAtOnce,
-)
+from dshap.blocks import EMPTY, FULL, N_ENDS, Attribution, CoalitionBlock
+from dshap.records import FloatArray, Moments, State
+from dshap.types import Design
 
 __all__ = ["Contraction", "DirectContraction", "NoisyContraction", "WholeContraction", "of_all_values"]
 

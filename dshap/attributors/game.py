@@ -10,25 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.abilities import base_of
+from dshap.abilities import LearnsFromData, StreamsData, base_of
+from dshap.blocks import EMPTY, FULL, Attribution, Status
 from dshap.errors import DshapError, PredictError
-from dshap.types import (
-    EMPTY,
-    FULL,
-    Attribution,
-    BoolArray,
-    Design,
-    FloatArray,
-    LearnsFromData,
-    Moments,
-    RecordStore,
-    RowReader,
-    State,
-    Status,
-    StreamsData,
-    ValueFunction,
-    tree_sum,
-)
+from dshap.records import BoolArray, FloatArray, Moments, State, tree_sum
+from dshap.types import Design, RecordStore, RowReader, ValueFunction
 
 __all__ = ["Found", "Game", "StreamedGame", "check_additivity", "refuse_bad"]
 
@@ -49,7 +35,7 @@ class Found:
     n_coalitions: NDArray[np.int32] | None = None
     """(n,): coalitions that a row took; None where all rows take all."""
     stated: Mapping[str, Sequence[float] | float] = field(default_factory=dict)
-    """See `dshap.types.Checked.stated`."""
+    """See `dshap.blocks.Checked.stated`."""
 
 
 @dataclass

@@ -10,24 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.abilities import data_weights, pilot_coalitions
+from dshap.abilities import ChoosesFromSample, LearnsFromData, Pilot, data_weights, pilot_coalitions
 from dshap.attributors.game import Game, first_tiles
 from dshap.attributors.noise import asked_often
 from dshap.attributors.rounds import forecast
+from dshap.blocks import RowBlock
 from dshap.errors import DshapError, PredictError
-from dshap.types import (
-    BoolArray,
-    ChoosesFromSample,
-    FloatArray,
-    LearnsFromData,
-    Moments,
-    Pilot,
-    Record,
-    RowBlock,
-    Stacked,
-    State,
-    ValueFunction,
-)
+from dshap.records import BoolArray, FloatArray, Moments, Record, Stacked, State
+from dshap.types import ValueFunction
 
 __all__ = ["BaseValue", "CoalitionErrors", "CoalitionTile", "Landmarks", "NoisyBaseValue", "PilotPass", "penalties"]
 

@@ -13,8 +13,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dshap.blocks import EMPTY, FULL, N_ENDS, CoalitionBlock
 from dshap.designs.jackknife import N_REPLICATES
-from dshap.types import EMPTY, FULL, N_ENDS, CoalitionBlock, Design, FloatArray
+from dshap.records import FloatArray
+from dshap.types import Design
 
 __all__ = ["N_REPLICATES", "add_noise", "asked_often", "no_noise", "with_noise"]
 

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from dshap.abilities import interactions_of, stages_of
 from dshap.attributors.contraction import of_all_values
 from dshap.attributors.game import Found, Game, check_additivity
-from dshap.types import EMPTY, FULL, Attribution, Design, FloatArray, relative_errors
+from dshap.blocks import EMPTY, FULL, Attribution, relative_errors
+from dshap.records import FloatArray
+from dshap.types import Design
 
 __all__ = ["RoundsAttributor", "forecast"]
 

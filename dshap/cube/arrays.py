@@ -15,11 +15,11 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
+from dshap.blocks import Status
 from dshap.cube.created import CONTAINER, has_copy, keep_copy, renew_copy
 from dshap.cube.layout import TEXT, CubeLayout
 from dshap.cube.summary import STATISTICS
 from dshap.errors import StoreMismatchError
-from dshap.types import Status
 
 __all__ = ["CODECS", "create_cube", "create_store", "read_job", "read_run", "renew_cube"]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from dshap.cube.files import ReceiptFolder, StateFolder
 from dshap.errors import DamagedError
-from dshap.types import Record
+from dshap.records import Record
 
 __all__ = [
     "CONTAINER",

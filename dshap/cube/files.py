@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dshap.errors import DamagedError
-from dshap.types import Record
+from dshap.records import Record
 
 __all__ = ["ReceiptFolder", "StateFolder", "write_new"]
 

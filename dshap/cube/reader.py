@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 import zarr
 
+from dshap.blocks import Status
 from dshap.checks import as_path, checked
 from dshap.cube.arrays import read_run
 from dshap.cube.created import CONTAINER, has_copy, notes_of, receipts_of, refuse_altered
@@ -20,7 +21,6 @@ from dshap.cube.lookup import key_names
 from dshap.cube.summary import STATISTICS, estimates
 from dshap.cube.writer import block_name
 from dshap.errors import InputError
-from dshap.types import Status
 
 __all__ = ["CubeStatus", "cube_paths", "cube_status", "feature_ranking", "open_cube"]
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from dshap.types import Attribution, FloatArray
+from dshap.blocks import Attribution
+from dshap.records import FloatArray
 
 __all__ = ["STATISTICS", "Estimate", "block_sums", "estimates", "split_magnitude"]
 

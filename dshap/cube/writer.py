@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import zarr
 
+from dshap.blocks import Attribution, RowBlock, Status
 from dshap.cube.arrays import read_run
 from dshap.cube.created import notes_of, receipts_of
 from dshap.cube.files import ReceiptFolder
 from dshap.cube.layout import TEXT, CubeLayout
 from dshap.cube.summary import block_sums
 from dshap.errors import DshapError
-from dshap.types import Attribution, FloatArray, RowBlock, Status
+from dshap.records import FloatArray
 
 __all__ = ["SUMMARIES", "CubeWriter", "block_digests", "block_name"]
 

@@ -8,7 +8,8 @@ from typing import Any
 from dshap.designs.closed_form import ClosedFormDesign
 from dshap.designs.exact import ExactDesign, exact
 from dshap.designs.kernelshap import KernelShapDesign, kernelshap
-from dshap.designs.kriging import KrigingDesign, kriging
+from dshap.designs.kriging import kriging
+from dshap.designs.kriging_design import KrigingDesign
 from dshap.designs.kriging_list import MAX_KRIGED, MAX_KRIGED_PLAYERS
 from dshap.designs.permutation import PermutationDesign, permutation
 from dshap.types import Design

@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from dshap.blocks import FULL, N_ENDS, CoalitionBlock, DesignInfo, Groups
 from dshap.designs.coalitions import FixedDesign
 from dshap.errors import DshapError
-from dshap.types import FULL, N_ENDS, CoalitionBlock, DesignInfo, FloatArray, Groups
+from dshap.records import FloatArray
 
 __all__ = ["ClosedFormDesign"]
 
 
 @dataclass(frozen=True)
 class ClosedFormDesign(FixedDesign):
-    """The two ends alone; see `dshap.types.ClosedForm`."""
+    """The two ends alone; see `dshap.abilities.ClosedForm`."""
 
     n_players: int
     n_replicates: int = 0

@@ -11,8 +11,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.blocks import EMPTY, FULL, CoalitionBlock, DesignInfo
 from dshap.errors import InputError
-from dshap.types import EMPTY, FULL, BoolArray, CoalitionBlock, DesignInfo, FloatArray
+from dshap.records import BoolArray, FloatArray
 
 __all__ = [
     "MAX_WHOLE_BYTES",

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from dshap.blocks import CoalitionBlock, DesignInfo, Groups
 from dshap.checks import Whole
 from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span
 from dshap.errors import InputError
-from dshap.types import BoolArray, CoalitionBlock, DesignInfo, FloatArray, Groups
+from dshap.records import BoolArray, FloatArray
 
 __all__ = ["MAX_PLAYERS", "ExactDesign", "exact"]
 

@@ -15,7 +15,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 
 __all__ = [
     "MAX_RELEVANT_PLAYERS",

@@ -11,7 +11,7 @@ from dshap.checks import Whole
 from dshap.designs.coalitions import stream
 from dshap.designs.strata import DEALING, Sample
 from dshap.errors import InputError
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 
 __all__ = ["N_REPLICATES", "Dealt", "checked_replicates", "deal", "deleted"]
 

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.blocks import FULL, N_ENDS, CoalitionBlock, DesignInfo, Groups
 from dshap.checks import Choice, Flag, Whole
 from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span, pack, spans, unpack
 from dshap.designs.jackknife import N_REPLICATES, Dealt, checked_replicates, deal, deleted
@@ -18,8 +19,8 @@ from dshap.designs.sampling import SAMPLERS
 from dshap.designs.shapley_kernel import ConstrainedSolution, normal_matrix
 from dshap.designs.strata import strata_of
 from dshap.errors import InputError
+from dshap.records import FloatArray
 from dshap.threads import one_blas_thread
-from dshap.types import FULL, N_ENDS, CoalitionBlock, DesignInfo, FloatArray, Groups
 
 __all__ = ["MAX_COALITIONS", "KernelShapDesign", "kernelshap"]
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from dshap.blocks import N_ENDS, CoalitionBlock, DesignInfo, Groups
 from dshap.checks import Whole, checked
 from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span
 from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior
@@ -17,8 +18,8 @@ from dshap.designs.kriging_pilot import DEFAULT_DECAY, DEFAULT_VARIATION, GAIN, 
 from dshap.designs.kriging_solution import Process, Solution, error_contrasts, interaction_weights, random_signs
 from dshap.designs.sparse_terms import FITTED_BYTES, TermBase
 from dshap.errors import InputError
+from dshap.records import FloatArray, Record
 from dshap.threads import one_blas_thread
-from dshap.types import N_ENDS, CoalitionBlock, DesignInfo, FloatArray, Groups, Record
 
 __all__ = ["LEAST_SPARSE_PAIRS", "MIN_SPARSE_PLAYERS", "KrigingDesign"]
 

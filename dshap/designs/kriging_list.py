@@ -15,7 +15,7 @@ from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS
 from dshap.designs.sampling import counts_by_leverage, draw_by_leverage
 from dshap.designs.strata import strata_of
 from dshap.errors import InputError
-from dshap.types import BoolArray, FloatArray
+from dshap.records import BoolArray, FloatArray
 
 __all__ = ["MAX_KRIGED", "MAX_KRIGED_PLAYERS", "PairList", "checked_budgets", "odd_values"]
 

@@ -13,7 +13,7 @@ from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior, correlations
 from dshap.designs.kriging_list import PairList
 from dshap.designs.kriging_solution import CONTRASTS, NUGGET, Process
 from dshap.designs.sparse_terms import ROUNDS, Screen, TermBase, fitted
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 
 __all__ = ["DECAYS", "DEFAULT_DECAY", "DEFAULT_VARIATION", "GAIN", "best_shells", "deviance", "held_out", "likeliest"]
 

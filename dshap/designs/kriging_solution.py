@@ -13,10 +13,11 @@ from math import comb, lgamma
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
+from dshap.blocks import CoalitionBlock, Groups
 from dshap.designs.coalitions import stream
 from dshap.designs.game_prior import Prior, krawtchouk, order_kernel, order_variances
 from dshap.errors import InputError
-from dshap.types import BoolArray, CoalitionBlock, FloatArray, Groups
+from dshap.records import BoolArray, FloatArray
 
 __all__ = [
     "CONTRASTS",

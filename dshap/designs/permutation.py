@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.blocks import EMPTY, FULL, N_ENDS, CoalitionBlock, DesignInfo, Groups
 from dshap.checks import Flag, Whole
 from dshap.designs.coalitions import (
     FixedDesign,
@@ -21,7 +22,7 @@ from dshap.designs.coalitions import (
 )
 from dshap.designs.jackknife import N_REPLICATES, checked_replicates
 from dshap.errors import InputError
-from dshap.types import EMPTY, FULL, N_ENDS, CoalitionBlock, DesignInfo, FloatArray, Groups
+from dshap.records import FloatArray
 
 __all__ = ["PermutationDesign", "permutation"]
 

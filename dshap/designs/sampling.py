@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dshap.designs.coalitions import SPAN_BYTES, first_distinct, stream
 from dshap.designs.strata import DRAWS, ROUNDING, Sample, Stratum, random_units
-from dshap.types import BoolArray, FloatArray
+from dshap.records import BoolArray, FloatArray
 
 __all__ = ["SAMPLERS", "counts_by_leverage", "draw_by_kernel", "draw_by_leverage"]
 

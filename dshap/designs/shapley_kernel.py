@@ -10,8 +10,9 @@ from operator import add
 import numpy as np
 import scipy.linalg
 
+from dshap.blocks import CoalitionBlock
 from dshap.errors import InputError
-from dshap.types import CoalitionBlock, FloatArray
+from dshap.records import FloatArray
 
 __all__ = ["ConstrainedSolution", "kernel_mass", "normal_matrix"]
 

@@ -19,7 +19,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from dshap.designs.game_prior import Prior
 from dshap.designs.kriging_solution import Process, exact_weights, halfway, influence, scale_weights
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 
 __all__ = ["FITTED_BYTES", "ROUNDS", "Fit", "Screen", "TermBase", "fitted"]
 

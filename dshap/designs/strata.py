@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dshap.designs.coalitions import first_distinct, masks_of_size, random_masks, stream
 from dshap.designs.shapley_kernel import kernel_mass
-from dshap.types import BoolArray, FloatArray
+from dshap.records import BoolArray, FloatArray
 
 __all__ = ["DEALING", "DRAWS", "ROUNDING", "Sample", "Stratum", "random_units", "strata_of"]
 

@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import cloudpickle
-import dask
 from dask.base import is_dask_collection
+from dask.delayed import delayed
 from distributed import Client, Future, as_completed
 from distributed.client import FutureCancelledError, FuturesCancelledError
-from distributed.comm import CommClosedError
+from distributed.comm.core import CommClosedError
 
 from dshap.engine.graph import OnDone, OnFailed, Reduction
 from dshap.engine.worker import ContextPlugin, add_parts, call_task
 from dshap.errors import DshapError, InputError, InterruptedRunError
-from dshap.types import FAN_IN, tree_sum
+from dshap.records import FAN_IN, tree_sum
 
 __all__ = ["DaskExecutor", "collect_partitions", "is_dask_collection"]
 
@@ -179,7 +179,7 @@ def collect_partitions(collection: Any, write: Callable[[Any, int], int], client
     Gives the row counts; the partitions themselves never pass through the client.
     """
     parts = _partitions(collection)
-    tasks = [dask.delayed(write)(part, index) for index, part in enumerate(parts)]
+    tasks = [delayed(write)(part, index) for index, part in enumerate(parts)]
     if client is None:
         return [int(task.compute(scheduler="synchronous")) for task in tasks]
     counts = client.gather(client.compute(tasks))

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from dshap.blocks import Attribution, RowBlock
 from dshap.engine.graph import Call, Executor, Reduction
 from dshap.engine.progress import Progress
 from dshap.errors import FailedBlocksError, PredictError
-from dshap.types import Attribution, Attributor, Divided, FloatArray, Moments, RecordStore, RowBlock, RowReader
+from dshap.records import FloatArray, Moments
+from dshap.types import Attributor, Divided, RecordStore, RowReader
 
 __all__ = ["BlockWriter", "Evaluation", "Failure", "evaluate", "on_block"]
 

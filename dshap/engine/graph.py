@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Protocol
 
+from dshap.records import tree_sum
 from dshap.threads import thread_pools
-from dshap.types import tree_sum
 
 __all__ = ["Call", "Executor", "LoopExecutor", "OnDone", "OnFailed", "Reduction", "one_blas_thread", "process_threads"]
 

@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dshap.blocks import RowBlock
 from dshap.engine.graph import Call, Executor, Reduction
 from dshap.engine.stages import spans as cut_spans
-from dshap.types import FloatArray, Pass, Record, RecordStore, RowBlock, RowReader
+from dshap.records import FloatArray, Record
+from dshap.types import Pass, RecordStore, RowReader
 
 __all__ = ["Learning", "Predictions", "learn", "map_spans", "on_a_worker", "run_pass"]
 

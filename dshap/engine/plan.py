@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from dshap.blocks import N_ENDS
 from dshap.engine.stages import OVERHEAD_BYTES, Stage, check_stages, format_bytes, spans, stage_lines
-from dshap.types import N_ENDS
 
 __all__ = ["PILOT_ROWS", "Plan"]
 

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
-from dshap.abilities import held_coalitions, learns_from_data, pilot_coalitions, sample_size, stages_of, streams_data
+from dshap.abilities import (
+    ClosedForm,
+    held_coalitions,
+    learns_from_data,
+    pilot_coalitions,
+    sample_size,
+    stages_of,
+    streams_data,
+)
+from dshap.blocks import N_ENDS
 from dshap.engine.plan import PILOT_ROWS, Plan
 from dshap.engine.stages import ROW_SPAN, Stage, spans
 from dshap.engine.tiles import cut_tiles
 from dshap.errors import InputError
 from dshap.options import RunOptions
-from dshap.types import N_ENDS, ClosedForm, Design, RowReader, ValueFunction, n_partial_sums
+from dshap.records import n_partial_sums
+from dshap.types import Design, RowReader, ValueFunction
 
 __all__ = ["make_plan"]
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from dshap.errors import DoesNotFitError
 from dshap.models import KernelModel
-from dshap.types import RowReader, n_partial_sums
+from dshap.records import n_partial_sums
+from dshap.types import RowReader
 
 __all__ = [
     "OPERATIONS_PER_SECOND",

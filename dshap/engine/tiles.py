@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass
 
 from dshap.abilities import held_coalitions, learns_from_data
+from dshap.blocks import N_ENDS
 from dshap.engine.stages import OPERATIONS_PER_SECOND, ROW_SPAN
 from dshap.options import RunOptions
-from dshap.types import N_ENDS, Cost, Design, ValueFunction
+from dshap.records import Cost
+from dshap.types import Design, ValueFunction
 
 __all__ = ["Tiles", "cut_tiles"]
 

@@ -16,8 +16,9 @@ from dshap.errors import InputError
 from dshap.jobs.schema import EmbeddedTable, ImportedModel, Job, KernelLogisticModel, KernelTable, ParquetTable
 from dshap.models import FourierExpansion, KernelExpansion, KernelLogistic, KernelModel, KernelRidge
 from dshap.models.logistic import MAX_CLASSES
+from dshap.records import FloatArray
 from dshap.tables import SPAN_ROWS, ParquetSource, SyntheticTable
-from dshap.types import Design, FloatArray
+from dshap.types import Design
 
 __all__ = [
     "KERNELS",

@@ -14,8 +14,8 @@ from dshap.explanation import Explanation
 from dshap.jobs.parts import TableReader
 from dshap.jobs.schema import Job, KernelTable, LearntTable
 from dshap.quality import measured_quality, prepared_of
+from dshap.records import FloatArray, Record, digest_of
 from dshap.rows import read_rows, smallest_draws
-from dshap.types import FloatArray, Record, digest_of
 
 __all__ = ["JobQuality", "check_quality", "measure", "quality_sample", "stored_quality"]
 

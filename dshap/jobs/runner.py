@@ -39,9 +39,9 @@ from dshap.jobs.table import JobTable
 from dshap.models import FitReport, KernelModel
 from dshap.models.features import expansion_from
 from dshap.prepared import played
+from dshap.records import Record, digest_of
 from dshap.session import Session
 from dshap.tables import Census, MissingValues, check_targets, missing_values, open_source, take_census
-from dshap.types import Record, digest_of
 
 __all__ = ["ExplanationResult", "JobPlan", "JobResult", "fit_report", "plan_job", "run_job"]
 

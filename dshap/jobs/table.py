@@ -22,12 +22,12 @@ from dshap.engine import Executor
 from dshap.explanation import NUMERICS_VERSION
 from dshap.jobs.parts import TableReader, n_classes, open_table
 from dshap.jobs.schema import Job, KernelLogisticModel
+from dshap.records import FloatArray, Record, digest_of
 from dshap.rows import read_sample
 from dshap.session import each_span
 from dshap.tables import Census
 from dshap.tables.background import background_of
 from dshap.tables.files import TICK_NS
-from dshap.types import FloatArray, Record, digest_of
 from dshap.values.background import Background
 
 __all__ = ["JobTable"]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dshap.checks import checked
 from dshap.errors import InputError
 from dshap.kernels.product import ProductKernel
-from dshap.types import BoolArray, FloatArray
+from dshap.records import BoolArray, FloatArray
 
 __all__ = ["Basis", "Embedding", "Fourier", "FourierBasis", "FourierFeatures", "SubsetFeatures"]
 

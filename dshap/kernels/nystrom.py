@@ -19,7 +19,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, dtrtri
 from dshap.checks import Choice, checked, finite_array
 from dshap.errors import InputError
 from dshap.kernels.product import Distinct, ProductKernel, distinct_values
-from dshap.types import BoolArray, FloatArray, Record
+from dshap.records import BoolArray, FloatArray, Record
 
 __all__ = ["SELECTIONS", "KeptLandmarks", "Nystrom", "NystromBasis", "pivoted_cholesky", "ridge_solve"]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dshap.checks import checked, finite_array, for_columns
 from dshap.errors import InputError, shown, unknown_name
 from dshap.loops.exponents import DIFFERENT, DISTANCE, MATERN32, MATERN52, SQUARE, add_exponents
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 
 __all__ = [
     "FAMILIES",

@@ -21,7 +21,7 @@ from dshap.loops.shared_rows import SharedRows, shared_row_bytes
 from dshap.loops.shared_sums import is_dense, is_worth_sharing, shared_member_sums, shared_sum_items
 from dshap.loops.subset_products import Coalitions, rows_last
 from dshap.loops.terms import ColumnTerms, Terms
-from dshap.types import BoolArray, FloatArray
+from dshap.records import BoolArray, FloatArray
 
 __all__ = ["MemberSums", "member_weights"]
 

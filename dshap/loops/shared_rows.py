@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 
 __all__ = ["Block", "SharedRows", "shared_row_bytes"]
 

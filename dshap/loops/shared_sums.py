@@ -32,7 +32,7 @@ from dshap.loops.lanes import (
 )
 from dshap.loops.shared_rows import Block, SharedRows
 from dshap.loops.subset_products import aligned_zeros
-from dshap.types import BoolArray, FloatArray
+from dshap.records import BoolArray, FloatArray
 
 __all__ = [
     "is_dense",

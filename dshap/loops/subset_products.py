@@ -19,7 +19,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dshap.loops.lanes import GROUP, LANES, STEP, TERMS, add_complex_products, add_products
-from dshap.types import BoolArray, FloatArray
+from dshap.records import BoolArray, FloatArray
 
 __all__ = [
     "Coalitions",

@@ -10,7 +10,7 @@ from dshap.loops.shared_rows import SharedRows, shared_row_bytes
 from dshap.loops.shared_sums import is_dense, is_worth_expanding, shared_subset_sums, shared_sum_items
 from dshap.loops.subset_products import SubsetSums, rows_last, sum_items
 from dshap.loops.terms import ColumnTerms, Terms
-from dshap.types import BoolArray, FloatArray
+from dshap.records import BoolArray, FloatArray
 
 __all__ = ["subset_sum_bytes", "subset_sums"]
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 
 __all__ = ["ColumnTerms", "Terms"]
 

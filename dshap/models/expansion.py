@@ -13,7 +13,7 @@ from dshap.checks import Choice, checked, finite_array, plain_array
 from dshap.errors import InputError, refuse_rounded, refuse_rounded_columns
 from dshap.kernels import ProductKernel, bound_kernel
 from dshap.kernels.product import Distinct, distinct_values
-from dshap.types import FloatArray, Record
+from dshap.records import FloatArray, Record
 
 __all__ = ["KernelExpansion", "as_rows", "checked_unseen", "names_of"]
 

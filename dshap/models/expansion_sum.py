@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dshap.errors import InputError
 from dshap.models.expansion import KernelExpansion, as_rows
 from dshap.models.fourier import FourierExpansion
-from dshap.types import FloatArray, Record
+from dshap.records import FloatArray, Record
 
 __all__ = ["AnyExpansion", "ExpansionSum", "map_parts", "sum_of"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from dshap.kernels import Basis, Embedding, Fourier, FourierFeatures, KeptLandmarks, ProductKernel, SubsetFeatures
 from dshap.models.expansion import KernelExpansion
 from dshap.models.fourier import FourierExpansion
-from dshap.types import FloatArray, Record
+from dshap.records import FloatArray, Record
 
 __all__ = ["Expansion", "ModelFeatures", "choose_features", "describe_features", "expansion_from", "has_categories"]
 

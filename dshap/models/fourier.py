@@ -14,7 +14,7 @@ from dshap.errors import InputError
 from dshap.kernels import ProductKernel, bound_kernel
 from dshap.kernels.features import unit_circle
 from dshap.models.expansion import MICRO_BLOCK, as_rows
-from dshap.types import FloatArray, Record
+from dshap.records import FloatArray, Record
 
 __all__ = ["FourierExpansion"]
 

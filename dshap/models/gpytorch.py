@@ -13,7 +13,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from dshap.errors import InputError
 from dshap.models.expansion_sum import AnyExpansion, map_parts
 from dshap.models.kernel_terms import Term, add, expansion_of, multiply, refusal
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 
 __all__ = ["from_gpytorch"]
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.blocks import RowBlock
 from dshap.checks import MODEL_PENALTY, checked
 from dshap.errors import InputError, unknown_name
 from dshap.kernels import RBF, Embedding, Kernel, Nystrom, ProductKernel, checked_embedding, checked_kernel
@@ -33,8 +34,9 @@ from dshap.models.tuning import (
     landmark_coordinates,
     tune,
 )
+from dshap.records import FloatArray, Moments, Record, Stacked, tree_sum
 from dshap.threads import one_blas_thread
-from dshap.types import FloatArray, Moments, Pass, Record, RowBlock, Stacked, tree_sum
+from dshap.types import Pass
 
 __all__ = ["HeldOut", "KernelModel", "Tune"]
 

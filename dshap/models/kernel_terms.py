@@ -11,7 +11,7 @@ from dshap.errors import InputError
 from dshap.kernels import ProductKernel
 from dshap.models.expansion import KernelExpansion
 from dshap.models.expansion_sum import AnyExpansion, sum_of
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 
 __all__ = ["Term", "add", "expansion_of", "multiply", "refusal"]
 

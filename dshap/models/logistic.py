@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from dshap.blocks import RowBlock
 from dshap.checks import checked
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel
@@ -17,8 +18,8 @@ from dshap.models.kernel_model import KernelModel
 from dshap.models.logistic_sums import LogisticStep, class_codes, class_name, start_on_sample
 from dshap.models.newton import class_loss
 from dshap.models.rows import HELD_OUT, Blocks, is_finite
+from dshap.records import BoolArray, FloatArray, Moments
 from dshap.threads import one_blas_thread
-from dshap.types import BoolArray, FloatArray, Moments, RowBlock
 
 __all__ = ["KernelLogistic"]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.blocks import RowBlock
 from dshap.errors import InputError
 from dshap.models.expansion import MICRO_BLOCK
 from dshap.models.features import ModelFeatures
@@ -16,8 +17,8 @@ from dshap.models.newton import Codes, Newton, base_rates, contrasts, logistic_s
 from dshap.models.report import Convergence, FitReport
 from dshap.models.rows import HELD_OUT, SKIPPED, TRAIN, is_finite
 from dshap.models.tuning import Tuning
+from dshap.records import FloatArray, Moments
 from dshap.threads import one_blas_thread
-from dshap.types import FloatArray, Moments, RowBlock
 
 if TYPE_CHECKING:
     from dshap.models.logistic import KernelLogistic

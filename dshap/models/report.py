@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dshap.kernels import ProductKernel, SubsetFeatures
 from dshap.models.features import describe_features, subset_arrays, subset_from
 from dshap.models.tuning import Tuning
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 
 __all__ = ["Convergence", "FitReport"]
 

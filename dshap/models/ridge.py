@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dshap.blocks import RowBlock
 from dshap.checks import finite_array
 from dshap.kernels import Embedding, Kernel, ProductKernel
 from dshap.models.expansion import MICRO_BLOCK
 from dshap.models.kernel_model import KernelModel
 from dshap.models.ridge_sums import TunedRidge
 from dshap.models.rows import HELD_OUT, is_finite
+from dshap.records import FloatArray, Moments
 from dshap.threads import one_blas_thread
-from dshap.types import FloatArray, Moments, RowBlock
 
 __all__ = ["KernelRidge"]
 

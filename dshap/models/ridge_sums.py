@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from dshap.blocks import RowBlock
 from dshap.errors import InputError
 from dshap.kernels import ridge_solve
 from dshap.models.expansion import MICRO_BLOCK
@@ -18,8 +19,8 @@ from dshap.models.features import ModelFeatures
 from dshap.models.report import FitReport
 from dshap.models.rows import HELD_OUT, SKIPPED, TRAIN, VALIDATION, is_finite
 from dshap.models.tuning import Tuning
+from dshap.records import FloatArray, Moments
 from dshap.threads import one_blas_thread
-from dshap.types import FloatArray, Moments, RowBlock
 
 if TYPE_CHECKING:
     from dshap.models.ridge import KernelRidge

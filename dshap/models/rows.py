@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dshap.errors import InputError, refuse_rounded
 from dshap.models.expansion import as_rows, names_of
+from dshap.records import BoolArray, FloatArray
 from dshap.rows import SPAN_ROWS, row_draws, sample_positions
-from dshap.types import BoolArray, FloatArray
 
 __all__ = [
     "HELD_OUT",

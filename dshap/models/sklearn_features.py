@@ -13,7 +13,7 @@ from dshap.models.fourier import FourierExpansion
 from dshap.models.kernel_terms import expansion_of, refusal
 from dshap.models.sklearn_kernels import class_name, fitted, terms_of
 from dshap.models.sklearn_scalers import SCALERS, affine, in_original_columns, in_original_target
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 
 __all__ = ["FEATURE_MAPS", "LINEAR", "flat_steps", "linear_of_features"]
 

@@ -14,7 +14,7 @@ from dshap.models.expansion_sum import AnyExpansion, map_parts, sum_of
 from dshap.models.fourier import FourierExpansion
 from dshap.models.kernel_terms import refusal
 from dshap.models.sklearn_kernels import class_name, fitted
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 
 __all__ = ["SCALERS", "affine", "in_original_columns", "in_original_target"]
 

@@ -18,7 +18,7 @@ from scipy.special import expit, logit
 
 from dshap.errors import InputError
 from dshap.kernels import Kernel, Nystrom, Product, ProductKernel
-from dshap.types import BoolArray, FloatArray
+from dshap.records import BoolArray, FloatArray
 
 __all__ = ["SLOPES", "Tuning", "bound", "columns_to_validate", "landmark_coordinates", "tune", "validation_error"]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from dshap.blocks import Status
 from dshap.cube import find_row, kept_row, open_cube, row_key
 from dshap.report.numbers import decimals_of, number
-from dshap.types import Status
 
 __all__ = ["Breakdown", "breakdown", "breakdown_lines"]
 

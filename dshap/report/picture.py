@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from dshap.errors import InputError
 from dshap.report.numbers import decimals_of, number
@@ -50,7 +51,7 @@ def ranking_picture(given: Sequence[Ranking], path: str | Path, title: str, unit
     return _saved(figure, Path(path))
 
 
-def _bars(axes, given: Sequence[Ranking], features: Sequence[str]) -> None:
+def _bars(axes: Any, given: Sequence[Ranking], features: Sequence[str]) -> None:
     """Bars with their numbers; the first explanation on top of each pair, the largest feature on top."""
     height = 0.8 / len(given)
     values = [ranking.magnitude.get(feature, 0.0) for ranking in given for feature in features]
@@ -72,7 +73,7 @@ def _bars(axes, given: Sequence[Ranking], features: Sequence[str]) -> None:
     axes.legend(loc="lower right", frameon=False, title="explanation", title_fontsize=9, fontsize=9)
 
 
-def _saved(figure, path: Path) -> Path:
+def _saved(figure: Any, path: Path) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=150)

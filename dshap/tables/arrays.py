@@ -10,7 +10,9 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from dshap.blocks import RowBlock
 from dshap.errors import InputError, refuse_rounded, shown, unknown_name
+from dshap.records import FloatArray
 from dshap.tables.arrow import arrow_array, code_array, kept_array, kept_dtype, key_array, key_dtype, number_array
 from dshap.tables.layout import (
     Layout,
@@ -23,7 +25,6 @@ from dshap.tables.layout import (
     repeats,
 )
 from dshap.tables.reader import LaidOut, check_span
-from dshap.types import FloatArray, RowBlock
 
 __all__ = ["ArraySource", "frame_of_arrow", "from_pandas"]
 
@@ -106,7 +107,7 @@ class ArraySource(LaidOut):
     def read(
         self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
     ) -> RowBlock:
-        """Rows start..stop; see `dshap.types.RowBlock`.  The target of a source without one is None."""
+        """Rows start..stop; see `dshap.blocks.RowBlock`.  The target of a source without one is None."""
         check_span(start, stop, self.n_rows)
         x = np.ascontiguousarray(self._x[start:stop], dtype=np.float64)  # (n, columns)
         is_ok = np.ones(len(x), dtype=bool)

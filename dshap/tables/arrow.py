@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dshap.errors import LARGEST_WHOLE, InputError, rounded_refusal
-from dshap.types import BoolArray, FloatArray
+from dshap.records import BoolArray, FloatArray
 
 __all__ = ["KEY_DTYPES", "TEXT", "arrow_array", "code_array", "is_number", "is_text", "key_array", "key_dtype"]
 __all__ += ["number_array", "kept_array", "kept_dtype"]

@@ -17,9 +17,10 @@ from scipy.special import ndtri
 from dshap import checks
 from dshap.errors import InputError, shown
 from dshap.kernels import RBF, Fourier, Nystrom
+from dshap.records import FloatArray, Moments, Record, tree_sum
 from dshap.rows import read_rows, sample_positions
 from dshap.tables.opener import EachSpan
-from dshap.types import FloatArray, Moments, Record, RowReader, tree_sum
+from dshap.types import RowReader
 from dshap.values.background import Background, herd
 
 __all__ = ["METHODS", "background_of"]

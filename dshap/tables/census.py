@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.blocks import RowBlock
 from dshap.errors import InputError
+from dshap.records import BoolArray, FloatArray
 from dshap.tables.keys import repeated_keys, save_key_hashes
 from dshap.tables.layout import null_key_refusal
 from dshap.tables.opener import Site
-from dshap.types import BoolArray, FloatArray, RowBlock, RowReader
+from dshap.types import RowReader
 
 __all__ = ["Census", "SpanCensus", "census_span", "check_targets", "merge_census", "take_census"]
 

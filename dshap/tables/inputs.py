@@ -10,9 +10,10 @@ import numpy as np
 
 from dshap.abilities import learns_from_data, streams_data
 from dshap.errors import InputError
+from dshap.records import BoolArray
 from dshap.tables.census import Census, take_census
 from dshap.tables.opener import CodedReader, Site, open_rows
-from dshap.types import BoolArray, RowReader, ValueFunction, replaced
+from dshap.types import RowReader, ValueFunction, replaced
 
 __all__ = ["Inputs", "open_for", "refuse_unknown_categories"]
 

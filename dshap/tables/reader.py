@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dshap.blocks import RowBlock
 from dshap.errors import InputError
+from dshap.records import BoolArray
 from dshap.tables.arrow import KEY_DTYPES, code_array, kept_array, key_array, number_array
 from dshap.tables.layout import Layout
-from dshap.types import BoolArray, RowBlock
 
 __all__ = ["BATCH_ROWS", "STREAM_BYTES", "BatchReader", "LaidOut", "TableBlock", "check_span"]
 
@@ -172,7 +173,7 @@ class BatchReader(LaidOut, ABC):
     def read(
         self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
     ) -> TableBlock:
-        """Rows start..stop; see `dshap.types.RowBlock`.
+        """Rows start..stop; see `dshap.blocks.RowBlock`.
 
         Missing keys read as -1, "" or NaT, marked in `null_keys`.  The target of a source without one is None.
         """

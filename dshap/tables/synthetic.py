@@ -10,10 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dshap.errors import InputError, unknown_name
+from dshap.records import FloatArray
 from dshap.rows import SPAN_ROWS
 from dshap.tables.layout import Names, as_names, layout_of
 from dshap.tables.reader import BatchReader
-from dshap.types import FloatArray
 
 __all__ = ["SYNTHETIC_TABLES", "SyntheticTable"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.errors import InputError, unknown_name
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 
 __all__ = ["Background", "herd"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dshap.errors import InputError
-from dshap.types import BoolArray, Cost, FloatArray, State
+from dshap.records import BoolArray, Cost, FloatArray, State
 from dshap.values.gaussian import Gaussian
 
 __all__ = ["Copula"]

@@ -25,7 +25,7 @@ from dshap.kernels import (
     checked_kernel,
 )
 from dshap.loops.subset_products import Lattice
-from dshap.types import BoolArray, FloatArray, State
+from dshap.records import BoolArray, FloatArray, State
 from dshap.values.table_value import TableValue
 
 __all__ = ["SUM_ROWS", "EmbeddedValue", "add_cross", "add_gram", "split", "strung", "symmetric"]

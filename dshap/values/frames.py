@@ -14,7 +14,7 @@ import numpy as np
 
 from dshap.checks import plain_array
 from dshap.errors import InputError, refuse_rounded, refuse_rounded_column, refuse_rounded_columns
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 
 __all__ = ["Frame"]
 

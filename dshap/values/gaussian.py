@@ -10,7 +10,8 @@ import numpy as np
 
 from dshap.checks import checked
 from dshap.errors import InputError, PredictError
-from dshap.types import BoolArray, Cost, FloatArray, Link, Moments, State
+from dshap.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.types import Link
 from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, conditional, normal_sums
 from dshap.values.predicted import PredictedValue
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dshap.checks import checked
 from dshap.errors import InputError
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 from dshap.values.predictors import NamedModel, column_names_of
 from dshap.values.table_value import TableValue
 

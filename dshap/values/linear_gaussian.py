@@ -8,9 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from dshap.blocks import Checked
 from dshap.checks import Choice, checked, finite_array
 from dshap.errors import InputError
-from dshap.types import BoolArray, Checked, Cost, FloatArray, Moments, Record, State
+from dshap.records import BoolArray, Cost, FloatArray, Moments, Record, State
 from dshap.values.linear_transform import BATCH_BYTES, LinearTransform, make_transform, transform_design
 from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, normal_sums
 from dshap.values.predictors import NamedModel, classes_of, fitted_names_of, names_of

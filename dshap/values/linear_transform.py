@@ -9,10 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from dshap.blocks import EMPTY, FULL
 from dshap.checks import checked, finite_array
 from dshap.designs import exact, permutation
 from dshap.players import Players
-from dshap.types import EMPTY, FULL, BoolArray, Design, FloatArray, Record
+from dshap.records import BoolArray, FloatArray, Record
+from dshap.types import Design
 from dshap.values.normal import NormalTable
 
 __all__ = ["MAX_EXACT_PLAYERS", "LinearTransform", "linear_transform", "make_transform", "transform_design"]

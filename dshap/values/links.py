@@ -16,7 +16,8 @@ from scipy.special import xlogy
 
 from dshap.checks import Number
 from dshap.errors import InputError, PredictError, shown, unknown_name
-from dshap.types import FloatArray, Link
+from dshap.records import FloatArray
+from dshap.types import Link
 
 __all__ = ["IDENTITY", "LINKS", "ExpectedLogProbability", "Identity", "LogOdds", "LogProbability", "Logit", "link_of"]
 

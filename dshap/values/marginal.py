@@ -12,7 +12,8 @@ import numpy as np
 
 from dshap.errors import InputError, shown
 from dshap.loops.masking import CHUNK_BYTES, Masks, mixed_values
-from dshap.types import BoolArray, Cost, FloatArray, Link, Moments, RowReader, State
+from dshap.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.types import Link, RowReader
 from dshap.values.background import Background
 from dshap.values.frames import Frame, floats_of, frame_of
 from dshap.values.predicted import PredictedValue, wants_frames

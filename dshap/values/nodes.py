@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.loops.product_games import exact_nodes
-from dshap.types import BoolArray, FloatArray
+from dshap.records import BoolArray, FloatArray
 
 __all__ = ["NodeCount", "node_count", "player_angles", "player_factors", "reference_nodes", "rest_angle", "rest_factor"]
 

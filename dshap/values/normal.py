@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from dshap.errors import InputError
-from dshap.types import BoolArray, FloatArray, Moments, State
+from dshap.records import BoolArray, FloatArray, Moments, State
 from dshap.values.table_value import TableValue
 
 __all__ = ["SUM_ROWS", "NormalTable", "Shifted", "conditional", "normal_sums"]

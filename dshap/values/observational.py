@@ -13,7 +13,7 @@ from dshap.checks import checked
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, ridge_solve
 from dshap.loops.subset_products import Lattice, rows_last
-from dshap.types import BoolArray, Cost, FloatArray, Moments, State
+from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_cross, add_gram, split, strung, symmetric
 from dshap.values.kernel_value import ExpansionModel, KernelValue, expansion_model
 from dshap.values.penalties import Penalty, chosen_penalty, of_unit_spread

@@ -9,7 +9,7 @@ from scipy.linalg import eigvalsh_tridiagonal
 from scipy.linalg.lapack import dormqr, dptsv, dsytrd, dsytrd_lwork
 
 from dshap.errors import InputError
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 
 __all__ = ["Penalty", "chosen_penalty", "of_unit_spread"]
 

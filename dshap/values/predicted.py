@@ -12,7 +12,8 @@ import numpy as np
 
 from dshap.checks import as_array, checked, plain_array
 from dshap.errors import InputError, shown
-from dshap.types import BoolArray, Cost, FloatArray, Link, Moments, State
+from dshap.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.types import Link
 from dshap.values.frames import Frame, frame_of
 from dshap.values.links import link_of
 from dshap.values.predictors import (

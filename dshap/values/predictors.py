@@ -10,7 +10,7 @@ import numpy as np
 
 from dshap.checks import checked
 from dshap.errors import DshapError, InputError, PredictError, unknown_name
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 
 __all__ = [
     "NamedModel",

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.blocks import Checked
 from dshap.loops.product_games import (
     exact_nodes,
     fourier_game_values,
@@ -17,7 +18,7 @@ from dshap.loops.product_games import (
     product_game_values,
 )
 from dshap.loops.subset_sums import subset_sum_bytes, subset_sums
-from dshap.types import BoolArray, Checked, Cost, FloatArray, Moments, State
+from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.values.background import herd
 from dshap.values.kernel_value import Expansion, ExpansionModel, KernelValue
 from dshap.values.nodes import node_count, player_angles, player_factors, reference_nodes, rest_angle, rest_factor

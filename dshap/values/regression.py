@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from dshap.blocks import Scored
 from dshap.checks import Choice, checked
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel, checked_embedding, ridge_solve
 from dshap.loops.member_sums import MemberSums
 from dshap.loops.subset_products import Lattice, rows_last
-from dshap.types import BoolArray, Cost, FloatArray, Link, Moments, Scored, State
+from dshap.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.types import Link
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, split, strung, symmetric
 from dshap.values.penalties import Penalty, chosen_penalty, of_unit_spread
 from dshap.values.predicted import PredictedValue

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.blocks import Scored
 from dshap.loops.member_sums import MemberSums, member_weights
 from dshap.loops.subset_products import Coalitions, rows_last, table_items, table_values
 from dshap.loops.terms import Terms
-from dshap.types import BoolArray, FloatArray, Scored, State
+from dshap.records import BoolArray, FloatArray, State
 
 __all__ = ["SubsetTable"]
 

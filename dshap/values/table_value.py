@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from dshap.players import Players
-from dshap.types import Link, Predictor, State
+from dshap.records import State
+from dshap.types import Link, Predictor
 from dshap.values.links import IDENTITY
 
 __all__ = ["TableValue"]

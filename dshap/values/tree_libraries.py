@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from dshap.errors import InputError
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 
 __all__ = ["Ensemble", "LightGBMTrees", "XGBoostTrees", "digest_of_bytes", "tree_operations"]
 

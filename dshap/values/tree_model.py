@@ -8,10 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from dshap.blocks import FULL
 from dshap.checks import checked
 from dshap.designs import exact
 from dshap.errors import LARGEST_WHOLE, InputError, rounded_refusal, unknown_name
-from dshap.types import FULL, FloatArray, digest_of
+from dshap.records import FloatArray, digest_of
 from dshap.values.frames import floats_of
 from dshap.values.predictors import (
     NamedModel,

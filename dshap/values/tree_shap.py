@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from dshap.errors import InputError
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 from dshap.values.predictors import fitted_names_of
 from dshap.values.tree_libraries import Categories, Ensemble, digest_of_bytes, tree_operations
 

@@ -8,8 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from dshap.blocks import Checked
 from dshap.errors import InputError
-from dshap.types import BoolArray, Checked, Cost, FloatArray, Moments, State
+from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.values.table_value import TableValue
 from dshap.values.tree_libraries import LightGBMTrees
 from dshap.values.tree_model import TOLERANCE, TreeModel, asked, made_up, model_of_trees, reach_of, refuse_gap

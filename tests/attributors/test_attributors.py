@@ -17,7 +17,7 @@ from dshap.attributors.rounds import RoundsAttributor
 from dshap.errors import DshapError, PredictError
 from dshap.kernels import RBF
 from dshap.models import KernelExpansion
-from dshap.types import Moments
+from dshap.records import Moments
 from dshap.values import KernelInterventional, Logit, Marginal, Trees
 
 D = 5

@@ -29,6 +29,7 @@ import numpy as np
 
 import dshap
 from dshap import designs
+from dshap.blocks import Attribution, RowBlock, Status
 from dshap.cube import (
     CubeLayout,
     CubeWriter,
@@ -44,7 +45,6 @@ from dshap.errors import DshapError
 from dshap.jobs import load_job, run_job
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
-from dshap.types import Attribution, RowBlock, Status
 from dshap.values import KernelObservational, Marginal
 from tests.jobs.job_files import changed, small_table, write_job
 

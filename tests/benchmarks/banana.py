@@ -28,7 +28,8 @@ import numpy as np
 import dshap
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
-from dshap.types import FloatArray, ValueFunction
+from dshap.records import FloatArray
+from dshap.types import ValueFunction
 from dshap.values import ConditionalRegression, Gaussian, KernelInterventional, KernelObservational
 
 V = 10.0

@@ -28,7 +28,7 @@ import dshap
 from dshap import designs
 from dshap.engine import local_client, shut_down
 from dshap.engine.graph import one_blas_thread
-from dshap.types import FloatArray
+from dshap.records import FloatArray
 from dshap.values import Marginal
 from tests.benchmarks.peers import median_seconds, write_json
 

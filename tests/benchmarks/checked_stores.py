@@ -29,8 +29,9 @@ import dshap
 from dshap import designs
 from dshap.cube import ReceiptFolder, StateFolder, arrays, write_new
 from dshap.kernels import RBF, Nystrom
+from dshap.records import FloatArray, Record
 from dshap.tables import ParquetSource, SyntheticTable
-from dshap.types import FloatArray, Record, RowReader
+from dshap.types import RowReader
 
 FEATURES = ["bodyweight_kg", "squat_kg", "bench_kg", "sex_male", "equipment", "year", "month", "meet_entrants"]
 UNITS = np.array([20.0, 60.0, 40.0, 1.0, 1.0, 10.0, 6.0, 100.0])

@@ -16,8 +16,10 @@ from typing import Protocol
 import numpy as np
 
 from dshap import designs
+from dshap.abilities import Pilot
 from dshap.attributors.contraction import of_all_values
-from dshap.types import BoolArray, Design, FloatArray, Pilot
+from dshap.records import BoolArray, FloatArray
+from dshap.types import Design
 
 __all__ = ["KINDS", "Games", "estimated", "games_of", "settled"]
 

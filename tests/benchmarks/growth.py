@@ -31,8 +31,9 @@ from dshap.engine.graph import one_blas_thread
 from dshap.kernels import RBF, Nystrom, ProductKernel
 from dshap.loops import warm_up
 from dshap.models import KernelExpansion
+from dshap.records import BoolArray, FloatArray
 from dshap.report.picture import COLOURS
-from dshap.types import BoolArray, FloatArray, ValueFunction
+from dshap.types import ValueFunction
 from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational
 
 D, LANDMARKS, EXPLAINED, PENALTY = 8, 100, 100, 1e-4

@@ -23,7 +23,7 @@ import numpy as np
 
 import dshap
 from dshap.engine.graph import one_blas_thread
-from dshap.types import FloatArray, Moments, State
+from dshap.records import FloatArray, Moments, State
 from dshap.values import LinearGaussian, linear_transform
 from tests.benchmarks.peers import write_json
 

@@ -24,7 +24,7 @@ import pandas as pd
 
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
-from dshap.types import BoolArray, FloatArray
+from dshap.records import BoolArray, FloatArray
 from dshap.values import ConditionalRegression, KernelObservational
 from tests.benchmarks.quality import BEIJING, POWERLIFTING, SYNTHETIC, synthetic
 

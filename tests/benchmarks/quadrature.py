@@ -32,7 +32,7 @@ from dshap.kernels.features import Embedding
 from dshap.loops import warm_up
 from dshap.loops.product_games import exact_nodes
 from dshap.models import FourierExpansion, KernelExpansion, KernelRidge
-from dshap.types import FloatArray, State
+from dshap.records import FloatArray, State
 from dshap.values import KernelInterventional
 from dshap.values.quadrature import CANDIDATES, ProductQuadrature
 from tests.benchmarks.peers import machine, median_seconds, peak_mib, sample, write_json

@@ -24,12 +24,13 @@ from typing import Any
 import numpy as np
 
 import dshap
+from dshap.blocks import RowBlock
 from dshap.engine import DaskExecutor, local_client, shut_down
 from dshap.engine.memory import PeakMeter
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
 from dshap.tables import ParquetSource, SyntheticTable
-from dshap.types import RowBlock, RowReader
+from dshap.types import RowReader
 from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational
 
 FEATURES = ["bodyweight_kg", "squat_kg", "bench_kg", "sex_male", "equipment", "year", "month", "meet_entrants"]

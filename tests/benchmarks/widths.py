@@ -31,7 +31,8 @@ import dshap
 from dshap import designs
 from dshap.cube import feature_ranking
 from dshap.errors import InputError
-from dshap.types import Design, FloatArray
+from dshap.records import FloatArray
+from dshap.types import Design
 from tests.benchmarks.games import KINDS, Games, estimated, games_of
 from tests.benchmarks.peers import write_json
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dshap.blocks import Attribution, RowBlock, Status
 from dshap.cube import CubeLayout, CubeWriter, create_cube, mark_finished
-from dshap.types import Attribution, RowBlock, Status
 
 TILE, CHUNK, N_ROWS = 8, 4, 21
 """Three blocks, the last one of five rows."""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dshap.cube import ReceiptFolder, StateFolder, write_new
-from dshap.types import State
+from dshap.records import State
 
 KILLERS = {
     "before anything is filled": """

@@ -8,8 +8,8 @@ import textwrap
 
 import numpy as np
 
+from dshap.blocks import Attribution, RowBlock
 from dshap.cube import CubeLayout, CubeWriter, create_cube
-from dshap.types import Attribution, RowBlock
 
 N_ROWS, TILE = 2_000_000, 262_144
 LIMIT_MB = 100

@@ -11,10 +11,10 @@ from scipy.stats import norm, t
 
 import dshap
 from dshap import designs
+from dshap.blocks import Attribution
 from dshap.cube import feature_ranking
 from dshap.cube.summary import STATISTICS, _share_of_plain, block_sums, estimates, split_magnitude
 from dshap.report.ranking import ranking_lines, rankings
-from dshap.types import Attribution
 from dshap.values import Marginal
 
 R = 20

@@ -24,7 +24,7 @@ from dshap.cube import (
     verify_cube,
 )
 from dshap.errors import DamagedError, DshapError, InputError
-from dshap.types import State
+from dshap.records import State
 from tests.benchmarks import alterations
 from tests.cube.cubes import bytes_of, make_cube
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import zarr
 
+from dshap.blocks import Status
 from dshap.cube import CubeWriter, ReceiptFolder, create_cube, cube_status, open_cube, verify_cube
 from dshap.errors import DshapError
-from dshap.types import Status
 from tests.cube.cubes import KEYS, N_ROWS, TILE, block_of, bytes_of, make_cube, phi_of
 
 

@@ -14,9 +14,10 @@ from design_games import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dshap.blocks import EMPTY, FULL, DesignInfo
 from dshap.designs import exact
 from dshap.errors import InputError
-from dshap.types import EMPTY, FULL, Design, DesignInfo
+from dshap.types import Design
 
 
 def test_bike_table_of_the_lecture():

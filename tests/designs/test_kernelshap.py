@@ -9,10 +9,11 @@ from design_games import assert_joined, attribute, codes, dividends, game, grown
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from dshap.blocks import EMPTY, FULL, N_ENDS
 from dshap.designs import KernelShapDesign, exact, kernelshap
 from dshap.designs.sampling import SAMPLERS
 from dshap.errors import InputError
-from dshap.types import EMPTY, FULL, N_ENDS, Design
+from dshap.types import Design
 
 KINDS = [(sampling, paired) for sampling in SAMPLERS for paired in (True, False)]
 every_kind = pytest.mark.parametrize(("sampling", "paired"), KINDS)

@@ -21,11 +21,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t
 
+from dshap.blocks import EMPTY, FULL
 from dshap.designs import exact, kernelshap, kriging
 from dshap.designs.game_prior import Prior
 from dshap.designs.kriging_pilot import DECAYS
 from dshap.designs.kriging_solution import Process
-from dshap.types import EMPTY, FULL, Design
+from dshap.types import Design
 
 T_QUANTILE = t.ppf(0.975, 19)
 

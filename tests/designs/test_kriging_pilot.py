@@ -25,7 +25,8 @@ from dshap.designs.kriging_list import odd_values
 from dshap.designs.kriging_pilot import DECAYS, deviance, held_out, player_sizes
 from dshap.designs.kriging_solution import CONTRASTS, NUGGET, Process
 from dshap.designs.sparse_terms import ROUNDS, Screen, TermBase, fitted
-from dshap.types import Design, Record
+from dshap.records import Record
+from dshap.types import Design
 
 
 @pytest.mark.parametrize(("d", "m"), [(14, 256), (18, 1_976), (18, 2_048), (38, 2_048)])

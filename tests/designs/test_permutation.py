@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from scipy.stats import t
 
 from dshap import designs
+from dshap.blocks import EMPTY, FULL
 from dshap.designs import permutation
 from dshap.errors import InputError
-from dshap.types import EMPTY, FULL, Design
+from dshap.types import Design
 
 
 def marginal_contributions(order, v):

@@ -21,7 +21,7 @@ from dshap.engine import DaskExecutor, cluster, local_client, shut_down
 from dshap.engine.graph import Call, LoopExecutor, Reduction
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelExpansion, KernelRidge
-from dshap.types import FAN_IN, Moments, tree_sum
+from dshap.records import FAN_IN, Moments, tree_sum
 from dshap.values import KernelInterventional, KernelObservational, Marginal
 
 NAMES = ["a", "b", "c", "d", "e"]

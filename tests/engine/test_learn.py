@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from dshap.blocks import RowBlock
 from dshap.engine import LoopExecutor
 from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_pass
+from dshap.records import Moments, Record, Stacked
 from dshap.tables import ArraySource
-from dshap.types import Moments, Record, RowBlock, Stacked
 
 X = np.arange(20.0).reshape(10, 2)
 SPANS = [(0, 4), (4, 8), (8, 10)]

@@ -14,8 +14,8 @@ from dshap.engine import make_plan
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.models import KernelExpansion
 from dshap.options import RunOptions
+from dshap.records import Cost, n_partial_sums
 from dshap.tables import ArraySource
-from dshap.types import Cost, n_partial_sums
 from dshap.values import (
     ConditionalRegression,
     Copula,

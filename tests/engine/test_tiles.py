@@ -24,7 +24,7 @@ from dshap.engine.tiles import (
 from dshap.kernels import RBF
 from dshap.models import KernelExpansion
 from dshap.options import RunOptions
-from dshap.types import Cost
+from dshap.records import Cost
 from dshap.values import KernelInterventional, Marginal
 
 ROWS, DATA = 1_000_000, 100_000

@@ -9,7 +9,7 @@ import dshap
 from dshap.cube import verify_cube
 from dshap.designs import kriging
 from dshap.errors import FailedBlocksError
-from dshap.types import Record
+from dshap.records import Record
 from dshap.values import Marginal
 
 D, M = 12, 400

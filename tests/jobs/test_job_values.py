@@ -25,7 +25,7 @@ from dshap.jobs.stages import ALL_KEPT
 from dshap.jobs.table import JobTable
 from dshap.models import FourierExpansion
 from dshap.models.rows import HELD_OUT, row_roles
-from dshap.types import Record
+from dshap.records import Record
 from dshap.values import Gaussian
 from tests.jobs.job_files import JOB, changed, small_table
 

@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dshap import designs
+from dshap.blocks import N_ENDS
 from dshap.loops.lanes import WIDTH
 from dshap.loops.member_sums import MemberSums, member_weights
 from dshap.loops.shared_sums import MIN_COLUMNS
-from dshap.types import N_ENDS
 from dshap.values import SubsetTable
 from tests.loops.twins import plain_member_sums
 

@@ -10,7 +10,7 @@ from scipy.special import betaln
 
 from dshap.loops.masking import Masks, Predict
 from dshap.loops.product_games import legendre_nodes
-from dshap.types import BoolArray, FloatArray
+from dshap.records import BoolArray, FloatArray
 
 AnyArray = NDArray[Any]
 

@@ -10,7 +10,7 @@ import pytest
 from dshap.errors import InputError
 from dshap.kernels import RBF, Categorical, Product, ProductKernel
 from dshap.models import KernelExpansion
-from dshap.types import Record
+from dshap.records import Record
 
 
 @pytest.fixture

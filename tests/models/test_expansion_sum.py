@@ -13,7 +13,7 @@ from dshap.kernels import RBF, Laplacian
 from dshap.models.expansion import KernelExpansion
 from dshap.models.expansion_sum import ExpansionSum, map_parts, sum_of
 from dshap.models.fourier import FourierExpansion
-from dshap.types import Record
+from dshap.records import Record
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))

@@ -20,8 +20,8 @@ from dshap.models import FourierExpansion, KernelLogistic
 from dshap.models.logistic_sums import LogisticStep
 from dshap.models.newton import PENALTIES, Newton, contrasts, logistic_sums, newton_on, pairs
 from dshap.models.rows import SPAN
+from dshap.records import Record
 from dshap.rows import sample_positions
-from dshap.types import Record
 from tests.models.row_blocks import block_of
 
 NAMES = np.array(["high", "low", "middle"])

@@ -21,8 +21,8 @@ from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product
 from dshap.models import FourierExpansion, KernelExpansion, KernelRidge
 from dshap.models.ridge_sums import PENALTIES
 from dshap.models.rows import SPAN, spans
+from dshap.records import Record
 from dshap.rows import row_draws, sample_positions
-from dshap.types import Record
 from dshap.values import KernelInterventional
 from tests.models.row_blocks import block_of
 

@@ -8,12 +8,11 @@ from numpy.testing import assert_allclose
 
 import dshap
 from dshap import designs
-from dshap.abilities import sample_size
+from dshap.abilities import LearnsFromData, sample_size
 from dshap.errors import InputError, PredictError
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product
 from dshap.loops import member_sums, subset_sums
 from dshap.models import FourierExpansion, KernelExpansion
-from dshap.types import LearnsFromData
 from dshap.values import (
     ConditionalRegression,
     KernelInterventional,

@@ -1,0 +1,220 @@
+"""Blocks: coalitions of a design, rows of a table, attributions of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.records import (
+    BoolArray,
+    FloatArray,
+    State,
+)
+
+__all__ = [
+    "EMPTY",
+    "FULL",
+    "N_ENDS",
+    "Attribution",
+    "Checked",
+    "CoalitionBlock",
+    "DesignInfo",
+    "Groups",
+    "RowBlock",
+    "Scored",
+    "Status",
+    "relative_errors",
+]
+
+EMPTY, FULL, N_ENDS = 0, 1, 2
+"""Every design lists the empty coalition first and the full one second; proper coalitions begin at `N_ENDS`.
+Their values are v(empty) and v(N), taken from the model in float64, so a value function is never asked for them."""
+
+
+class Groups(NamedTuple):
+    """Entries of the jackknife groups of a design: a value enters the sum of one group, of several, or of none."""
+
+    coalition: NDArray[np.intp]
+    """(e,): position in the block."""
+    group: NDArray[np.int16]
+    """(e,): 0 to R - 1."""
+    score: FloatArray
+    """(e, c): what the value is multiplied with in the sum of this group, c the `group_columns` of the design."""
+
+    @classmethod
+    def none(cls, n_columns: int) -> Groups:
+        """No entry."""
+        return cls(np.zeros(0, np.intp), np.zeros(0, np.int16), np.zeros((0, n_columns)))
+
+    def parts(self) -> list[tuple[int, NDArray[np.intp], FloatArray]]:
+        """(group, positions, scores) of every group that has entries here."""
+        own = ((int(g), self.group == g) for g in np.unique(self.group))
+        return [(g, self.coalition[chosen], self.score[chosen]) for g, chosen in own]
+
+
+class CoalitionBlock(NamedTuple):
+    """Coalitions start..stop of a design."""
+
+    masks: BoolArray
+    """(m, d): player i is present in coalition j."""
+    score: FloatArray
+    """(m, d): what the value of each coalition is multiplied with."""
+    groups: Groups
+    """What enters the sums of the jackknife groups."""
+
+
+@dataclass(frozen=True)
+class DesignInfo:
+    """What is known of a design before any value is."""
+
+    n_players: int
+    """d"""
+    n_coalitions: int
+    """m: distinct coalitions, the empty and the full one counted."""
+    n_replicates: int
+    """R: groups of the standard errors, 0 where there is no sampling error or none is asked for."""
+    group_columns: int
+    """c: columns of a group's sum; d, or less where the errors of the players go together."""
+    is_efficient: bool = True
+    """phi.sum(1) + base == prediction holds by construction."""
+    why_no_errors: str = ""
+    """Why all standard errors are NaN (too few coalitions); empty where they are not."""
+    seed: int = 0
+    """0 too where nothing is drawn."""
+    kept_bytes: int = 0
+    """What a process keeps, and needs at most, to make blocks and replicates."""
+    coalition_bytes: int = 0
+    """Of each coalition of a block beside that; 0: of a mask, of scores, and of scores in a group or two."""
+
+    def block_bytes(self, m: int) -> int:
+        """Peak bytes of a block of m coalitions and of taking its groups apart, `kept_bytes` counted."""
+        of_groups = 8 * self.group_columns + 26 * self.n_replicates if self.n_replicates else 0
+        return self.kept_bytes + m * (self.coalition_bytes or 9 * self.n_players + of_groups)
+
+
+Scored = Callable[[FloatArray, int], tuple[FloatArray, FloatArray | None]]
+"""rows (n, columns), rows of a micro-block -> Σ_S v_S(x) score_S (n, d, k), and predictions (n, k) or None."""
+
+
+class Status:
+    """CF flag values of `status (instance)`: the honest story of NaN while a cube grows."""
+
+    PENDING, OK, SKIPPED, FAILED = 0, 1, 2, 3
+    MEANINGS = ("pending", "ok", "skipped", "failed")
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Attributions of n instances, in the order of the rows."""
+
+    phi: FloatArray
+    """(n, d, k)"""
+    base: FloatArray
+    """(k,): v(empty), the mean prediction over the background; (n, k) where the link makes it differ."""
+    prediction: FloatArray
+    """(n, k): v(N)."""
+    status: NDArray[np.int8]
+    """(n,): see `Status`."""
+    replicates: FloatArray | None = None
+    """(R, n, d, k): phi_(g) of `Design.replicates`; None where the design gives none."""
+
+    n_coalitions: NDArray[np.int32] | None = None
+    """(n,): coalitions that a row took; None where all rows take all."""
+
+    interaction: FloatArray | None = None
+    """(n, d, d, k): half the Shapley interaction index beside the diagonal, main effects on it; rows sum to phi."""
+
+    classes: NDArray[np.int16] | None = None
+    """(n,): the class that a row is explained for, where the link takes the predicted one."""
+
+    stated: Mapping[str, Sequence[float] | float] = field(default_factory=dict)
+    """What a closed form found when these rows were checked: see `Checked.stated`."""
+
+    @property
+    def relative_error(self) -> FloatArray | None:
+        """(n, k): the largest std_error of a player over the range of the attributions; NaN where errors are."""
+        errors = self.std_error
+        return None if errors is None else relative_errors(self.phi, errors, self.base, self.prediction)
+
+    @property
+    def std_error(self) -> FloatArray | None:
+        """(n, d, k), in the units of phi."""
+        if self.replicates is None:
+            return None
+        errors: FloatArray = np.sqrt(np.square(self.replicates - self.phi).sum(axis=0))
+        return errors
+
+
+ROUNDING = 1e-12
+"""Of the values of the two ends: a smaller standard error is none."""
+
+
+def relative_errors(phi: FloatArray, std_error: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+    """max over players of std_error over the range of φ, both (n, d, k): (n, k); 0 where the error is rounding.
+
+    The range of noisy φ̂ is larger than that of φ: of max φ̂ − min φ̂ the part √(1 − mean std_error²/var φ̂) counts, so
+    that the ratio is infinite where nothing but noise tells the players apart.
+    """
+    largest, spread = std_error.max(axis=1), phi.var(axis=1)
+    largest = np.where(largest <= ROUNDING * (np.abs(v_empty) + np.abs(v_full)), 0.0, largest)
+    noise = np.square(std_error).mean(axis=1)
+    signal = np.divide(np.maximum(spread - noise, 0.0), spread, out=np.zeros_like(spread), where=spread > 0)
+    span = np.ptp(phi, axis=1) * np.sqrt(signal)
+    ratio: FloatArray = np.divide(largest, span, out=np.where(largest == 0, 0.0, np.inf), where=span > 0)
+    return np.where(np.isnan(largest), np.nan, ratio)
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """Consecutive rows of a table, as the tasks read them."""
+
+    start: int
+    """Position of the first row in the table."""
+    x: FloatArray
+    """(n, columns) float64: the feature columns in the order of `RowReader.feature_names`."""
+    is_ok: BoolArray
+    """(n,): False where a feature holds NaN or infinity and `missing` is not "pass"."""
+    keys: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """key column -> (n,): int64, datetime64[ns] or StringDType."""
+    target: FloatArray | None = None
+    """(n,) or (n, k), only where asked for."""
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """feature column -> (n,) in its own dtype, only where asked for."""
+    predictions: FloatArray | None = None
+    """f (good rows, k), only where asked for."""
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.x)
+
+    @property
+    def positions(self) -> NDArray[np.int64]:
+        """(n,): of the rows in the table."""
+        return self.start + np.arange(len(self.x))
+
+    @property
+    def targets(self) -> FloatArray:
+        """`target`, which was asked for."""
+        if self.target is None:
+            raise ValueError("the reader was opened without a target")
+        return np.asarray(self.target)
+
+    @property
+    def good(self) -> FloatArray:
+        """The rows (n, columns) that are ok."""
+        return self.x[self.is_ok]
+
+
+class Checked(NamedTuple):
+    """What a closed form says of the attributions of a tile of rows, once they are there."""
+
+    gap: FloatArray
+    """(k,): the largest |Σφ + base − prediction| that its stated error explains, beyond rounding."""
+    stated: Mapping[str, Sequence[float] | float]
+    """name -> numbers of this tile; the cube states the largest of all tiles."""
+    again: State | None = None
+    """With which these rows are to be attributed anew; None where the attributions are good."""
