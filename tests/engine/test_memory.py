@@ -48,20 +48,15 @@ def warm_up(client) -> None:
     dshap.explain(KernelInterventional(model, x), x, client=client, design="quadrature")
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[object]:
-    """The client of a cluster of one worker."""
-    client = local_client(1, memory_limit="3GiB", set_as_default=False)
-    yield client
-    shut_down(client)
-
-
 @pytest.fixture
-def worker(cluster) -> object:
-    """That client, its worker in a new process, warm."""
-    cluster.restart(timeout=300)
-    warm_up(cluster)
-    return cluster
+def worker() -> Iterator[object]:
+    """The client of a cluster of one worker, a new process, warm."""
+    client = local_client(1, memory_limit="3GiB", set_as_default=False)
+    try:
+        warm_up(client)
+        yield client
+    finally:
+        shut_down(client)
 
 
 def peak_above_idle(worker, run) -> int:
