@@ -199,42 +199,28 @@ class NoisyContraction(Contraction):
 
 
 @dataclass
-class WholeContraction:
-    """A design that is not linear in the values: it wants those of all coalitions at once (`ValuesAtOnce`)."""
+class WholeContraction(Contraction):
+    """Of a design that is not linear in the values: it wants those of all coalitions at once (`ValuesAtOnce`).
 
-    game: Game
-    parts: tuple[tuple[int, ...], ...]
-    has_pairs: bool
+    Its sums are `values` (n, m, k), 0 for the coalitions of other tiles: parts of them add up to the whole.
+    """
 
-    @property
-    def n_parts(self) -> int:
-        return len(self.parts)
+    def _no_sums(self, n: int) -> Moments:
+        return Moments({"values": np.zeros((n, self.game.design.info.n_coalitions, self.game.n_outputs))})
 
-    def attribute(self, rows: FloatArray) -> Attribution:
-        return self.attribute_parts(rows, [self._tile_values(rows, self.game.all_tiles)])
-
-    def part(self, rows: FloatArray, index: int) -> Moments:
-        return self._tile_values(rows, self.parts[index])
-
-    def attribute_parts(self, rows: FloatArray, parts: Iterable[Moments]) -> Attribution:
-        game, design = self.game, self.game.design
-        prediction = game.predictions(rows)
-        ends, found = game.ends(prediction), self._tile_values(rows, [])
-        for part in parts:
-            found = found + part
-        values = found["values"]
-        values[:, :N_ENDS] = ends
-        phi, replicates = of_all_values(design, values)
-        check_additivity(phi, ends[:, EMPTY], ends[:, FULL])
-        pairs = np.matmul(interactions_of(design, 0, design.info.n_coalitions).T, values) if self.has_pairs else None
-        return game.attribution(Found(phi, replicates if design.info.n_replicates else None, pairs), prediction, ends)
-
-    def _tile_values(self, rows: FloatArray, tiles: Sequence[int]) -> Moments:
-        """`values` (n, m, k) of the coalitions of these tiles, 0 for all others: parts of them add up to the whole."""
-        values = np.zeros((len(rows), self.game.design.info.n_coalitions, self.game.n_outputs))
+    def _sums(self, rows: FloatArray, tiles: Sequence[int]) -> Moments:
+        total = self._no_sums(len(rows))
         for tile in tiles:
-            values[:, slice(*self.game.tiles[tile])] = self.game.tile_values(rows, tile)
-        return Moments({"values": values})
+            total["values"][:, slice(*self.game.tiles[tile])] = self.game.tile_values(rows, tile)
+        return total
+
+    def _found(self, sums: Moments, values: FloatArray) -> Found:
+        design, found = self.game.design, sums["values"]
+        found[:, :N_ENDS] = values
+        phi, replicates = of_all_values(design, found)
+        check_additivity(phi, values[:, EMPTY], values[:, FULL])
+        pairs = np.matmul(interactions_of(design, 0, design.info.n_coalitions).T, found) if self.has_pairs else None
+        return Found(phi, replicates if design.info.n_replicates else None, pairs)
 
 
 def of_all_values(design: Design, values: FloatArray) -> tuple[FloatArray, FloatArray]:
