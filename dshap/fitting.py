@@ -12,8 +12,7 @@ from dshap.engine.learn import run_pass
 from dshap.engine.stages import OVERHEAD_BYTES, spans
 from dshap.models import KernelModel
 from dshap.models.kernel_model import HeldOut, Tune
-from dshap.models.rows import SPAN
-from dshap.rows import sample_positions
+from dshap.rows import SPAN_ROWS, sample_positions
 from dshap.types import RowReader
 
 __all__ = ["fit_model"]
@@ -29,7 +28,7 @@ def fit_model(executor: Executor, model: AnyModel, reader: RowReader, progress: 
     DoesNotFitError
         Where a worker cannot hold the sums: said when the sample has told how many outputs there are.
     """
-    cut = spans(0, reader.n_rows, SPAN)
+    cut = spans(0, reader.n_rows, SPAN_ROWS)
     progress.begin("fit", 1 + model.n_passes + bool(model.holdout), "passes")
     positions = sample_positions(reader.n_rows, model.sample_size, model.seed)
     inside = [(a, b) for a, b in cut if np.searchsorted(positions, a) < np.searchsorted(positions, b)]
