@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dshap.checks import Choice, as_path, checked
+from dshap.checks import Choice, checked
 from dshap.cube import (
     CubeLayout,
-    Workspace,
     is_running,
     mark_finished,
     open_cube,
     read_job,
 )
-from dshap.engine import (
-    Executor,
-    format_bytes,
-)
+from dshap.engine import format_bytes
 from dshap.errors import DoesNotFitError, InputError, LockedError, shown
 from dshap.explanation import Explanation
 from dshap.fitting import fit_model
@@ -27,7 +24,7 @@ from dshap.models import KernelModel
 from dshap.options import MISSING_POLICIES, RunOptions
 from dshap.prepared import Prepared
 from dshap.quality import Quality, check_measurable, measured_quality, prepare_value, prepared_of
-from dshap.session import Session, executor_for, progress_for, temporary_store
+from dshap.session import Session, open_session
 from dshap.tables import check_targets, open_for, open_rows, said_left_out, take_census
 from dshap.tables.background import background_of
 from dshap.tables.reader import LaidOut
@@ -126,27 +123,22 @@ def explain(
     >>> cube.attribution.mean("instance")
     """
     (compute,) = checked(compute=compute)
-    record = RunOptions.of({**options, "max_coalitions": max_coalitions, "tol": tol})
-    executor = executor_for(client)
-    with temporary_store(store) as path, Workspace(path) as workspace:
+    options |= {"max_coalitions": max_coalitions, "tol": tol}
+    with open_session(store, client, progress, options) as (path, session):
         if read_job(path.parent) is not None and is_running(path.parent):
             raise LockedError(f"{path.parent} is locked by a running job: wait for it")
         prepared = value if isinstance(value, Prepared) else None
         game = value.value if isinstance(value, Prepared) else value
-        explanation = Explanation.prepare(
-            game, rows, path, executor, workspace, record, design=design, key=key, prepared=prepared
-        )
+        explanation = Explanation.prepare(game, rows, path, session, design=design, key=key, prepared=prepared)
         if store is None:
             _check_in_memory(explanation.layout)
         if quality is not None:
-            quality = _held_out(quality, explanation, executor, workspace)
+            quality = _held_out(quality, explanation, session)
         if compute:
-            explanation.run(executor, progress_for(progress)).raise_on_failed(is_kept=store is not None)
+            explanation.run(session).raise_on_failed(is_kept=store is not None)
             if quality is not None:
-                folder = workspace.folder("quality")
-                held = measured_quality(
-                    prepared_of(explanation), quality, folder, executor, workspace, {}, progress_for(progress)
-                )
+                plain = replace(session, options=RunOptions())
+                held = measured_quality(prepared_of(explanation), quality, session.folder("quality"), plain)
                 explanation.work.cube.write_note("mse_v", held.to_dict())
                 mark_finished(path)
         else:
@@ -191,9 +183,8 @@ def prepare(
     """
     if store is None:
         raise InputError("prepare needs store=, the path of a folder that the states are kept in")
-    path, executor = as_path("store", store), executor_for(client)
-    with Workspace(path) as workspace:
-        return prepare_value(value, rows, design, path, executor, workspace, options, progress_for(progress))
+    with open_session(store, client, progress, options) as (path, session):
+        return prepare_value(value, rows, design, path, session)
 
 
 def mse_v(
@@ -228,20 +219,18 @@ def mse_v(
     Source: Frye et al., Shapley explainability on the data manifold (2021), equation 11; Olsen et al., A comparative
     study of methods for estimating model-agnostic Shapley value explanations (2024).
     """
-    executor = executor_for(client)
-    with temporary_store() as path, Workspace(path) as workspace:
+    with open_session(None, client, progress, options) as (path, session):
         prepared = value
         if not isinstance(prepared, Prepared):
-            own = path.with_name("prepared")
-            prepared = prepare_value(prepared, None, design, own, executor, workspace, options, progress_for(progress))
-        return measured_quality(prepared, rows, path, executor, workspace, options, progress_for(progress))
+            prepared = prepare_value(prepared, None, design, path.with_name("prepared"), session)
+        return measured_quality(prepared, rows, path, session)
 
 
-def _held_out(rows: Any, explanation: Explanation, executor: Executor, workspace: Workspace) -> RowReader:
+def _held_out(rows: Any, explanation: Explanation, session: Session) -> RowReader:
     """The rows that MSE_v is measured on, opened; refused before anything is computed."""
     value, missing = explanation.work.value, explanation.work.rows.missing
     check_measurable(value)
-    return open_for(value, rows, Session(executor, workspace), missing=missing)
+    return open_for(value, rows, session, missing=missing)
 
 
 def _check_in_memory(layout: CubeLayout) -> None:
@@ -286,14 +275,12 @@ def fit(
         raise InputError(f"model is {shown(model)}: give dshap.models.KernelRidge(...) or KernelLogistic(...)")
     if Choice(MISSING_POLICIES)("missing", missing) == "pass":
         raise InputError('missing = "pass" is for black boxes: a kernel model is fitted with "refuse" or "skip"')
-    executor = executor_for(client)
-    with temporary_store() as path, Workspace(path) as workspace:
-        session = Session(executor, workspace)
+    with open_session(None, client, progress, {}) as (_, session):
         reader = open_rows(rows, session, features=features, target=target, missing=missing)
         if not reader.has_target:
             raise InputError("there is no target to fit: name its column, or open the source with target=")
         check_targets(take_census(reader, session, takes_nan=False), missing)
-        return fit_model(executor, model, reader, progress_for(progress))
+        return fit_model(session, model, reader)
 
 
 def choose_background(
@@ -339,9 +326,7 @@ def choose_background(
     """
     if Choice(MISSING_POLICIES)("missing", missing) == "pass":
         raise InputError('missing = "pass" leaves NaN in the rows, and distances need numbers: use "refuse" or "skip"')
-    executor = executor_for(client)
-    with temporary_store() as path, Workspace(path) as workspace:
-        session = Session(executor, workspace)
+    with open_session(None, client, False, {}) as (_, session):
         reader = open_rows(rows, session, features=features, missing=missing)
         if isinstance(reader, LaidOut) and reader.left_out:
             warnings.warn(

@@ -25,7 +25,6 @@ from dshap.cube import (
     CubeLayout,
     CubeWriter,
     StateFolder,
-    Workspace,
     create_cube,
     feature_ranking,
     has_copy,
@@ -36,10 +35,8 @@ from dshap.cube import (
     renew_cube,
 )
 from dshap.engine import (
-    Executor,
     Failure,
     Plan,
-    Progress,
     make_plan,
     map_spans,
     on_block,
@@ -94,9 +91,7 @@ class Explanation:
         value: ValueFunction,
         rows: Any,
         path: Path,
-        executor: Executor,
-        workspace: Workspace,
-        options: RunOptions,
+        session: Session,
         *,
         design: Design | str = "auto",
         key: Any = None,
@@ -110,9 +105,9 @@ class Explanation:
         `prepared` holds the states of this value function.
         """
         check_kinds(value, design)
-        session, missing = Session(executor, workspace), options.missing
+        executor, options = session.executor, session.options
         data = None if prepared is None else (prepared.data, prepared.data.census())
-        inputs = Inputs.open(value, rows, session, missing=missing, key=key, census=census, data=data)
+        inputs = Inputs.open(value, rows, session, missing=options.missing, key=key, census=census, data=data)
         value = inputs.value
         is_active = np.ones(len(value.players), dtype=bool)
         if prepared is None:
@@ -173,8 +168,7 @@ class Explanation:
         layout = _layout(value, inputs.rows, options, plan, run)
         explanation = cls(path, layout, _run(game, chosen, inputs, plan, path, layout, is_active, prepared))
         if not explanation.is_complete:  # of a finished one nobody needs workers, nor asks for their memory
-            limits = [limit for limit in (executor.memory_limit, options.memory_limit) if limit]
-            plan.check(min(limits, default=None), executor.n_threads, IDLE_WORKER_BYTES)
+            plan.check(session.memory_limit, executor.n_threads, IDLE_WORKER_BYTES)
         return explanation
 
     def create(self) -> bool:
@@ -194,16 +188,16 @@ class Explanation:
             return False
         return len(self.work.cube.done()) == len(self.plan.instance_spans)
 
-    def run(self, executor: Executor, progress: Progress) -> Explanation:
+    def run(self, session: Session) -> Explanation:
         """Carry out what is left; this explanation with the blocks that failed."""
         if self.is_complete:
             return self
         is_new = self.create()
         work = self.work
         for name in work.states.mend():
-            progress.say(f"state {name} is damaged: it is computed again")
+            session.progress.say(f"state {name} is damaged: it is computed again")
         try:
-            failures = explain_run(executor, with_landmarks(executor, work), progress)
+            failures = explain_run(session, with_landmarks(session, work))
         except InputError:  # a bad option that only the work could show: the store is as if it had not been made
             if is_new and not work.cube.done():
                 shutil.rmtree(self.path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,8 @@ from scipy.special import gammaln
 from dshap.abilities import ClosedForm, learns_from_data, streams_data, tuned
 from dshap.attributors.choice import choose_design
 from dshap.blocks import N_ENDS
-from dshap.cube import StateFolder, Workspace, repair
-from dshap.engine import (
-    Executor,
-    Plan,
-    Progress,
-    make_plan,
-)
+from dshap.cube import StateFolder, repair
+from dshap.engine import Plan, make_plan
 from dshap.errors import InputError, StoreMismatchError
 from dshap.explanation import (
     IDLE_WORKER_BYTES,
@@ -29,7 +23,6 @@ from dshap.explanation import (
     check_kinds,
     learnt_of,
 )
-from dshap.options import RunOptions
 from dshap.prepared import PREPARED, Prepared, PreparedData, open_prepared, played, probe_of, save_prepared
 from dshap.records import BoolArray, FloatArray, Record
 from dshap.run import Run, coalition_errors, learn_states, settled_design, with_landmarks
@@ -120,24 +113,20 @@ def prepare_value(
     rows: Any,
     design: Design | str,
     path: Path,
-    executor: Executor,
-    workspace: Workspace,
-    given: Mapping[str, Any],
-    progress: Progress,
+    session: Session,
 ) -> Prepared:
-    """`dshap.prepare` inside a workspace that is open."""
+    """`dshap.prepare` inside a session that is open."""
     check_kinds(value, design)
     if path.exists() and any(own.name not in (PREPARED, "state") for own in path.iterdir()):
         raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
-    options = RunOptions.of(given)
-    if options.missing == "pass" and learns_from_data(value):
+    options, missing = session.options, session.options.missing
+    if missing == "pass" and learns_from_data(value):
         raise InputError('missing = "pass" is for black boxes: prepare a kernel model with "refuse" or "skip"')
     if streams_data(value):
         raise InputError(
             f"{type(value).__name__} reads its data for every row that is explained: there is nothing to prepare; "
             "explain it itself"
         )
-    session, missing = Session(executor, workspace), options.missing
     if rows is None:
         names, n_columns = value.model.feature_names, value.model.n_columns
         data = open_rows(value.data, session, features=names, n_columns=n_columns, missing=missing)
@@ -150,8 +139,7 @@ def prepare_value(
     value = played(value, chosen)
     plan = make_plan(value, chosen, data, data, options, (("design", why),))
     plan = replace(plan, stages=tuple(own for own in plan.stages if own.name != "evaluation"))
-    limits = [limit for limit in (executor.memory_limit, options.memory_limit) if limit]
-    plan.check(min(limits, default=None), executor.n_threads, IDLE_WORKER_BYTES)
+    plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
     run = {
         "numerics": NUMERICS_VERSION,
         "value": value.fingerprint(),
@@ -162,13 +150,13 @@ def prepare_value(
     prepared = Prepared(value, chosen, path, learnt, kept, plan.coalition_tile, plan.row_span)
     damaged = repair(path)
     for own in damaged:
-        progress.say(f"{own}; it is computed again")
+        session.progress.say(f"{own}; it is computed again")
     if (path / PREPARED).exists() and not damaged:
         return _same(open_prepared(path, value), prepared)
     is_new = not path.exists()
     try:
-        work = _run(prepared, plan, data, data, prepared.states, executor)
-        learn_states(executor, work, progress)
+        work = _run(prepared, plan, data, data, prepared.states, session)
+        learn_states(session, work)
     except InputError:  # a bad option that only the work could show: the store is as if it had not been made
         if is_new:
             shutil.rmtree(path, ignore_errors=True)
@@ -178,7 +166,7 @@ def prepare_value(
 
 
 def _run(
-    prepared: Prepared, plan: Plan, rows: RowReader, data: RowReader, states: StateFolder, executor: Executor
+    prepared: Prepared, plan: Plan, rows: RowReader, data: RowReader, states: StateFolder, session: Session
 ) -> Run:
     """What the tasks share, the landmarks chosen; nothing is written but states."""
     run = Run(
@@ -191,7 +179,7 @@ def _run(
         follows_from=prepared.learnt,
         is_active=np.ones(len(prepared.value.players), dtype=bool),
     )
-    return with_landmarks(executor, run)
+    return with_landmarks(session, run)
 
 
 def _same(stored: Prepared, wanted: Prepared) -> Prepared:
@@ -240,28 +228,20 @@ def prepared_of(explanation: Explanation) -> Prepared:
     return Prepared(work.value, design, explanation.path, learnt, data, plan.coalition_tile, plan.row_span)
 
 
-def measured_quality(
-    prepared: Prepared,
-    rows: Any,
-    path: Path,
-    executor: Executor,
-    workspace: Workspace,
-    given: Mapping[str, Any],
-    progress: Progress,
-) -> Quality:
+def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session) -> Quality:
     """MSE_v of a prepared value function on these rows."""
     check_measurable(prepared.value)
     options = replace(
-        RunOptions.of(given), coalition_tile=prepared.coalition_tile, row_span=prepared.row_span, coalition_groups=1
+        session.options, coalition_tile=prepared.coalition_tile, row_span=prepared.row_span, coalition_groups=1
     )
     value, design = prepared.value, prepared.design
-    session, data = Session(executor, workspace), prepared.data
+    data = prepared.data
     inputs = Inputs.open(value, rows, session, missing=options.missing, data=(data, data.census()))
     value = inputs.value
     plan = make_plan(value, design, inputs.rows, inputs.data, options, is_prepared=True)
     states = StateFolder(path / "state", prepared.states.path)
-    work = _run(replace(prepared, value=value), plan, inputs.rows, inputs.data, states, executor)
-    total = coalition_errors(executor, work, progress)
+    work = _run(replace(prepared, value=value), plan, inputs.rows, inputs.data, states, session)
+    total = coalition_errors(session, work)
     n = float(total["n"])
     if not n:
         raise InputError("no row is free of NaN and infinity: give rows to measure on")

@@ -32,12 +32,13 @@ from dshap.attributors.learning import (
     PilotPass,
     penalties,
 )
-from dshap.engine import Executor, Plan, Progress
+from dshap.engine import Executor, Plan
 from dshap.engine.explain import BlockWriter, Evaluation, Failure, evaluate
 from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_pass
 from dshap.errors import DshapError
 from dshap.records import BoolArray, Moments, Record, State, digest_of
 from dshap.rows import sample_positions
+from dshap.session import Session
 from dshap.types import Design, RecordStore, RowReader, ValueFunction
 
 __all__ = ["Run", "coalition_errors", "explain_run", "learn_states", "settled_design", "with_landmarks"]
@@ -131,13 +132,13 @@ class Run:
         return game
 
 
-def explain_run(executor: Executor, run: Run, progress: Progress) -> list[Failure]:
+def explain_run(session: Session, run: Run) -> list[Failure]:
     """Learning, then evaluation; gives the tiles that failed (their rows are marked so in the cube)."""
-    _learn_base(executor, run, progress)
-    run = _with_pilots(executor, run, progress)
-    _learn_tiles(executor, run, progress, range(len(run.tile_names)))
+    _learn_base(session, run)
+    run = _with_pilots(session, run)
+    _learn_tiles(session, run, range(len(run.tile_names)))
     game = run.game()
-    _write_notes(executor, run, game)
+    _write_notes(session.executor, run, game)
     plan = run.plan
     attributor = attributor_of(
         game,
@@ -149,7 +150,7 @@ def explain_run(executor: Executor, run: Run, progress: Progress) -> list[Failur
     )
     tiles = tuple(plan.instance_spans)
     evaluation = Evaluation(attributor, run.rows, tiles, run.cube, run.states, run.run_digest, run.keep_rows)
-    failures = evaluate(executor, evaluation, progress)
+    failures = evaluate(session.executor, evaluation, session.progress)
     if isinstance(run.value, ClosedForm):
         run.cube.write_note("closed_form", {**run.value.stated_error(game.state([0])), **run.cube.stated()})
     return failures
@@ -172,13 +173,13 @@ def _write_notes(executor: Executor, run: Run, game: Game) -> None:
             cube.write_note("penalties", chosen)
 
 
-def learn_states(executor: Executor, run: Run, progress: Progress) -> None:
+def learn_states(session: Session, run: Run) -> None:
     """What no instance changes: base value and coalition tiles, as states; what is there is not computed again."""
-    _learn_base(executor, run, progress)
-    _learn_tiles(executor, run, progress, range(len(run.tile_names)))
+    _learn_base(session, run)
+    _learn_tiles(session, run, range(len(run.tile_names)))
 
 
-def with_landmarks(executor: Executor, run: Run) -> Run:
+def with_landmarks(session: Session, run: Run) -> Run:
     """The run with the landmarks of its value function chosen from a seeded sample; the choice is kept as a state."""
     value, name, spans = run.value, run.landmarks_name, run.plan.data_spans
     if not isinstance(value, ChoosesFromSample) or not value.sample_size:
@@ -186,58 +187,61 @@ def with_landmarks(executor: Executor, run: Run) -> Run:
     if not run.states.has(name):
         positions = sample_positions(run.data.n_rows, value.sample_size, SAMPLE_SEED)
         inside = [(a, b) for a, b in spans if np.searchsorted(positions, a) < np.searchsorted(positions, b)]
-        run.states.put(name, run_pass(executor, Landmarks(value, positions), run.data, inside))
+        run.states.put(name, run_pass(session.executor, Landmarks(value, positions), run.data, inside))
     return replace(run, value=value.chosen(run.states.get(name, State)))
 
 
-def coalition_errors(executor: Executor, run: Run, progress: Progress) -> Moments:
+def coalition_errors(session: Session, run: Run) -> Moments:
     """Sums of `CoalitionErrors` over the rows."""
+    progress = session.progress
     progress.begin("errors of coalitions", 1, "stages")
-    total: Moments = run_pass(executor, CoalitionErrors(run.game()), run.rows, run.plan.instance_spans)
+    total: Moments = run_pass(session.executor, CoalitionErrors(run.game()), run.rows, run.plan.instance_spans)
     progress.advance()
     progress.end()
     return total
 
 
-def _learn_base(executor: Executor, run: Run, progress: Progress) -> None:
+def _learn_base(session: Session, run: Run) -> None:
     spans, predictions = run.plan.data_spans, run.predictions
     wants_predictions = predictions.is_kept and not all(map(run.states.has, run.tile_names))
     if run.states.has(run.base_name) and (predictions.are_there(spans) or not wants_predictions):
         return
     one = NoisyBaseValue(run.value) if run.plan.stochastic else BaseValue(run.value)
+    progress = session.progress
     progress.begin("base value", 1, "stages")
     learning = Learning((one,), (run.base_name,), run.states, run.data, predictions)
-    learn(executor, learning, spans, [0], progress.advance)
+    learn(session.executor, learning, spans, [0], progress.advance)
     progress.end()
 
 
-def _learn_tiles(executor: Executor, run: Run, progress: Progress, tiles: Sequence[int]) -> None:
+def _learn_tiles(session: Session, run: Run, tiles: Sequence[int]) -> None:
     """The states of these coalition tiles; predictions of the data are dropped when no tile wants them any more."""
     names = run.tile_names
     todo = [tile for tile in tiles if names and not run.states.has(names[tile])]
     if not todo:
         return
+    progress = session.progress
     progress.begin("moments", len(tiles), "coalition tiles", len(tiles) - len(todo))
     learning = Learning(CoalitionTiles(run.game()), names, run.states, run.data, run.predictions)
-    learn(executor, learning, run.plan.data_spans, todo, progress.advance)
+    learn(session.executor, learning, run.plan.data_spans, todo, progress.advance)
     progress.end()
     if run.predictions.is_kept and all(map(run.states.has, names)):
         run.predictions.drop(run.plan.data_spans)
 
 
-def _with_pilots(executor: Executor, run: Run, progress: Progress) -> Run:
+def _with_pilots(session: Session, run: Run) -> Run:
     """The run with the design's choices from pilots made; they are kept as states, and noted in the cube."""
     if not run.plan.pilot_rows:
         return run
-    chosen: dict[str, Any] = {}
+    chosen, progress = dict[str, Any](), session.progress
     while True:
         pilot, started = PilotPass(run.game(), run.plan.tol), time.monotonic()
-        _learn_tiles(executor, run, progress, first_tiles(run.plan.coalition_spans, pilot.n_coalitions))
+        _learn_tiles(session, run, first_tiles(run.plan.coalition_spans, pilot.n_coalitions))
         is_new = not run.states.has(run.pilot_name)
         if is_new:
             progress.begin("pilot", 1, "stages")
             positions = run.plan.pilot_positions(pilot.n_coalitions)
-            found = run_pass(executor, pilot, run.rows, [(position, position + 1) for position in positions])
+            found = run_pass(session.executor, pilot, run.rows, [(position, position + 1) for position in positions])
             run.states.put(run.pilot_name, found)
             progress.advance()
             progress.end()

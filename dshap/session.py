@@ -6,8 +6,8 @@ import contextlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +25,29 @@ from dshap.engine import (
     current_client,
     map_spans,
 )
+from dshap.options import RunOptions
 from dshap.rows import SPAN_ROWS
 
-__all__ = ["Session", "each_span", "executor_for", "progress_for", "temporary_store"]
+__all__ = ["Session", "each_span", "open_session"]
 
 
 @dataclass(frozen=True)
 class Session:
-    """A `dshap.tables.opener.Site`: the tables of a run are read and spooled here."""
+    """What all steps of one call share.
+
+    It is a `dshap.tables.opener.Site`: the tables of a run are read and spooled here.
+    """
 
     executor: Executor
     workspace: Workspace
+    options: RunOptions = field(default_factory=RunOptions)
+    progress: Progress = field(default_factory=SilentProgress)
+
+    @property
+    def memory_limit(self) -> int | None:
+        """Bytes of one worker, the smaller of its own and that of the options; None: not known."""
+        limits = [limit for limit in (self.executor.memory_limit, self.options.memory_limit) if limit]
+        return min(limits, default=None)
 
     @property
     def is_local(self) -> bool:
@@ -66,13 +78,29 @@ def _without_context(_: None, start: int, stop: int, function: Callable[..., Any
     return function(start, stop, *args)
 
 
-def executor_for(client: Any) -> Executor:
+@contextlib.contextmanager
+def open_session(
+    store: str | Path | None, client: Any, progress: bool | None, options: Mapping[str, Any]
+) -> Iterator[tuple[Path, Session]]:
+    """The absolute path of the store, and the session of one call; without a store a temporary folder, gone at the end.
+
+    Raises
+    ------
+    InputError
+        Options that there are not, a client that is none.
+    """
+    record, executor = RunOptions.of(options), _executor_for(client)
+    with _temporary_store(store) as path, Workspace(path) as workspace:
+        yield path, Session(executor, workspace, record, _progress_for(progress))
+
+
+def _executor_for(client: Any) -> Executor:
     """The Dask executor of this client or address, or of the current one; the plain loop where there is none."""
     client = current_client() if client is None else checked_client(client)
     return LoopExecutor() if client is None else DaskExecutor(client)
 
 
-def progress_for(given: bool | None) -> Progress:
+def _progress_for(given: bool | None) -> Progress:
     """Rate and time left on standard error where asked for, or on a terminal."""
     if given is not None:
         given = Flag()("progress", given)
@@ -80,7 +108,7 @@ def progress_for(given: bool | None) -> Progress:
 
 
 @contextlib.contextmanager
-def temporary_store(store: str | Path | None = None) -> Iterator[Path]:
+def _temporary_store(store: str | Path | None) -> Iterator[Path]:
     """The absolute path of the store; without one a temporary folder that is gone afterwards."""
     if store is not None:
         yield as_path("store", store)

@@ -196,7 +196,8 @@ def run_job(job: Job, progress: Progress, *, trusts_files: bool = True) -> JobRe
     with Workspace(store) as workspace, contextlib.ExitStack() as stack:
         stack.callback(getattr(executor, "close", lambda: None))
         recorder = StageRecorder(progress, executor)
-        return _Run(job, plan, table, store, executor, workspace, recorder).carry_out()
+        session = Session(executor, workspace, job.options(), recorder)
+        return _Run(job, plan, table, store, session, recorder).carry_out()
 
 
 @dataclass
@@ -207,9 +208,13 @@ class _Run:
     plan: JobPlan
     table: JobTable
     store: Path
-    executor: Executor
-    workspace: Workspace
+    session: Session
     progress: StageRecorder
+    """That of the session."""
+
+    @property
+    def executor(self) -> Executor:
+        return self.session.executor
 
     @property
     def reader(self) -> TableReader:
@@ -255,7 +260,7 @@ class _Run:
             self._start()
         executor = LoopExecutor() if is_small else self.executor
         with self.progress.stage("census", self.reader.n_rows):
-            return take_census(self.reader, Session(executor, self.workspace))
+            return take_census(self.reader, replace(self.session, executor=executor))
 
     def _say_damaged(self, names: list[str]) -> None:
         for name in names:
@@ -274,7 +279,7 @@ class _Run:
         self._start()
         self.plan.check(self.executor.memory_limit, self.executor.n_threads)
         with self.progress.stage("fit", self.reader.n_rows):
-            fitted = fit_model(self.executor, model, self.reader, self.progress)
+            fitted = fit_model(self.session, model, self.reader)
         create_store(self.store, _description(self.job, fingerprint))
         states.put(name, fitted.to_record())
         return fitted
@@ -285,9 +290,7 @@ class _Run:
             value,
             self.reader,
             self.store / explain.name,
-            self.executor,
-            self.workspace,
-            self.job.options(),
+            self.session,
             design=design_of(self.job, len(value.players)),
             seed=self.job.design_seed,
             census=census,
@@ -303,7 +306,7 @@ class _Run:
             self.progress.say(f"explanation {name}: {explanation.plan.n_rows:,} rows, "
                               f"{explanation.plan.n_coalitions:,} coalitions")  # fmt: skip
             with self.progress.explanation(name, explanation.plan.data_rows, learns):
-                ended = explanation.run(self.executor, self.progress)
+                ended = explanation.run(self.session)
             try:
                 ended.raise_on_failed()
             except FailedBlocksError as error:
@@ -320,7 +323,7 @@ class _Run:
             return known
         self._start()
         with self.progress.stage(f"{explain.name}: quality") as counted:
-            found = measure(explain, self.job, self.reader, explanation, self.executor, self.workspace, self.progress)
+            found = measure(explain, self.job, self.reader, explanation, self.session)
             counted.rows = found.n_rows
         return found
 
