@@ -37,7 +37,7 @@ from dshap.jobs.schema import Explain, ImportedModel, Job, KernelLogisticModel, 
 from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobTable
 from dshap.models import FitReport, KernelModel
-from dshap.models.features import expansion_from
+from dshap.models.expansion import expansion_from
 from dshap.prepared import played
 from dshap.records import Record, digest_of
 from dshap.session import Session
