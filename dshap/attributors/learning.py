@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.abilities import ChoosesFromSample, LearnsFromData, Pilot, data_weights, pilot_coalitions
+from dshap.abilities import ChoosesFromSample, LearnsFromData, Pilot, pilot_coalitions
 from dshap.attributors.game import Game, first_tiles
 from dshap.attributors.noise import asked_often
 from dshap.attributors.rounds import forecast
 from dshap.blocks import RowBlock
 from dshap.errors import DshapError, PredictError
 from dshap.records import BoolArray, FloatArray, Moments, Record, Stacked, State
-from dshap.types import ValueFunction
+from dshap.types import Predictor
 
 __all__ = ["BaseValue", "CoalitionErrors", "CoalitionTile", "Landmarks", "NoisyBaseValue", "PilotPass", "penalties"]
 
@@ -26,7 +26,8 @@ __all__ = ["BaseValue", "CoalitionErrors", "CoalitionTile", "Landmarks", "NoisyB
 class BaseValue:
     """Σ w f(X) and Σ w over the good rows of a table: E f is their ratio."""
 
-    value: ValueFunction
+    weights: FloatArray | None
+    """(b,) of the rows of the table; None: all alike."""
     wants: ClassVar[tuple[str, ...]] = ("predictions",)
 
     def partial(self, block: RowBlock) -> Moments:
@@ -42,11 +43,10 @@ class BaseValue:
 
     def _sums(self, block: RowBlock, answers: dict[str, FloatArray]) -> dict[str, FloatArray]:
         """Weighted sums over the rows of answers (…, n, k), and of the weights."""
-        all_weights = data_weights(self.value)
-        if all_weights is None:
+        if self.weights is None:
             count = np.array(float(np.count_nonzero(block.is_ok)))
             return {**{name: each.sum(axis=-2) for name, each in answers.items()}, "count": count}
-        weights = all_weights[block.start : block.stop][block.is_ok]
+        weights = self.weights[block.start : block.stop][block.is_ok]
         return {**{name: np.matmul(weights, each) for name, each in answers.items()}, "count": np.array(weights.sum())}
 
 
@@ -54,10 +54,11 @@ class BaseValue:
 class NoisyBaseValue(BaseValue):
     """The same of a model that answers differently when it is asked again, with the deviations of its answers."""
 
+    model: Predictor
     wants: ClassVar[tuple[str, ...]] = ()
 
     def partial(self, block: RowBlock) -> Moments:
-        prediction, noise = asked_often(self.value.model, block.good)
+        prediction, noise = asked_often(self.model, block.good)
         return Moments(self._sums(block, {"prediction": prediction, "noise": noise}))
 
 
