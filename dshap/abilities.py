@@ -176,7 +176,7 @@ class DirectSums(ValueFunction, Protocol):
 
 
 @runtime_checkable
-class EstimatedBase(ValueFunction, Protocol):
+class EstimatedBase(LearnsFromData, Protocol):
     """A value function whose v(empty) is an estimate of a distribution's, not the mean prediction over its data."""
 
     def base(self, state: State) -> FloatArray:

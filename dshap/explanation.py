@@ -26,7 +26,7 @@ from dshap.attributors.choice import (
     of_noisy_model,
     with_interactions,
 )
-from dshap.attributors.noise import N_REPLICATES
+from dshap.attributors.contraction import N_REPLICATES
 from dshap.cube import (
     CONTAINER,
     TEXT,
@@ -46,8 +46,7 @@ from dshap.engine import (
     Failure,
     Plan,
     make_plan,
-    map_spans,
-    on_block,
+    naming,
     process_threads,
 )
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
@@ -58,7 +57,7 @@ from dshap.run import Run, explain_run, with_landmarks
 from dshap.session import Session
 from dshap.steadiness import check_steady
 from dshap.tables import Census, Inputs
-from dshap.types import Design, Explained, GivenAttributor, Predictor, RowReader, replaced
+from dshap.types import Design, Explained, GivenAttributor, RowReader, replaced
 
 __all__ = [
     "IDLE_WORKER_BYTES",
@@ -72,7 +71,6 @@ NUMERICS_VERSION = 10
 """Raised when the same options give other numbers; a store of another version is not resumed."""
 NOTHING_KEPT = "There is no store, so nothing is kept: give store= a path to keep the others"
 PROBE_ROWS = 64
-ROW_SPAN = 65_536
 IDLE_WORKER_BYTES = 320 << 20
 """What a warm worker takes before its first task."""
 
@@ -121,7 +119,7 @@ class Explanation:
             reads_data=prepared is None and not isinstance(value, GivenAttributor),
         )
         way = Way.of(inputs, session.options, design, seed, prepared)
-        _check_model(session, inputs)
+        inputs.check_rows(session)
         if session.is_local:  # one task at a time
             way = replace(way, chosen=way.chosen.with_threads(process_threads()))
         run = _fingerprint(inputs, way, prepared)
@@ -267,20 +265,6 @@ def _first_rows(reader: RowReader) -> FloatArray:
     return block.x[block.is_ok]
 
 
-def _check_model(session: Session, inputs: Inputs) -> None:
-    """Refuse rows, of the data too, that the model refuses."""
-    model = inputs.value.model
-    if model.check is not None:
-        for reader in inputs.readers if inputs.data is not inputs.rows else [inputs.rows]:
-            map_spans(session.executor, model, _check_rows, reader.n_rows, ROW_SPAN, reader)
-
-
-def _check_rows(model: Predictor, start: int, stop: int, reader: RowReader) -> None:
-    assert model.check is not None
-    block = reader.read(start, stop)
-    model.check(block.x[block.is_ok])
-
-
 def _layout(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> CubeLayout:
     value, rows, options = inputs.value, inputs.rows, way.options
     dtypes = rows.column_dtypes.items() if options.keep_rows else ()
@@ -371,8 +355,9 @@ def _probe(value: Explained, rows: RowReader) -> str:
         Where the model, or the link, fails on them; nothing is written yet.
     """
     block = rows.read(0, min(PROBE_ROWS, rows.n_rows), keys=True)
-    predictions: FloatArray = on_block(0, block, value.model, block.x[block.is_ok])
-    on_block(0, block, value.link, predictions[:, None], predictions)
+    with naming(0, block):
+        predictions = value.model(block.good)
+        value.link(predictions[:, None], predictions)
     return hashlib.blake2b(predictions.tobytes(), digest_size=10).hexdigest()
 
 

@@ -20,10 +20,10 @@ from dshap.abilities import (
     streams_data,
     tuned,
 )
-from dshap.attributors import Game, StreamedGame, attributor_of
+from dshap.attributors import attributor_of
 from dshap.attributors.choice import Chosen
 from dshap.attributors.closed_form import ClosedFormAttributor, PairedAttributor, StateOfRows
-from dshap.attributors.game import Instances, first_tiles
+from dshap.attributors.game import EstimatedGame, Game, Instances, LearnedGame, StreamedGame, first_tiles
 from dshap.attributors.learning import (
     BaseValue,
     CoalitionErrors,
@@ -152,13 +152,11 @@ class Run:
         kind: Any = Game
         if streams_data(self.value):
             kind = partial(StreamedGame, data=self.table, spans=tuple(self.plan.data_spans))
-        game: Game = kind(
-            design=self.design,
-            tiles=tuple(self.plan.coalition_spans),
-            names=self.tile_names,
-            joined_tiles=self.plan.join_tiles,
-            **self._shared(),
-        )
+        elif self.tile_names:  # a game of one player has none
+            kind = EstimatedGame if isinstance(self.value, EstimatedBase) else LearnedGame
+            kind = partial(kind, names=self.tile_names)
+        tiles, joined = tuple(self.plan.coalition_spans), self.plan.join_tiles
+        game: Game = kind(design=self.design, tiles=tiles, joined_tiles=joined, **self._shared())
         return game
 
     def closed_form(self) -> ClosedFormAttributor:
@@ -181,8 +179,8 @@ def explain_run(session: Session, run: Run) -> list[Failure]:
     _learn_tiles(session, run, range(len(run.tile_names)))
     game, plan = run.game(), run.plan
     _write_base(run, game)
-    if isinstance(run.value, EstimatedBase) and plan.coalition_spans:
-        run.cube.write_note("base_value", run.value.base_note(game.state([0]), game.mean_prediction()))
+    if note := game.note():
+        run.cube.write_note("base_value", note)
     chosen = on_a_worker(session.executor, penalties, game) if run.tile_names else None
     if chosen is not None:
         run.cube.write_note("penalties", chosen)
@@ -273,8 +271,8 @@ def _learn_tiles(session: Session, run: Run, tiles: Sequence[int]) -> None:
         return
     progress = session.progress
     progress.begin("moments", len(tiles), "coalition tiles", len(tiles) - len(todo))
-    form = run.chosen.form
-    passes: Sequence[Pass] = CoalitionTiles(run.game()) if form is None else (StateOfRows(form),)
+    form, tiles_of = run.chosen.form, run.plan.coalition_spans
+    passes: Sequence[Pass] = (StateOfRows(form),) if form else CoalitionTiles(run.value, run.design, tiles_of)
     learning = Learning(passes, names, run.states, run.table, run.predictions)
     learn(session.executor, learning, run.plan.data_spans, todo, progress.advance)
     progress.end()

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from dshap.abilities import DirectSums, held_coalitions
 from dshap.attributors.contraction import Contraction, DirectContraction, NoisyContraction, WholeContraction
-from dshap.attributors.game import Game, StreamedGame
+from dshap.attributors.game import Game
 from dshap.attributors.rounds import RoundsAttributor
 from dshap.types import Attributor
 
-__all__ = ["Game", "StreamedGame", "attributor_of"]
+__all__ = ["Game", "attributor_of"]
 
 
 def attributor_of(

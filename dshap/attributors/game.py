@@ -12,10 +12,20 @@ from numpy.typing import NDArray
 from dshap.abilities import EstimatedBase, LearnsFromData, StreamsData
 from dshap.blocks import EMPTY, FULL, Attribution, Status
 from dshap.errors import DshapError, PredictError
-from dshap.records import BoolArray, FloatArray, Moments, State, tree_sum
+from dshap.records import JSON, BoolArray, FloatArray, Moments, State, tree_sum
 from dshap.types import Design, Explained, RecordStore, RowReader, ValueFunction
 
-__all__ = ["Found", "Game", "Instances", "StreamedGame", "check_additivity", "first_tiles", "refuse_bad"]
+__all__ = [
+    "EstimatedGame",
+    "Found",
+    "Game",
+    "Instances",
+    "LearnedGame",
+    "StreamedGame",
+    "check_additivity",
+    "first_tiles",
+    "refuse_bad",
+]
 
 ADDITIVITY_TOLERANCE = 1e-8
 """Largest |Σφ + base − prediction|, relative to the largest number in it, that rounding explains."""
@@ -132,14 +142,15 @@ class Instances:
 
 @dataclass(kw_only=True)
 class Game(Instances):
-    """v_S(x) of the coalitions of a design, and of the two ends: a state for each tile of coalitions."""
+    """v_S(x) of the coalitions of a design, and of the two ends.
+
+    The state of a tile of coalitions is made where it is wanted.
+    """
 
     value: ValueFunction
     design: Design
     tiles: tuple[tuple[int, int], ...]
     """Ranges of the design's proper coalitions."""
-    names: tuple[str, ...]
-    """State file of each tile; empty where nothing is learnt from data."""
     joined_tiles: int
     """Tiles whose states are evaluated as one."""
 
@@ -153,24 +164,17 @@ class Game(Instances):
             together = list(tiles[start : start + self.joined_tiles])
             yield together, self.tiles[together[0]][0], self.tiles[together[-1]][1]
 
-    def _base(self) -> FloatArray:
-        has_states = bool(self.tiles)  # a game of one player has none
-        if has_states and isinstance(self.value, EstimatedBase):
-            return self.value.base(self.state([0]))
-        return self.mean_prediction()
+    def masks(self, tile: int) -> BoolArray:
+        """(m, d): the coalitions of a tile."""
+        return self.design.block(*self.tiles[tile]).masks
 
     def state(self, tiles: Sequence[int]) -> State:
         """The prepared state of coalition tiles, joined."""
-        value = self.value
-        if not isinstance(value, LearnsFromData):
-            return value.prepare(np.concatenate([self.design.block(*self.tiles[tile]).masks for tile in tiles]))
-        name = " ".join(self.names[tile] for tile in tiles)
-        state: State | None = self._cache.get(name)
-        if state is None:
-            state = value.join([self.store.get(self.names[tile], State) for tile in tiles])
-            if self.is_kept:
-                self._cache[name] = state
-        return state
+        return self.value.prepare(np.concatenate([self.masks(tile) for tile in tiles]))
+
+    def note(self) -> dict[str, JSON]:
+        """What is to be said of v(empty) beside the cube; nothing where it is the mean prediction over the data."""
+        return {}
 
     def expectations(self, state: State, rows: FloatArray) -> FloatArray:
         """E f (n, m, k) of the prepared coalitions for a micro-block of rows."""
@@ -187,6 +191,37 @@ class Game(Instances):
         values = np.concatenate([self.values(state, rows[micro]) for micro in self.micro_blocks(rows)])
         refuse_bad(values, "coalitions of ")
         return values
+
+
+@dataclass(kw_only=True)
+class LearnedGame(Game):
+    """A game of states that were learned from all rows of the data, loaded from the store when they are wanted."""
+
+    value: LearnsFromData
+    names: tuple[str, ...]
+    """State file of each tile."""
+
+    def state(self, tiles: Sequence[int]) -> State:
+        name = " ".join(self.names[tile] for tile in tiles)
+        state: State | None = self._cache.get(name)
+        if state is None:
+            state = self.value.join([self.store.get(self.names[tile], State) for tile in tiles])
+            if self.is_kept:
+                self._cache[name] = state
+        return state
+
+
+@dataclass(kw_only=True)
+class EstimatedGame(LearnedGame):
+    """Of a value function whose v(empty) is an estimate too, as of every other coalition."""
+
+    value: EstimatedBase
+
+    def _base(self) -> FloatArray:
+        return self.value.base(self.state([0]))
+
+    def note(self) -> dict[str, JSON]:
+        return self.value.base_note(self.state([0]), self.mean_prediction())
 
 
 @dataclass(kw_only=True)

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.abilities import ChoosesFromSample, LearnsFromData, Pilot, pilot_coalitions
-from dshap.attributors.game import Game, first_tiles
-from dshap.attributors.noise import asked_often
+from dshap.attributors.contraction import asked_often
+from dshap.attributors.game import Game, LearnedGame, first_tiles
 from dshap.attributors.rounds import forecast
 from dshap.blocks import RowBlock
 from dshap.errors import DshapError, PredictError
 from dshap.records import BoolArray, FloatArray, Moments, Record, Stacked, State
-from dshap.types import Predictor
+from dshap.rows import chosen_rows
+from dshap.types import Design, Predictor
 
 __all__ = ["BaseValue", "CoalitionErrors", "CoalitionTile", "Landmarks", "NoisyBaseValue", "PilotPass", "penalties"]
 
@@ -72,8 +73,7 @@ class Landmarks:
     wants = ()
 
     def partial(self, block: RowBlock) -> Stacked:
-        inside = self.positions[slice(*np.searchsorted(self.positions, [block.start, block.stop]))] - block.start
-        return Stacked({"x": block.x[inside[block.is_ok[inside]]]})
+        return chosen_rows(block, self.positions)
 
     def finish(self, total: Stacked) -> State:
         return self.value.choose(total["x"])
@@ -101,15 +101,15 @@ class CoalitionTile:
 class CoalitionTiles(Sequence[CoalitionTile]):
     """The passes of all tiles of a design, each made where it is wanted."""
 
-    game: Game
+    value: LearnsFromData
+    design: Design
+    tiles: Sequence[tuple[int, int]]
 
     def __len__(self) -> int:
-        return len(self.game.names)
+        return len(self.tiles)
 
     def __getitem__(self, tile: Any) -> Any:
-        value = self.game.value
-        assert isinstance(value, LearnsFromData)
-        return CoalitionTile(value, self.game.design.block(*self.game.tiles[tile]).masks)
+        return CoalitionTile(self.value, self.design.block(*self.tiles[tile]).masks)
 
 
 @dataclass(frozen=True)
@@ -177,15 +177,15 @@ class CoalitionErrors:
         return total
 
 
-def penalties(game: Game) -> dict[str, list[float]] | None:
+def penalties(game: LearnedGame) -> dict[str, list[float]] | None:
     """The penalties that were chosen: by number of players present, of how many coalitions, the least, median and
     largest λ, and the median of the estimated error over the variance; None where none were chosen."""
     sizes, chosen = [], []
-    for span, name in zip(game.tiles, game.names, strict=True):
+    for tile, name in enumerate(game.names):
         state = game.store.get(name, State).arrays
         if "penalty" not in state or np.isnan(state["error"]).all():
             return None
-        sizes.append(game.design.block(*span).masks.sum(axis=1))
+        sizes.append(game.masks(tile).sum(axis=1))
         chosen.append(np.stack([state["penalty"], state["error"]]))
     size, (penalty, error) = np.concatenate(sizes), np.concatenate(chosen, axis=1)
     found = np.unique(size)

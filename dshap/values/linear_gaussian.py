@@ -120,6 +120,8 @@ class LinearGaussian(Shifted):
     """
 
     model: LinearModel
+    transform: LinearTransform | None
+    table: NormalTable | None
 
     def __init__(
         self,
@@ -138,39 +140,25 @@ class LinearGaussian(Shifted):
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
-        kind = Choice(KINDS)("kind", kind)
+        self.kind, self.n_permutations = Choice(KINDS)("kind", kind), n_permutations
         (feature_names,) = checked(feature_names=feature_names)
         names = names_of(feature_names, fitted_names_of(coef), data)
         weights, constant = _model_of(coef, intercept)
         k, c = weights.shape
-        self.kind, self.n_permutations = kind, n_permutations
         self.ridge, self.seed = checked(ridge=ridge, seed=seed)
-        self.transform = transform
-        self.table: NormalTable | None = None
+        self.transform, self.table = transform, None
         spread = np.ones(c)
         if sum(given is not None for given in (mean, data, transform)) != 1:
             raise InputError("give mean and covariance, or data, or transform: one of the three")
         if transform is not None:
             if players is not None or kind != "observational":
                 raise InputError("a transform has its players and its kind: leave players and kind out")
-            mean = transform.mean
-            names = names or transform.feature_names
-            if names is not None and tuple(map(str, names)) != (transform.feature_names or tuple(map(str, names))):
-                raise InputError(
-                    f"the transform has columns {list(transform.feature_names or ())}, the model {list(names)}: make "
-                    "the transform with the model's columns in the model's order"
-                )
+            mean, names = transform.mean, _names_with(transform, names)
         elif mean is not None:
             mean = finite_array("mean", mean, (1,), "(columns,)")
-            if covariance is None and kind == "observational":
-                raise InputError("covariance is missing: give Σ (columns, columns), or kind='interventional'")
-            own = (
-                np.eye(len(mean))
-                if covariance is None
-                else finite_array("covariance", covariance, (2,), "(columns, columns)")
-            )
-            self.table = NormalTable.of_covariance(mean, own, self.ridge)
-            spread = np.sqrt(np.diag(own))
+            covariance = self._covariance(covariance, len(mean))
+            self.table = NormalTable.of_covariance(mean, covariance, self.ridge)
+            spread = np.sqrt(np.diag(covariance))
         if mean is not None and np.shape(mean) != (c,):
             raise InputError(f"the model has {c} coefficients and mean has shape {np.shape(mean)}: give one a column")
         outputs = output_names if output_names is not None else classes_of(coef, k)
@@ -181,8 +169,16 @@ class LinearGaussian(Shifted):
         )
         if transform is not None:
             self.players = transform.players
-        if self.table is not None and kind == "observational":
+        if self.table is not None and not self.is_interventional:
             self.table.check(self.model.column_names)
+
+    def _covariance(self, given: Any, n_columns: int) -> FloatArray:
+        """Σ (columns, columns); the identity where none is needed."""
+        if given is not None:
+            return finite_array("covariance", given, (2,), "(columns, columns)")
+        if not self.is_interventional:
+            raise InputError("covariance is missing: give Σ (columns, columns), or kind='interventional'")
+        return np.eye(n_columns)
 
     @property
     def is_interventional(self) -> bool:
@@ -216,6 +212,17 @@ class LinearGaussian(Shifted):
             "seed": self.seed,
             "players": self.players.fingerprint(),
         }
+
+
+def _names_with(transform: LinearTransform, names: Sequence[str] | None) -> Sequence[str] | None:
+    """Names of the columns; an InputError where those of the transform are others."""
+    names = names or transform.feature_names
+    if names is not None and tuple(map(str, names)) != (transform.feature_names or tuple(map(str, names))):
+        raise InputError(
+            f"the transform has columns {list(transform.feature_names or ())}, the model {list(names)}: make the "
+            "transform with the model's columns in the model's order"
+        )
+    return names
 
 
 def _model_of(coef: Any, intercept: Any) -> tuple[FloatArray, FloatArray]:

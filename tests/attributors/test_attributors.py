@@ -41,7 +41,7 @@ def game_of(value, design, tile: int = 4, **given) -> Game:
     m = design.info.n_coalitions
     tiles = tuple((start, min(start + tile, m)) for start in range(2, m, tile))
     rest = {"n_outputs": 2, "micro_rows": 4, "joined_tiles": 2, "is_kept": False, "is_active": np.ones(D, dtype=bool)}
-    rest |= {"design": design, "tiles": tiles, "names": (), "store": Store(), "base_name": "base"}
+    rest |= {"design": design, "tiles": tiles, "store": Store(), "base_name": "base"}
     return Game(value=value, **{**rest, **given})
 
 

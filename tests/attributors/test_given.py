@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose
 import dshap
 from dshap import designs
 from dshap.attributors import Game, attributor_of
+from dshap.attributors.game import LearnedGame
 from dshap.blocks import Attribution
 from dshap.engine import LoopExecutor
 from dshap.engine.learn import run_pass
@@ -155,7 +156,6 @@ class Texts(dshap.Attributor):
             value=value,
             design=design,
             tiles=((2, design.n_coalitions),) if length > 1 else (),
-            names=(),
             store=SimpleNamespace(get=lambda *_: Moments({"prediction": predict(empty), "count": np.array(1.0)})),
             base_name="base",
             n_outputs=1,
@@ -218,7 +218,7 @@ def basis_game(landmarks, background) -> Attributor:
     state = value.prepare(masks, value.moments(masks, background))
     mean = Moments({"prediction": value.model(background).sum(axis=0), "count": np.array(float(len(background)))})
     records = {"tile": state, "base": mean}
-    game = Game(
+    game = LearnedGame(
         value=value,
         design=design,
         tiles=((2, design.n_coalitions),),
