@@ -36,7 +36,7 @@ from dshap.jobs.schema import Explain, ImportedModel, Job, KernelLogisticModel, 
 from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobTable
 from dshap.models import FitReport, KernelModel
-from dshap.models.features import expansion_from
+from dshap.models.expansion import expansion_from
 from dshap.records import Record, digest_of
 from dshap.session import Session
 from dshap.tables import Census, MissingValues, check_targets, missing_values, open_source, take_census
