@@ -27,7 +27,7 @@ def lines(path: Path) -> int:
 
 
 def members(protocol: str) -> int:
-    """Methods, properties and attributes of a protocol of `types.py` or `abilities.py`, those that it extends counted."""
+    """Members of a protocol of `types.py` or `abilities.py`, those of the protocols that it extends counted."""
     trees = (ast.parse((PACKAGE / name).read_text()) for name in ("types.py", "abilities.py"))
     classes = {node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
     node = classes[protocol]
