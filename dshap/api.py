@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dshap.checks import Choice, as_path, checked
+from dshap.checks import Choice, checked
 from dshap.cube import (
     CubeLayout,
-    Workspace,
     is_running,
     mark_finished,
     open_cube,
     read_job,
 )
-from dshap.engine import (
-    Executor,
-    format_bytes,
-)
+from dshap.engine import format_bytes
 from dshap.errors import DoesNotFitError, InputError, LockedError, shown
 from dshap.explanation import Explanation
 from dshap.fitting import fit_model
@@ -27,11 +24,11 @@ from dshap.models import KernelModel
 from dshap.options import MISSING_POLICIES, RunOptions
 from dshap.prepared import Prepared
 from dshap.quality import Quality, check_measurable, measured_quality, prepare_value, prepared_of
-from dshap.session import Session, executor_for, progress_for, temporary_store
+from dshap.session import Session, open_session
 from dshap.tables import check_targets, open_for, open_rows, said_left_out, take_census
 from dshap.tables.background import background_of
 from dshap.tables.reader import LaidOut
-from dshap.types import Design, RowReader, ValueFunction
+from dshap.types import Design, Explained, RowReader
 from dshap.values import Background
 
 if TYPE_CHECKING:
@@ -46,7 +43,7 @@ IN_MEMORY_BYTES = 2 << 30
 
 
 def explain(
-    value: ValueFunction | Prepared,
+    value: Explained | Prepared,
     rows: Any,
     *,
     design: Design | str = "auto",
@@ -67,7 +64,8 @@ def explain(
 
     Parameters
     ----------
-    value : a value function of `dshap.values`, or one that `prepare` prepared: then nothing is learnt any more
+    value : a value function of `dshap.values`; one that `prepare` prepared: then nothing is fitted any more; or an
+        attributor, rows in and attributions out (`dshap.Attributor`)
     rows : the instances: a path of Parquet files (file, folder, glob or a list of them), numpy array, pandas DataFrame,
         pyarrow table or record batch, polars frame, DuckDB relation (Arrow's C stream protocol), Dask array or
         dataframe, xarray Dataset or DataArray, or a source of `dshap.sources`.  Columns are matched by name wherever
@@ -126,27 +124,23 @@ def explain(
     >>> cube.attribution.mean("instance")
     """
     (compute,) = checked(compute=compute)
-    record = RunOptions.of({**options, "max_coalitions": max_coalitions, "tol": tol})
-    executor = executor_for(client)
-    with temporary_store(store) as path, Workspace(path) as workspace:
+    options |= {"max_coalitions": max_coalitions, "tol": tol}
+    with open_session(store, client, progress, options) as (path, session):
         if read_job(path.parent) is not None and is_running(path.parent):
             raise LockedError(f"{path.parent} is locked by a running job: wait for it")
         prepared = value if isinstance(value, Prepared) else None
         game = value.value if isinstance(value, Prepared) else value
-        explanation = Explanation.prepare(
-            game, rows, path, executor, workspace, record, design=design, key=key, prepared=prepared
-        )
+        explanation = Explanation.prepare(game, rows, path, session, design=design, key=key, prepared=prepared)
         if store is None:
             _check_in_memory(explanation.layout)
         if quality is not None:
-            quality = _held_out(quality, explanation, executor, workspace)
+            quality = _held_out(quality, explanation, session)
         if compute:
-            explanation.run(executor, progress_for(progress)).raise_on_failed(is_kept=store is not None)
+            explanation.run(session).raise_on_failed(is_kept=store is not None)
             if quality is not None:
-                folder = workspace.folder("quality")
-                held = measured_quality(
-                    prepared_of(explanation), quality, folder, executor, workspace, {}, progress_for(progress)
-                )
+                plain = replace(session, options=RunOptions())
+                states = prepared or prepared_of(explanation)
+                held = measured_quality(states, quality, session.folder("quality"), plain)
                 explanation.work.cube.write_note("mse_v", held.to_dict())
                 mark_finished(path)
         else:
@@ -156,7 +150,7 @@ def explain(
 
 
 def prepare(
-    value: ValueFunction,
+    value: Explained,
     rows: Any = None,
     design: Design | str = "auto",
     store: str | Path | None = None,
@@ -191,13 +185,12 @@ def prepare(
     """
     if store is None:
         raise InputError("prepare needs store=, the path of a folder that the states are kept in")
-    path, executor = as_path("store", store), executor_for(client)
-    with Workspace(path) as workspace:
-        return prepare_value(value, rows, design, path, executor, workspace, options, progress_for(progress))
+    with open_session(store, client, progress, options) as (path, session):
+        return prepare_value(value, rows, design, path, session)
 
 
 def mse_v(
-    value: ValueFunction | Prepared,
+    value: Explained | Prepared,
     rows: Any,
     *,
     design: Design | str = "auto",
@@ -228,20 +221,18 @@ def mse_v(
     Source: Frye et al., Shapley explainability on the data manifold (2021), equation 11; Olsen et al., A comparative
     study of methods for estimating model-agnostic Shapley value explanations (2024).
     """
-    executor = executor_for(client)
-    with temporary_store() as path, Workspace(path) as workspace:
+    with open_session(None, client, progress, options) as (path, session):
         prepared = value
         if not isinstance(prepared, Prepared):
-            own = path.with_name("prepared")
-            prepared = prepare_value(prepared, None, design, own, executor, workspace, options, progress_for(progress))
-        return measured_quality(prepared, rows, path, executor, workspace, options, progress_for(progress))
+            prepared = prepare_value(prepared, None, design, path.with_name("prepared"), session)
+        return measured_quality(prepared, rows, path, session)
 
 
-def _held_out(rows: Any, explanation: Explanation, executor: Executor, workspace: Workspace) -> RowReader:
+def _held_out(rows: Any, explanation: Explanation, session: Session) -> RowReader:
     """The rows that MSE_v is measured on, opened; refused before anything is computed."""
-    value, missing = explanation.work.value, explanation.work.rows.missing
-    check_measurable(value)
-    return open_for(value, rows, Session(executor, workspace), missing=missing)
+    work, missing = explanation.work, explanation.work.rows.missing
+    check_measurable(work.chosen)
+    return open_for(work.value, rows, session, missing=missing)
 
 
 def _check_in_memory(layout: CubeLayout) -> None:
@@ -286,14 +277,12 @@ def fit(
         raise InputError(f"model is {shown(model)}: give dshap.models.KernelRidge(...) or KernelLogistic(...)")
     if Choice(MISSING_POLICIES)("missing", missing) == "pass":
         raise InputError('missing = "pass" is for black boxes: a kernel model is fitted with "refuse" or "skip"')
-    executor = executor_for(client)
-    with temporary_store() as path, Workspace(path) as workspace:
-        session = Session(executor, workspace)
+    with open_session(None, client, progress, {}) as (_, session):
         reader = open_rows(rows, session, features=features, target=target, missing=missing)
         if not reader.has_target:
             raise InputError("there is no target to fit: name its column, or open the source with target=")
         check_targets(take_census(reader, session, takes_nan=False), missing)
-        return fit_model(executor, model, reader, progress_for(progress))
+        return fit_model(session, model, reader)
 
 
 def choose_background(
@@ -339,9 +328,7 @@ def choose_background(
     """
     if Choice(MISSING_POLICIES)("missing", missing) == "pass":
         raise InputError('missing = "pass" leaves NaN in the rows, and distances need numbers: use "refuse" or "skip"')
-    executor = executor_for(client)
-    with temporary_store() as path, Workspace(path) as workspace:
-        session = Session(executor, workspace)
+    with open_session(None, client, False, {}) as (_, session):
         reader = open_rows(rows, session, features=features, missing=missing)
         if isinstance(reader, LaidOut) and reader.left_out:
             warnings.warn(
@@ -351,4 +338,4 @@ def choose_background(
                 stacklevel=2,
             )
         take_census(reader, session, takes_nan=False)
-        return background_of(reader, session.each_span, n_background, method, seed)
+        return background_of(reader, session.learn, n_background, method, seed)

@@ -7,13 +7,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from dshap.engine import Executor, Progress, check_stages, fit_stages
+from dshap.engine import check_stages, fit_stages
 from dshap.engine.learn import run_pass
-from dshap.engine.stages import OVERHEAD_BYTES, spans
+from dshap.engine.plan import OVERHEAD_BYTES
 from dshap.models import KernelModel
 from dshap.models.kernel_model import HeldOut, Tune
-from dshap.models.rows import SPAN
-from dshap.rows import sample_positions
+from dshap.rows import sample_positions, spans
+from dshap.session import Session
 from dshap.types import RowReader
 
 __all__ = ["fit_model"]
@@ -21,7 +21,7 @@ __all__ = ["fit_model"]
 AnyModel = TypeVar("AnyModel", bound=KernelModel)
 
 
-def fit_model(executor: Executor, model: AnyModel, reader: RowReader, progress: Progress) -> AnyModel:
+def fit_model(session: Session, model: AnyModel, reader: RowReader) -> AnyModel:
     """The fitted model: the same bits as `model.fit` on the same rows in one process.
 
     Raises
@@ -29,7 +29,8 @@ def fit_model(executor: Executor, model: AnyModel, reader: RowReader, progress: 
     DoesNotFitError
         Where a worker cannot hold the sums: said when the sample has told how many outputs there are.
     """
-    cut = spans(0, reader.n_rows, SPAN)
+    executor, progress = session.executor, session.progress
+    cut = spans(0, reader.n_rows)
     progress.begin("fit", 1 + model.n_passes + bool(model.holdout), "passes")
     positions = sample_positions(reader.n_rows, model.sample_size, model.seed)
     inside = [(a, b) for a, b in cut if np.searchsorted(positions, a) < np.searchsorted(positions, b)]

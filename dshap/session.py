@@ -6,8 +6,8 @@ import contextlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +23,31 @@ from dshap.engine import (
     checked_client,
     collect_partitions,
     current_client,
-    map_spans,
+    learn_from,
 )
-from dshap.rows import SPAN_ROWS
+from dshap.options import RunOptions
+from dshap.types import Pass, RowReader
 
-__all__ = ["Session", "each_span", "executor_for", "progress_for", "temporary_store"]
+__all__ = ["Session", "open_session"]
 
 
 @dataclass(frozen=True)
 class Session:
-    """A `dshap.tables.opener.Site`: the tables of a run are read and spooled here."""
+    """What all steps of one call share.
+
+    It is a `dshap.tables.opener.Site`: the tables of a run are read and spooled here.
+    """
 
     executor: Executor
     workspace: Workspace
+    options: RunOptions = field(default_factory=RunOptions)
+    progress: Progress = field(default_factory=SilentProgress)
+
+    @property
+    def memory_limit(self) -> int | None:
+        """Bytes of one worker, the smaller of its own and that of the options; None: not known."""
+        limits = [limit for limit in (self.executor.memory_limit, self.options.memory_limit) if limit]
+        return min(limits, default=None)
 
     @property
     def is_local(self) -> bool:
@@ -46,9 +58,9 @@ class Session:
         """An empty folder that is removed at the end of the run."""
         return self.workspace.folder(name)
 
-    def each_span(self, function: Callable[..., Any], n_rows: int, *args: Any) -> list[Any]:
-        """function(start, stop, *args) of every span of a table, in order."""
-        return each_span(self.executor, function, n_rows, *args)
+    def learn(self, one: Pass, reader: RowReader) -> Any:
+        """What a pass over all rows of a table gives."""
+        return learn_from(self.executor, one, reader)
 
     def each_partition(self, collection: Any, write: Callable[[Any, int], int]) -> list[int]:
         """write(partition, index) of every row partition of a Dask collection, where it lives, in order."""
@@ -56,23 +68,29 @@ class Session:
         return collect_partitions(collection, write, client)
 
 
-def each_span(executor: Executor, function: Callable[..., Any], n_rows: int, *args: Any) -> list[Any]:
-    """function(start, stop, *args) of every span of a table, in order; of one span here, no cluster starts for it."""
-    local = LoopExecutor() if n_rows <= SPAN_ROWS else executor
-    return map_spans(local, None, _without_context, n_rows, SPAN_ROWS, function, args)
+@contextlib.contextmanager
+def open_session(
+    store: str | Path | None, client: Any, progress: bool | None, options: Mapping[str, Any]
+) -> Iterator[tuple[Path, Session]]:
+    """The absolute path of the store, and the session of one call; without a store a temporary folder, gone at the end.
+
+    Raises
+    ------
+    InputError
+        Options that there are not, a client that is none.
+    """
+    record, executor = RunOptions.of(options), _executor_for(client)
+    with _temporary_store(store) as path, Workspace(path) as workspace:
+        yield path, Session(executor, workspace, record, _progress_for(progress))
 
 
-def _without_context(_: None, start: int, stop: int, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    return function(start, stop, *args)
-
-
-def executor_for(client: Any) -> Executor:
+def _executor_for(client: Any) -> Executor:
     """The Dask executor of this client or address, or of the current one; the plain loop where there is none."""
     client = current_client() if client is None else checked_client(client)
     return LoopExecutor() if client is None else DaskExecutor(client)
 
 
-def progress_for(given: bool | None) -> Progress:
+def _progress_for(given: bool | None) -> Progress:
     """Rate and time left on standard error where asked for, or on a terminal."""
     if given is not None:
         given = Flag()("progress", given)
@@ -80,7 +98,7 @@ def progress_for(given: bool | None) -> Progress:
 
 
 @contextlib.contextmanager
-def temporary_store(store: str | Path | None = None) -> Iterator[Path]:
+def _temporary_store(store: str | Path | None) -> Iterator[Path]:
     """The absolute path of the store; without one a temporary folder that is gone afterwards."""
     if store is not None:
         yield as_path("store", store)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dshap.cube import CONTAINER, StateFolder, Workspace, mark_finished, read_notes
-from dshap.engine import Executor, Plan, Progress, format_bytes
+from dshap.cube import CONTAINER, StateFolder, mark_finished, read_notes
+from dshap.engine import Plan, Progress, format_bytes
 from dshap.errors import InputError
 from dshap.explanation import Explanation
 from dshap.jobs.parts import TableReader
 from dshap.jobs.schema import Job, KernelTable, LearntTable
+from dshap.options import RunOptions
 from dshap.quality import measured_quality, prepared_of
 from dshap.records import FloatArray, Record, digest_of
 from dshap.rows import read_rows, smallest_draws
+from dshap.session import Session
 
 __all__ = ["JobQuality", "check_quality", "measure", "quality_sample", "stored_quality"]
 
@@ -104,14 +106,12 @@ def measure(
     job: Job,
     reader: TableReader,
     explanation: Explanation,
-    executor: Executor,
-    workspace: Workspace,
-    progress: Progress,
+    session: Session,
 ) -> JobQuality:
     """MSE_v on a seeded sample of rows, from the states of the explanation: nothing is learnt again.  It is stored."""
     rows, is_held_out = quality_sample(job, reader, int(explain.quality_rows or 0))
-    path = workspace.folder("quality")
-    found = measured_quality(prepared_of(explanation), rows, path, executor, workspace, {}, progress)
+    plain = replace(session, options=RunOptions())
+    found = measured_quality(prepared_of(explanation), rows, session.folder("quality"), plain)
     measured = JobQuality(
         tuple(found.mse.tolist()),
         tuple(found.variance.tolist()),

@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dshap.abilities import learns_from_data
-from dshap.attributors.choice import choose_design, in_rounds
+from dshap.attributors.choice import choose, in_rounds
 from dshap.cube import CONTAINER, StateFolder, Workspace, create_store, mark_finished, read_job, refuse_altered
 from dshap.engine import (
     Executor,
@@ -37,8 +36,7 @@ from dshap.jobs.schema import Explain, ImportedModel, Job, KernelLogisticModel, 
 from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobTable
 from dshap.models import FitReport, KernelModel
-from dshap.models.features import expansion_from
-from dshap.prepared import played
+from dshap.models.expansion import expansion_from
 from dshap.records import Record, digest_of
 from dshap.session import Session
 from dshap.tables import Census, MissingValues, check_targets, missing_values, open_source, take_census
@@ -165,13 +163,13 @@ def _planned(job: Job, table: JobTable, model: Model, fit: tuple[Stage, ...]) ->
 
 def _plan(explain: Explain, job: Job, model: Model, table: JobTable) -> Plan:
     value, options, reader = value_of(explain, job, model, table), job.options(), table.reader
-    design, why = choose_design(design_of(job, len(value.players)), value, options.max_coalitions, job.design_seed)
-    reasons = [("design", why)]
+    asked = design_of(job, len(value.players))
+    chosen = choose(asked, value, options.max_coalitions, job.design_seed)
+    reasons = [("design", chosen.why)]
     if options.tol is not None:
-        design, options, why = in_rounds(design, design_of(job, len(value.players)), options)
+        chosen, options, why = in_rounds(chosen, asked, options)
         reasons.append(("tol", why))
-    game = played(value, design)
-    plan = make_plan(game, design, reader, open_source(value.data), options, tuple(reasons))
+    plan = make_plan(chosen.work(), reader, open_source(value.data), options, tuple(reasons))
     if isinstance(explain, LearntTable):
         check_quality(explain, plan, reader)
     return plan
@@ -196,7 +194,8 @@ def run_job(job: Job, progress: Progress, *, trusts_files: bool = True) -> JobRe
     with Workspace(store) as workspace, contextlib.ExitStack() as stack:
         stack.callback(getattr(executor, "close", lambda: None))
         recorder = StageRecorder(progress, executor)
-        return _Run(job, plan, table, store, executor, workspace, recorder).carry_out()
+        session = Session(executor, workspace, job.options(), recorder)
+        return _Run(job, plan, table, store, session, recorder).carry_out()
 
 
 @dataclass
@@ -207,9 +206,13 @@ class _Run:
     plan: JobPlan
     table: JobTable
     store: Path
-    executor: Executor
-    workspace: Workspace
+    session: Session
     progress: StageRecorder
+    """That of the session."""
+
+    @property
+    def executor(self) -> Executor:
+        return self.session.executor
 
     @property
     def reader(self) -> TableReader:
@@ -255,7 +258,7 @@ class _Run:
             self._start()
         executor = LoopExecutor() if is_small else self.executor
         with self.progress.stage("census", self.reader.n_rows):
-            return take_census(self.reader, Session(executor, self.workspace))
+            return take_census(self.reader, replace(self.session, executor=executor))
 
     def _say_damaged(self, names: list[str]) -> None:
         for name in names:
@@ -274,7 +277,7 @@ class _Run:
         self._start()
         self.plan.check(self.executor.memory_limit, self.executor.n_threads)
         with self.progress.stage("fit", self.reader.n_rows):
-            fitted = fit_model(self.executor, model, self.reader, self.progress)
+            fitted = fit_model(self.session, model, self.reader)
         create_store(self.store, _description(self.job, fingerprint))
         states.put(name, fitted.to_record())
         return fitted
@@ -285,9 +288,7 @@ class _Run:
             value,
             self.reader,
             self.store / explain.name,
-            self.executor,
-            self.workspace,
-            self.job.options(),
+            self.session,
             design=design_of(self.job, len(value.players)),
             seed=self.job.design_seed,
             census=census,
@@ -295,7 +296,7 @@ class _Run:
 
     def _explained(self, explain: Explain, explanation: Explanation) -> ExplanationResult:
         """Run one explanation; failed blocks are kept for the end."""
-        name, learns, failure = explain.name, learns_from_data(explanation.work.value), None
+        name, learns, failure = explain.name, explanation.work.chosen.learns, None
         if was_complete := explanation.is_complete:
             self.progress.kept_explanation(name, learns)
         else:
@@ -303,7 +304,7 @@ class _Run:
             self.progress.say(f"explanation {name}: {explanation.plan.n_rows:,} rows, "
                               f"{explanation.plan.n_coalitions:,} coalitions")  # fmt: skip
             with self.progress.explanation(name, explanation.plan.data_rows, learns):
-                ended = explanation.run(self.executor, self.progress)
+                ended = explanation.run(self.session)
             try:
                 ended.raise_on_failed()
             except FailedBlocksError as error:
@@ -320,7 +321,7 @@ class _Run:
             return known
         self._start()
         with self.progress.stage(f"{explain.name}: quality") as counted:
-            found = measure(explain, self.job, self.reader, explanation, self.executor, self.workspace, self.progress)
+            found = measure(explain, self.job, self.reader, explanation, self.session)
             counted.rows = found.n_rows
         return found
 

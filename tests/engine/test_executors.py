@@ -18,8 +18,8 @@ import dshap
 from dshap import designs
 from dshap.cube import open_cube, read_run
 from dshap.engine import DaskExecutor
+from dshap.engine.cluster import add_parts
 from dshap.engine.graph import Call, LoopExecutor, Reduction
-from dshap.engine.worker import add_parts
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelExpansion, KernelRidge
 from dshap.records import FAN_IN, Moments

@@ -7,11 +7,13 @@ import pandas as pd
 import pytest
 
 import dshap
-from dshap.engine import LoopExecutor, SilentProgress
+from dshap.cube import Workspace
+from dshap.engine import LoopExecutor
 from dshap.errors import DoesNotFitError, InputError
 from dshap.fitting import fit_model
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.models import KernelLogistic, KernelRidge
+from dshap.session import Session
 from dshap.tables import ArraySource
 
 
@@ -60,7 +62,7 @@ def test_a_worker_says_what_is_wrong_with_the_classes(table, client):
         dshap.fit(KernelLogistic(RBF(1.0), Nystrom(5), sample_size=500), x, number, client=client)
 
 
-def test_sums_that_no_worker_can_hold_are_refused_at_once(table):
+def test_sums_that_no_worker_can_hold_are_refused_at_once(table, tmp_path):
     """25 classes of 600 features: 300 blocks of 601², 0.8 GiB in a sum, and a system of 14,424 rows."""
 
     class Small(LoopExecutor):
@@ -69,7 +71,7 @@ def test_sums_that_no_worker_can_hold_are_refused_at_once(table):
     x, number = table
     y = np.floor(np.clip(8 * number, -12, 12))
     model = KernelLogistic(RBF(1.0), Nystrom(5), 1e-3, sample_size=2000)
-    assert len(fit_model(Small(), model, ArraySource(x, target=y), SilentProgress()).classes_) == 25
+    assert len(fit_model(Session(Small(), Workspace(tmp_path / "x")), model, ArraySource(x, target=y)).classes_) == 25
     model.set_params(embedding=Fourier(600))
     with pytest.raises(DoesNotFitError, match=r"stage \w+ needs .* but workers have 1.0 GiB: ask for fewer landmarks"):
-        fit_model(Small(), model, ArraySource(x, target=y), SilentProgress())
+        fit_model(Session(Small(), Workspace(tmp_path / "x")), model, ArraySource(x, target=y))
