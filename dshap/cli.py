@@ -149,7 +149,7 @@ def plan(job_file: Path, settings: tuple[str, ...], as_json: bool, quiet: bool) 
     job = load_job(job_file, settings)
     planned = plan_job(job)
     _print([str(planned)], planned.to_dict(), as_json)
-    planned.check(job.memory_limit, getattr(job.cluster, "threads", 1))
+    planned.check(job.memory_limit, job.n_threads)
 
 
 @command

@@ -11,8 +11,8 @@ from dshap.cube import CONTAINER, StateFolder, mark_finished, read_notes
 from dshap.engine import Plan, Progress, format_bytes
 from dshap.errors import InputError
 from dshap.explanation import Explanation
-from dshap.jobs.parts import TableReader
-from dshap.jobs.schema import Job, KernelTable, LearntTable
+from dshap.jobs.schema import ExplainTable, Job
+from dshap.jobs.table import TableReader
 from dshap.options import RunOptions
 from dshap.quality import measured_quality, prepared_of
 from dshap.records import FloatArray, Record, digest_of
@@ -73,9 +73,9 @@ class JobQuality:
         return f"{shares}, over {self.n_coalitions:,} coalitions and {rows}{learnt}"
 
 
-def check_quality(explain: LearntTable, plan: Plan, reader: TableReader) -> None:
+def check_quality(explain: ExplainTable, plan: Plan, reader: TableReader) -> None:
     """Refuse what cannot be measured, before anything is done: an `InputError`."""
-    if explain.quality_rows is None:
+    if explain.n_quality_rows is None:
         return
     place = f"[[explain]] {explain.name} quality_rows"
     if plan.is_closed_form:
@@ -83,15 +83,15 @@ def check_quality(explain: LearntTable, plan: Plan, reader: TableReader) -> None
             f"{place}: MSE_v is over coalitions, and this explanation is a closed form without any: leave it out, or "
             'give [design] kind = "kernelshap"'
         )
-    size = 8 * min(explain.quality_rows, reader.n_rows) * len(reader.feature_names)
+    size = 8 * min(explain.n_quality_rows, reader.n_rows) * len(reader.feature_names)
     if size > MAX_SAMPLE_BYTES:
         raise InputError(
-            f"{place} = {explain.quality_rows}: these rows take {format_bytes(size)}, at most "
+            f"{place} = {explain.n_quality_rows}: these rows take {format_bytes(size)}, at most "
             f"{format_bytes(MAX_SAMPLE_BYTES)} allowed: give a smaller number"
         )
 
 
-def stored_quality(explain: LearntTable, job: Job, explanation: Explanation, progress: Progress) -> JobQuality | None:
+def stored_quality(explain: ExplainTable, job: Job, explanation: Explanation, progress: Progress) -> JobQuality | None:
     """What an earlier run measured; None where it did not, or where its state or its note is damaged or gone."""
     states, name = StateFolder(explanation.path / CONTAINER), _state_name(explain, job, explanation)
     for damaged in states.mend([name]):
@@ -102,14 +102,14 @@ def stored_quality(explain: LearntTable, job: Job, explanation: Explanation, pro
 
 
 def measure(
-    explain: LearntTable,
+    explain: ExplainTable,
     job: Job,
     reader: TableReader,
     explanation: Explanation,
     session: Session,
 ) -> JobQuality:
     """MSE_v on a seeded sample of rows, from the states of the explanation: nothing is learnt again.  It is stored."""
-    rows, is_held_out = quality_sample(job, reader, int(explain.quality_rows or 0))
+    rows, is_held_out = quality_sample(job, reader, int(explain.n_quality_rows or 0))
     plain = replace(session, options=RunOptions())
     found = measured_quality(prepared_of(explanation), rows, session.folder("quality"), plain)
     measured = JobQuality(
@@ -132,7 +132,7 @@ def quality_sample(job: Job, reader: TableReader, n_rows: int) -> tuple[FloatArr
 
     The rows of the smallest draws of `rows.row_draws`, by which rows are held out: reads the table span by span.
     """
-    holdout = job.model.holdout if isinstance(job.model, KernelTable) else 0.0
+    holdout = 0.0 if job.is_imported else job.model.holdout
     chosen = smallest_draws(reader.n_rows, n_rows, job.job.seed, holdout)
     is_held_out = len(chosen) > 0
     if not is_held_out:
@@ -140,6 +140,6 @@ def quality_sample(job: Job, reader: TableReader, n_rows: int) -> tuple[FloatArr
     return read_rows(reader, chosen)["x"], is_held_out
 
 
-def _state_name(explain: LearntTable, job: Job, explanation: Explanation) -> str:
-    made_for = {"rows": explain.quality_rows, "seed": job.job.seed, "run": explanation.work.run_digest}
+def _state_name(explain: ExplainTable, job: Job, explanation: Explanation) -> str:
+    made_for = {"rows": explain.n_quality_rows, "seed": job.job.seed, "run": explanation.work.run_digest}
     return f"quality-{digest_of(made_for)}"
