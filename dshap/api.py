@@ -336,4 +336,4 @@ def choose_background(
                 stacklevel=2,
             )
         take_census(reader, session, takes_nan=False)
-        return background_of(reader, session.each_span, n_background, method, seed)
+        return background_of(reader, session.learn, n_background, method, seed)

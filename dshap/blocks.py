@@ -186,6 +186,8 @@ class RowBlock:
     """feature column -> (n,) in its own dtype, only where asked for."""
     predictions: FloatArray | None = None
     """f (good rows, k), only where asked for."""
+    null_keys: Mapping[str, BoolArray] = field(default_factory=dict)
+    """key column -> (n,) True where the table holds no key; columns without such rows are left out."""
 
     @property
     def stop(self) -> int:

@@ -38,8 +38,7 @@ from dshap.engine import (
     Failure,
     Plan,
     make_plan,
-    map_spans,
-    on_block,
+    naming,
     process_threads,
 )
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError, shown
@@ -50,7 +49,7 @@ from dshap.run import Run, explain_run, with_landmarks
 from dshap.session import Session
 from dshap.steadiness import check_steady
 from dshap.tables import Census, Inputs
-from dshap.types import Design, Predictor, RowReader, ValueFunction, replaced
+from dshap.types import Design, RowReader, ValueFunction, replaced
 
 __all__ = [
     "IDLE_WORKER_BYTES",
@@ -67,7 +66,6 @@ NOTHING_KEPT = "There is no store, so nothing is kept: give store= a path to kee
 PROBE_ROWS = 64
 MOSTLY_THERE = 4
 """Members that a value function or a design may lack to be told which."""
-ROW_SPAN = 65_536
 IDLE_WORKER_BYTES = 320 << 20
 """What a warm worker takes before its first task."""
 
@@ -140,10 +138,7 @@ class Explanation:
         if chosen.info.why_no_errors:
             reasons.append(("std_error", f"NaN: {chosen.info.why_no_errors}"))
             warnings.warn(f"std_error is NaN: {chosen.info.why_no_errors}", RuntimeWarning, stacklevel=3)
-        if value.model.check is not None:
-            is_one = prepared is not None or inputs.data is inputs.rows
-            for reader in [inputs.rows] if is_one else [inputs.rows, inputs.data]:
-                map_spans(executor, value.model, _check_rows, reader.n_rows, ROW_SPAN, reader)
+        inputs.check_rows(session, is_prepared=prepared is not None)
         game = played(replaced(value, players=active.players), chosen)
         if executor.is_local and isinstance(game, Threaded):  # one task at a time
             game = game.with_threads(process_threads())
@@ -222,12 +217,6 @@ class Explanation:
 def _first_rows(reader: RowReader) -> FloatArray:
     block = reader.read(0, min(PROBE_ROWS, reader.n_rows))
     return block.x[block.is_ok]
-
-
-def _check_rows(model: Predictor, start: int, stop: int, reader: RowReader) -> None:
-    assert model.check is not None
-    block = reader.read(start, stop)
-    model.check(block.x[block.is_ok])
 
 
 def _layout(value: ValueFunction, rows: RowReader, options: RunOptions, plan: Plan, run: dict[str, Any]) -> CubeLayout:
@@ -383,8 +372,9 @@ def _probe(value: ValueFunction, rows: RowReader) -> str:
         Where the model, or the link, fails on them; nothing is written yet.
     """
     block = rows.read(0, min(PROBE_ROWS, rows.n_rows), keys=True)
-    predictions: FloatArray = on_block(0, block, value.model, block.x[block.is_ok])
-    on_block(0, block, value.link, predictions[:, None], predictions)
+    with naming(0, block):
+        predictions = value.model(block.good)
+        value.link(predictions[:, None], predictions)
     return hashlib.blake2b(predictions.tobytes(), digest_size=10).hexdigest()
 
 

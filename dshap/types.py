@@ -133,11 +133,11 @@ class Pass(Protocol):
 
     @property
     def wants(self) -> tuple[str, ...]:
-        """What of a block is needed beside its rows: "target", "predictions"."""
+        """What of a block is needed beside its rows: "target", "predictions", "keys", "columns"."""
         ...
 
     def partial(self, block: RowBlock) -> Any:
-        """What these rows add: `Moments`, or `Stacked` rows."""
+        """What these rows add: `Moments`, `Stacked` rows, or a tuple."""
         ...
 
     def finish(self, total: Any) -> Any:

@@ -17,6 +17,7 @@ from dshap.attributors.rounds import forecast
 from dshap.blocks import RowBlock
 from dshap.errors import DshapError, PredictError
 from dshap.records import BoolArray, FloatArray, Moments, Record, Stacked, State
+from dshap.rows import chosen_rows
 from dshap.types import ValueFunction
 
 __all__ = ["BaseValue", "CoalitionErrors", "CoalitionTile", "Landmarks", "NoisyBaseValue", "PilotPass", "penalties"]
@@ -71,8 +72,7 @@ class Landmarks:
     wants = ()
 
     def partial(self, block: RowBlock) -> Stacked:
-        inside = self.positions[slice(*np.searchsorted(self.positions, [block.start, block.stop]))] - block.start
-        return Stacked({"x": block.x[inside[block.is_ok[inside]]]})
+        return chosen_rows(block, self.positions)
 
     def finish(self, total: Stacked) -> State:
         return self.value.choose(total["x"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from dshap.abilities import (
     ClosedForm,
@@ -14,12 +14,12 @@ from dshap.abilities import (
     streams_data,
 )
 from dshap.blocks import N_ENDS
-from dshap.engine.plan import PILOT_ROWS, Plan
-from dshap.engine.stages import ROW_SPAN, Stage, spans
+from dshap.engine.plan import PILOT_ROWS, Plan, Stage
 from dshap.engine.tiles import cut_tiles
 from dshap.errors import InputError
 from dshap.options import RunOptions
 from dshap.records import n_partial_sums
+from dshap.rows import SPAN_ROWS, spans
 from dshap.types import Design, RowReader, ValueFunction
 
 __all__ = ["make_plan"]
@@ -59,7 +59,7 @@ def make_plan(
         )
     n_replicates = design.info.n_replicates or noise_replicates
     plan = Plan(
-        **asdict(cut_tiles(value, design, rows.n_rows, data.n_rows, n_replicates, options)),
+        **cut_tiles(value, design, rows.n_rows, data.n_rows, n_replicates, options),
         n_rows=rows.n_rows,
         data_rows=data.n_rows,
         n_players=design.info.n_players,
@@ -68,7 +68,7 @@ def make_plan(
         n_coalitions=design.info.n_coalitions,
         pilot_rows=_pilot_rows(rows.n_rows) if pilot_coalitions(design) or options.tol else 0,
         pilot_coalitions=pilot_coalitions(design),
-        row_span=options.row_span or ROW_SPAN,
+        row_span=options.row_span or SPAN_ROWS,
         tol=options.tol,
         stochastic=options.stochastic,
         interactions=options.interactions,
@@ -90,9 +90,9 @@ def _pilot_rows(n_rows: int) -> int:
 
 
 def _census(plan: Plan, rows: RowReader) -> Stage:
-    span = min(plan.n_rows, ROW_SPAN)
+    span = min(plan.n_rows, SPAN_ROWS)
     task_bytes = rows.read_bytes(span) + 3 * 8 * span * len(rows.feature_names)
-    return Stage("census", len(spans(0, plan.n_rows, ROW_SPAN)), task_bytes, 0.0, "rows", "digests", "none")
+    return Stage("census", len(spans(0, plan.n_rows)), task_bytes, 0.0, "rows", "digests", "none")
 
 
 def _learning(plan: Plan, value: ValueFunction, data: RowReader) -> list[Stage]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import Any
 
 from dshap.abilities import held_coalitions, learns_from_data
 from dshap.blocks import N_ENDS
-from dshap.engine.stages import OPERATIONS_PER_SECOND, ROW_SPAN
+from dshap.engine.plan import OPERATIONS_PER_SECOND
 from dshap.options import RunOptions
 from dshap.records import Cost
+from dshap.rows import SPAN_ROWS
 from dshap.types import Design, ValueFunction
 
-__all__ = ["Tiles", "cut_tiles"]
+__all__ = ["cut_tiles"]
 
 TASK_SECONDS = 2.0
 """Length of an evaluation task that is aimed at: 2.4 to 3.4 ms of scheduling are then nothing."""
@@ -44,23 +45,10 @@ CACHE_BYTES = 256 << 20
 """States of a run are kept in the worker's memory where all of them fit in this."""
 
 
-@dataclass(frozen=True)
-class Tiles:
-    """Sizes of tiles; see `Plan` for each."""
-
-    instance_tile: int
-    chunk_rows: int
-    micro_rows: int
-    coalition_tile: int
-    coalition_groups: int
-    join_tiles: int
-    cache_bytes: int
-
-
 def cut_tiles(
     value: ValueFunction, design: Design, n_rows: int, data_rows: int, n_replicates: int, options: RunOptions
-) -> Tiles:
-    """The tiles of explaining n_rows by a value function that learns from data_rows."""
+) -> dict[str, Any]:
+    """The tiles of explaining n_rows by a value function that learns from data_rows: sizes by their names in `Plan`."""
     proper = design.info.n_coalitions - N_ENDS
     row, wanted = value.cost(proper), _wanted_tasks(value.cost(proper, n_rows))
     share = _row_share(design, len(value.link.outputs(value.model.output_names)), n_replicates, options)
@@ -83,15 +71,15 @@ def cut_tiles(
     if is_black_box and n_tiles == 1 and not options.tol:
         joined = 2  # the pilot's coalitions are a tile of their own
     evaluated = min(tile * joined, max(1, proper))
-    return Tiles(
-        instance_tile=instance_tile,
-        chunk_rows=_chunk_rows(instance_tile),
-        micro_rows=options.micro_rows or _micro_rows(value, evaluated, instance_tile, options.interactions),
-        coalition_tile=tile,
-        coalition_groups=groups,
-        join_tiles=joined,
-        cache_bytes=state_bytes if is_kept else 0,
-    )
+    return {
+        "instance_tile": instance_tile,
+        "chunk_rows": _chunk_rows(instance_tile),
+        "micro_rows": options.micro_rows or _micro_rows(value, evaluated, instance_tile, options.interactions),
+        "coalition_tile": tile,
+        "coalition_groups": groups,
+        "join_tiles": joined,
+        "cache_bytes": state_bytes if is_kept else 0,
+    }
 
 
 def _row_share(design: Design, n_outputs: int, n_replicates: int, options: RunOptions) -> float:
@@ -128,7 +116,7 @@ def _coalition_tile(value: ValueFunction, proper: int, data_rows: int) -> int:
     n_tiles = WANTED_TASKS
     if learns_from_data(value):  # every tile computes the kernel anew: no more of them than there is work for
         seconds = value.cost(proper, data_rows).moment_operations / OPERATIONS_PER_SECOND
-        shared = min(WANTED_LEAVES, max(1, int(seconds))) / math.ceil(data_rows / ROW_SPAN)
+        shared = min(WANTED_LEAVES, max(1, int(seconds))) / math.ceil(data_rows / SPAN_ROWS)
         n_tiles = math.ceil(max(shared, seconds / MOMENT_TILE_SECONDS))
     return _in_pairs(min(fits, MAX_COALITION_TILE, max(math.ceil(proper / n_tiles), 2)))
 

@@ -20,17 +20,15 @@ import numpy as np
 import dshap
 from dshap import values
 from dshap.cube import StateFolder
-from dshap.engine import Executor
-from dshap.engine.stages import spans
+from dshap.engine import Executor, learn_from
 from dshap.errors import InputError
 from dshap.explanation import NUMERICS_VERSION
 from dshap.jobs.kinds import imported
 from dshap.jobs.schema import Job
 from dshap.models.logistic import MAX_CLASSES
 from dshap.records import FloatArray, Record, digest_of
-from dshap.rows import read_sample
-from dshap.session import each_span
-from dshap.tables import SPAN_ROWS, Census, ParquetSource, SyntheticTable
+from dshap.rows import read_sample, spans
+from dshap.tables import Census, ParquetSource, SyntheticTable
 from dshap.tables.background import background_of
 from dshap.tables.files import TICK_NS
 from dshap.values.background import Background
@@ -99,7 +97,7 @@ class JobTable:
         """Rows that stand for the table; see `dshap.choose_background`."""
 
         def find() -> Record:
-            found = background_of(self.reader, partial(each_span, executor), n_rows, method, self.job.job.seed)
+            found = background_of(self.reader, partial(learn_from, executor), n_rows, method, self.job.job.seed)
             discrepancies = np.array([found.discrepancy, found.discrepancy_of_random])
             return Record({"rows": found.rows, "weights": found.weights, "discrepancies": discrepancies})
 
@@ -182,7 +180,7 @@ def n_classes(job: Job, reader: TableReader) -> int:
     """
     column = _with_roles(job, features=reader.target_names, target=None, key=(), missing="pass")
     classes = np.zeros(0)
-    for start, stop in spans(0, column.n_rows, SPAN_ROWS):
+    for start, stop in spans(0, column.n_rows):
         found = column.read(start, stop).x[:, 0]
         classes = np.union1d(classes, found[np.isfinite(found)])
         if len(classes) > MAX_CLASSES:

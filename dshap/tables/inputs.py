@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from dshap.abilities import learns_from_data, streams_data
+from dshap.blocks import RowBlock
 from dshap.errors import InputError
 from dshap.records import BoolArray
 from dshap.tables.census import Census, take_census
 from dshap.tables.opener import CodedReader, Site, open_rows
-from dshap.types import RowReader, ValueFunction, replaced
+from dshap.types import Predictor, RowReader, ValueFunction, replaced
 
 __all__ = ["Inputs", "open_for", "refuse_unknown_categories"]
 
@@ -67,6 +69,13 @@ class Inputs:
             data = (reader, census) if _is_same(value.data, rows) else _open_data(value, reader, site)
         return cls(value, reader, census, *data)
 
+    def check_rows(self, site: Site, is_prepared: bool) -> None:
+        """Refuse rows that the model is not for; of a prepared value function the data are not read any more."""
+        if self.value.model.check is not None:
+            is_one = is_prepared or self.data is self.rows
+            for reader in [self.rows] if is_one else [self.rows, self.data]:
+                site.learn(_Checked(self.value.model), reader)
+
     def active_players(self) -> BoolArray:
         """(d,): players with a column that varies over rows and data; the others are worth nothing.
 
@@ -107,11 +116,10 @@ def _open_data(value: ValueFunction, rows: RowReader, site: Site) -> tuple[RowRe
 
 def _with_all_categories(value: ValueFunction, reader: CodedReader, site: Site) -> tuple[ValueFunction, RowReader]:
     """Both with the categories of the rows behind those that the value function knows, in order; one pass over them."""
-    spans = site.each_span(_unknown_categories, reader.n_rows, reader)
-    found = {name: set().union(*(span.get(name, ()) for span in spans)) for name in value.model.categories}
-    if not any(found.values()):
+    known, found = value.model.categories, site.learn(_NewCategories.of(reader), reader)
+    if not known.keys() & found.keys():
         return value, reader
-    longer = {name: (*known, *sorted(found[name])) for name, known in value.model.categories.items()}
+    longer = {name: (*values, *sorted(found.get(name, ()))) for name, values in known.items()}
     for name, values in longer.items():
         if len(values) > MAX_CATEGORIES:
             raise InputError(
@@ -125,16 +133,44 @@ def refuse_unknown_categories(reader: RowReader, site: Site) -> None:
     """Raise where rows to learn from hold categories that the value function's data lack."""
     if not isinstance(reader, CodedReader) or not reader.categories:
         return
-    for span in site.each_span(_unknown_categories, reader.n_rows, reader):
-        for name, found in span.items():
-            raise InputError(
-                f"column {name!r} holds {min(found)!r}, which the data of the value function lack: make the value "
-                "function with rows that hold every category"
-            )
+    for name, found in site.learn(_NewCategories.of(reader), reader).items():
+        raise InputError(
+            f"column {name!r} holds {min(found)!r}, which the data of the value function lack: make the value "
+            "function with rows that hold every category"
+        )
 
 
-def _unknown_categories(start: int, stop: int, reader: CodedReader) -> dict[str, set[Any]]:
-    """column -> values that are in no list of categories."""
-    block = reader.read(start, stop, columns=True)
-    places = {name: block.x[:, reader.feature_names.index(name)] < 0 for name in reader.categories}
-    return {name: set(block.columns[name][is_new].tolist()) for name, is_new in places.items() if is_new.any()}
+@dataclass(frozen=True)
+class _NewCategories:
+    """The pass that finds the values that are in no list of categories: column -> these, where there are any."""
+
+    places: Mapping[str, int]
+    """column that has categories -> its place among the features."""
+    wants = ("columns",)
+
+    @classmethod
+    def of(cls, reader: CodedReader) -> _NewCategories:
+        return cls({name: reader.feature_names.index(name) for name in reader.categories})
+
+    def partial(self, block: RowBlock) -> tuple[dict[str, set[Any]]]:
+        is_new = {name: block.x[:, place] < 0 for name, place in self.places.items()}
+        return ({name: set(block.columns[name][which].tolist()) for name, which in is_new.items() if which.any()},)
+
+    def finish(self, total: tuple[dict[str, set[Any]], ...]) -> dict[str, set[Any]]:
+        found = {name: set().union(*(span.get(name, ()) for span in total)) for name in self.places}
+        return {name: values for name, values in found.items() if values}
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """The pass that asks a model whether it is for these rows."""
+
+    model: Predictor
+    wants = ()
+
+    def partial(self, block: RowBlock) -> tuple[()]:
+        assert self.model.check is not None
+        self.model.check(block.good)
+        return ()
+
+    def finish(self, total: tuple[()]) -> None: ...
