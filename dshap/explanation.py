@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-import dshap
+from dshap import __version__
 from dshap.abilities import PairedForm, Threaded, lacking, learns_from_data, linear, tuned
 from dshap.attributors.choice import DESIGN_NAMES, check_closed, check_interactions, choose_design, in_rounds
 from dshap.attributors.noise import N_REPLICATES
@@ -239,7 +239,7 @@ def _layout(value: ValueFunction, rows: RowReader, options: RunOptions, plan: Pl
         is_adaptive=plan.tol is not None,
         keys=dict(rows.key_dtypes),
         columns=kept,
-        run={"digest": digest_of(run), "fingerprint": run, "version": dshap.__version__, "processor": _processor()},
+        run={"digest": digest_of(run), "fingerprint": run, "version": __version__, "processor": _processor()},
     )
 
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import dshap
-from dshap import designs
+from dshap import __version__, designs
 from dshap.abilities import closed_form_of
 from dshap.blocks import RowBlock
 from dshap.checks import as_path
@@ -128,7 +127,7 @@ def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record
     mark_finished(prepared.path, [PREPARED])
     data = prepared.data
     content = {
-        "version": dshap.__version__,
+        "version": __version__,
         "learnt": dict(prepared.learnt),
         "design": prepared.design.fingerprint(),
         "data": {

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-import dshap
-from dshap import values
+from dshap import __version__, values
 from dshap.cube import StateFolder
 from dshap.engine import Executor, learn_from
 from dshap.errors import InputError
@@ -134,7 +133,7 @@ class JobTable:
         return None
 
     def _name(self, what: str, options: Mapping[str, Any]) -> str:
-        made_by = {"numerics": NUMERICS_VERSION, "version": dshap.__version__}
+        made_by = {"numerics": NUMERICS_VERSION, "version": __version__}
         return f"{what}-{digest_of({'table': self._stamp, 'made_by': made_by, **options})}"
 
 
