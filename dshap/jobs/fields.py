@@ -10,7 +10,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from dshap import checks
 from dshap.designs.sampling import SAMPLERS
@@ -43,60 +50,54 @@ RESERVED_NAMES = ("rows", "state")
 """Names inside a store that no explanation can take."""
 
 
-def _as_names(given: Any) -> Any:
-    """One name, or a list of them, as a tuple."""
-    names = [given] if isinstance(given, str) else given
-    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) and name for name in names):
-        raise ValueError('give a column name, or a list of names like ["hr", "temp"]')
-    return tuple(names)
+def _or_say(message: str) -> WrapValidator:
+    """The type that stands before it; what it refuses is answered by this message."""
 
-
-def _one_or_more_names(given: Any) -> Any:
-    """A single name stays one: it is one output, (n,)."""
-    names = _as_names(given)
-    return names[0] if isinstance(given, str) else names
-
-
-def _is_number(given: Any) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool)
-
-
-def _number_or(rule: Number, or_list: bool = False) -> BeforeValidator:
-    """A number by this rule, or one of its words; with `or_list` one number a column too."""
-    bounds = (
-        "a positive number" if rule == Number(0.0, open_low=True, words=rule.words) else replace(rule, words=()).asked
-    )
-    allowed = ", ".join(f'"{word}"' for word in rule.words) + f" or {bounds}"
-    allowed += ", or a list of one a column" if or_list else ""
-
-    def check(given: Any) -> Any:
-        numbers = given if or_list and isinstance(given, list) and given else [given]
-        if given in rule.words:
-            return given
+    def check(given: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         try:
-            found = tuple(rule("", number) if _is_number(number) else rule("", None) for number in numbers)
-        except InputError:
-            raise ValueError(f"give {allowed}") from None
-        return found if numbers is given else given
+            return handler(given)
+        except ValidationError:
+            raise ValueError(message) from None
 
-    return BeforeValidator(check)
+    return WrapValidator(check)
 
 
-def _count_or(word: str, noun: str) -> BeforeValidator:
+def one_of(words: Collection[str]) -> Any:
+    """The type of an option that is one of these words."""
+    return Literal[tuple(words)]
+
+
+def _within(rule: Number) -> Any:
+    """A number between the ends of a rule."""
+    ends: dict[str, Any] = {"gt" if rule.open_low else "ge": rule.low, "lt" if rule.open_high else "le": rule.high}
+    return Annotated[float, Field(**{name: end for name, end in ends.items() if math.isfinite(end)})]
+
+
+def _number_or_word(rule: Number, or_list: bool = False) -> Any:
+    """A number by this rule, or one of its words; with `or_list` one number a column too."""
+    number: Any = _within(rule)
+    is_positive = rule == Number(0.0, open_low=True, words=rule.words)
+    bounds = "a positive number" if is_positive else replace(rule, words=()).asked
+    allowed = ", ".join(f'"{word}"' for word in rule.words) + f" or {bounds}"
+    if not or_list:
+        return Annotated[one_of(rule.words) | number, _or_say(f"give {allowed}")]
+    several = Annotated[tuple[number, ...], Field(min_length=1, strict=False)]
+    return Annotated[one_of(rule.words) | number | several, _or_say(f"give {allowed}, or a list of one a column")]
+
+
+def _count_or(word: str, noun: str) -> Any:
     """This word, or a whole number of at least 1."""
-
-    def check(given: Any) -> Any:
-        if given != word and (not isinstance(given, int) or isinstance(given, bool) or given < 1):
-            raise ValueError(f'give "{word}" or a number of {noun} of at least 1')
-        return given
-
-    return BeforeValidator(check)
+    return Annotated[one_of([word]) | Count, _or_say(f'give "{word}" or a number of {noun} of at least 1')]
 
 
-def _even(given: Any) -> Any:
-    if not isinstance(given, int) or isinstance(given, bool) or given < 2 or given % 2:
-        raise ValueError("give an even number of at least 2")
-    return given
+def _positive(*words: str) -> Number:
+    """A positive number, or one of these words."""
+    return Number(0.0, open_low=True, words=words)
+
+
+def _listed(given: Any) -> Any:
+    """A single thing as a list of one."""
+    return given if isinstance(given, list | tuple) else (given,)
 
 
 def _folder_name(name: str) -> str:
@@ -107,44 +108,36 @@ def _folder_name(name: str) -> str:
     return name
 
 
-def _as_key(given: Any) -> Any:
-    parts = given if isinstance(given, list) else [given]
-    if not parts or not all(isinstance(part, str | int) and not isinstance(part, bool) for part in parts):
-        raise ValueError('give the key of a row: a number, a text like "2011-01-01", or a list of one a key column')
-    return tuple(parts)
-
-
-def _scale(*words: str) -> Number:
-    """A positive number, or one of these words."""
-    return Number(0.0, open_low=True, words=words)
-
-
 def _memory(given: Any) -> Any:
     parse_bytes(given)
     return given
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
-Target = Annotated[str | tuple[str, ...], BeforeValidator(_one_or_more_names)]
-Lengthscale = Annotated[str | float | tuple[float, ...], _number_or(_scale("validate", "median"), or_list=True)]
-GivenLengthscale = Annotated[str | float | tuple[float, ...], _number_or(_scale("median"), or_list=True)]
-Penalty = Annotated[str | float, _number_or(_scale("validate"))]
-Background = Annotated[str | int, _count_or("all", "rows")]
-Landmarks = Annotated[str | int, _count_or("model", "landmarks")]
-Memory = Annotated[str | int, BeforeValidator(_memory)]
 Count = Annotated[int, Field(ge=1)]
-EvenCount = Annotated[int, BeforeValidator(_even)]
+EvenCount = Annotated[int, Field(ge=2, multiple_of=2), _or_say("give an even number of at least 2")]
 Seed = Annotated[int, Field(ge=0)]
 NotEmpty = Annotated[str, Field(min_length=1)]
 FolderName = Annotated[str, AfterValidator(_folder_name)]
 Place = Annotated[NotEmpty, AfterValidator(os.path.expanduser)]
 """A path, in which "~" is the home folder."""
-InstanceKey = Annotated[tuple[str | int, ...], BeforeValidator(_as_key)]
-
-
-def one_of(words: Collection[str]) -> Any:
-    """The type of an option that is one of these words."""
-    return Literal[tuple(words)]
+Memory = Annotated[str | int, BeforeValidator(_memory)]
+_SAY_NAMES = _or_say('give a column name, or a list of names like ["hr", "temp"]')
+_Several = Annotated[tuple[NotEmpty, ...], Field(min_length=1, strict=False)]
+Names = Annotated[_Several, BeforeValidator(_listed), _SAY_NAMES]
+"""One name, or a list of them, as a tuple."""
+Target = Annotated[_Several | NotEmpty, _SAY_NAMES]
+"""The same, where a single name stays one: it is one output, (n,)."""
+InstanceKey = Annotated[
+    tuple[str | int, ...],
+    Field(min_length=1, strict=False),
+    BeforeValidator(_listed),
+    _or_say('give the key of a row: a number, a text like "2011-01-01", or a list of one a key column'),
+]
+Lengthscale = _number_or_word(_positive("validate", "median"), or_list=True)
+GivenLengthscale = _number_or_word(_positive("median"), or_list=True)
+Penalty = _number_or_word(_positive("validate"))
+Background = _count_or("all", "rows")
+Landmarks = _count_or("model", "landmarks")
 
 
 def _of_rule(rule: Rule) -> Any:
@@ -155,10 +148,9 @@ def _of_rule(rule: Rule) -> Any:
         case Whole(least=least):
             return Annotated[int, Field(ge=least)]
         case Number(words=(_, *_)):
-            return Annotated[float | str, _number_or(rule)]
-        case Number(low=low, high=high):
-            bounds: dict[str, Any] = {"gt" if rule.open_low else "ge": low, "lt" if rule.open_high else "le": high}
-            return Annotated[float, Field(**{name: end for name, end in bounds.items() if math.isfinite(end)})]
+            return _number_or_word(rule)
+        case Number():
+            return _within(rule)
         case Flag():
             return bool
         case Choice(allowed=allowed):
