@@ -6,7 +6,6 @@ import importlib
 from collections.abc import Mapping
 from typing import Any, get_type_hints
 
-from dshap.designs.closed_form import ClosedFormDesign
 from dshap.designs.exact import ExactDesign, exact
 from dshap.designs.kernelshap import KernelShapDesign, kernelshap
 from dshap.designs.kriging import kriging
@@ -19,7 +18,6 @@ __all__ = [
     "KINDS",
     "MAX_KRIGED",
     "MAX_KRIGED_PLAYERS",
-    "ClosedFormDesign",
     "ExactDesign",
     "KernelShapDesign",
     "KrigingDesign",
@@ -45,8 +43,6 @@ def restored(fingerprint: Mapping[str, Any]) -> Design:
     parameters: dict[str, Any] = {
         n: tuple(value) if isinstance(value, list) else value for n, value in fingerprint.items() if n != "design"
     }
-    if fingerprint["design"] == "closed_form":
-        return ClosedFormDesign(**parameters)
     module, _, name = KINDS[fingerprint["design"]].partition(":")
     kind = get_type_hints(getattr(importlib.import_module(module), name))["return"]
     design: Design = kind(**parameters)
