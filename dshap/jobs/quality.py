@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,12 @@ from dshap.errors import InputError
 from dshap.explanation import Explanation
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.table import TableReader
-from dshap.options import RunOptions
-from dshap.quality import measured_quality, prepared_of
+from dshap.quality import measure
 from dshap.records import FloatArray, Record, digest_of
 from dshap.rows import read_rows, smallest_draws
 from dshap.session import Session
 
-__all__ = ["JobQuality", "check_quality", "measure", "quality_sample", "stored_quality"]
+__all__ = ["JobQuality", "check_quality", "measured_by_job", "quality_sample", "stored_quality"]
 
 MAX_SAMPLE_BYTES = 256 << 20
 """Largest sample that this process reads."""
@@ -101,7 +100,7 @@ def stored_quality(explain: ExplainTable, job: Job, explanation: Explanation, pr
     return JobQuality.from_record(states.get(name, Record)) if states.has(name) else None
 
 
-def measure(
+def measured_by_job(
     explain: ExplainTable,
     job: Job,
     reader: TableReader,
@@ -110,20 +109,18 @@ def measure(
 ) -> JobQuality:
     """MSE_v on a seeded sample of rows, from the states of the explanation: nothing is learnt again.  It is stored."""
     rows, is_held_out = quality_sample(job, reader, int(explain.n_quality_rows or 0))
-    plain = replace(session, options=RunOptions())
-    found = measured_quality(prepared_of(explanation), rows, session.folder("quality"), plain)
+    learnt_from = explanation.plan.data_rows == reader.n_rows
+    found = measure(explanation, rows, session, held_out_of_the_fit=is_held_out, learnt_from=learnt_from)
     measured = JobQuality(
         tuple(found.mse.tolist()),
         tuple(found.variance.tolist()),
         found.n_rows,
         len(found.masks),
         is_held_out,
-        is_learnt_from=explanation.plan.data_rows == reader.n_rows,
+        learnt_from,
     )
     StateFolder(explanation.path / CONTAINER).put(_state_name(explain, job, explanation), measured.to_record())
-    flags = {"held_out_of_the_fit": is_held_out, "learnt_from": measured.is_learnt_from}
-    explanation.work.cube.write_note("mse_v", found.to_dict() | flags)
-    mark_finished(explanation.path)
+    mark_finished(explanation.path)  # its list has this state too
     return measured
 
 

@@ -32,7 +32,7 @@ from dshap.fitting import fit_model
 from dshap.jobs.executor import ClusterExecutor
 from dshap.jobs.models import model_of, placeholder
 from dshap.jobs.parts import Context, Model
-from dshap.jobs.quality import JobQuality, check_quality, measure, stored_quality
+from dshap.jobs.quality import JobQuality, check_quality, measured_by_job, stored_quality
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobTable, TableReader, imported_model
@@ -331,7 +331,7 @@ class _Run:
             return known
         self._start()
         with self.progress.stage(f"{explain.name}: quality") as counted:
-            found = measure(explain, self.job, self.reader, explanation, self.session)
+            found = measured_by_job(explain, self.job, self.reader, explanation, self.session)
             counted.rows = found.n_rows
         return found
 
