@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from dshap import kernels, values
 from dshap.engine import Executor, format_bytes
-from dshap.errors import DoesNotFitError
+from dshap.errors import DoesNotFitError, InputError
 from dshap.jobs.fields import (
     Background,
     Count,
@@ -32,7 +33,7 @@ from dshap.kernels.nystrom import SELECTIONS
 from dshap.models import FourierExpansion, KernelExpansion, KernelModel
 from dshap.records import FloatArray
 from dshap.tables.background import METHODS
-from dshap.types import Link
+from dshap.types import Link, RowReader
 
 if TYPE_CHECKING:
     from dshap.jobs.schema import Job
@@ -49,6 +50,8 @@ __all__ = [
     "LearningKeys",
     "Model",
     "expansion_of",
+    "model_of",
+    "placeholder",
 ]
 
 MAX_BACKGROUND_BYTES = 1 << 30
@@ -283,3 +286,37 @@ MODEL_PARTS: Mapping[str, Part] = {
     "seed": Part(lambda given, context: context.job.job.seed),
 }
 """Parameter of a model that the job fits -> how it is made."""
+
+
+def model_of(job: Job, table: JobTable) -> KernelModel:
+    """The kernel model of [model], not fitted.
+
+    Raises
+    ------
+    InputError
+        Options that cannot fit the table.
+    """
+    given, reader = job.model, table.reader
+    context = Context(job, table)
+    kernel = MODEL_PARTS["kernel"].make(given, context)
+    if kernel.is_resolved:
+        kernel.bind(len(reader.feature_names))
+    if given.embedding == "nystrom" and given.landmarks > reader.n_rows:
+        raise InputError(
+            f"[model] landmarks = {given.landmarks}: the table has {reader.n_rows} rows, give at most that"
+        )
+    model: KernelModel = given.made(context)
+    return model
+
+
+def placeholder(job: Job, reader: RowReader, n_outputs: int) -> Expansion:
+    """A model of the size that was asked for, of zeros: enough for a plan."""
+    given = job.model
+    columns, names = len(reader.feature_names), reader.feature_names
+    kernel = kernels.RBF(1.0).bind(columns)
+    if given.embedding == "fourier":
+        frequencies = np.tile(np.arange(1.0, given.features // 2 + 1)[:, None], columns)  # a cosine and a sine each
+        zeros = np.zeros((len(frequencies), n_outputs))
+        return FourierExpansion(frequencies, zeros[:, 0], zeros, zeros[0], names, kernel=kernel)
+    r = given.landmarks
+    return KernelExpansion(kernel, np.zeros((r, columns)), np.zeros((r, n_outputs)), np.zeros(n_outputs), names)

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dshap.attributors.choice import choose, in_rounds
 from dshap.cube import CONTAINER, StateFolder, Workspace, create_store, mark_finished, read_job, refuse_altered
 from dshap.engine import (
     Executor,
@@ -18,7 +17,6 @@ from dshap.engine import (
     Stage,
     check_stages,
     fit_stages,
-    make_plan,
     stage_lines,
 )
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
@@ -26,12 +24,12 @@ from dshap.explanation import (
     IDLE_WORKER_BYTES,
     NUMERICS_VERSION,
     Explanation,
+    Way,
     refuse_difference,
 )
 from dshap.fitting import fit_model
 from dshap.jobs.executor import ClusterExecutor
-from dshap.jobs.models import model_of, placeholder
-from dshap.jobs.parts import Context, Model
+from dshap.jobs.parts import Context, Model, model_of, placeholder
 from dshap.jobs.quality import JobQuality, check_quality, measured_by_job, stored_quality
 from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.stages import StageRecorder, StageUse
@@ -163,14 +161,9 @@ def _planned(job: Job, table: JobTable, model: Model, fit: tuple[Stage, ...]) ->
 
 
 def _plan(explain: ExplainTable, job: Job, model: Model, table: JobTable) -> Plan:
-    value, options, reader = explain.made(Context(job, table, model)), job.options(), table.reader
-    asked = job.design_of(len(value.players))
-    chosen = choose(asked, value, options.max_coalitions, job.design_seed)
-    reasons = [("design", chosen.why)]
-    if options.tol is not None:
-        chosen, options, why = in_rounds(chosen, asked, options)
-        reasons.append(("tol", why))
-    plan = make_plan(chosen.work(), reader, open_source(value.data), options, tuple(reasons))
+    value, reader = explain.made(Context(job, table, model)), table.reader
+    way = Way.of(value, job.options(), job.design_of(len(value.players)), job.design_seed)
+    plan = way.plan(reader, open_source(value.data))
     check_quality(explain, plan, reader)
     return plan
 

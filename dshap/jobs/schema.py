@@ -25,7 +25,7 @@ from dshap.jobs.fields import (
     options_of,
 )
 from dshap.jobs.kinds import Kinds, Made, Part, Table
-from dshap.jobs.parts import CHOSEN_BACKGROUND, MODEL_PARTS, VALUE_PARTS, LearningKeys
+from dshap.jobs.parts import CHOSEN_BACKGROUND, MODEL_PARTS, VALUE_PARTS
 from dshap.options import RULES, RunOptions, parse_bytes
 from dshap.types import Design
 
@@ -44,15 +44,13 @@ class JobTable(Table):
     """Stored type of the attributions; sums are always float64."""
 
 
-class SourceTable(Made):
-    """[source]"""
+class KindTable(Made):
+    """Base of the tables whose `kind` says what else they hold."""
 
     kind: str
-    features: Names | None = None
-    """All columns of numbers but key and target where left out."""
 
 
-class ParquetTable(SourceTable):
+class ParquetTable(KindTable):
     """[source] kind = "parquet"."""
 
     path: Place
@@ -66,7 +64,7 @@ class ParquetTable(SourceTable):
     missing: Literal["refuse", "skip", "pass"] = "refuse"
 
 
-class SyntheticRows(SourceTable):
+class SyntheticRows(KindTable):
     """[source] kind = "synthetic": a made-up table, which the workers compute where they would read."""
 
     name: Literal["powerlifting"]
@@ -87,18 +85,12 @@ class SyntheticRows(SourceTable):
 SOURCES = Kinds(
     "kind",
     {"parquet": ParquetTable, "synthetic": SyntheticRows},
-    SourceTable,
+    KindTable,
     not_built=("csv", "delta", "duckdb", "postgresql", "sql", "zarr"),
 )
 
 
-class ModelTable(Made):
-    """[model]"""
-
-    kind: str
-
-
-class FittedModel(ModelTable):
+class FittedModel(KindTable):
     """A kernel model that the job fits.  Of classes the decision function is explained: the log-odds of the second of
     two, or one output a class."""
 
@@ -106,7 +98,7 @@ class FittedModel(ModelTable):
     holdout: float = Field(default=0.1, ge=0.0, lt=1.0)
 
 
-class ImportedModel(ModelTable):
+class ImportedModel(KindTable):
     """[model] kind = "import": a predict function, or for value = "trees" a fitted ensemble, of code that the user
     installed."""
 
@@ -148,11 +140,6 @@ class ExplainTable(Made):
         return self
 
     @property
-    def learns(self) -> bool:
-        """Values are fitted to the rows of the table."""
-        return isinstance(self, LearningKeys)
-
-    @property
     def n_quality_rows(self) -> int | None:
         """Rows that MSE_v is measured on, where that is asked for."""
         return dict(self).get("quality_rows")
@@ -189,10 +176,9 @@ INSTEAD = {
 HINTS = {"n_coalitions": ", at least twice the number of features", "n_permutations": ", an even number"}
 
 
-class DesignTable(Made):
+class DesignTable(KindTable):
     """[design]: kind "auto", "quadrature" (the closed form of "kernel_interventional"), or one that is constructed."""
 
-    kind: str
     max_coalitions: Count | None = None
     """Of "auto"; with `tol`, where rounds end."""
     tol: Annotated[float, Field(gt=0, lt=1)] | None = None
@@ -242,7 +228,7 @@ def _design(given: Any) -> Any:
         return DESIGNS(given)
     kind, kept = given.get("kind", "auto"), dict(given)
     here = DESIGNS.record(given).model_fields
-    for name in given.keys() - here.keys():
+    for name in [name for name in given if name not in here]:
         homes = DESIGNS.with_key(name)
         if homes and given[name] == DESIGNS.records[homes[0]].model_fields[name].default:
             del kept[name]
@@ -257,21 +243,15 @@ def _design(given: Any) -> Any:
     return DESIGNS(kept)
 
 
-class ClusterTable(Made):
-    """[cluster]"""
-
-    kind: str
-
-
 CLUSTERS = Kinds(
     "kind",
     {
         "local": "dshap.jobs.executor:local",
         "python": "dshap.jobs.executor:python",
         "scheduler": "dshap.jobs.executor:scheduler",
-        "none": ClusterTable,
+        "none": KindTable,
     },
-    ClusterTable,
+    KindTable,
     not_built=("gateway", "kubernetes", "slurm", "ssh"),
 )
 ELSEWHERE = ("missing", "max_coalitions", "dtype", "tol")
@@ -297,7 +277,7 @@ class Job(Table):
     model: Annotated[Any, BeforeValidator(MODELS)]
     explain: Annotated[list[Annotated[Any, BeforeValidator(VALUES)]], Field(min_length=1)]
     design: Annotated[Any, BeforeValidator(_design)] = DESIGNS({})
-    cluster: Annotated[Any, BeforeValidator(CLUSTERS)] = ClusterTable(kind="none")
+    cluster: Annotated[Any, BeforeValidator(CLUSTERS)] = KindTable(kind="none")
     run: Annotated[Any, BeforeValidator(Run.model_validate)] = Run()
     report: Report = Report()
 
@@ -340,14 +320,15 @@ class Job(Table):
         for explain in self.explain:
             place = f"[[explain]] {explain.name}"
             if "model" in explain.parts and explain.value != "trees":
-                others = " or ".join(f'"{name}"' for name in VALUES.known if _takes_any_model(name))
+                fitted = [name for name, record in VALUES.records.items() if "model" in record.parts]
+                others = " or ".join(f'"{name}"' for name in VALUES.known if name == "trees" or name not in fitted)
                 raise ValueError(
                     f'{place}: value "{explain.value}" explains kernel models; with [model] kind = "import" use '
                     f"value = {others}"
                 )
             for key in _of_the_model(explain):
                 raise ValueError(f'{place} {key} = "model": [model] kind = "import" has none; give one of its own')
-            if self.source.missing == "pass" and explain.learns:
+            if self.source.missing == "pass" and "quality_rows" in dict(explain):
                 raise ValueError(
                     f'{place}: value "{explain.value}" learns from the rows, which must then be free of NaN; with '
                     '[source] missing = "pass" use value = "marginal"'
@@ -395,11 +376,6 @@ class Job(Table):
     def n_threads(self) -> int:
         """Of one worker, where the job says so."""
         return dict(self.cluster).get("threads", 1)
-
-
-def _takes_any_model(value: str) -> bool:
-    """What is explained is not a kernel model."""
-    return value == "trees" or "model" not in VALUES.records[value].parts
 
 
 def _of_the_model(explain: ExplainTable) -> list[str]:

@@ -17,8 +17,7 @@ from dshap.cube import CONTAINER, StateFolder
 from dshap.engine import SilentProgress
 from dshap.errors import InputError
 from dshap.jobs import fit_report, parse_job, plan_job, run_job
-from dshap.jobs.models import model_of, placeholder
-from dshap.jobs.parts import Context, expansion_of
+from dshap.jobs.parts import Context, expansion_of, model_of, placeholder
 from dshap.jobs.quality import quality_sample
 from dshap.jobs.schema import VALUES, Job
 from dshap.jobs.stages import ALL_KEPT
