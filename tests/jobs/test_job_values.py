@@ -365,3 +365,14 @@ def test_a_job_of_a_closed_form(folder):
     assert np.abs(cube.attribution.sum("feature") + cube.base_value - cube.prediction).max() < 1e-3
     with pytest.raises(InputError, match='with "quadrature" no coalition is listed: leave it out'):
         parse_job(changed(("design", {"kind": "quadrature", "n_coalitions": 20})))
+
+
+def test_a_plan_refuses_what_the_run_would(folder):
+    """Interactions of a design without any, noise where there are learnt values: before anything is fitted."""
+    explain, sampled = {"name": "a", "value": "gaussian"}, ("design", {"kind": "permutation", "n_permutations": 40})
+    with pytest.raises(InputError, match="interactions are those of"):
+        plan_job(parse_job(changed(("model", IMPORTED), ("explain", [explain]), sampled, ("run.interactions", True))))
+    with pytest.raises(InputError, match="stochastic=True is for Marginal"):
+        plan_job(parse_job(changed(("model", IMPORTED), ("explain", [explain]), ("run.stochastic", True))))
+    few = ("design", {"kind": "permutation", "n_permutations": 4})
+    assert "std_error: NaN" in str(plan_job(parse_job(changed(("model", IMPORTED), ("explain", [explain]), few))))
