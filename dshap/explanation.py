@@ -63,7 +63,7 @@ __all__ = [
     "IDLE_WORKER_BYTES",
     "NUMERICS_VERSION",
     "Explanation",
-    "learnt_of",
+    "states_follow_from",
     "refuse_difference",
 ]
 
@@ -300,14 +300,14 @@ def _run(inputs: Inputs, way: Way, plan: Plan, path: Path, layout: CubeLayout, p
         data=inputs.data,
         writer=CubeWriter(path, layout, layout.run["digest"]),
         states=StateFolder(path / CONTAINER, None if prepared is None else prepared.states.path),
-        follows_from=learnt_of(run, plan),
+        follows_from=states_follow_from(run, plan),
         run_digest=layout.run["digest"],
         is_active=way.is_active,
         keep_rows=bool(layout.columns),
     )
 
 
-def learnt_of(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+def states_follow_from(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
     """What the states of a run follow from, coalitions apart."""
     return {name: run[name] for name in ("numerics", "value", "data")} | {"row_span": plan.row_span}
 
@@ -327,7 +327,7 @@ def _fingerprint(inputs: Inputs, way: Way, prepared: Prepared | None) -> dict[st
     data = None if prepared is None else prepared.data
     if inputs.data is not None and inputs.data_census is not None:
         data = DataSummary.of(inputs.data, inputs.data_census)
-    of_value = way.chosen.value_fingerprint() if prepared is None else prepared.learnt["value"]
+    of_value = way.chosen.value_fingerprint() if prepared is None else prepared.follows_from["value"]
     if options.stochastic:  # without what a noisy model predicted, which it will not predict again
         of_value = {name: part for name, part in of_value.items() if name != "predictions"}
     return {
@@ -391,7 +391,9 @@ def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
     """value.penalty -> 0.001 and the like."""
     if not isinstance(tree, dict):
         return {prefix: tree}
-    return {name: leaf for key, own in tree.items() for name, leaf in _flat(own, f"{prefix}.{key}".strip(".")).items()}
+    return {
+        name: leaf for key, part in tree.items() for name, leaf in _flat(part, f"{prefix}.{key}".strip(".")).items()
+    }
 
 
 def _processor() -> str:

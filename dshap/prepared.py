@@ -32,7 +32,7 @@ PROBE_TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class DataSummary:
-    """The table that was learnt from, as far as a run on its states knows it: no row is read any more."""
+    """The table that was learned from, as far as a run on its states knows it: no row is read any more."""
 
     n_rows: int
     feature_names: tuple[str, ...]
@@ -54,7 +54,7 @@ class Prepared:
     chosen: Chosen
     """The value function, and the design or the closed form that the states are of."""
     path: Path
-    learnt: Mapping[str, Any]
+    follows_from: Mapping[str, Any]
     """What the states follow from."""
     data: DataSummary
     coalition_tile: int
@@ -71,7 +71,7 @@ class Prepared:
 
     def describe(self) -> str:
         """One line for people."""
-        kind = self.learnt["value"]["value"]
+        kind = self.follows_from["value"]["value"]
         return f"{kind} on {self.data.n_rows:,} rows, {self.chosen.info.n_coalitions:,} coalitions, {self.path}"
 
     def __repr__(self) -> str:
@@ -113,7 +113,7 @@ def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record
     mark_finished(prepared.path, [PREPARED])
     content = {
         "version": dshap.__version__,
-        "learnt": dict(prepared.learnt),
+        "learnt": dict(prepared.follows_from),
         "design": prepared.chosen.fingerprint(),
         "data": asdict(prepared.data),
         "coalition_tile": prepared.coalition_tile,

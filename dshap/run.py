@@ -49,13 +49,13 @@ SAMPLE_SEED = 0
 
 @dataclass(frozen=True)
 class Run:
-    """What is explained, by what, from what is learnt, and where it is kept."""
+    """What is explained, by what, from what is learned, and where it is kept."""
 
     chosen: Chosen
     plan: Plan
     rows: RowReader
     data: RowReader | None
-    """None where all states are there, and where nothing is learnt."""
+    """None where all states are there, and where nothing is learned."""
     states: RecordStore
     follows_from: Mapping[str, Any]
     """What the states of coalition tiles follow from, coalitions apart."""
@@ -84,7 +84,7 @@ class Run:
 
     @property
     def table(self) -> RowReader:
-        """The data, which something is still to be learnt from."""
+        """The data, which something is still to be learned from."""
         if self.data is None:
             raise DshapError("a state is missing in the prepared store: it was not finished, prepare it again")
         return self.data
@@ -106,7 +106,7 @@ class Run:
     @cached_property
     def tile_names(self) -> tuple[str, ...]:
         """State file of each coalition tile, named by all that its content follows from; empty where nothing is
-        learnt from data."""
+        learned from data."""
         if not self.chosen.learns:
             return ()
         packed = [b""]  # a closed form is of no coalition

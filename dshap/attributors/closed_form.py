@@ -31,7 +31,7 @@ class Checked(NamedTuple):
 class ClosedForm(ABC):
     """Attributions of a value function without coalitions, with a stated error of their own.
 
-    A state that no row changes, with `base` (k,) in it, is learnt from the data (`learns`) or made where it is wanted.
+    A state that no row changes, with `base` (k,) in it, is learned from the data (`learns`) or made where it is wanted.
     For a tile of rows come `settled`, then `phi` in micro-blocks, then `checked`; `phi` again for as long as that gives
     another state.
     """
@@ -137,7 +137,7 @@ class ClosedFormAttributor(Instances):
 
     form: ClosedForm
     state_name: str
-    """State file; empty where nothing is learnt from data."""
+    """State file; empty where nothing is learned from data."""
 
     def state(self) -> State:
         """What no row changes."""

@@ -182,10 +182,8 @@ class Quadrature(ClosedForm):
         tolerance, members = self.value.tolerance / len(self._parts), self.value.players.members
         nodes = []
         for part, lowest in zip(self._parts, least, strict=True):
-            (x, _), (own, rest) = _factors(part, rows, members), _factors(part, background, members)
-            count = node_count(
-                _game(part), x, own, part.coefficients, tolerance, unit=unit, rest=rest, least=int(lowest)
-            )
+            (x, _), (c, rest) = _factors(part, rows, members), _factors(part, background, members)
+            count = node_count(_game(part), x, c, part.coefficients, tolerance, unit=unit, rest=rest, least=int(lowest))
             nodes.append(count.nodes)
         return np.array(nodes)
 
@@ -197,8 +195,8 @@ class Quadrature(ClosedForm):
         """φ (n, d, k) with as many nodes (parts,) for each part."""
         phi = np.zeros((len(rows), self._d, self.value.n_outputs))
         for part, q in zip(self._parts, nodes, strict=True):
-            (x, _), (own, rest) = (_factors(part, given, self.value.players.members) for given in (rows, background))
-            phi += _game(part)(x, own, part.coefficients, int(q), rest=rest)
+            (x, _), (c, rest) = (_factors(part, given, self.value.players.members) for given in (rows, background))
+            phi += _game(part)(x, c, part.coefficients, int(q), rest=rest)
         return phi
 
     def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
