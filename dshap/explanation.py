@@ -52,10 +52,10 @@ from dshap.engine import (
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
 from dshap.options import RunOptions
 from dshap.prepared import DataSummary, Prepared
-from dshap.records import BoolArray, FloatArray, Record, digest_of
+from dshap.records import BoolArray, Record, digest_of
 from dshap.run import Run, explain_run, with_landmarks
 from dshap.session import Session
-from dshap.steadiness import check_steady
+from dshap.steadiness import PROBE_ROWS, check_steady, first_rows
 from dshap.tables import Census, Inputs
 from dshap.types import Design, Explained, GivenAttributor, RowReader, replaced
 
@@ -70,7 +70,6 @@ __all__ = [
 NUMERICS_VERSION = 10
 """Raised when the same options give other numbers; a store of another version is not resumed."""
 NOTHING_KEPT = "There is no store, so nothing is kept: give store= a path to keep the others"
-PROBE_ROWS = 64
 IDLE_WORKER_BYTES = 320 << 20
 """What a warm worker takes before its first task."""
 
@@ -125,7 +124,7 @@ class Explanation:
         run = _fingerprint(inputs, way, prepared)
         _refuse_other_run(path, run)
         if read_run(path) is None and not way.options.stochastic:
-            check_steady(inputs.value.model, np.concatenate([_first_rows(reader) for reader in inputs.readers]))
+            check_steady(inputs.value.model, np.concatenate(list(map(first_rows, inputs.readers))))
         plan = _stored_plan(path) or way.plan(inputs, prepared)
         layout = _layout(inputs, way, plan, run)
         explanation = cls(path, layout, _run(inputs, way, plan, path, layout, prepared))
@@ -260,16 +259,11 @@ def _as_prepared(
     return chosen.with_value(value), options
 
 
-def _first_rows(reader: RowReader) -> FloatArray:
-    block = reader.read(0, min(PROBE_ROWS, reader.n_rows))
-    return block.x[block.is_ok]
-
-
 def _layout(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> CubeLayout:
     value, rows, options = inputs.value, inputs.rows, way.options
     dtypes = rows.column_dtypes.items() if options.keep_rows else ()
     kept = {name: TEXT if dtype.kind == "T" else str(dtype) for name, dtype in dtypes}
-    names = value.model.output_names
+    names, about = value.model.output_names, {"version": dshap.__version__, "processor": platform.machine()}
     return CubeLayout(
         n_rows=rows.n_rows,
         players=value.players.names,
@@ -286,7 +280,7 @@ def _layout(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> CubeLa
         is_adaptive=plan.tol is not None,
         keys=dict(rows.key_dtypes),
         columns=kept,
-        run={"digest": digest_of(run), "fingerprint": run, "version": dshap.__version__, "processor": _processor()},
+        run={"digest": digest_of(run), "fingerprint": run} | about,
     )
 
 
@@ -394,8 +388,3 @@ def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
     return {
         name: leaf for key, part in tree.items() for name, leaf in _flat(part, f"{prefix}.{key}".strip(".")).items()
     }
-
-
-def _processor() -> str:
-    """The instruction set that the bits of the arrays belong to."""
-    return platform.machine()
