@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-import dshap
+from dshap import __version__
 from dshap.abilities import tuned
 from dshap.attributors.choice import (
     Chosen,
@@ -42,13 +42,7 @@ from dshap.cube import (
     refuse_altered,
     renew_cube,
 )
-from dshap.engine import (
-    Failure,
-    Plan,
-    make_plan,
-    naming,
-    process_threads,
-)
+from dshap.engine import Failure, Plan, make_plan, naming, process_threads
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
 from dshap.options import RunOptions
 from dshap.prepared import DataSummary, Prepared
@@ -63,8 +57,9 @@ __all__ = [
     "IDLE_WORKER_BYTES",
     "NUMERICS_VERSION",
     "Explanation",
-    "states_follow_from",
+    "Way",
     "refuse_difference",
+    "states_follow_from",
 ]
 
 NUMERICS_VERSION = 10
@@ -117,7 +112,10 @@ class Explanation:
             learns=learns(value),
             reads_data=prepared is None and not isinstance(value, GivenAttributor),
         )
-        way = Way.of(inputs, session.options, design, seed, prepared)
+        is_active = None if prepared or inputs.data is None else inputs.active_players()
+        way = Way.of(inputs.value, session.options, design, seed, is_active, prepared)
+        if why := way.chosen.info.why_no_errors:
+            warnings.warn(f"std_error is NaN: {why}", RuntimeWarning, stacklevel=3)
         inputs.check_rows(session)
         if session.is_local:  # one task at a time
             way = replace(way, chosen=way.chosen.with_threads(process_threads()))
@@ -125,7 +123,8 @@ class Explanation:
         _refuse_other_run(path, run)
         if read_run(path) is None and not way.options.stochastic:
             check_steady(inputs.value.model, np.concatenate(list(map(first_rows, inputs.readers))))
-        plan = _stored_plan(path) or way.plan(inputs, prepared)
+        data_rows = 0 if prepared is None else prepared.data.n_rows
+        plan = _stored_plan(path) or way.plan(inputs.rows, inputs.data, data_rows)
         layout = _layout(inputs, way, plan, run)
         explanation = cls(path, layout, _run(inputs, way, plan, path, layout, prepared))
         if not explanation.is_complete:  # of a finished one nobody needs workers, nor asks for their memory
@@ -191,15 +190,21 @@ class Way:
     reasons: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, inputs: Inputs, options: RunOptions, design: Design | str, seed: int, prepared: Prepared | None) -> Way:
+    def of(
+        cls,
+        value: Explained,
+        options: RunOptions,
+        design: Design | str,
+        seed: int,
+        is_active: BoolArray | None = None,
+        prepared: Prepared | None = None,
+    ) -> Way:
         """What is asked for, as far as there is such a thing; refused with an `InputError` else."""
-        value = inputs.value
         check_closed(value, options)
-        is_active = np.ones(len(value.players), dtype=bool)
+        is_active = np.ones(len(value.players), dtype=bool) if is_active is None else is_active
         if prepared is not None:
             chosen, options = _as_prepared(prepared, value, design, options)
         else:
-            is_active = is_active if inputs.data is None else inputs.active_players()
             active = replaced(value, players=value.players.over(is_active))
             chosen = choose(design, active, options.max_coalitions, seed)
         reasons = [("design", chosen.why)]
@@ -217,20 +222,12 @@ class Way:
             reasons.append(("tol", why))
         if why := chosen.info.why_no_errors:
             reasons.append(("std_error", f"NaN: {why}"))
-            warnings.warn(f"std_error is NaN: {why}", RuntimeWarning, stacklevel=4)
         return cls(chosen.without_data(), options, is_active, tuple(reasons))
 
-    def plan(self, inputs: Inputs, prepared: Prepared | None) -> Plan:
-        """The tiles and the stages."""
-        return make_plan(
-            self.chosen.work(),
-            inputs.rows,
-            inputs.data,
-            self.options,
-            self.reasons,
-            data_rows=0 if prepared is None else prepared.data.n_rows,
-            noise_replicates=N_REPLICATES if self.options.stochastic else 0,
-        )
+    def plan(self, rows: RowReader, data: RowReader | None, data_rows: int = 0) -> Plan:
+        """The tiles and the stages; `data_rows` are those that prepared states were fitted to."""
+        work, noise = self.chosen.work(), N_REPLICATES if self.options.stochastic else 0
+        return make_plan(work, rows, data, self.options, self.reasons, data_rows=data_rows, noise_replicates=noise)
 
 
 def _as_prepared(
@@ -263,7 +260,7 @@ def _layout(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> CubeLa
     value, rows, options = inputs.value, inputs.rows, way.options
     dtypes = rows.column_dtypes.items() if options.keep_rows else ()
     kept = {name: TEXT if dtype.kind == "T" else str(dtype) for name, dtype in dtypes}
-    names, about = value.model.output_names, {"version": dshap.__version__, "processor": platform.machine()}
+    names, about = value.model.output_names, {"version": __version__, "processor": platform.machine()}
     return CubeLayout(
         n_rows=rows.n_rows,
         players=value.players.names,

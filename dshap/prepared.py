@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-import dshap
+from dshap import __version__
 from dshap.attributors.choice import Chosen, restored
 from dshap.checks import as_path
 from dshap.cube import PREPARED, ReceiptFolder, StateFolder, mark_finished
@@ -99,7 +99,7 @@ def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record
     prepared.states.put(PROBE, probe)
     mark_finished(prepared.path, [PREPARED])
     content = {
-        "version": dshap.__version__,
+        "version": __version__,
         "learnt": dict(prepared.follows_from),
         "design": prepared.chosen.fingerprint(),
         "data": asdict(prepared.data),
