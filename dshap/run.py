@@ -21,7 +21,7 @@ from dshap.abilities import (
 )
 from dshap.attributors import attributor_of
 from dshap.attributors.choice import Chosen
-from dshap.attributors.closed_form import ClosedFormAttributor, PairedAttributor, StateOfRows
+from dshap.attributors.closed_form import ClosedFormAttributor, PairedAttributor, PairedForm, StateOfRows
 from dshap.attributors.game import EstimatedGame, Game, Instances, LearnedGame, StreamedGame, first_tiles
 from dshap.attributors.learning import (
     BaseValue,
@@ -160,9 +160,11 @@ class Run:
 
     def closed_form(self) -> ClosedFormAttributor:
         """The attributor of a closed form."""
-        assert self.chosen.form is not None
-        kind = PairedAttributor if self.plan.interactions else ClosedFormAttributor
-        return kind(form=self.chosen.form, state_name="".join(self.tile_names), **self._shared())
+        form, shared = self.chosen.form, {"state_name": "".join(self.tile_names), **self._shared()}
+        assert form is not None
+        if self.plan.interactions and isinstance(form, PairedForm):
+            return PairedAttributor(form=form, **shared)
+        return ClosedFormAttributor(form=form, **shared)
 
 
 def explain_run(session: Session, run: Run) -> list[Failure]:
