@@ -51,7 +51,7 @@ __all__ = [
     "pilot_coalitions",
     "prefers_closed_form",
     "sample_size",
-    "stages_of",
+    "rounds_of",
     "streams_data",
     "tuned",
 ]
@@ -62,7 +62,7 @@ class Rounds(Design, Protocol):
     """A design that grows."""
 
     @property
-    def stages(self) -> tuple[Design, ...]:
+    def rounds(self) -> tuple[Design, ...]:
         """The designs that this one grew through, each one's list the beginning of the next one's; itself last."""
         ...
 
@@ -279,9 +279,9 @@ class Threaded(ValueFunction, Protocol):
         ...
 
 
-def stages_of(design: Design) -> tuple[Design, ...]:
+def rounds_of(design: Design) -> tuple[Design, ...]:
     """The designs that this one grew through; itself alone where it does not grow."""
-    return design.stages if isinstance(design, Rounds) else (design,)
+    return design.rounds if isinstance(design, Rounds) else (design,)
 
 
 def pilot_coalitions(design: Design) -> int:

@@ -143,7 +143,7 @@ def explain_run(session: Session, run: Run) -> list[Failure]:
     attributor = attributor_of(
         game,
         parts=plan.groups,
-        stage_tiles=plan.stage_tiles,
+        round_tiles=plan.round_tiles,
         tol=plan.tol,
         has_pairs=plan.interactions,
         is_noisy=plan.stochastic,

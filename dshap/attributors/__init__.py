@@ -18,7 +18,7 @@ def attributor_of(
     game: Game,
     *,
     parts: Sequence[Sequence[int]],
-    stage_tiles: Sequence[Sequence[int]],
+    round_tiles: Sequence[Sequence[int]],
     tol: float | None = None,
     has_pairs: bool = False,
     is_noisy: bool = False,
@@ -28,7 +28,7 @@ def attributor_of(
     Parameters
     ----------
     parts : coalition tiles that one task sums
-    stage_tiles : coalition tiles that each stage of the design adds
+    round_tiles : coalition tiles that each round of the design adds
     tol : None: all coalitions for every row
     has_pairs : interactions are asked for
     is_noisy : the model answers differently when it is asked again
@@ -39,7 +39,7 @@ def attributor_of(
     if isinstance(value, ClosedForm):
         return ClosedFormAttributor(game, value)
     if tol is not None:
-        return RoundsAttributor(game, has_pairs, tol, tuple(map(tuple, stage_tiles)))
+        return RoundsAttributor(game, has_pairs, tol, tuple(map(tuple, round_tiles)))
     if held_coalitions(game.design):
         return WholeContraction(game, shares, has_pairs)
     if is_noisy:

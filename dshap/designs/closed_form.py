@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dshap.blocks import FULL, N_ENDS, CoalitionBlock, DesignInfo, Groups
-from dshap.designs.coalitions import FixedDesign
+from dshap.designs.coalitions import BaseDesign
 from dshap.errors import DshapError
 from dshap.records import FloatArray
 
@@ -16,7 +16,7 @@ __all__ = ["ClosedFormDesign"]
 
 
 @dataclass(frozen=True)
-class ClosedFormDesign(FixedDesign):
+class ClosedFormDesign(BaseDesign):
     """The two ends alone; see `dshap.abilities.ClosedForm`."""
 
     n_players: int

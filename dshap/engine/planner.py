@@ -9,8 +9,8 @@ from dshap.abilities import (
     held_coalitions,
     learns_from_data,
     pilot_coalitions,
+    rounds_of,
     sample_size,
-    stages_of,
     streams_data,
 )
 from dshap.blocks import N_ENDS
@@ -72,7 +72,7 @@ def make_plan(
         tol=options.tol,
         stochastic=options.stochastic,
         interactions=options.interactions,
-        stage_coalitions=tuple(each.info.n_coalitions for each in stages_of(design))
+        stage_coalitions=tuple(each.info.n_coalitions for each in rounds_of(design))
         if options.tol
         else (design.info.n_coalitions,),
         is_closed_form=isinstance(value, ClosedForm),

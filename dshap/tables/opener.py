@@ -14,6 +14,7 @@ import pandas as pd
 from dshap.checks import as_array, checked
 from dshap.errors import InputError, shown, unknown_name
 from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
+from dshap.tables.layout import as_names
 from dshap.tables.parquet import ParquetSource
 from dshap.tables.spool import TARGET, spool_source, write_partition
 from dshap.types import Pass, RowReader
@@ -140,11 +141,8 @@ def open_source(
     InputError
         A kind of table that is not known, or one that does not fit the options.
     """
-    key = () if key is None else key
-    if isinstance(data, RowReader) and (features is not None or target is not None or len(key)):
-        raise InputError("features, target and key belong to the source that was given: set them where it is made")
-    names: Any = [features] if isinstance(features, str) else features
-    return _opened(Asked(data, None, names, None, target, key, missing, categories or {}))
+    names = None if features is None else as_names(features)
+    return _opened(Asked(data, None, names, None, target, _checked_key(key), missing, categories or {}))
 
 
 def _opened(asked: Asked) -> RowReader:
@@ -192,7 +190,7 @@ def _open_dataset(asked: Asked) -> RowReader:
     rows, taken = asked.rows, [*_names_in(asked.target), *_names_in(asked.key)]
     if len(rows.sizes) != 1:
         raise InputError(f"the dataset has dims {dict(rows.sizes)}: give one variable a column, along one dim")
-    is_lazy = any(hasattr(variable.data, "__dask_graph__") for variable in rows.variables.values())
+    is_lazy = any(variable.chunks is not None for variable in rows.variables.values())
     names = tuple(asked.features or [str(name) for name in rows.data_vars if name not in taken])
     table = rows.to_dask_dataframe() if is_lazy else rows.to_dataframe().reset_index()
     return _opened(replace(asked, rows=table, features=names))
@@ -237,8 +235,10 @@ def _spooled(asked: Asked, names: Sequence[str] | None) -> RowReader:
 
 def _open_reader(asked: Asked) -> RowReader:
     """A source as it was opened: what belongs to it is not said again with another meaning."""
-    reader, features = asked.rows, asked.features
-    if asked.target is not None or len(asked.key):
+    reader, features, has_roles = asked.rows, asked.features, asked.target is not None or len(asked.key)
+    if asked.site is None and (features is not None or has_roles):
+        raise InputError("features, target and key belong to the source that was given: set them where it is made")
+    if has_roles:
         raise InputError("target and key belong to the source that was given: name them where it is opened")
     if asked.missing not in ("refuse", reader.missing):
         raise InputError(
@@ -266,8 +266,7 @@ def _open_array(asked: Asked) -> RowReader:
             f"the model takes text columns ({', '.join(asked.categories)}), and an array has none: give a data frame "
             "or a path, with the names of the columns"
         )
-    is_by_name = isinstance(asked.key, str) or (len(asked.key) > 0 and not isinstance(asked.key, Mapping))
-    if isinstance(asked.target, str) or is_by_name:
+    if _names_in(asked.target) or _names_in(asked.key):
         raise InputError(
             "target and key of a numpy array are values, not names: give target = an array and key = {name: values}, "
             "or pass a pandas DataFrame"
@@ -284,9 +283,11 @@ def _open_frame(asked: Asked) -> RowReader:
     return from_pandas(asked.rows, **asked.roles)
 
 
+def _refuse(asked: Asked) -> RowReader:
+    raise _unknown(asked.rows)
+
+
 def _open_arrow(asked: Asked) -> RowReader:
-    if hasattr(asked.rows, "iloc"):  # one column of a data frame
-        raise _unknown(asked.rows)
     return _opened(replace(asked, rows=frame_of_arrow(asked.rows)))
 
 
@@ -309,6 +310,7 @@ KINDS: Mapping[str, Kind] = {
     "reader": Kind(_open_reader, (RowReader,)),
     "array": Kind(_open_array, (np.ndarray,)),
     "data frame": Kind(_open_frame, (pd.DataFrame,)),
+    "column": Kind(_refuse, (pd.Series,)),
     "xarray dataset": Kind(_open_dataset, members=("data_vars",)),
     "xarray array": Kind(_open_data_array, members=("dims", "coords")),
     "dask array": Kind(_open_dask_array, members=("__dask_graph__", "rechunk")),
