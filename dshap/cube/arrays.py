@@ -193,8 +193,9 @@ def _blocks(root: zarr.Group, layout: CubeLayout) -> None:
            (1, *sums), np.nan, long_name="sums of the attributions of the good rows of a block: of the estimate "
            "(replicate 0), and with each jackknife group left out")  # fmt: skip
     _array(blocks, "count", (n,), "int64", ("block",), (1,), 0, long_name="good rows of a block")
-    _array(blocks, "residual", (n, k), "float64", ("block", "output"), (1, k), np.nan,
-           long_name="largest |sum of attributions + base value - prediction| of a block", units=layout.units)  # fmt: skip
+    largest = "largest |sum of attributions + base value - prediction| of a block"
+    _array(blocks, "residual", (n, k), "float64", ("block", "output"), (1, k), np.nan, long_name=largest,
+           units=layout.units)  # fmt: skip
     _names(blocks, "statistic", STATISTICS, "what is summed")
 
 

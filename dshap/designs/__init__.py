@@ -39,9 +39,9 @@ _KINDS: Mapping[str, Any] = {
 
 
 def restored(fingerprint: Mapping[str, Any]) -> Design:
-    """The design whose `fingerprint` this is (lists of a JSON file stand for tuples)."""
-    parameters = {
-        n: tuple(value) if isinstance(value, list) else value for n, value in fingerprint.items() if n != "design"
-    }
+    """The design whose `fingerprint` this is; of a JSON file the budgets are a list."""
+    parameters = {name: value for name, value in fingerprint.items() if name != "design"}
+    if "budgets" in parameters:
+        parameters["budgets"] = tuple(parameters["budgets"])
     design: Design = _KINDS[fingerprint["design"]](**parameters)
     return design

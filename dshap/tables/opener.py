@@ -19,7 +19,7 @@ from dshap.tables.parquet import ParquetSource
 from dshap.tables.spool import TARGET, spool_source, write_partition
 from dshap.types import Pass, RowReader
 
-__all__ = ["CodedReader", "Learn", "Site", "open_rows", "open_source"]
+__all__ = ["CodedReader", "Learn", "Site", "categories_of", "open_rows", "open_source"]
 
 Learn = Callable[[Pass, RowReader], Any]
 """What a pass over all rows of a table gives."""
@@ -41,8 +41,8 @@ class Site(Protocol):
         """What a pass over all rows of a table gives."""
         ...
 
-    def each_partition(self, collection: Any, write: Callable[[Any, int], int]) -> list[int]:
-        """write(partition, index) of every row partition of a Dask collection, where it lives, in order."""
+    def each_partition(self, parts: Sequence[Any], write: Callable[[Any, int], int]) -> list[int]:
+        """write(partition, index) of delayed row partitions of a Dask collection, where they live, in order."""
         ...
 
 
@@ -55,6 +55,11 @@ class CodedReader(RowReader, Protocol):
     def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> RowReader:
         """The same rows, coded by these lists."""
         ...
+
+
+def categories_of(reader: RowReader) -> Mapping[str, tuple[Any, ...]]:
+    """feature -> its categories, where it is read as their positions."""
+    return reader.categories if isinstance(reader, CodedReader) else {}
 
 
 @dataclass(frozen=True)
@@ -213,22 +218,26 @@ def _open_dask_array(asked: Asked) -> RowReader:
     _check_columns(asked, ())
     if asked.target is not None or len(asked.key):
         raise InputError("target and key of a Dask array have no place: use a Dask dataframe")
-    n_columns = asked.rows.shape[1] if asked.rows.ndim == 2 else 0  # what is no table is refused where it is written
-    names = list(asked.features or [f"x{j}" for j in range(n_columns)])
-    return _spooled(replace(asked, features=names), names)
+    if asked.site is None:
+        raise _unknown(asked.rows)
+    if asked.rows.ndim != 2:
+        raise InputError(f"a Dask array of shape {asked.rows.shape}: give (rows, columns)")
+    names = list(asked.features or [f"x{j}" for j in range(asked.rows.shape[1])])
+    parts = asked.rows.rechunk({1: -1}).to_delayed().ravel()
+    return _spooled(replace(asked, features=names), parts, asked.site, names)
 
 
 def _open_dask_frame(asked: Asked) -> RowReader:
     _check_columns(asked, [str(name) for name in asked.rows.columns])
-    return _spooled(asked, None)
-
-
-def _spooled(asked: Asked, names: Sequence[str] | None) -> RowReader:
-    """Every partition of a Dask collection written where it lives, as one part; read back in order."""
     if asked.site is None:
         raise _unknown(asked.rows)
-    folder = asked.site.folder("rows")
-    if not sum(asked.site.each_partition(asked.rows, partial(write_partition, folder, names))):
+    return _spooled(asked, asked.rows.to_delayed(), asked.site)
+
+
+def _spooled(asked: Asked, parts: Sequence[Any], site: Site, names: Sequence[str] | None = None) -> RowReader:
+    """Every partition of a Dask collection written where it lives, as one part; read back in order."""
+    folder = site.folder("rows")
+    if not sum(site.each_partition(parts, partial(write_partition, folder, names))):
         raise InputError("empty table: the Dask collection has no rows; give a table with rows")
     return ParquetSource(folder, **asked.roles)
 
@@ -249,7 +258,7 @@ def _open_reader(asked: Asked) -> RowReader:
             f"the source gives columns {list(reader.feature_names)}, the model was fitted on {list(features)}: "
             "open the source with features= these names, in this order"
         )
-    coded = reader.categories if isinstance(reader, CodedReader) else {}
+    coded = categories_of(reader)
     for name, values in asked.categories.items():
         if tuple(coded.get(name, ())) != tuple(values):
             raise InputError(
