@@ -207,15 +207,15 @@ def fit_stages(model: KernelModel, reader: RowReader, n_outputs: int = 1) -> tup
     span, n_columns = min(SPAN_ROWS, reader.n_rows), len(reader.feature_names)
     n_spans = len(spans(0, reader.n_rows))
     p, read = model.embedding.n_features, reader.read_bytes(span) + 16 * span * (n_columns + n_outputs)
-    tune = model.tune_bytes(reader.n_rows, n_columns, n_outputs)
-    held = (2 + n_partial_sums(n_spans)) * model.moment_bytes(n_outputs)
-    sums = max(model.moment_task_bytes(n_columns, n_outputs), model.solve_bytes(n_outputs)) + held
-    operations = reader.n_rows * (2.0 * p * n_columns * 8 + model.row_operations(n_outputs))
+    cost = model.cost(reader.n_rows, n_columns, n_outputs)
+    held = (2 + n_partial_sums(n_spans)) * cost.sum_bytes
+    sums = max(cost.partial_bytes, cost.solve_bytes) + held
+    operations = reader.n_rows * (2.0 * p * n_columns * 8 + cost.row_operations)
     return (
-        Stage("tune", 1, read + tune, 0.0, "rows", "kernel, features", "none"),
+        Stage("tune", 1, read + cost.tune_bytes, 0.0, "rows", "kernel, features", "none"),
         Stage("fit", n_spans * model.n_passes, read + sums, model.n_passes * operations, "rows", "state/model-*",
               "fit"),
-        Stage("score", n_spans if model.holdout else 0, read + model.predict_bytes(n_outputs),
+        Stage("score", n_spans if model.holdout else 0, read + cost.score_bytes,
               2.0 * reader.n_rows * p * model.holdout, "held-out rows", "score", "fit"),
     )  # fmt: skip
 

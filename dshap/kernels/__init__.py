@@ -7,8 +7,8 @@ from dshap.kernels.features import (
     FourierBasis,
     FourierFeatures,
     SubsetFeatures,
+    checked_embedding,
 )
-from dshap.kernels.given import bound_kernel, checked_embedding, checked_kernel
 from dshap.kernels.nystrom import KeptLandmarks, Nystrom, NystromBasis, pivoted_cholesky, ridge_solve
 from dshap.kernels.product import (
     RBF,
@@ -18,6 +18,8 @@ from dshap.kernels.product import (
     Matern,
     Product,
     ProductKernel,
+    bound_kernel,
+    checked_kernel,
     median_lengthscale,
 )
 

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.checks import checked
-from dshap.errors import InputError
+from dshap.errors import InputError, shown
 from dshap.kernels.product import ProductKernel
 from dshap.records import BoolArray, FloatArray
 
-__all__ = ["Basis", "Embedding", "Fourier", "FourierBasis", "FourierFeatures", "SubsetFeatures"]
+__all__ = ["Basis", "Embedding", "Fourier", "FourierBasis", "FourierFeatures", "SubsetFeatures", "checked_embedding"]
 
 
 class SubsetFeatures(Protocol):
@@ -41,6 +41,14 @@ class SubsetFeatures(Protocol):
 
     def coefficients(self, weights: FloatArray) -> NDArray[Any]:
         """(q_S, k) from weights (p_S, k): Φ_S weights = Re(products · coefficients)."""
+        ...
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Flat arrays; `kept` is one of them."""
+        ...
+
+    def describe(self) -> str:
+        """A line for people."""
         ...
 
 
@@ -104,6 +112,15 @@ class Embedding(Protocol):
         """Rows of the data that `anchors` wants to see; 0 where it needs none."""
         ...
 
+    @property
+    def has_categories(self) -> bool:
+        """Categorical factors have features."""
+        ...
+
+    def anchor_bytes(self, n_rows: int, n_columns: int) -> int:
+        """What `anchors` and `basis` take beside the kernel matrix of the anchors, from a sample of n rows."""
+        ...
+
     def anchors(self, sample: FloatArray, kernel: ProductKernel, coordinates: FloatArray | None = None) -> FloatArray:
         """Landmarks or frequencies (q, columns)."""
         ...
@@ -112,6 +129,16 @@ class Embedding(Protocol):
     def fingerprint(self) -> dict[str, Any]:
         """Everything that changes a feature."""
         ...
+
+
+def checked_embedding(given: Any) -> Embedding:
+    """The embedding, or an InputError for anything else."""
+    if isinstance(given, type) or not isinstance(given, Embedding):
+        raise InputError(
+            f"embedding is {shown(given)}: give dshap.kernels.Nystrom(n_landmarks) or Fourier(n_features); for "
+            "landmarks of your own Nystrom(landmarks=X[:40])"
+        )
+    return given
 
 
 def _normal(rng: np.random.Generator, n: int) -> FloatArray:
@@ -153,6 +180,7 @@ class Fourier:
 
     dtype = np.complex128
     sample_size = 0
+    has_categories = False
 
     def __post_init__(self) -> None:
         given = checked(n_features=self.n_features, seed=self.seed, orthogonal=self.orthogonal)
@@ -187,6 +215,9 @@ class Fourier:
 
     def basis(self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float) -> FourierBasis:
         return FourierBasis(kernel, anchors)
+
+    def anchor_bytes(self, n_rows: int, n_columns: int) -> int:
+        return 0
 
     def fingerprint(self) -> dict[str, Any]:
         return {"kind": "fourier", "n_features": self.n_features, "seed": self.seed, "orthogonal": self.orthogonal}
@@ -227,6 +258,12 @@ class FourierFeatures:
         """(q, k) complex: a·cos + b·sin = Re((a − ib) e^{iω·x})."""
         cos, sin = np.split(weights, 2)
         return np.asarray((cos - 1j * sin) / np.sqrt(len(self.kept)))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        return {"kept": self.kept}
+
+    def describe(self) -> str:
+        return f"frequencies: {len(self.kept)}, a cosine and a sine each"
 
 
 @dataclass(frozen=True, eq=False)

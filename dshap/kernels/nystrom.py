@@ -132,6 +132,7 @@ class Nystrom:
     landmarks: FloatArray | None = field(default=None, repr=False)
 
     dtype = np.float64
+    has_categories = True
 
     def __post_init__(self) -> None:
         if self.landmarks is not None:
@@ -166,6 +167,11 @@ class Nystrom:
 
     def basis(self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float) -> NystromBasis:
         return NystromBasis(kernel, anchors, rank_tolerance)
+
+    def anchor_bytes(self, n_rows: int, n_columns: int) -> int:
+        """The leverage scores of a sample, or the factors of the landmarks among themselves."""
+        leverage = 8 * 3 * n_rows * self.size if self.selection == "leverage" else 0
+        return max(leverage, 8 * self.size**2 * n_columns)
 
     def fingerprint(self) -> dict[str, Any]:
         given = self.landmarks
@@ -261,6 +267,12 @@ class KeptLandmarks:
     def coefficients(self, weights: FloatArray) -> FloatArray:
         """w (q, k) = L⁻ᵀ weights, so that Φ weights = k(x, Z_kept) w."""
         return np.asarray(self._inverse.T @ weights)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        return {"kept": self.kept, "factor": self.factor, "residual": np.array(self.residual)}
+
+    def describe(self) -> str:
+        return f"landmarks: {self}"
 
     def __str__(self) -> str:
         return f"rank {self.rank}, residual {self.residual:.1e}, jitter {self.jitter:g}, condition {self.condition:.1e}"

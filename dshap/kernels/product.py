@@ -26,6 +26,8 @@ __all__ = [
     "Matern",
     "Product",
     "ProductKernel",
+    "bound_kernel",
+    "checked_kernel",
     "distinct_values",
     "median_lengthscale",
 ]
@@ -163,6 +165,11 @@ class ProductKernel:
         add_exponents(_plain(x), _plain(z), kinds, rates, total, polynomial)
         np.exp(total, out=total)
         return np.multiply(total, polynomial, out=total) if has_polynomial else total
+
+    def stretched(self, scale: FloatArray) -> ProductKernel:
+        """The same kernel of columns in other units: length-scales times scale (columns,)."""
+        is_scale = np.array(self.families) != "categorical"
+        return ProductKernel(self.families, np.where(is_scale, self.parameters * scale, self.parameters))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """`kernel_family` (columns,) as fixed-width text and `kernel_parameter` (columns,)."""
@@ -341,3 +348,25 @@ class Product(Kernel):
         return ProductKernel(
             tuple(kernel.families[0] for kernel in bound), np.array([kernel.parameters[0] for kernel in bound])
         )
+
+
+def checked_kernel(given: Any) -> Kernel | ProductKernel:
+    """The kernel, or an InputError for anything else."""
+    if not isinstance(given, Kernel | ProductKernel):
+        raise InputError(
+            f"kernel is {shown(given)}: give one of dshap.kernels, like RBF() or RBF([0.5, 2.0]), one length-scale a "
+            "column"
+        )
+    return given
+
+
+def bound_kernel(given: Any, n_columns: int, names: Sequence[str] | None = None) -> ProductKernel:
+    """The kernel of so many columns, bound to them where its parameters are numbers.
+
+    Raises
+    ------
+    InputError
+        No kernel, or a length-scale that needs data.
+    """
+    kernel = checked_kernel(given)
+    return kernel if isinstance(kernel, ProductKernel) else kernel.bind(n_columns, names=names)

@@ -1,16 +1,13 @@
 """Kernel machines: fitted as sums over rows, reduced to one form."""
 
 from dshap.models.adapters import from_sklearn
-from dshap.models.expansion import KernelExpansion
+from dshap.models.expansion import FourierExpansion, KernelExpansion
 from dshap.models.expansion_sum import ExpansionSum
-from dshap.models.fourier import FourierExpansion
 from dshap.models.gpytorch import from_gpytorch
 from dshap.models.kernel_model import KernelModel
-from dshap.models.logistic import KernelLogistic
-from dshap.models.logistic_sums import LogisticStep
+from dshap.models.logistic import KernelLogistic, LogisticStep
 from dshap.models.report import Convergence, FitReport
-from dshap.models.ridge import KernelRidge
-from dshap.models.ridge_sums import TunedRidge
+from dshap.models.ridge import KernelRidge, TunedRidge
 
 __all__ = [
     "Convergence",

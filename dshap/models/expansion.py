@@ -1,67 +1,33 @@
-"""The form that kernel models are reduced to: f(x) = c + Σ_r a_r Π_j k_j(x_j, z_rj)."""
+"""The forms that kernel models are reduced to: a sum over landmarks, or over frequencies."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dshap.checks import Choice, checked, finite_array, plain_array
-from dshap.errors import InputError, refuse_rounded, refuse_rounded_columns
+from dshap.checks import Choice
+from dshap.errors import InputError
 from dshap.kernels import ProductKernel, bound_kernel
+from dshap.kernels.features import unit_circle
 from dshap.kernels.product import Distinct, distinct_values
+from dshap.models.expansion_sum import Expansion
 from dshap.records import FloatArray, Record
 
-__all__ = ["KernelExpansion", "as_rows", "checked_unseen", "names_of"]
+__all__ = ["UNSEEN", "FourierExpansion", "KernelExpansion", "expansion_from"]
 
-SHAPES = (("landmarks", 2, "(r, columns)"), ("weights", 2, "(r, k)"), ("intercept", 1, "(k,)"))
+UNSEEN = Choice(("other", "refuse"))
+"""What becomes of a category that a model was not fitted on."""
 MAX_SHOWN = 12
 """Categories that a message names."""
-MICRO_BLOCK = 1024
-"""Rows whose kernel matrix is held at once."""
-
-
-def names_of(x: Any) -> tuple[str, ...] | None:
-    """Column names of a table that has `.columns`, None for an array."""
-    return tuple(str(name) for name in x.columns) if hasattr(x, "columns") else None
-
-
-def checked_unseen(unseen: str) -> str:
-    """ "other" or "refuse"."""
-    return Choice(("other", "refuse"))("unseen", unseen)
-
-
-def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = None) -> FloatArray:
-    """Rows (n, columns) float64 of an array, or of a table whose columns are picked by name where `names` is known.
-
-    Raises
-    ------
-    InputError
-        For a missing column, another number of columns, values that are no numbers, or integers beyond ±2^53.
-    """
-    if names is not None and hasattr(x, "columns"):
-        labels = {str(label): label for label in x.columns}
-        if missing := [name for name in names if name not in labels]:
-            raise InputError(f"column {missing[0]!r} is missing: the model was fitted on {', '.join(names)}")
-        x = x[[labels[name] for name in names]]
-    refuse_rounded_columns(x)
-    given = plain_array(x)
-    refuse_rounded(given, "the table")
-    try:
-        rows = np.asarray(given, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"columns must be numbers: {error}; encode text as category codes") from error
-    if rows.ndim != 2 or n_columns not in (None, rows.shape[1]):
-        wanted = "columns" if n_columns is None else n_columns
-        raise InputError(f"rows have shape {rows.shape}: give (n, {wanted})")
-    return rows
 
 
 @dataclass(frozen=True, eq=False)
-class KernelExpansion:
+class KernelExpansion(Expansion):
     """A kernel model as a finite sum: f(x) = intercept + Σ_r weights_r k(x, landmark_r).
 
     Parameters
@@ -78,6 +44,8 @@ class KernelExpansion:
         or refused.
     """
 
+    shapes = (("landmarks", 2, "(r, columns)"), ("weights", 2, "(r, k)"), ("intercept", 1, "(k,)"))
+
     kernel: ProductKernel
     landmarks: FloatArray
     weights: FloatArray
@@ -88,13 +56,9 @@ class KernelExpansion:
     unseen: str = "other"
 
     def __post_init__(self) -> None:
-        for name, ndim, shape in SHAPES:
-            object.__setattr__(self, name, finite_array(name, getattr(self, name), (ndim,), shape))
-        for name in ("feature_names", "output_names"):
-            (names,) = checked(**{name: getattr(self, name)})
-            object.__setattr__(self, name, names if names is None else tuple(map(str, names)))
+        self._hold()
         object.__setattr__(self, "kernel", bound_kernel(self.kernel, self.landmarks.shape[1], self.feature_names))
-        checked_unseen(self.unseen)
+        UNSEEN("unseen", self.unseen)
         r, columns, k = len(self.landmarks), self.kernel.n_columns, self.n_outputs
         shapes = (self.landmarks.shape, self.weights.shape, self.intercept.shape)
         if shapes != ((r, columns), (r, k), (k,)):
@@ -102,9 +66,7 @@ class KernelExpansion:
                 f"landmarks, weights, intercept have shapes {shapes}: a kernel of {columns} columns needs "
                 f"(r, {columns}), (r, k), (k,)"
             )
-        for names, wanted, what in ((self.feature_names, columns, "feature"), (self.output_names, k, "output")):
-            if names is not None and len(names) != wanted:
-                raise InputError(f"{len(names)} {what} names for {wanted}: give one each")
+        self._check_names()
 
     def __repr__(self) -> str:
         return f"KernelExpansion({self.size} landmarks, {self.n_columns} columns, {self.n_outputs} outputs)"
@@ -114,17 +76,11 @@ class KernelExpansion:
         return self.kernel.n_columns
 
     @property
-    def n_outputs(self) -> int:
-        return self.intercept.size
-
-    @property
     def size(self) -> int:
-        """r"""
         return len(self.landmarks)
 
     @property
     def coefficients(self) -> FloatArray:
-        """(r, k): f(x) = intercept + Re Σ_r coefficients_r Π_j factors_j."""
         return self.weights
 
     def factors(self, x: FloatArray) -> FloatArray:
@@ -139,15 +95,8 @@ class KernelExpansion:
     def _distinct(self) -> Distinct:
         return distinct_values(self.landmarks)
 
-    def predict(self, x: Any) -> FloatArray:
-        """f(x) (n, k) in float64; memory beyond the result is bounded by 1,024 rows of kernel values."""
-        rows = as_rows(x, self.n_columns, self.feature_names)
-        self.check(rows)
-        out = np.empty((len(rows), self.n_outputs))  # (n, k)
-        for start in range(0, len(rows), MICRO_BLOCK):
-            block = slice(start, start + MICRO_BLOCK)
-            out[block] = self.kernel.matrix(rows[block], self.landmarks) @ self.weights
-        return out + self.intercept
+    def _sums(self, rows: FloatArray) -> FloatArray:
+        return self.kernel.matrix(rows, self.landmarks) @ self.weights
 
     @property
     def needs_check(self) -> bool:
@@ -178,36 +127,116 @@ class KernelExpansion:
                     'leave such rows out, or fit with unseen="other", which takes it as different from all'
                 )
 
-    def __add__(self, other: Any) -> Any:
-        """The `ExpansionSum` of both."""
-        from dshap.models.expansion_sum import ExpansionSum
-
-        return ExpansionSum((self, other))
+    def moved(self, shift: FloatArray, scale: FloatArray) -> KernelExpansion:
+        """With stretched length-scales and landmarks moved along."""
+        kernel = self.kernel.stretched(np.abs(scale))
+        return replace(self, kernel=kernel, landmarks=self.landmarks * scale + shift)
 
     def to_record(self) -> Record:
-        """Flat arrays; names as fixed-width text, absent where there are none."""
-        names = {name: getattr(self, name) for name in ("feature_names", "output_names")}
-        return Record(
-            {
-                **self.kernel.to_arrays(),
-                "landmarks": self.landmarks,
-                "weights": self.weights,
-                "intercept": self.intercept,
-                **({} if self.categories is None else {"categories": self.categories}),
-                **({} if self.unseen == "other" else {"unseen": np.array(self.unseen)}),
-                **{name: np.array(own, dtype=str) for name, own in names.items() if own is not None},
-            }
-        )
+        """As of any expansion, and what is known of categories."""
+        more = {} if self.categories is None else {"categories": self.categories}
+        more |= {} if self.unseen == "other" else {"unseen": np.array(self.unseen)}
+        return Record({**super().to_record().arrays, **more})
 
     @classmethod
-    def from_record(cls, record: Record) -> KernelExpansion:
-        names: dict[str, Any] = {
-            name: tuple(record[name]) for name in ("feature_names", "output_names") if name in record.arrays
-        }
-        kernel, unseen = ProductKernel.from_arrays(record.arrays), str(record.arrays.get("unseen", "other"))
-        own: dict[str, Any] = {name: record[name] for name in ("landmarks", "weights", "intercept")}
-        return cls(kernel, **own, **names, categories=record.arrays.get("categories"), unseen=unseen)
+    def _more(cls, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+        return {"categories": arrays.get("categories"), "unseen": str(arrays.get("unseen", "other"))}
 
-    def digest(self) -> str:
-        """Changes where any array or name does."""
-        return self.to_record().digest()
+
+@dataclass(frozen=True, eq=False)
+class FourierExpansion(Expansion):
+    """A model of random Fourier features: f(x) = intercept + Σ_r weights_r cos(ω_r·x + phases_r).
+
+    Every term is the real part of a product over the columns, e^{iω_rj x_j}; terms that share a frequency are one.
+
+    Parameters
+    ----------
+    frequencies : (r, columns)
+        ω, in radians per unit of each column.
+    phases : (r,)
+        A sine is a cosine of phase −π/2.
+    weights : (r, k)
+    intercept : (k,)
+    feature_names, output_names : tuples of str, optional
+    kernel : ProductKernel, optional
+        The kernel that the frequencies were drawn for; `KernelObservational` takes it as the kernel of its embedding.
+    """
+
+    shapes = (
+        ("frequencies", 2, "(r, columns)"),
+        ("phases", 1, "(r,)"),
+        ("weights", 2, "(r, k)"),
+        ("intercept", 1, "(k,)"),
+    )
+
+    frequencies: FloatArray
+    phases: FloatArray
+    weights: FloatArray
+    intercept: FloatArray
+    feature_names: tuple[str, ...] | None = None
+    output_names: tuple[str, ...] | None = None
+    kernel: ProductKernel | None = None
+
+    def __post_init__(self) -> None:
+        self._hold()
+        if self.kernel is not None:
+            object.__setattr__(self, "kernel", bound_kernel(self.kernel, self.n_columns, self.feature_names))
+        r, k = len(self.frequencies), self.n_outputs
+        shapes = (self.phases.shape, self.weights.shape, self.intercept.shape)
+        if shapes != ((r,), (r, k), (k,)):
+            raise InputError(
+                f"phases, weights, intercept have shapes {shapes}: {r} frequencies need (r,), (r, k), (k,)"
+            )
+        self._check_names()
+
+    def __repr__(self) -> str:
+        return f"FourierExpansion({self.size} cosines, {self.n_columns} columns, {self.n_outputs} outputs)"
+
+    @property
+    def n_columns(self) -> int:
+        return self.frequencies.shape[1]
+
+    @property
+    def size(self) -> int:
+        """Distinct frequencies."""
+        return len(self._terms[0])
+
+    @property
+    def term_frequencies(self) -> FloatArray:
+        """(size, columns): the distinct ω; factors are e^{iω_rj x_j}."""
+        return self._terms[0]
+
+    @property
+    def coefficients(self) -> NDArray[np.complex128]:
+        """(size, k): f(x) = intercept + Re Σ coefficients Π_j factors_j."""
+        return self._terms[1]
+
+    @cached_property
+    def _terms(self) -> tuple[FloatArray, NDArray[np.complex128]]:
+        """Distinct frequencies (q, columns) in their order, and Σ weights·e^{i·phase} (q, k) of the terms at each."""
+        _, first, which = np.unique(self.frequencies, axis=0, return_index=True, return_inverse=True)
+        amplitudes = np.zeros((len(first), self.n_outputs), dtype=complex)
+        np.add.at(amplitudes, which.ravel(), self.weights * np.exp(1j * self.phases)[:, None])
+        order = np.argsort(first)
+        return self.frequencies[first[order]], amplitudes[order]
+
+    def factors(self, x: FloatArray) -> NDArray[np.complex128]:
+        """e^{iω_rj x_j} (columns, n, size) of rows (n, columns); rows lie next to each other in memory."""
+        return unit_circle(self._terms[0].T[:, :, None] * x.T[:, None, :]).swapaxes(1, 2)
+
+    def _sums(self, rows: FloatArray) -> FloatArray:
+        frequencies, amplitudes = self._terms
+        angle = rows @ frequencies.T  # (n, size)
+        return np.asarray(np.cos(angle) @ amplitudes.real - np.sin(angle) @ amplitudes.imag)
+
+    def moved(self, shift: FloatArray, scale: FloatArray) -> FourierExpansion:
+        """With frequencies in other units, and phases moved along."""
+        kernel = None if self.kernel is None else self.kernel.stretched(np.abs(scale))
+        frequencies = self.frequencies / scale
+        return replace(self, kernel=kernel, frequencies=frequencies, phases=self.phases - frequencies @ shift)
+
+
+def expansion_from(record: Record) -> Expansion:
+    """The expansion in a record, told apart by its arrays."""
+    kind: type[Expansion] = FourierExpansion if "frequencies" in record.arrays else KernelExpansion
+    return kind.from_record(record)

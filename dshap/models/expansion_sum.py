@@ -1,26 +1,128 @@
-"""Sums of expansions: what a model with a sum of product kernels is reduced to."""
+"""What expansions share, f(x) = c + Re Σ_r A_r Π_j factors_jr(x_j), and sums of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.checks import checked, finite_array
 from dshap.errors import InputError
-from dshap.models.expansion import KernelExpansion, as_rows
-from dshap.models.fourier import FourierExpansion
+from dshap.kernels import ProductKernel
+from dshap.models.rows import MICRO_BLOCK, as_rows
 from dshap.records import FloatArray, Record
 
-__all__ = ["AnyExpansion", "ExpansionSum", "map_parts", "sum_of"]
+__all__ = ["AnyExpansion", "Expansion", "ExpansionSum", "sum_of"]
 
-KINDS: dict[str, type[KernelExpansion] | type[FourierExpansion]] = {
-    "landmarks": KernelExpansion,
-    "frequencies": FourierExpansion,
-}
-"""Array that only this kind of expansion has in its record -> the kind."""
+NAMES = ("feature_names", "output_names")
+
+
+class Expansion:
+    """Base of the expansions that are no sums: frozen dataclasses with arrays and names."""
+
+    intercept: FloatArray
+    feature_names: tuple[str, ...] | None
+    output_names: tuple[str, ...] | None
+    kernel: ProductKernel | None
+    shapes: ClassVar[tuple[tuple[str, int, str], ...]]
+    """(array, axes, shape for messages)"""
+
+    def _hold(self) -> None:
+        """Arrays and names as given, checked one by one."""
+        for name, ndim, shape in self.shapes:
+            object.__setattr__(self, name, finite_array(name, getattr(self, name), (ndim,), shape))
+        for name in NAMES:
+            (names,) = checked(**{name: getattr(self, name)})
+            object.__setattr__(self, name, names if names is None else tuple(map(str, names)))
+
+    def _check_names(self) -> None:
+        wanted = ((self.feature_names, self.n_columns, "feature"), (self.output_names, self.n_outputs, "output"))
+        for names, count, what in wanted:
+            if names is not None and len(names) != count:
+                raise InputError(f"{len(names)} {what} names for {count}: give one each")
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The expansions that add up to this one: itself."""
+        return (self,)
+
+    def mapped(self, change: Callable[[Any], Any]) -> Any:
+        """This expansion with a change made; a sum makes it to all of its parts."""
+        return change(self)
+
+    def __add__(self, other: AnyExpansion) -> ExpansionSum:
+        """The sum of both."""
+        return ExpansionSum((*self.parts, *other.parts))
+
+    @property
+    def n_columns(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """r"""
+        raise NotImplementedError
+
+    @property
+    def coefficients(self) -> NDArray[Any]:
+        """A (r, k), real or complex: f(x) = intercept + Re Σ_r A_r Π_j factors_j."""
+        raise NotImplementedError
+
+    def factors(self, x: FloatArray) -> NDArray[Any]:
+        """(columns, n, r) of rows (n, columns); rows lie next to each other in memory."""
+        raise NotImplementedError
+
+    @property
+    def n_outputs(self) -> int:
+        return self.intercept.size
+
+    def moved(self, shift: FloatArray, scale: FloatArray) -> Expansion:
+        """The same function of x (n, columns), where this one is of (x − shift) / scale; both are (columns,)."""
+        raise NotImplementedError
+
+    def check(self, rows: FloatArray) -> None:
+        """Refuse rows (n, columns) that the model is not for."""
+
+    def predict(self, x: Any) -> FloatArray:
+        """f(x) (n, k) in float64; memory beyond the result is bounded by 1,024 rows of factors."""
+        rows = as_rows(x, self.n_columns, self.feature_names)
+        self.check(rows)
+        out = np.empty((len(rows), self.n_outputs))  # (n, k)
+        for start in range(0, len(rows), MICRO_BLOCK):
+            block = slice(start, start + MICRO_BLOCK)
+            out[block] = self._sums(rows[block])
+        return out + self.intercept
+
+    def _sums(self, rows: FloatArray) -> FloatArray:
+        """f(x) less the intercept (n, k)."""
+        raise NotImplementedError
+
+    def to_record(self) -> Record:
+        """Flat arrays; names as fixed-width text and the kernel, absent where there are none."""
+        names = {name: np.array(getattr(self, name), dtype=str) for name in NAMES if getattr(self, name) is not None}
+        arrays = {name: getattr(self, name) for name, _, _ in self.shapes}
+        return Record({**({} if self.kernel is None else self.kernel.to_arrays()), **arrays, **names})
+
+    @classmethod
+    def from_record(cls, record: Record) -> Self:
+        """The expansion that `to_record` stored."""
+        arrays = record.arrays
+        given: dict[str, Any] = {name: arrays[name] for name, _, _ in cls.shapes}
+        given |= {name: tuple(arrays[name]) for name in NAMES if name in arrays}
+        given["kernel"] = ProductKernel.from_arrays(arrays) if "kernel_family" in arrays else None
+        return cls(**given, **cls._more(arrays))
+
+    @classmethod
+    def _more(cls, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+        """Options of this kind alone, from its record."""
+        return {}
+
+    def digest(self) -> str:
+        """Changes where any array or name does."""
+        return self.to_record().digest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +143,10 @@ class ExpansionSum:
         For parts of other columns or outputs, or other names of them.
     """
 
-    expansions: tuple[KernelExpansion | FourierExpansion, ...]
+    expansions: tuple[Expansion, ...]
 
     def __post_init__(self) -> None:
-        parts = [own for part in self.expansions for own in getattr(part, "expansions", (part,))]
+        parts = [each for given in self.expansions for each in given.parts]
         object.__setattr__(self, "expansions", tuple(parts))
         if not parts:
             raise InputError("a sum of expansions needs at least one")
@@ -55,11 +157,16 @@ class ExpansionSum:
             if len(known := {getattr(part, name) for part in parts} - {None}) > 1:
                 raise InputError(f"{name} of the parts of a sum disagree: {' and '.join(map(str, sorted(known)))}")
 
-    def __add__(self, other: AnyExpansion) -> ExpansionSum:
-        return ExpansionSum((*self.expansions, other))  # type: ignore[arg-type]  # sums are taken apart
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        return self.expansions
 
-    def __radd__(self, other: KernelExpansion | FourierExpansion) -> ExpansionSum:
-        return ExpansionSum((other, *self.expansions))
+    def mapped(self, change: Callable[[Any], Any]) -> ExpansionSum:
+        """The sum of the parts with this change made to each."""
+        return ExpansionSum(tuple(map(change, self.expansions)))
+
+    def __add__(self, other: AnyExpansion) -> ExpansionSum:
+        return ExpansionSum((*self.parts, *other.parts))
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -108,30 +215,14 @@ class ExpansionSum:
         parts = enumerate(part.to_record().arrays for part in self.expansions)
         return Record({f"part{p}_{name}": array for p, arrays in parts for name, array in arrays.items()})
 
-    @classmethod
-    def from_record(cls, record: Record) -> ExpansionSum:
-        parts: dict[int, dict[str, np.ndarray]] = {}
-        for name, array in record.arrays.items():
-            part, own = name.split("_", 1)
-            parts.setdefault(int(part.removeprefix("part")), {})[own] = array
-        kinds = {p: next(kind for own, kind in KINDS.items() if own in parts[p]) for p in parts}
-        return cls(tuple(kinds[p].from_record(Record(parts[p])) for p in sorted(parts)))
-
     def digest(self) -> str:
         """Changes where any array or name of any part does."""
         return self.to_record().digest()
 
 
-AnyExpansion = KernelExpansion | FourierExpansion | ExpansionSum
+AnyExpansion = Expansion | ExpansionSum
 
 
 def sum_of(expansions: Sequence[AnyExpansion]) -> AnyExpansion:
     """The sum of expansions, a single one as it is."""
     return expansions[0] if len(expansions) == 1 else ExpansionSum(tuple(expansions))  # type: ignore[arg-type]
-
-
-def map_parts(change: Callable[[Any], KernelExpansion | FourierExpansion], expansion: AnyExpansion) -> AnyExpansion:
-    """The same change made to an expansion, or to all parts of a sum."""
-    if isinstance(expansion, ExpansionSum):
-        return ExpansionSum(tuple(change(part) for part in expansion.expansions))
-    return change(expansion)

@@ -7,17 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from dshap.kernels import Basis, Embedding, Fourier, FourierFeatures, KeptLandmarks, ProductKernel, SubsetFeatures
-from dshap.models.expansion import KernelExpansion
-from dshap.models.fourier import FourierExpansion
-from dshap.records import FloatArray, Record
+from dshap.kernels import Basis, Embedding, FourierFeatures, KeptLandmarks, ProductKernel, SubsetFeatures
+from dshap.models.expansion import FourierExpansion, KernelExpansion
+from dshap.models.expansion_sum import Expansion
+from dshap.records import FloatArray
 
-__all__ = ["Expansion", "ModelFeatures", "choose_features", "describe_features", "expansion_from", "has_categories"]
+__all__ = ["ModelFeatures", "choose_features", "subset_from"]
 
 RANK_TOLERANCE = 1e-12
 """Sums are of whitened features, which keeps them well conditioned down to here."""
-
-Expansion = KernelExpansion | FourierExpansion
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,17 +52,12 @@ class ModelFeatures:
         """f(x) = intercept + Φ(x) weights, from weights (p, k) and intercept (k,)."""
         terms, names = self.subset.coefficients(weights), (feature_names, output_names)  # (q, k)
         if self.basis.dtype is np.float64:
-            own = (self.categories, self.unseen) if len(self.categories) else (None, "other")
-            return KernelExpansion(self.kernel, self.anchors, terms, intercept, *names, *own)
+            known = (self.categories, self.unseen) if len(self.categories) else (None, "other")
+            return KernelExpansion(self.kernel, self.anchors, terms, intercept, *names, *known)
         frequencies = np.vstack([self.anchors, self.anchors])
         phases = np.repeat([0.0, -np.pi / 2], len(self.anchors))  # Re((a − ib) e^{iθ}) = a cos θ + b cos(θ − π/2)
         amplitudes = np.vstack([terms.real, -terms.imag])
         return FourierExpansion(frequencies, phases, amplitudes, intercept, *names, kernel=self.kernel)
-
-
-def has_categories(embedding: Embedding) -> bool:
-    """False where categorical factors have no features: they have no frequencies."""
-    return not isinstance(embedding, Fourier)
 
 
 def choose_features(
@@ -89,28 +82,6 @@ def choose_features(
     return ModelFeatures(kernel, kept, embedding.basis(kernel, kept, RANK_TOLERANCE), subset, categories, unseen)
 
 
-def describe_features(subset: SubsetFeatures) -> str:
-    """A line for people."""
-    if isinstance(subset, KeptLandmarks):
-        return f"landmarks: {subset}"
-    assert isinstance(subset, FourierFeatures)
-    return f"frequencies: {len(subset.kept)}, a cosine and a sine each"
-
-
-def subset_arrays(subset: SubsetFeatures) -> dict[str, Any]:
-    """Flat arrays of what `subset_from` makes it of again."""
-    out: dict[str, Any] = {"kept": subset.kept}
-    if isinstance(subset, KeptLandmarks):
-        out |= {"factor": subset.factor, "residual": np.array(subset.residual)}
-    return out
-
-
 def subset_from(kept: Any, factor: Any = None, residual: Any = 0.0) -> SubsetFeatures:
-    """Landmarks where there is a factor, else frequencies."""
+    """The features that stored arrays are of: landmarks where there is a factor, else frequencies."""
     return FourierFeatures(kept) if factor is None else KeptLandmarks(kept, factor, len(kept), float(residual))
-
-
-def expansion_from(record: Record) -> Expansion:
-    """The expansion in a record, told apart by its arrays."""
-    kind = FourierExpansion if "frequencies" in record.arrays else KernelExpansion
-    return kind.from_record(record)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 
 from dshap.errors import InputError
-from dshap.models.expansion_sum import AnyExpansion, map_parts
+from dshap.models.expansion_sum import AnyExpansion
 from dshap.models.kernel_terms import Term, add, expansion_of, multiply, refusal
 from dshap.records import FloatArray
 
@@ -70,7 +70,7 @@ def from_gpytorch(
     names = None if output_names is None else tuple(output_names)
     expansion = expansion_of(terms, landmarks, weights[:, None], np.array([mean]), names)
     features = None if feature_names is None else tuple(feature_names)
-    return map_parts(lambda part: replace(part, feature_names=features), expansion)
+    return expansion.mapped(lambda part: replace(part, feature_names=features))
 
 
 def _class_names(given: Any) -> list[str]:

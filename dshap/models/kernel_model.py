@@ -20,10 +20,22 @@ from dshap.blocks import RowBlock
 from dshap.checks import MODEL_PENALTY, checked
 from dshap.errors import InputError, unknown_name
 from dshap.kernels import RBF, Embedding, Kernel, Nystrom, ProductKernel, checked_embedding, checked_kernel
-from dshap.models.expansion import MICRO_BLOCK, as_rows, checked_unseen, names_of
-from dshap.models.features import Expansion, ModelFeatures, choose_features, expansion_from, has_categories
+from dshap.models.expansion import UNSEEN, expansion_from
+from dshap.models.expansion_sum import Expansion
+from dshap.models.features import ModelFeatures, choose_features
 from dshap.models.report import FitReport
-from dshap.models.rows import HELD_OUT, Blocks, as_blocks, block_sample, is_finite, row_roles, spans
+from dshap.models.rows import (
+    HELD_OUT,
+    MICRO_BLOCK,
+    Blocks,
+    as_blocks,
+    as_rows,
+    block_sample,
+    is_finite,
+    names_of,
+    row_roles,
+    spans,
+)
 from dshap.models.tuning import (
     N_LANDMARKS,
     N_TRAIN,
@@ -39,7 +51,25 @@ from dshap.rows import chosen_rows
 from dshap.threads import one_blas_thread
 from dshap.types import Pass
 
-__all__ = ["HeldOut", "KernelModel", "Tune"]
+__all__ = ["FitCost", "HeldOut", "KernelModel", "Tune"]
+
+
+@dataclass(frozen=True)
+class FitCost:
+    """What a fit takes: bytes, at most, and floating-point operations."""
+
+    tune_bytes: int
+    """Peak of `KernelModel.tuned` beyond its rows."""
+    sum_bytes: int
+    """Of the sums of one span."""
+    partial_bytes: int
+    """Peak of `Pass.partial` beyond its rows."""
+    solve_bytes: int
+    """Peak of `Pass.finish` beyond the sums."""
+    score_bytes: int
+    """Peak of `score_moments` beyond its rows."""
+    row_operations: float
+    """Of a pass for each row, the features themselves not counted."""
 
 
 class KernelModel:
@@ -69,7 +99,7 @@ class KernelModel:
         self.embedding: Embedding = Nystrom(500) if embedding is None else checked_embedding(embedding)
         self.penalty, (self.standardize,) = MODEL_PENALTY("penalty", penalty), checked(standardize=standardize)
         self.holdout, self.seed, self.sample_size = checked(holdout=holdout, seed=seed, sample_size=sample_size)
-        self.unseen = checked_unseen(unseen)
+        self.unseen = UNSEEN("unseen", unseen)
 
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
@@ -154,14 +184,14 @@ class KernelModel:
     ) -> tuple[ModelFeatures, Tuning | None]:
         """Kernel and features for rows x (n, columns) and targets y (n, k)."""
         penalty = None if isinstance(self.penalty, str) else self.penalty
-        categories = has_categories(self.embedding)
         kernel = bound(self.kernel, x, self.seed, names, standardize=self.standardize)
         free = columns_to_validate(self.kernel, x.shape[1], names) & (np.ptp(x, axis=0) > 0)
         tuning = None
         if free.any():
-            if not categories:
+            if not self.embedding.has_categories:
                 self.embedding.anchors(x, kernel)  # refuses now what it would refuse after the tuning
-            tuning = tune(kernel, free, x, y, penalty=penalty, seed=self.seed, may_be_categorical=categories)
+            may_be = self.embedding.has_categories
+            tuning = tune(kernel, free, x, y, penalty=penalty, seed=self.seed, may_be_categorical=may_be)
             kernel = tuning.kernel
         return choose_features(self.embedding, kernel, x, landmark_coordinates(kernel, x), self.unseen), tuning
 
@@ -248,32 +278,18 @@ class KernelModel:
         """Columns, or classes, of targets (n,) or (n, k)."""
         raise NotImplementedError
 
-    def moment_bytes(self, n_outputs: int) -> int:
-        """Bytes of the sums of one span."""
+    def cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
+        """What a fit on a table of n rows takes."""
         raise NotImplementedError
 
-    def moment_task_bytes(self, n_columns: int, n_outputs: int) -> int:
-        """Peak bytes of `Pass.partial` beyond its rows: kernel blocks with their temporaries, and sums."""
-        raise NotImplementedError
-
-    def row_operations(self, n_outputs: int) -> float:
-        """Floating-point operations that a pass takes for each row, the features themselves not counted."""
-        raise NotImplementedError
-
-    def solve_bytes(self, n_outputs: int) -> int:
-        """Peak bytes of `Pass.finish` beyond the sums."""
-        raise NotImplementedError
-
-    def tune_bytes(self, n_rows: int, n_columns: int, n_outputs: int) -> int:
-        """Peak bytes of `tuned` beyond its rows: the trial's kernel matrices, or the distances of k-means++."""
+    def _tune_bytes(self, n_rows: int, n_columns: int) -> int:
+        """The trial's kernel matrices, or what the anchors take."""
         p, n_sample = self.embedding.n_features, min(self.sample_size, n_rows)
         trial = 8 * min(N_TRAIN + N_VALIDATION, n_sample) * N_LANDMARKS * 6
-        leverage = 8 * 3 * n_sample * p if getattr(self.embedding, "selection", None) == "leverage" else 0
-        factors = 8 * p * p * (n_columns if has_categories(self.embedding) else 0)  # of landmarks among themselves
-        return max(trial, leverage, factors) + 8 * (3 * n_sample * n_columns + 4 * p * p)
+        anchors = self.embedding.anchor_bytes(n_sample, n_columns)
+        return max(trial, anchors) + 8 * (3 * n_sample * n_columns + 4 * p * p)
 
-    def predict_bytes(self, n_outputs: int) -> int:
-        """Peak bytes of `score_moments` beyond its rows."""
+    def _score_bytes(self, n_outputs: int) -> int:
         return 8 * MICRO_BLOCK * (4 * self.embedding.n_features + n_outputs)
 
 

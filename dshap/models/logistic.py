@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,18 +14,32 @@ from dshap.blocks import RowBlock
 from dshap.checks import checked
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel
-from dshap.models.expansion import MICRO_BLOCK
-from dshap.models.kernel_model import KernelModel
-from dshap.models.logistic_sums import LogisticStep, class_codes, class_name, start_on_sample
-from dshap.models.newton import class_loss
-from dshap.models.rows import HELD_OUT, Blocks, is_finite
+from dshap.models.features import ModelFeatures
+from dshap.models.kernel_model import FitCost, KernelModel
+from dshap.models.newton import (
+    Codes,
+    Newton,
+    base_rates,
+    class_loss,
+    contrasts,
+    logistic_sums,
+    newton_on,
+    validated_penalty,
+)
+from dshap.models.report import Convergence, FitReport
+from dshap.models.rows import HELD_OUT, MICRO_BLOCK, SKIPPED, TRAIN, Blocks, is_finite
+from dshap.models.tuning import Tuning
 from dshap.records import BoolArray, FloatArray, Moments
 from dshap.threads import one_blas_thread
 
-__all__ = ["KernelLogistic"]
+__all__ = ["KernelLogistic", "LogisticStep"]
 
 MAX_CLASSES = 256
 """More distinct targets than this are numbers, not classes."""
+SAMPLE_TOL, SAMPLE_PASSES = 1e-4, 50
+"""Newton's method on the sample: its end is the start on all rows, off by the error of sampling anyway."""
+ROLE_NAMES = {HELD_OUT: "held_out", SKIPPED: "skipped"}
+"""Rows that are only counted."""
 
 
 class KernelLogistic(KernelModel):
@@ -196,37 +211,22 @@ class KernelLogistic(KernelModel):
         _check_classes(classes)
         return len(classes)
 
-    def _sizes(self, n_classes: int) -> tuple[int, int, int]:
-        """p + 1, contrasts, and pairs of them."""
-        c = max(n_classes - 1, 1)
-        return self.embedding.n_features + 1, c, c * (c + 1) // 2
-
-    def moment_bytes(self, n_outputs: int) -> int:
-        """Bytes of the sums of one span, for so many classes: blocks of the Hessian, and the gradient."""
-        p, c, pairs = self._sizes(n_outputs)
-        return 8 * (pairs * p * p + p * c + n_outputs + 3)
-
-    def moment_task_bytes(self, n_columns: int, n_outputs: int) -> int:
-        """Peak bytes of `LogisticStep.partial` beyond its rows: kernel blocks with their temporaries, and sums."""
-        p, _, _ = self._sizes(n_outputs)
-        block = 8 * MICRO_BLOCK * (6 * p + n_columns + 6 * n_outputs)
-        return block + self.moment_bytes(n_outputs) + 8 * p * p
-
-    def row_operations(self, n_outputs: int) -> float:
-        p, _, pairs = self._sizes(n_outputs)
-        return 2.0 * p * p * pairs
-
-    def solve_bytes(self, n_outputs: int) -> int:
-        """Peak bytes of `LogisticStep.finish` beyond the sums: Newton's system, and its factor."""
-        p, c, _ = self._sizes(n_outputs)
-        return 8 * 4 * (p * c) ** 2
-
-    def tune_bytes(self, n_rows: int, n_columns: int, n_outputs: int) -> int:
-        """Peak bytes of `tuned` beyond its rows: features of the sample, twice, and Newton's method on it."""
-        p, _, _ = self._sizes(n_outputs)
+    def cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
+        """Of the Hessian's blocks and the gradient, for so many classes, as of Newton's system with its factor; on the
+        sample features, twice, and Newton's method."""
+        p, c = self.embedding.n_features + 1, max(n_outputs - 1, 1)  # features and the intercept; contrasts
+        pairs = c * (c + 1) // 2
+        sums, solve = 8 * (pairs * p * p + p * c + n_outputs + 3), 8 * 4 * (p * c) ** 2
         sample = 8 * 2 * min(self.sample_size, n_rows) * p
-        newton = 2 * self.moment_bytes(n_outputs) + self.solve_bytes(n_outputs) + 8 * MICRO_BLOCK * 6 * p
-        return max(super().tune_bytes(n_rows, n_columns, n_outputs), sample + newton)
+        newton = 2 * sums + solve + 8 * MICRO_BLOCK * 6 * p
+        return FitCost(
+            tune_bytes=max(self._tune_bytes(n_rows, n_columns), sample + newton),
+            sum_bytes=sums,
+            partial_bytes=8 * MICRO_BLOCK * (6 * p + n_columns + 6 * n_outputs) + sums + 8 * p * p,
+            solve_bytes=solve,
+            score_bytes=self._score_bytes(n_outputs),
+            row_operations=2.0 * p * p * pairs,
+        )
 
 
 def _as_labels(labels: Any) -> tuple[NDArray[Any], BoolArray]:
@@ -249,3 +249,126 @@ def _check_classes(classes: NDArray[Any]) -> None:
         raise InputError(
             f"the target has more than {MAX_CLASSES} distinct values: for numbers use KernelRidge, or merge classes"
         )
+
+
+def class_name(label: Any) -> str:
+    """A label for people: 1.0 is 1."""
+    number = label.item() if isinstance(label, np.generic) else label
+    return f"{number:g}" if isinstance(number, float) else str(number)
+
+
+def class_codes(target: FloatArray, values: FloatArray, classes: NDArray[Any], first: int) -> Codes:
+    """(n,): position of each target (n,) in values (K,), for rows of the table that begin at `first`.
+
+    Raises
+    ------
+    InputError
+        A class that the sample does not hold.
+    """
+    codes = np.minimum(np.searchsorted(values, target), len(values) - 1)
+    is_unseen = values[codes] != target
+    if is_unseen.any():
+        unseen = target[is_unseen][0]
+        raise InputError(
+            f"class {class_name(unseen)} occurs in the data ({(is_unseen & (target == unseen)).sum()} of the rows from "
+            f"{first} on, of {len(target)}) and not in the sample, whose classes are "
+            f"{', '.join(map(class_name, classes))}: raise sample_size, or leave out or merge classes so rare"
+        )
+    return codes
+
+
+def with_ones(features: ModelFeatures, x: FloatArray) -> FloatArray:
+    """Ψ = [Φ, 1] (n, p + 1) of rows (n, columns)."""
+    psi = np.ones((len(x), features.size + 1))
+    for start in range(0, len(x), MICRO_BLOCK):
+        psi[start : start + MICRO_BLOCK, :-1] = features.rows(x[start : start + MICRO_BLOCK])
+    return psi
+
+
+def start_on_sample(
+    model: KernelLogistic, features: ModelFeatures, x: FloatArray, codes: Codes, roles: NDArray[np.int8], n_classes: int
+) -> tuple[Newton, int]:
+    """Where Newton's method begins on all rows, its penalty chosen, from a sample; and the passes over the sample."""
+    psi, contrast, n_trials = with_ones(features, x), contrasts(n_classes), 0
+    is_validated = isinstance(model.penalty, str)
+    penalty = 1.0 if is_validated else float(model.penalty)
+    base = base_rates(np.bincount(codes, minlength=n_classes).astype(float), contrast, features.size + 1)
+    start = Newton(penalty, contrast, base, SAMPLE_TOL, SAMPLE_PASSES, features.basis.noun)
+    if is_validated:
+        start, n_trials = validated_penalty(start, psi, codes, roles == TRAIN)
+    ended = newton_on(start, psi, codes)
+    return replace(start, weights=ended.weights, tol=model.tol, max_iter=model.max_iter), n_trials + ended.n_passes
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticStep:
+    """One Newton step of a `KernelLogistic` over all rows; picklable, numpy in and out."""
+
+    model: KernelLogistic
+    features: ModelFeatures
+    newton: Newton
+    values: FloatArray
+    """(K,): numbers that stand for the classes in the target, sorted."""
+    classes: NDArray[Any]
+    """(K,)"""
+    n_sample_passes: int
+    feature_names: tuple[str, ...] | None = None
+    tuning: Tuning | None = None
+
+    wants = ("target",)
+
+    def partial(self, block: RowBlock) -> Moments:
+        """Loss, gradient, Hessian and counts over the rows of a block, y (n,).
+
+        Raises
+        ------
+        InputError
+            A class that the sample does not hold.
+        """
+        x, y = block.x, block.targets
+        roles = np.where(is_finite(x, y), self.model.roles(block.positions), SKIPPED)
+        is_there, first = roles != SKIPPED, block.start if len(x) else 0
+        codes = np.full(len(x), -1, dtype=np.intp)
+        codes[is_there] = class_codes(y.reshape(-1)[is_there], self.values, self.classes, first)
+        with one_blas_thread():
+            sums = logistic_sums(self._blocks(x, codes, roles), self.newton.weights, self.newton.contrast)
+        counts = {f"n_{name}": np.array([(roles == role).sum()]) for role, name in ROLE_NAMES.items()}
+        return Moments({**sums, **counts})
+
+    def _blocks(self, x: FloatArray, codes: Codes, roles: NDArray[np.integer]) -> Iterator[tuple[FloatArray, Codes]]:
+        for start in range(0, len(x), MICRO_BLOCK):
+            own = start + np.flatnonzero(roles[start : start + MICRO_BLOCK] < HELD_OUT)
+            yield with_ones(self.features, x[own]), codes[own]
+
+    def finish(self, moments: Moments) -> LogisticStep | KernelLogistic:
+        """The next step, or the fitted model, from the sum of all moments.
+
+        Raises
+        ------
+        InputError
+            Where no training rows are there, or the penalty is too small for Newton's system to be solved.
+        """
+        if not moments["counts"].any():
+            raise InputError("no training rows: all are held out, or hold NaN or infinity")
+        with one_blas_thread():
+            newton = self.newton.next(moments.arrays)
+        step = replace(self, newton=newton)
+        return step if newton.ending is None else step._fitted(moments)
+
+    def _fitted(self, moments: Moments) -> KernelLogistic:
+        newton, names = self.newton, self.feature_names
+        assert newton.ending is not None
+        is_binary = len(self.classes) == 2
+        weights = newton.weights if is_binary else newton.weights @ newton.contrast.T  # (p + 1, 1 or K)
+        outputs = tuple(map(class_name, self.classes[1:] if is_binary else self.classes))
+        expansion = self.features.expansion(weights[:-1], weights[-1], names, outputs)
+        convergence = Convergence(
+            newton.n_passes, newton.is_converged, newton.ending, newton.loss, newton.objective, newton.decrement,
+            self.n_sample_passes,
+        )  # fmt: skip
+        n_rows, n_held_out, n_skipped = (int(moments[name].sum()) for name in ("counts", "n_held_out", "n_skipped"))
+        kernel = self.features.kernel.describe(names)
+        report = FitReport(
+            kernel, self.features.subset, newton.penalty, n_rows, n_held_out, n_skipped, self.tuning, convergence
+        )
+        return self.model.fitted(expansion, report, {"classes": self.classes, "class_values": self.values})

@@ -18,7 +18,7 @@ from scipy.special import entr
 
 from dshap.errors import InputError
 from dshap.kernels import ridge_solve
-from dshap.models.expansion import MICRO_BLOCK
+from dshap.models.rows import MICRO_BLOCK
 from dshap.records import FloatArray
 
 __all__ = ["Newton", "base_rates", "class_loss", "contrasts", "logistic_sums", "newton_on", "validated_penalty"]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.kernels import ProductKernel, SubsetFeatures
-from dshap.models.features import describe_features, subset_arrays, subset_from
+from dshap.models.features import subset_from
 from dshap.models.tuning import Tuning
 from dshap.records import FloatArray
 
@@ -93,7 +93,7 @@ class FitReport:
             "report_tuning": np.empty(0) if tuning is None else np.array(
                 [tuning.penalty, tuning.error, tuning.evaluations]
             ),
-            **{f"report_{name}": array for name, array in subset_arrays(self.features).items()},
+            **{f"report_{name}": array for name, array in self.features.to_arrays().items()},
             **{f"report_{name}": score for name, score in self.held_out.items()},
             **({} if self.convergence is None else self.convergence.to_arrays()),
         }  # fmt: skip
@@ -120,7 +120,7 @@ class FitReport:
         lines = [
             f"{self.n_rows} rows, {self.n_held_out} held out, {self.n_skipped} skipped; penalty {self.penalty:.2g}"
         ]
-        lines.append(describe_features(self.features))
+        lines.append(self.features.describe())
         if self.tuning is not None:
             lines.append(f"tuning: validation error {self.tuning.error:.4f} in {self.tuning.evaluations} evaluations")
         if self.convergence is not None:

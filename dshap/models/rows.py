@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.errors import InputError, refuse_rounded
-from dshap.models.expansion import as_rows, names_of
+from dshap.checks import plain_array
+from dshap.errors import InputError, refuse_rounded, refuse_rounded_columns
 from dshap.records import BoolArray, FloatArray
 from dshap.rows import SPAN_ROWS, row_draws, sample_positions
 
 __all__ = [
     "HELD_OUT",
+    "MICRO_BLOCK",
     "SKIPPED",
-    "SPAN",
     "TRAIN",
     "VALIDATION",
     "Blocks",
     "as_blocks",
+    "as_rows",
     "block_sample",
     "is_finite",
+    "names_of",
     "row_roles",
     "spans",
 ]
 
-SPAN = SPAN_ROWS
-"""Rows of one leaf of the sums: spans begin at its multiples, however the input is chunked."""
+MICRO_BLOCK = 1024
+"""Rows whose kernel matrix is held at once."""
 
 TRAIN, VALIDATION, HELD_OUT, SKIPPED = 0, 1, 2, 3
 """Roles of rows in a fit; held-out rows enter no sum, nor do those with NaN or infinity, which are skipped."""
@@ -37,6 +39,37 @@ VALIDATION_PART = 0.1
 
 Blocks = Callable[[], Iterable[tuple[Any, Any]]]
 """Gives the table once more, from its start, as (x, y) blocks."""
+
+
+def names_of(x: Any) -> tuple[str, ...] | None:
+    """Column names of a table that has `.columns`, None for an array."""
+    return tuple(str(name) for name in x.columns) if hasattr(x, "columns") else None
+
+
+def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = None) -> FloatArray:
+    """Rows (n, columns) float64 of an array, or of a table whose columns are picked by name where `names` is known.
+
+    Raises
+    ------
+    InputError
+        For a missing column, another number of columns, values that are no numbers, or integers beyond ±2^53.
+    """
+    if names is not None and hasattr(x, "columns"):
+        labels = {str(label): label for label in x.columns}
+        if missing := [name for name in names if name not in labels]:
+            raise InputError(f"column {missing[0]!r} is missing: the model was fitted on {', '.join(names)}")
+        x = x[[labels[name] for name in names]]
+    refuse_rounded_columns(x)
+    given = plain_array(x)
+    refuse_rounded(given, "the table")
+    try:
+        rows = np.asarray(given, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"columns must be numbers: {error}; encode text as category codes") from error
+    if rows.ndim != 2 or n_columns not in (None, rows.shape[1]):
+        wanted = "columns" if n_columns is None else n_columns
+        raise InputError(f"rows have shape {rows.shape}: give (n, {wanted})")
+    return rows
 
 
 def row_roles(positions: NDArray[np.integer], seed: int, holdout: float, *, is_validated: bool) -> NDArray[np.int8]:
@@ -52,7 +85,7 @@ def is_finite(x: FloatArray, y: FloatArray) -> BoolArray:
 
 
 def spans(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-    """(start, x (n, columns), y (n,) or (n, k)) of `SPAN` rows each, the last one shorter.
+    """(start, x (n, columns), y (n,) or (n, k)) of `SPAN_ROWS` rows each, the last one shorter.
 
     Raises
     ------
@@ -67,13 +100,13 @@ def spans(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         if len(x) != len(y) or y.ndim not in (1, 2):
             raise InputError(f"X has {len(x)} rows and y has shape {y.shape}: give (n,) or (n, k) of the same n")
         while len(x):
-            take = SPAN - n_waiting
+            take = SPAN_ROWS - n_waiting
             waiting.append((x[:take], y[:take]))
             n_waiting += len(x[:take])
             x, y = x[take:], y[take:]
-            if n_waiting == SPAN:
+            if n_waiting == SPAN_ROWS:
                 yield start, *_joined(waiting)
-                start, waiting, n_waiting = start + SPAN, [], 0
+                start, waiting, n_waiting = start + SPAN_ROWS, [], 0
     if waiting:
         yield start, *_joined(waiting)
 

@@ -96,9 +96,7 @@ def bound(
             raise InputError(f"the kernel has {kernel.n_columns} columns, the data {x.shape[1]}")
         return kernel
     unit = np.where(np.ptp(x, axis=0) > 0, x.std(axis=0), 1.0) if standardize else np.ones(x.shape[1])
-    own = kernel.bind(x.shape[1], x / unit, seed, names)
-    is_scale = np.array(own.families) != "categorical"
-    return ProductKernel(own.families, np.where(is_scale, own.parameters * unit, own.parameters))
+    return kernel.bind(x.shape[1], x / unit, seed, names).stretched(unit)
 
 
 def columns_to_validate(

@@ -1,16 +1,16 @@
 """Value functions: what a coalition of columns is worth for an instance."""
 
+from __future__ import annotations
+
 from dshap.players import Players
 from dshap.values.background import Background
 from dshap.values.copula import Copula
 from dshap.values.gaussian import Gaussian
 from dshap.values.interventional import KernelInterventional
-from dshap.values.linear_gaussian import LinearGaussian
-from dshap.values.linear_transform import LinearTransform, linear_transform
+from dshap.values.linear_gaussian import LinearGaussian, LinearTransform
 from dshap.values.links import LINKS, ExpectedLogProbability, Logit, LogOdds, LogProbability
 from dshap.values.marginal import Marginal
 from dshap.values.observational import KernelObservational
-from dshap.values.quadrature import ProductQuadrature
 from dshap.values.regression import ConditionalRegression
 from dshap.values.subset_table import SubsetTable
 from dshap.values.trees import Trees
@@ -31,8 +31,12 @@ __all__ = [
     "Logit",
     "Marginal",
     "Players",
-    "ProductQuadrature",
     "SubsetTable",
     "Trees",
-    "linear_transform",
 ]
+
+
+def __getattr__(name: str) -> None:
+    if name == "linear_transform":
+        raise AttributeError("dshap.values.linear_transform is dshap.linear_transform now")
+    raise AttributeError(f"module 'dshap.values' has no attribute {name!r}")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from dshap.attributors import nodes
 from dshap.kernels import RBF, Categorical, Laplacian, Matern, Product
 from dshap.kernels.product import ProductKernel
 from dshap.loops import product_games as games
-from dshap.values import nodes
 from tests.loops.twins import plain_game_values, worst_node_error
 from tests.values.oracles import shapley
 

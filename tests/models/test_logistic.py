@@ -17,11 +17,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from dshap.errors import InputError
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.models import FourierExpansion, KernelLogistic
-from dshap.models.logistic_sums import LogisticStep
+from dshap.models.logistic import LogisticStep
 from dshap.models.newton import PENALTIES, Newton, contrasts, logistic_sums, newton_on, pairs
-from dshap.models.rows import SPAN
 from dshap.records import Record
-from dshap.rows import sample_positions
+from dshap.rows import SPAN_ROWS, sample_positions
 from tests.models.row_blocks import block_of
 
 NAMES = np.array(["high", "low", "middle"])
@@ -190,7 +189,7 @@ def test_labels_of_any_kind(labels, classes):
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_chunks_of_the_input_do_not_change_a_bit(k):
-    n = SPAN + 4000  # two spans
+    n = SPAN_ROWS + 4000  # two spans
     x, number = make_table(n)
     y = labels_of(number, k)
 

@@ -19,10 +19,10 @@ import dshap
 from dshap.errors import InputError
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product, ProductKernel
 from dshap.models import FourierExpansion, KernelExpansion, KernelRidge
-from dshap.models.ridge_sums import PENALTIES
-from dshap.models.rows import SPAN, spans
+from dshap.models.ridge import PENALTIES
+from dshap.models.rows import spans
 from dshap.records import Record
-from dshap.rows import row_draws, sample_positions
+from dshap.rows import SPAN_ROWS, row_draws, sample_positions
 from dshap.values import KernelInterventional
 from tests.models.row_blocks import block_of
 
@@ -134,7 +134,7 @@ def test_a_large_mean_of_the_target_costs_no_digits():
 @pytest.mark.parametrize("embedding", both_embeddings(20))
 @pytest.mark.parametrize("penalty", [1e-4, "validate"])
 def test_chunks_of_the_input_do_not_change_a_bit(penalty, embedding):
-    n = SPAN + 4000  # two spans
+    n = SPAN_ROWS + 4000  # two spans
     x, y = make_table(n, k=2)
 
     def blocks(cuts):
@@ -150,12 +150,12 @@ def test_chunks_of_the_input_do_not_change_a_bit(penalty, embedding):
 
 
 def test_the_pieces_a_cluster_runs_give_the_same_bits():
-    x, y = make_table(SPAN + 500)
+    x, y = make_table(SPAN_ROWS + 500)
     model = KernelRidge(RBF(1.0), Nystrom(20), "validate", holdout=0.2)
     whole = KernelRidge(RBF(1.0), Nystrom(20), "validate", holdout=0.2).fit(x, y)
     own = sample_positions(len(x), model.sample_size, model.seed)
     tuned = pickle.loads(pickle.dumps(model.tuned(x[own], y[own], own)))
-    leaves = [tuned.partial(block_of(x[s : s + SPAN], y[s : s + SPAN], s)) for s in (0, SPAN)]
+    leaves = [tuned.partial(block_of(x[s : s + SPAN_ROWS], y[s : s + SPAN_ROWS], s)) for s in (0, SPAN_ROWS)]
     fitted = tuned.finish(leaves[0] + leaves[1])
     np.testing.assert_array_equal(weights_of(fitted), weights_of(whole))
     scores = fitted.score_moments(block_of(x, y))
@@ -278,9 +278,10 @@ def test_what_a_fit_leaves_is_missing_before_it():
 
 
 def test_spans_begin_at_fixed_rows_and_draws_are_uniform():
-    x = np.arange(2 * SPAN + 7.0)[:, None]
+    x = np.arange(2 * SPAN_ROWS + 7.0)[:, None]
     found = list(spans(lambda: ((x[a : a + 30_001], x[a : a + 30_001, 0]) for a in range(0, len(x), 30_001))))
-    assert [(start, len(rows)) for start, rows, _ in found] == [(0, SPAN), (SPAN, SPAN), (2 * SPAN, 7)]
+    assert [start for start, _, _ in found] == [0, SPAN_ROWS, 2 * SPAN_ROWS]
+    assert [len(rows) for _, rows, _ in found] == [SPAN_ROWS, SPAN_ROWS, 7]
     np.testing.assert_array_equal(np.concatenate([rows for _, rows, _ in found]), x)
     draws = row_draws(np.arange(100_000), 5)
     # Kolmogorov distance of 1e5 uniform draws: above 0.0062 once in a thousand seeds; this seed is fixed
