@@ -29,9 +29,7 @@ __all__ = [
     "Rounds",
     "StreamsData",
     "ValuesAtOnce",
-    "WeightsData",
     "Work",
-    "data_weights",
     "held_coalitions",
     "interactions_of",
     "lacking",
@@ -156,16 +154,6 @@ class StreamsData(ValueFunction, Protocol):
 
 
 @runtime_checkable
-class WeightsData(ValueFunction, Protocol):
-    """A value function whose rows of data may have weights."""
-
-    @property
-    def data_weights(self) -> FloatArray | None:
-        """(b,): in the mean prediction; `data` then is an array.  None: all alike."""
-        ...
-
-
-@runtime_checkable
 class DirectSums(ValueFunction, Protocol):
     """A value function that knows a shorter way to Σ_S v_S(x) score_S than the values."""
 
@@ -245,11 +233,6 @@ def sample_size(value: object) -> int:
 def streams_data(value: object) -> bool:
     """Values are means over a table that is read when they are wanted."""
     return isinstance(value, StreamsData) and value.streams_data
-
-
-def data_weights(value: object) -> FloatArray | None:
-    """(b,) of the rows of the data; None where all are alike."""
-    return value.data_weights if isinstance(value, WeightsData) else None
 
 
 @dataclass(frozen=True)

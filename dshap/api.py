@@ -64,7 +64,8 @@ def explain(
 
     Parameters
     ----------
-    value : a value function of `dshap.values`, or one that `prepare` prepared: then nothing is learnt any more
+    value : a value function of `dshap.values`; one that `prepare` prepared: then nothing is fitted any more; or an
+        attributor, rows in and attributions out (`dshap.Attributor`)
     rows : the instances: a path of Parquet files (file, folder, glob or a list of them), numpy array, pandas DataFrame,
         pyarrow table or record batch, polars frame, DuckDB relation (Arrow's C stream protocol), Dask array or
         dataframe, xarray Dataset or DataArray, or a source of `dshap.sources`.  Columns are matched by name wherever

@@ -13,7 +13,6 @@ import numpy as np
 
 from dshap.abilities import (
     EstimatedBase,
-    data_weights,
     needs_predictions,
     pilot_coalitions,
     sample_size,
@@ -254,7 +253,7 @@ def _learn_base(session: Session, run: Run) -> None:
     wants_predictions = predictions.is_kept and not all(map(run.states.has, run.tile_names))
     if run.states.has(run.base_name) and (predictions.are_there(spans) or not wants_predictions):
         return
-    weights = data_weights(run.value)
+    weights = getattr(run.value, "data_weights", None)  # of a background
     one = NoisyBaseValue(weights, run.value.model) if run.plan.stochastic else BaseValue(weights)
     progress = session.progress
     progress.begin("base value", 1, "stages")

@@ -45,8 +45,6 @@ def test_of_value_functions():
     assert [abilities.needs_predictions(v) for v in (marginal, kernel, regression)] == [False, False, True]
     assert abilities.sample_size(marginal) == 0 < abilities.sample_size(regression)
     assert not abilities.streams_data(marginal) and not abilities.streams_data(kernel)
-    weighted = Marginal(first, X, weights=np.arange(1.0, 41.0))
-    assert abilities.data_weights(marginal) is None and len(abilities.data_weights(weighted)) == 40
 
 
 def test_members_that_lack_are_those_of_what_a_protocol_extends_too():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dshap.abilities import DirectSums, held_coalitions
+from dshap.abilities import DirectSums, held_coalitions, rounds_of
 from dshap.attributors.contraction import Contraction, DirectContraction, NoisyContraction, WholeContraction
 from dshap.attributors.game import Game
 from dshap.attributors.rounds import RoundsAttributor
@@ -34,10 +34,11 @@ def attributor_of(
     """
     value, shares = game.value, tuple(map(tuple, parts))
     if tol is not None:
-        return RoundsAttributor(game, has_pairs, tol, tuple(map(tuple, round_tiles)))
+        return RoundsAttributor(game, has_pairs, tol, rounds_of(game.design), tuple(map(tuple, round_tiles)))
     if held_coalitions(game.design):
         return WholeContraction(game, shares, has_pairs)
     if is_noisy:
         return NoisyContraction(game, shares, has_pairs)
-    is_direct = isinstance(value, DirectSums) and value.link.is_identity and not has_pairs
-    return (DirectContraction if is_direct else Contraction)(game, shares, has_pairs)
+    if isinstance(value, DirectSums) and value.link.is_identity and not has_pairs:
+        return DirectContraction(game, shares, has_pairs, value.scored)
+    return Contraction(game, shares, has_pairs)

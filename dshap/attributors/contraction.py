@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dshap.abilities import DirectSums, ValuesAtOnce, interactions_of
+from dshap.abilities import ValuesAtOnce, interactions_of
 from dshap.attributors.game import Found, Game, check_additivity, refuse_bad
-from dshap.blocks import EMPTY, FULL, N_ENDS, Attribution, CoalitionBlock
+from dshap.blocks import EMPTY, FULL, N_ENDS, Attribution, CoalitionBlock, Scored
 from dshap.designs.jackknife import N_REPLICATES
 from dshap.records import FloatArray, Moments, State
 from dshap.types import Design
@@ -123,7 +123,10 @@ def _add_products(
 
 @dataclass
 class DirectContraction(Contraction):
-    """A contraction of a value function that knows Σ_S v_S score_S without the values (`DirectSums`)."""
+    """A contraction of a value function that knows Σ_S v_S score_S without the values."""
+
+    scored: Callable[[State, FloatArray], Scored | None]
+    """`DirectSums.scored`"""
 
     def attribute(self, rows: FloatArray) -> Attribution:
         sums, prediction = self._direct_sums(rows, self.game.all_tiles)
@@ -140,11 +143,10 @@ class DirectContraction(Contraction):
 
         Where the scores of a block are of another kind, or groups have their own, its values are taken.
         """
-        value, total, prediction = self.game.value, self._no_sums(len(rows)), None
-        assert isinstance(value, DirectSums)
+        total, prediction = self._no_sums(len(rows)), None
         for together, start, stop in self.game.joined(tiles):
             block, state = self.game.design.block(start, stop), self.game.state(together)
-            direct = None if len(block.groups.group) else value.scored(state, block.score)
+            direct = None if len(block.groups.group) else self.scored(state, block.score)
             if direct is None:
                 self._add(total, rows, state, block, start)
             else:

@@ -31,6 +31,8 @@ class RoundsAttributor:
     game: Game
     has_pairs: bool
     tol: float
+    rounds: tuple[Design, ...]
+    """The designs that the design grew through."""
     round_tiles: tuple[tuple[int, ...], ...]
     """Coalition tiles that each round adds."""
 
@@ -48,7 +50,7 @@ class RoundsAttributor:
         pairs = np.zeros((len(rows), d * (d - 1) // 2, shape[-1])) if self.has_pairs else None
         used, left = np.zeros(len(rows), np.int32), np.arange(len(rows))
         values, (v_empty, v_full) = ends, ends.swapaxes(0, 1)  # (n, m, k); (n, k)
-        for grown, tiles in zip(rounds_of(design), self.round_tiles, strict=True):
+        for grown, tiles in zip(self.rounds, self.round_tiles, strict=True):
             values = np.concatenate([values, *(self.game.tile_values(rows[left], tile) for tile in tiles)], axis=1)
             phi[left], replicates[:, left] = of_all_values(grown, values)
             if pairs is not None:

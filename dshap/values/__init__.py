@@ -1,7 +1,5 @@
 """Value functions: what a coalition of columns is worth for an instance."""
 
-from __future__ import annotations
-
 from dshap.players import Players
 from dshap.values.background import Background
 from dshap.values.copula import Copula
@@ -34,9 +32,3 @@ __all__ = [
     "SubsetTable",
     "Trees",
 ]
-
-
-def __getattr__(name: str) -> None:
-    if name == "linear_transform":
-        raise AttributeError("dshap.values.linear_transform is dshap.linear_transform now")
-    raise AttributeError(f"module 'dshap.values' has no attribute {name!r}")

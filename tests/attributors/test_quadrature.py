@@ -209,7 +209,9 @@ def test_the_stated_error_of_the_values_is_that_of_fresh_trials(name, rng):
     form = form_of(KernelInterventional(model, background, n_background=20))
     form = form.chosen(form.choose(background[:150]))
     state = form.prepare(form.moments(background))
-    columns, rows = form._trials(quadrature.FRESH_SEED)
+    fresh, n = np.random.default_rng(quadrature.FRESH_SEED), quadrature.N_TRIALS
+    columns = fresh.random((n, 6)).argsort(axis=1) < (np.arange(n) % 6)[:, None]  # sizes 0 to d − 1 equally often
+    rows = background[fresh.integers(0, 150, n)]
     assert len(state["background"]) == 20 and columns.any(axis=1).sum() > 100
     gap = mean_values(model, columns, rows, state["background"]) - mean_values(model, columns, rows, background)
     stated = form.stated_error(state)["value_error_in_standard_deviations"]
