@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from dshap.loops.lanes import LANES, LAST_COLUMNS, STEP, TERM_BLOCK, TERMS, TILE, WIDTH
 from numba import njit
 
 from dshap.loops import member_sums, shared_sums, subset_products
+from dshap.loops.lanes import LANES, LAST_COLUMNS, STEP, TERM_BLOCK, TERMS, TILE, WIDTH
 from dshap.loops.shared_sums import _finished, _level_items
 from dshap.loops.subset_products import _FAST, _fill, _merge, aligned_zeros
 
