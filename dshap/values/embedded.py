@@ -24,7 +24,7 @@ from dshap.kernels import (
     checked_embedding,
     checked_kernel,
 )
-from dshap.loops.subset_products import Lattice
+from dshap.loops.lattice import Lattice
 from dshap.records import BoolArray, FloatArray, State
 from dshap.values.table_value import TableValue
 

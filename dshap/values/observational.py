@@ -12,7 +12,8 @@ from scipy.linalg.blas import dgemm, dtrmm
 from dshap.checks import checked
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, ridge_solve
-from dshap.loops.subset_products import Lattice, rows_last
+from dshap.loops.lattice import Lattice
+from dshap.loops.subset_products import rows_last
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_cross, add_gram, split, strung, symmetric
 from dshap.values.kernel_value import ExpansionModel, KernelValue, expansion_model

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.blocks import Checked
+from dshap.loops.member_sums import subset_sum_bytes, subset_sums
 from dshap.loops.product_games import (
     exact_nodes,
     fourier_game_values,
@@ -17,7 +18,6 @@ from dshap.loops.product_games import (
     product_game_operations,
     product_game_values,
 )
-from dshap.loops.subset_sums import subset_sum_bytes, subset_sums
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.values.background import herd
 from dshap.values.kernel_value import Expansion, ExpansionModel, KernelValue

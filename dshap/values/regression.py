@@ -11,8 +11,9 @@ from dshap.blocks import Scored
 from dshap.checks import Choice, checked
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel, checked_embedding, ridge_solve
+from dshap.loops.lattice import Lattice
 from dshap.loops.member_sums import MemberSums
-from dshap.loops.subset_products import Lattice, rows_last
+from dshap.loops.subset_products import rows_last
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.types import Link
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, split, strung, symmetric
