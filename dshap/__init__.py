@@ -13,6 +13,8 @@ from dshap.errors import DshapError
 if TYPE_CHECKING:
     from dshap import designs, engine, kernels, models, sources, values
     from dshap.api import choose_background, explain, fit, mse_v, prepare
+    from dshap.attributors.given import BaseAttributor as Attributor
+    from dshap.attributors.linear import linear_transform
     from dshap.cube import open_cube
     from dshap.designs.coalitions import BaseDesign as Design
     from dshap.explainer import Explainer
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 __all__ = [
+    "Attributor",
     "Design",
     "DshapError",
     "Explainer",
@@ -31,6 +34,7 @@ __all__ = [
     "explain",
     "fit",
     "kernels",
+    "linear_transform",
     "models",
     "mse_v",
     "open_cube",
@@ -41,11 +45,13 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Attributor": "dshap.attributors.given:BaseAttributor",
     "Design": "dshap.designs.coalitions:BaseDesign",
     "Explainer": "dshap.explainer",
     "choose_background": "dshap.api",
     "explain": "dshap.api",
     "fit": "dshap.api",
+    "linear_transform": "dshap.attributors.linear",
     "mse_v": "dshap.api",
     "open_cube": "dshap.cube",
     "open_prepared": "dshap.prepared",

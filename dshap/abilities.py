@@ -3,45 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Protocol, Self, runtime_checkable
 
-from dshap.blocks import (
-    Checked,
-    Scored,
-)
+from dshap.blocks import DesignInfo, Scored
 from dshap.errors import InputError
 from dshap.records import (
     JSON,
     BoolArray,
+    Cost,
     FloatArray,
     Moments,
     Record,
     State,
 )
-from dshap.types import (
-    Design,
-    ValueFunction,
-)
+from dshap.types import Design, Explained, ValueFunction
 
 __all__ = [
     "ChoosesFromSample",
-    "ClosedForm",
     "DirectSums",
     "EstimatedBase",
-    "HasClosedForm",
     "Interactions",
     "LearnsFromData",
-    "OwnBase",
-    "PairedForm",
     "Pilot",
     "Rounds",
     "StreamsData",
-    "Threaded",
     "ValuesAtOnce",
-    "WeightsData",
-    "base_of",
-    "closed_form_of",
-    "data_weights",
+    "Work",
     "held_coalitions",
     "interactions_of",
     "lacking",
@@ -49,7 +37,6 @@ __all__ = [
     "linear",
     "needs_predictions",
     "pilot_coalitions",
-    "prefers_closed_form",
     "sample_size",
     "stages_of",
     "streams_data",
@@ -135,8 +122,8 @@ class LearnsFromData(ValueFunction, Protocol):
 
 
 @runtime_checkable
-class ChoosesFromSample(ValueFunction, Protocol):
-    """A value function that chooses landmarks and the like from a sample of its data."""
+class ChoosesFromSample(Protocol):
+    """A value function, or a closed form, that chooses landmarks and the like from a sample of its data."""
 
     @property
     def sample_size(self) -> int:
@@ -147,8 +134,8 @@ class ChoosesFromSample(ValueFunction, Protocol):
         """What is chosen from a sample (n, columns) of the data."""
         ...
 
-    def chosen(self, choice: State) -> ValueFunction:
-        """This value function with that choice made."""
+    def chosen(self, choice: State) -> Self:
+        """The same with that choice made."""
         ...
 
 
@@ -167,39 +154,6 @@ class StreamsData(ValueFunction, Protocol):
 
 
 @runtime_checkable
-class WeightsData(ValueFunction, Protocol):
-    """A value function whose rows of data may have weights."""
-
-    @property
-    def data_weights(self) -> FloatArray | None:
-        """(b,): in the mean prediction; `data` then is an array.  None: all alike."""
-        ...
-
-
-@runtime_checkable
-class OwnBase(ValueFunction, Protocol):
-    """A value function whose v(empty) is not the mean prediction over its data."""
-
-    def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
-        """v(empty) (k,) before the link, from the `mean` prediction (k,) over `data` and a prepared `state`."""
-        ...
-
-
-@runtime_checkable
-class HasClosedForm(ValueFunction, Protocol):
-    """A value function whose attributions can be had without coalitions."""
-
-    @property
-    def prefers_closed_form(self) -> bool:
-        """True where the closed form is exact, or at least as good as any list of coalitions."""
-        ...
-
-    def closed_form(self) -> ClosedForm:
-        """The closed form; itself where it is one."""
-        ...
-
-
-@runtime_checkable
 class DirectSums(ValueFunction, Protocol):
     """A value function that knows a shorter way to Σ_S v_S(x) score_S than the values."""
 
@@ -210,72 +164,15 @@ class DirectSums(ValueFunction, Protocol):
 
 
 @runtime_checkable
-class EstimatedBase(OwnBase, Protocol):
+class EstimatedBase(LearnsFromData, Protocol):
     """A value function whose v(empty) is an estimate of a distribution's, not the mean prediction over its data."""
+
+    def base(self, state: State) -> FloatArray:
+        """v(empty) (k,) before the link, from a prepared `state`."""
+        ...
 
     def base_note(self, state: State, mean: FloatArray) -> dict[str, JSON]:
         """What v(empty) is, its error, and the `mean` prediction (k,) over `data` beside it; written by the cube."""
-        ...
-
-
-@runtime_checkable
-class ClosedForm(ValueFunction, Protocol):
-    """A value function whose attributions need no coalition: it is asked for them, with its own stated error.
-
-    For a tile of rows the engine calls `settled`, then `attribute` in micro-blocks, then `checked`, from `attribute` on
-    again for as long as that gives another state.
-    """
-
-    def settled(self, state: State, rows: FloatArray, prediction: FloatArray) -> State:
-        """The state for the rows (n, columns) of one tile, whose predictions are (n, k): what depends on them."""
-        ...
-
-    def attribute(self, state: State, rows: FloatArray) -> FloatArray:
-        """phi (n, d, k) of rows (n, columns); Σ phi + state["base"] is the prediction, to the stated error."""
-        ...
-
-    def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
-        """What phi (n, d, k) of the rows of one tile leaves open; `gap` (n, k) is Σ phi + base − prediction."""
-        ...
-
-    @property
-    def n_replicates(self) -> int:
-        """R: groups of its standard errors, 0 where it has none."""
-        ...
-
-    def replicates(self, state: State, rows: FloatArray) -> FloatArray:
-        """phi_(g) (R, n, d, k), with std_error² = Σ_g (phi_(g) − phi)²."""
-        ...
-
-    def describe_form(self) -> str:
-        """What it is made with, in a line."""
-        ...
-
-    def stated_error(self, state: State) -> dict[str, JSON]:
-        """What is left open whatever the rows are: which background, how far off."""
-        ...
-
-
-@runtime_checkable
-class PairedForm(ClosedForm, Protocol):
-    """A closed form that has interactions too."""
-
-    def with_interactions(self) -> PairedForm:
-        """This value function with what its interactions need, or an `InputError` where it has none after all."""
-        ...
-
-    def interactions(self, state: State, rows: FloatArray, phi: FloatArray) -> FloatArray:
-        """The Shapley interaction index (n, pairs, k) of each pair of players i < j, in the order of
-        `np.triu_indices(d, 1)`, of rows whose attributions are phi (n, d, k)."""
-        ...
-
-
-@runtime_checkable
-class Threaded(ValueFunction, Protocol):
-    """A value function whose work can be done by several threads at once, with the same numbers."""
-
-    def with_threads(self, n_threads: int) -> Threaded:
-        """This value function with so many."""
         ...
 
 
@@ -312,45 +209,65 @@ def linear(design: Design) -> Design:
 
 
 def lacking(given: object, protocol: type) -> list[str]:
-    """Members of a protocol that an object has not."""
-    return [name for name in vars(protocol) if not name.startswith("_") and not hasattr(given, name)]
+    """Members of a protocol, and of those that it extends, that an object has not."""
+    kinds = [kind for kind in reversed(protocol.__mro__) if getattr(kind, "_is_protocol", False)]
+    members = dict.fromkeys(name for kind in kinds for name in vars(kind) if not name.startswith("_"))
+    return [name for name in members if not hasattr(given, name)]
 
 
-def learns_from_data(value: ValueFunction) -> bool:
+def learns_from_data(value: object) -> bool:
     """States need sums over all rows of the data."""
     return isinstance(value, LearnsFromData)
 
 
-def needs_predictions(value: ValueFunction) -> bool:
+def needs_predictions(value: object) -> bool:
     """Its sums over rows want predictions."""
     return isinstance(value, LearnsFromData) and value.needs_predictions
 
 
-def sample_size(value: ValueFunction) -> int:
+def sample_size(value: object) -> int:
     """Rows of the data that it chooses from; 0 where nothing is left to choose."""
     return value.sample_size if isinstance(value, ChoosesFromSample) else 0
 
 
-def streams_data(value: ValueFunction) -> bool:
+def streams_data(value: object) -> bool:
     """Values are means over a table that is read when they are wanted."""
     return isinstance(value, StreamsData) and value.streams_data
 
 
-def data_weights(value: ValueFunction) -> FloatArray | None:
-    """(b,) of the rows of the data; None where all are alike."""
-    return value.data_weights if isinstance(value, WeightsData) else None
+@dataclass(frozen=True)
+class Work:
+    """What a plan is made from: of a value function and a design, of a closed form, or of an attributor."""
 
+    value: Explained
+    info: DesignInfo
+    """Of a closed form and of an attributor: the two ends, and groups of standard errors."""
+    cost: Callable[..., Cost]
+    """Of m proper coalitions and n rows: `ValueFunction.cost`."""
+    learns: bool = False
+    """States need sums over all rows of the data."""
+    sample_size: int = 0
+    """Rows of the data that are chosen from first."""
+    streams: bool = False
+    """Values are means over a table that is read when they are wanted."""
+    is_closed_form: bool = False
+    """No coalition is listed."""
+    pilot_coalitions: int = 0
+    held_coalitions: int = 0
+    stage_coalitions: tuple[int, ...] = ()
+    """After each stage that a design grew through."""
 
-def base_of(value: ValueFunction, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
-    """v(empty) (k,) before the link: the mean prediction over the data, unless the value function knows better."""
-    return value.base(mean, state) if isinstance(value, OwnBase) else mean
-
-
-def closed_form_of(value: ValueFunction) -> ClosedForm | None:
-    """The closed form, where there is one."""
-    return value.closed_form() if isinstance(value, HasClosedForm) else None
-
-
-def prefers_closed_form(value: ValueFunction) -> bool:
-    """The closed form is at least as good as any list of coalitions."""
-    return isinstance(value, HasClosedForm) and value.prefers_closed_form
+    @classmethod
+    def of(cls, value: ValueFunction, design: Design) -> Work:
+        """Of a value function whose coalitions are listed."""
+        return cls(
+            value=value,
+            info=design.info,
+            cost=value.cost,
+            learns=learns_from_data(value),
+            sample_size=sample_size(value),
+            streams=streams_data(value),
+            pilot_coalitions=pilot_coalitions(design),
+            held_coalitions=held_coalitions(design),
+            stage_coalitions=tuple(each.info.n_coalitions for each in stages_of(design)),
+        )

@@ -28,7 +28,7 @@ from dshap.session import Session, open_session
 from dshap.tables import check_targets, open_for, open_rows, said_left_out, take_census
 from dshap.tables.background import background_of
 from dshap.tables.reader import LaidOut
-from dshap.types import Design, RowReader, ValueFunction
+from dshap.types import Design, Explained, RowReader
 from dshap.values import Background
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ IN_MEMORY_BYTES = 2 << 30
 
 
 def explain(
-    value: ValueFunction | Prepared,
+    value: Explained | Prepared,
     rows: Any,
     *,
     design: Design | str = "auto",
@@ -64,7 +64,8 @@ def explain(
 
     Parameters
     ----------
-    value : a value function of `dshap.values`, or one that `prepare` prepared: then nothing is learnt any more
+    value : a value function of `dshap.values`; one that `prepare` prepared: then nothing is fitted any more; or an
+        attributor, rows in and attributions out (`dshap.Attributor`)
     rows : the instances: a path of Parquet files (file, folder, glob or a list of them), numpy array, pandas DataFrame,
         pyarrow table or record batch, polars frame, DuckDB relation (Arrow's C stream protocol), Dask array or
         dataframe, xarray Dataset or DataArray, or a source of `dshap.sources`.  Columns are matched by name wherever
@@ -138,7 +139,8 @@ def explain(
             explanation.run(session).raise_on_failed(is_kept=store is not None)
             if quality is not None:
                 plain = replace(session, options=RunOptions())
-                held = measured_quality(prepared_of(explanation), quality, session.folder("quality"), plain)
+                states = prepared or prepared_of(explanation)
+                held = measured_quality(states, quality, session.folder("quality"), plain)
                 explanation.work.cube.write_note("mse_v", held.to_dict())
                 mark_finished(path)
         else:
@@ -148,7 +150,7 @@ def explain(
 
 
 def prepare(
-    value: ValueFunction,
+    value: Explained,
     rows: Any = None,
     design: Design | str = "auto",
     store: str | Path | None = None,
@@ -188,7 +190,7 @@ def prepare(
 
 
 def mse_v(
-    value: ValueFunction | Prepared,
+    value: Explained | Prepared,
     rows: Any,
     *,
     design: Design | str = "auto",
@@ -228,9 +230,9 @@ def mse_v(
 
 def _held_out(rows: Any, explanation: Explanation, session: Session) -> RowReader:
     """The rows that MSE_v is measured on, opened; refused before anything is computed."""
-    value, missing = explanation.work.value, explanation.work.rows.missing
-    check_measurable(value)
-    return open_for(value, rows, session, missing=missing)
+    work, missing = explanation.work, explanation.work.rows.missing
+    check_measurable(work.chosen)
+    return open_for(work.value, rows, session, missing=missing)
 
 
 def _check_in_memory(layout: CubeLayout) -> None:
@@ -336,4 +338,4 @@ def choose_background(
                 stacklevel=2,
             )
         take_census(reader, session, takes_nan=False)
-        return background_of(reader, session.each_span, n_background, method, seed)
+        return background_of(reader, session.learn, n_background, method, seed)

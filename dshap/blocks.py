@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from dshap.records import (
     BoolArray,
     FloatArray,
-    State,
 )
 
 __all__ = [
@@ -20,7 +19,6 @@ __all__ = [
     "FULL",
     "N_ENDS",
     "Attribution",
-    "Checked",
     "CoalitionBlock",
     "DesignInfo",
     "Groups",
@@ -132,7 +130,7 @@ class Attribution:
     """(n,): the class that a row is explained for, where the link takes the predicted one."""
 
     stated: Mapping[str, Sequence[float] | float] = field(default_factory=dict)
-    """What a closed form found when these rows were checked: see `Checked.stated`."""
+    """name -> numbers that these rows show; the cube states the largest of all tiles."""
 
     @property
     def relative_error(self) -> FloatArray | None:
@@ -186,6 +184,8 @@ class RowBlock:
     """feature column -> (n,) in its own dtype, only where asked for."""
     predictions: FloatArray | None = None
     """f (good rows, k), only where asked for."""
+    null_keys: Mapping[str, BoolArray] = field(default_factory=dict)
+    """key column -> (n,) True where the table holds no key; columns without such rows are left out."""
 
     @property
     def stop(self) -> int:
@@ -207,14 +207,3 @@ class RowBlock:
     def good(self) -> FloatArray:
         """The rows (n, columns) that are ok."""
         return self.x[self.is_ok]
-
-
-class Checked(NamedTuple):
-    """What a closed form says of the attributions of a tile of rows, once they are there."""
-
-    gap: FloatArray
-    """(k,): the largest |Σφ + base − prediction| that its stated error explains, beyond rounding."""
-    stated: Mapping[str, Sequence[float] | float]
-    """name -> numbers of this tile; the cube states the largest of all tiles."""
-    again: State | None = None
-    """With which these rows are to be attributed anew; None where the attributions are good."""

@@ -12,7 +12,7 @@ from dshap.api import explain
 from dshap.errors import InputError
 from dshap.models import KernelModel
 from dshap.records import FloatArray
-from dshap.types import Design, Link, ValueFunction
+from dshap.types import Design, Explained, Link
 from dshap.values import KernelInterventional, Marginal
 from dshap.values.predictors import columns_by_name
 
@@ -49,12 +49,12 @@ class Explainer:
         output_names: Sequence[str] | None = None,
         players: Mapping[str, Sequence[str | int]] | None = None,
     ) -> None:
-        if isinstance(model, ValueFunction):
+        if isinstance(model, Explained):
             given = {"masker": masker, "feature_names": feature_names, "output_names": output_names, "players": players}
             named = [name for name, own in given.items() if own is not None] + ["link"] * (link != "identity")
             if named:
                 raise InputError(f"a value function has its own {' and '.join(named)}: leave {' and '.join(named)} out")
-            self.value: ValueFunction = model
+            self.value: Explained = model
             return
         if masker is None:
             raise InputError("masker is missing: give background rows, like dshap.Explainer(model.predict, X[:100])")
@@ -150,7 +150,7 @@ def _link_of(link: Any) -> str | Link:
     return getattr(link, "__name__", "identity") if is_of_shap else link
 
 
-def _data_of(X: Any, value: ValueFunction) -> Any:
+def _data_of(X: Any, value: Explained) -> Any:
     """The explained values (n, d) where every player is a column and they lie in memory; else None."""
     if value.players.members.sum(axis=1).max() > 1 or not (hasattr(X, "iloc") or isinstance(X, np.ndarray | list)):
         return None

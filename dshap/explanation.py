@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import platform
 import shutil
 import warnings
@@ -16,9 +15,18 @@ from typing import Any
 import numpy as np
 
 import dshap
-from dshap.abilities import PairedForm, Threaded, lacking, learns_from_data, linear, tuned
-from dshap.attributors.choice import DESIGN_NAMES, check_closed, check_interactions, choose_design, in_rounds
-from dshap.attributors.noise import N_REPLICATES
+from dshap.abilities import tuned
+from dshap.attributors.choice import (
+    Chosen,
+    check_closed,
+    check_kinds,
+    choose,
+    in_rounds,
+    learns,
+    of_noisy_model,
+    with_interactions,
+)
+from dshap.attributors.contraction import N_REPLICATES
 from dshap.cube import (
     CONTAINER,
     TEXT,
@@ -38,25 +46,23 @@ from dshap.engine import (
     Failure,
     Plan,
     make_plan,
-    map_spans,
-    on_block,
+    naming,
     process_threads,
 )
-from dshap.errors import FailedBlocksError, InputError, StoreMismatchError, shown
+from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
 from dshap.options import RunOptions
-from dshap.prepared import Prepared, played
+from dshap.prepared import DataSummary, Prepared
 from dshap.records import BoolArray, FloatArray, Record, digest_of
 from dshap.run import Run, explain_run, with_landmarks
 from dshap.session import Session
 from dshap.steadiness import check_steady
 from dshap.tables import Census, Inputs
-from dshap.types import Design, Predictor, RowReader, ValueFunction, replaced
+from dshap.types import Design, Explained, GivenAttributor, RowReader, replaced
 
 __all__ = [
     "IDLE_WORKER_BYTES",
     "NUMERICS_VERSION",
     "Explanation",
-    "check_kinds",
     "learnt_of",
     "refuse_difference",
 ]
@@ -65,9 +71,6 @@ NUMERICS_VERSION = 10
 """Raised when the same options give other numbers; a store of another version is not resumed."""
 NOTHING_KEPT = "There is no store, so nothing is kept: give store= a path to keep the others"
 PROBE_ROWS = 64
-MOSTLY_THERE = 4
-"""Members that a value function or a design may lack to be told which."""
-ROW_SPAN = 65_536
 IDLE_WORKER_BYTES = 320 << 20
 """What a warm worker takes before its first task."""
 
@@ -88,7 +91,7 @@ class Explanation:
     @classmethod
     def prepare(
         cls,
-        value: ValueFunction,
+        value: Explained,
         rows: Any,
         path: Path,
         session: Session,
@@ -105,70 +108,29 @@ class Explanation:
         `prepared` holds the states of this value function.
         """
         check_kinds(value, design)
-        executor, options = session.executor, session.options
-        data = None if prepared is None else (prepared.data, prepared.data.census())
-        inputs = Inputs.open(value, rows, session, missing=options.missing, key=key, census=census, data=data)
-        value = inputs.value
-        is_active = np.ones(len(value.players), dtype=bool)
-        if prepared is None:
-            is_active = inputs.active_players()
-        else:
-            design, options = _as_prepared(prepared, design, options)
-        check_closed(value, options)
-        active = replaced(value, players=value.players.over(is_active))
-        chosen, why = choose_design(design, active, options.max_coalitions, seed)
-        reasons = [("design", why)]
-        if not is_active.all():
-            constant = [name for name, active in zip(value.players.names, is_active, strict=True) if not active]
-            reasons.append(("players", f"{', '.join(constant)}: constant in all rows, attribution 0"))
-            if chosen.info.n_players == len(value.players):
-                chosen = chosen.with_players(int(is_active.sum()))
-        if options.interactions and isinstance(value, PairedForm):
-            value = value.with_interactions()
-        elif options.interactions:
-            check_interactions(chosen)
-        if options.stochastic:
-            chosen = _of_noisy_model(value, chosen)
-        if options.tol is not None:
-            if prepared is not None:
-                raise InputError(
-                    f"the states in {prepared.path} are those of one list of coalitions, and tol would let it grow: "
-                    "leave tol out, or explain the value function itself"
-                )
-            chosen, options, why = in_rounds(chosen, design, options)
-            reasons.append(("tol", why))
-        if chosen.info.why_no_errors:
-            reasons.append(("std_error", f"NaN: {chosen.info.why_no_errors}"))
-            warnings.warn(f"std_error is NaN: {chosen.info.why_no_errors}", RuntimeWarning, stacklevel=3)
-        if value.model.check is not None:
-            is_one = prepared is not None or inputs.data is inputs.rows
-            for reader in [inputs.rows] if is_one else [inputs.rows, inputs.data]:
-                map_spans(executor, value.model, _check_rows, reader.n_rows, ROW_SPAN, reader)
-        game = played(replaced(value, players=active.players), chosen)
-        if executor.is_local and isinstance(game, Threaded):  # one task at a time
-            game = game.with_threads(process_threads())
-        run = _fingerprint(value, game, chosen, inputs, options)
-        if prepared is not None:
-            run["value"] = prepared.learnt["value"]
-        refuse_altered(path)
-        _refuse_other_run(path, run)
-        if read_run(path) is None and not options.stochastic:
-            readers = [inputs.rows] if prepared is not None else [inputs.rows, inputs.data]
-            check_steady(value.model, np.concatenate([_first_rows(reader) for reader in readers]))
-        plan = _stored_plan(path) or make_plan(
-            game,
-            chosen,
-            inputs.rows,
-            inputs.data,
-            options,
-            tuple(reasons),
-            is_prepared=prepared is not None,
-            noise_replicates=N_REPLICATES if options.stochastic else 0,
+        inputs = Inputs.open(
+            value,
+            rows,
+            session,
+            missing=session.options.missing,
+            key=key,
+            census=census,
+            learns=learns(value),
+            reads_data=prepared is None and not isinstance(value, GivenAttributor),
         )
-        layout = _layout(value, inputs.rows, options, plan, run)
-        explanation = cls(path, layout, _run(game, chosen, inputs, plan, path, layout, is_active, prepared))
+        way = Way.of(inputs, session.options, design, seed, prepared)
+        inputs.check_rows(session)
+        if session.is_local:  # one task at a time
+            way = replace(way, chosen=way.chosen.with_threads(process_threads()))
+        run = _fingerprint(inputs, way, prepared)
+        _refuse_other_run(path, run)
+        if read_run(path) is None and not way.options.stochastic:
+            check_steady(inputs.value.model, np.concatenate([_first_rows(reader) for reader in inputs.readers]))
+        plan = _stored_plan(path) or way.plan(inputs, prepared)
+        layout = _layout(inputs, way, plan, run)
+        explanation = cls(path, layout, _run(inputs, way, plan, path, layout, prepared))
         if not explanation.is_complete:  # of a finished one nobody needs workers, nor asks for their memory
-            plan.check(session.memory_limit, executor.n_threads, IDLE_WORKER_BYTES)
+            plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
         return explanation
 
     def create(self) -> bool:
@@ -219,18 +181,92 @@ class Explanation:
             )
 
 
+@dataclass(frozen=True)
+class Way:
+    """The way that rows are explained: by what, with which options, and why."""
+
+    chosen: Chosen
+    options: RunOptions
+    is_active: BoolArray
+    """(d,): players that take part; the others hold constant columns."""
+    reasons: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, inputs: Inputs, options: RunOptions, design: Design | str, seed: int, prepared: Prepared | None) -> Way:
+        """What is asked for, as far as there is such a thing; refused with an `InputError` else."""
+        value = inputs.value
+        check_closed(value, options)
+        is_active = np.ones(len(value.players), dtype=bool)
+        if prepared is not None:
+            chosen, options = _as_prepared(prepared, value, design, options)
+        else:
+            is_active = is_active if inputs.data is None else inputs.active_players()
+            active = replaced(value, players=value.players.over(is_active))
+            chosen = choose(design, active, options.max_coalitions, seed)
+        reasons = [("design", chosen.why)]
+        if not is_active.all():
+            constant = [name for name, active in zip(value.players.names, is_active, strict=True) if not active]
+            reasons.append(("players", f"{', '.join(constant)}: constant in all rows, attribution 0"))
+            if chosen.info.n_players == len(value.players):
+                chosen = chosen.with_players(int(is_active.sum()))
+        if options.interactions:
+            chosen = with_interactions(chosen)
+        if options.stochastic:
+            chosen = of_noisy_model(chosen)
+        if options.tol is not None:
+            chosen, options, why = in_rounds(chosen, design, options)
+            reasons.append(("tol", why))
+        if why := chosen.info.why_no_errors:
+            reasons.append(("std_error", f"NaN: {why}"))
+            warnings.warn(f"std_error is NaN: {why}", RuntimeWarning, stacklevel=4)
+        return cls(chosen.without_data(), options, is_active, tuple(reasons))
+
+    def plan(self, inputs: Inputs, prepared: Prepared | None) -> Plan:
+        """The tiles and the stages."""
+        return make_plan(
+            self.chosen.work(),
+            inputs.rows,
+            inputs.data,
+            self.options,
+            self.reasons,
+            data_rows=0 if prepared is None else prepared.data.n_rows,
+            noise_replicates=N_REPLICATES if self.options.stochastic else 0,
+        )
+
+
+def _as_prepared(
+    prepared: Prepared, value: Explained, design: Design | str, options: RunOptions
+) -> tuple[Chosen, RunOptions]:
+    """The design and the tiles of the states, for this value function with the categories of all rows.
+
+    Raises
+    ------
+    InputError
+        Where another design was asked for, or one that grows.
+    """
+    chosen = prepared.chosen
+    if design != "auto" and (isinstance(design, str) or tuned(design, Record()).fingerprint() != chosen.fingerprint()):
+        raise InputError(
+            f"the states in {prepared.path} were prepared for {chosen.info.n_coalitions} coalitions of "
+            f"{chosen.info.n_players} players "
+            'by another design: leave design at "auto", or prepare them for this one'
+        )
+    if options.tol is not None:
+        raise InputError(
+            f"the states in {prepared.path} are those of one list of coalitions, and tol would let it grow: "
+            "leave tol out, or explain the value function itself"
+        )
+    options = replace(options, coalition_tile=prepared.coalition_tile, row_span=prepared.row_span)
+    return chosen.with_value(value), options
+
+
 def _first_rows(reader: RowReader) -> FloatArray:
     block = reader.read(0, min(PROBE_ROWS, reader.n_rows))
     return block.x[block.is_ok]
 
 
-def _check_rows(model: Predictor, start: int, stop: int, reader: RowReader) -> None:
-    assert model.check is not None
-    block = reader.read(start, stop)
-    model.check(block.x[block.is_ok])
-
-
-def _layout(value: ValueFunction, rows: RowReader, options: RunOptions, plan: Plan, run: dict[str, Any]) -> CubeLayout:
+def _layout(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> CubeLayout:
+    value, rows, options = inputs.value, inputs.rows, way.options
     dtypes = rows.column_dtypes.items() if options.keep_rows else ()
     kept = {name: TEXT if dtype.kind == "T" else str(dtype) for name, dtype in dtypes}
     names = value.model.output_names
@@ -239,7 +275,7 @@ def _layout(value: ValueFunction, rows: RowReader, options: RunOptions, plan: Pl
         players=value.players.names,
         outputs=value.link.outputs(names),
         link="" if value.link.is_identity else value.link.describe(),
-        is_base_by_row=value.link.is_by_row,
+        is_base_by_row=value.link.is_by_row or way.chosen.is_given,
         classes=names if value.link.classes(np.zeros((0, len(names)))) is not None else (),
         tile=plan.instance_tile,
         chunk=plan.chunk_rows,
@@ -254,21 +290,11 @@ def _layout(value: ValueFunction, rows: RowReader, options: RunOptions, plan: Pl
     )
 
 
-def _run(
-    game: ValueFunction,
-    design: Design,
-    inputs: Inputs,
-    plan: Plan,
-    path: Path,
-    layout: CubeLayout,
-    is_active: BoolArray,
-    prepared: Prepared | None,
-) -> Run:
+def _run(inputs: Inputs, way: Way, plan: Plan, path: Path, layout: CubeLayout, prepared: Prepared | None) -> Run:
     """What is carried out."""
     run = layout.run["fingerprint"]
     return Run(
-        value=replaced(game, data=None),
-        design=design,
+        chosen=way.chosen,
         plan=plan,
         rows=inputs.rows,
         data=inputs.data,
@@ -276,7 +302,7 @@ def _run(
         states=StateFolder(path / CONTAINER, None if prepared is None else prepared.states.path),
         follows_from=learnt_of(run, plan),
         run_digest=layout.run["digest"],
-        is_active=is_active,
+        is_active=way.is_active,
         keep_rows=bool(layout.columns),
     )
 
@@ -286,49 +312,6 @@ def learnt_of(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
     return {name: run[name] for name in ("numerics", "value", "data")} | {"row_span": plan.row_span}
 
 
-def check_kinds(value: Any, design: Any) -> None:
-    """Refuse what is no value function or no design."""
-    missing = lacking(value, ValueFunction)
-    if 0 < len(missing) <= MOSTLY_THERE and not isinstance(value, type):
-        raise InputError(
-            f"{type(value).__name__} is no value function, it lacks {', '.join(missing)}: docs/extending.md shows how "
-            "to write one"
-        )
-    if not isinstance(value, ValueFunction) or isinstance(value, type):
-        raise InputError(
-            f"explain was given {type(value).__name__} as the value function: wrap a model like "
-            "dshap.values.Marginal(model.predict, background)"
-        )
-    missing = [] if isinstance(design, str | type) else lacking(design, Design)
-    if 0 < len(missing) <= MOSTLY_THERE:
-        raise InputError(
-            f"{type(design).__name__} is no design, it lacks {', '.join(missing)}: docs/extending.md shows how to "
-            "write one"
-        )
-    if isinstance(design, type) or not isinstance(design, str | Design):
-        raise InputError(
-            f"design is {shown(design)}: give {', '.join(map(repr, DESIGN_NAMES))} or one of dshap.designs"
-        )
-
-
-def _as_prepared(prepared: Prepared, design: Design | str, options: RunOptions) -> tuple[Design, RunOptions]:
-    """The design and the tiles of the states.
-
-    Raises
-    ------
-    InputError
-        Where another design was asked for.
-    """
-    own = prepared.design
-    if design != "auto" and (isinstance(design, str) or tuned(design, Record()).fingerprint() != own.fingerprint()):
-        raise InputError(
-            f"the states in {prepared.path} were prepared for {own.info.n_coalitions} coalitions of "
-            f"{own.info.n_players} players "
-            'by another design: leave design at "auto", or prepare them for this one'
-        )
-    return own, replace(options, coalition_tile=prepared.coalition_tile, row_span=prepared.row_span)
-
-
 def _stored_plan(path: Path) -> Plan | None:
     try:
         return Plan.from_json((path / CONTAINER / "plan.json").read_bytes())
@@ -336,45 +319,34 @@ def _stored_plan(path: Path) -> Plan | None:
         return None
 
 
-def _fingerprint(
-    value: ValueFunction, game: ValueFunction, design: Design, inputs: Inputs, options: RunOptions
-) -> dict[str, Any]:
+def _fingerprint(inputs: Inputs, way: Way, prepared: Prepared | None) -> dict[str, Any]:
     """Everything that changes a number of the cube; workers, window and display are not in it."""
+    value, rows, options = inputs.value, inputs.rows, way.options
     shown = ("memory_limit", "max_coalitions", "missing", "units")  # limits, display, and what the readers say
-    kept = {name: own for name, own in asdict(options).items() if name not in shown}
+    kept = {name: given for name, given in asdict(options).items() if name not in shown and given is not None}
+    data = None if prepared is None else prepared.data
+    if inputs.data is not None and inputs.data_census is not None:
+        data = DataSummary.of(inputs.data, inputs.data_census)
+    of_value = way.chosen.value_fingerprint() if prepared is None else prepared.learnt["value"]
+    if options.stochastic:  # without what a noisy model predicted, which it will not predict again
+        of_value = {name: part for name, part in of_value.items() if name != "predictions"}
     return {
         "numerics": NUMERICS_VERSION,
-        "value": _value_fingerprint(game, options),
-        "design": design.fingerprint(),
-        "features": list(inputs.rows.feature_names),
+        "value": of_value,
+        "design": way.chosen.fingerprint(),
+        "features": list(rows.feature_names),
         "players": list(value.players.names),
-        "outputs": list(game.link.outputs(game.model.output_names)),
-        "predicted": list(game.model.output_names),
-        "keys": dict(inputs.rows.key_dtypes),
-        "options": {name: own for name, own in kept.items() if own is not None},
-        "rows": {"digest": inputs.census.fingerprint, "n": inputs.rows.n_rows, "missing": inputs.rows.missing},
-        "data": {"digest": inputs.data_census.fingerprint, "n": inputs.data.n_rows, "missing": inputs.data.missing},
-        "probe": "" if options.stochastic else _probe(value, inputs.rows),
+        "outputs": list(value.link.outputs(value.model.output_names)),
+        "predicted": list(value.model.output_names),
+        "keys": dict(rows.key_dtypes),
+        "options": kept,
+        "rows": {"digest": inputs.census.fingerprint, "n": rows.n_rows, "missing": rows.missing},
+        "data": None if data is None else data.fingerprint(),
+        "probe": "" if options.stochastic else _probe(value, rows),
     }
 
 
-def _value_fingerprint(game: ValueFunction, options: RunOptions) -> dict[str, Any]:
-    """Without what a noisy model predicted, which it will not predict again."""
-    own = game.fingerprint()
-    return {name: part for name, part in own.items() if name != "predictions"} if options.stochastic else own
-
-
-def _of_noisy_model(value: ValueFunction, design: Design) -> Design:
-    """The design, linear in the values, or InputError where noise cannot be told from two answers."""
-    if learns_from_data(value) or math.isfinite(value.cost(1).operations) or value.link.is_by_row:
-        raise InputError(
-            "stochastic=True is for Marginal, with a link that does not ask for the predicted class "
-            f"(LogOdds('name') names one): not for this {type(value).__name__}"
-        )
-    return linear(design)
-
-
-def _probe(value: ValueFunction, rows: RowReader) -> str:
+def _probe(value: Explained, rows: RowReader) -> str:
     """Digest of the predictions of the first rows: how a black box is known again.
 
     Raises
@@ -383,12 +355,14 @@ def _probe(value: ValueFunction, rows: RowReader) -> str:
         Where the model, or the link, fails on them; nothing is written yet.
     """
     block = rows.read(0, min(PROBE_ROWS, rows.n_rows), keys=True)
-    predictions: FloatArray = on_block(0, block, value.model, block.x[block.is_ok])
-    on_block(0, block, value.link, predictions[:, None], predictions)
+    with naming(0, block):
+        predictions = value.model(block.good)
+        value.link(predictions[:, None], predictions)
     return hashlib.blake2b(predictions.tobytes(), digest_size=10).hexdigest()
 
 
 def _refuse_other_run(path: Path, run: Mapping[str, Any]) -> None:
+    refuse_altered(path)
     stored = read_run(path)
     if stored is None:
         if path.exists() and any(path.iterdir() if path.is_dir() else [path]):

@@ -9,10 +9,10 @@ import numpy as np
 
 from dshap.engine import check_stages, fit_stages
 from dshap.engine.learn import run_pass
-from dshap.engine.stages import OVERHEAD_BYTES, spans
+from dshap.engine.plan import OVERHEAD_BYTES
 from dshap.models import KernelModel
 from dshap.models.kernel_model import HeldOut, Tune
-from dshap.rows import SPAN_ROWS, sample_positions
+from dshap.rows import sample_positions, spans
 from dshap.session import Session
 from dshap.types import RowReader
 
@@ -30,7 +30,7 @@ def fit_model(session: Session, model: AnyModel, reader: RowReader) -> AnyModel:
         Where a worker cannot hold the sums: said when the sample has told how many outputs there are.
     """
     executor, progress = session.executor, session.progress
-    cut = spans(0, reader.n_rows, SPAN_ROWS)
+    cut = spans(0, reader.n_rows)
     progress.begin("fit", 1 + model.n_passes + bool(model.holdout), "passes")
     positions = sample_positions(reader.n_rows, model.sample_size, model.seed)
     inside = [(a, b) for a, b in cut if np.searchsorted(positions, a) < np.searchsorted(positions, b)]

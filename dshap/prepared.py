@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dshap
-from dshap import designs
-from dshap.abilities import closed_form_of
-from dshap.blocks import RowBlock
+from dshap.attributors.choice import Chosen, restored
 from dshap.checks import as_path
 from dshap.cube import PREPARED, ReceiptFolder, StateFolder, mark_finished
-from dshap.errors import DshapError, InputError, StoreMismatchError
+from dshap.errors import InputError, StoreMismatchError
 from dshap.records import Record
 from dshap.steadiness import check_steady
 from dshap.tables import Census
-from dshap.types import Design, RowReader, ValueFunction
+from dshap.types import Explained, RowReader
 
-__all__ = ["PREPARED", "Prepared", "PreparedData", "open_prepared", "played", "save_prepared"]
+__all__ = ["PREPARED", "DataSummary", "Prepared", "open_prepared", "probe_of", "save_prepared"]
 
 PROBE = "probe"
 """State of the rows that a model is known by, and what it predicted for them."""
@@ -33,43 +31,39 @@ PROBE_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class PreparedData:
-    """The table that was learnt from, as far as a run on its states needs it: no row is read any more."""
+class DataSummary:
+    """The table that was learnt from, as far as a run on its states knows it: no row is read any more."""
 
     n_rows: int
     feature_names: tuple[str, ...]
     missing: str
     digest: str
-    key_names: tuple[str, ...] = ()
-    key_dtypes: Mapping[str, str] = field(default_factory=dict)
-    has_target: bool = False
-    column_dtypes: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
 
-    def read(
-        self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
-    ) -> RowBlock:
-        raise DshapError("a state is missing in the prepared store: it was not finished, prepare it again")
+    @classmethod
+    def of(cls, reader: RowReader, census: Census) -> DataSummary:
+        return cls(reader.n_rows, tuple(reader.feature_names), reader.missing, census.fingerprint)
 
-    def read_bytes(self, n_rows: int) -> int:
-        return 0
-
-    def census(self) -> Census:
-        """As far as it is kept: the number of rows and their digest."""
-        return Census(self.n_rows, 0, 0, {}, {}, (), (), self.digest)
+    def fingerprint(self) -> dict[str, Any]:
+        return {"digest": self.digest, "n": self.n_rows, "missing": self.missing}
 
 
 @dataclass(frozen=True)
 class Prepared:
     """A value function whose states lie in a folder; give it to `dshap.explain` as the value function."""
 
-    value: ValueFunction
-    design: Design
+    chosen: Chosen
+    """The value function, and the design or the closed form that the states are of."""
     path: Path
     learnt: Mapping[str, Any]
     """What the states follow from."""
-    data: PreparedData
+    data: DataSummary
     coalition_tile: int
     row_span: int
+
+    @property
+    def value(self) -> Any:
+        """The value function."""
+        return self.chosen.value
 
     @property
     def states(self) -> StateFolder:
@@ -78,7 +72,7 @@ class Prepared:
     def describe(self) -> str:
         """One line for people."""
         kind = self.learnt["value"]["value"]
-        return f"{kind} on {self.data.n_rows:,} rows, {self.design.info.n_coalitions:,} coalitions, {self.path}"
+        return f"{kind} on {self.data.n_rows:,} rows, {self.chosen.info.n_coalitions:,} coalitions, {self.path}"
 
     def __repr__(self) -> str:
         return f"Prepared({self.describe()})"
@@ -89,7 +83,8 @@ class Prepared:
         names = described(self.path)["tiles"]
         states = [self.states.get(name, Record) for name in names]
         kept = [name for name in ("rank", "penalty", "error") if states and name in states[0].arrays]
-        sizes = self.design.block(2, self.design.info.n_coalitions).masks.sum(axis=1)
+        design = self.chosen.design
+        sizes = np.zeros(0, int) if design is None else design.block(2, design.info.n_coalitions).masks.sum(axis=1)
         return {"size": sizes, **{name: np.concatenate([state[name] for state in states]) for name in kept}}
 
 
@@ -104,17 +99,7 @@ def described(path: Path) -> dict[str, Any]:
     return ReceiptFolder(path).get(Path(PREPARED).stem)
 
 
-def played(value: ValueFunction, design: Design) -> ValueFunction:
-    """The value function that this design asks: itself, or its closed form."""
-    if not isinstance(design, designs.ClosedFormDesign):
-        return value
-    form = closed_form_of(value)
-    if form is None:
-        raise InputError(f"{type(value).__name__} has no closed form: give another design")
-    return form
-
-
-def probe_of(value: ValueFunction, data: RowReader) -> Record:
+def probe_of(value: Explained, data: RowReader) -> Record:
     """The first good rows of the data, and what the model predicts for them."""
     block = data.read(0, min(PROBE_ROWS, data.n_rows))
     rows = block.x[block.is_ok]
@@ -126,17 +111,11 @@ def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record
     """The description beside the states; made last, so that it stands for all of them."""
     prepared.states.put(PROBE, probe)
     mark_finished(prepared.path, [PREPARED])
-    data = prepared.data
     content = {
         "version": dshap.__version__,
         "learnt": dict(prepared.learnt),
-        "design": prepared.design.fingerprint(),
-        "data": {
-            "n_rows": data.n_rows,
-            "feature_names": list(data.feature_names),
-            "missing": data.missing,
-            "digest": data.digest,
-        },
+        "design": prepared.chosen.fingerprint(),
+        "data": asdict(prepared.data),
         "coalition_tile": prepared.coalition_tile,
         "row_span": prepared.row_span,
         "tiles": list(tile_names),
@@ -144,7 +123,7 @@ def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record
     ReceiptFolder(prepared.path).put(Path(PREPARED).stem, content)
 
 
-def open_prepared(store: str | Path, value: ValueFunction) -> Prepared:
+def open_prepared(store: str | Path, value: Explained) -> Prepared:
     """The states that `dshap.prepare` left in `store`, for the value function that they were made with.
 
     Parameters
@@ -166,9 +145,8 @@ def open_prepared(store: str | Path, value: ValueFunction) -> Prepared:
         content = described(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"{path} holds no prepared value function: make it with dshap.prepare(value, ...)") from error
-    design = designs.restored(content["design"])
-    value = played(value, design)
-    was, now = content["learnt"]["value"], json.loads(json.dumps(value.fingerprint()))
+    chosen = restored(value, content["design"])
+    was, now = content["learnt"]["value"], json.loads(json.dumps(chosen.value_fingerprint()))
     names = sorted(n for n in was.keys() | now.keys() if was.get(n) != now.get(n) and n != "predictions")
     if names:  # predictions are compared below, on rows that were kept
         raise StoreMismatchError(
@@ -177,11 +155,10 @@ def open_prepared(store: str | Path, value: ValueFunction) -> Prepared:
         )
     data = content["data"]
     prepared = Prepared(
-        value,
-        design,
+        chosen,
         path,
         content["learnt"],
-        PreparedData(data["n_rows"], tuple(data["feature_names"]), data["missing"], data["digest"]),
+        DataSummary(**{**data, "feature_names": tuple(data["feature_names"])}),
         content["coalition_tile"],
         content["row_span"],
     )

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from dshap.abilities import ClosedForm, learns_from_data, streams_data, tuned
-from dshap.attributors.choice import choose_design
+from dshap.abilities import streams_data, tuned
+from dshap.attributors.choice import Chosen, check_kinds, choose, learns
 from dshap.blocks import N_ENDS
 from dshap.cube import StateFolder, repair
 from dshap.engine import Plan, make_plan
@@ -20,15 +20,14 @@ from dshap.explanation import (
     IDLE_WORKER_BYTES,
     NUMERICS_VERSION,
     Explanation,
-    check_kinds,
     learnt_of,
 )
-from dshap.prepared import PREPARED, Prepared, PreparedData, open_prepared, played, probe_of, save_prepared
+from dshap.prepared import PREPARED, DataSummary, Prepared, open_prepared, probe_of, save_prepared
 from dshap.records import BoolArray, FloatArray, Record
 from dshap.run import Run, coalition_errors, learn_states, settled_design, with_landmarks
 from dshap.session import Session
 from dshap.tables import Inputs, open_for, open_rows, refuse_unknown_categories, take_census
-from dshap.types import Design, RowReader, ValueFunction, replaced
+from dshap.types import Design, Explained, GivenAttributor, RowReader
 
 __all__ = ["Quality", "check_measurable", "measured_quality", "prepare_value", "prepared_of"]
 
@@ -109,7 +108,7 @@ def _shares_of_sizes(d: int) -> FloatArray:
 
 
 def prepare_value(
-    value: ValueFunction,
+    value: Explained,
     rows: Any,
     design: Design | str,
     path: Path,
@@ -117,10 +116,12 @@ def prepare_value(
 ) -> Prepared:
     """`dshap.prepare` inside a session that is open."""
     check_kinds(value, design)
+    if isinstance(value, GivenAttributor):
+        raise InputError(f"{type(value).__name__} is an attributor: there is nothing to prepare; explain it itself")
     if path.exists() and any(own.name not in (PREPARED, "state") for own in path.iterdir()):
         raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
     options, missing = session.options, session.options.missing
-    if missing == "pass" and learns_from_data(value):
+    if missing == "pass" and learns(value):
         raise InputError('missing = "pass" is for black boxes: prepare a kernel model with "refuse" or "skip"')
     if streams_data(value):
         raise InputError(
@@ -134,20 +135,16 @@ def prepare_value(
         data = open_for(value, rows, session, missing=missing)
         refuse_unknown_categories(data, session)
     census = take_census(data, session)
-    chosen, why = choose_design(design, value, options.max_coalitions)
-    chosen = tuned(chosen, Record())  # no rows are explained here that could settle its list
-    value = played(value, chosen)
-    plan = make_plan(value, chosen, data, data, options, (("design", why),))
+    chosen = choose(design, value, options.max_coalitions)
+    if chosen.design is not None:  # no rows are explained here that could settle its list
+        chosen = replace(chosen, design=tuned(chosen.design, Record()))
+    plan = make_plan(chosen.work(), data, data, options, (("design", chosen.why),))
     plan = replace(plan, stages=tuple(own for own in plan.stages if own.name != "evaluation"))
     plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
-    run = {
-        "numerics": NUMERICS_VERSION,
-        "value": value.fingerprint(),
-        "data": {"digest": census.fingerprint, "n": data.n_rows, "missing": data.missing},
-    }
-    learnt = learnt_of(run, plan)
-    kept = PreparedData(data.n_rows, tuple(data.feature_names), data.missing, census.fingerprint)
-    prepared = Prepared(value, chosen, path, learnt, kept, plan.coalition_tile, plan.row_span)
+    kept = DataSummary.of(data, census)
+    run = {"numerics": NUMERICS_VERSION, "value": chosen.value_fingerprint(), "data": kept.fingerprint()}
+    chosen = replace(chosen, why="given")
+    prepared = Prepared(chosen, path, learnt_of(run, plan), kept, plan.coalition_tile, plan.row_span)
     damaged = repair(path)
     for own in damaged:
         session.progress.say(f"{own}; it is computed again")
@@ -166,12 +163,11 @@ def prepare_value(
 
 
 def _run(
-    prepared: Prepared, plan: Plan, rows: RowReader, data: RowReader, states: StateFolder, session: Session
+    prepared: Prepared, plan: Plan, rows: RowReader, data: RowReader | None, states: StateFolder, session: Session
 ) -> Run:
     """What the tasks share, the landmarks chosen; nothing is written but states."""
     run = Run(
-        value=replaced(prepared.value, data=None),
-        design=prepared.design,
+        chosen=prepared.chosen.without_data(),
         plan=plan,
         rows=rows,
         data=data,
@@ -186,7 +182,7 @@ def _same(stored: Prepared, wanted: Prepared) -> Prepared:
     """What is there, where it is what was asked for."""
     pairs = [
         ("data", stored.data.digest, wanted.data.digest),
-        ("design", stored.design.fingerprint(), wanted.design.fingerprint()),
+        ("design", stored.chosen.fingerprint(), wanted.chosen.fingerprint()),
         ("coalition_tile", stored.coalition_tile, wanted.coalition_tile),
         ("row_span", stored.row_span, wanted.row_span),
     ]
@@ -199,9 +195,10 @@ def _same(stored: Prepared, wanted: Prepared) -> Prepared:
     return stored
 
 
-def check_measurable(value: ValueFunction) -> None:
-    """Refuse what has no MSE_v."""
-    if isinstance(value, ClosedForm):
+def check_measurable(chosen: Chosen) -> Design:
+    """The design whose coalitions MSE_v is a mean over; refuses what has none."""
+    value = chosen.value
+    if chosen.design is None:
         raise InputError(
             "MSE_v is a mean over coalitions, and a closed form has none: give design='exact', or one of "
             "dshap.designs.kernelshap; or leave quality out"
@@ -216,31 +213,31 @@ def check_measurable(value: ValueFunction) -> None:
             "MSE_v would read a background that is streamed for every row again: give rows in memory, or leave quality "
             "out"
         )
+    return chosen.design
 
 
 def prepared_of(explanation: Explanation) -> Prepared:
     """The states of a finished explanation, as those of a prepared value function."""
     work, plan = explanation.work, explanation.plan
     run = explanation.layout.run["fingerprint"]
-    data = PreparedData(work.data.n_rows, tuple(work.data.feature_names), work.data.missing, run["data"]["digest"])
-    learnt = learnt_of(run, plan)
-    design = settled_design(work)
-    return Prepared(work.value, design, explanation.path, learnt, data, plan.coalition_tile, plan.row_span)
+    data = run["data"]
+    kept = DataSummary(data["n"], tuple(run["features"]), data["missing"], data["digest"])
+    chosen = replace(work.chosen, design=settled_design(work))
+    return Prepared(chosen, explanation.path, learnt_of(run, plan), kept, plan.coalition_tile, plan.row_span)
 
 
 def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session) -> Quality:
     """MSE_v of a prepared value function on these rows."""
-    check_measurable(prepared.value)
+    design, value = check_measurable(prepared.chosen), prepared.value
     options = replace(
         session.options, coalition_tile=prepared.coalition_tile, row_span=prepared.row_span, coalition_groups=1
     )
-    value, design = prepared.value, prepared.design
-    data = prepared.data
-    inputs = Inputs.open(value, rows, session, missing=options.missing, data=(data, data.census()))
+    inputs = Inputs.open(value, rows, session, missing=options.missing, learns=learns(value), reads_data=False)
     value = inputs.value
-    plan = make_plan(value, design, inputs.rows, inputs.data, options, is_prepared=True)
+    chosen = replace(prepared.chosen, value=value)
+    plan = make_plan(chosen.work(), inputs.rows, None, options, data_rows=prepared.data.n_rows)
     states = StateFolder(path / "state", prepared.states.path)
-    work = _run(replace(prepared, value=value), plan, inputs.rows, inputs.data, states, session)
+    work = _run(replace(prepared, chosen=chosen), plan, inputs.rows, None, states, session)
     total = coalition_errors(session, work)
     n = float(total["n"])
     if not n:

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 
 from dshap.abilities import (
-    ChoosesFromSample,
-    ClosedForm,
     EstimatedBase,
-    learns_from_data,
     needs_predictions,
     pilot_coalitions,
+    sample_size,
     streams_data,
     tuned,
 )
-from dshap.attributors import Game, StreamedGame, attributor_of
-from dshap.attributors.game import first_tiles
+from dshap.attributors import attributor_of
+from dshap.attributors.choice import Chosen
+from dshap.attributors.closed_form import ClosedFormAttributor, PairedAttributor, StateOfRows
+from dshap.attributors.game import EstimatedGame, Game, Instances, LearnedGame, StreamedGame, first_tiles
 from dshap.attributors.learning import (
     BaseValue,
     CoalitionErrors,
@@ -32,14 +32,14 @@ from dshap.attributors.learning import (
     PilotPass,
     penalties,
 )
-from dshap.engine import Executor, Plan
+from dshap.engine import Plan
 from dshap.engine.explain import BlockWriter, Evaluation, Failure, evaluate
 from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_pass
 from dshap.errors import DshapError
 from dshap.records import BoolArray, Moments, Record, State, digest_of
 from dshap.rows import sample_positions
 from dshap.session import Session
-from dshap.types import Design, RecordStore, RowReader, ValueFunction
+from dshap.types import Attributor, Design, Pass, RecordStore, RowReader
 
 __all__ = ["Run", "coalition_errors", "explain_run", "learn_states", "settled_design", "with_landmarks"]
 
@@ -51,11 +51,11 @@ SAMPLE_SEED = 0
 class Run:
     """What is explained, by what, from what is learnt, and where it is kept."""
 
-    value: ValueFunction
-    design: Design
+    chosen: Chosen
     plan: Plan
     rows: RowReader
-    data: RowReader
+    data: RowReader | None
+    """None where all states are there, and where nothing is learnt."""
     states: RecordStore
     follows_from: Mapping[str, Any]
     """What the states of coalition tiles follow from, coalitions apart."""
@@ -67,6 +67,27 @@ class Run:
     """What tells this run from others; empty where no rows are explained."""
     keep_rows: bool = False
     """The writer wants the explained columns in their own dtypes."""
+
+    @property
+    def value(self) -> Any:
+        """What is explained."""
+        return self.chosen.value
+
+    @property
+    def design(self) -> Design:
+        """Whose coalitions are valued."""
+        assert self.chosen.design is not None
+        return self.chosen.design
+
+    def with_design(self, design: Design) -> Run:
+        return replace(self, chosen=replace(self.chosen, design=design))
+
+    @property
+    def table(self) -> RowReader:
+        """The data, which something is still to be learnt from."""
+        if self.data is None:
+            raise DshapError("a state is missing in the prepared store: it was not finished, prepare it again")
+        return self.data
 
     @cached_property
     def _digest(self) -> str:
@@ -86,10 +107,13 @@ class Run:
     def tile_names(self) -> tuple[str, ...]:
         """State file of each coalition tile, named by all that its content follows from; empty where nothing is
         learnt from data."""
-        if not learns_from_data(self.value):
+        if not self.chosen.learns:
             return ()
-        packed = (np.packbits(self.design.block(*span).masks, axis=1) for span in self.plan.coalition_spans)
-        digests = (hashlib.blake2b(bits.tobytes(), digest_size=10).hexdigest() for bits in packed)
+        packed = [b""]  # a closed form is of no coalition
+        if self.chosen.design is not None:
+            masks = (self.chosen.design.block(*span).masks for span in self.plan.coalition_spans)
+            packed = [np.packbits(each, axis=1).tobytes() for each in masks]
+        digests = (hashlib.blake2b(bits, digest_size=10).hexdigest() for bits in packed)
         return tuple(f"moments-{digest_of({**self.follows_from, 'masks': digest})}" for digest in digests)
 
     @property
@@ -110,36 +134,55 @@ class Run:
         name = self.base_name.replace("base", "predictions", 1)
         return Predictions(self.value.model, self.states, name, needs_predictions(self.value))
 
+    def _shared(self) -> dict[str, Any]:
+        """What every attributor of dshap needs: the fields of `Instances`."""
+        return {
+            "value": self.value,
+            "store": self.states,
+            "base_name": self.base_name,
+            "n_outputs": self.plan.n_outputs,
+            "micro_rows": self.plan.micro_rows,
+            "is_kept": self.plan.cache_bytes > 0,
+            "is_active": self.is_active,
+        }
+
     def game(self) -> Game:
         """The game of every row."""
-        plan = self.plan
         kind: Any = Game
         if streams_data(self.value):
-            kind = partial(StreamedGame, data=self.data, spans=tuple(plan.data_spans))
-        game: Game = kind(
-            value=self.value,
-            design=self.design,
-            tiles=tuple(plan.coalition_spans),
-            names=self.tile_names,
-            store=self.states,
-            base_name=self.base_name,
-            n_outputs=plan.n_outputs,
-            micro_rows=plan.micro_rows,
-            joined_tiles=plan.join_tiles,
-            is_kept=plan.cache_bytes > 0,
-            is_active=self.is_active,
-        )
+            kind = partial(StreamedGame, data=self.table, spans=tuple(self.plan.data_spans))
+        elif self.tile_names:  # a game of one player has none
+            kind = EstimatedGame if isinstance(self.value, EstimatedBase) else LearnedGame
+            kind = partial(kind, names=self.tile_names)
+        tiles, joined = tuple(self.plan.coalition_spans), self.plan.join_tiles
+        game: Game = kind(design=self.design, tiles=tiles, joined_tiles=joined, **self._shared())
         return game
+
+    def closed_form(self) -> ClosedFormAttributor:
+        """The attributor of a closed form."""
+        assert self.chosen.form is not None
+        kind = PairedAttributor if self.plan.interactions else ClosedFormAttributor
+        return kind(form=self.chosen.form, state_name="".join(self.tile_names), **self._shared())
 
 
 def explain_run(session: Session, run: Run) -> list[Failure]:
     """Learning, then evaluation; gives the tiles that failed (their rows are marked so in the cube)."""
+    for name, content in run.value.notes.items():
+        run.cube.write_note(name, content)
+    if run.chosen.form is not None:
+        return _explain_by_form(session, run)
+    if run.chosen.design is None:
+        return _evaluate(session, run, run.value)
     _learn_base(session, run)
     run = _with_pilots(session, run)
     _learn_tiles(session, run, range(len(run.tile_names)))
-    game = run.game()
-    _write_notes(session.executor, run, game)
-    plan = run.plan
+    game, plan = run.game(), run.plan
+    _write_base(run, game)
+    if note := game.note():
+        run.cube.write_note("base_value", note)
+    chosen = on_a_worker(session.executor, penalties, game) if run.tile_names else None
+    if chosen is not None:
+        run.cube.write_note("penalties", chosen)
     attributor = attributor_of(
         game,
         parts=plan.groups,
@@ -148,29 +191,32 @@ def explain_run(session: Session, run: Run) -> list[Failure]:
         has_pairs=plan.interactions,
         is_noisy=plan.stochastic,
     )
-    tiles = tuple(plan.instance_spans)
-    evaluation = Evaluation(attributor, run.rows, tiles, run.cube, run.states, run.run_digest, run.keep_rows)
-    failures = evaluate(session.executor, evaluation, session.progress)
-    if isinstance(run.value, ClosedForm):
-        run.cube.write_note("closed_form", {**run.value.stated_error(game.state([0])), **run.cube.stated()})
+    return _evaluate(session, run, attributor)
+
+
+def _explain_by_form(session: Session, run: Run) -> list[Failure]:
+    """The state of the closed form, then evaluation; its errors are noted before it, and with those of the rows."""
+    learn_states(session, run)
+    attributor, cube = run.closed_form(), run.cube
+    _write_base(run, attributor)
+    stated = attributor.form.stated_error(attributor.state())
+    cube.write_note("closed_form", stated)
+    failures = _evaluate(session, run, attributor)
+    cube.write_note("closed_form", {**stated, **cube.stated()})
     return failures
 
 
-def _write_notes(executor: Executor, run: Run, game: Game) -> None:
-    """What is known before the first row is explained, beside the cube."""
-    base, cube = game.base_value(), run.cube
+def _evaluate(session: Session, run: Run, attributor: Attributor) -> list[Failure]:
+    tiles = tuple(run.plan.instance_spans)
+    evaluation = Evaluation(attributor, run.rows, tiles, run.cube, run.states, run.run_digest, run.keep_rows)
+    return evaluate(session.executor, evaluation, session.progress)
+
+
+def _write_base(run: Run, instances: Instances) -> None:
+    """v(empty), where it is the same for all rows."""
+    base = instances.base_value()
     if base is not None:
-        cube.write_base(base)
-    for name, content in run.value.notes.items():
-        cube.write_note(name, content)
-    if isinstance(run.value, EstimatedBase) and run.plan.coalition_spans:
-        cube.write_note("base_value", run.value.base_note(game.state([0]), game.mean_prediction()))
-    if isinstance(run.value, ClosedForm):
-        cube.write_note("closed_form", run.value.stated_error(game.state([0])))
-    elif run.tile_names:
-        chosen = on_a_worker(executor, penalties, game)
-        if chosen is not None:
-            cube.write_note("penalties", chosen)
+        run.cube.write_base(base)
 
 
 def learn_states(session: Session, run: Run) -> None:
@@ -180,15 +226,16 @@ def learn_states(session: Session, run: Run) -> None:
 
 
 def with_landmarks(session: Session, run: Run) -> Run:
-    """The run with the landmarks of its value function chosen from a seeded sample; the choice is kept as a state."""
-    value, name, spans = run.value, run.landmarks_name, run.plan.data_spans
-    if not isinstance(value, ChoosesFromSample) or not value.sample_size:
+    """The run with what is chosen from a seeded sample of the data, such as landmarks; it is kept as a state."""
+    learner, name, spans = run.chosen.learner, run.landmarks_name, run.plan.data_spans
+    size = sample_size(learner)
+    if not size:
         return run
     if not run.states.has(name):
-        positions = sample_positions(run.data.n_rows, value.sample_size, SAMPLE_SEED)
+        positions = sample_positions(run.table.n_rows, size, SAMPLE_SEED)
         inside = [(a, b) for a, b in spans if np.searchsorted(positions, a) < np.searchsorted(positions, b)]
-        run.states.put(name, run_pass(session.executor, Landmarks(value, positions), run.data, inside))
-    return replace(run, value=value.chosen(run.states.get(name, State)))
+        run.states.put(name, run_pass(session.executor, Landmarks(learner, positions), run.table, inside))
+    return replace(run, chosen=run.chosen.resolved(run.states.get(name, State)))
 
 
 def coalition_errors(session: Session, run: Run) -> Moments:
@@ -206,10 +253,11 @@ def _learn_base(session: Session, run: Run) -> None:
     wants_predictions = predictions.is_kept and not all(map(run.states.has, run.tile_names))
     if run.states.has(run.base_name) and (predictions.are_there(spans) or not wants_predictions):
         return
-    one = NoisyBaseValue(run.value) if run.plan.stochastic else BaseValue(run.value)
+    weights = getattr(run.value, "data_weights", None)  # of a background
+    one = NoisyBaseValue(weights, run.value.model) if run.plan.stochastic else BaseValue(weights)
     progress = session.progress
     progress.begin("base value", 1, "stages")
-    learning = Learning((one,), (run.base_name,), run.states, run.data, predictions)
+    learning = Learning((one,), (run.base_name,), run.states, run.table, predictions)
     learn(session.executor, learning, spans, [0], progress.advance)
     progress.end()
 
@@ -222,7 +270,9 @@ def _learn_tiles(session: Session, run: Run, tiles: Sequence[int]) -> None:
         return
     progress = session.progress
     progress.begin("moments", len(tiles), "coalition tiles", len(tiles) - len(todo))
-    learning = Learning(CoalitionTiles(run.game()), names, run.states, run.data, run.predictions)
+    form, tiles_of = run.chosen.form, run.plan.coalition_spans
+    passes: Sequence[Pass] = (StateOfRows(form),) if form else CoalitionTiles(run.value, run.design, tiles_of)
+    learning = Learning(passes, names, run.states, run.table, run.predictions)
     learn(session.executor, learning, run.plan.data_spans, todo, progress.advance)
     progress.end()
     if run.predictions.is_kept and all(map(run.states.has, names)):
@@ -247,7 +297,7 @@ def _with_pilots(session: Session, run: Run) -> Run:
             progress.end()
         choice = run.states.get(run.pilot_name, Record)
         chosen |= choice.arrays
-        run = replace(run, design=tuned(run.design, choice))
+        run = run.with_design(tuned(run.design, choice))
         if not choice.arrays or not pilot_coalitions(run.design):
             break
     if chosen:
@@ -264,7 +314,7 @@ def settled_design(run: Run) -> Design:
         design = tuned(run.design, run.states.get(run.pilot_name, Record))
         if pilot_coalitions(design) in (0, pilot_coalitions(run.design)):
             return design
-        run = replace(run, design=design)
+        run = run.with_design(design)
     return run.design
 
 

@@ -23,12 +23,12 @@ from dshap.engine import (
     checked_client,
     collect_partitions,
     current_client,
-    map_spans,
+    learn_from,
 )
 from dshap.options import RunOptions
-from dshap.rows import SPAN_ROWS
+from dshap.types import Pass, RowReader
 
-__all__ = ["Session", "each_span", "open_session"]
+__all__ = ["Session", "open_session"]
 
 
 @dataclass(frozen=True)
@@ -58,24 +58,14 @@ class Session:
         """An empty folder that is removed at the end of the run."""
         return self.workspace.folder(name)
 
-    def each_span(self, function: Callable[..., Any], n_rows: int, *args: Any) -> list[Any]:
-        """function(start, stop, *args) of every span of a table, in order."""
-        return each_span(self.executor, function, n_rows, *args)
+    def learn(self, one: Pass, reader: RowReader) -> Any:
+        """What a pass over all rows of a table gives."""
+        return learn_from(self.executor, one, reader)
 
     def each_partition(self, collection: Any, write: Callable[[Any, int], int]) -> list[int]:
         """write(partition, index) of every row partition of a Dask collection, where it lives, in order."""
         client = self.executor.client if isinstance(self.executor, DaskExecutor) else None
         return collect_partitions(collection, write, client)
-
-
-def each_span(executor: Executor, function: Callable[..., Any], n_rows: int, *args: Any) -> list[Any]:
-    """function(start, stop, *args) of every span of a table, in order; of one span here, no cluster starts for it."""
-    local = LoopExecutor() if n_rows <= SPAN_ROWS else executor
-    return map_spans(local, None, _without_context, n_rows, SPAN_ROWS, function, args)
-
-
-def _without_context(_: None, start: int, stop: int, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    return function(start, stop, *args)
 
 
 @contextlib.contextmanager

@@ -39,6 +39,8 @@ __all__ = [
     "Attributor",
     "Design",
     "Divided",
+    "Explained",
+    "GivenAttributor",
     "Link",
     "Pass",
     "Predictor",
@@ -133,11 +135,11 @@ class Pass(Protocol):
 
     @property
     def wants(self) -> tuple[str, ...]:
-        """What of a block is needed beside its rows: "target", "predictions"."""
+        """What of a block is needed beside its rows: "target", "predictions", "keys", "columns"."""
         ...
 
     def partial(self, block: RowBlock) -> Any:
-        """What these rows add: `Moments`, or `Stacked` rows."""
+        """What these rows add: `Moments`, `Stacked` rows, or a tuple."""
         ...
 
     def finish(self, total: Any) -> Any:
@@ -145,6 +147,7 @@ class Pass(Protocol):
         ...
 
 
+@runtime_checkable
 class Attributor(Protocol):
     """Rows in, attributions out."""
 
@@ -243,8 +246,8 @@ class Predictor(Protocol):
 
 
 @runtime_checkable
-class ValueFunction(Protocol):
-    """What a coalition is worth for an instance: v_S(x), for proper coalitions S.  Knows nothing of estimators."""
+class Explained(Protocol):
+    """What is explained: a model, by whom its predictions are shared, and the rows that its base value is over."""
 
     @property
     def model(self) -> Predictor:
@@ -272,6 +275,15 @@ class ValueFunction(Protocol):
         """What is known of it beyond its values; written beside the cube."""
         ...
 
+    def fingerprint(self) -> dict[str, JSON]:
+        """Name, options and array digests: everything that changes a value."""
+        ...
+
+
+@runtime_checkable
+class ValueFunction(Explained, Protocol):
+    """What a coalition is worth for an instance: v_S(x), for proper coalitions S.  Knows nothing of estimators."""
+
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """All work on the coalitions masks (m, d) that no instance changes."""
         ...
@@ -284,16 +296,26 @@ class ValueFunction(Protocol):
         """Bytes and operations of m coalitions and n rows."""
         ...
 
-    def fingerprint(self) -> dict[str, JSON]:
-        """Name, options and array digests: everything that changes a value."""
+
+@runtime_checkable
+class GivenAttributor(Explained, Attributor, Protocol):
+    """An attributor that `explain` takes in the place of a value function: it knows its model and players too."""
+
+    @property
+    def n_replicates(self) -> int:
+        """R: groups of its standard errors, 0 where it has none."""
+        ...
+
+    def cost(self, n: int = 1) -> Cost:
+        """Bytes and operations of n rows."""
         ...
 
 
-AnyValue = TypeVar("AnyValue", bound="ValueFunction")
+AnyValue = TypeVar("AnyValue", bound="Explained")
 
 
 def replaced(value: AnyValue, **parts: Any) -> AnyValue:
-    """A copy of a value function with another `model`, other `players`, or other `data`; workers hold data=None."""
+    """A copy of what is explained with another `model`, other `players`, or other `data`; workers hold data=None."""
     other = copy.copy(value)
     vars(other).update(parts)
     return other

@@ -27,11 +27,12 @@ def lines(path: Path) -> int:
 
 
 def members(protocol: str) -> int:
-    """Methods, properties and attributes that a protocol of `types.py` or `abilities.py` declares itself."""
+    """Members of a protocol of `types.py` or `abilities.py`, those of the protocols that it extends counted."""
     trees = (ast.parse((PACKAGE / name).read_text()) for name in ("types.py", "abilities.py"))
-    classes = (node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
-    body = next(node.body for node in classes if node.name == protocol)
-    return sum(isinstance(node, ast.FunctionDef | ast.AnnAssign) for node in body)
+    classes = {node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
+    node = classes[protocol]
+    bases = (base.id for base in node.bases if isinstance(base, ast.Name) and base.id in classes)
+    return sum(isinstance(each, ast.FunctionDef | ast.AnnAssign) for each in node.body) + sum(map(members, bases))
 
 
 def functions(path: Path) -> Iterator[tuple[int, str]]:

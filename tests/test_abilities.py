@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from dshap.errors import InputError
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelExpansion
 from dshap.records import Record
+from dshap.types import ValueFunction
 from dshap.values import ConditionalRegression, KernelInterventional, Marginal
 
 X = np.random.default_rng(0).normal(size=(40, 3))
@@ -41,16 +44,19 @@ def test_of_value_functions():
     assert [abilities.learns_from_data(v) for v in (marginal, kernel, regression)] == [False, True, True]
     assert [abilities.needs_predictions(v) for v in (marginal, kernel, regression)] == [False, False, True]
     assert abilities.sample_size(marginal) == 0 < abilities.sample_size(regression)
-    assert abilities.closed_form_of(marginal) is None and not abilities.prefers_closed_form(kernel)
-    form = abilities.closed_form_of(kernel)
-    assert abilities.closed_form_of(form) is form
     assert not abilities.streams_data(marginal) and not abilities.streams_data(kernel)
-    weighted = Marginal(first, X, weights=np.arange(1.0, 41.0))
-    assert abilities.data_weights(marginal) is None and len(abilities.data_weights(weighted)) == 40
 
 
-def test_the_base_is_the_mean_unless_the_value_function_knows_better():
-    mean = np.array([0.25])
-    state = Record({"base": np.array([7.0])})
-    assert abilities.base_of(Marginal(first, X), mean, lambda: state) is mean
-    assert abilities.base_of(KernelInterventional(EXPANSION, X).closed_form(), mean, lambda: state)[0] == 7.0
+def test_members_that_lack_are_those_of_what_a_protocol_extends_too():
+    assert abilities.lacking(Marginal(first, X), ValueFunction) == []
+    wanted = ["model", "players", "link", "data", "notes", "fingerprint", "prepare", "evaluate", "cost"]
+    assert abilities.lacking(object(), ValueFunction) == wanted
+
+
+def test_work_is_what_a_value_function_and_a_design_say():
+    value = ConditionalRegression(first, X, RBF(), Nystrom(10))
+    design = replace(designs.kernelshap(14, 200), budgets=(100, 200))
+    work = abilities.Work.of(value, design)
+    assert work.learns and not work.streams and not work.is_closed_form and work.sample_size == value.sample_size
+    assert work.info == design.info and work.cost(4, 9) == value.cost(4, 9)
+    assert work.stage_coalitions == (100, 200) and work.pilot_coalitions == work.held_coalitions == 0

@@ -201,7 +201,7 @@ PLACES = {
                                    explained, {"data": "any table"}),
     "values.Trees": Place(values.Trees, {"model": TREE}, explained,
                           {"background": "any table", "categories": "categories"}),
-    "values.linear_transform": Place(values.linear_transform, {"mean": np.zeros(3), "covariance": COVARIANCE}),
+    "dshap.linear_transform": Place(dshap.linear_transform, {"mean": np.zeros(3), "covariance": COVARIANCE}),
     "values.Logit": Place(values.Logit, {}),
     "values.ExpectedLogProbability": Place(values.ExpectedLogProbability, {}),
     "values.LogOdds": Place(values.LogOdds, {}, lambda link: values.Marginal(probabilities, X[:5], link=link)),
@@ -211,7 +211,7 @@ PLACES = {
 
 RECORDS = {
     "dshap.Design", "dshap.ValueFunction",
-    "designs.ClosedFormDesign", "designs.ExactDesign", "designs.KernelShapDesign", "designs.KrigingDesign",
+    "designs.ExactDesign", "designs.KernelShapDesign", "designs.KrigingDesign",
     "designs.PermutationDesign", "designs.restored",
     "kernels.Basis", "kernels.Embedding", "kernels.FourierBasis", "kernels.FourierFeatures", "kernels.Kernel",
     "kernels.KeptLandmarks", "kernels.NystromBasis", "kernels.SubsetFeatures", "kernels.bound_kernel",
@@ -219,7 +219,7 @@ RECORDS = {
     "kernels.ridge_solve",
     "models.Convergence", "models.ExpansionSum", "models.FitReport", "models.KernelModel", "models.LogisticStep",
     "models.TunedRidge",
-    "values.Background", "values.LinearTransform", "values.Players", "values.ProductQuadrature", "values.SubsetTable",
+    "values.Background", "values.LinearTransform", "values.Players", "values.SubsetTable",
 }  # fmt: skip
 """What the library makes itself: records, protocols and numerics on arrays of its own."""
 

@@ -88,6 +88,14 @@ def test_it_says_what_it_is_of(rng):
     assert dshap.mse_v(Marginal(lambda x: x[:, 0], data[:9]), data[5:]).to_dict()["of"] == "expectations"
 
 
+def test_it_is_measured_on_prepared_states_too(rng, tmp_path):
+    data = rng.normal(size=(60, 3))
+    value = Gaussian(lambda x: x[:, 0] * x[:, 1] + x[:, 2], data, n_samples=20)
+    prepared = dshap.prepare(value, store=tmp_path / "states")
+    found, wanted = (dshap.explain(by, data[:5], quality=data[5:20]).attrs["mse_v"] for by in (prepared, value))
+    assert json.loads(found) == json.loads(wanted)
+
+
 def test_one_player_has_no_proper_coalition(rng):
     data = rng.normal(size=(60, 1))
     with pytest.raises(InputError, match=r"a game of one player .x0. has none"):

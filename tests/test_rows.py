@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dshap.rows import SPAN_ROWS, read_rows, read_sample, row_draws, sample_positions, smallest_draws
+from dshap.rows import SPAN_ROWS, read_rows, read_sample, row_draws, sample_positions, smallest_draws, spans
 from dshap.tables import ArraySource
 
 N = SPAN_ROWS + 500
@@ -17,6 +17,10 @@ def table():
     x = np.arange(2.0 * N).reshape(N, 2)
     x[::7, 1] = np.nan
     return ArraySource(x, target=np.arange(N), missing="skip")
+
+
+def test_spans_are_of_one_length_but_the_last():
+    assert spans(2, 9, 3) == [(2, 5), (5, 8), (8, 9)] and spans(4, 4, 3) == []
 
 
 @pytest.mark.parametrize("size", [1, 40, SPAN_ROWS + 3, 2 * N])

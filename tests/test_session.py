@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import pytest
 
+from dshap.blocks import RowBlock
 from dshap.cube import Workspace
 from dshap.engine import LoopExecutor
+from dshap.records import Moments
 from dshap.rows import SPAN_ROWS
-from dshap.session import Session, each_span
+from dshap.session import Session
+from dshap.tables import ArraySource
 from dshap.tables.opener import Site
 
 
@@ -21,23 +27,32 @@ class Counted(LoopExecutor):
         super().run(*args, **options)
 
 
-def joined(start: int, stop: int, *args: str) -> tuple[int, int, str]:
-    return start, stop, "".join(args)
+@dataclass(frozen=True)
+class Total:
+    """The pass that adds up the first column."""
 
+    wants = ()
 
-@pytest.mark.parametrize(("n_rows", "n_runs"), [(1, 0), (SPAN_ROWS, 0), (SPAN_ROWS + 1, 1)])
-def test_one_span_starts_no_executor(n_rows, n_runs):
-    executor = Counted()
-    found = each_span(executor, joined, n_rows, "a", "b")
-    wanted = [(0, min(n_rows, SPAN_ROWS), "ab")] + [(SPAN_ROWS, n_rows, "ab")] * (n_rows > SPAN_ROWS)
-    assert found == wanted and executor.n_runs == n_runs
+    def partial(self, block: RowBlock) -> Moments:
+        return Moments({"sum": np.array(block.x[:, 0].sum()), "spans": np.array(1)})
+
+    def finish(self, total: Moments) -> tuple[float, int]:
+        return float(total["sum"]), int(total["spans"])
 
 
 def test_a_session_is_a_site_of_fresh_folders(tmp_path):
     with Workspace(tmp_path / "store") as workspace:
         session: Site = Session(LoopExecutor(), workspace)
         assert session.is_local
-        assert session.each_span(joined, 3) == [(0, 3, "")]
+        assert session.learn(Total(), ArraySource(np.arange(3.0)[:, None])) == (3.0, 1)
         one, two = session.folder("rows"), session.folder("rows")
         assert one != two and one.is_dir() and two.is_dir()
     assert not one.exists()
+
+
+@pytest.mark.parametrize(("n_rows", "n_runs"), [(1, 0), (SPAN_ROWS, 0), (SPAN_ROWS + 1, 1)])
+def test_one_span_starts_no_executor(n_rows, n_runs, tmp_path):
+    executor = Counted()
+    with Workspace(tmp_path / "store") as workspace:
+        found = Session(executor, workspace).learn(Total(), ArraySource(np.ones((n_rows, 1))))
+    assert found == (n_rows, 1 + n_runs) and executor.n_runs == n_runs

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dshap.blocks import relative_errors
-from dshap.engine.stages import ROW_SPAN, spans
 from dshap.records import CHAIN, Moments, Record, State, n_partial_sums, tree_sum
+from dshap.rows import spans
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 32, 33, 34, 66, 67, 99, 100, 131, 132, 190, 265])
@@ -50,7 +50,7 @@ def test_a_tree_holds_a_few_partial_sums(n):
 
 
 def test_two_million_rows_hold_no_more_partial_sums_than_400_thousand():
-    few, many, more = (n_partial_sums(len(spans(0, n, ROW_SPAN))) for n in (400_000, 2_000_000, 10_000_000))
+    few, many, more = (n_partial_sums(len(spans(0, n))) for n in (400_000, 2_000_000, 10_000_000))
     assert few == many == 6
     assert more == 9
 

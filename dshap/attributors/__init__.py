@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dshap.abilities import ClosedForm, DirectSums, PairedForm, held_coalitions
-from dshap.attributors.closed_form import ClosedFormAttributor, PairedAttributor
+from dshap.abilities import DirectSums, held_coalitions, stages_of
 from dshap.attributors.contraction import Contraction, DirectContraction, NoisyContraction, WholeContraction
-from dshap.attributors.game import Game, StreamedGame
+from dshap.attributors.game import Game
 from dshap.attributors.rounds import RoundsAttributor
 from dshap.types import Attributor
 
-__all__ = ["Game", "StreamedGame", "attributor_of"]
+__all__ = ["Game", "attributor_of"]
 
 
 def attributor_of(
@@ -34,15 +33,12 @@ def attributor_of(
     is_noisy : the model answers differently when it is asked again
     """
     value, shares = game.value, tuple(map(tuple, parts))
-    if isinstance(value, PairedForm) and has_pairs:
-        return PairedAttributor(game, value)
-    if isinstance(value, ClosedForm):
-        return ClosedFormAttributor(game, value)
     if tol is not None:
-        return RoundsAttributor(game, has_pairs, tol, tuple(map(tuple, stage_tiles)))
+        return RoundsAttributor(game, has_pairs, tol, stages_of(game.design), tuple(map(tuple, stage_tiles)))
     if held_coalitions(game.design):
         return WholeContraction(game, shares, has_pairs)
     if is_noisy:
         return NoisyContraction(game, shares, has_pairs)
-    is_direct = isinstance(value, DirectSums) and value.link.is_identity and not has_pairs
-    return (DirectContraction if is_direct else Contraction)(game, shares, has_pairs)
+    if isinstance(value, DirectSums) and value.link.is_identity and not has_pairs:
+        return DirectContraction(game, shares, has_pairs, value.scored)
+    return Contraction(game, shares, has_pairs)

@@ -1,23 +1,47 @@
-"""Which design is taken, and why: by name, by "auto", in rounds where a tolerance is given."""
+"""By what rows are explained, and why: a design, by name, by "auto", in rounds; or a closed form."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from dshap import designs
-from dshap.abilities import ClosedForm, Interactions, PairedForm, closed_form_of, prefers_closed_form
-from dshap.blocks import N_ENDS
-from dshap.errors import InputError, unknown_name
+from dshap.abilities import Interactions, Work, lacking, learns_from_data, linear
+from dshap.attributors.closed_form import ClosedForm
+from dshap.attributors.linear import Linear
+from dshap.attributors.quadrature import Quadrature
+from dshap.attributors.trees import TreeForm
+from dshap.blocks import N_ENDS, DesignInfo
+from dshap.errors import InputError, shown, unknown_name
 from dshap.options import RunOptions
-from dshap.types import Design, ValueFunction
+from dshap.records import JSON, Cost, State
+from dshap.types import Design, Explained, GivenAttributor, ValueFunction, replaced
+from dshap.values.interventional import KernelInterventional
+from dshap.values.linear_gaussian import LinearGaussian
+from dshap.values.trees import Trees
 
-__all__ = ["DESIGN_NAMES", "check_closed", "check_interactions", "choose_design", "in_rounds"]
+__all__ = [
+    "DESIGN_NAMES",
+    "Chosen",
+    "check_closed",
+    "check_kinds",
+    "choose",
+    "form_of",
+    "in_rounds",
+    "learns",
+    "of_noisy_model",
+    "restored",
+    "with_interactions",
+]
 
 MAX_COALITIONS = 2_048
 """Design "auto": exact up to this many coalitions, sampled above."""
 MAX_TABLE_COALITIONS = 4_096
 """The same where a table of subsets is all there is to a coalition, and a closed form takes over above."""
+MOSTLY_THERE = 4
+"""Members that a value function or a design may lack to be told which."""
 ROUND_SLACK = 10
 """Pairs of the first round beyond those that standard errors need at least."""
 
@@ -44,50 +68,175 @@ OTHER = "or explain Marginal(predict, background), which takes any design"
 DESIGN_NAMES = ("auto", "exact", *SAMPLED, "quadrature", "closed_form")
 
 
-def choose_design(
-    design: Design | str, value: ValueFunction, max_coalitions: int | None, seed: int = 0
-) -> tuple[Design, str]:
-    """The design and why it was taken; `seed` is that of a design that is sampled and not given.
+FORMS: Mapping[type, type[ClosedForm]] = {
+    KernelInterventional: Quadrature,
+    LinearGaussian: Linear,
+    Trees: TreeForm,
+}
+"""value function -> its closed form, of subclasses too."""
 
-    A `designs.ClosedFormDesign` asks for the closed form of the value function.
-    """
-    n_players, form = len(value.players), closed_form_of(value)
-    if isinstance(value, ClosedForm) and design not in ("auto", "closed_form") and not _is_closed(design):
+
+def form_of(value: Explained) -> ClosedForm | None:
+    """The closed form of a value function, where it has one."""
+    kind = next((FORMS[kind] for kind in type(value).__mro__ if kind in FORMS), None)
+    return None if kind is None else kind(value)
+
+
+def learns(value: Explained) -> bool:
+    """Its values, or its closed form, need sums over all rows of the data."""
+    form = form_of(value)
+    return learns_from_data(value) or (form is not None and form.learns)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """By what rows are explained, and why: a design, a closed form, or where there is neither `value` itself."""
+
+    value: Any
+    """Over the players that take part."""
+    design: Design | None = None
+    form: ClosedForm | None = None
+    why: str = "given"
+
+    @classmethod
+    def of(cls, value: Explained, form: ClosedForm, why: str) -> Chosen:
+        """A closed form of this value function."""
+        return cls(value, None, replace(form, value=value), why)
+
+    @property
+    def info(self) -> DesignInfo:
+        """Of the design; of anything else the two ends alone, which add up to a stated error, not by construction."""
+        if self.design is not None:
+            return self.design.info
+        d = len(self.value.players)
+        return DesignInfo(d, N_ENDS, self.learner.n_replicates, d, is_efficient=False)
+
+    @property
+    def learns(self) -> bool:
+        """States need sums over all rows of the data."""
+        return self.form.learns if self.form else learns_from_data(self.value)
+
+    @property
+    def learner(self) -> Any:
+        """What may choose from a sample of the data, and learn from all of it."""
+        return self.form or self.value
+
+    def resolved(self, choice: State) -> Chosen:
+        """With what was chosen from a sample."""
+        if self.form is None:
+            return replace(self, value=self.value.chosen(choice))
+        form = self.form.chosen(choice)
+        return replace(self, value=form.value, form=form)
+
+    @property
+    def is_given(self) -> bool:
+        """Rows are explained by an attributor that was given."""
+        return self.design is None and self.form is None
+
+    def with_value(self, value: Any) -> Chosen:
+        """The same for another model, other players or other data."""
+        return replace(self, value=value, form=self.form and replace(self.form, value=value))
+
+    def with_players(self, n_players: int) -> Chosen:
+        """With a design of its kind for so many players."""
+        return replace(self, design=self.design and self.design.with_players(n_players))
+
+    def with_threads(self, n_threads: int) -> Chosen:
+        """With so many threads at work at once, where it can use them; the numbers are the same."""
+        if self.form is None:
+            return self
+        form = self.form.with_threads(n_threads)
+        return replace(self, value=form.value, form=form)
+
+    def without_data(self) -> Chosen:
+        """What travels to the workers: the data stay where the run was started."""
+        return self.with_value(replaced(self.value, data=None))
+
+    def work(self) -> Work:
+        """What a plan is made from."""
+        if self.design is not None:
+            return Work.of(self.value, self.design)
+        by = self.learner
+
+        def cost(m: int, n: int = 1) -> Cost:
+            return by.cost(n)
+
+        size = 0 if self.form is None else self.form.sample_size
+        n = self.info.n_coalitions
+        return Work(self.value, self.info, cost, self.learns, size, is_closed_form=True, stage_coalitions=(n,))
+
+    def value_fingerprint(self) -> dict[str, JSON]:
+        """Everything that changes a value."""
+        return dict(self.learner.fingerprint())
+
+    def fingerprint(self) -> dict[str, JSON]:
+        """Of the design; a closed form is kept as its name, players and groups of standard errors."""
+        if self.design is not None:
+            return self.design.fingerprint()
+        name = "closed_form" if self.form else "attributor"
+        return {"design": name, "n_players": self.info.n_players, "n_replicates": self.info.n_replicates}
+
+
+def restored(value: Explained, fingerprint: Mapping[str, Any]) -> Chosen:
+    """What this is the `Chosen.fingerprint` of (lists of a JSON file stand for tuples)."""
+    if fingerprint["design"] != "closed_form":
+        return Chosen(value, designs.restored(fingerprint))
+    form = form_of(value)
+    if form is None:
+        raise InputError(f"{type(value).__name__} has no closed form: give another design")
+    return Chosen.of(value, form, "given")
+
+
+def choose(design: Design | str, value: Explained, max_coalitions: int | None, seed: int = 0) -> Chosen:
+    """By what a value function is explained; `seed` is that of a design that is sampled and not given."""
+    form = form_of(value)
+    if isinstance(value, GivenAttributor):
+        if design != "auto":
+            raise InputError(f"{type(value).__name__} is an attributor and takes no design: leave design at 'auto'")
+        return Chosen(value)
+    if form is not None and form.is_only and design not in ("auto", "closed_form"):
         raise InputError(
             f"{type(value).__name__} is a closed form and lists no coalition: leave design at 'auto', {OTHER}"
         )
     if not isinstance(design, str):
-        return design, "given"
+        return Chosen(value, design)
     if design in ("quadrature", "closed_form"):
         if form is None:
             raise InputError(
                 f"design {design!r} is a closed form of KernelInterventional, and {type(value).__name__} "
                 "has none: give 'auto', 'exact', 'kriging', 'kernelshap' or 'permutation'"
             )
-        return _of_form(form), f"given: {form.describe_form()}"
-    if design == "auto" and form is not None and prefers_closed_form(value):
-        return _of_form(form), f"auto: {form.describe_form()}"
-    most = MAX_COALITIONS if form is None else MAX_TABLE_COALITIONS
+        return Chosen.of(value, form, f"given: {form.describe()}")
+    if design == "auto" and form is not None and form.is_only:
+        return Chosen.of(value, form, f"auto: {form.describe()}")
+    n_players, most = len(value.players), MAX_COALITIONS if form is None else MAX_TABLE_COALITIONS
     limit = max_coalitions or max(most, 4 * n_players)
-    is_all = n_players <= 24 and 2**n_players <= limit
-    if design == "auto" and form is not None and max_coalitions is None and not is_all:
-        return _of_form(form), (
-            f"auto: 2^{n_players} coalitions are more than {limit:,}; {form.describe_form()} (max_coalitions= samples)"
-        )
     if design == "exact":
-        return designs.exact(n_players), "given"
+        return Chosen(value, designs.exact(n_players))
     if design in SAMPLED:
-        return _sampled(design, n_players, limit, seed), f"{limit:,} coalitions at most"
+        return Chosen(value, _sampled(design, n_players, limit, seed), why=f"{limit:,} coalitions at most")
     if design != "auto":
         raise InputError(unknown_name("design", design, DESIGN_NAMES))
-    if is_all:
-        return designs.exact(n_players), f"auto: all 2^{n_players} coalitions are at most {limit:,}"
+    if n_players <= 24 and 2**n_players <= limit:
+        why = f"auto: all 2^{n_players} coalitions are at most {limit:,}"
+        return Chosen(value, designs.exact(n_players), why=why)
     why = f"auto: 2^{n_players} coalitions are more than {limit:,}"
+    if form is not None and max_coalitions is None:
+        return Chosen.of(value, form, f"{why}; {form.describe()} (max_coalitions= samples)")
+    return _sampled_by_itself(value, limit, seed, why)
+
+
+def _sampled_by_itself(value: Explained, limit: int, seed: int, why: str) -> Chosen:
+    """What "auto" takes where the coalitions are too many to list."""
+    n_players = len(value.players)
     if limit < LEAST["kriging"](n_players):
-        return _sampled("kernelshap", n_players, limit, seed), f"{why}, too few coalitions for kriging"
+        design = _sampled("kernelshap", n_players, limit, seed)
+        return Chosen(value, design, why=f"{why}, too few coalitions for kriging")
     if n_players <= designs.MAX_KRIGED_PLAYERS and limit <= designs.MAX_KRIGED:
-        return designs.kriging(n_players, limit, seed=seed), f"{why}; kriging makes the most of them"
-    return designs.kernelshap(n_players, limit, seed=seed), f"{why}, too many players or coalitions for kriging"
+        design = designs.kriging(n_players, limit, seed=seed)
+        return Chosen(value, design, why=f"{why}; kriging makes the most of them")
+    design = designs.kernelshap(n_players, limit, seed=seed)
+    return Chosen(value, design, why=f"{why}, too many players or coalitions for kriging")
 
 
 def _sampled(name: str, d: int, limit: int, seed: int) -> Design:
@@ -105,28 +254,81 @@ def _sampled(name: str, d: int, limit: int, seed: int) -> Design:
     return SAMPLED[name](d, min(limit, every), seed)
 
 
-def check_closed(value: ValueFunction, options: RunOptions) -> None:
-    """Refuse what a value function that is a closed form has not, whatever the design."""
-    is_unpaired = options.interactions and not isinstance(value, PairedForm)
-    asked = [name for name, is_asked in (("interactions", is_unpaired), ("tol", options.tol)) if is_asked]
-    if isinstance(value, ClosedForm) and asked:
+ASKED: Mapping[type, str] = {ValueFunction: "value function", GivenAttributor: "attributor"}
+"""What is explained -> what it is called."""
+
+
+def check_kinds(value: Any, design: Any) -> None:
+    """Refuse what is no value function, attributor or design."""
+    has_form = form_of(value) is not None
+    kind = min(ASKED, key=lambda kind: len(lacking(value, kind)))  # what it is nearest to
+    if not has_form and not isinstance(value, type):
+        _refuse_lacking(value, kind, ASKED[kind])
+    if isinstance(value, type) or not (has_form or isinstance(value, kind)):
         raise InputError(
-            f"{asked[0]} belongs to designs that list coalitions, and {type(value).__name__} is a closed form, exact "
-            f"without any: leave {asked[0]} out, {OTHER}"
+            f"explain was given {type(value).__name__} as the value function: wrap a model like "
+            "dshap.values.Marginal(model.predict, background)"
+        )
+    if not isinstance(design, str | type):
+        _refuse_lacking(design, Design, "design")
+    if isinstance(design, type) or not isinstance(design, str | Design):
+        raise InputError(
+            f"design is {shown(design)}: give {', '.join(map(repr, DESIGN_NAMES))} or one of dshap.designs"
         )
 
 
-def check_interactions(design: Design) -> None:
-    """Refuse a design without them, or with too many players."""
+def _refuse_lacking(given: Any, kind: type, called: str) -> None:
+    """Name the members that something lacks which is nearly of this kind."""
+    missing = lacking(given, kind)
+    if 0 < len(missing) <= MOSTLY_THERE:
+        raise InputError(
+            f"{type(given).__name__} is no {called}, it lacks {', '.join(missing)}: docs/extending.md shows how to "
+            "write one"
+        )
+
+
+def check_closed(value: Explained, options: RunOptions) -> None:
+    """Refuse what a value function that is a closed form, or an attributor, has not, whatever the design."""
+    form, is_given = form_of(value), isinstance(value, GivenAttributor)
+    is_paired = form is not None and form.has_interactions
+    asked = [
+        name for name, is_asked in (("interactions", options.interactions and not is_paired), ("tol", options.tol))
+        if is_asked
+    ]  # fmt: skip
+    if asked and (is_given or (form is not None and form.is_only)):
+        kind = "an attributor" if is_given else "a closed form, exact without any"
+        raise InputError(
+            f"{asked[0]} belongs to designs that list coalitions, and {type(value).__name__} is {kind}: leave "
+            f"{asked[0]} out, {OTHER}"
+        )
+
+
+def with_interactions(chosen: Chosen) -> Chosen:
+    """With interactions, or InputError where there are none, or too many players."""
+    form, design = chosen.form, chosen.design
+    if form is not None and form.has_interactions:
+        return replace(chosen, form=form.with_interactions())
     if not isinstance(design, Interactions):
         raise InputError(
-            f"interactions are those of design='exact' and 'kriging', and the design is {_called(design)}: give one of "
-            f"these, kriging with max_coalitions of {2 * design.info.n_players + 2} or more"
+            f"interactions are those of design='exact' and 'kriging', and the design is {_called(chosen)}: give one of "
+            f"these, kriging with max_coalitions of {2 * chosen.info.n_players + 2} or more"
         )
     design.interactions(N_ENDS, N_ENDS)
+    return chosen
 
 
-def in_rounds(design: Design, asked: Design | str, options: RunOptions) -> tuple[Design, RunOptions, str]:
+def of_noisy_model(chosen: Chosen) -> Chosen:
+    """The design, linear in the values, or InputError where noise cannot be told from two answers."""
+    value, design = chosen.value, chosen.design
+    if design is None or chosen.learns or math.isfinite(value.cost(1).operations) or value.link.is_by_row:
+        raise InputError(
+            "stochastic=True is for Marginal, with a link that does not ask for the predicted class "
+            f"(LogOdds('name') names one): not for this {type(value).__name__}"
+        )
+    return replace(chosen, design=linear(design))
+
+
+def in_rounds(chosen: Chosen, asked: Design | str, options: RunOptions) -> tuple[Chosen, RunOptions, str]:
     """The design grown in rounds up to its limit, the options, and why.
 
     A design that was chosen by name starts small; one that was given starts as it is and ends at `max_coalitions`.
@@ -136,12 +338,13 @@ def in_rounds(design: Design, asked: Design | str, options: RunOptions) -> tuple
     InputError
         Where a design has no standard errors to stop by, or cannot grow.
     """
+    design: Any = chosen.design
     if isinstance(design, designs.ExactDesign):
-        return design, replace(options, tol=None), f"{options.tol:g} is met: every coalition counts"
+        return chosen, replace(options, tol=None), f"{options.tol:g} is met: every coalition counts"
     if not isinstance(design, designs.KernelShapDesign | designs.KrigingDesign):
         raise InputError(
             "tol grows a design until its standard errors are small, and the design is "
-            f"{_called(design)}: give design='kriging' or 'kernelshap'"
+            f"{_called(chosen)}: give design='kriging' or 'kernelshap'"
         )
     if not design.info.n_replicates:
         raise InputError("tol needs standard errors, and the design has n_replicates=0: give 20")
@@ -157,17 +360,12 @@ def in_rounds(design: Design, asked: Design | str, options: RunOptions) -> tuple
         raise InputError(f"tol needs standard errors, and {design.info.why_no_errors}")
     rounds = ", ".join(f"{budget:,}" for budget in design.budgets)
     why = f"rounds of {rounds} coalitions, for the rows whose std_error / range is above {options.tol:g}"
-    return design, options, f"{why}; a pilot of up to 16 rows tells how many it takes, and their cost"
+    why = f"{why}; a pilot of up to 16 rows tells how many it takes, and their cost"
+    return replace(chosen, design=design), options, why
 
 
-def _called(design: Design) -> str:
+def _called(chosen: Chosen) -> str:
     """What a design is called, the closed form that "auto" takes too."""
-    return "the closed form, which lists no coalition" if _is_closed(design) else str(design.fingerprint()["design"])
-
-
-def _of_form(form: ClosedForm) -> designs.ClosedFormDesign:
-    return designs.ClosedFormDesign(len(form.players), n_replicates=form.n_replicates)
-
-
-def _is_closed(design: Design | str) -> bool:
-    return isinstance(design, designs.ClosedFormDesign)
+    if chosen.design is None:
+        return "the closed form, which lists no coalition"
+    return str(chosen.design.fingerprint()["design"])

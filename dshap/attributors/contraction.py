@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dshap.abilities import DirectSums, ValuesAtOnce, interactions_of
+from dshap.abilities import ValuesAtOnce, interactions_of
 from dshap.attributors.game import Found, Game, check_additivity, refuse_bad
-from dshap.attributors.noise import add_noise, asked_often, no_noise, with_noise
-from dshap.blocks import EMPTY, FULL, N_ENDS, Attribution, CoalitionBlock
+from dshap.blocks import EMPTY, FULL, N_ENDS, Attribution, CoalitionBlock, Scored
+from dshap.designs.jackknife import N_REPLICATES
 from dshap.records import FloatArray, Moments, State
 from dshap.types import Design
 
-__all__ = ["Contraction", "DirectContraction", "NoisyContraction", "WholeContraction", "of_all_values"]
+__all__ = [
+    "N_REPLICATES",
+    "Contraction",
+    "DirectContraction",
+    "NoisyContraction",
+    "WholeContraction",
+    "asked_often",
+    "of_all_values",
+]
+
+NOISE_STREAM = 0x6E6F697365
 
 
 @dataclass
@@ -113,7 +123,10 @@ def _add_products(
 
 @dataclass
 class DirectContraction(Contraction):
-    """A contraction of a value function that knows Σ_S v_S score_S without the values (`DirectSums`)."""
+    """A contraction of a value function that knows Σ_S v_S score_S without the values."""
+
+    scored: Callable[[State, FloatArray], Scored | None]
+    """`DirectSums.scored`"""
 
     def attribute(self, rows: FloatArray) -> Attribution:
         sums, prediction = self._direct_sums(rows, self.game.all_tiles)
@@ -130,11 +143,10 @@ class DirectContraction(Contraction):
 
         Where the scores of a block are of another kind, or groups have their own, its values are taken.
         """
-        value, total, prediction = self.game.value, self._no_sums(len(rows)), None
-        assert isinstance(value, DirectSums)
+        total, prediction = self._no_sums(len(rows)), None
         for together, start, stop in self.game.joined(tiles):
             block, state = self.game.design.block(start, stop), self.game.state(together)
-            direct = None if len(block.groups.group) else value.scored(state, block.score)
+            direct = None if len(block.groups.group) else self.scored(state, block.score)
             if direct is None:
                 self._add(total, rows, state, block, start)
             else:
@@ -146,7 +158,14 @@ class DirectContraction(Contraction):
 
 @dataclass
 class NoisyContraction(Contraction):
-    """A contraction of a model that answers differently when it is asked again; its noise is in the replicates."""
+    """A contraction of a model that answers differently when it is asked again; its noise is in the replicates.
+
+    Each coalition is asked twice: the value is (a + b)/2, and (a − b)/2 has the same variance as its noise.  φ is
+    linear in the values, so R sums of these halves with random signs, each time dealt anew to the coalitions of a tile
+    (a player's φ hangs on a few of them, too few to tell a variance by), over √R, are replicates beside those of the
+    design.  The model's answers for a row itself and for the background weigh more than any coalition and cost little:
+    they are asked for R times.
+    """
 
     def attribute(self, rows: FloatArray) -> Attribution:
         answers = self._answers(rows)
@@ -166,14 +185,14 @@ class NoisyContraction(Contraction):
         return prediction, noise
 
     def _no_sums(self, n: int) -> Moments:
-        sums = super()._no_sums(n)
-        return Moments({**sums.arrays, "noise": no_noise(n, self.game.design.info.n_players, self.game.n_outputs)})
+        noise = np.zeros((N_REPLICATES, n, self.game.design.info.n_players, self.game.n_outputs))
+        return Moments({**super()._no_sums(n).arrays, "noise": noise})
 
     def _add(self, total: Moments, rows: FloatArray, state: State, block: CoalitionBlock, start: int) -> None:
         scores, parts = self._scores(block, start), block.groups.parts()
         for micro in self.game.micro_blocks(rows):
             values, halves = self._asked_twice(state, rows[micro])
-            add_noise(total["noise"][:, micro], halves, block, start)
+            _add_noise(total["noise"][:, micro], halves, block, start)
             _add_products(total, micro, values, scores, parts)
 
     def _asked_twice(self, state: State, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -185,7 +204,7 @@ class NoisyContraction(Contraction):
     def _with_noise(self, sums: Moments, prediction: FloatArray, noise: FloatArray) -> Attribution:
         ends = self.game.ends(prediction)
         found = self._found(sums, ends)
-        noisy = with_noise(self.game.design, found.phi, sums["noise"], self._noise_of_ends(prediction, noise))
+        noisy = _with_noise(self.game.design, found.phi, sums["noise"], self._noise_of_ends(prediction, noise))
         replicates = noisy if found.replicates is None else found.replicates + noisy - found.phi
         return self.game.attribution(replace(found, replicates=replicates), prediction, ends)
 
@@ -196,6 +215,35 @@ class NoisyContraction(Contraction):
         both = np.stack([np.broadcast_to(of_base[:, None], noise.shape), noise], axis=2)
         ends = np.stack([np.broadcast_to(self.game.base(), prediction.shape), prediction], axis=1)
         return np.stack([(link(ends + each, prediction) - link(ends - each, prediction)) / 2 for each in both])
+
+
+def asked_often(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The mean (n, k) of R answers, and their deviations (R, n, k), whose squares sum to the variance of the mean."""
+    answers = np.stack([predict(rows) for _ in range(N_REPLICATES)])
+    mean = answers.mean(axis=0)
+    return mean, (answers - mean) / np.sqrt(N_REPLICATES * (N_REPLICATES - 1))
+
+
+def _add_noise(sums: FloatArray, halves: FloatArray, block: CoalitionBlock, start: int) -> None:
+    """Add Σ_S ±score_S half/√R of the coalitions start… of a design, halves (n, m, k), to sums (R, n, d, k).
+
+    Signs and deals are the same for all rows, so that sums over rows have their errors too.
+    """
+    rng, m = np.random.default_rng([NOISE_STREAM, start]), len(block.score)
+    for group in sums:
+        signed = block.score * np.where(rng.random(m) < 0.5, -1.0, 1.0)[:, None] / np.sqrt(N_REPLICATES)
+        group += np.matmul(signed.T, halves[:, rng.permutation(m)])
+
+
+def _with_noise(design: Design, phi: FloatArray, sums: FloatArray, ends: FloatArray) -> FloatArray:
+    """Replicates (R, n, d, k) of phi (n, d, k), from sums (R, n, d, k) of the proper coalitions and deviations
+    (R, n, 2, k) of the two ends."""
+    score = design.block(EMPTY, N_ENDS).score
+    parts = (
+        design.finish(group + np.matmul(score.T, end), end[:, EMPTY], end[:, FULL])
+        for group, end in zip(sums, ends, strict=True)
+    )
+    return phi + np.stack(list(parts))
 
 
 @dataclass

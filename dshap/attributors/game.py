@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,13 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.abilities import LearnsFromData, StreamsData, base_of
+from dshap.abilities import EstimatedBase, LearnsFromData, StreamsData
 from dshap.blocks import EMPTY, FULL, Attribution, Status
 from dshap.errors import DshapError, PredictError
-from dshap.records import BoolArray, FloatArray, Moments, State, tree_sum
-from dshap.types import Design, RecordStore, RowReader, ValueFunction
+from dshap.records import JSON, BoolArray, FloatArray, Moments, State, tree_sum
+from dshap.types import Design, Explained, RecordStore, RowReader, ValueFunction
 
-__all__ = ["Found", "Game", "StreamedGame", "check_additivity", "refuse_bad"]
+__all__ = [
+    "EstimatedGame",
+    "Found",
+    "Game",
+    "Instances",
+    "LearnedGame",
+    "StreamedGame",
+    "check_additivity",
+    "first_tiles",
+    "refuse_bad",
+]
 
 ADDITIVITY_TOLERANCE = 1e-8
 """Largest |Σφ + base − prediction|, relative to the largest number in it, that rounding explains."""
@@ -35,23 +44,17 @@ class Found:
     n_coalitions: NDArray[np.int32] | None = None
     """(n,): coalitions that a row took; None where all rows take all."""
     stated: Mapping[str, Sequence[float] | float] = field(default_factory=dict)
-    """See `dshap.blocks.Checked.stated`."""
+    """See `Checked.stated`."""
 
 
-@dataclass
-class Game:
-    """v_S(x) of the coalitions of a design, and of the two ends.
+@dataclass(kw_only=True)
+class Instances:
+    """What every attributor of dshap needs for rows: predictions, the two ends, and the record of what was found.
 
-    What no instance changes is learnt before: a state for each tile of coalitions, in a store, loaded when it is first
-    wanted.
+    What no instance changes is learnt before, and loaded from a store when it is first wanted.
     """
 
-    value: ValueFunction
-    design: Design
-    tiles: tuple[tuple[int, int], ...]
-    """Ranges of the design's proper coalitions; a closed form has one that is empty."""
-    names: tuple[str, ...]
-    """State file of each tile; empty where nothing is learnt from data."""
+    value: Explained
     store: RecordStore
     base_name: str
     """State file of the sums of the base value."""
@@ -59,30 +62,24 @@ class Game:
     """k', after the link."""
     micro_rows: int
     """Rows whose values are held at once."""
-    joined_tiles: int
-    """Tiles whose states are evaluated as one."""
     is_kept: bool
     """States stay in memory."""
     is_active: BoolArray
-    """(d of the cube,): players that the design has; the others hold constant columns, and their attribution is 0."""
-    _cache: OrderedDict[str, Any] = field(default_factory=OrderedDict, repr=False)
+    """(d of the cube,): players that are explained; the others hold constant columns, and their attribution is 0."""
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cache": OrderedDict()}
-
-    @property
-    def all_tiles(self) -> list[int]:
-        return list(range(len(self.tiles)))
-
-    def joined(self, tiles: Sequence[int]) -> Iterator[tuple[list[int], int, int]]:
-        """(tiles, first coalition, last + 1) of the tiles that are evaluated as one, in order."""
-        for start in range(0, len(tiles), self.joined_tiles):
-            together = list(tiles[start : start + self.joined_tiles])
-            yield together, self.tiles[together[0]][0], self.tiles[together[-1]][1]
+        return {**self.__dict__, "_cache": {}}
 
     def micro_blocks(self, rows: FloatArray) -> list[slice]:
         """Of rows whose values are held at once."""
         return [slice(start, start + self.micro_rows) for start in range(0, len(rows), self.micro_rows)]
+
+    def base(self) -> FloatArray:
+        """E f (k,): v(empty) where there is no link."""
+        if "base" not in self._cache:
+            self._cache["base"] = self._base()
+        return np.asarray(self._cache["base"])
 
     def mean_prediction(self) -> FloatArray:
         """(k,): over the data."""
@@ -90,47 +87,13 @@ class Game:
         mean: FloatArray = total["prediction"] / total["count"]
         return mean
 
-    def base(self) -> FloatArray:
-        """E f (k,): v(empty) where there is no link."""
-        if "base" not in self._cache:
-            mean = self.mean_prediction()
-            has_states = bool(self.tiles)  # a game of one player has none
-            self._cache["base"] = base_of(self.value, mean, lambda: self.state([0])) if has_states else mean
-        return np.asarray(self._cache["base"])
+    def _base(self) -> FloatArray:
+        return self.mean_prediction()
 
     def base_value(self) -> FloatArray | None:
         """v(empty) (k',); None where the link makes it differ from row to row."""
         link, base = self.value.link, self.base()[None]
         return None if link.is_by_row else link(base[None], base)[0, 0]
-
-    def state(self, tiles: Sequence[int]) -> State:
-        """The prepared state of coalition tiles, joined."""
-        value = self.value
-        if not isinstance(value, LearnsFromData):
-            return value.prepare(np.concatenate([self.design.block(*self.tiles[tile]).masks for tile in tiles]))
-        name = " ".join(self.names[tile] for tile in tiles)
-        state: State | None = self._cache.get(name)
-        if state is None:
-            state = value.join([self.store.get(self.names[tile], State) for tile in tiles])
-            if self.is_kept:
-                self._cache[name] = state
-        return state
-
-    def expectations(self, state: State, rows: FloatArray) -> FloatArray:
-        """E f (n, m, k) of the prepared coalitions for a micro-block of rows."""
-        return self.value.evaluate(state, rows)
-
-    def values(self, state: State, rows: FloatArray) -> FloatArray:
-        """v_S(x) (n, m, k') of the prepared coalitions for a micro-block of rows: expectations, then the link."""
-        expected = self.expectations(state, rows)
-        return expected if self.value.link.is_identity else self.value.link(expected, self.value.model(rows))
-
-    def tile_values(self, rows: FloatArray, tile: int) -> FloatArray:
-        """Values (n, m, k') of one coalition tile, in micro-blocks."""
-        state = self.state([tile])
-        values = np.concatenate([self.values(state, rows[micro]) for micro in self.micro_blocks(rows)])
-        refuse_bad(values, "coalitions of ")
-        return values
 
     def predictions(self, rows: FloatArray) -> FloatArray:
         """f(x) (n, k), all of them numbers."""
@@ -177,13 +140,97 @@ class Game:
         return out
 
 
-@dataclass
+@dataclass(kw_only=True)
+class Game(Instances):
+    """v_S(x) of the coalitions of a design, and of the two ends.
+
+    The state of a tile of coalitions is made where it is wanted.
+    """
+
+    value: ValueFunction
+    design: Design
+    tiles: tuple[tuple[int, int], ...]
+    """Ranges of the design's proper coalitions."""
+    joined_tiles: int
+    """Tiles whose states are evaluated as one."""
+
+    @property
+    def all_tiles(self) -> list[int]:
+        return list(range(len(self.tiles)))
+
+    def joined(self, tiles: Sequence[int]) -> Iterator[tuple[list[int], int, int]]:
+        """(tiles, first coalition, last + 1) of the tiles that are evaluated as one, in order."""
+        for start in range(0, len(tiles), self.joined_tiles):
+            together = list(tiles[start : start + self.joined_tiles])
+            yield together, self.tiles[together[0]][0], self.tiles[together[-1]][1]
+
+    def masks(self, tile: int) -> BoolArray:
+        """(m, d): the coalitions of a tile."""
+        return self.design.block(*self.tiles[tile]).masks
+
+    def state(self, tiles: Sequence[int]) -> State:
+        """The prepared state of coalition tiles, joined."""
+        return self.value.prepare(np.concatenate([self.masks(tile) for tile in tiles]))
+
+    def note(self) -> dict[str, JSON]:
+        """What is to be said of v(empty) beside the cube; nothing where it is the mean prediction over the data."""
+        return {}
+
+    def expectations(self, state: State, rows: FloatArray) -> FloatArray:
+        """E f (n, m, k) of the prepared coalitions for a micro-block of rows."""
+        return self.value.evaluate(state, rows)
+
+    def values(self, state: State, rows: FloatArray) -> FloatArray:
+        """v_S(x) (n, m, k') of the prepared coalitions for a micro-block of rows: expectations, then the link."""
+        expected = self.expectations(state, rows)
+        return expected if self.value.link.is_identity else self.value.link(expected, self.value.model(rows))
+
+    def tile_values(self, rows: FloatArray, tile: int) -> FloatArray:
+        """Values (n, m, k') of one coalition tile, in micro-blocks."""
+        state = self.state([tile])
+        values = np.concatenate([self.values(state, rows[micro]) for micro in self.micro_blocks(rows)])
+        refuse_bad(values, "coalitions of ")
+        return values
+
+
+@dataclass(kw_only=True)
+class LearnedGame(Game):
+    """A game of states that were learned from all rows of the data, loaded from the store when they are wanted."""
+
+    value: LearnsFromData
+    names: tuple[str, ...]
+    """State file of each tile."""
+
+    def state(self, tiles: Sequence[int]) -> State:
+        name = " ".join(self.names[tile] for tile in tiles)
+        state: State | None = self._cache.get(name)
+        if state is None:
+            state = self.value.join([self.store.get(self.names[tile], State) for tile in tiles])
+            if self.is_kept:
+                self._cache[name] = state
+        return state
+
+
+@dataclass(kw_only=True)
+class EstimatedGame(LearnedGame):
+    """Of a value function whose v(empty) is an estimate too, as of every other coalition."""
+
+    value: EstimatedBase
+
+    def _base(self) -> FloatArray:
+        return self.value.base(self.state([0]))
+
+    def note(self) -> dict[str, JSON]:
+        return self.value.base_note(self.state([0]), self.mean_prediction())
+
+
+@dataclass(kw_only=True)
 class StreamedGame(Game):
     """A game whose values are means over all rows of a table, which is read span by span when they are wanted."""
 
     value: StreamsData
-    data: RowReader = field(kw_only=True)
-    spans: tuple[tuple[int, int], ...] = field(kw_only=True)
+    data: RowReader
+    spans: tuple[tuple[int, int], ...]
 
     def expectations(self, state: State, rows: FloatArray) -> FloatArray:
         blocks = (self.data.read(*span) for span in self.spans)

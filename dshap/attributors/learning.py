@@ -10,14 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.abilities import ChoosesFromSample, LearnsFromData, Pilot, data_weights, pilot_coalitions
-from dshap.attributors.game import Game, first_tiles
-from dshap.attributors.noise import asked_often
+from dshap.abilities import ChoosesFromSample, LearnsFromData, Pilot, pilot_coalitions
+from dshap.attributors.contraction import asked_often
+from dshap.attributors.game import Game, LearnedGame, first_tiles
 from dshap.attributors.rounds import forecast
 from dshap.blocks import RowBlock
 from dshap.errors import DshapError, PredictError
 from dshap.records import BoolArray, FloatArray, Moments, Record, Stacked, State
-from dshap.types import ValueFunction
+from dshap.rows import chosen_rows
+from dshap.types import Design, Predictor
 
 __all__ = ["BaseValue", "CoalitionErrors", "CoalitionTile", "Landmarks", "NoisyBaseValue", "PilotPass", "penalties"]
 
@@ -26,7 +27,8 @@ __all__ = ["BaseValue", "CoalitionErrors", "CoalitionTile", "Landmarks", "NoisyB
 class BaseValue:
     """Σ w f(X) and Σ w over the good rows of a table: E f is their ratio."""
 
-    value: ValueFunction
+    weights: FloatArray | None
+    """(b,) of the rows of the table; None: all alike."""
     wants: ClassVar[tuple[str, ...]] = ("predictions",)
 
     def partial(self, block: RowBlock) -> Moments:
@@ -42,11 +44,10 @@ class BaseValue:
 
     def _sums(self, block: RowBlock, answers: dict[str, FloatArray]) -> dict[str, FloatArray]:
         """Weighted sums over the rows of answers (…, n, k), and of the weights."""
-        all_weights = data_weights(self.value)
-        if all_weights is None:
+        if self.weights is None:
             count = np.array(float(np.count_nonzero(block.is_ok)))
             return {**{name: each.sum(axis=-2) for name, each in answers.items()}, "count": count}
-        weights = all_weights[block.start : block.stop][block.is_ok]
+        weights = self.weights[block.start : block.stop][block.is_ok]
         return {**{name: np.matmul(weights, each) for name, each in answers.items()}, "count": np.array(weights.sum())}
 
 
@@ -54,10 +55,11 @@ class BaseValue:
 class NoisyBaseValue(BaseValue):
     """The same of a model that answers differently when it is asked again, with the deviations of its answers."""
 
+    model: Predictor
     wants: ClassVar[tuple[str, ...]] = ()
 
     def partial(self, block: RowBlock) -> Moments:
-        prediction, noise = asked_often(self.value.model, block.good)
+        prediction, noise = asked_often(self.model, block.good)
         return Moments(self._sums(block, {"prediction": prediction, "noise": noise}))
 
 
@@ -71,8 +73,7 @@ class Landmarks:
     wants = ()
 
     def partial(self, block: RowBlock) -> Stacked:
-        inside = self.positions[slice(*np.searchsorted(self.positions, [block.start, block.stop]))] - block.start
-        return Stacked({"x": block.x[inside[block.is_ok[inside]]]})
+        return chosen_rows(block, self.positions)
 
     def finish(self, total: Stacked) -> State:
         return self.value.choose(total["x"])
@@ -100,15 +101,15 @@ class CoalitionTile:
 class CoalitionTiles(Sequence[CoalitionTile]):
     """The passes of all tiles of a design, each made where it is wanted."""
 
-    game: Game
+    value: LearnsFromData
+    design: Design
+    tiles: Sequence[tuple[int, int]]
 
     def __len__(self) -> int:
-        return len(self.game.names)
+        return len(self.tiles)
 
     def __getitem__(self, tile: Any) -> Any:
-        value = self.game.value
-        assert isinstance(value, LearnsFromData)
-        return CoalitionTile(value, self.game.design.block(*self.game.tiles[tile]).masks)
+        return CoalitionTile(self.value, self.design.block(*self.tiles[tile]).masks)
 
 
 @dataclass(frozen=True)
@@ -176,15 +177,15 @@ class CoalitionErrors:
         return total
 
 
-def penalties(game: Game) -> dict[str, list[float]] | None:
+def penalties(game: LearnedGame) -> dict[str, list[float]] | None:
     """The penalties that were chosen: by number of players present, of how many coalitions, the least, median and
     largest λ, and the median of the estimated error over the variance; None where none were chosen."""
     sizes, chosen = [], []
-    for span, name in zip(game.tiles, game.names, strict=True):
+    for tile, name in enumerate(game.names):
         state = game.store.get(name, State).arrays
         if "penalty" not in state or np.isnan(state["error"]).all():
             return None
-        sizes.append(game.design.block(*span).masks.sum(axis=1))
+        sizes.append(game.masks(tile).sum(axis=1))
         chosen.append(np.stack([state["penalty"], state["error"]]))
     size, (penalty, error) = np.concatenate(sizes), np.concatenate(chosen, axis=1)
     found = np.unique(size)

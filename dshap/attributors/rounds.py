@@ -31,6 +31,8 @@ class RoundsAttributor:
     game: Game
     has_pairs: bool
     tol: float
+    stages: tuple[Design, ...]
+    """The designs that the design grew through."""
     stage_tiles: tuple[tuple[int, ...], ...]
     """Coalition tiles that each stage adds."""
 
@@ -48,7 +50,7 @@ class RoundsAttributor:
         pairs = np.zeros((len(rows), d * (d - 1) // 2, shape[-1])) if self.has_pairs else None
         used, left = np.zeros(len(rows), np.int32), np.arange(len(rows))
         values, (v_empty, v_full) = ends, ends.swapaxes(0, 1)  # (n, m, k); (n, k)
-        for stage, tiles in zip(stages_of(design), self.stage_tiles, strict=True):
+        for stage, tiles in zip(self.stages, self.stage_tiles, strict=True):
             values = np.concatenate([values, *(self.game.tile_values(rows[left], tile) for tile in tiles)], axis=1)
             phi[left], replicates[:, left] = of_all_values(stage, values)
             if pairs is not None:

@@ -11,8 +11,17 @@ from dshap.cube.created import (
 )
 from dshap.cube.files import ReceiptFolder, StateFolder, write_new
 from dshap.cube.layout import TEXT, CubeLayout
-from dshap.cube.lookup import find_row, kept_row, row_key
-from dshap.cube.reader import CubeStatus, cube_paths, cube_status, feature_ranking, open_cube, read_notes
+from dshap.cube.reader import (
+    CubeStatus,
+    cube_paths,
+    cube_status,
+    feature_ranking,
+    find_row,
+    kept_row,
+    open_cube,
+    read_notes,
+    row_key,
+)
 from dshap.cube.verify import Damage, is_left, repair, store_parts, verify_cube
 from dshap.cube.workspace import Workspace, is_running
 from dshap.cube.writer import CubeWriter

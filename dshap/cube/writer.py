@@ -89,7 +89,9 @@ class CubeWriter:
             stored["n_coalitions"] = self._in_place(block, attribution.n_coalitions, fill=0)
             stored["relative_error"] = self._in_place(block, attribution.relative_error)
         if self.layout.is_base_by_row:
-            stored["base_value"] = self._in_place(block, attribution.base)
+            stored["base_value"] = self._in_place(
+                block, np.broadcast_to(attribution.base, attribution.prediction.shape)
+            )
         if attribution.classes is not None:
             stored["explained_class"] = self._in_place(block, attribution.classes, fill=-1)
         for column, values in block.keys.items():

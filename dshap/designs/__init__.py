@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dshap.designs.closed_form import ClosedFormDesign
 from dshap.designs.exact import ExactDesign, exact
 from dshap.designs.kernelshap import KernelShapDesign, kernelshap
 from dshap.designs.kriging import kriging
@@ -17,7 +16,6 @@ from dshap.types import Design
 __all__ = [
     "MAX_KRIGED",
     "MAX_KRIGED_PLAYERS",
-    "ClosedFormDesign",
     "ExactDesign",
     "KernelShapDesign",
     "KrigingDesign",
@@ -30,7 +28,6 @@ __all__ = [
 ]
 
 _KINDS: Mapping[str, Any] = {
-    "closed_form": ClosedFormDesign,
     "exact": ExactDesign,
     "kernelshap": KernelShapDesign,
     "kriging": KrigingDesign,

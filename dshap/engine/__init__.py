@@ -1,14 +1,13 @@
 """The engine: a plan, and the plain-loop and Dask executors that carry it out."""
 
 from dshap.engine.clients import checked_client, connect, current_client, local_client, shut_down
-from dshap.engine.cluster import DaskExecutor, collect_partitions, is_dask_collection
-from dshap.engine.explain import Failure, on_block
+from dshap.engine.cluster import DaskExecutor, collect_partitions
+from dshap.engine.explain import Failure, naming
 from dshap.engine.graph import Executor, LoopExecutor, process_threads
-from dshap.engine.learn import map_spans
-from dshap.engine.plan import Plan
+from dshap.engine.learn import learn_from
+from dshap.engine.plan import Plan, Stage, check_stages, fit_stages, format_bytes, stage_lines
 from dshap.engine.planner import make_plan
 from dshap.engine.progress import LineProgress, Progress, SilentProgress
-from dshap.engine.stages import Stage, check_stages, fit_stages, format_bytes, stage_lines
 
 __all__ = [
     "DaskExecutor",
@@ -27,11 +26,10 @@ __all__ = [
     "current_client",
     "fit_stages",
     "format_bytes",
-    "is_dask_collection",
+    "learn_from",
     "local_client",
     "make_plan",
-    "map_spans",
-    "on_block",
+    "naming",
     "process_threads",
     "shut_down",
     "stage_lines",

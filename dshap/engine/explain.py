@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from dshap.blocks import Attribution, RowBlock
 from dshap.engine.graph import Call, Executor, Reduction
@@ -14,7 +15,7 @@ from dshap.errors import FailedBlocksError, PredictError
 from dshap.records import FloatArray, Moments
 from dshap.types import Attributor, Divided, RecordStore, RowReader
 
-__all__ = ["BlockWriter", "Evaluation", "Failure", "evaluate", "on_block"]
+__all__ = ["BlockWriter", "Evaluation", "Failure", "evaluate", "naming"]
 
 ALIKE = 8
 """Blocks that fail for one reason, before any that does not, after which a run stops."""
@@ -72,6 +73,11 @@ class Evaluation:
     def read(self, tile: int) -> RowBlock:
         return self.rows.read(*self.tiles[tile], keys=True, columns=self.keep_rows)
 
+    @property
+    def divided(self) -> Divided:
+        """The attributor, where its coalitions are shared among tasks."""
+        return cast(Divided, self.attributor)
+
     def part_name(self, tile: int, part: int) -> str:
         return f"partial-{self.run_digest}-{tile:06d}-{part:04d}"
 
@@ -123,31 +129,36 @@ def _reduction(tile: int, n_parts: int) -> Reduction:
 def _whole(evaluation: Evaluation, _: None, tile: int) -> dict[str, Any]:
     """Attributions of one tile, written to the cube; gives the receipt."""
     block = evaluation.read(tile)
-    return evaluation.writer.write(tile, block, on_block(tile, block, evaluation.attributor.attribute, block.good))
+    with naming(tile, block):
+        attribution = evaluation.attributor.attribute(block.good)
+    return evaluation.writer.write(tile, block, attribution)
 
 
 def _part(evaluation: Evaluation, tile: int, part: int) -> tuple[str, ...]:
     """One part of the sums of one tile, stored; gives its name."""
     name = evaluation.part_name(tile, part)
     if not evaluation.store.has(name):
-        block, attributor = evaluation.read(tile), evaluation.attributor
-        assert isinstance(attributor, Divided)
-        evaluation.store.put(name, on_block(tile, block, attributor.part, block.good, part))
+        block = evaluation.read(tile)
+        with naming(tile, block):
+            moments = evaluation.divided.part(block.good, part)
+        evaluation.store.put(name, moments)
     return (name,)
 
 
 def _from_parts(evaluation: Evaluation, names: tuple[str, ...], tile: int) -> dict[str, Any]:
     """Attributions of one tile from the stored parts of its sums, written to the cube; gives the receipt."""
-    block, attributor = evaluation.read(tile), evaluation.attributor
-    assert isinstance(attributor, Divided)
+    block = evaluation.read(tile)
     parts = (evaluation.store.get(name, Moments) for name in names)
-    return evaluation.writer.write(tile, block, on_block(tile, block, attributor.attribute_parts, block.good, parts))
+    with naming(tile, block):
+        attribution = evaluation.divided.attribute_parts(block.good, parts)
+    return evaluation.writer.write(tile, block, attribution)
 
 
-def on_block(tile: int, block: RowBlock, function: Callable[..., Any], *args: Any) -> Any:
-    """function(*args), on rows of this block; a failing model is reported with the block and its first key."""
+@contextmanager
+def naming(tile: int, block: RowBlock) -> Iterator[None]:
+    """A model that fails inside is reported with this block of rows and its first key."""
     try:
-        return function(*args)
+        yield
     except PredictError as error:
         first = ", ".join(f"{name} {values[0]}" for name, values in block.keys.items()) or f"row {block.start}"
         rows = f"rows {block.start} to {block.stop - 1}"

@@ -26,7 +26,7 @@ class Call:
 class Reduction:
     """finish(context, sum of the leaves), the sum as `tree_sum` adds them; without leaves finish(context, None).
 
-    Leaves that are records of arrays are added, leaves that are tuples of names are strung together in order.
+    Leaves that are records of arrays are added, leaves that are tuples are joined in order.
     """
 
     name: str
@@ -101,22 +101,15 @@ class LoopExecutor:
         self, context: Any, reductions: Iterable[Reduction], on_done: OnDone, on_failed: OnFailed | None = None
     ) -> None:
         with one_blas_thread():
-            self._run(context, reductions, on_done, on_failed)
-
-    def _run(self, context: Any, reductions: Iterable[Reduction], on_done: OnDone, on_failed: OnFailed | None) -> None:
-        for reduction in reductions:
-            try:
-                result = self._reduce(context, reduction)
-            except Exception as error:
-                if on_failed is None:
-                    raise
-                on_failed(reduction, error)
-            else:
-                on_done(reduction, result)
-
-    @staticmethod
-    def _reduce(context: Any, reduction: Reduction) -> Any:
-        total = None
-        if reduction.leaves:
-            total = tree_sum(leaf.function(context, *leaf.args) for leaf in reduction.leaves)
-        return reduction.finish.function(context, total, *reduction.finish.args)
+            for reduction in reductions:
+                total, finish, leaves = None, reduction.finish, reduction.leaves
+                try:
+                    if leaves:
+                        total = tree_sum(leaf.function(context, *leaf.args) for leaf in leaves)
+                    result = finish.function(context, total, *finish.args)
+                except Exception as error:
+                    if on_failed is None:
+                        raise
+                    on_failed(reduction, error)
+                else:
+                    on_done(reduction, result)

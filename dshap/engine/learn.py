@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dshap.blocks import RowBlock
-from dshap.engine.graph import Call, Executor, Reduction
-from dshap.engine.stages import spans as cut_spans
+from dshap.engine.graph import Call, Executor, LoopExecutor, Reduction
 from dshap.records import FloatArray, Record
+from dshap.rows import SPAN_ROWS, spans
 from dshap.types import Pass, RecordStore, RowReader
 
-__all__ = ["Learning", "Predictions", "learn", "map_spans", "on_a_worker", "run_pass"]
+__all__ = ["Learning", "Predictions", "learn", "learn_from", "on_a_worker", "run_pass"]
 
 Span = tuple[int, int]
 
@@ -77,7 +77,8 @@ def _partial(learning: Learning, index: int, start: int, stop: int) -> Any:
 
 
 def _partial_of(one: Pass, reader: RowReader, predictions: Predictions | None, start: int, stop: int) -> Any:
-    block = reader.read(start, stop, target="target" in one.wants)
+    options = {name: name in one.wants for name in ("keys", "target", "columns")}
+    block = reader.read(start, stop, **options)
     if predictions is not None and "predictions" in one.wants:
         block = replace(block, predictions=predictions.of(block))
     return one.partial(block)
@@ -105,6 +106,12 @@ def run_pass(
     return found
 
 
+def learn_from(executor: Executor, one: Pass, reader: RowReader) -> Any:
+    """What a pass over all rows of a table gives; of one span here: no cluster starts for it."""
+    local = LoopExecutor() if reader.n_rows <= SPAN_ROWS else executor
+    return run_pass(local, one, reader, spans(0, reader.n_rows))
+
+
 def on_a_worker(executor: Executor, function: Callable[[Any], Any], context: Any) -> Any:
     """function(context), where the files that it reads lie near."""
     return _only(executor, context, Reduction("call", (), Call(_call, (function,))))
@@ -126,18 +133,3 @@ def _finish(context: tuple[Pass, RowReader], total: Any) -> Any:
 
 def _call(context: Any, _: None, function: Callable[[Any], Any]) -> Any:
     return function(context)
-
-
-def map_spans(
-    executor: Executor, context: Any, function: Callable[..., Any], n_rows: int, step: int, *args: Any
-) -> list[Any]:
-    """function(context, start, stop, *args) for spans of a table; results in the order of the spans."""
-    cut = cut_spans(0, n_rows, step)
-    results: dict[str, Any] = {}
-    reductions = [Reduction(f"span {start}", (), Call(_on_span, (function, start, stop, args))) for start, stop in cut]
-    executor.run(context, reductions, lambda reduction, result: results.update({reduction.name: result}))
-    return [results[f"span {start}"] for start, _ in cut]
-
-
-def _on_span(context: Any, _: None, function: Callable[..., Any], start: int, stop: int, args: tuple[Any, ...]) -> Any:
-    return function(context, start, stop, *args)

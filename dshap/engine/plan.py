@@ -8,20 +8,56 @@ from __future__ import annotations
 import bisect
 import itertools
 import json
+import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from dshap.blocks import N_ENDS
-from dshap.engine.stages import OVERHEAD_BYTES, Stage, check_stages, format_bytes, spans, stage_lines
+from dshap.errors import DoesNotFitError
+from dshap.models import KernelModel
+from dshap.records import n_partial_sums
+from dshap.rows import SPAN_ROWS, spans
+from dshap.types import RowReader
 
-__all__ = ["PILOT_ROWS", "Plan"]
+__all__ = [
+    "OPERATIONS_PER_SECOND",
+    "OVERHEAD_BYTES",
+    "PILOT_ROWS",
+    "Plan",
+    "Stage",
+    "check_stages",
+    "fit_stages",
+    "format_bytes",
+    "stage_lines",
+]
 
+OPERATIONS_PER_SECOND = 1.5e10
+"""What one core does on the small matrix products of this program; only steers tile sizes and the printed cost."""
+OVERHEAD_BYTES = 8 << 20
+"""Messages, codecs and the allocator's rounding in a worker at work."""
 STAGE_OPTIONS = {"moments": "coalition_tile", "evaluation": "instance_tile"}
 """The option that lowers a stage's bytes."""
 PILOT_ROWS = 16
 """Rows that a pilot sees, at most."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of the run: many tasks of one kind."""
+
+    name: str
+    n_tasks: int
+    task_bytes: int
+    """Peak bytes of one task."""
+    operations: float
+    """Floating-point operations of the whole stage; infinity where a black box hides them."""
+    reads: str
+    makes: str
+    grain: str
+    """What a resumed run does not compute again."""
 
 
 @dataclass(frozen=True)
@@ -156,3 +192,71 @@ class Plan:
             f"{'s' if self.coalition_groups > 1 else ''}; sums over spans of {self.row_span:,} rows"
         )
         return "\n".join(lines + [f"{choice}: {why}" for choice, why in self.reasons])
+
+
+def fit_stages(model: KernelModel, reader: RowReader, n_outputs: int = 1) -> tuple[Stage, ...]:
+    """The stages of fitting a model on all rows, before features and length-scales are chosen.
+
+    Parameters
+    ----------
+    model : KernelModel
+    reader : RowReader
+    n_outputs : int
+        Columns of the target, or its classes.
+    """
+    span, n_columns = min(SPAN_ROWS, reader.n_rows), len(reader.feature_names)
+    n_spans = len(spans(0, reader.n_rows))
+    p, read = model.embedding.n_features, reader.read_bytes(span) + 16 * span * (n_columns + n_outputs)
+    cost = model.cost(reader.n_rows, n_columns, n_outputs)
+    held = (2 + n_partial_sums(n_spans)) * cost.sum_bytes
+    sums = max(cost.partial_bytes, cost.solve_bytes) + held
+    operations = reader.n_rows * (2.0 * p * n_columns * 8 + cost.row_operations)
+    return (
+        Stage("tune", 1, read + cost.tune_bytes, 0.0, "rows", "kernel, features", "none"),
+        Stage("fit", n_spans * model.n_passes, read + sums, model.n_passes * operations, "rows", "state/model-*",
+              "fit"),
+        Stage("score", n_spans if model.holdout else 0, read + cost.score_bytes,
+              2.0 * reader.n_rows * p * model.holdout, "held-out rows", "score", "fit"),
+    )  # fmt: skip
+
+
+def check_stages(stages: Sequence[Stage], memory_limit: int | None, threads: int, idle_bytes: int, remedy: str) -> None:
+    """Refuse stages that a worker with this limit cannot hold; `remedy` is the option to change."""
+    if memory_limit is None:
+        return
+    largest = max(stages, key=lambda stage: stage.task_bytes)
+    needed = largest.task_bytes * threads + idle_bytes
+    if needed > memory_limit:
+        raise DoesNotFitError(
+            f"stage {largest.name} needs {format_bytes(needed)} on a worker of {threads} "
+            f"thread{'s' if threads > 1 else ''} ({format_bytes(idle_bytes)} of it held throughout) but workers have "
+            f"{format_bytes(memory_limit)}: {remedy} or give workers more memory"
+        )
+
+
+def stage_lines(stages: Sequence[Stage]) -> list[str]:
+    """The stages as a table with a heading."""
+    return [
+        f"{'stage':<12}{'tasks':>8}{'bytes/task':>12}{'one core':>12}  {'makes':<28}resumes by",
+        *(
+            f"{stage.name:<12}{stage.n_tasks:>8,}{format_bytes(stage.task_bytes):>12}"
+            f"{_duration(stage.operations):>12}  {stage.makes:<28}{stage.grain}"
+            for stage in stages
+        ),
+    ]
+
+
+def format_bytes(n: float) -> str:
+    """1.5 GiB and the like."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(n) < 1024:
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1024
+    return f"{n:.1f} TiB"
+
+
+def _duration(operations: float) -> str:
+    if not math.isfinite(operations):
+        return "the model's"
+    seconds = operations / OPERATIONS_PER_SECOND
+    return f"{seconds:.1f} s" if seconds < 600 else f"{seconds / 60:.0f} min"

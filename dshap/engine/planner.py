@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
-from dshap.abilities import (
-    ClosedForm,
-    held_coalitions,
-    learns_from_data,
-    pilot_coalitions,
-    sample_size,
-    stages_of,
-    streams_data,
-)
+from dshap.abilities import Work
 from dshap.blocks import N_ENDS
-from dshap.engine.plan import PILOT_ROWS, Plan
-from dshap.engine.stages import ROW_SPAN, Stage, spans
+from dshap.engine.plan import PILOT_ROWS, Plan, Stage
 from dshap.engine.tiles import cut_tiles
 from dshap.errors import InputError
 from dshap.options import RunOptions
 from dshap.records import n_partial_sums
-from dshap.types import Design, RowReader, ValueFunction
+from dshap.rows import SPAN_ROWS, spans
+from dshap.types import RowReader
 
 __all__ = ["make_plan"]
 
@@ -37,51 +29,48 @@ PREDICTED_ROWS = 256
 
 
 def make_plan(
-    value: ValueFunction,
-    design: Design,
+    work: Work,
     rows: RowReader,
-    data: RowReader,
+    data: RowReader | None,
     options: RunOptions,
     reasons: tuple[tuple[str, str], ...] = (),
     *,
-    is_prepared: bool = False,
+    data_rows: int = 0,
     noise_replicates: int = 0,
 ) -> Plan:
-    """The plan of explaining `rows` by a value function that learns from `data`, or did so before (`is_prepared`).
+    """The plan of explaining `rows` by what is learnt from `data`; None: from `data_rows` rows, before.
 
     `noise_replicates` are those of a model's noise, where the design has none.
     """
-    players = value.players
-    if design.info.n_players != len(players):
+    value, info, players = work.value, work.info, work.value.players
+    if info.n_players != len(players):
         raise InputError(
-            f"the design has {design.info.n_players} players, the value function {len(players)} "
+            f"the design has {info.n_players} players, the value function {len(players)} "
             f"({', '.join(players.names[:6])}…): make the design with n_players={len(players)}"
         )
-    n_replicates = design.info.n_replicates or noise_replicates
+    data_rows, n_replicates = data_rows if data is None else data.n_rows, info.n_replicates or noise_replicates
     plan = Plan(
-        **asdict(cut_tiles(value, design, rows.n_rows, data.n_rows, n_replicates, options)),
+        **cut_tiles(work, rows.n_rows, data_rows, n_replicates, options),
         n_rows=rows.n_rows,
-        data_rows=data.n_rows,
-        n_players=design.info.n_players,
+        data_rows=data_rows,
+        n_players=info.n_players,
         n_outputs=len(value.link.outputs(value.model.output_names)),
         n_replicates=n_replicates,
-        n_coalitions=design.info.n_coalitions,
-        pilot_rows=_pilot_rows(rows.n_rows) if pilot_coalitions(design) or options.tol else 0,
-        pilot_coalitions=pilot_coalitions(design),
-        row_span=options.row_span or ROW_SPAN,
+        n_coalitions=info.n_coalitions,
+        pilot_rows=_pilot_rows(rows.n_rows) if work.pilot_coalitions or options.tol else 0,
+        pilot_coalitions=work.pilot_coalitions,
+        row_span=options.row_span or SPAN_ROWS,
         tol=options.tol,
         stochastic=options.stochastic,
         interactions=options.interactions,
-        stage_coalitions=tuple(each.info.n_coalitions for each in stages_of(design))
-        if options.tol
-        else (design.info.n_coalitions,),
-        is_closed_form=isinstance(value, ClosedForm),
+        stage_coalitions=work.stage_coalitions if options.tol else (info.n_coalitions,),
+        is_closed_form=work.is_closed_form,
         stages=(),
         reasons=reasons,
     )
-    learning = [] if is_prepared else _learning(plan, value, data)
-    pilot = [_pilot(plan, value, design, rows)] if plan.pilot_rows else []
-    last = _evaluation(plan, value, design, rows, data, options)
+    learning = [] if data is None else _learning(plan, work, data)
+    pilot = [_pilot(plan, work, rows)] if plan.pilot_rows else []
+    last = _evaluation(plan, work, rows, data, options)
     return replace(plan, stages=(_census(plan, rows), *learning, *pilot, last))
 
 
@@ -90,95 +79,93 @@ def _pilot_rows(n_rows: int) -> int:
 
 
 def _census(plan: Plan, rows: RowReader) -> Stage:
-    span = min(plan.n_rows, ROW_SPAN)
+    span = min(plan.n_rows, SPAN_ROWS)
     task_bytes = rows.read_bytes(span) + 3 * 8 * span * len(rows.feature_names)
-    return Stage("census", len(spans(0, plan.n_rows, ROW_SPAN)), task_bytes, 0.0, "rows", "digests", "none")
+    return Stage("census", len(spans(0, plan.n_rows)), task_bytes, 0.0, "rows", "digests", "none")
 
 
-def _learning(plan: Plan, value: ValueFunction, data: RowReader) -> list[Stage]:
+def _learning(plan: Plan, work: Work, data: RowReader) -> list[Stage]:
     """The choice from a sample, the base value, and the moments of all coalition tiles."""
-    read, n_spans = _data_bytes(plan, value, data), len(plan.data_spans)
-    predicted = _predict_bytes(value, min(plan.row_span, plan.data_rows))
+    read, n_spans = _data_bytes(plan, work, data), len(plan.data_spans)
+    predicted = _predict_bytes(work, min(plan.row_span, plan.data_rows))
     base = Stage("base", n_spans, read + predicted, 0.0, "data", "state/base-*", "stage")
-    sample = 4 * 8 * min(sample_size(value), plan.data_rows) * value.model.n_columns
+    sample = 4 * 8 * min(work.sample_size, plan.data_rows) * work.value.model.n_columns
     choice = Stage("landmarks", 1, read + sample, 0.0, "data", "state/landmarks-*", "stage")
-    moments = [_moments(plan, value, read)] if learns_from_data(value) else []
-    return [*([choice] if sample_size(value) else []), base, *moments]
+    moments = [_moments(plan, work, read)] if work.learns else []
+    return [*([choice] if work.sample_size else []), base, *moments]
 
 
-def _moments(plan: Plan, value: ValueFunction, read: int) -> Stage:
+def _moments(plan: Plan, work: Work, read: int) -> Stage:
     """Of a task that sums over a span of the data, or that prepares a tile; sums of other tiles and of a tree beside
     it, and the file's bytes beside the state."""
     proper, n_spans = plan.n_coalitions - N_ENDS, len(plan.data_spans)
-    tile = value.cost(min(plan.coalition_tile, proper), min(plan.row_span, plan.data_rows))
+    tile = work.cost(min(plan.coalition_tile, proper), min(plan.row_span, plan.data_rows))
     held = (2 + n_partial_sums(n_spans)) * tile.moment_bytes
     task_bytes = max(read + tile.moment_task_bytes, tile.prepare_bytes + 2 * tile.state_bytes) + held
-    operations = value.cost(proper, plan.data_rows).moment_operations
+    operations = work.cost(proper, plan.data_rows).moment_operations
     n_tasks = n_spans * len(plan.coalition_spans)
     return Stage("moments", n_tasks, task_bytes, operations, "data", "state/moments-*", "coalition tile")
 
 
-def _pilot(plan: Plan, value: ValueFunction, design: Design, rows: RowReader) -> Stage:
+def _pilot(plan: Plan, work: Work, rows: RowReader) -> Stage:
     proper = plan.n_coalitions - N_ENDS
-    tile = value.cost(max(1, min(plan.coalition_tile, proper)))
+    tile = work.cost(max(1, min(plan.coalition_tile, proper)))
     values = 3 * 8 * plan.pilot_rows * plan.n_outputs * plan.n_coalitions
-    task_bytes = rows.read_bytes(1) + values + TUNE_BYTES + design.info.block_bytes(plan.n_coalitions)
+    task_bytes = rows.read_bytes(1) + values + TUNE_BYTES + work.info.block_bytes(plan.n_coalitions)
     task_bytes += tile.task_bytes + tile.state_bytes
-    operations = value.cost(proper, plan.pilot_rows).operations
+    operations = work.cost(proper, plan.pilot_rows).operations
     return Stage("pilot", 1, task_bytes, operations, "rows, state", "state/pilot-*", "stage")
 
 
-def _evaluation(
-    plan: Plan, value: ValueFunction, design: Design, rows: RowReader, data: RowReader, options: RunOptions
-) -> Stage:
+def _evaluation(plan: Plan, work: Work, rows: RowReader, data: RowReader | None, options: RunOptions) -> Stage:
     n_groups = plan.coalition_groups
-    streamed = _data_bytes(plan, value, data) if streams_data(value) else 0
+    streamed = _data_bytes(plan, work, data) if work.streams and data is not None else 0
     return Stage(
         name="evaluation",
         n_tasks=len(plan.instance_spans) * (n_groups + 1 if n_groups > 1 else 1),
-        task_bytes=_evaluation_bytes(plan, value, design, rows, options) + streamed,
-        operations=value.cost(plan.n_coalitions - N_ENDS, plan.n_rows).operations,
+        task_bytes=_evaluation_bytes(plan, work, rows, options) + streamed,
+        operations=work.cost(plan.n_coalitions - N_ENDS, plan.n_rows).operations,
         reads="rows, state",
         makes="attribution, receipts",
         grain="instance tile" if n_groups == 1 else "coalition group",
     )
 
 
-def _evaluation_bytes(plan: Plan, value: ValueFunction, design: Design, rows: RowReader, options: RunOptions) -> int:
+def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptions) -> int:
     """Rows twice, sums and their finish (four arrays of attributions), what is written, one state, one micro-block."""
     n = min(plan.instance_tile, plan.n_rows)
     micro = min(plan.micro_rows, n)
     m = max(1, min(plan.coalition_tile * plan.join_tiles, plan.n_coalitions - N_ENDS))
-    block = value.cost(m, micro)
+    block = work.cost(m, micro)
     cell = plan.n_players * plan.n_outputs
     groups = GROUP_ARRAYS * 8 * plan.n_replicates * n * cell * (2 if plan.stochastic else 1)
     chosen = 8 * micro * m * plan.n_outputs if plan.n_replicates else 0  # values of one group
     pairs = (8 * n * cell + 4 * m) * 4 * plan.n_players + block.pair_bytes if plan.interactions else 0
     stored = 2 * (2 if plan.n_replicates else 1) * n * cell * (8 if options.dtype == "float64" else 4)
-    linked = 0 if value.link.is_identity else 5 * 8 * micro * m * len(value.model.output_names)
-    held = plan.n_coalitions if plan.tol else held_coalitions(design)
+    linked = 0 if work.value.link.is_identity else 5 * 8 * micro * m * len(work.value.model.output_names)
+    held = plan.n_coalitions if plan.tol else work.held_coalitions
     return int(
         rows.read_bytes(n)
-        + 2 * 8 * n * value.model.n_columns
-        + value.cost(m, n).row_bytes
+        + 2 * 8 * n * work.value.model.n_columns
+        + work.cost(m, n).row_bytes
         + 4 * 8 * n * cell
         + groups
-        + design.info.block_bytes(held or m)
+        + work.info.block_bytes(held or m)
         + chosen
         + pairs
         + 3 * 8 * n * held * plan.n_outputs
         + stored
         + block.state_bytes  # beside the states that are kept: their parts, while they are joined
-        + max(_predict_bytes(value, n), block.task_bytes + linked)
+        + max(_predict_bytes(work, n), block.task_bytes + linked)
     )
 
 
-def _data_bytes(plan: Plan, value: ValueFunction, data: RowReader) -> int:
+def _data_bytes(plan: Plan, work: Work, data: RowReader) -> int:
     """Of reading one span of the data."""
     span = min(plan.row_span, plan.data_rows)
-    return data.read_bytes(span) + 2 * 8 * span * value.model.n_columns
+    return data.read_bytes(span) + 2 * 8 * span * work.value.model.n_columns
 
 
-def _predict_bytes(value: ValueFunction, n: int) -> int:
+def _predict_bytes(work: Work, n: int) -> int:
     """Of predicting n rows."""
-    return 2 * 8 * n * len(value.model.output_names) + value.cost(1, min(n, PREDICTED_ROWS)).task_bytes
+    return 2 * 8 * n * len(work.value.model.output_names) + work.cost(1, min(n, PREDICTED_ROWS)).task_bytes

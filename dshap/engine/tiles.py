@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import Any
 
-from dshap.abilities import held_coalitions, learns_from_data
+from dshap.abilities import Work
 from dshap.blocks import N_ENDS
-from dshap.engine.stages import OPERATIONS_PER_SECOND, ROW_SPAN
+from dshap.engine.plan import OPERATIONS_PER_SECOND
 from dshap.options import RunOptions
 from dshap.records import Cost
-from dshap.types import Design, ValueFunction
+from dshap.rows import SPAN_ROWS
 
-__all__ = ["Tiles", "cut_tiles"]
+__all__ = ["cut_tiles"]
 
 TASK_SECONDS = 2.0
 """Length of an evaluation task that is aimed at: 2.4 to 3.4 ms of scheduling are then nothing."""
@@ -44,62 +44,46 @@ CACHE_BYTES = 256 << 20
 """States of a run are kept in the worker's memory where all of them fit in this."""
 
 
-@dataclass(frozen=True)
-class Tiles:
-    """Sizes of tiles; see `Plan` for each."""
-
-    instance_tile: int
-    chunk_rows: int
-    micro_rows: int
-    coalition_tile: int
-    coalition_groups: int
-    join_tiles: int
-    cache_bytes: int
-
-
-def cut_tiles(
-    value: ValueFunction, design: Design, n_rows: int, data_rows: int, n_replicates: int, options: RunOptions
-) -> Tiles:
-    """The tiles of explaining n_rows by a value function that learns from data_rows."""
-    proper = design.info.n_coalitions - N_ENDS
-    row, wanted = value.cost(proper), _wanted_tasks(value.cost(proper, n_rows))
-    share = _row_share(design, len(value.link.outputs(value.model.output_names)), n_replicates, options)
+def cut_tiles(work: Work, n_rows: int, data_rows: int, n_replicates: int, options: RunOptions) -> dict[str, Any]:
+    """The tiles of explaining n_rows by what is learnt from data_rows: sizes by their names in `Plan`."""
+    proper = work.info.n_coalitions - N_ENDS
+    row, wanted = work.cost(proper), _wanted_tasks(work.cost(proper, n_rows))
+    share = _row_share(work, n_replicates, options)
     instance_tile = options.instance_tile or _instance_tile(row, n_rows, wanted, share)
     n_instance_tiles = math.ceil(n_rows / instance_tile)
-    is_black_box = not learns_from_data(value) and not math.isfinite(row.operations)
+    is_black_box = not work.learns and not math.isfinite(row.operations)
     if is_black_box:
         wanted = BLACK_BOX_TASKS
-        tile = options.coalition_tile or _black_box_tile(
-            value.cost(2), design, proper, math.ceil(wanted / n_instance_tiles)
-        )
+        tile = options.coalition_tile or _black_box_tile(work, proper, math.ceil(wanted / n_instance_tiles))
     else:
-        tile = options.coalition_tile or _coalition_tile(value, proper, data_rows)
+        tile = options.coalition_tile or _coalition_tile(work, proper, data_rows)
     n_tiles = max(1, math.ceil(proper / tile))
     groups = options.coalition_groups or (1 if 2 * n_instance_tiles >= wanted else math.ceil(wanted / n_instance_tiles))
     groups = 1 if options.tol else min(groups, n_tiles)
-    state_bytes = _state_bytes(value, proper, tile)
-    is_kept = learns_from_data(value) and state_bytes <= CACHE_BYTES
+    state_bytes = _state_bytes(work, proper, tile)
+    is_kept = work.learns and state_bytes <= CACHE_BYTES
     joined = max(1, min(MAX_COALITION_TILE // tile, math.ceil(n_tiles / groups))) if is_kept and not options.tol else 1
     if is_black_box and n_tiles == 1 and not options.tol:
         joined = 2  # the pilot's coalitions are a tile of their own
     evaluated = min(tile * joined, max(1, proper))
-    return Tiles(
-        instance_tile=instance_tile,
-        chunk_rows=_chunk_rows(instance_tile),
-        micro_rows=options.micro_rows or _micro_rows(value, evaluated, instance_tile, options.interactions),
-        coalition_tile=tile,
-        coalition_groups=groups,
-        join_tiles=joined,
-        cache_bytes=state_bytes if is_kept else 0,
-    )
+    return {
+        "instance_tile": instance_tile,
+        "chunk_rows": _chunk_rows(instance_tile),
+        "micro_rows": options.micro_rows or _micro_rows(work, evaluated, instance_tile, options.interactions),
+        "coalition_tile": tile,
+        "coalition_groups": groups,
+        "join_tiles": joined,
+        "cache_bytes": state_bytes if is_kept else 0,
+    }
 
 
-def _row_share(design: Design, n_outputs: int, n_replicates: int, options: RunOptions) -> float:
+def _row_share(work: Work, n_replicates: int, options: RunOptions) -> float:
     """What one row takes of the bytes that an instance tile may hold: sums of groups, values, or pairs."""
-    held = design.info.n_coalitions if options.tol else held_coalitions(design)
-    groups = 8 * n_replicates * design.info.n_players * n_outputs / GROUP_BYTES
+    n_outputs = len(work.value.link.outputs(work.value.model.output_names))
+    held = work.info.n_coalitions if options.tol else work.held_coalitions
+    groups = 8 * n_replicates * work.info.n_players * n_outputs / GROUP_BYTES
     values = 8 * held * n_outputs / VALUE_BYTES
-    pairs = 8 * design.info.n_players**2 * n_outputs / VALUE_BYTES if options.interactions else 0.0
+    pairs = 8 * work.info.n_players**2 * n_outputs / VALUE_BYTES if options.interactions else 0.0
     return max(groups, values, pairs)
 
 
@@ -121,22 +105,22 @@ def _instance_tile(row: Cost, n_rows: int, wanted: int, row_share: float) -> int
     return tile
 
 
-def _coalition_tile(value: ValueFunction, proper: int, data_rows: int) -> int:
+def _coalition_tile(work: Work, proper: int, data_rows: int) -> int:
     """Coalitions prepared together: moments and state within a bound, and enough tiles to share among workers."""
-    pair = value.cost(2)
+    pair = work.cost(2)
     fits = int(MOMENT_TILE_BYTES // (max(pair.moment_bytes + pair.state_bytes, 1) / 2))
     n_tiles = WANTED_TASKS
-    if learns_from_data(value):  # every tile computes the kernel anew: no more of them than there is work for
-        seconds = value.cost(proper, data_rows).moment_operations / OPERATIONS_PER_SECOND
-        shared = min(WANTED_LEAVES, max(1, int(seconds))) / math.ceil(data_rows / ROW_SPAN)
+    if work.learns:  # every tile computes the kernel anew: no more of them than there is work for
+        seconds = work.cost(proper, data_rows).moment_operations / OPERATIONS_PER_SECOND
+        shared = min(WANTED_LEAVES, max(1, int(seconds))) / math.ceil(data_rows / SPAN_ROWS)
         n_tiles = math.ceil(max(shared, seconds / MOMENT_TILE_SECONDS))
     return _in_pairs(min(fits, MAX_COALITION_TILE, max(math.ceil(proper / n_tiles), 2)))
 
 
-def _black_box_tile(pair: Cost, design: Design, proper: int, n_groups: int) -> int:
+def _black_box_tile(work: Work, proper: int, n_groups: int) -> int:
     """As many coalitions as can be together: rows that several of them need are predicted once."""
-    scores = (design.info.block_bytes(proper) - design.info.block_bytes(0)) / max(proper, 1)
-    fits = int(min(MOMENT_TILE_BYTES // max(pair.state_bytes / 2, 1), SCORE_BYTES // max(scores, 1)))
+    scores = (work.info.block_bytes(proper) - work.info.block_bytes(0)) / max(proper, 1)
+    fits = int(min(MOMENT_TILE_BYTES // max(work.cost(2).state_bytes / 2, 1), SCORE_BYTES // max(scores, 1)))
     return _in_pairs(min(fits, MAX_BLACK_BOX_TILE, math.ceil(proper / n_groups)))
 
 
@@ -145,11 +129,11 @@ def _in_pairs(tile: int) -> int:
     return tile - tile % 2 if tile > 1 else 1
 
 
-def _state_bytes(value: ValueFunction, proper: int, tile: int) -> int:
+def _state_bytes(work: Work, proper: int, tile: int) -> int:
     """Of the states of all tiles; a closed form has one, of no coalition."""
     whole, rest = divmod(proper, tile)
-    last = value.cost(rest).state_bytes if rest or not whole else 0
-    return whole * value.cost(tile).state_bytes + last
+    last = work.cost(rest).state_bytes if rest or not whole else 0
+    return whole * work.cost(tile).state_bytes + last
 
 
 def _chunk_rows(tile: int) -> int:
@@ -157,13 +141,13 @@ def _chunk_rows(tile: int) -> int:
     return next(rows for rows in range(min(tile, MAX_CHUNK), 0, -1) if tile % rows == 0)
 
 
-def _micro_rows(value: ValueFunction, tile: int, instance_tile: int, interactions: bool) -> int:
+def _micro_rows(work: Work, tile: int, instance_tile: int, interactions: bool) -> int:
     """The largest power of two of 64 to 1,024 rows whose evaluation stays near the cache, or in its state's bytes; of
     one to 1,024 where a closed form gives interactions."""
-    bound = max(MICRO_BYTES, min(value.cost(tile).state_bytes, MICRO_STATE_BYTES))
+    bound = max(MICRO_BYTES, min(work.cost(tile).state_bytes, MICRO_STATE_BYTES))
     rows = min(1_024, instance_tile)
-    while rows > 64 and value.cost(tile, rows).task_bytes > bound:
+    while rows > 64 and work.cost(tile, rows).task_bytes > bound:
         rows //= 2
-    while rows > 1 and interactions and value.cost(tile, rows).pair_bytes > bound:
+    while rows > 1 and interactions and work.cost(tile, rows).pair_bytes > bound:
         rows //= 2
     return rows

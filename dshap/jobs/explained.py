@@ -23,7 +23,7 @@ from dshap.jobs.schema import (
     TreesValue,
 )
 from dshap.jobs.table import JobTable
-from dshap.types import Link, ValueFunction
+from dshap.types import Explained, Link
 
 __all__ = ["value_of"]
 
@@ -31,16 +31,14 @@ MAX_BACKGROUND_BYTES = 1 << 30
 """Largest background that every worker holds."""
 
 
-def value_of(
-    explain: Explain, job: Job, model: Model, table: JobTable, executor: Executor | None = None
-) -> ValueFunction:
+def value_of(explain: Explain, job: Job, model: Model, table: JobTable, executor: Executor | None = None) -> Explained:
     """The value function of one [[explain]]; without an executor for a plan, a background drawn at random."""
     options: dict[str, Any] = {"players": explain.players, "output_names": _output_names(job, model)}
     if isinstance(explain, MarginalValue):
         options["executor"] = executor
     if isinstance(explain, LinkedTable):
         options["link"] = _link(explain)
-    value: ValueFunction = VALUES[type(explain)](explain, job, model, table, options)
+    value: Explained = VALUES[type(explain)](explain, job, model, table, options)
     return value
 
 

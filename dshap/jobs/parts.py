@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from dshap import designs, kernels, values
-from dshap.engine.stages import spans
 from dshap.errors import InputError
 from dshap.jobs.schema import EmbeddedTable, ImportedModel, Job, KernelLogisticModel, KernelTable, ParquetTable
 from dshap.models import FourierExpansion, KernelExpansion, KernelLogistic, KernelModel, KernelRidge
 from dshap.models.logistic import MAX_CLASSES
 from dshap.records import FloatArray
-from dshap.tables import SPAN_ROWS, ParquetSource, SyntheticTable
+from dshap.rows import spans
+from dshap.tables import ParquetSource, SyntheticTable
 from dshap.types import Design
 
 __all__ = [
@@ -91,7 +91,7 @@ def n_classes(job: Job, reader: TableReader) -> int:
     """
     column = _opened(job, features=reader.target_names, target=None, key=(), missing="pass")
     classes = np.zeros(0)
-    for start, stop in spans(0, column.n_rows, SPAN_ROWS):
+    for start, stop in spans(0, column.n_rows):
         found = column.read(start, stop).x[:, 0]
         classes = np.union1d(classes, found[np.isfinite(found)])
         if len(classes) > MAX_CLASSES:

@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dshap.abilities import learns_from_data
-from dshap.attributors.choice import choose_design, in_rounds
+from dshap.attributors.choice import choose, in_rounds
 from dshap.cube import CONTAINER, StateFolder, Workspace, create_store, mark_finished, read_job, refuse_altered
 from dshap.engine import (
     Executor,
@@ -38,7 +37,6 @@ from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobTable
 from dshap.models import FitReport, KernelModel
 from dshap.models.expansion import expansion_from
-from dshap.prepared import played
 from dshap.records import Record, digest_of
 from dshap.session import Session
 from dshap.tables import Census, MissingValues, check_targets, missing_values, open_source, take_census
@@ -165,13 +163,13 @@ def _planned(job: Job, table: JobTable, model: Model, fit: tuple[Stage, ...]) ->
 
 def _plan(explain: Explain, job: Job, model: Model, table: JobTable) -> Plan:
     value, options, reader = value_of(explain, job, model, table), job.options(), table.reader
-    design, why = choose_design(design_of(job, len(value.players)), value, options.max_coalitions, job.design_seed)
-    reasons = [("design", why)]
+    asked = design_of(job, len(value.players))
+    chosen = choose(asked, value, options.max_coalitions, job.design_seed)
+    reasons = [("design", chosen.why)]
     if options.tol is not None:
-        design, options, why = in_rounds(design, design_of(job, len(value.players)), options)
+        chosen, options, why = in_rounds(chosen, asked, options)
         reasons.append(("tol", why))
-    game = played(value, design)
-    plan = make_plan(game, design, reader, open_source(value.data), options, tuple(reasons))
+    plan = make_plan(chosen.work(), reader, open_source(value.data), options, tuple(reasons))
     if isinstance(explain, LearntTable):
         check_quality(explain, plan, reader)
     return plan
@@ -298,7 +296,7 @@ class _Run:
 
     def _explained(self, explain: Explain, explanation: Explanation) -> ExplanationResult:
         """Run one explanation; failed blocks are kept for the end."""
-        name, learns, failure = explain.name, learns_from_data(explanation.work.value), None
+        name, learns, failure = explain.name, explanation.work.chosen.learns, None
         if was_complete := explanation.is_complete:
             self.progress.kept_explanation(name, learns)
         else:

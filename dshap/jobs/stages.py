@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dshap.engine import Executor, Progress
-from dshap.engine.memory import PeakMeter
+from dshap.engine.progress import PeakMeter
 
 __all__ = ["ALL_KEPT", "Counted", "StageRecorder", "StageUse"]
 

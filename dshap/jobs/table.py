@@ -18,13 +18,12 @@ import numpy as np
 
 import dshap
 from dshap.cube import StateFolder
-from dshap.engine import Executor
+from dshap.engine import Executor, learn_from
 from dshap.explanation import NUMERICS_VERSION
 from dshap.jobs.parts import TableReader, n_classes, open_table
 from dshap.jobs.schema import Job, KernelLogisticModel
 from dshap.records import FloatArray, Record, digest_of
 from dshap.rows import read_sample
-from dshap.session import each_span
 from dshap.tables import Census
 from dshap.tables.background import background_of
 from dshap.tables.files import TICK_NS
@@ -92,7 +91,7 @@ class JobTable:
         """Rows that stand for the table; see `dshap.choose_background`."""
 
         def find() -> Record:
-            found = background_of(self.reader, partial(each_span, executor), n_rows, method, self.job.job.seed)
+            found = background_of(self.reader, partial(learn_from, executor), n_rows, method, self.job.job.seed)
             discrepancies = np.array([found.discrepancy, found.discrepancy_of_random])
             return Record({"rows": found.rows, "weights": found.weights, "discrepancies": discrepancies})
 

@@ -47,6 +47,7 @@ from dshap.models.tuning import (
     tune,
 )
 from dshap.records import FloatArray, Moments, Record, Stacked, tree_sum
+from dshap.rows import chosen_rows
 from dshap.threads import one_blas_thread
 from dshap.types import Pass
 
@@ -310,11 +311,7 @@ class Tune:
     wants = ("target",)
 
     def partial(self, block: RowBlock) -> Stacked:
-        inside = self.positions[slice(*np.searchsorted(self.positions, [block.start, block.stop]))]
-        chosen = inside[block.is_ok[inside - block.start]]
-        return Stacked(
-            {"x": block.x[chosen - block.start], "target": block.targets[chosen - block.start], "position": chosen}
-        )
+        return chosen_rows(block, self.positions)
 
     def finish(self, total: Stacked) -> Pass:
         self.check(self.model.count_outputs(total["target"]))

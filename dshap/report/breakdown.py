@@ -11,7 +11,7 @@ import numpy as np
 
 from dshap.blocks import Status
 from dshap.cube import find_row, kept_row, open_cube, row_key
-from dshap.report.numbers import decimals_of, number
+from dshap.report.ranking import decimals_of, number
 
 __all__ = ["Breakdown", "breakdown", "breakdown_lines"]
 

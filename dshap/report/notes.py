@@ -1,16 +1,19 @@
-"""What a run found out about its own accuracy, in lines for people."""
+"""What a run found out about its accuracy, and what its stages took, in lines for people."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dshap.cube import feature_ranking, read_notes
+from dshap.engine import format_bytes
 
-__all__ = ["accuracy", "accuracy_lines"]
+__all__ = ["accuracy", "accuracy_lines", "stage_table"]
+
+ABSENT = "-"
 
 
 def accuracy(cubes: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
@@ -27,16 +30,16 @@ def accuracy(cubes: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
 def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """For each explanation the additivity residual, what a pilot expected, MSE_v, and MSE_v by the players present."""
     lines = []
-    for name, own in found.items():
-        if own["residual"]:
-            lines.append(f"{name}: |Σφ + base value − prediction| at most {max(own['residual']):.2g}")
-        if "forecast_coalitions" in own.get("pilot", {}):
-            pilot = own["pilot"]
+    for name, measured in found.items():
+        if measured["residual"]:
+            lines.append(f"{name}: |Σφ + base value − prediction| at most {max(measured['residual']):.2g}")
+        if "forecast_coalitions" in measured.get("pilot", {}):
+            pilot = measured["pilot"]
             reached, wanted = f"{pilot['relative_error']:.3g}", f"{pilot['forecast_coalitions']:,.0f}"
             lines.append(
                 f"{name}: pilot's std_error / range {reached} in its first round; expected {wanted} coalitions a row"
             )
-        quality = own.get("mse_v")
+        quality = measured.get("mse_v")
         if quality is None:
             continue
         shares = ", ".join(
@@ -45,9 +48,33 @@ def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
         )
         lines.append(f"{name}: MSE_v {shares}, {quality['rows']:,} rows, {quality['coalitions']:,} coalitions")
         sizes = [
-            f"{size}: {', '.join(f'{own:.4g}' for own in each)}"
+            f"{size}: {', '.join(f'{mse:.4g}' for mse in each)}"
             for size, each in enumerate(quality["by_size"], start=1)
             if None not in each
         ]
         lines.append(f"{name}: MSE_v by players present  {'  '.join(sizes)}")
     return lines
+
+
+def stage_table(stages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each stage (`StageUse.to_dict`), under a heading."""
+    width = max(len("stage"), *(len(stage["stage"]) for stage in stages))
+    heads = f"{'rows':>12}{'seconds':>10}{'rows/s':>12}{'peak of largest worker':>24}{'peak of client':>16}"
+    return [f"{'stage':<{width}}{heads}", *(f"{stage['stage']:<{width}}{_cells(stage)}".rstrip() for stage in stages)]
+
+
+def _cells(stage: Mapping[str, Any]) -> str:
+    rows, rate, kept = stage["rows"], stage["rows_per_second"], f"  {stage['kept']}" if stage["kept"] else ""
+    if kept and rows is None:
+        return kept
+    shown = ABSENT if rows is None else f"{rows:,}", ABSENT if rate is None else _rate(rate)
+    peaks = _bytes(stage["worker_peak_bytes"]), _bytes(stage["client_peak_bytes"])
+    return f"{shown[0]:>12}{stage['seconds']:>10.1f}{shown[1]:>12}{peaks[0]:>24}{peaks[1]:>16}{kept}"
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+
+
+def _bytes(size: int | None) -> str:
+    return ABSENT if size is None else format_bytes(size)

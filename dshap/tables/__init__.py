@@ -2,14 +2,12 @@
 
 from dshap.rows import SPAN_ROWS
 from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
-from dshap.tables.census import Census, SpanCensus, census_span, check_targets, merge_census, take_census
+from dshap.tables.census import Census, CensusPass, check_targets, take_census
 from dshap.tables.inputs import Inputs, open_for, refuse_unknown_categories
-from dshap.tables.keys import repeated_keys
 from dshap.tables.layout import said_left_out
 from dshap.tables.missing import MissingValues, missing_values
-from dshap.tables.opener import EachSpan, Site, open_rows, open_source
+from dshap.tables.opener import Site, open_rows, open_source
 from dshap.tables.parquet import ParquetSource
-from dshap.tables.reader import TableBlock
 from dshap.tables.spool import write_part
 from dshap.tables.synthetic import SYNTHETIC_TABLES, SyntheticTable
 
@@ -18,25 +16,20 @@ __all__ = [
     "SYNTHETIC_TABLES",
     "ArraySource",
     "Census",
-    "EachSpan",
+    "CensusPass",
     "Inputs",
     "MissingValues",
     "ParquetSource",
     "Site",
-    "SpanCensus",
     "SyntheticTable",
-    "TableBlock",
-    "census_span",
     "check_targets",
     "frame_of_arrow",
     "from_pandas",
-    "merge_census",
     "missing_values",
     "open_for",
     "open_rows",
     "open_source",
     "refuse_unknown_categories",
-    "repeated_keys",
     "said_left_out",
     "take_census",
     "write_part",

@@ -5,7 +5,7 @@ Candidates are a sample of the rows; what they stand for is summed over all rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dshap import checks
+from dshap.blocks import RowBlock
 from dshap.errors import InputError, shown
 from dshap.kernels import RBF, Fourier, Nystrom
-from dshap.records import FloatArray, Moments, Record, tree_sum
-from dshap.rows import read_rows, sample_positions
-from dshap.tables.opener import EachSpan
+from dshap.records import FloatArray, Moments, Stacked
+from dshap.rows import chosen_rows, sample_positions
+from dshap.tables.opener import Learn
 from dshap.types import RowReader
 from dshap.values.background import Background, herd
 
@@ -37,36 +38,41 @@ SAMPLE_ROUNDS, TABLE_ROUNDS = 30, 3
 
 Features = Callable[[FloatArray], NDArray[np.complex128]]
 """rows (n, columns) -> features (n, q)."""
-Passes = Callable[[Callable[[FloatArray], Moments]], Moments]
-"""function(rows (n, columns)) -> sums over these rows; gives the sums over all rows of the table."""
 
 
-def background_of(reader: RowReader, each_span: EachSpan, size: int, method: str, seed: int) -> Background:
-    """`size` rows of a table that is open, which stand for all its rows; see `dshap.choose_background`."""
+@dataclass(frozen=True)
+class _Candidates:
+    """The pass that collects the rows that are chosen among."""
 
-    def passes(function: Callable[[FloatArray], Moments]) -> Moments:
-        return tree_sum(each_span(_sums, reader.n_rows, reader, function))
+    positions: NDArray[np.int64]
+    """In the table, sorted."""
+    wants = ()
 
-    parts: list[Record] = each_span(_candidates, reader.n_rows, reader, seed)
-    sample = np.concatenate([part["x"] for part in parts if part.arrays])
-    return selected_background(sample, passes, size, method, seed, reader.feature_names)
+    def partial(self, block: RowBlock) -> Stacked:
+        return chosen_rows(block, self.positions)
 
-
-def _candidates(start: int, stop: int, reader: RowReader, seed: int) -> Record:
-    """Those of the candidates that lie in this span."""
-    positions = sample_positions(reader.n_rows, CANDIDATES, seed)
-    return read_rows(reader, positions[np.searchsorted(positions, start) : np.searchsorted(positions, stop)])
-
-
-def _sums(start: int, stop: int, reader: RowReader, function: Callable[[FloatArray], Moments]) -> Moments:
-    block = reader.read(start, stop)
-    return function(block.x[block.is_ok])
+    def finish(self, total: Stacked) -> FloatArray:
+        """(c, columns)"""
+        return total["x"]
 
 
-def selected_background(
-    sample: FloatArray, passes: Passes, size: int, method: str, seed: int, feature_names: Sequence[str]
-) -> Background:
-    """`size` rows (fewer where rows repeat) of the candidates `sample` (c, columns) that stand for all rows.
+@dataclass(frozen=True)
+class _Sums:
+    """The pass that sums a function of rows (n, columns) over all rows of the table."""
+
+    function: Callable[[FloatArray], Moments]
+    wants = ()
+
+    def partial(self, block: RowBlock) -> Moments:
+        return self.function(block.good)
+
+    def finish(self, total: Moments) -> Moments:
+        return total
+
+
+def background_of(reader: RowReader, learn: Learn, size: int, method: str, seed: int) -> Background:
+    """`size` rows (fewer where rows repeat) of a table that is open, which stand for all its rows; see
+    `dshap.choose_background`.
 
     Raises
     ------
@@ -83,22 +89,23 @@ def selected_background(
     """
     method = checks.Choice(tuple(METHODS))("method", method)
     (seed,) = checks.checked(seed=seed)
+    sample: FloatArray = learn(_Candidates(sample_positions(reader.n_rows, CANDIDATES, seed)), reader)
     if isinstance(size, bool) or not isinstance(size, int | np.integer):
         raise InputError(f"n_background is {shown(size)}: give a whole number of at least 1")
     if not 0 < size <= len(sample):
         raise InputError(f"n_background is {size}: give 1 to {len(sample):,}, the rows that there are to choose from")
     towards, fresh = (partial(_features, frequencies) for frequencies in _frequencies(sample, seed))
-    total = passes(partial(_feature_sums, towards, fresh))
+    total = learn(_Sums(partial(_feature_sums, towards, fresh)), reader)
     n_rows = float(total["count"])
     goal, mean = (np.asarray(total[name] / n_rows, dtype=complex) for name in ("towards", "fresh"))
-    chosen, shares = METHODS[method](_Task(sample, passes, towards, goal, size, seed))
+    chosen, shares = METHODS[method](_Task(sample, lambda each: learn(_Sums(each), reader), towards, goal, size, seed))
     merged, place = np.unique(chosen, return_inverse=True)
     weights = np.asarray(np.bincount(place, shares / shares.sum()), dtype=float)
     gap = weights @ fresh(sample[merged]) - mean
     return Background(
         rows=sample[merged],
         weights=weights,
-        feature_names=tuple(feature_names),
+        feature_names=tuple(reader.feature_names),
         method=method,
         n_rows=int(n_rows),
         discrepancy=float(np.linalg.norm(gap)),
@@ -111,7 +118,8 @@ class _Task:
     """What a method sees."""
 
     sample: FloatArray
-    passes: Passes
+    total: Callable[[Callable[[FloatArray], Moments]], Moments]
+    """Of a function of rows (n, columns), over all rows of the table."""
     features: Features
     mean: NDArray[np.complex128]
     """(q,): of the features, over all rows."""
@@ -158,10 +166,10 @@ def _kmeans(task: _Task) -> Choice:
         if np.array_equal(before, centres):
             break
     for _ in range(TABLE_ROUNDS):
-        centres = _moved(centres, task.passes(partial(_cell_sums, centres, scaling)))
+        centres = _moved(centres, task.total(partial(_cell_sums, centres, scaling)))
     chosen = np.array([np.argmin(np.square(scaled - centre).sum(axis=1)) for centre in centres])
     chosen = np.unique(chosen)
-    return chosen, task.passes(partial(_cell_sums, scaled[chosen], scaling))["count"]
+    return chosen, task.total(partial(_cell_sums, scaled[chosen], scaling))["count"]
 
 
 def _stratified(task: _Task) -> Choice:
@@ -184,7 +192,7 @@ def _stratified(task: _Task) -> Choice:
         cells[cell] = inside[~is_above]
         cells.append(inside[is_above])
     chosen = np.array([rng.choice(inside) for inside in cells])
-    return chosen, task.passes(partial(_cell_counts, splits, scaling))["count"]
+    return chosen, task.total(partial(_cell_counts, splits, scaling))["count"]
 
 
 METHODS: Mapping[str, Callable[[_Task], Choice]] = {

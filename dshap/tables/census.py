@@ -8,31 +8,35 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from dshap.blocks import RowBlock
 from dshap.errors import InputError
-from dshap.records import BoolArray, FloatArray
-from dshap.tables.keys import repeated_keys, save_key_hashes
+from dshap.records import FloatArray
+from dshap.rows import splitmix64
+from dshap.tables.files import whole_file
 from dshap.tables.layout import null_key_refusal
 from dshap.tables.opener import Site
 from dshap.types import RowReader
 
-__all__ = ["Census", "SpanCensus", "census_span", "check_targets", "merge_census", "take_census"]
+__all__ = ["Census", "CensusPass", "check_targets", "hash_keys", "repeated_keys", "take_census"]
 
 SHOWN_COLUMNS = 8
 """Columns that a message names."""
+SHOWN_ROWS = 5
+"""Repeated rows whose positions are reported."""
 
 
 @dataclass(frozen=True)
-class _Counts:
-    """What rows hold."""
+class Census:
+    """What the rows of a table hold, or of one span of it."""
 
     n_rows: int
     n_bad: int
@@ -47,24 +51,8 @@ class _Counts:
     """(columns,) smallest finite value, infinity where there is none."""
     high: tuple[float, ...]
     """(columns,) largest finite value, minus infinity where there is none."""
-
-
-@dataclass(frozen=True)
-class SpanCensus(_Counts):
-    """What one span of rows holds."""
-
-    start: int
-    stop: int
-    digest: str
-    """blake2b of the features, the keys and the target; every NaN counts as one value."""
-
-
-@dataclass(frozen=True)
-class Census(_Counts):
-    """What the whole table holds."""
-
     fingerprint: str
-    """blake2b over the digests of the spans, in order."""
+    """blake2b over those of the spans, in order; of a span its bounds and the digest of its rows."""
 
     def constant_columns(self, reader: RowReader) -> tuple[str, ...]:
         """The features that hold one finite value in every row."""
@@ -104,56 +92,79 @@ def _counts(counts: Mapping[str, int]) -> str:
     return shown + (f" and {len(ordered) - SHOWN_COLUMNS} more columns" if len(ordered) > SHOWN_COLUMNS else "")
 
 
-def census_span(reader: RowReader, start: int, stop: int, key_directory: str | Path | None = None) -> SpanCensus:
-    """Count and digest the rows start..stop; reads them once.
+@dataclass(frozen=True)
+class CensusPass:
+    """The pass that counts and digests the rows of a table."""
 
-    Parameters
-    ----------
-    reader : RowReader
-        Its target is counted and digested where it says `has_target`.
-    key_directory : path, optional
-        Where the hashes of the keys are left for `repeated_keys`.
-    """
-    block = reader.read(start, stop, keys=bool(reader.key_names), target=reader.has_target)
-    is_finite = np.isfinite(block.x)  # (n, columns)
-    if key_directory is not None and block.keys:
-        save_key_hashes(key_directory, start, block.keys)
-    n_bad = np.count_nonzero(~is_finite, axis=0)  # (columns,)
-    return SpanCensus(
-        start=start,
-        stop=stop,
-        n_rows=len(block.x),
-        n_bad=int(np.count_nonzero(~is_finite.all(axis=1))),
-        n_bad_targets=_bad_targets(block.target),
-        bad={name: int(count) for name, count in zip(reader.feature_names, n_bad, strict=True) if count},
-        null_keys={name: int(np.count_nonzero(is_null)) for name, is_null in _null_keys(block).items()},
-        low=tuple(np.min(block.x, axis=0, where=is_finite, initial=np.inf).tolist()),
-        high=tuple(np.max(block.x, axis=0, where=is_finite, initial=-np.inf).tolist()),
-        digest=_digest(block),
-    )
+    feature_names: tuple[str, ...]
+    keys: Path | None = None
+    """Folder where the hashes of the keys are left for `repeated_keys`."""
+    wants = ("keys", "target")
+
+    def partial(self, block: RowBlock) -> tuple[Census]:
+        """Of one span."""
+        is_finite = np.isfinite(block.x)  # (n, columns)
+        if self.keys is not None:
+            with whole_file(self.keys / f"{block.start:015d}.npy") as private, private.open("wb") as file:
+                np.save(file, hash_keys(block.keys))
+        n_bad = np.count_nonzero(~is_finite, axis=0)  # (columns,)
+        census = Census(
+            n_rows=len(block.x),
+            n_bad=int(np.count_nonzero(~is_finite.all(axis=1))),
+            n_bad_targets=_bad_targets(block.target),
+            bad={name: int(count) for name, count in zip(self.feature_names, n_bad, strict=True) if count},
+            null_keys={name: int(np.count_nonzero(is_null)) for name, is_null in block.null_keys.items()},
+            low=tuple(np.min(block.x, axis=0, where=is_finite, initial=np.inf).tolist()),
+            high=tuple(np.max(block.x, axis=0, where=is_finite, initial=-np.inf).tolist()),
+            fingerprint=f"{block.start}:{block.stop}:{_digest(block)};",
+        )
+        return (census,)
+
+    def finish(self, total: tuple[Census, ...]) -> Census:
+        """Of the table, from those of its spans in order."""
+        return Census(
+            n_rows=sum(span.n_rows for span in total),
+            n_bad=sum(span.n_bad for span in total),
+            n_bad_targets=sum(span.n_bad_targets for span in total),
+            bad=_added(span.bad for span in total),
+            null_keys=_added(span.null_keys for span in total),
+            low=tuple(np.min([span.low for span in total], axis=0).tolist()),
+            high=tuple(np.max([span.high for span in total], axis=0).tolist()),
+            fingerprint=_hashed(span.fingerprint.encode() for span in total),
+        )
 
 
-def _null_keys(block: RowBlock) -> Mapping[str, BoolArray]:
-    """Where keys are missing; readers of other parts do not mark it."""
-    return getattr(block, "null_keys", {})
+def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    return dict(sum(map(Counter, counts), Counter()))
 
 
 def _bad_targets(target: FloatArray | None) -> int:
     return 0 if target is None else int(np.count_nonzero(~np.isfinite(target.reshape(len(target), -1)).all(axis=1)))
 
 
-def _digest(block: RowBlock) -> str:
-    """blake2b of every column as little-endian values, one after the other, each part under its shape."""
+def _hashed(pieces: Iterable[bytes]) -> str:
     hasher = hashlib.blake2b(digest_size=16)
+    for piece in pieces:
+        hasher.update(piece)
+    return hasher.hexdigest()
+
+
+def _digest(block: RowBlock) -> str:
+    """blake2b of every column as little-endian values, one after the other, each part under its shape.
+
+    Features, target and keys; every NaN counts as one value.
+    """
+    return _hashed(_pieces(block))
+
+
+def _pieces(block: RowBlock) -> Iterator[bytes]:
     target = np.empty((len(block.x), 0)) if block.target is None else block.target.reshape(len(block.x), -1)
     for part, array in (("features", block.x), ("target", target)):
-        hasher.update(f"{part}:{array.shape};".encode())
+        yield f"{part}:{array.shape};".encode()
         for column in array.T:
-            hasher.update(np.where(np.isnan(column), np.nan, column).astype("<f8", copy=False).tobytes())
+            yield np.where(np.isnan(column), np.nan, column).astype("<f8", copy=False).tobytes()
     for values in block.keys.values():
-        for piece in _key_bytes(values):
-            hasher.update(piece)
-    return hasher.hexdigest()
+        yield from _key_bytes(values)
 
 
 def _key_bytes(values: NDArray[Any]) -> tuple[bytes, ...]:
@@ -164,33 +175,31 @@ def _key_bytes(values: NDArray[Any]) -> tuple[bytes, ...]:
     return f"{values.dtype.kind}:".encode(), values.astype("<i8").tobytes()
 
 
-def merge_census(spans: Iterable[SpanCensus]) -> Census:
-    """The census of the table from those of its spans, in any order; they must follow one another from row 0."""
-    ordered = sorted(spans, key=lambda span: span.start)
-    _check_complete(ordered)
-    hasher = hashlib.blake2b(digest_size=16)
-    for span in ordered:
-        hasher.update(f"{span.start}:{span.stop}:{span.digest};".encode())
-    return Census(
-        n_rows=ordered[-1].stop,
-        n_bad=sum(span.n_bad for span in ordered),
-        n_bad_targets=sum(span.n_bad_targets for span in ordered),
-        bad=dict(sum((Counter(span.bad) for span in ordered), Counter())),
-        null_keys=dict(sum((Counter(span.null_keys) for span in ordered), Counter())),
-        low=tuple(np.min([span.low for span in ordered], axis=0).tolist()),
-        high=tuple(np.max([span.high for span in ordered], axis=0).tolist()),
-        fingerprint=hasher.hexdigest(),
-    )
+def hash_keys(keys: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
+    """A hash (n,) of each row's tuple of keys, the same in every process.
+
+    Exact for one column of integers or times; otherwise two of N different keys share a hash with probability
+    N^2 / 2^65, 1e-7 at two million rows.
+    """
+    total = np.zeros(len(next(iter(keys.values()))), dtype=np.uint64)
+    for values in keys.values():
+        is_text = values.dtype.kind == "T"
+        hashes = pd.util.hash_array(values.astype(object), categorize=False) if is_text else values.view(np.uint64)
+        total = splitmix64(total ^ hashes)
+    return total
 
 
-def _check_complete(ordered: Sequence[SpanCensus]) -> None:
-    expected = 0
-    for span in ordered:
-        if span.start != expected:
-            raise ValueError(f"spans must follow one another: expected one from row {expected}, got row {span.start}")
-        expected = span.stop
-    if not ordered:
-        raise ValueError("a census of no spans: take at least one")
+def repeated_keys(folder: Path) -> tuple[int, list[int]]:
+    """How many rows repeat the key of an earlier row, and the positions of the first few of them.
+
+    By the hashes that `CensusPass` left in the folder, in two arrays of 8 bytes a row.
+    """
+    hashes = np.concatenate([np.load(path) for path in sorted(folder.glob("*.npy"))])  # (n,)
+    in_order = np.sort(hashes)
+    n_repeated = int(np.count_nonzero(in_order[1:] == in_order[:-1]))
+    if not n_repeated:
+        return 0, []
+    return n_repeated, np.flatnonzero(pd.Series(hashes).duplicated())[:SHOWN_ROWS].tolist()
 
 
 def take_census(reader: RowReader, site: Site, *, takes_nan: bool = True) -> Census:
@@ -204,21 +213,16 @@ def take_census(reader: RowReader, site: Site, *, takes_nan: bool = True) -> Cen
         What is bad, how much of it, and what to do.
     """
     keys = site.folder("keys") if reader.key_names else None
-    spans = site.each_span(_span_census, reader.n_rows, reader, keys)
-    census = merge_census(spans)
+    census: Census = site.learn(CensusPass(tuple(reader.feature_names), keys), reader)
     census.raise_on_bad(reader, takes_nan)
     if keys is not None:
-        n_repeated, positions = repeated_keys(keys, spans)
+        n_repeated, positions = repeated_keys(keys)
         if n_repeated:
             raise InputError(
                 f"{n_repeated} rows repeat the key of an earlier row, for example {_examples(reader, positions)}: "
                 "give a key that names each row once, or none"
             )
     return census
-
-
-def _span_census(start: int, stop: int, reader: RowReader, keys: Path | None) -> SpanCensus:
-    return census_span(reader, start, stop, keys)
 
 
 def _examples(reader: RowReader, positions: Sequence[int]) -> str:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dshap.abilities import learns_from_data, streams_data
+from dshap.abilities import streams_data
+from dshap.blocks import RowBlock
 from dshap.errors import InputError
 from dshap.records import BoolArray
 from dshap.tables.census import Census, take_census
 from dshap.tables.opener import CodedReader, Site, open_rows
-from dshap.types import RowReader, ValueFunction, replaced
+from dshap.types import Explained, Predictor, RowReader, replaced
 
 __all__ = ["Inputs", "open_for", "refuse_unknown_categories"]
 
 MAX_CATEGORIES = 65_536
 
 
-def open_for(value: ValueFunction, rows: Any, site: Site, *, key: Any = (), missing: str = "refuse") -> RowReader:
+def open_for(value: Explained, rows: Any, site: Site, *, key: Any = (), missing: str = "refuse") -> RowReader:
     """`open_rows` with the columns and the categories of a value function."""
     return open_rows(
         rows,
@@ -37,45 +39,63 @@ def open_for(value: ValueFunction, rows: Any, site: Site, *, key: Any = (), miss
 class Inputs:
     """The rows to explain and the rows that a value function learns from."""
 
-    value: ValueFunction
+    value: Explained
     """With the categories of all these rows."""
     rows: RowReader
     census: Census
-    data: RowReader
-    data_census: Census
+    data: RowReader | None
+    """None where nothing is learnt from them any more."""
+    data_census: Census | None
 
     @classmethod
     def open(
         cls,
-        value: ValueFunction,
+        value: Explained,
         rows: Any,
         site: Site,
         *,
         missing: str = "refuse",
         key: Any = (),
         census: Census | None = None,
-        data: tuple[RowReader, Census] | None = None,
+        learns: bool = False,
+        reads_data: bool = True,
     ) -> Inputs:
-        """One reader and one census where both are the same table; `census` and `data` where they are known."""
+        """One reader and one census where both are the same table; `census` where it was taken before.
+
+        `learns`: sums over all rows of the data are wanted, which must be numbers then.
+        """
         reader = open_for(value, rows, site, key=key, missing=missing)
         if isinstance(reader, CodedReader) and value.model.categories:
             value, reader = _with_all_categories(value, reader, site)
         census = census or take_census(reader, site)
-        if reader.missing == "pass" and learns_from_data(value):
+        if reader.missing == "pass" and learns:
             raise InputError('missing = "pass" is for black boxes: explain a kernel model with "refuse" or "skip"')
-        if data is None:
-            data = (reader, census) if _is_same(value.data, rows) else _open_data(value, reader, site)
-        return cls(value, reader, census, *data)
+        if not reads_data:
+            return cls(value, reader, census, None, None)
+        same = (reader, census) if _is_same(value.data, rows) else None
+        return cls(value, reader, census, *(same or _open_data(value, reader, site, learns)))
+
+    @property
+    def readers(self) -> list[RowReader]:
+        """Of the rows, and of the data where they are read."""
+        return [self.rows] if self.data is None else [self.rows, self.data]
+
+    def check_rows(self, site: Site) -> None:
+        """Refuse rows, of the data too, that the model is not for."""
+        if self.value.model.check is not None:
+            for reader in [self.rows] if self.data is self.rows else self.readers:
+                site.learn(_Checked(self.value.model), reader)
 
     def active_players(self) -> BoolArray:
         """(d,): players with a column that varies over rows and data; the others are worth nothing.
 
         Where nothing varies, the first player is kept: a game needs one.
         """
-        low = np.minimum(self.census.low, self.data_census.low)
-        high = np.maximum(self.census.high, self.data_census.high)
+        counted = [census for census in (self.census, self.data_census) if census is not None]
+        low = np.min([census.low for census in counted], axis=0)
+        high = np.max([census.high for census in counted], axis=0)
         names = self.rows.feature_names
-        varies = (low < high) | [name in self.census.bad or name in self.data_census.bad for name in names]
+        varies = (low < high) | [any(name in census.bad for census in counted) for name in names]
         is_active = np.array((self.value.players.members & varies).any(axis=1))
         is_active[0] |= not is_active.any()
         return is_active
@@ -86,15 +106,15 @@ def _is_same(data: Any, rows: Any) -> bool:
     return data is rows or (isinstance(data, str | Path) and isinstance(rows, str | Path) and str(data) == str(rows))
 
 
-def _open_data(value: ValueFunction, rows: RowReader, site: Site) -> tuple[RowReader, Census]:
+def _open_data(value: Explained, rows: RowReader, site: Site, learns: bool) -> tuple[RowReader, Census]:
     """What the value function learns from; by the names of the rows where it knows none itself."""
     is_named = not isinstance(value.data, np.ndarray)
     features = value.model.feature_names or (rows.feature_names if is_named else None)
-    is_read = learns_from_data(value) or streams_data(value)  # row by row, so that bad ones can be skipped
+    is_read = learns or streams_data(value)  # row by row, so that bad ones can be skipped
     missing = "skip" if rows.missing == "refuse" and not is_read else rows.missing
     try:
         data = open_rows(value.data, site, features=features, n_columns=value.model.n_columns, missing=missing)
-        census = take_census(data, site, takes_nan=not learns_from_data(value))
+        census = take_census(data, site, takes_nan=not learns)
     except InputError as error:
         raise InputError(f"background or data of the value function: {error}") from error
     if census.n_bad and data.missing == "skip" and not is_read:
@@ -105,13 +125,12 @@ def _open_data(value: ValueFunction, rows: RowReader, site: Site) -> tuple[RowRe
     return data, census
 
 
-def _with_all_categories(value: ValueFunction, reader: CodedReader, site: Site) -> tuple[ValueFunction, RowReader]:
+def _with_all_categories(value: Explained, reader: CodedReader, site: Site) -> tuple[Explained, RowReader]:
     """Both with the categories of the rows behind those that the value function knows, in order; one pass over them."""
-    spans = site.each_span(_unknown_categories, reader.n_rows, reader)
-    found = {name: set().union(*(span.get(name, ()) for span in spans)) for name in value.model.categories}
-    if not any(found.values()):
+    known, found = value.model.categories, site.learn(_NewCategories.of(reader), reader)
+    if not known.keys() & found.keys():
         return value, reader
-    longer = {name: (*known, *sorted(found[name])) for name, known in value.model.categories.items()}
+    longer = {name: (*values, *sorted(found.get(name, ()))) for name, values in known.items()}
     for name, values in longer.items():
         if len(values) > MAX_CATEGORIES:
             raise InputError(
@@ -125,16 +144,44 @@ def refuse_unknown_categories(reader: RowReader, site: Site) -> None:
     """Raise where rows to learn from hold categories that the value function's data lack."""
     if not isinstance(reader, CodedReader) or not reader.categories:
         return
-    for span in site.each_span(_unknown_categories, reader.n_rows, reader):
-        for name, found in span.items():
-            raise InputError(
-                f"column {name!r} holds {min(found)!r}, which the data of the value function lack: make the value "
-                "function with rows that hold every category"
-            )
+    for name, found in site.learn(_NewCategories.of(reader), reader).items():
+        raise InputError(
+            f"column {name!r} holds {min(found)!r}, which the data of the value function lack: make the value "
+            "function with rows that hold every category"
+        )
 
 
-def _unknown_categories(start: int, stop: int, reader: CodedReader) -> dict[str, set[Any]]:
-    """column -> values that are in no list of categories."""
-    block = reader.read(start, stop, columns=True)
-    places = {name: block.x[:, reader.feature_names.index(name)] < 0 for name in reader.categories}
-    return {name: set(block.columns[name][is_new].tolist()) for name, is_new in places.items() if is_new.any()}
+@dataclass(frozen=True)
+class _NewCategories:
+    """The pass that finds the values that are in no list of categories: column -> these, where there are any."""
+
+    places: Mapping[str, int]
+    """column that has categories -> its place among the features."""
+    wants = ("columns",)
+
+    @classmethod
+    def of(cls, reader: CodedReader) -> _NewCategories:
+        return cls({name: reader.feature_names.index(name) for name in reader.categories})
+
+    def partial(self, block: RowBlock) -> tuple[dict[str, set[Any]]]:
+        is_new = {name: block.x[:, place] < 0 for name, place in self.places.items()}
+        return ({name: set(block.columns[name][which].tolist()) for name, which in is_new.items() if which.any()},)
+
+    def finish(self, total: tuple[dict[str, set[Any]], ...]) -> dict[str, set[Any]]:
+        found = {name: set().union(*(span.get(name, ()) for span in total)) for name in self.places}
+        return {name: values for name, values in found.items() if values}
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """The pass that asks a model whether it is for these rows."""
+
+    model: Predictor
+    wants = ()
+
+    def partial(self, block: RowBlock) -> tuple[()]:
+        assert self.model.check is not None
+        self.model.check(block.good)
+        return ()
+
+    def finish(self, total: tuple[()]) -> None: ...

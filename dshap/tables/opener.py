@@ -16,12 +16,12 @@ from dshap.errors import InputError, shown, unknown_name
 from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
 from dshap.tables.parquet import ParquetSource
 from dshap.tables.spool import TARGET, spool_source, write_partition
-from dshap.types import RowReader
+from dshap.types import Pass, RowReader
 
-__all__ = ["CodedReader", "EachSpan", "Site", "open_rows", "open_source"]
+__all__ = ["CodedReader", "Learn", "Site", "open_rows", "open_source"]
 
-EachSpan = Callable[..., list[Any]]
-"""each_span(function, n_rows, *args): function(start, stop, *args) of every span of a table, in order."""
+Learn = Callable[[Pass, RowReader], Any]
+"""What a pass over all rows of a table gives."""
 
 
 class Site(Protocol):
@@ -36,8 +36,8 @@ class Site(Protocol):
         """An empty folder that all tasks reach, as long as the run goes."""
         ...
 
-    def each_span(self, function: Callable[..., Any], n_rows: int, *args: Any) -> list[Any]:
-        """See `EachSpan`."""
+    def learn(self, one: Pass, reader: RowReader) -> Any:
+        """What a pass over all rows of a table gives."""
         ...
 
     def each_partition(self, collection: Any, write: Callable[[Any, int], int]) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +18,7 @@ from dshap.records import BoolArray
 from dshap.tables.arrow import KEY_DTYPES, code_array, kept_array, key_array, number_array
 from dshap.tables.layout import Layout
 
-__all__ = ["BATCH_ROWS", "STREAM_BYTES", "BatchReader", "LaidOut", "TableBlock", "check_span"]
+__all__ = ["BATCH_ROWS", "STREAM_BYTES", "BatchReader", "LaidOut", "check_span"]
 
 BATCH_ROWS = 16_384
 """Rows decoded at once: 3 MB at 20 columns.  8,192 and 65,536 were measured to be equally fast."""
@@ -33,14 +33,6 @@ TEXT_BYTES, TEXT_PAGES = 64, 5
 took 5 pages at 64 characters (pyarrow 26, 300,000 different texts)."""
 TEXT_ROW_BYTES = 150
 """Of a text, for each of two batches: 294 were measured, its characters nearly four times and a Python string."""
-
-
-@dataclass(frozen=True)
-class TableBlock(RowBlock):
-    """A `RowBlock` that also says where a key was missing."""
-
-    null_keys: Mapping[str, BoolArray] = field(default_factory=dict)
-    """key column -> (n,) True where the table holds no key; columns without such rows are left out."""
 
 
 def check_span(start: int, stop: int, n_rows: int) -> None:
@@ -86,10 +78,10 @@ class BlockBuilder:
         if is_null is not None:
             self.null_keys.setdefault(name, np.zeros(len(self.x), dtype=bool))[rows] = is_null
 
-    def block(self) -> TableBlock:
+    def block(self) -> RowBlock:
         """The finished block."""
         target = self.target[:, 0] if self.target is not None and self.layout.is_single_target else self.target
-        return TableBlock(self.start, self.x, self.is_ok, self.keys, target, self.columns, null_keys=self.null_keys)
+        return RowBlock(self.start, self.x, self.is_ok, self.keys, target, self.columns, null_keys=self.null_keys)
 
 
 class LaidOut:
@@ -172,7 +164,7 @@ class BatchReader(LaidOut, ABC):
 
     def read(
         self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
-    ) -> TableBlock:
+    ) -> RowBlock:
         """Rows start..stop; see `dshap.blocks.RowBlock`.
 
         Missing keys read as -1, "" or NaT, marked in `null_keys`.  The target of a source without one is None.

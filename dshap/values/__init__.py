@@ -5,12 +5,10 @@ from dshap.values.background import Background
 from dshap.values.copula import Copula
 from dshap.values.gaussian import Gaussian
 from dshap.values.interventional import KernelInterventional
-from dshap.values.linear_gaussian import LinearGaussian
-from dshap.values.linear_transform import LinearTransform, linear_transform
+from dshap.values.linear_gaussian import LinearGaussian, LinearTransform
 from dshap.values.links import LINKS, ExpectedLogProbability, Logit, LogOdds, LogProbability
 from dshap.values.marginal import Marginal
 from dshap.values.observational import KernelObservational
-from dshap.values.quadrature import ProductQuadrature
 from dshap.values.regression import ConditionalRegression
 from dshap.values.subset_table import SubsetTable
 from dshap.values.trees import Trees
@@ -31,8 +29,6 @@ __all__ = [
     "Logit",
     "Marginal",
     "Players",
-    "ProductQuadrature",
     "SubsetTable",
     "Trees",
-    "linear_transform",
 ]

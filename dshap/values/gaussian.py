@@ -176,9 +176,9 @@ class Gaussian(Shifted, PredictedValue):
         spread = pairs.std(axis=0, ddof=1) if len(pairs) > 1 else np.full(self.n_outputs, np.nan)
         return pairs.mean(axis=0), spread / np.sqrt(len(pairs))
 
-    def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
+    def base(self, state: State) -> FloatArray:
         """v(empty) (k,): the mean over the draws, as of every other coalition."""
-        return state()["base"]
+        return state["base"]
 
     def base_note(self, state: State, mean: FloatArray) -> dict[str, Any]:
         """v(empty), the standard error of its draws (None of one pair), and the mean prediction over the data."""

@@ -12,7 +12,6 @@ from dshap.checks import checked
 from dshap.loops.member_sums import MemberSums, subset_sum_bytes, subset_sums
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.values.kernel_value import KernelValue, expansion_model
-from dshap.values.quadrature import ProductQuadrature
 from dshap.values.subset_table import SubsetTable
 
 __all__ = ["KernelInterventional"]
@@ -43,7 +42,6 @@ class KernelInterventional(KernelValue):
     """
 
     shared_arrays = ("base",)
-    prefers_closed_form = False
 
     def __init__(
         self,
@@ -57,12 +55,6 @@ class KernelInterventional(KernelValue):
     ) -> None:
         self.n_background, self.tolerance = checked(n_background=n_background, tolerance=tolerance)
         super().__init__(expansion_model(model, background, output_names), background, players)
-
-    def closed_form(self) -> ProductQuadrature:
-        """The same values by quadrature, on some rows of the background: what design="quadrature" computes."""
-        form = ProductQuadrature(self.model, self.data, self.n_background, self.tolerance)
-        form.players = self.players
-        return form
 
     def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
         """`complement` (m, r) = Σ_b k_S̄(X_b, z_r) and `count`."""

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from dshap.blocks import Checked
 from dshap.checks import Choice, checked, finite_array
 from dshap.errors import InputError
-from dshap.records import BoolArray, Cost, FloatArray, Moments, Record, State
-from dshap.values.linear_transform import BATCH_BYTES, LinearTransform, make_transform, transform_design
-from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, normal_sums
+from dshap.players import Players
+from dshap.records import FloatArray, Moments, Record
+from dshap.values.normal import NormalTable, Shifted, normal_sums
 from dshap.values.predictors import NamedModel, classes_of, fitted_names_of, names_of
 from dshap.values.table_value import TableValue
 
-__all__ = ["LinearGaussian"]
+__all__ = ["LinearGaussian", "LinearTransform"]
 
 KINDS = ("observational", "interventional")
 
@@ -45,6 +46,45 @@ class LinearModel(NamedModel):
 
     def fingerprint(self) -> dict[str, Any]:
         return {"model": Record(self.arrays).digest()}
+
+
+@dataclass(frozen=True, eq=False)
+class LinearTransform:
+    """T (d, columns, columns): the Shapley value of player i in the game v_S = E[x | x_S] − μ is T[i] (x − μ).
+
+    A model f(x) = βx + b has φ_i = β T[i] (x − μ): one contraction, whatever β is.
+    """
+
+    mean: FloatArray
+    """μ (columns,)"""
+    values: FloatArray
+    """T (d, columns, columns)"""
+    replicates: FloatArray
+    """(R, d, columns, columns): T of the jackknife groups, of the permutations; R = 0 where all coalitions count."""
+    players: Players
+    feature_names: tuple[str, ...] | None
+    """Of the columns, where they are known."""
+
+    def of_model(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """M (d, columns, k) with φ = (x − μ) M of a model with coefficients (k, columns); M of the groups (R, …)."""
+        both = np.concatenate([self.values[None], self.replicates])  # (1 + R, d, columns, columns)
+        found = np.einsum("ka,rdab->rdbk", coef, both, optimize=True)
+        return found[0], found[1:]
+
+    def save(self, path: str | Path) -> None:
+        """An .npz file, which opens with `numpy.load`."""
+        arrays = {"mean": self.mean, "values": self.values, "replicates": self.replicates}
+        texts = {"players": self.players.names, "feature_names": self.feature_names or ()}
+        arrays |= {name: np.array([one.encode() for one in each], dtype=bytes) for name, each in texts.items()}
+        Path(path).write_bytes(Record({**arrays, "members": self.players.members}).to_bytes())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """What `save` wrote."""
+        record = Record.load(path)
+        names, columns = (tuple(one.decode() for one in record[name].tolist()) for name in ("players", "feature_names"))
+        players = Players(names, record["members"])
+        return cls(record["mean"], record["values"], record["replicates"], players, columns or None)
 
 
 class LinearGaussian(Shifted):
@@ -80,7 +120,8 @@ class LinearGaussian(Shifted):
     """
 
     model: LinearModel
-    prefers_closed_form = True
+    transform: LinearTransform | None
+    table: NormalTable | None
 
     def __init__(
         self,
@@ -99,39 +140,25 @@ class LinearGaussian(Shifted):
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
     ) -> None:
-        kind = Choice(KINDS)("kind", kind)
+        self.kind, self.n_permutations = Choice(KINDS)("kind", kind), n_permutations
         (feature_names,) = checked(feature_names=feature_names)
         names = names_of(feature_names, fitted_names_of(coef), data)
         weights, constant = _model_of(coef, intercept)
         k, c = weights.shape
-        self.kind, self.n_permutations = kind, n_permutations
         self.ridge, self.seed = checked(ridge=ridge, seed=seed)
-        self.given = transform
-        self.table: NormalTable | None = None
+        self.transform, self.table = transform, None
         spread = np.ones(c)
-        if sum(own is not None for own in (mean, data, transform)) != 1:
+        if sum(given is not None for given in (mean, data, transform)) != 1:
             raise InputError("give mean and covariance, or data, or transform: one of the three")
         if transform is not None:
             if players is not None or kind != "observational":
                 raise InputError("a transform has its players and its kind: leave players and kind out")
-            mean = transform.mean
-            names = names or transform.feature_names
-            if names is not None and tuple(map(str, names)) != (transform.feature_names or tuple(map(str, names))):
-                raise InputError(
-                    f"the transform has columns {list(transform.feature_names or ())}, the model {list(names)}: make "
-                    "the transform with the model's columns in the model's order"
-                )
+            mean, names = transform.mean, _names_with(transform, names)
         elif mean is not None:
             mean = finite_array("mean", mean, (1,), "(columns,)")
-            if covariance is None and kind == "observational":
-                raise InputError("covariance is missing: give Σ (columns, columns), or kind='interventional'")
-            own = (
-                np.eye(len(mean))
-                if covariance is None
-                else finite_array("covariance", covariance, (2,), "(columns, columns)")
-            )
-            self.table = NormalTable.of_covariance(mean, own, self.ridge)
-            spread = np.sqrt(np.diag(own))
+            covariance = self._covariance(covariance, len(mean))
+            self.table = NormalTable.of_covariance(mean, covariance, self.ridge)
+            spread = np.sqrt(np.diag(covariance))
         if mean is not None and np.shape(mean) != (c,):
             raise InputError(f"the model has {c} coefficients and mean has shape {np.shape(mean)}: give one a column")
         outputs = output_names if output_names is not None else classes_of(coef, k)
@@ -142,113 +169,35 @@ class LinearGaussian(Shifted):
         )
         if transform is not None:
             self.players = transform.players
-        if self.table is not None and kind == "observational":
+        if self.table is not None and not self.is_interventional:
             self.table.check(self.model.column_names)
 
-    def closed_form(self) -> Self:
-        return self
-
-    def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
-        """What the attributions and the prediction differ by."""
-        return state()["base"]
+    def _covariance(self, given: Any, n_columns: int) -> FloatArray:
+        """Σ (columns, columns); the identity where none is needed."""
+        if given is not None:
+            return finite_array("covariance", given, (2,), "(columns, columns)")
+        if not self.is_interventional:
+            raise InputError("covariance is missing: give Σ (columns, columns), or kind='interventional'")
+        return np.eye(n_columns)
 
     @property
-    def n_replicates(self) -> int:
-        """Groups of the standard errors of M."""
-        if self.kind == "interventional":
-            return 0
-        if self.given is not None:
-            return len(self.given.replicates)
-        return transform_design(self.n_players, self.n_permutations, self.seed).info.n_replicates
+    def is_interventional(self) -> bool:
+        return self.kind == "interventional"
 
     @property
     def _learns(self) -> bool:
-        return self.table is None and self.given is None
+        return self.table is None and self.transform is None
 
-    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
+    def sums(self, rows: FloatArray) -> Moments:
         """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`; nothing where Σ was given."""
-        if not self._learns:
-            return Moments()
-        return normal_sums(rows, self._shift())
+        return normal_sums(rows, self._shift()) if self._learns else Moments()
 
-    def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """`matrix` (d, columns, k), `replicates` (R, d, columns, k), `mean` (columns,), `base` (k,)."""
-        matrix, replicates, mean = self._matrices(moments)
-        return State({"matrix": matrix, "replicates": replicates, "mean": mean, "base": self.model(mean[None])[0]})
-
-    def _matrices(self, moments: Moments | None) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """M, M of the jackknife groups, and μ."""
-        if self.given is not None:
-            kept = [self.given.players.names.index(name) for name in self.players.names]
-            matrix, replicates = self.given.of_model(self.model.coef)
-            return matrix[kept], replicates[:, kept], self.given.mean
-        table = self.table
-        if table is None:
-            assert moments is not None
-            table = NormalTable.of_moments(moments, self._shift(), self.ridge)
-        d = self.n_players
-        if self.kind == "interventional":
-            matrix = self.players.members[:, :, None] * self.model.coef.T[None]
-            return matrix, np.zeros((0, *matrix.shape)), table.mean
-        design = transform_design(d, self.n_permutations, self.seed)
-        transform = make_transform(table, self.players, design, self.model.feature_names)
-        return (*transform.of_model(self.model.coef), table.mean)
-
-    def settled(self, state: State, rows: FloatArray, prediction: FloatArray) -> State:
-        """The matrix is one for all rows."""
-        return state
-
-    def attribute(self, state: State, rows: FloatArray) -> FloatArray:
-        """φ (n, d, k) = (x − μ) M."""
-        return _product(rows - state["mean"], state["matrix"])
-
-    def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
-        """The columns of M sum to β: nothing but rounding is left open."""
-        return Checked(np.zeros(self.n_outputs), {})
-
-    def replicates(self, state: State, rows: FloatArray) -> FloatArray:
-        """φ_(g) (R, n, d, k)."""
-        offset = rows - state["mean"]
-        return np.stack([_product(offset, own) for own in state["replicates"]])
-
-    def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
-        """No coalition is listed: (n, 0, k)."""
-        return np.empty((len(rows), 0, self.n_outputs))
-
-    def describe_form(self) -> str:
-        """How M is made, in a line."""
-        design = transform_design(self.n_players, self.n_permutations, self.seed)
-        if self.kind == "interventional" or self.given is not None:
-            return "one matrix an output"
-        return f"one matrix an output, from {design.info.n_coalitions:,} coalitions ({design.fingerprint()['design']})"
-
-    def stated_error(self, state: State) -> dict[str, Any]:
-        """How M was made."""
-        design = transform_design(self.n_players, self.n_permutations, self.seed)
-        if self.kind == "interventional":
-            return {"kind": "linear, interventional"}
-        how = "a kept transform" if self.given is not None else str(design.fingerprint()["design"])
-        return {"kind": "linear, observational", "matrix": how, "coalitions": design.info.n_coalitions}
-
-    def cost(self, m: int, n: int = 1) -> Cost:
-        """The matrices of all groups; of `prepare` the transforms of all groups, their sums and a batch of
-        coalitions."""
-        c, k, d = self.n_columns, self.n_outputs, self.n_players
-        groups = self.n_replicates
-        state = 8 * (1 + groups) * d * c * k + 8 * (c + k)
-        moments = 8 * (c * c + c + 1)
-        return Cost(
-            state_bytes=state,
-            prepare_bytes=4 * 8 * (1 + groups) * d * c * c + 3 * BATCH_BYTES + 2 * state,
-            task_bytes=8 * n * (2 * c + (2 + 2 * groups) * d * k),
-            operations=2.0 * n * (1 + groups) * c * d * k,
-            moment_bytes=moments,
-            moment_task_bytes=8 * 3 * min(n, SUM_ROWS) * c + 2 * moments,
-            moment_operations=2.0 * n * c**2,
-        )
+    def table_of(self, moments: Moments) -> NormalTable:
+        """Mean and covariance: those that were given, or of the sums over the data."""
+        return self.table or NormalTable.of_moments(moments, self._shift(), self.ridge)
 
     def fingerprint(self) -> dict[str, Any]:
-        transform = self.given
+        transform = self.transform
         held = self.model.arrays
         if self.table is not None:
             held |= {"mean": self.table.mean, "deviation": self.table.deviation, "correlation": self.table.correlation}
@@ -265,10 +214,15 @@ class LinearGaussian(Shifted):
         }
 
 
-def _product(offset: FloatArray, matrix: FloatArray) -> FloatArray:
-    """(n, d, k) of offsets (n, columns) and a matrix (d, columns, k), by one matrix product."""
-    d, c, k = matrix.shape
-    return np.asarray(offset @ matrix.transpose(1, 0, 2).reshape(c, d * k)).reshape(len(offset), d, k)
+def _names_with(transform: LinearTransform, names: Sequence[str] | None) -> Sequence[str] | None:
+    """Names of the columns; an InputError where those of the transform are others."""
+    names = names or transform.feature_names
+    if names is not None and tuple(map(str, names)) != (transform.feature_names or tuple(map(str, names))):
+        raise InputError(
+            f"the transform has columns {list(transform.feature_names or ())}, the model {list(names)}: make the "
+            "transform with the model's columns in the model's order"
+        )
+    return names
 
 
 def _model_of(coef: Any, intercept: Any) -> tuple[FloatArray, FloatArray]:

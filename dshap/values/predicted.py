@@ -26,7 +26,7 @@ from dshap.values.predictors import (
 )
 from dshap.values.table_value import TableValue
 
-__all__ = ["PROBE_ROWS", "PredictFunction", "PredictedValue", "wants_frames"]
+__all__ = ["PROBE_ROWS", "PredictFunction", "Predicted", "PredictedValue", "wants_frames"]
 
 PROBE_ROWS = 64
 """Rows whose predictions stand for the predict function in the fingerprint."""
@@ -98,11 +98,8 @@ class PredictFunction(NamedModel):
         }
 
 
-class PredictedValue(TableValue):
-    """Base of the value functions of a predict function whose data may be any table that `dshap.explain` takes.
-
-    Public as `dshap.ValueFunction`: what is left to write is `evaluate`, and `prepare`, `cost` and `fingerprint` where
-    the values follow from more than the columns that are present, the model and the data.
+class Predicted(TableValue):
+    """Of a predict function whose data may be any table that `dshap.explain` takes.
 
     predict is tried on the first rows of an array or a data frame, on a row of zeros where reading the data would be
     work.  A path tells no columns: they are those of `feature_names`, or of the estimator behind predict.
@@ -149,16 +146,6 @@ class PredictedValue(TableValue):
         self.link = link_of(link, model.output_names)
         self.link.check(model.probe)
 
-    def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """`columns` (m, columns): those that are present in each coalition."""
-        return State({"columns": self.players.columns(masks)})
-
-    def cost(self, m: int, n: int = 1) -> Cost:
-        """Of values that call the model: as a black box, whose own memory and operations are not known."""
-        state, values = m * self.n_columns, 8 * n * m * self.n_outputs
-        buffer = 8 * self.model.buffer_rows * (self.n_columns + self.n_outputs)
-        return Cost(state_bytes=state, prepare_bytes=2 * state, task_bytes=3 * buffer + 4 * values, operations=math.inf)
-
     def fingerprint(self) -> dict[str, Any]:
         """Its name, model, link and players, and a digest of its data where they are in memory."""
         data = np.ascontiguousarray(self.data) if isinstance(self.data, np.ndarray) else None
@@ -169,6 +156,24 @@ class PredictedValue(TableValue):
             "data": None if data is None else hashlib.blake2b(data.tobytes(), digest_size=16).hexdigest(),
             "players": self.players.fingerprint(),
         }
+
+
+class PredictedValue(Predicted):
+    """Base of the value functions of a predict function.
+
+    Public as `dshap.ValueFunction`: what is left to write is `evaluate`, and `prepare`, `cost` and `fingerprint` where
+    the values follow from more than the columns that are present, the model and the data.
+    """
+
+    def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
+        """`columns` (m, columns): those that are present in each coalition."""
+        return State({"columns": self.players.columns(masks)})
+
+    def cost(self, m: int, n: int = 1) -> Cost:
+        """Of values that call the model: as a black box, whose own memory and operations are not known."""
+        state, values = m * self.n_columns, 8 * n * m * self.n_outputs
+        buffer = 8 * self.model.buffer_rows * (self.n_columns + self.n_outputs)
+        return Cost(state_bytes=state, prepare_bytes=2 * state, task_bytes=3 * buffer + 4 * values, operations=math.inf)
 
 
 def wants_frames(predict: Any) -> bool:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 
-from dshap.blocks import FULL
 from dshap.checks import checked
-from dshap.designs import exact
 from dshap.errors import LARGEST_WHOLE, InputError, rounded_refusal, unknown_name
-from dshap.records import FloatArray, digest_of
+from dshap.records import BoolArray, FloatArray, digest_of
 from dshap.values.frames import floats_of
 from dshap.values.predictors import (
     NamedModel,
@@ -178,17 +177,16 @@ def _check_values(ensemble: ThroughShap) -> None:
     assert ensemble.background is not None
     rng, rows = np.random.default_rng(0), ensemble.background
     d = min(PROBE_PLAYERS, ensemble.n_columns)
-    design = exact(d)
+    masks = (np.arange(2**d)[:, None] >> np.arange(d) & 1).astype(bool)  # coalition S is row Σ_{i in S} 2^i
     chosen = [rng.permutation(ensemble.n_columns)[:d] for _ in range(PROBED_MIXES)]
-    mixes = np.repeat(rows[:1], PROBED_MIXES * design.info.n_coalitions, axis=0)
-    mixes = mixes.reshape(PROBED_MIXES, design.info.n_coalitions, ensemble.n_columns)
+    mixes = np.tile(rows[0], (PROBED_MIXES, len(masks), 1))
     for j, columns in enumerate(chosen):
         other = rows[(1 + j) % len(rows), columns]
-        mixes[j][:, columns] = np.where(design.masks, other, rows[0, columns])
+        mixes[j][:, columns] = np.where(masks, other, rows[0, columns])
     margins = checked_predict(ensemble.predict, mixes.reshape(-1, ensemble.n_columns))
-    wanted = np.einsum("sd,jsk->jdk", design.operator, margins.reshape(*mixes.shape[:2], -1))
+    wanted = _by_all_coalitions(margins.reshape(PROBED_MIXES, len(masks), -1), masks)
     library = ThroughShap(ensemble.model, rows[:1], ensemble.library)
-    found, _ = library.contributions(mixes[:, FULL])
+    found, _ = library.contributions(mixes[:, -1])
     found = np.stack([phi[columns] for phi, columns in zip(found, chosen, strict=True)])
     off, scale = np.abs(found - wanted).max(), np.abs(margins).max() + np.abs(wanted).sum(axis=1).max()
     if not off <= TOLERANCE * scale:
@@ -196,6 +194,17 @@ def _check_values(ensemble: ThroughShap) -> None:
             f"contributions by {ensemble.how} miss those of all coalitions by {off:.3g} (margins reach "
             f"{np.abs(margins).max():.3g}): use Marginal(predict, background)"
         )
+
+
+def _by_all_coalitions(v: FloatArray, masks: BoolArray) -> FloatArray:
+    """φ_i = Σ_S |S|! (d − |S| − 1)!/d! (v(S ∪ i) − v(S)) over all S without i: (j, d, k) of values v (j, 2^d, k)."""
+    d = masks.shape[1]
+    weight = np.array([1.0 / (d * math.comb(d - 1, size)) for size in range(d)])
+    without = [np.flatnonzero(~masks[:, i]) for i in range(d)]
+    gains = (
+        np.einsum("s,jsk->jk", weight[masks[s].sum(axis=1)], v[:, s + 2**i] - v[:, s]) for i, s in enumerate(without)
+    )
+    return np.stack(list(gains), axis=1)
 
 
 def _kind_of(model: Any) -> Any:

@@ -7,18 +7,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.ensemble import GradientBoostingRegressor
 
 from dshap import designs
 from dshap.attributors import Game, attributor_of
-from dshap.attributors.closed_form import ClosedFormAttributor, PairedAttributor
 from dshap.attributors.contraction import Contraction, DirectContraction, NoisyContraction, WholeContraction
 from dshap.attributors.rounds import RoundsAttributor
 from dshap.errors import DshapError, PredictError
 from dshap.kernels import RBF
 from dshap.models import KernelExpansion
 from dshap.records import Moments
-from dshap.values import KernelInterventional, Logit, Marginal, Trees
+from dshap.values import KernelInterventional, Logit, Marginal
 
 D = 5
 
@@ -43,7 +41,8 @@ def game_of(value, design, tile: int = 4, **given) -> Game:
     m = design.info.n_coalitions
     tiles = tuple((start, min(start + tile, m)) for start in range(2, m, tile))
     rest = {"n_outputs": 2, "micro_rows": 4, "joined_tiles": 2, "is_kept": False, "is_active": np.ones(D, dtype=bool)}
-    return Game(value, design, tiles, (), Store(), "base", **{**rest, **given})
+    rest |= {"design": design, "tiles": tiles, "store": Store(), "base_name": "base"}
+    return Game(value=value, **{**rest, **given})
 
 
 def brute_force(rows: np.ndarray) -> np.ndarray:
@@ -128,7 +127,6 @@ def test_which_attributor_is_made():
     """One entry for each of them; the choice is made once, from what is known before the first row."""
     marginal, exact = Marginal(model, BACKGROUND), designs.exact(D)
     linked = Marginal(lambda x: 1 / (1 + np.exp(-x[:, 0])), BACKGROUND, link=Logit())
-    form = kernel_value().closed_form()
 
     def kind(value, design=exact, **given) -> type:
         game = SimpleNamespace(value=value, design=design)
@@ -139,6 +137,3 @@ def test_which_attributor_is_made():
     assert kind(marginal, tol=0.1) is RoundsAttributor
     assert kind(marginal, designs.kriging(14, 600)) is WholeContraction
     assert kind(kernel_value()) is DirectContraction and kind(kernel_value(), has_pairs=True) is Contraction
-    assert kind(form) is ClosedFormAttributor
-    trees = Trees(GradientBoostingRegressor(n_estimators=2).fit(BACKGROUND, BACKGROUND[:, 0]))
-    assert kind(trees) is ClosedFormAttributor and kind(trees, has_pairs=True) is PairedAttributor

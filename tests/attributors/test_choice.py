@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dshap.attributors.choice import LEAST, choose_design
+from dshap.attributors.choice import LEAST, choose
 from dshap.errors import InputError
 from dshap.values import Marginal
 
@@ -20,18 +20,18 @@ def value(d):
 def test_the_fewest_coalitions_are_enough_and_fewer_are_refused(name, d):
     least = LEAST[name](d)
     enough = least + 4 * (name == "kernelshap")  # whose draw may leave an attribution undetermined, and says so
-    design, _ = choose_design(name, value(d), enough)
+    design = choose(name, value(d), enough).design
     assert design.n_coalitions <= max(enough, 2**3)
     message = f"max_coalitions={least - 1}: {name} of {d} players takes at least {least}, give as many or leave it out"
     with pytest.raises(InputError, match=message):
-        choose_design(name, value(d), least - 1)
+        choose(name, value(d), least - 1)
 
 
 @pytest.mark.parametrize("d", [14, 40])
 def test_auto_says_why_it_is_no_kriging(d):
-    assert choose_design("auto", value(d), 2 * d)[1].endswith("too few coalitions for kriging")
-    assert "kriging makes the most" in choose_design("auto", value(d), 2 * d + 2)[1]
+    assert choose("auto", value(d), 2 * d).why.endswith("too few coalitions for kriging")
+    assert "kriging makes the most" in choose("auto", value(d), 2 * d + 2).why
     with pytest.raises(
         InputError, match=f"max_coalitions={2 * d - 1}: kernelshap of {d} players takes at least {2 * d}"
     ):
-        choose_design("auto", value(d), 2 * d - 1)
+        choose("auto", value(d), 2 * d - 1)

@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 
 import dshap
+from dshap import linear_transform
 from dshap.engine.graph import one_blas_thread
 from dshap.records import FloatArray, Moments, State
-from dshap.values import LinearGaussian, linear_transform
+from dshap.values import LinearGaussian
 from tests.benchmarks.peers import write_json
 
 ORDERS, EXACT_COLUMNS, STEP = 1_000, 12, 4_096

@@ -26,6 +26,7 @@ import pandas as pd
 
 import dshap
 from dshap import designs
+from dshap.attributors.quadrature import CANDIDATES, Quadrature
 from dshap.engine.graph import one_blas_thread
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.kernels.features import Embedding
@@ -34,7 +35,6 @@ from dshap.loops.product_games import exact_nodes
 from dshap.models import FourierExpansion, KernelExpansion, KernelRidge
 from dshap.records import FloatArray, State
 from dshap.values import KernelInterventional
-from dshap.values.quadrature import CANDIDATES, ProductQuadrature
 from tests.benchmarks.peers import machine, median_seconds, peak_mib, sample, write_json
 
 D, SMALL_D = 32, 12
@@ -123,24 +123,24 @@ def fitted(embedding: Embedding, x: FloatArray, y: FloatArray, lengthscale: str)
     return KernelRidge(RBF(lengthscale), embedding, penalty="validate", holdout=0.2).fit(x, y)
 
 
-def learnt(model: KernelRidge, x: FloatArray, n_background: int) -> tuple[ProductQuadrature, State]:
+def learnt(model: KernelRidge, x: FloatArray, n_background: int) -> tuple[Quadrature, State]:
     """The closed form with all rows of x as background, of which it keeps n_background."""
-    form = KernelInterventional(model, x, n_background=n_background).closed_form()
+    form = Quadrature(KernelInterventional(model, x, n_background=n_background))
     form = form.chosen(form.choose(x[np.sort(sample(len(x), CANDIDATES, seed=0))]))
-    return form, form.prepare(np.zeros((0, D), dtype=bool), form.moments(np.zeros((0, D), dtype=bool), x))
+    return form, form.prepare(form.moments(x))
 
 
-def attributions(form: ProductQuadrature, state: State, rows: FloatArray) -> FloatArray:
+def attributions(form: Quadrature, state: State, rows: FloatArray) -> FloatArray:
     """φ (n, d), in micro-blocks, with the nodes of the state."""
-    parts = [form.attribute(state, rows[start : start + MICRO_ROWS]) for start in range(0, len(rows), MICRO_ROWS)]
+    parts = [form.phi(state, rows[start : start + MICRO_ROWS]) for start in range(0, len(rows), MICRO_ROWS)]
     return np.concatenate(parts)[:, :, 0]
 
 
-def explained(form: ProductQuadrature, state: State, rows: FloatArray) -> tuple[FloatArray, int, float]:
+def explained(form: Quadrature, state: State, rows: FloatArray) -> tuple[FloatArray, int, float]:
     """φ (n, d) tile by tile as the engine makes it, nodes counted and checked; the most nodes; the stated error."""
     phi, nodes, error = [], 0, 0.0
     for tile in np.split(rows, range(TILE_ROWS, len(rows), TILE_ROWS)):
-        prediction = form.model(tile)
+        prediction = form.value.model(tile)
         used: State | None = form.settled(state, tile, prediction)
         while used is not None:
             values = attributions(form, used, tile)
@@ -157,7 +157,7 @@ def replaced(state: State, **arrays: FloatArray) -> State:
     return State({**state.arrays, **arrays})
 
 
-def over_background(form: ProductQuadrature, state: State, background: FloatArray, rows: FloatArray) -> FloatArray:
+def over_background(form: Quadrature, state: State, background: FloatArray, rows: FloatArray) -> FloatArray:
     """φ (n, d) with all these background rows, which count alike."""
     chunks = [background[start : start + CHUNK] for start in range(0, len(background), CHUNK)]
     parts = [len(own) * attributions(form, replaced(state, background=own), rows) for own in chunks]
@@ -180,7 +180,7 @@ def measured(name: str, model: KernelRidge, x: FloatArray, sizes: Sizes) -> list
 
 def one_result(
     name: str,
-    form: ProductQuadrature,
+    form: Quadrature,
     state: State,
     x: FloatArray,
     rows: FloatArray,
@@ -197,7 +197,7 @@ def one_result(
     uniform = uniform_errors(values, exact, x, len(state["background"]), sizes.draws, unit)
     return Result(
         model=name,
-        terms=form.expansion.size,
+        terms=form.value.expansion.size,
         background=len(state["background"]),
         nodes=nodes,
         learning=learning,
@@ -205,7 +205,7 @@ def one_result(
         node_stated=error / unit,
         node_error=float(np.abs(phi - with_all_nodes).max() / unit),
         base_stated=stated["base_value_error"][0] / unit,
-        base_error=float(abs(state["base"][0] - form.model(x).mean()) / unit),
+        base_error=float(abs(state["base"][0] - form.value.model(x).mean()) / unit),
         value_stated=stated["value_error_in_standard_deviations"],
         value_fresh=fresh_value_error(form, state, x, sizes.pairs),
         herding_max=herding[0],
@@ -345,12 +345,12 @@ def error_cases(widths: Sequence[int]) -> list[ErrorCase]:
     return found
 
 
-def fresh_value_error(form: ProductQuadrature, state: State, x: FloatArray, n_pairs: int) -> float:
+def fresh_value_error(form: Quadrature, state: State, x: FloatArray, n_pairs: int) -> float:
     """Root mean square of v_S(x) over the kept background less that over all rows, for fresh pairs, by predictions."""
     rng, gaps = np.random.default_rng(99), []
     for size in rng.integers(0, D, n_pairs):
         row, present = x[rng.integers(len(x))], np.isin(np.arange(D), rng.permutation(D)[:size])
-        kept, every = (form.model(np.where(present, row, over)).mean(axis=0) for over in (state["background"], x))
+        kept, every = (form.value.model(np.where(present, row, over)).mean(axis=0) for over in (state["background"], x))
         gaps.append(kept - every)
     return float(np.sqrt(np.mean(np.square(gaps))) / state["unit"][0])
 

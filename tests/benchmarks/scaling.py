@@ -26,7 +26,7 @@ import numpy as np
 import dshap
 from dshap.blocks import RowBlock
 from dshap.engine import DaskExecutor, local_client, shut_down
-from dshap.engine.memory import PeakMeter
+from dshap.engine.progress import PeakMeter
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
 from dshap.tables import ParquetSource, SyntheticTable

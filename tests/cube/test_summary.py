@@ -13,7 +13,7 @@ import dshap
 from dshap import designs
 from dshap.blocks import Attribution
 from dshap.cube import feature_ranking
-from dshap.cube.summary import STATISTICS, _share_of_plain, block_sums, estimates, split_magnitude
+from dshap.cube.summary import STATISTICS, block_sums, estimates, split_magnitude
 from dshap.report.ranking import ranking_lines, rankings
 from dshap.values import Marginal
 
@@ -73,13 +73,15 @@ def test_without_noise_it_is_the_magnitude_and_unknown_noise_stays_unknown():
 
 @pytest.mark.parametrize("ratio", [0.0, 1e-6, 0.3, 1.0, 40.0, 1e30])
 def test_the_share_of_plain_magnitudes(ratio):
-    """(√ρ − τ)/(√(1 + ρ) − τ), τ = ρ/√(2 + ρ); by 80 digits where differences cancel."""
+    """w = (√ρ − τ)/(√(1 + ρ) − τ), τ = ρ/√(2 + ρ), of A = 1 and T = 0; by 80 digits where differences cancel."""
+    square = np.array([1.0 + ratio])  # of the estimates: the signal's and the noise's
+    found = estimates(dict(zip(STATISTICS, np.array([[0.0], [1.0], square, [0.0], [1.0]])[:, None], strict=True)))
     with localcontext() as context:
         context.prec = 80
-        rho = Decimal(ratio)
+        rho = Decimal(square[0]) - 1
         low = rho / (2 + rho).sqrt()
         wanted = (rho.sqrt() - low) / ((1 + rho).sqrt() - low)
-    assert_allclose(_share_of_plain(np.array([ratio]), np.ones(1)), [float(wanted)], rtol=1e-11)
+    assert_allclose(found["mean_magnitude"].value, [float(wanted)], rtol=1e-11)
 
 
 def test_exact_attributions_have_plain_means(rng):

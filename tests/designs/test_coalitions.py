@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dshap.designs import ClosedFormDesign, exact, kernelshap, kriging, permutation
+from dshap.designs import exact, kernelshap, kriging, permutation
 from dshap.designs.coalitions import first_distinct, masks_of_size, pack, random_masks, spans, stream, unpack
 
 
@@ -78,7 +78,7 @@ def test_spans_cover_without_gaps():
 @pytest.mark.parametrize(
     "design",
     [exact(3), kernelshap(8, 60), kernelshap(5, 20, n_replicates=0), kriging(8, 60, decay=0.1), kriging(8, 60),
-     kriging(130, 600, sparse=False), permutation(5, 30), permutation(5, 10), ClosedFormDesign(4, 5)],
+     kriging(130, 600, sparse=False), permutation(5, 30), permutation(5, 10)],
     ids=lambda design: f"{type(design).__name__} {design.n_players}",
 )  # fmt: skip
 def test_info_is_that_of_the_list(design):

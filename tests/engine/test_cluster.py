@@ -185,7 +185,7 @@ def test_a_scheduler_that_dies_interrupts_the_run_and_loses_nothing(tmp_path):
     try:
         while not file.exists():
             time.sleep(0.05)
-        client = Client(scheduler_file=str(file), set_as_default=False)
+        client = Client(scheduler_file=str(file), timeout=5, set_as_default=False)
         killer.start()
         with (
             dask.config.set({"distributed.comm.timeouts.connect": "2s", "distributed.comm.retry.count": 0}),

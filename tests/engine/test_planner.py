@@ -10,6 +10,8 @@ import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
 from dshap import designs
+from dshap.abilities import Work
+from dshap.attributors.choice import form_of
 from dshap.engine import make_plan
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.models import KernelExpansion
@@ -43,12 +45,14 @@ VALUES = {
     "marginal": lambda: Marginal(first, DATA[:9]),
     "gaussian": lambda: Gaussian(first, DATA, n_samples=20),
     "copula": lambda: Copula(first, DATA, n_samples=20),
-    "linear": lambda: LinearGaussian(np.ones(D), data=DATA),
     "interventional": lambda: KernelInterventional(EXPANSION, DATA),
-    "quadrature": lambda: KernelInterventional(EXPANSION, DATA).closed_form(),
     "observational": lambda: KernelObservational(EXPANSION, DATA, Nystrom(20)),
     "observational, Fourier": lambda: KernelObservational(EXPANSION, DATA, Fourier(20), 0.1, with_interventional=True),
     "regression": lambda: ConditionalRegression(first, DATA, RBF(), Nystrom(20)),
+}
+FORMS = {
+    "linear": lambda: LinearGaussian(np.ones(D), data=DATA),
+    "quadrature": lambda: KernelInterventional(EXPANSION, DATA),
     "trees": lambda: Trees(GradientBoostingRegressor(n_estimators=2, random_state=0).fit(DATA, first(DATA))),
 }
 
@@ -60,6 +64,14 @@ def test_more_coalitions_or_rows_never_cost_less(name):
     costs = [np.array(astuple(value.cost(m, n))) for m, n in sizes]
     assert all((more >= less).all() for less, more in itertools.pairwise(costs))
     assert (costs[0] >= 0).all() and value.cost(2).operations > 0 and value.cost(2).task_bytes > 0
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_more_rows_of_a_closed_form_never_cost_less(name):
+    form = form_of(FORMS[name]())
+    costs = [np.array(astuple(form.cost(n))) for n in (1, 64, 5_000, 100_000)]
+    assert all((more >= less).all() for less, more in itertools.pairwise(costs))
+    assert (costs[0] >= 0).all() and form.cost().operations > 0 and form.cost().task_bytes > 0
 
 
 class Priced(KernelInterventional):
@@ -77,7 +89,7 @@ class Priced(KernelInterventional):
 def plan_of(more: dict, **options):
     value = Priced(EXPANSION, DATA)
     value.more = replace(Priced.more, **more)
-    return make_plan(value, designs.exact(D), ROWS, READER, RunOptions.of({**CUT, **options}))
+    return make_plan(Work.of(value, designs.exact(D)), ROWS, READER, RunOptions.of({**CUT, **options}))
 
 
 MORE = 1 << 32
@@ -121,5 +133,7 @@ def test_the_states_that_a_worker_keeps_are_those_of_every_tile():
 
 def test_a_prepared_value_function_learns_nothing():
     value = Priced(EXPANSION, DATA)
-    plan = make_plan(value, designs.exact(D), ROWS, READER, RunOptions.of(CUT), is_prepared=True)
+    work = Work.of(value, designs.exact(D))
+    plan = make_plan(work, ROWS, None, RunOptions.of(CUT), data_rows=READER.n_rows)
+    assert plan.data_rows == READER.n_rows
     assert [stage.name for stage in plan.stages] == ["census", "evaluation"]

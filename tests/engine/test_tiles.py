@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -65,7 +66,7 @@ class PricedBox(Price, Marginal):
 
 def cut(value, n_coalitions=1_026, n_rows=ROWS, **options):
     design = designs.kernelshap(20, n_coalitions, seed=0)
-    return cut_tiles(value, design, n_rows, DATA, 0, RunOptions.of(options))
+    return SimpleNamespace(**cut_tiles(value, design, n_rows, DATA, 0, RunOptions.of(options)))
 
 
 def test_an_instance_tile_takes_the_seconds_that_are_aimed_at():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dshap.engine import DaskExecutor, LoopExecutor, SilentProgress, memory
-from dshap.engine.memory import PeakMeter, on_workers, peak_bytes, reset_peak
+from dshap.engine.progress import PeakMeter, on_workers, peak_bytes, reset_peak
 from dshap.jobs.stages import ALL_KEPT, StageRecorder, StageUse
 from dshap.report import stage_table
 

@@ -13,7 +13,7 @@ import pytest
 import dshap
 from dshap.errors import InputError
 from dshap.report import Ranking, breakdown, breakdown_lines, ranking_lines, ranking_picture, rankings
-from dshap.report.numbers import decimals_of, number
+from dshap.report.ranking import decimals_of, number
 
 RANKINGS = [
     Ranking("one", 10, {"a": 1.0, "b": 20.0, "c": 0.5}, {"a": -1.0, "b": 2.0, "c": 0.0}),

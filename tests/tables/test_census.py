@@ -4,33 +4,27 @@ import itertools
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from dshap.engine import LoopExecutor
+from dshap.engine.learn import run_pass
 from dshap.errors import InputError
 from dshap.options import MISSING_POLICIES
-from dshap.tables import (
-    SPAN_ROWS,
-    ArraySource,
-    ParquetSource,
-    census_span,
-    from_pandas,
-    merge_census,
-    repeated_keys,
-    write_part,
-)
-from dshap.tables.keys import hash_keys
+from dshap.rows import spans
+from dshap.tables import SPAN_ROWS, ArraySource, CensusPass, ParquetSource, from_pandas, write_part
+from dshap.tables.census import hash_keys, repeated_keys
 
 N_ROWS = SPAN_ROWS + 1_000
 TEXT = np.dtypes.StringDType()
 
 
-def take(reader, key_directory=None):
-    starts = range(0, reader.n_rows, SPAN_ROWS)
-    spans = [(start, min(start + SPAN_ROWS, reader.n_rows)) for start in starts]
-    return merge_census([census_span(reader, *span, key_directory) for span in spans])
+def take(reader, keys: Path | None = None, width: int = SPAN_ROWS):
+    cut = spans(0, reader.n_rows, width)
+    return run_pass(LoopExecutor(), CensusPass(reader.feature_names, keys), reader, cut)
 
 
 def make_columns(n_rows=N_ROWS):
@@ -134,18 +128,19 @@ def test_rows_without_a_key_are_refused(tmp_path, missing):
 
 
 def test_a_receipt_is_small():
-    span = census_span(ArraySource(np.random.default_rng(0).normal(size=(100, 12))), 0, 100)
+    reader = ArraySource(np.random.default_rng(0).normal(size=(100, 12)))
+    (span,) = CensusPass(reader.feature_names).partial(reader.read(0, 100))
     assert len(pickle.dumps(span)) < 700
     assert pickle.loads(pickle.dumps(span)) == span
 
 
-def test_spans_must_be_complete():
-    reader = ArraySource(np.ones((10, 1)))
-    spans = [census_span(reader, start, start + 5) for start in (0, 5)]
-    assert merge_census(spans[::-1]) == merge_census(spans)
-    for wrong in (spans[1:], [spans[0], spans[0]], []):
-        with pytest.raises(ValueError, match=r"spans must follow|no spans"):
-            merge_census(wrong)
+def test_the_order_of_the_spans_counts():
+    reader = ArraySource(np.arange(10.0)[:, None])
+    one = CensusPass(reader.feature_names)
+    parts = [one.partial(reader.read(start, start + 5))[0] for start in (0, 5)]
+    there, back = one.finish(tuple(parts)), one.finish(tuple(parts[::-1]))
+    assert there == take(reader, width=5) and there.fingerprint != back.fingerprint
+    assert (there.n_rows, there.low, there.high) == (10, (0.0,), (9.0,)) == (back.n_rows, back.low, back.high)
 
 
 def keyed(keys):
@@ -167,23 +162,21 @@ def keyed(keys):
 @pytest.mark.parametrize("width", [2, 100])
 def test_repeated_keys(tmp_path, keys, expected, width):
     reader = keyed(keys)
-    cuts = range(0, reader.n_rows, width)
-    spans = [census_span(reader, start, min(start + width, reader.n_rows), tmp_path) for start in cuts]
-    assert repeated_keys(tmp_path, spans[::-1]) == expected
+    take(reader, tmp_path, width)
+    assert repeated_keys(tmp_path) == expected
 
 
 def test_repeated_keys_against_pandas(tmp_path):
     ids = np.random.default_rng(0).integers(0, 90_000, size=100_000)
     reader = keyed({"id": ids})
     take(reader, tmp_path)
-    spans = [range(0, SPAN_ROWS), range(SPAN_ROWS, 100_000)]
     again = np.flatnonzero(pd.Series(ids).duplicated())
-    assert repeated_keys(tmp_path, spans) == (len(again), again[:5].tolist())
+    assert repeated_keys(tmp_path) == (len(again), again[:5].tolist())
 
 
 def test_hashes_are_the_same_in_another_process():
     code = (
-        "import numpy as np; from dshap.tables.keys import hash_keys; "
+        "import numpy as np; from dshap.tables.census import hash_keys; "
         "print(*hash_keys({'a': np.array([1, -1]), 'b': np.array(['x', 'ü'], dtype=np.dtypes.StringDType())}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -96,13 +96,17 @@ def test_normal_columns_agree_with_a_normal_distribution():
 def test_scores_are_the_textbook_ones():
     """Five rows: Φ⁻¹ of the middle of each step; what lies between is interpolated, what lies beyond is the end's."""
     data = np.array([[1.0], [2.0], [2.0], [4.0], [9.0]])
-    value = Copula(lambda x: x[:, 0], data)
+    none, calls = np.zeros((1, 1), dtype=bool), []
+    value = Copula(lambda x: calls.append(x) or x[:, 0], data)
     value = value.chosen(value.choose(data))
-    found = value._scores(np.array([[1.0], [2.0], [3.0], [9.0], [99.0], [-5.0]]))[:, 0]
+    found = [value.moments(none, np.array([[x]]))["sum"][0] for x in (1.0, 2.0, 3.0, 9.0, 99.0, -5.0)]
     one, two, four, nine = ndtri([0.1, 0.4, 0.7, 0.9])
     np.testing.assert_allclose(found, [one, two, (two + four) / 2, nine, nine, one])
-    back = value._values(np.array([[-9.0], [-0.9], [-0.8], [0.2], [0.3], [9.0]]), np.array([True]))[:, 0]
-    np.testing.assert_array_equal(back, [1.0, 1.0, 2.0, 2.0, 4.0, 9.0])
+    state = value.prepare(none, value.moments(none, data))
+    value.evaluate(state, data[:1])
+    drawn = (state["mean"] + state["draws"] @ state["factor"][0].T)[:, 0]  # scores of an absent column
+    wanted = np.array([1.0, 2.0, 4.0, 9.0])[np.searchsorted(ndtri([0.2, 0.6, 0.8]), drawn)]
+    np.testing.assert_array_equal(calls[-1][:, 0], wanted)
 
 
 def test_data_wherever_they_lie_and_states_prepared(tmp_path):

@@ -8,9 +8,10 @@ import pytest
 from scipy.stats import t
 
 import dshap
+from dshap import linear_transform
 from dshap.designs import exact, kernelshap
 from dshap.errors import InputError
-from dshap.values import Gaussian, LinearGaussian, LinearTransform, Marginal, linear_transform
+from dshap.values import Gaussian, LinearGaussian, LinearTransform, Marginal
 from tests.values.oracles import shapley
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

@@ -14,6 +14,7 @@ import dshap
 from dshap.cube import verify_cube
 from dshap.errors import InputError
 from dshap.values import LinearGaussian, Marginal, Trees
+from dshap.values.tree_shap import LightGBMPairs
 from tests.values.oracles import shapley
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -282,7 +283,8 @@ def test_interactions_that_are_not_those_of_the_model_are_refused(table, monkeyp
     pytest.importorskip("shap", reason="shap is not installed")
     x, y = table
     model = lightgbm.LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1).fit(x, y)
-    monkeypatch.setattr("dshap.values.tree_shap.LightGBMPairs._send", lambda self, codes: None)
+    pairs = LightGBMPairs.pairs
+    monkeypatch.setattr(LightGBMPairs, "pairs", lambda self, rows: pairs(self, rows)[:, ::-1])
     with pytest.raises(
         dshap.DshapError, match=r"interactions by shap.* miss the contributions by .*leave interactions out"
     ):

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from dshap.engine.stages import OPERATIONS_PER_SECOND, Stage, check_stages, format_bytes, spans, stage_lines
+from dshap.engine.plan import OPERATIONS_PER_SECOND, Stage, check_stages, format_bytes, stage_lines
 from dshap.errors import DoesNotFitError
 
 GIB = 1 << 30
@@ -43,7 +43,3 @@ def test_a_table_says_tasks_bytes_and_time():
 )
 def test_bytes_for_people(n, text):
     assert format_bytes(n) == text
-
-
-def test_spans_are_of_one_length_but_the_last():
-    assert spans(2, 9, 3) == [(2, 5), (5, 8), (8, 9)] and spans(4, 4, 3) == []

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.blocks import Checked
+from dshap.attributors.closed_form import Checked, ClosedForm
+from dshap.attributors.nodes import node_count, player_angles, player_factors, reference_nodes, rest_angle, rest_factor
 from dshap.loops.member_sums import subset_sum_bytes, subset_sums
 from dshap.loops.product_games import (
     exact_nodes,
@@ -20,11 +21,11 @@ from dshap.loops.product_games import (
 )
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.values.background import herd
-from dshap.values.kernel_value import Expansion, ExpansionModel, KernelValue
-from dshap.values.nodes import node_count, player_angles, player_factors, reference_nodes, rest_angle, rest_factor
+from dshap.values.interventional import KernelInterventional
+from dshap.values.kernel_value import Expansion
 from dshap.values.subset_table import SubsetTable
 
-__all__ = ["ProductQuadrature"]
+__all__ = ["Quadrature"]
 
 CANDIDATES = 4_000
 """Background rows that the chosen ones are among."""
@@ -48,51 +49,38 @@ ROUNDING = 2.0 * np.finfo(float).eps
 """Of Σ_r |A_r|, the largest sum that factors of at most 1 can make."""
 
 
-class ProductQuadrature(KernelValue):
+@dataclass(frozen=True, eq=False)
+class Quadrature(ClosedForm):
     """φ_i = mean_b Σ_r A_r (a_i − c_i) ∫₀¹ Π_{j≠i} (t a_j + (1 − t) c_j) dt, by Gauss–Legendre nodes.
 
-    What `KernelInterventional` is with design="quadrature": a closed form, no coalition is listed.  The background is
-    n_background rows that herding chooses from 4,000 of its rows, so that v_S(x) is near that over *all* rows for 256
-    pairs of a coalition and a row; the root mean square of what is left, the error of the base value and that of the
-    nodes are stated in the cube's attribute `closed_form`.  With the whole background kept nothing is left.
+    What `KernelInterventional` is with design="quadrature".  The background is n_background rows that herding chooses
+    from 4,000 of its rows, so that v_S(x) is near that over *all* rows for 256 pairs of a coalition and a row; the root
+    mean square of what is left, the error of the base value and that of the nodes are stated in the cube's attribute
+    `closed_form`.  With the whole background kept nothing is left.
 
-    Parameters
-    ----------
-    model, data, players, output_names : as in `KernelInterventional`
-    n_background : int
-        Rows that are kept; all where the background has no more.
-    tolerance : float
-        Largest error of an attribution by the number of nodes that is aimed at, in standard deviations of the model's
-        predictions over the background; where predictions of the rows are farther from the base value than that, in
-        root mean squares of this distance.
-
-    Notes
-    -----
     Nodes are counted for every tile of rows, on pairs of its rows and background rows, and the tile is computed anew
     with more of them where the error of its farthest rows, or of those that miss additivity most, is above the
     tolerance: `checked`.  The stated error is `SAFETY` times the largest difference of these rows to values with at
     least twice as many nodes, and rounding.
     """
 
-    prefers_closed_form = False
-    n_replicates = 0
+    value: KernelInterventional
+    candidates: FloatArray | None = None
 
-    def __init__(self, model: ExpansionModel, data: Any, n_background: int, tolerance: float) -> None:
-        super().__init__(model, data, None)
-        self.n_background, self.tolerance = n_background, tolerance
-        self.candidates: FloatArray | None = None
+    is_only = False
 
-    def closed_form(self) -> Self:
-        return self
+    @property
+    def _expansion(self) -> Expansion:
+        return self.value.expansion
 
-    def base(self, mean: FloatArray, state: Callable[[], State]) -> FloatArray:
-        """What the attributions and the prediction differ by."""
-        return state()["base"]
+    @property
+    def _d(self) -> int:
+        return len(self.value.players)
 
     @property
     def _parts(self) -> tuple[Expansion, ...]:
         """Expansions whose factors are all real or all of modulus 1."""
-        return tuple(getattr(self.expansion, "expansions", (self.expansion,)))
+        return tuple(getattr(self._expansion, "expansions", (self._expansion,)))
 
     @property
     def sample_size(self) -> int:
@@ -103,10 +91,8 @@ class ProductQuadrature(KernelValue):
         return State({"candidates": sample})
 
     def chosen(self, choice: State) -> Self:
-        """A copy that holds these candidates."""
-        resolved = copy.copy(self)
-        resolved.candidates = choice["candidates"]
-        return resolved
+        """With these candidates."""
+        return replace(self, candidates=choice["candidates"])
 
     def _trials(self, seed: int) -> tuple[BoolArray, FloatArray]:
         """Coalitions of columns (t, columns) and rows (t, columns): values v_S(x) that the background is judged by.
@@ -114,37 +100,41 @@ class ProductQuadrature(KernelValue):
         Sizes 0 to d − 1 come equally often, a coalition is drawn among those of its size; the first one is empty.
         """
         assert self.candidates is not None
-        rng, d = np.random.default_rng(seed), self.n_players
+        rng, d = np.random.default_rng(seed), self._d
         order = rng.random((N_TRIALS, d)).argsort(axis=1)
         masks = order < (np.arange(N_TRIALS) % d)[:, None]
-        return self.players.columns(masks), self.candidates[rng.integers(0, len(self.candidates), N_TRIALS)]
+        return self.value.players.columns(masks), self.candidates[rng.integers(0, len(self.candidates), N_TRIALS)]
 
     def _all_trials(self) -> tuple[BoolArray, FloatArray]:
         """The trials that the background is chosen for, and the fresh ones that it is measured on (2t, columns)."""
         columns, rows = zip(self._trials(TRIAL_SEED), self._trials(FRESH_SEED), strict=True)
         return np.concatenate(columns), np.concatenate(rows)
 
-    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
+    def moments(self, rows: FloatArray) -> Moments:
         """`complement` (2t, r): Σ_b of the products over the columns that the trials' coalitions leave out; `count`."""
         columns, _ = self._all_trials()
-        sums = subset_sums(self.expansion, ~columns, rows, self._r, self.expansion.coefficients.dtype)
+        expansion = self._expansion
+        sums = subset_sums(expansion, ~columns, rows, expansion.size, expansion.coefficients.dtype)
         return Moments({"complement": sums, "count": np.array(float(len(rows)))})
 
-    def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
+    def prepare(self, moments: Moments) -> State:
         """`background` (b, columns), `base` (k,), `unit` (k,), and the stated errors."""
-        assert moments is not None and self.candidates is not None
+        assert self.candidates is not None
         columns, rows = self._all_trials()
         present = np.stack(
-            [self.expansion.factors(x[None])[members, 0].prod(axis=0) for members, x in zip(columns, rows, strict=True)]
+            [
+                self._expansion.factors(x[None])[members, 0].prod(axis=0)
+                for members, x in zip(columns, rows, strict=True)
+            ]
         )
-        table = present[:, None, :] * self.expansion.coefficients.T  # (2t, k, r)
+        table = present[:, None, :] * self._expansion.coefficients.T  # (2t, k, r)
         mean = moments["complement"] / moments["count"]
         wanted = (table * mean[:, None, :]).sum(axis=2).real  # (2t, k) v_S(x), less the intercept, over all rows
-        predictions = self.model(self.candidates)
+        predictions = self.value.model(self.candidates)
         unit = np.where(predictions.std(axis=0) > 0.0, predictions.std(axis=0), 1.0)
         alone = self._alone(columns[:N_TRIALS], table[:N_TRIALS], self.candidates)
         features, target = (alone / unit).reshape(len(alone), -1), (wanted[:N_TRIALS] / unit).ravel()
-        kept = np.sort(herd(features, target, min(self.n_background, len(features))))
+        kept = np.sort(herd(features, target, min(self.value.n_background, len(features))))
         background = self.candidates[kept]
         fresh = self._alone(columns[N_TRIALS:], table[N_TRIALS:], background).mean(axis=0) - wanted[N_TRIALS:]  # (t, k)
         return State(
@@ -159,7 +149,7 @@ class ProductQuadrature(KernelValue):
 
     def _alone(self, columns: BoolArray, table: FloatArray, rows: FloatArray) -> FloatArray:
         """v_S(x) (b, t, k) of trials, less the intercept, with each of these rows as the only background row."""
-        trials = SubsetTable(self.expansion, ~columns, table, np.zeros(self.n_outputs))
+        trials = SubsetTable(self._expansion, ~columns, table, np.zeros(self.value.n_outputs))
         blocks = range(0, len(rows), SUM_ROWS)
         return np.concatenate([trials.values(rows[start : start + SUM_ROWS]) for start in blocks])
 
@@ -183,13 +173,13 @@ class ProductQuadrature(KernelValue):
     @property
     def _weight(self) -> FloatArray:
         """(k,): Σ_r |A_r|."""
-        return np.asarray(np.abs(self.expansion.coefficients).sum(axis=0))
+        return np.asarray(np.abs(self._expansion.coefficients).sum(axis=0))
 
     def _counted(
         self, rows: FloatArray, background: FloatArray, unit: FloatArray, least: Sequence[int]
     ) -> NDArray[np.int64]:
         """Nodes (parts,), from `least` on, with which the error of these rows is the tolerance or less."""
-        tolerance, members = self.tolerance / len(self._parts), self.players.members
+        tolerance, members = self.value.tolerance / len(self._parts), self.value.players.members
         nodes = []
         for part, lowest in zip(self._parts, least, strict=True):
             (x, _), (own, rest) = _factors(part, rows, members), _factors(part, background, members)
@@ -199,15 +189,15 @@ class ProductQuadrature(KernelValue):
             nodes.append(count.nodes)
         return np.array(nodes)
 
-    def attribute(self, state: State, rows: FloatArray) -> FloatArray:
+    def phi(self, state: State, rows: FloatArray) -> FloatArray:
         """φ (n, d, k) of rows (n, columns)."""
         return self._values(rows, state["background"], state["nodes"])
 
     def _values(self, rows: FloatArray, background: FloatArray, nodes: NDArray[np.int64]) -> FloatArray:
         """φ (n, d, k) with as many nodes (parts,) for each part."""
-        phi = np.zeros((len(rows), self.n_players, self.n_outputs))
+        phi = np.zeros((len(rows), self._d, self.value.n_outputs))
         for part, q in zip(self._parts, nodes, strict=True):
-            (x, _), (own, rest) = (_factors(part, given, self.players.members) for given in (rows, background))
+            (x, _), (own, rest) = (_factors(part, given, self.value.players.members) for given in (rows, background))
             phi += _game(part)(x, own, part.coefficients, int(q), rest=rest)
         return phi
 
@@ -217,16 +207,16 @@ class ProductQuadrature(KernelValue):
         Where it is above the tolerance the state comes back with more nodes, counted on these rows.
         """
         if not len(rows):
-            return Checked(np.zeros(self.n_outputs), {})
-        exact, unit, nodes = exact_nodes(self.n_players), state["unit"], state["nodes"]
-        error = np.zeros(self.n_outputs)
+            return Checked(np.zeros(self.value.n_outputs), {})
+        exact, unit, nodes = exact_nodes(self._d), state["unit"], state["nodes"]
+        error = np.zeros(self.value.n_outputs)
         if (nodes < exact).any():
             missing = _largest((np.abs(gap) / unit).max(axis=1), _n_checked(len(rows), 2))
             chosen = np.union1d(state["far"], missing)
-            more = np.array([reference_nodes(self.n_players, int(q)) for q in nodes])
+            more = np.array([reference_nodes(self._d, int(q)) for q in nodes])
             reference = self._values(rows[chosen], state["background"], more)
             error = np.abs(reference - phi[chosen]).max(axis=(0, 1))  # (k,)
-            if (error / unit).max() > self.tolerance:
+            if (error / unit).max() > self.value.tolerance:
                 nodes = self._counted(rows[chosen], state["background"], unit, np.minimum(nodes + 1, exact))
                 return Checked(error, {}, State({**state.arrays, "nodes": nodes}))
         error = SAFETY * (error + self._rounding(rows, gap, state["background"]))
@@ -235,25 +225,21 @@ class ProductQuadrature(KernelValue):
             "node_error": error.tolist(),
             "node_error_in_standard_deviations": float((error / unit).max()),
         }
-        return Checked(self.n_players * error, stated)
+        return Checked(self._d * error, stated)
 
     def _rounding(self, rows: FloatArray, gap: FloatArray, background: FloatArray) -> FloatArray:
         """(k,): of sums of factors; and of the factors themselves, beside predictions, where angles are many turns."""
         worst = _largest(np.abs(gap).max(axis=1, initial=0.0), COUNT_BACKGROUND)
         some = np.concatenate([rows[worst], _spread(background, COUNT_BACKGROUND)])
-        sums = self.expansion.factors(some).prod(axis=0) @ self.expansion.coefficients  # (n, k)
-        off = np.abs(self.expansion.intercept + sums.real - self.model(some)).max(axis=0)
+        sums = self._expansion.factors(some).prod(axis=0) @ self._expansion.coefficients  # (n, k)
+        off = np.abs(self._expansion.intercept + sums.real - self.value.model(some)).max(axis=0)
         return np.asarray(ROUNDING * self._weight + off)
 
-    def replicates(self, state: State, rows: FloatArray) -> FloatArray:
-        """None: (0, n, d, k)."""
-        return np.zeros((0, len(rows), self.n_players, self.n_outputs))
-
-    def describe_form(self) -> str:
+    def describe(self) -> str:
         """What it is made with, in a line."""
         return (
-            f"quadrature with {self.n_background:,} rows of the background, chosen by herding, and as many nodes as an "
-            f"error of {self.tolerance:g} standard deviations takes"
+            f"quadrature with {self.value.n_background:,} rows of the background, chosen by herding, and as many "
+            f"nodes as an error of {self.value.tolerance:g} standard deviations takes"
         )
 
     def stated_error(self, state: State) -> dict[str, Any]:
@@ -265,15 +251,12 @@ class ProductQuadrature(KernelValue):
             "base_value_error": [float(error) for error in state["base_error"]],
         }
 
-    def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
-        """No coalition is listed: (n, 0, k)."""
-        return np.empty((len(rows), 0, self.n_outputs))
-
-    def cost(self, m: int, n: int = 1) -> Cost:
+    def cost(self, n: int = 1) -> Cost:
         """Of `prepare` the values of the candidates (twice), their predictions and the trials' table; of a micro-block
         factors of rows and background by columns and by players, and the loop; the rows that are checked too."""
-        c, k, r, item, b = self.n_columns, self.n_outputs, self._r, self._item, self.n_background
-        state, moments, d, is_fourier = 8 * b * c + 1_024, 2 * item * N_TRIALS * r + 8, self.n_players, item == 16
+        c, k, d, b = self.value.n_columns, self.value.n_outputs, self._d, self.value.n_background
+        r, item = self._expansion.size, self._expansion.coefficients.dtype.itemsize
+        state, moments, is_fourier = 8 * b * c + 1_024, 2 * item * N_TRIALS * r + 8, item == 16
         trials = 4 * 8 * CANDIDATES * N_TRIALS * k + 4 * item * N_TRIALS * r * k
         block = SubsetTable.task_bytes(SUM_ROWS, N_TRIALS, k, r, c, item)
         rows = max(n, 2 * MAX_CHECKED)
@@ -289,14 +272,10 @@ class ProductQuadrature(KernelValue):
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        return {
-            "value": "kernel_interventional",
-            "closed_form": "quadrature",
-            **self.model.fingerprint(),
-            "players": self.players.fingerprint(),
-            "n_background": self.n_background,
-            "tolerance": self.tolerance,
-        }
+        value = self.value
+        kind, *rest = value.fingerprint().items()
+        options = {"n_background": value.n_background, "tolerance": value.tolerance}
+        return {**dict([kind]), "closed_form": "quadrature", **dict(rest), **options}
 
 
 def _spread(rows: FloatArray, size: int) -> FloatArray:

@@ -10,10 +10,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import dshap
 from dshap import designs
+from dshap.attributors import quadrature
+from dshap.attributors.choice import form_of
 from dshap.errors import FailedBlocksError, InputError
 from dshap.kernels import RBF, Laplacian, Matern, Nystrom, Product
 from dshap.models import FourierExpansion, KernelExpansion
-from dshap.values import ConditionalRegression, KernelInterventional, Marginal, quadrature
+from dshap.values import ConditionalRegression, KernelInterventional, Marginal
 from tests.benchmarks.quadrature import other_code
 from tests.values.oracles import shapley
 
@@ -168,8 +170,8 @@ def test_nodes_follow_tiles_not_workers(rng, tmp_path):
 def test_a_wrong_sum_fails_the_block(rng, monkeypatch):
     """Attributions that miss the prediction are not written as ok, nodes being exact or not."""
     model, background, rows = kernel_model(rng, 16), rng.normal(size=(9, 16)), rng.normal(size=(5, 16))
-    right = quadrature.ProductQuadrature.attribute
-    monkeypatch.setattr(quadrature.ProductQuadrature, "attribute", lambda *given: 1.001 * right(*given))
+    right = quadrature.Quadrature.phi
+    monkeypatch.setattr(quadrature.Quadrature, "phi", lambda *given: 1.001 * right(*given))
     for tolerance in (1e-6, 1e-300):
         with pytest.raises(FailedBlocksError, match="attributions miss the prediction by"):
             dshap.explain(KernelInterventional(model, background, tolerance=tolerance), rows, design="quadrature")
@@ -204,11 +206,12 @@ def test_the_stated_error_of_the_values_is_that_of_fresh_trials(name, rng):
     In standard deviations of the candidates' predictions, each output its own; rtol 1e-6 is rounding and more.
     """
     model, background = MODELS[name](rng, 6, 2), rng.normal(size=(200, 6))
-    form = KernelInterventional(model, background, n_background=20).closed_form()
+    form = form_of(KernelInterventional(model, background, n_background=20))
     form = form.chosen(form.choose(background[:150]))
-    none = np.zeros((1, 6), dtype=bool)
-    state = form.prepare(none, form.moments(none, background))
-    columns, rows = form._trials(quadrature.FRESH_SEED)
+    state = form.prepare(form.moments(background))
+    fresh, n = np.random.default_rng(quadrature.FRESH_SEED), quadrature.N_TRIALS
+    columns = fresh.random((n, 6)).argsort(axis=1) < (np.arange(n) % 6)[:, None]  # sizes 0 to d − 1 equally often
+    rows = background[fresh.integers(0, 150, n)]
     assert len(state["background"]) == 20 and columns.any(axis=1).sum() > 100
     gap = mean_values(model, columns, rows, state["background"]) - mean_values(model, columns, rows, background)
     stated = form.stated_error(state)["value_error_in_standard_deviations"]
@@ -226,10 +229,9 @@ def test_the_stated_error_of_the_values_is_that_of_other_pairs(d):
     model, background = WIDE_MODELS["nystroem"](rng, d), rng.normal(size=(1_500, d))
     cube = dshap.explain(KernelInterventional(model, background, n_background=30), background[:2], design="quadrature")
     stated = json.loads(cube.attrs["closed_form"])["value_error_in_standard_deviations"]
-    form = KernelInterventional(model, background, n_background=30).closed_form()
+    form = form_of(KernelInterventional(model, background, n_background=30))
     form = form.chosen(form.choose(background))
-    none = np.zeros((1, d), dtype=bool)
-    state = form.prepare(none, form.moments(none, background))
+    state = form.prepare(form.moments(background))
     sizes = rng.integers(0, d, 2_000)
     columns = np.array([np.isin(np.arange(d), rng.permutation(d)[:size]) for size in sizes])
     rows = background[rng.integers(0, 1_500, 2_000)]

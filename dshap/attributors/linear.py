@@ -1,0 +1,239 @@
+"""Linear models of normal columns in closed form: one matrix an output, from the Shapley values of E[x | x_S]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from dshap.attributors.closed_form import Checked, ClosedForm
+from dshap.blocks import EMPTY, FULL
+from dshap.checks import checked, finite_array
+from dshap.designs import exact, permutation
+from dshap.players import Players
+from dshap.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.types import Design
+from dshap.values.linear_gaussian import LinearGaussian, LinearTransform
+from dshap.values.normal import SUM_ROWS, NormalTable
+
+__all__ = ["Linear", "linear_transform"]
+
+MAX_EXACT_PLAYERS = 16
+"""All coalitions up to here, permutations above."""
+DEFAULT_PERMUTATIONS = 1_000
+BATCH_BYTES = 32 << 20
+"""Of the matrices of a batch of coalitions."""
+
+
+@dataclass(frozen=True, eq=False)
+class Linear(ClosedForm):
+    """φ = M (x − μ) of a linear model f(x) = βx + b where v_S(x) = E[f(X) | X_S = x_S] and X ~ N(μ, Σ).
+
+    v_S(x) = β (μ + G_S (x − μ)) + b is affine, so all attributions are one (players, columns) matrix M an output, by
+    all coalitions up to 16 players, by random orders with standard errors above; then a row costs one product.
+    """
+
+    value: LinearGaussian
+
+    @property
+    def _design(self) -> Design:
+        """That the transform of all coalitions, or of random orders, is made with."""
+        return transform_design(len(self.value.players), self.value.n_permutations, self.value.seed)
+
+    @property
+    def sample_size(self) -> int:
+        return self.value.sample_size
+
+    def choose(self, sample: FloatArray) -> State:
+        """`shift` (columns,): see `Shifted`."""
+        return self.value.choose(sample)
+
+    def chosen(self, choice: State) -> Self:
+        return replace(self, value=self.value.chosen(choice))
+
+    @property
+    def n_replicates(self) -> int:
+        """Groups of the standard errors of M."""
+        if self.value.is_interventional:
+            return 0
+        kept = self.value.transform
+        return self._design.info.n_replicates if kept is None else len(kept.replicates)
+
+    def moments(self, rows: FloatArray) -> Moments:
+        """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`; nothing where Σ was given."""
+        return self.value.sums(rows)
+
+    def prepare(self, moments: Moments) -> State:
+        """`matrix` (d, columns, k), `replicates` (R, d, columns, k), `mean` (columns,), `base` (k,)."""
+        matrix, replicates, mean = self._matrices(moments)
+        base = self.value.model(mean[None])[0]
+        return State({"matrix": matrix, "replicates": replicates, "mean": mean, "base": base})
+
+    def _matrices(self, moments: Moments) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """M, M of the jackknife groups, and μ."""
+        value, model, players = self.value, self.value.model, self.value.players
+        if value.transform is not None:
+            kept = [value.transform.players.names.index(name) for name in players.names]
+            matrix, replicates = value.transform.of_model(model.coef)
+            return matrix[kept], replicates[:, kept], value.transform.mean
+        table = value.table_of(moments)
+        if value.is_interventional:
+            matrix = players.members[:, :, None] * model.coef.T[None]
+            return matrix, np.zeros((0, *matrix.shape)), table.mean
+        transform = make_transform(table, players, self._design, model.feature_names)
+        return (*transform.of_model(model.coef), table.mean)
+
+    def phi(self, state: State, rows: FloatArray) -> FloatArray:
+        """φ (n, d, k) = (x − μ) M."""
+        return _product(rows - state["mean"], state["matrix"])
+
+    def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
+        """The columns of M sum to β: nothing but rounding is left open."""
+        return Checked(np.zeros(self.value.n_outputs), {})
+
+    def replicates(self, state: State, rows: FloatArray) -> FloatArray:
+        """φ_(g) (R, n, d, k)."""
+        offset = rows - state["mean"]
+        return np.stack([_product(offset, matrix) for matrix in state["replicates"]])
+
+    def describe(self) -> str:
+        """How M is made, in a line."""
+        if self.value.is_interventional or self.value.transform is not None:
+            return "one matrix an output"
+        info, name = self._design.info, self._design.fingerprint()["design"]
+        return f"one matrix an output, from {info.n_coalitions:,} coalitions ({name})"
+
+    def stated_error(self, state: State) -> dict[str, Any]:
+        """How M was made."""
+        if self.value.is_interventional:
+            return {"kind": "linear, interventional"}
+        design = self._design
+        how = "a kept transform" if self.value.transform is not None else str(design.fingerprint()["design"])
+        return {"kind": "linear, observational", "matrix": how, "coalitions": design.info.n_coalitions}
+
+    def cost(self, n: int = 1) -> Cost:
+        """The matrices of all groups; of `prepare` the transforms of all groups, their sums and a batch of
+        coalitions."""
+        c, k, d = self.value.n_columns, self.value.n_outputs, len(self.value.players)
+        groups = self.n_replicates
+        state = 8 * (1 + groups) * d * c * k + 8 * (c + k)
+        moments = 8 * (c * c + c + 1)
+        return Cost(
+            state_bytes=state,
+            prepare_bytes=4 * 8 * (1 + groups) * d * c * c + 3 * BATCH_BYTES + 2 * state,
+            task_bytes=8 * n * (2 * c + (2 + 2 * groups) * d * k),
+            operations=2.0 * n * (1 + groups) * c * d * k,
+            moment_bytes=moments,
+            moment_task_bytes=8 * 3 * min(n, SUM_ROWS) * c + 2 * moments,
+            moment_operations=2.0 * n * c**2,
+        )
+
+
+def _product(offset: FloatArray, matrix: FloatArray) -> FloatArray:
+    """(n, d, k) of offsets (n, columns) and a matrix (d, columns, k), by one matrix product."""
+    d, c, k = matrix.shape
+    return np.asarray(offset @ matrix.transpose(1, 0, 2).reshape(c, d * k)).reshape(len(offset), d, k)
+
+
+def linear_transform(
+    mean: Any,
+    covariance: Any,
+    *,
+    players: Mapping[str, Sequence[str | int]] | None = None,
+    feature_names: Sequence[str] | None = None,
+    n_permutations: int | None = None,
+    ridge: float = 0.0,
+    seed: int = 0,
+) -> LinearTransform:
+    """The transform of normal data, which a second model on the same data need not pay for again.
+
+    Parameters
+    ----------
+    mean, covariance : (columns,) and (columns, columns)
+    players, feature_names : as in `Marginal`
+    n_permutations : int, optional
+        Random orders, each with its reversal; even.  None: all coalitions up to 16 players, 1,000 orders above.
+    ridge : added to the diagonal of the correlation matrix
+    seed : of the orders
+
+    Returns
+    -------
+    LinearTransform
+        `LinearGaussian(coef, intercept, transform=...)` takes it; `save` and `load` keep it in a file.
+
+    Raises
+    ------
+    InputError
+        No covariance, or columns that determine one another.
+
+    Notes
+    -----
+    E[x | x_S] = μ + G_S (x − μ), with the identity in the rows of present and Σ_CS Σ_SS⁻¹ in those of absent columns;
+    T[i] = Σ_S operator[S, i] G_S of the design.  Source: the notes on LinearExplainer with correlated features of the
+    shap package (its transform averages over permutations too).  One factorisation a coalition: m·columns³/3.
+    """
+    mean = finite_array("mean", mean, (1,), "(columns,)")
+    covariance = finite_array("covariance", covariance, (2,), "(columns, columns)")
+    ridge, seed, feature_names = checked(ridge=ridge, seed=seed, feature_names=feature_names)
+    table = NormalTable.of_covariance(mean, covariance, ridge)
+    groups = Players.of(len(mean), feature_names, players)
+    names = None if feature_names is None else tuple(str(name) for name in feature_names)
+    return make_transform(table, groups, transform_design(len(groups), n_permutations, seed), names)
+
+
+def transform_design(d: int, n_permutations: int | None, seed: int) -> Design:
+    """All coalitions where they are few, else random orders."""
+    if n_permutations is None and d <= MAX_EXACT_PLAYERS:
+        return exact(d)
+    return permutation(d, DEFAULT_PERMUTATIONS if n_permutations is None else n_permutations, seed=seed)
+
+
+def make_transform(
+    table: NormalTable, players: Players, design: Design, feature_names: tuple[str, ...] | None
+) -> LinearTransform:
+    """T of a design: values G_S (columns²) of every coalition times its scores, then the finish of the design.
+
+    Raises
+    ------
+    InputError
+        Columns that determine one another.
+    """
+    c, d = len(table.mean), design.info.n_players
+    table.check(feature_names or tuple(f"x{j}" for j in range(c)))
+    k, step = c * c, max(1, BATCH_BYTES // (8 * c * c))
+    sums = np.zeros((1, d, k))
+    groups = np.zeros((design.info.n_replicates, 1, design.info.group_columns if design.info.n_replicates else d, k))
+    for start in range(0, design.info.n_coalitions, step):
+        block = design.block(start, min(start + step, design.info.n_coalitions))
+        slopes = _slopes(table, players.columns(block.masks)).reshape(len(block.masks), k)
+        sums[0] += block.score.T @ slopes
+        for g, chosen, score in block.groups.parts():
+            groups[g, 0] += score.T @ slopes[chosen]
+    ends = _slopes(table, players.columns(np.array([[False] * d, [True] * d]))).reshape(2, 1, k)
+    values = design.finish(sums, ends[EMPTY], ends[FULL])[0]
+    replicates = np.zeros((0, d, k))
+    if design.info.n_replicates:
+        replicates = design.replicates(sums, groups, ends[EMPTY], ends[FULL])[:, 0]
+    return LinearTransform(table.mean, values.reshape(d, c, c), replicates.reshape(-1, d, c, c), players, feature_names)
+
+
+def _slopes(table: NormalTable, columns: BoolArray) -> FloatArray:
+    """G_S (m, columns, columns): E[x | x_S] = μ + G_S (x − μ), of the coalitions columns (m, columns).
+
+    Coalitions with as many columns that vary are solved together.
+    """
+    out = np.zeros((*columns.shape, columns.shape[1]))
+    out[:, np.arange(columns.shape[1]), np.arange(columns.shape[1])] = columns
+    present, absent = columns & table.varies, ~columns & table.varies
+    sizes, correlation, deviation = present.sum(axis=1), table.correlation, table.deviation
+    for size in np.unique(sizes[(sizes > 0) & absent.any(axis=1)]).tolist():
+        alike = np.flatnonzero(sizes == size)
+        inside = np.nonzero(present[alike])[1].reshape(len(alike), size)
+        outside = np.nonzero(absent[alike])[1].reshape(len(alike), -1)
+        within = correlation[inside[:, :, None], inside[:, None, :]]
+        slope = np.linalg.solve(within, correlation[inside[:, :, None], outside[:, None, :]]).swapaxes(1, 2)
+        slope *= deviation[outside][:, :, None] / deviation[inside][:, None, :]
+        out[alike[:, None, None], outside[:, :, None], inside[:, None, :]] = slope
+    return out
