@@ -80,7 +80,7 @@ class Quadrature(ClosedForm):
     @property
     def _parts(self) -> tuple[Expansion, ...]:
         """Expansions whose factors are all real or all of modulus 1."""
-        return tuple(getattr(self._expansion, "expansions", (self._expansion,)))
+        return self._expansion.parts
 
     @property
     def sample_size(self) -> int:
