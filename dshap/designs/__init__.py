@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_type_hints
 
 from dshap.designs.exact import ExactDesign, exact
 from dshap.designs.kernelshap import KernelShapDesign, kernelshap
@@ -14,6 +15,7 @@ from dshap.designs.permutation import PermutationDesign, permutation
 from dshap.types import Design
 
 __all__ = [
+    "KINDS",
     "MAX_KRIGED",
     "MAX_KRIGED_PLAYERS",
     "ExactDesign",
@@ -27,18 +29,21 @@ __all__ = [
     "restored",
 ]
 
-_KINDS: Mapping[str, Any] = {
-    "exact": ExactDesign,
-    "kernelshap": KernelShapDesign,
-    "kriging": KrigingDesign,
-    "permutation": PermutationDesign,
+KINDS: Mapping[str, str] = {
+    "exact": "dshap.designs.exact:exact",
+    "kernelshap": "dshap.designs.kernelshap:kernelshap",
+    "kriging": "dshap.designs.kriging:kriging",
+    "permutation": "dshap.designs.permutation:permutation",
 }
+"""Name of a design -> the function that makes it; job files take all of them."""
 
 
 def restored(fingerprint: Mapping[str, Any]) -> Design:
     """The design whose `fingerprint` this is (lists of a JSON file stand for tuples)."""
-    parameters = {
+    parameters: dict[str, Any] = {
         n: tuple(value) if isinstance(value, list) else value for n, value in fingerprint.items() if n != "design"
     }
-    design: Design = _KINDS[fingerprint["design"]](**parameters)
+    module, _, name = KINDS[fingerprint["design"]].partition(":")
+    kind = get_type_hints(getattr(importlib.import_module(module), name))["return"]
+    design: Design = kind(**parameters)
     return design
