@@ -209,7 +209,7 @@ def _contraction(session: Session, run: Run) -> Attributor:
     return attributor_of(
         game,
         parts=plan.groups,
-        stage_tiles=plan.stage_tiles,
+        round_tiles=plan.round_tiles,
         tol=plan.tol,
         has_pairs=plan.interactions,
         is_noisy=plan.stochastic,

@@ -115,7 +115,7 @@ class Plan:
         return [span for ends in itertools.pairwise(edges) for span in spans(*ends, self.coalition_tile)]
 
     @property
-    def stage_tiles(self) -> list[list[int]]:
+    def round_tiles(self) -> list[list[int]]:
         """Coalition tiles that each round adds."""
         ends = [stop for _, stop in self.coalition_spans]
         cuts = [0, *(bisect.bisect_right(ends, stop) for stop in self.stage_coalitions)]
