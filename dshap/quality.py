@@ -20,7 +20,7 @@ from dshap.explanation import (
     IDLE_WORKER_BYTES,
     NUMERICS_VERSION,
     Explanation,
-    learnt_of,
+    states_follow_from,
 )
 from dshap.options import RunOptions
 from dshap.prepared import PREPARED, DataSummary, Prepared, open_prepared, probe_of, save_prepared
@@ -145,7 +145,7 @@ def prepare_value(
     kept = DataSummary.of(data, census)
     run = {"numerics": NUMERICS_VERSION, "value": chosen.value_fingerprint(), "data": kept.fingerprint()}
     chosen = replace(chosen, why="given")
-    prepared = Prepared(chosen, path, learnt_of(run, plan), kept, plan.coalition_tile, plan.row_span)
+    prepared = Prepared(chosen, path, states_follow_from(run, plan), kept, plan.coalition_tile, plan.row_span)
     damaged = repair(path)
     for damage in damaged:
         session.progress.say(f"{damage}; it is computed again")
@@ -173,7 +173,7 @@ def _run(
         rows=rows,
         data=data,
         states=states,
-        follows_from=prepared.learnt,
+        follows_from=prepared.follows_from,
         is_active=np.ones(len(prepared.value.players), dtype=bool),
     )
     return with_landmarks(session, run)
@@ -224,7 +224,7 @@ def prepared_of(explanation: Explanation) -> Prepared:
     data = run["data"]
     kept = DataSummary(data["n"], tuple(run["features"]), data["missing"], data["digest"])
     chosen = replace(work.chosen, design=settled_design(work))
-    return Prepared(chosen, explanation.path, learnt_of(run, plan), kept, plan.coalition_tile, plan.row_span)
+    return Prepared(chosen, explanation.path, states_follow_from(run, plan), kept, plan.coalition_tile, plan.row_span)
 
 
 def open_held_out(rows: Any, explanation: Explanation, session: Session) -> RowReader:
