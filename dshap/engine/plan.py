@@ -121,10 +121,6 @@ class Plan:
         cuts = [0, *(bisect.bisect_right(ends, stop) for stop in self.stage_coalitions)]
         return [list(range(a, b)) for a, b in itertools.pairwise(cuts)]
 
-    def first_tiles(self, n_coalitions: int) -> list[int]:
-        """The coalition tiles of the first coalitions, whole tiles of them."""
-        return [tile for tile, (_, stop) in enumerate(self.coalition_spans) if stop <= n_coalitions]
-
     def pilot_positions(self, n_coalitions: int) -> list[int]:
         """Rows, evenly spaced, that a pilot of the first coalitions sees: as many more as they are fewer."""
         n = min(PILOT_ROWS, self.n_rows, self.pilot_rows * (self.n_coalitions // n_coalitions))
