@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +11,6 @@ from dshap.checks import Choice, checked
 from dshap.cube import (
     CubeLayout,
     is_running,
-    mark_finished,
     open_cube,
     read_job,
 )
@@ -21,14 +19,14 @@ from dshap.errors import DoesNotFitError, InputError, LockedError, shown
 from dshap.explanation import Explanation
 from dshap.fitting import fit_model
 from dshap.models import KernelModel
-from dshap.options import MISSING_POLICIES, RunOptions
+from dshap.options import MISSING_POLICIES
 from dshap.prepared import Prepared
-from dshap.quality import Quality, check_measurable, measured_quality, prepare_value, prepared_of
-from dshap.session import Session, open_session
-from dshap.tables import check_targets, open_for, open_rows, said_left_out, take_census
+from dshap.quality import Quality, measure, measured_quality, open_held_out, prepare_value
+from dshap.session import open_session
+from dshap.tables import check_targets, open_rows, said_left_out, take_census
 from dshap.tables.background import background_of
 from dshap.tables.reader import LaidOut
-from dshap.types import Design, Explained, RowReader
+from dshap.types import Design, Explained
 from dshap.values import Background
 
 if TYPE_CHECKING:
@@ -128,23 +126,17 @@ def explain(
     with open_session(store, client, progress, options) as (path, session):
         if read_job(path.parent) is not None and is_running(path.parent):
             raise LockedError(f"{path.parent} is locked by a running job: wait for it")
-        prepared = value if isinstance(value, Prepared) else None
-        game = value.value if isinstance(value, Prepared) else value
+        prepared, game = (value, value.value) if isinstance(value, Prepared) else (None, value)
         explanation = Explanation.prepare(game, rows, path, session, design=design, key=key, prepared=prepared)
         if store is None:
             _check_in_memory(explanation.layout)
-        if quality is not None:
-            quality = _held_out(quality, explanation, session)
+        held_out = None if quality is None else open_held_out(quality, explanation, session)
         if compute:
             explanation.run(session).raise_on_failed(is_kept=store is not None)
-            if quality is not None:
-                plain = replace(session, options=RunOptions())
-                states = prepared or prepared_of(explanation)
-                held = measured_quality(states, quality, session.folder("quality"), plain)
-                explanation.work.cube.write_note("mse_v", held.to_dict())
-                mark_finished(path)
         else:
             explanation.create()
+        if compute and held_out is not None:
+            measure(explanation, held_out, session, prepared)
         cube = open_cube(path)
         return cube.load() if store is None else cube
 
@@ -226,13 +218,6 @@ def mse_v(
         if not isinstance(prepared, Prepared):
             prepared = prepare_value(prepared, None, design, path.with_name("prepared"), session)
         return measured_quality(prepared, rows, path, session)
-
-
-def _held_out(rows: Any, explanation: Explanation, session: Session) -> RowReader:
-    """The rows that MSE_v is measured on, opened; refused before anything is computed."""
-    work, missing = explanation.work, explanation.work.rows.missing
-    check_measurable(work.chosen)
-    return open_for(work.value, rows, session, missing=missing)
 
 
 def _check_in_memory(layout: CubeLayout) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import json
 import logging
-import math
 import signal
 import sys
 import traceback
@@ -115,19 +114,12 @@ def _progress(quiet: bool) -> Progress:
 
 
 def _print(lines: list[str], content: Any, as_json: bool) -> None:
+    """The lines, or the content with null for NaN and infinity, which JSON has no words for."""
     if as_json:
-        click.echo(json.dumps(_finite(content), indent=2, default=str, allow_nan=False))
+        finite = json.loads(json.dumps(content, default=str), parse_constant=lambda _: None)
+        click.echo(json.dumps(finite, indent=2, allow_nan=False))
     else:
         click.echo("\n".join(lines))
-
-
-def _finite(content: Any) -> Any:
-    """The same with None for NaN and infinity, which JSON has no words for."""
-    if isinstance(content, dict):
-        return {name: _finite(own) for name, own in content.items()}
-    if isinstance(content, list | tuple):
-        return [_finite(own) for own in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 JOB = click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path))
@@ -149,7 +141,7 @@ def plan(job_file: Path, settings: tuple[str, ...], as_json: bool, quiet: bool) 
     job = load_job(job_file, settings)
     planned = plan_job(job)
     _print([str(planned)], planned.to_dict(), as_json)
-    planned.check(job.memory_limit, getattr(job.cluster, "threads", 1))
+    planned.check(job.memory_limit, job.n_threads)
 
 
 @command

@@ -152,9 +152,9 @@ def _link_of(link: Any) -> str | Link:
 
 def _data_of(X: Any, value: Explained) -> Any:
     """The explained values (n, d) where every player is a column and they lie in memory; else None."""
-    if value.players.members.sum(axis=1).max() > 1 or not (hasattr(X, "iloc") or isinstance(X, np.ndarray | list)):
+    if value.players.members.sum(axis=1).max() > 1 or hasattr(X, "__dask_graph__"):
         return None
-    if hasattr(X, "iloc") and not hasattr(X, "__dask_graph__"):
+    if hasattr(X, "iloc"):
         names = value.model.feature_names
         return (columns_by_name(X, names) if names else X).to_numpy()
-    return None if hasattr(X, "__dask_graph__") else np.asarray(X)
+    return np.asarray(X) if isinstance(X, np.ndarray | list) else None

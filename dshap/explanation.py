@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-import dshap
+from dshap import __version__
 from dshap.abilities import tuned
 from dshap.attributors.choice import (
     Chosen,
@@ -42,16 +42,10 @@ from dshap.cube import (
     refuse_altered,
     renew_cube,
 )
-from dshap.engine import (
-    Failure,
-    Plan,
-    make_plan,
-    naming,
-    process_threads,
-)
+from dshap.engine import Failure, Plan, make_plan, naming, process_threads
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
 from dshap.options import RunOptions
-from dshap.prepared import DataSummary, Prepared
+from dshap.prepared import PROBE_ROWS, DataSummary, Prepared
 from dshap.records import BoolArray, FloatArray, Record, digest_of
 from dshap.run import Run, explain_run, with_landmarks
 from dshap.session import Session
@@ -63,6 +57,7 @@ __all__ = [
     "IDLE_WORKER_BYTES",
     "NUMERICS_VERSION",
     "Explanation",
+    "Way",
     "learnt_of",
     "refuse_difference",
 ]
@@ -70,7 +65,6 @@ __all__ = [
 NUMERICS_VERSION = 10
 """Raised when the same options give other numbers; a store of another version is not resumed."""
 NOTHING_KEPT = "There is no store, so nothing is kept: give store= a path to keep the others"
-PROBE_ROWS = 64
 IDLE_WORKER_BYTES = 320 << 20
 """What a warm worker takes before its first task."""
 
@@ -118,7 +112,10 @@ class Explanation:
             learns=learns(value),
             reads_data=prepared is None and not isinstance(value, GivenAttributor),
         )
-        way = Way.of(inputs, session.options, design, seed, prepared)
+        is_active = None if prepared or inputs.data is None else inputs.active_players()
+        way = Way.of(inputs.value, session.options, design, seed, is_active, prepared)
+        if why := way.chosen.info.why_no_errors:
+            warnings.warn(f"std_error is NaN: {why}", RuntimeWarning, stacklevel=3)
         inputs.check_rows(session)
         if session.is_local:  # one task at a time
             way = replace(way, chosen=way.chosen.with_threads(process_threads()))
@@ -126,7 +123,8 @@ class Explanation:
         _refuse_other_run(path, run)
         if read_run(path) is None and not way.options.stochastic:
             check_steady(inputs.value.model, np.concatenate([_first_rows(reader) for reader in inputs.readers]))
-        plan = _stored_plan(path) or way.plan(inputs, prepared)
+        data_rows = 0 if prepared is None else prepared.data.n_rows
+        plan = _stored_plan(path) or way.plan(inputs.rows, inputs.data, data_rows)
         layout = _layout(inputs, way, plan, run)
         explanation = cls(path, layout, _run(inputs, way, plan, path, layout, prepared))
         if not explanation.is_complete:  # of a finished one nobody needs workers, nor asks for their memory
@@ -192,15 +190,21 @@ class Way:
     reasons: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, inputs: Inputs, options: RunOptions, design: Design | str, seed: int, prepared: Prepared | None) -> Way:
+    def of(
+        cls,
+        value: Explained,
+        options: RunOptions,
+        design: Design | str,
+        seed: int,
+        is_active: BoolArray | None = None,
+        prepared: Prepared | None = None,
+    ) -> Way:
         """What is asked for, as far as there is such a thing; refused with an `InputError` else."""
-        value = inputs.value
         check_closed(value, options)
-        is_active = np.ones(len(value.players), dtype=bool)
+        is_active = np.ones(len(value.players), dtype=bool) if is_active is None else is_active
         if prepared is not None:
             chosen, options = _as_prepared(prepared, value, design, options)
         else:
-            is_active = is_active if inputs.data is None else inputs.active_players()
             active = replaced(value, players=value.players.over(is_active))
             chosen = choose(design, active, options.max_coalitions, seed)
         reasons = [("design", chosen.why)]
@@ -218,20 +222,12 @@ class Way:
             reasons.append(("tol", why))
         if why := chosen.info.why_no_errors:
             reasons.append(("std_error", f"NaN: {why}"))
-            warnings.warn(f"std_error is NaN: {why}", RuntimeWarning, stacklevel=4)
         return cls(chosen.without_data(), options, is_active, tuple(reasons))
 
-    def plan(self, inputs: Inputs, prepared: Prepared | None) -> Plan:
-        """The tiles and the stages."""
-        return make_plan(
-            self.chosen.work(),
-            inputs.rows,
-            inputs.data,
-            self.options,
-            self.reasons,
-            data_rows=0 if prepared is None else prepared.data.n_rows,
-            noise_replicates=N_REPLICATES if self.options.stochastic else 0,
-        )
+    def plan(self, rows: RowReader, data: RowReader | None, data_rows: int = 0) -> Plan:
+        """The tiles and the stages; `data_rows` are those that prepared states were fitted to."""
+        work, noise = self.chosen.work(), N_REPLICATES if self.options.stochastic else 0
+        return make_plan(work, rows, data, self.options, self.reasons, data_rows=data_rows, noise_replicates=noise)
 
 
 def _as_prepared(
@@ -261,8 +257,7 @@ def _as_prepared(
 
 
 def _first_rows(reader: RowReader) -> FloatArray:
-    block = reader.read(0, min(PROBE_ROWS, reader.n_rows))
-    return block.x[block.is_ok]
+    return reader.read(0, min(PROBE_ROWS, reader.n_rows)).good
 
 
 def _layout(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> CubeLayout:
@@ -286,7 +281,7 @@ def _layout(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> CubeLa
         is_adaptive=plan.tol is not None,
         keys=dict(rows.key_dtypes),
         columns=kept,
-        run={"digest": digest_of(run), "fingerprint": run, "version": dshap.__version__, "processor": _processor()},
+        run={"digest": digest_of(run), "fingerprint": run, "version": __version__, "processor": _processor()},
     )
 
 

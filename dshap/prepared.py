@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import dshap
+from dshap import __version__
 from dshap.attributors.choice import Chosen, restored
 from dshap.checks import as_path
 from dshap.cube import PREPARED, ReceiptFolder, StateFolder, mark_finished
@@ -112,7 +112,7 @@ def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record
     prepared.states.put(PROBE, probe)
     mark_finished(prepared.path, [PREPARED])
     content = {
-        "version": dshap.__version__,
+        "version": __version__,
         "learnt": dict(prepared.learnt),
         "design": prepared.chosen.fingerprint(),
         "data": asdict(prepared.data),

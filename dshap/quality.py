@@ -13,7 +13,7 @@ from scipy.special import gammaln
 from dshap.abilities import streams_data, tuned
 from dshap.attributors.choice import Chosen, check_kinds, choose, learns
 from dshap.blocks import N_ENDS
-from dshap.cube import StateFolder, repair
+from dshap.cube import StateFolder, mark_finished, repair
 from dshap.engine import Plan, make_plan
 from dshap.errors import InputError, StoreMismatchError
 from dshap.explanation import (
@@ -22,6 +22,7 @@ from dshap.explanation import (
     Explanation,
     learnt_of,
 )
+from dshap.options import RunOptions
 from dshap.prepared import PREPARED, DataSummary, Prepared, open_prepared, probe_of, save_prepared
 from dshap.records import BoolArray, FloatArray, Record
 from dshap.run import Run, coalition_errors, learn_states, settled_design, with_landmarks
@@ -29,7 +30,7 @@ from dshap.session import Session
 from dshap.tables import Inputs, open_for, open_rows, refuse_unknown_categories, take_census
 from dshap.types import Design, Explained, GivenAttributor, RowReader
 
-__all__ = ["Quality", "check_measurable", "measured_quality", "prepare_value", "prepared_of"]
+__all__ = ["Quality", "measure", "measured_quality", "open_held_out", "prepare_value"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,6 +225,27 @@ def prepared_of(explanation: Explanation) -> Prepared:
     kept = DataSummary(data["n"], tuple(run["features"]), data["missing"], data["digest"])
     chosen = replace(work.chosen, design=settled_design(work))
     return Prepared(chosen, explanation.path, learnt_of(run, plan), kept, plan.coalition_tile, plan.row_span)
+
+
+def open_held_out(rows: Any, explanation: Explanation, session: Session) -> RowReader:
+    """The rows that MSE_v of an explanation is measured on; what has none is refused before anything is computed."""
+    work = explanation.work
+    check_measurable(work.chosen)
+    return open_for(work.value, rows, session, missing=work.rows.missing)
+
+
+def measure(
+    explanation: Explanation, rows: Any, session: Session, prepared: Prepared | None = None, **said: bool
+) -> Quality:
+    """MSE_v of a finished explanation on these rows, from its states or those that it was `prepared` with.
+
+    Noted by its cube, with what is `said` of the rows.
+    """
+    plain = replace(session, options=RunOptions())
+    found = measured_quality(prepared or prepared_of(explanation), rows, session.folder("quality"), plain)
+    explanation.work.cube.write_note("mse_v", found.to_dict() | said)
+    mark_finished(explanation.path)
+    return found
 
 
 def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session) -> Quality:

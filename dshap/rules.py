@@ -47,13 +47,28 @@ def refused(name: str, given: Any, asked: str) -> InputError:
 
 def _one(given: Any) -> Any:
     """The number that this is, or that an array, a list or a Series of one holds; None where it is no single number."""
-    if isinstance(given, numbers.Real) and not isinstance(given, bool):
-        return given
     try:
         array = np.asarray(given)
     except (TypeError, ValueError):
         return None
-    return array.reshape(()).item() if array.size == 1 and array.dtype.kind in "iuf" else None
+    if array.size == 1 and array.dtype.kind in "iuf":
+        return array.reshape(()).item()
+    return given if isinstance(given, numbers.Real) and array.dtype.kind != "b" else None
+
+
+def _is_text(given: Any) -> bool:
+    return isinstance(given, str)
+
+
+def _is_word(given: Any, words: tuple[str, ...]) -> bool:
+    return _is_text(given) and given in words
+
+
+def _items(given: Any) -> list[Any] | None:
+    """The members of a list, an array or the like; None of text, mappings, tables and what is no list."""
+    if not np.iterable(given) or isinstance(given, str | bytes | Mapping) or hasattr(given, "columns"):
+        return None
+    return list(np.asarray(given, dtype=object).tolist())
 
 
 @dataclass(frozen=True)
@@ -87,7 +102,7 @@ class Number:
     hint: str = ""
 
     def __call__(self, name: str, given: Any) -> float | str:
-        if isinstance(given, str) and given in self.words:
+        if _is_word(given, self.words):
             return given
         number = _one(given)
         value = math.nan if number is None else float(number)
@@ -126,7 +141,7 @@ class Choice:
     allowed: tuple[str, ...]
 
     def __call__(self, name: str, given: Any) -> str:
-        if not isinstance(given, str):
+        if not _is_text(given):
             raise refused(name, given, " or ".join(map(repr, self.allowed)))
         if given not in self.allowed:
             raise InputError(unknown_name(name, given, self.allowed))
@@ -138,7 +153,7 @@ class Text:
     """A text."""
 
     def __call__(self, name: str, given: Any) -> str:
-        if not isinstance(given, str):
+        if not _is_text(given):
             raise refused(name, given, "a text")
         return given
 
@@ -150,11 +165,10 @@ class Names:
     def __call__(self, name: str, given: Any) -> tuple[Any, ...] | None:
         if given is None:
             return None
-        is_list = np.iterable(given) and not isinstance(given, str | bytes | Mapping) and not hasattr(given, "columns")
-        names = tuple(np.asarray(given, dtype=object).tolist()) if is_list else ()
-        if not is_list or not all(isinstance(each, str | int) for each in names):
+        names = _items(given)
+        if names is None or not all(isinstance(each, str | int) for each in names):
             raise refused(name, given, "a list of names, such as ['age', 'hours']")
-        return names
+        return tuple(names)
 
 
 @dataclass(frozen=True)
@@ -168,7 +182,7 @@ class PerColumn:
     words: tuple[str, ...]
 
     def __call__(self, name: str, given: Any) -> str | float | tuple[float, ...] | dict[str, float]:
-        if isinstance(given, str) and given in self.words:
+        if _is_word(given, self.words):
             return given
         pairs = _labelled(given)
         if pairs:
@@ -193,6 +207,9 @@ def _labelled(given: Any) -> list[tuple[Any, Any]]:
     return list(zip(labels, given.tolist(), strict=True)) if labels != list(range(len(labels))) else []
 
 
+ASKED_LISTS = "a mapping from column names to lists of different values, in order of codes"
+
+
 @dataclass(frozen=True)
 class CategoryLists:
     """A mapping from column names to lists of different values, text or numbers; None where none are given."""
@@ -200,16 +217,16 @@ class CategoryLists:
     def __call__(self, name: str, given: Any) -> dict[str, tuple[Any, ...]] | None:
         if given is None:
             return None
-        pairs = given.items() if isinstance(given, Mapping) else [("", None)]
-        return {str(label): self._list(name, given, values) for label, values in pairs}
+        if not isinstance(given, Mapping):
+            raise refused(name, given, ASKED_LISTS)
+        return {str(label): self._list(name, given, values) for label, values in given.items()}
 
     @staticmethod
     def _list(name: str, given: Any, values: Any) -> tuple[Any, ...]:
-        is_list = np.iterable(values) and not isinstance(values, str | bytes | Mapping)
-        plain = tuple(np.asarray(values, dtype=object).tolist()) if is_list else ()
+        plain = tuple(_items(values) or ())
         is_known = all(isinstance(value, str | numbers.Real) for value in plain)
         if not plain or not is_known or len(set(plain)) < len(plain):
-            raise refused(name, given, "a mapping from column names to lists of different values, in order of codes")
+            raise refused(name, given, ASKED_LISTS)
         return plain
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_type_hints
 
 from dshap.designs.exact import ExactDesign, exact
 from dshap.designs.kernelshap import KernelShapDesign, kernelshap
@@ -14,6 +15,7 @@ from dshap.designs.permutation import PermutationDesign, permutation
 from dshap.types import Design
 
 __all__ = [
+    "KINDS",
     "MAX_KRIGED",
     "MAX_KRIGED_PLAYERS",
     "ExactDesign",
@@ -27,12 +29,13 @@ __all__ = [
     "restored",
 ]
 
-_KINDS: Mapping[str, Any] = {
-    "exact": ExactDesign,
-    "kernelshap": KernelShapDesign,
-    "kriging": KrigingDesign,
-    "permutation": PermutationDesign,
+KINDS: Mapping[str, str] = {
+    "exact": "dshap.designs.exact:exact",
+    "kernelshap": "dshap.designs.kernelshap:kernelshap",
+    "kriging": "dshap.designs.kriging:kriging",
+    "permutation": "dshap.designs.permutation:permutation",
 }
+"""Name of a design -> the function that makes it; job files take all of them."""
 
 
 def restored(fingerprint: Mapping[str, Any]) -> Design:
@@ -40,5 +43,7 @@ def restored(fingerprint: Mapping[str, Any]) -> Design:
     parameters = {name: value for name, value in fingerprint.items() if name != "design"}
     if "budgets" in parameters:
         parameters["budgets"] = tuple(parameters["budgets"])
-    design: Design = _KINDS[fingerprint["design"]](**parameters)
+    module, _, name = KINDS[fingerprint["design"]].partition(":")
+    kind = get_type_hints(getattr(importlib.import_module(module), name))["return"]
+    design: Design = kind(**parameters)
     return design

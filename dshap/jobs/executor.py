@@ -9,21 +9,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dshap.engine import DaskExecutor, Executor, LoopExecutor, connect, local_client, shut_down
+from dshap.engine import DaskExecutor, connect, local_client, shut_down
 from dshap.engine.graph import OnDone, OnFailed, Reduction
 from dshap.errors import DshapError, InputError
-from dshap.jobs.schema import Cluster, LocalCluster, NoCluster, PythonCluster, Scheduler
+from dshap.jobs.fields import Count, Memory, NotEmpty, Place
 from dshap.options import parse_bytes
 
-__all__ = ["ClusterExecutor", "executor_of"]
+__all__ = ["ClusterExecutor", "local", "python", "scheduler"]
 
 WORKER_TIMEOUT_S = 120.0
 """How long a scheduler may be without a worker."""
-
-
-def executor_of(cluster: Cluster) -> Executor:
-    """The executor of [cluster]; `close` it at the end where it has that."""
-    return LoopExecutor() if isinstance(cluster, NoCluster) else ClusterExecutor(cluster)
 
 
 class ClusterExecutor:
@@ -31,13 +26,16 @@ class ClusterExecutor:
 
     Parameters
     ----------
-    cluster : the [cluster] table
+    connected : starts it, or connects to it, and gives the client
+    memory_limit : of one worker, where the job file says so: plans are checked before a cluster starts then
+    threads : of one worker
     """
 
     is_local = False
 
-    def __init__(self, cluster: LocalCluster | PythonCluster | Scheduler) -> None:
-        self.cluster = cluster
+    def __init__(self, connected: Callable[[], Any], memory_limit: str | int | None, threads: int) -> None:
+        self._connected, self._threads = connected, threads
+        self._limit = None if memory_limit is None else parse_bytes(memory_limit)
 
     @property
     def running(self) -> DaskExecutor | None:
@@ -47,7 +45,7 @@ class ClusterExecutor:
     @cached_property
     def started(self) -> DaskExecutor:
         """The executor of the cluster, which runs from here on."""
-        client = STARTERS[type(self.cluster)](self.cluster)
+        client = self._connected()
         with contextlib.suppress(TimeoutError):
             client.wait_for_workers(1, timeout=WORKER_TIMEOUT_S)
         if not client.nthreads():
@@ -65,17 +63,12 @@ class ClusterExecutor:
         self.started.run(context, reductions, on_done, on_failed)
 
     @property
-    def _is_known(self) -> bool:
-        """The job file says what the workers are, so that plans are checked before a cluster starts."""
-        return getattr(self.cluster, "memory_limit", None) is not None and self.running is None
-
-    @property
     def n_threads(self) -> int:
-        return getattr(self.cluster, "threads", 1) if self._is_known else self.started.n_threads
+        return self.started.n_threads if self.running or self._limit is None else self._threads
 
     @property
     def memory_limit(self) -> int | None:
-        return parse_bytes(self.cluster.memory_limit) if self._is_known else self.started.memory_limit  # type: ignore
+        return self.started.memory_limit if self.running or self._limit is None else self._limit
 
     def close(self) -> None:
         """End what was started."""
@@ -83,21 +76,22 @@ class ClusterExecutor:
             shut_down(self.running.client)
 
 
-def _start_local(cluster: LocalCluster) -> Any:
-    return local_client(cluster.workers, cluster.memory_limit or "auto", cluster.threads)
+def local(workers: Count | None = None, memory_limit: Memory | None = None, threads: Count = 1) -> Any:
+    """Processes of this machine, one a core where `workers` is left out; `memory_limit` of one of them."""
+    return local_client(workers, memory_limit or "auto", threads)
 
 
-def _start_python(cluster: PythonCluster) -> Any:
+def python(file: Place, workers: Count | None = None, memory_limit: Memory | None = None) -> Any:
     """What `client(workers, memory_limit)` of the user's file gives."""
-    place = f'[cluster] file = "{cluster.file}"'
-    if not Path(cluster.file).is_file():
+    place = f'[cluster] file = "{file}"'
+    if not Path(file).is_file():
         raise InputError(f"{place}: there is no such file below {Path.cwd()}")
     try:
-        names = runpy.run_path(cluster.file, run_name="dshap_cluster")
+        names = runpy.run_path(file, run_name="dshap_cluster")
         make: Callable[..., Any] | None = names.get("client")
         if make is None:
             raise InputError(f"{place}: it must define client(workers, memory_limit), which gives a Dask client")
-        client = make(workers=cluster.workers, memory_limit=cluster.memory_limit)
+        client = make(workers=workers, memory_limit=memory_limit)
     except DshapError:
         raise
     except Exception as error:
@@ -107,12 +101,6 @@ def _start_python(cluster: PythonCluster) -> Any:
     return client
 
 
-def _start_scheduler(cluster: Scheduler) -> Any:
-    return connect(cluster.address)
-
-
-STARTERS: dict[type, Callable[[Any], Any]] = {
-    LocalCluster: _start_local,
-    PythonCluster: _start_python,
-    Scheduler: _start_scheduler,
-}
+def scheduler(address: NotEmpty) -> Any:
+    """A scheduler that runs already."""
+    return connect(address)

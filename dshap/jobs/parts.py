@@ -1,45 +1,64 @@
-"""What [source], [model] and [design] name, as the objects that the library works with."""
+"""Parameters that a job file has other words for: a fitted model, a kernel, an embedding, a background, a link.
+
+`PARTS` says of each by its name how it is made, and which keys it adds to the tables of value functions and models, so
+that whatever takes it can stand in a job file.
+"""
 
 from __future__ import annotations
 
-import importlib
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from pydantic import Field, model_validator
 
-from dshap import designs, kernels, values
-from dshap.errors import InputError
-from dshap.jobs.schema import EmbeddedTable, ImportedModel, Job, KernelLogisticModel, KernelTable, ParquetTable
-from dshap.models import FourierExpansion, KernelExpansion, KernelLogistic, KernelModel, KernelRidge
-from dshap.models.logistic import MAX_CLASSES
+from dshap import kernels, values
+from dshap.engine import Executor, format_bytes
+from dshap.errors import DoesNotFitError, InputError
+from dshap.jobs.fields import (
+    Background,
+    Count,
+    EvenCount,
+    GivenLengthscale,
+    Landmarks,
+    Lengthscale,
+    NotEmpty,
+    Seed,
+    one_of,
+)
+from dshap.jobs.kinds import Part, Table
+from dshap.kernels.nystrom import SELECTIONS
+from dshap.models import FourierExpansion, KernelExpansion, KernelModel
 from dshap.records import FloatArray
-from dshap.rows import spans
-from dshap.tables import ParquetSource, SyntheticTable
-from dshap.types import Design
+from dshap.tables.background import METHODS
+from dshap.types import Link, RowReader
+
+if TYPE_CHECKING:
+    from dshap.jobs.schema import Job
+    from dshap.jobs.table import JobTable
 
 __all__ = [
+    "CHOSEN_BACKGROUND",
     "KERNELS",
+    "MODEL_PARTS",
+    "VALUE_PARTS",
+    "Context",
+    "EmbeddingKeys",
     "Expansion",
+    "LearningKeys",
     "Model",
-    "TableReader",
-    "design_of",
-    "embedding_of",
     "expansion_of",
-    "import_function",
-    "imported_model",
     "model_of",
-    "n_classes",
-    "open_table",
-    "stand_in",
+    "placeholder",
 ]
 
+MAX_BACKGROUND_BYTES = 1 << 30
+"""Largest background that every worker holds."""
 Expansion = KernelExpansion | FourierExpansion
 Model = KernelModel | Expansion | Callable[[FloatArray], Any]
-"""A fitted kernel model, what stands for one in a plan, or a predict function."""
-TableReader = ParquetSource | SyntheticTable
+"""A fitted kernel model, a placeholder of one in a plan, or a predict function."""
 KERNELS: Mapping[str, Callable[[Any], kernels.Kernel]] = {
     "rbf": kernels.RBF,
     "laplacian": kernels.Laplacian,
@@ -49,63 +68,227 @@ KERNELS: Mapping[str, Callable[[Any], kernels.Kernel]] = {
 }
 
 
-def open_table(job: Job) -> TableReader:
-    """The table of [source], its columns checked; reads no row.  Of trees the columns and categories of the model."""
-    source = job.source
-    roles: dict[str, Any] = {"features": source.features, "target": source.target, "key": source.key}
-    if job.is_of_trees:
-        value = values.Trees(imported_model(job))
-        roles["features"] = _features_of(value, source.features)
-        roles |= {"categories": value.model.categories} if value.model.categories else {}
-    return _opened(job, missing=source.missing, **roles)
+@dataclass(frozen=True)
+class Context:
+    """What a table of a job is made with, beside its own keys."""
+
+    job: Job
+    table: JobTable
+    model: Any = None
+    """Fitted, a placeholder, or imported; None where it is what is made."""
+    executor: Executor | None = None
+    """None for a plan: a background is drawn at random then."""
 
 
-def _features_of(value: values.Trees, given: Sequence[str] | None) -> Sequence[str] | None:
-    """The model's columns in its order; those that were given where it knows none."""
-    known = value.model.feature_names
-    if known is not None and given is not None and set(given) != set(known):
-        raise InputError(
-            f"[source] features = {list(given)}: the model was fitted on {list(known)}, leave features out"
+class LearningKeys(Table):
+    """Of what learns from the table."""
+
+    quality_rows: Count | None = None
+    """Measure MSE_v, mean (f − v_S)² over coalitions, on so many rows: held out of the fit where the model has such."""
+
+
+class EmbeddingKeys(Table):
+    """Features of a kernel: landmarks, or random Fourier features."""
+
+    embedding: Literal["nystrom", "fourier"] = "nystrom"
+    landmarks: Landmarks = 256
+    """Of embedding = "nystrom"."""
+    selection: one_of(SELECTIONS) = "kmeans++"  # type: ignore[valid-type]
+    """How landmarks are chosen: far from each other, evenly over rows, or by ridge leverage scores."""
+    features: EvenCount = 256
+    """Of embedding = "fourier": real ones, a cosine and a sine for each frequency."""
+
+    @model_validator(mode="after")
+    def _check_embedding(self) -> EmbeddingKeys:
+        for key, home in EMBEDDING_OF.items():
+            if key in self.model_fields_set and self.embedding != home:
+                instead = "features" if self.embedding == "fourier" else "landmarks"
+                raise ValueError(f'{key} belongs to embedding = "{home}"; with "{self.embedding}" give {instead}')
+        if self.landmarks == "model" and "selection" in self.model_fields_set:
+            raise ValueError('landmarks = "model" takes those of the model: leave selection out')
+        return self
+
+
+EMBEDDING_OF = {"landmarks": "nystrom", "selection": "nystrom", "rank_tolerance": "nystrom", "features": "fourier"}
+
+
+class KernelKeys(Table):
+    """A kernel of a value function."""
+
+    kernel: one_of(("model", *KERNELS)) | None = None  # type: ignore[valid-type]
+    """That of the fitted model where left out, "rbf" where there is none."""
+    lengthscale: GivenLengthscale = "median"
+    """Of a kernel that is not the model's."""
+
+    @model_validator(mode="after")
+    def _check_kernel(self) -> KernelKeys:
+        if "lengthscale" in self.model_fields_set and self.kernel in (None, "model"):
+            raise ValueError('lengthscale belongs to a kernel of its own: name one, like kernel = "rbf"')
+        return self
+
+
+class LinkKeys(Table):
+    """A link of a predict function."""
+
+    link: one_of(values.LINKS) = "identity"  # type: ignore[valid-type]
+    """What the expectations of probabilities are turned into."""
+    link_class: NotEmpty | None = None
+    """Of "log_odds" and "log_probability": the output; the predicted class of each row where left out."""
+    clip: float = Field(default=0.0, ge=0.0, le=0.1)
+    """Of a link: expectations are moved into [clip, 1 − clip]; 0: those of 0 or 1 are refused."""
+
+    @model_validator(mode="after")
+    def _check_link(self) -> LinkKeys:
+        if self.link_class is not None and self.link not in ("log_odds", "log_probability"):
+            raise ValueError(f'link_class belongs to link = "log_odds" or "log_probability", not to "{self.link}"')
+        if self.clip and self.link == "identity":
+            raise ValueError('clip belongs to a link of probabilities, like link = "logit"')
+        return self
+
+
+class BackgroundKeys(LearningKeys):
+    """A background."""
+
+    background: Background = "all"
+    """"all" rows of the table, read by spans, or as many."""
+
+
+class ChosenBackgroundKeys(Table):
+    """A background whose rows may have weights."""
+
+    background: Background = 100
+    """"all" rows of the table, read by spans, or as many."""
+    selection: one_of(METHODS) = "random"  # type: ignore[valid-type]
+    """How a number of rows is chosen; see `dshap.choose_background`."""
+
+    @model_validator(mode="after")
+    def _check_selection(self) -> ChosenBackgroundKeys:
+        if self.background == "all" and "selection" in self.model_fields_set:
+            raise ValueError('selection belongs to a number of background rows; "all" are taken: leave it out')
+        return self
+
+
+class SeedKeys(Table):
+    """A seed."""
+
+    seed: Seed | None = None
+    """The job's where left out."""
+
+
+class ModelKernelKeys(Table):
+    """The kernel of a model that the job fits."""
+
+    kernel: one_of(KERNELS) = "rbf"  # type: ignore[valid-type]
+    lengthscale: Lengthscale = "validate"
+
+
+class ModelEmbeddingKeys(EmbeddingKeys):
+    """The embedding of a model that the job fits."""
+
+    landmarks: Count = 500
+    features: EvenCount = 500
+
+
+def expansion_of(model: Any) -> Expansion | None:
+    """What a kernel model is reduced to; None of a predict function."""
+    expansion = model.expansion_ if isinstance(model, KernelModel) else model
+    return expansion if isinstance(expansion, KernelExpansion | FourierExpansion) else None
+
+
+def _embedding(given: Any, context: Context) -> kernels.Embedding:
+    """Landmarks, those of the model where asked for, or random Fourier features."""
+    if given.embedding == "fourier":
+        return kernels.Fourier(given.features, context.job.job.seed)
+    if given.landmarks == "model":
+        expansion = expansion_of(context.model)
+        assert isinstance(expansion, KernelExpansion)
+        return kernels.Nystrom(landmarks=expansion.landmarks)
+    return kernels.Nystrom(given.landmarks, given.selection, context.job.job.seed)
+
+
+def _kernel(given: Any, context: Context) -> kernels.Kernel | kernels.ProductKernel:
+    """That of the model, where there is one and no other is named."""
+    expansion = expansion_of(context.model)
+    if given.kernel in (None, "model") and expansion is not None and expansion.kernel is not None:
+        return expansion.kernel
+    scale = list(given.lengthscale) if isinstance(given.lengthscale, tuple) else given.lengthscale
+    return KERNELS[given.kernel or "rbf"](scale)
+
+
+def _link(given: Any, context: Context) -> Link:
+    options: dict[str, Any] = {} if given.link == "identity" else {"clip": given.clip}
+    if given.link_class is not None:
+        options["of"] = given.link_class
+    return values.LINKS[given.link](**options)
+
+
+def _predict(given: Any, context: Context) -> Callable[..., Any]:
+    """What a value function calls: the decision function of a classifier."""
+    expansion = expansion_of(context.model)
+    found: Callable[..., Any] = context.model if expansion is None else expansion.predict
+    return found
+
+
+def _background(given: Any, context: Context) -> Any:
+    """All rows as the table itself, or a seeded sample (b, columns) of those without NaN."""
+    rows, table = given.background, context.table
+    n_rows = table.n_rows if rows == "all" else min(rows, table.n_rows)
+    if n_rows == table.n_rows:
+        return table.reader
+    size = 8 * n_rows * len(table.reader.feature_names)
+    if size > MAX_BACKGROUND_BYTES:
+        raise DoesNotFitError(
+            f"[[explain]] background = {rows!r}: {n_rows:,} rows take {format_bytes(size)} on every worker, at most "
+            f"{format_bytes(MAX_BACKGROUND_BYTES)} allowed: give a smaller number of rows"
         )
-    return known or given
+    return table.sample(n_rows)
 
 
-def _opened(job: Job, missing: str, **roles: Any) -> TableReader:
-    source = job.source
-    if isinstance(source, ParquetTable):
-        return ParquetSource(os.path.abspath(source.path), missing=missing, **roles)
-    if roles.pop("categories", None):
-        raise InputError(
-            '[source] kind = "synthetic" holds numbers, and the model takes categories: name a Parquet table'
-        )
-    return SyntheticTable(source.name, source.rows, source.seed, **roles)
+def _chosen_background(given: Any, context: Context) -> Any:
+    """Rows that stand for the table, with weights, where a selection is asked for."""
+    if context.executor is None or given.background == "all" or given.selection == "random":
+        return _background(given, context)
+    table = context.table
+    return table.background(min(given.background, table.n_rows), given.selection, context.executor)
 
 
-def n_classes(job: Job, reader: TableReader) -> int:
-    """Classes of the target, counted in a pass over that column.
-
-    Raises
-    ------
-    InputError
-        More values than classes, or one only.
-    """
-    column = _opened(job, features=reader.target_names, target=None, key=(), missing="pass")
-    classes = np.zeros(0)
-    for start, stop in spans(0, column.n_rows):
-        found = column.read(start, stop).x[:, 0]
-        classes = np.union1d(classes, found[np.isfinite(found)])
-        if len(classes) > MAX_CLASSES:
-            break
-    if not 2 <= len(classes) <= MAX_CLASSES:
-        count = f"more than {MAX_CLASSES}" if len(classes) > MAX_CLASSES else len(classes)
-        raise InputError(
-            f'[source] target "{reader.target_names[0]}" holds {count} different values: [model] kind = '
-            f'"kernel_logistic" takes 2 to {MAX_CLASSES} classes; for numbers use kind = "kernel_ridge"'
-        )
-    return len(classes)
+def _output_names(given: Any, context: Context) -> tuple[str, ...] | None:
+    """The targets of a ridge, the classes of a classifier; None where nobody knows any."""
+    if context.job.model.kind != "kernel_ridge":
+        expansion = expansion_of(context.model)
+        return None if expansion is None else expansion.output_names
+    target = context.job.source.target
+    return (target,) if isinstance(target, str) else target
 
 
-def model_of(job: Job, reader: TableReader) -> KernelModel:
+def _seed(given: Any, context: Context) -> int:
+    return context.job.job.seed if given.seed is None else given.seed
+
+
+VALUE_PARTS: Mapping[str, Part] = {
+    "background": Part(_background, BackgroundKeys),
+    "data": Part(lambda given, context: context.table.reader, LearningKeys),
+    "embedding": Part(_embedding, EmbeddingKeys),
+    "feature_names": Part(lambda given, context: context.table.reader.feature_names),
+    "kernel": Part(_kernel, KernelKeys),
+    "link": Part(_link, LinkKeys),
+    "model": Part(lambda given, context: context.model),
+    "output_names": Part(_output_names),
+    "players": Part(lambda given, context: given.players),
+    "predict": Part(_predict),
+    "seed": Part(_seed, SeedKeys),
+}
+"""Parameter of a value function -> how it is made."""
+CHOSEN_BACKGROUND = Part(_chosen_background, ChosenBackgroundKeys)
+MODEL_PARTS: Mapping[str, Part] = {
+    "embedding": Part(_embedding, ModelEmbeddingKeys),
+    "kernel": Part(_kernel, ModelKernelKeys),
+    "seed": Part(lambda given, context: context.job.job.seed),
+}
+"""Parameter of a model that the job fits -> how it is made."""
+
+
+def model_of(job: Job, table: JobTable) -> KernelModel:
     """The kernel model of [model], not fitted.
 
     Raises
@@ -113,48 +296,22 @@ def model_of(job: Job, reader: TableReader) -> KernelModel:
     InputError
         Options that cannot fit the table.
     """
-    given = job.model
-    assert isinstance(given, KernelTable)
-    scale = list(given.lengthscale) if isinstance(given.lengthscale, tuple) else given.lengthscale
-    kernel = KERNELS[given.kernel](scale)
+    given, reader = job.model, table.reader
+    context = Context(job, table)
+    kernel = MODEL_PARTS["kernel"].make(given, context)
     if kernel.is_resolved:
         kernel.bind(len(reader.feature_names))
     if given.embedding == "nystrom" and given.landmarks > reader.n_rows:
         raise InputError(
             f"[model] landmarks = {given.landmarks}: the table has {reader.n_rows} rows, give at most that"
         )
-    make = KernelLogistic if isinstance(given, KernelLogisticModel) else KernelRidge
-    return make(
-        kernel,
-        embedding_of(given, job.job.seed),
-        given.penalty,
-        holdout=given.holdout,
-        seed=job.job.seed,
-        sample_size=given.sample_size,
-    )
+    model: KernelModel = given.made(context)
+    return model
 
 
-def embedding_of(given: EmbeddedTable, seed: int, model: Model | None = None) -> kernels.Embedding:
-    """Landmarks, those of the model where asked for, or random Fourier features."""
-    if given.embedding == "fourier":
-        return kernels.Fourier(given.features, seed)
-    if isinstance(given.landmarks, str):
-        expansion = expansion_of(model)
-        assert isinstance(expansion, KernelExpansion)
-        return kernels.Nystrom(landmarks=expansion.landmarks)
-    return kernels.Nystrom(given.landmarks, given.selection, seed)
-
-
-def expansion_of(model: Any) -> Expansion | None:
-    """What a kernel model is reduced to; None of a predict function."""
-    expansion = getattr(model, "expansion_", model)
-    return expansion if isinstance(expansion, KernelExpansion | FourierExpansion) else None
-
-
-def stand_in(job: Job, reader: TableReader, n_outputs: int) -> Expansion:
-    """A model of the size that was asked for, which knows nothing: enough for a plan."""
+def placeholder(job: Job, reader: RowReader, n_outputs: int) -> Expansion:
+    """A model of the size that was asked for, of zeros: enough for a plan."""
     given = job.model
-    assert isinstance(given, KernelTable)
     columns, names = len(reader.feature_names), reader.feature_names
     kernel = kernels.RBF(1.0).bind(columns)
     if given.embedding == "fourier":
@@ -163,63 +320,3 @@ def stand_in(job: Job, reader: TableReader, n_outputs: int) -> Expansion:
         return FourierExpansion(frequencies, zeros[:, 0], zeros, zeros[0], names, kernel=kernel)
     r = given.landmarks
     return KernelExpansion(kernel, np.zeros((r, columns)), np.zeros((r, n_outputs)), np.zeros(n_outputs), names)
-
-
-def imported_model(job: Job) -> Any:
-    """What [model] function names: a predict function, or a fitted ensemble for trees."""
-    assert isinstance(job.model, ImportedModel)
-    name = job.model.function
-    if not job.is_of_trees:
-        return import_function(name)
-    found = _imported(name)
-    if found is None:
-        module_name, _, attribute = name.partition(":")
-        raise InputError(f'[model] function = "{name}": {module_name} has no {attribute!r}')
-    return found
-
-
-def import_function(name: str) -> Callable[[FloatArray], Any]:
-    """The predict function "package.module:name" of code that is installed where this runs.
-
-    Raises
-    ------
-    InputError
-        No such module, or no such function in it.
-    """
-    found = _imported(name)
-    if not callable(found):
-        module_name, _, attribute = name.partition(":")
-        raise InputError(f'[model] function = "{name}": {module_name} has no function {attribute!r}')
-    return found
-
-
-def _imported(name: str) -> Any:
-    """Whatever "package.module:name" names; None where the module has no such name."""
-    module_name, _, attribute = name.partition(":")
-    try:
-        found: Any = importlib.import_module(module_name)
-    except Exception as error:
-        raise InputError(
-            f'[model] function = "{name}": importing {module_name} failed ({type(error).__name__}: {error}); install '
-            "it where the workers run, or put its folder on PYTHONPATH"
-        ) from error
-    for part in attribute.split("."):
-        found = getattr(found, part, None)
-    return found
-
-
-def design_of(job: Job, n_players: int) -> Design | str:
-    """The design of [design]; "auto" and "quadrature" by name."""
-    given = job.design
-    if given.kind == "exact":
-        return designs.exact(n_players)
-    if given.kind in ("auto", "quadrature"):
-        return given.kind
-    shared: dict[str, Any] = {"seed": job.design_seed, "n_replicates": given.n_replicates}
-    if given.kind == "permutation":
-        assert given.n_permutations is not None
-        return designs.permutation(n_players, given.n_permutations, antithetic=given.antithetic, **shared)
-    assert given.n_coalitions is not None
-    if given.kind == "kriging":
-        return designs.kriging(n_players, given.n_coalitions, decay=given.decay, **shared)
-    return designs.kernelshap(n_players, given.n_coalitions, sampling=given.sampling, paired=given.paired, **shared)

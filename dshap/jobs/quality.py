@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,14 @@ from dshap.cube import CONTAINER, StateFolder, mark_finished, read_notes
 from dshap.engine import Plan, Progress, format_bytes
 from dshap.errors import InputError
 from dshap.explanation import Explanation
-from dshap.jobs.parts import TableReader
-from dshap.jobs.schema import Job, KernelTable, LearntTable
-from dshap.options import RunOptions
-from dshap.quality import measured_quality, prepared_of
+from dshap.jobs.schema import ExplainTable, Job
+from dshap.jobs.table import TableReader
+from dshap.quality import measure
 from dshap.records import FloatArray, Record, digest_of
 from dshap.rows import read_rows, smallest_draws
 from dshap.session import Session
 
-__all__ = ["JobQuality", "check_quality", "measure", "quality_sample", "stored_quality"]
+__all__ = ["JobQuality", "check_quality", "measured_by_job", "quality_sample", "stored_quality"]
 
 MAX_SAMPLE_BYTES = 256 << 20
 """Largest sample that this process reads."""
@@ -73,9 +72,9 @@ class JobQuality:
         return f"{shares}, over {self.n_coalitions:,} coalitions and {rows}{learnt}"
 
 
-def check_quality(explain: LearntTable, plan: Plan, reader: TableReader) -> None:
+def check_quality(explain: ExplainTable, plan: Plan, reader: TableReader) -> None:
     """Refuse what cannot be measured, before anything is done: an `InputError`."""
-    if explain.quality_rows is None:
+    if explain.n_quality_rows is None:
         return
     place = f"[[explain]] {explain.name} quality_rows"
     if plan.is_closed_form:
@@ -83,15 +82,15 @@ def check_quality(explain: LearntTable, plan: Plan, reader: TableReader) -> None
             f"{place}: MSE_v is over coalitions, and this explanation is a closed form without any: leave it out, or "
             'give [design] kind = "kernelshap"'
         )
-    size = 8 * min(explain.quality_rows, reader.n_rows) * len(reader.feature_names)
+    size = 8 * min(explain.n_quality_rows, reader.n_rows) * len(reader.feature_names)
     if size > MAX_SAMPLE_BYTES:
         raise InputError(
-            f"{place} = {explain.quality_rows}: these rows take {format_bytes(size)}, at most "
+            f"{place} = {explain.n_quality_rows}: these rows take {format_bytes(size)}, at most "
             f"{format_bytes(MAX_SAMPLE_BYTES)} allowed: give a smaller number"
         )
 
 
-def stored_quality(explain: LearntTable, job: Job, explanation: Explanation, progress: Progress) -> JobQuality | None:
+def stored_quality(explain: ExplainTable, job: Job, explanation: Explanation, progress: Progress) -> JobQuality | None:
     """What an earlier run measured; None where it did not, or where its state or its note is damaged or gone."""
     states, name = StateFolder(explanation.path / CONTAINER), _state_name(explain, job, explanation)
     for damaged in states.mend([name]):
@@ -101,29 +100,27 @@ def stored_quality(explain: LearntTable, job: Job, explanation: Explanation, pro
     return JobQuality.from_record(states.get(name, Record)) if states.has(name) else None
 
 
-def measure(
-    explain: LearntTable,
+def measured_by_job(
+    explain: ExplainTable,
     job: Job,
     reader: TableReader,
     explanation: Explanation,
     session: Session,
 ) -> JobQuality:
     """MSE_v on a seeded sample of rows, from the states of the explanation: nothing is learnt again.  It is stored."""
-    rows, is_held_out = quality_sample(job, reader, int(explain.quality_rows or 0))
-    plain = replace(session, options=RunOptions())
-    found = measured_quality(prepared_of(explanation), rows, session.folder("quality"), plain)
+    rows, is_held_out = quality_sample(job, reader, int(explain.n_quality_rows or 0))
+    learnt_from = explanation.plan.data_rows == reader.n_rows
+    found = measure(explanation, rows, session, held_out_of_the_fit=is_held_out, learnt_from=learnt_from)
     measured = JobQuality(
         tuple(found.mse.tolist()),
         tuple(found.variance.tolist()),
         found.n_rows,
         len(found.masks),
         is_held_out,
-        is_learnt_from=explanation.plan.data_rows == reader.n_rows,
+        learnt_from,
     )
     StateFolder(explanation.path / CONTAINER).put(_state_name(explain, job, explanation), measured.to_record())
-    flags = {"held_out_of_the_fit": is_held_out, "learnt_from": measured.is_learnt_from}
-    explanation.work.cube.write_note("mse_v", found.to_dict() | flags)
-    mark_finished(explanation.path)
+    mark_finished(explanation.path)  # its list has this state too
     return measured
 
 
@@ -132,7 +129,7 @@ def quality_sample(job: Job, reader: TableReader, n_rows: int) -> tuple[FloatArr
 
     The rows of the smallest draws of `rows.row_draws`, by which rows are held out: reads the table span by span.
     """
-    holdout = job.model.holdout if isinstance(job.model, KernelTable) else 0.0
+    holdout = 0.0 if job.is_imported else job.model.holdout
     chosen = smallest_draws(reader.n_rows, n_rows, job.job.seed, holdout)
     is_held_out = len(chosen) > 0
     if not is_held_out:
@@ -140,6 +137,6 @@ def quality_sample(job: Job, reader: TableReader, n_rows: int) -> tuple[FloatArr
     return read_rows(reader, chosen)["x"], is_held_out
 
 
-def _state_name(explain: LearntTable, job: Job, explanation: Explanation) -> str:
-    made_for = {"rows": explain.quality_rows, "seed": job.job.seed, "run": explanation.work.run_digest}
+def _state_name(explain: ExplainTable, job: Job, explanation: Explanation) -> str:
+    made_for = {"rows": explain.n_quality_rows, "seed": job.job.seed, "run": explanation.work.run_digest}
     return f"quality-{digest_of(made_for)}"

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from dshap.errors import InputError, unknown_name
-from dshap.jobs.schema import NOT_BUILT, Job
-from dshap.jobs.settings import with_settings
+from dshap.jobs.kinds import Kinds, Table
+from dshap.jobs.schema import TABLES, Job
 
-__all__ = ["parse_job", "read_job_file"]
+__all__ = ["parse_job", "read_job_file", "with_settings"]
 
 SHOWN_PROBLEMS = 3
 """Problems that one message names; the others are counted."""
@@ -48,7 +49,6 @@ def read_job_file(path: str | Path, settings: Sequence[str] = ()) -> Job:
 
 def parse_job(given: Mapping[str, Any]) -> Job:
     """The job in the tables of a job file."""
-    _refuse_not_built(given)
     try:
         return Job.model_validate(dict(given))
     except ValidationError as error:
@@ -58,46 +58,14 @@ def parse_job(given: Mapping[str, Any]) -> Job:
         raise InputError(shown + (f"; and {more} more" if more > 0 else "")) from None
 
 
-def _members(annotation: Any) -> list[type[BaseModel]]:
-    """The records that a field holds one, or one of several, of."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    parts = get_args(annotation)[:1] if get_origin(annotation) is Annotated else get_args(annotation)
-    return [member for part in parts for member in _members(part)]
-
-
-TABLES: Mapping[str, list[type[BaseModel]]] = {name: _members(f.annotation) for name, f in Job.model_fields.items()}
-TAGS = {name: "value" if name == "explain" else "kind" for name in NOT_BUILT}
-
-
-def _allowed(record: type[BaseModel], key: str) -> tuple[str, ...]:
-    return tuple(map(str, get_args(record.model_fields[key].annotation)))
-
-
-def _refuse_not_built(given: Mapping[str, Any]) -> None:
-    """What the design names and this version does not have is told from what nobody knows."""
-    for table, kinds in NOT_BUILT.items():
-        entries = given.get(table, {})
-        for entry in entries if isinstance(entries, list) else [entries]:
-            kind = entry.get(TAGS[table]) if isinstance(entry, dict) else None
-            if isinstance(kind, str) and kind in kinds:
-                built = [name for record in TABLES[table] for name in _allowed(record, TAGS[table])]
-                place = f"[[{table}]]" if table == "explain" else f"[{table}]"
-                raise InputError(f'{place} {TAGS[table]} = "{kind}" is not built yet; built: {", ".join(built)}')
-
-
 def _sentence(problem: Any, given: Mapping[str, Any]) -> str:
     """One problem as "place: what was given, what is allowed"."""
     place, record, key = _place(problem["loc"], given)
     kind, context, value = problem["type"], problem.get("ctx", {}), problem["input"]
     if kind == "extra_forbidden":
         return _unknown(place, record, key)
-    if kind in ("missing", "union_tag_not_found"):
-        name = key if kind == "missing" else context["discriminator"].strip("'")
-        return f"{place} {name} is missing" if name else f"table {place} is missing"
-    if kind == "union_tag_invalid":
-        tag = context["discriminator"].strip("'")
-        return f"{place} {unknown_name(tag, context['tag'], _quoted(context['expected_tags']))}"
+    if kind == "missing":
+        return f"{place} {key} is missing" if key else f"table {place} is missing"
     if kind == "literal_error":
         return f"{place} {unknown_name(key, str(value), _quoted(context['expected']))}"
     if kind == "value_error":
@@ -106,21 +74,18 @@ def _sentence(problem: Any, given: Mapping[str, Any]) -> str:
     return f"{f'{place} {key}'.strip()} = {_shown(value)}: {_rule(kind, context, problem['msg'], place)}"
 
 
-def _place(loc: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[str, type[BaseModel], str]:
-    """("[model]", its record, "landmarks") of a location like ("model", "kernel_ridge", "landmarks")."""
+def _place(loc: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[str, type[Table], str]:
+    """("[model]", its record, "landmarks") of a location like ("model", "landmarks")."""
     if not loc or loc[0] not in TABLES:
         return "", Job, str(loc[0]) if loc else ""
     table, rest = str(loc[0]), list(loc[1:])
-    place = f"[{table}]"
+    place, entry, kinds = f"[{table}]", given.get(table, {}), TABLES[table]
     if table == "explain":
         place = "[[explain]]"
         if rest and isinstance(rest[0], int):
-            place += _label(given["explain"], rest.pop(0))
-    members = TABLES[table]
-    if len(members) > 1 and rest:
-        tag = rest.pop(0)
-        members = [member for member in members if tag in _allowed(member, TAGS[table])] or members
-    return place, members[0], ".".join(map(str, rest[:1]))
+            place, entry = place + _label(entry, rest[0]), entry[rest.pop(0)]
+    record = kinds.record(entry) if isinstance(kinds, Kinds) and rest else Job
+    return place, kinds if isinstance(kinds, type) else record, ".".join(map(str, rest[:1]))
 
 
 def _label(entries: Any, index: int) -> str:
@@ -129,17 +94,23 @@ def _label(entries: Any, index: int) -> str:
     return f" {name}" if isinstance(name, str) and name else f" number {index + 1}"
 
 
-def _unknown(place: str, record: type[BaseModel], key: str) -> str:
+def _unknown(place: str, record: type[Table], key: str) -> str:
     if record is Job:
         return unknown_name("table", key, TABLES)
-    homes = [(table, own) for table, records in TABLES.items() for own in records if key in own.model_fields]
-    here = [own for table, own in homes if f"[{table}]" in place]
-    said = f"{place} {unknown_name('key', key, record.model_fields)}"
-    if here:
-        tag = next(name for name in ("kind", "value") if name in here[0].model_fields)
-        kinds = " or ".join(f'"{_allowed(own, tag)[0]}"' for own in here)
-        return f"{said.rstrip('.')}; {key} goes with {tag} = {kinds}"
+    said, homes = f"{place} {unknown_name('key', key, record.model_fields)}", list(_homes(key))
+    if here := [(tag, kind) for table, tag, kind in homes if f"[{table}]" in place]:
+        kinds = " or ".join(f'"{kind}"' for _, kind in here)
+        return f"{said.rstrip('.')}; {key} goes with {here[0][0]} = {kinds}"
     return f"{said.rstrip('.')}; {key} belongs in [{homes[0][0]}]" if homes else said
+
+
+def _homes(key: str) -> Iterator[tuple[str, str, str]]:
+    """(table, tag, kind) of all tables that have this key; without tag and kind where a table has no kinds."""
+    for table, kinds in TABLES.items():
+        if isinstance(kinds, Kinds):
+            yield from ((table, kinds.tag, kind) for kind in kinds.with_key(key))
+        elif key in kinds.model_fields:
+            yield table, "", ""
 
 
 def _quoted(text: str) -> list[str]:
@@ -175,3 +146,62 @@ def _rule(kind: str, context: Mapping[str, Any], message: str, place: str) -> st
         return "begin each explanation with [[explain]], in two brackets, and give at least one"
     bounds = [f"{words} {context[name]:g}" for name, words in BOUNDS.items() if name in context]
     return f"give {' and '.join(bounds)}" if bounds else RULES.get(kind, message)
+
+
+FORM = "write --set TABLE.KEY=VALUE, like --set model.landmarks=300"
+
+
+def with_settings(given: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any]:
+    """The tables of a job file with these values in the place of its own, or beside them; `given` is not changed.
+
+    Parameters
+    ----------
+    given : the tables
+    settings : "TABLE.KEY=VALUE", or "explain.NAME.KEY=VALUE" for the explanation of that name; the last of two counts.
+        A value is read as TOML where it is TOML (300, 1e-4, true, ["hr", "temp"], "all"), else as text.
+
+    Raises
+    ------
+    InputError
+        Not of this form, or no explanation of that name.  Whether a table, a key and a value are allowed is left to
+        the schema.
+    """
+    tables = copy.deepcopy(dict(given))
+    for setting in settings:
+        place, equals, text = setting.partition("=")
+        name, dot, key = place.strip().partition(".")
+        if not (equals and dot and name and key):
+            raise InputError(f"--set {setting}: {FORM}")
+        table = _explanation(tables, setting, key) if name == "explain" else tables.setdefault(name, {})
+        key = key.rpartition(".")[2] if name == "explain" else key
+        if not isinstance(table, dict) or "." in key:
+            raise InputError(f"--set {setting}: no key of a table is addressed; {FORM}")
+        table[key] = _value(text.strip())
+    return tables
+
+
+def _explanation(tables: Mapping[str, Any], setting: str, place: str) -> Any:
+    """The table [[explain]] whose name stands before the key in "NAME.KEY"."""
+    entries = tables.get("explain")
+    named = {
+        str(entry.get("name")): entry for entry in entries if isinstance(entry, dict)
+    } if isinstance(entries, list) else {}  # fmt: skip
+    name, dot, _ = place.rpartition(".")
+    if not dot:
+        raise InputError(
+            f"--set {setting}: [[explain]] is a list of tables, so name one: explain.NAME.{place}=…, NAME one of "
+            f"{', '.join(named) or 'none'}"
+        )
+    if name not in named:
+        raise InputError(f"--set {setting}: {unknown_name('explanation', name, named)}")
+    return named[name]
+
+
+def _value(text: str) -> Any:
+    """A number, truth value, list or table where the text is one in TOML, without its quotes where it has them."""
+    try:
+        read = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    value = read.get("value")
+    return value if len(read) == 1 and isinstance(value, str | int | float | list | dict) else text

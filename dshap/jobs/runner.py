@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dshap.attributors.choice import choose, in_rounds
 from dshap.cube import CONTAINER, StateFolder, Workspace, create_store, mark_finished, read_job, refuse_altered
 from dshap.engine import (
     Executor,
@@ -17,7 +17,6 @@ from dshap.engine import (
     Stage,
     check_stages,
     fit_stages,
-    make_plan,
     stage_lines,
 )
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
@@ -25,16 +24,16 @@ from dshap.explanation import (
     IDLE_WORKER_BYTES,
     NUMERICS_VERSION,
     Explanation,
+    Way,
     refuse_difference,
 )
 from dshap.fitting import fit_model
-from dshap.jobs.executor import ClusterExecutor, executor_of
-from dshap.jobs.explained import value_of
-from dshap.jobs.parts import Model, TableReader, design_of, imported_model, model_of, stand_in
-from dshap.jobs.quality import JobQuality, check_quality, measure, stored_quality
-from dshap.jobs.schema import Explain, ImportedModel, Job, KernelLogisticModel, LearntTable
+from dshap.jobs.executor import ClusterExecutor
+from dshap.jobs.parts import Context, Model, model_of, placeholder
+from dshap.jobs.quality import JobQuality, check_quality, measured_by_job, stored_quality
+from dshap.jobs.schema import ExplainTable, Job
 from dshap.jobs.stages import StageRecorder, StageUse
-from dshap.jobs.table import JobTable
+from dshap.jobs.table import JobTable, TableReader, imported_model
 from dshap.models import FitReport, KernelModel
 from dshap.models.expansion import expansion_from
 from dshap.records import Record, digest_of
@@ -149,11 +148,11 @@ def plan_job(job: Job) -> JobPlan:
 
 
 def _plan_of(job: Job, table: JobTable) -> JobPlan:
-    if isinstance(job.model, ImportedModel):
+    if job.is_imported:
         return _planned(job, table, imported_model(job), ())
     n, reader = table.n_targets(), table.reader
-    n_outputs = 1 if isinstance(job.model, KernelLogisticModel) and n == 2 else n
-    return _planned(job, table, stand_in(job, reader, n_outputs), fit_stages(model_of(job, reader), reader, n))
+    n_outputs = 1 if job.model.kind == "kernel_logistic" and n == 2 else n
+    return _planned(job, table, placeholder(job, reader, n_outputs), fit_stages(model_of(job, table), reader, n))
 
 
 def _planned(job: Job, table: JobTable, model: Model, fit: tuple[Stage, ...]) -> JobPlan:
@@ -161,17 +160,11 @@ def _planned(job: Job, table: JobTable, model: Model, fit: tuple[Stage, ...]) ->
     return JobPlan(table.reader.describe(), fit, plans)
 
 
-def _plan(explain: Explain, job: Job, model: Model, table: JobTable) -> Plan:
-    value, options, reader = value_of(explain, job, model, table), job.options(), table.reader
-    asked = design_of(job, len(value.players))
-    chosen = choose(asked, value, options.max_coalitions, job.design_seed)
-    reasons = [("design", chosen.why)]
-    if options.tol is not None:
-        chosen, options, why = in_rounds(chosen, asked, options)
-        reasons.append(("tol", why))
-    plan = make_plan(chosen.work(), reader, open_source(value.data), options, tuple(reasons))
-    if isinstance(explain, LearntTable):
-        check_quality(explain, plan, reader)
+def _plan(explain: ExplainTable, job: Job, model: Model, table: JobTable) -> Plan:
+    value, reader = explain.made(Context(job, table, model)), table.reader
+    way = Way.of(value, job.options(), job.design_of(len(value.players)), job.design_seed)
+    plan = way.plan(reader, open_source(value.data))
+    check_quality(explain, plan, reader)
     return plan
 
 
@@ -189,13 +182,23 @@ def run_job(job: Job, progress: Progress, *, trusts_files: bool = True) -> JobRe
     store = Path(job.job.store).absolute()
     table = JobTable(job, StateFolder(store / CONTAINER), trusts_files=trusts_files)
     plan = _plan_of(job, table)
-    plan.check(job.memory_limit, getattr(job.cluster, "threads", 1))
-    executor = executor_of(job.cluster)
-    with Workspace(store) as workspace, contextlib.ExitStack() as stack:
-        stack.callback(getattr(executor, "close", lambda: None))
+    plan.check(job.memory_limit, job.n_threads)
+    with Workspace(store) as workspace, _executor_of(job) as executor:
         recorder = StageRecorder(progress, executor)
         session = Session(executor, workspace, job.options(), recorder)
         return _Run(job, plan, table, store, session, recorder).carry_out()
+
+
+@contextlib.contextmanager
+def _executor_of(job: Job) -> Iterator[Executor]:
+    """Where the tasks run; what is started is ended."""
+    if job.cluster.kind == "none":
+        yield LoopExecutor()
+        return
+    given = dict(job.cluster)
+    executor = ClusterExecutor(job.cluster.made, given.get("memory_limit"), job.n_threads)
+    with contextlib.closing(executor):
+        yield executor
 
 
 @dataclass
@@ -245,7 +248,7 @@ class _Run:
             self.table.keep_census(census)
         else:
             self.progress.kept("census")
-        if not isinstance(self.job.model, ImportedModel):
+        if not self.job.is_imported:
             check_targets(census, self.reader.missing)
         if (constant := census.constant_columns(self.reader)) and not self.job.is_of_trees:
             self.progress.say(f"constant: {', '.join(constant)}; the attribution is 0")
@@ -266,9 +269,9 @@ class _Run:
 
     def _model(self, fingerprint: dict[str, Any]) -> Model:
         """The fitted model, from the store where it is there; a predict function as it is."""
-        if isinstance(self.job.model, ImportedModel):
+        if self.job.is_imported:
             return imported_model(self.job)
-        model, states = model_of(self.job, self.reader), StateFolder(self.store / CONTAINER)
+        model, states = model_of(self.job, self.table), StateFolder(self.store / CONTAINER)
         name = f"model-{digest_of(fingerprint)}"
         self._say_damaged(states.mend())
         if states.has(name):
@@ -282,19 +285,19 @@ class _Run:
         states.put(name, fitted.to_record())
         return fitted
 
-    def _prepared(self, explain: Explain, model: Model, census: Census) -> Explanation:
-        value = value_of(explain, self.job, model, self.table, LoopExecutor())  # a background: no cluster starts for it
+    def _prepared(self, explain: ExplainTable, model: Model, census: Census) -> Explanation:
+        value = explain.made(Context(self.job, self.table, model, LoopExecutor()))  # no cluster for a background
         return Explanation.prepare(
             value,
             self.reader,
             self.store / explain.name,
             self.session,
-            design=design_of(self.job, len(value.players)),
+            design=self.job.design_of(len(value.players)),
             seed=self.job.design_seed,
             census=census,
         )
 
-    def _explained(self, explain: Explain, explanation: Explanation) -> ExplanationResult:
+    def _explained(self, explain: ExplainTable, explanation: Explanation) -> ExplanationResult:
         """Run one explanation; failed blocks are kept for the end."""
         name, learns, failure = explain.name, explanation.work.chosen.learns, None
         if was_complete := explanation.is_complete:
@@ -312,16 +315,16 @@ class _Run:
         quality = None if failure else self._quality(explain, explanation)
         return ExplanationResult(name, explanation.path, was_complete, failure, quality)
 
-    def _quality(self, explain: Explain, explanation: Explanation) -> JobQuality | None:
+    def _quality(self, explain: ExplainTable, explanation: Explanation) -> JobQuality | None:
         """MSE_v, where it is asked for; measured once."""
-        if not isinstance(explain, LearntTable) or explain.quality_rows is None:
+        if explain.n_quality_rows is None:
             return None
         if known := stored_quality(explain, self.job, explanation, self.progress):
             self.progress.kept(f"{explain.name}: quality")
             return known
         self._start()
         with self.progress.stage(f"{explain.name}: quality") as counted:
-            found = measure(explain, self.job, self.reader, explanation, self.session)
+            found = measured_by_job(explain, self.job, self.reader, explanation, self.session)
             counted.rows = found.n_rows
         return found
 

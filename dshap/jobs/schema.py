@@ -1,77 +1,41 @@
-"""The job file: one frozen record for each table, checked whole before anything is opened."""
+"""The job file: one frozen record for each table, checked whole before anything is opened.
+
+What a table may hold follows from what it stands for: `MODELS`, `VALUES`, `DESIGNS` and `CLUSTERS` name what is
+constructed, a line a kind, and the keys are the parameters there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, create_model, model_validator
 
+from dshap import designs
 from dshap.jobs.fields import (
-    Background,
     Count,
-    EvenCount,
     FolderName,
     InstanceKey,
-    Landmarks,
-    Lengthscale,
-    Memory,
     Names,
-    OwnLengthscale,
+    NotEmpty,
     Penalty,
     Place,
     Seed,
     Target,
-    Text,
+    options_of,
 )
-from dshap.options import RunOptions, parse_bytes
+from dshap.jobs.kinds import Kinds, Made, Part, Table
+from dshap.jobs.parts import CHOSEN_BACKGROUND, MODEL_PARTS, VALUE_PARTS
+from dshap.options import RULES, RunOptions, parse_bytes
+from dshap.types import Design
 
-__all__ = [
-    "NOT_BUILT",
-    "Cluster",
-    "CopulaValue",
-    "Design",
-    "Explain",
-    "GaussianValue",
-    "ImportedModel",
-    "Interventional",
-    "Job",
-    "KernelLogisticModel",
-    "KernelRidgeModel",
-    "LinkedTable",
-    "LocalCluster",
-    "MarginalValue",
-    "NoCluster",
-    "Observational",
-    "ParquetTable",
-    "PythonCluster",
-    "Regression",
-    "Scheduler",
-    "Source",
-    "SyntheticRows",
-    "TreesValue",
-]
-
-NOT_BUILT: Mapping[str, tuple[str, ...]] = {
-    "source": ("csv", "delta", "duckdb", "postgresql", "sql", "zarr"),
-    "model": ("lightgbm", "onnx", "pickle", "skops", "xgboost"),
-    "explain": ("linear_gaussian",),
-    "design": ("connected", "connected_regression", "local", "myerson"),
-    "cluster": ("gateway", "kubernetes", "slurm", "ssh"),
-}
-"""table -> kinds of the design that this version knows by name only."""
-
-
-class Table(BaseModel):
-    """Base of every table: frozen, unknown keys refused, numbers are not taken from text."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+__all__ = ["CLUSTERS", "DESIGNS", "MODELS", "SOURCES", "VALUES", "ExplainTable", "FittedModel", "TABLES", "Job"]
 
 
 class JobTable(Table):
     """[job]"""
 
-    name: Text
+    name: NotEmpty
     store: Place
     """Path of the Zarr store; each explanation is a group in it."""
     seed: Seed = 0
@@ -80,10 +44,15 @@ class JobTable(Table):
     """Stored type of the attributions; sums are always float64."""
 
 
-class ParquetTable(Table):
+class KindTable(Made):
+    """Base of the tables whose `kind` says what else they hold."""
+
+    kind: str
+
+
+class ParquetTable(KindTable):
     """[source] kind = "parquet"."""
 
-    kind: Literal["parquet"]
     path: Place
     """File, folder or glob."""
     key: Names = ()
@@ -95,10 +64,9 @@ class ParquetTable(Table):
     missing: Literal["refuse", "skip", "pass"] = "refuse"
 
 
-class SyntheticRows(Table):
+class SyntheticRows(KindTable):
     """[source] kind = "synthetic": a made-up table, which the workers compute where they would read."""
 
-    kind: Literal["synthetic"]
     name: Literal["powerlifting"]
     """Results of powerlifting meets, a lifter a row."""
     rows: Count = 200_000
@@ -114,317 +82,182 @@ class SyntheticRows(Table):
         return "refuse"
 
 
-Source = Annotated[ParquetTable | SyntheticRows, Field(discriminator="kind")]
+SOURCES = Kinds(
+    "kind",
+    {"parquet": ParquetTable, "synthetic": SyntheticRows},
+    KindTable,
+    not_built=("csv", "delta", "duckdb", "postgresql", "sql", "zarr"),
+)
 
 
-class EmbeddedTable(Table):
-    """Base of the tables with features of a kernel: landmarks, or random Fourier features."""
+class FittedModel(KindTable):
+    """A kernel model that the job fits.  Of classes the decision function is explained: the log-odds of the second of
+    two, or one output a class."""
 
-    embedding: Literal["nystrom", "fourier"] = "nystrom"
-    landmarks: Landmarks = 256
-    """Of embedding = "nystrom"."""
-    selection: Literal["kmeans++", "uniform", "leverage"] = "kmeans++"
-    """How landmarks are chosen: far from each other, evenly over rows, or by ridge leverage scores."""
-    features: EvenCount = 256
-    """Of embedding = "fourier": real ones, a cosine and a sine for each frequency."""
-
-    @model_validator(mode="after")
-    def _check_embedding(self) -> EmbeddedTable:
-        for key, home in EMBEDDING_OF.items():
-            if key in self.model_fields_set and self.embedding != home:
-                instead = "features" if self.embedding == "fourier" else "landmarks"
-                raise ValueError(f'{key} belongs to embedding = "{home}"; with "{self.embedding}" give {instead}')
-        if self.landmarks == "model" and "selection" in self.model_fields_set:
-            raise ValueError('landmarks = "model" takes those of the model: leave selection out')
-        return self
-
-
-EMBEDDING_OF = {"landmarks": "nystrom", "selection": "nystrom", "rank_tolerance": "nystrom", "features": "fourier"}
-
-
-class KernelTable(EmbeddedTable):
-    """Base of the kernel models that the job fits."""
-
-    landmarks: Count = 500
-    features: EvenCount = 500
-    kernel: Literal["rbf", "laplacian", "matern12", "matern32", "matern52"] = "rbf"
-    lengthscale: Lengthscale = "validate"
     penalty: Penalty = "validate"
     holdout: float = Field(default=0.1, ge=0.0, lt=1.0)
-    sample_size: Count = 20_000
 
 
-class KernelRidgeModel(KernelTable):
-    """[model] kind = "kernel_ridge": numbers."""
-
-    kind: Literal["kernel_ridge"]
-
-
-class KernelLogisticModel(KernelTable):
-    """[model] kind = "kernel_logistic": the classes that the numbers of the target stand for.
-
-    The decision function is explained: the log-odds of the second of two classes, or one output a class.
-    """
-
-    kind: Literal["kernel_logistic"]
-
-
-class ImportedModel(Table):
+class ImportedModel(KindTable):
     """[model] kind = "import": a predict function, or for value = "trees" a fitted ensemble, of code that the user
     installed."""
 
-    kind: Literal["import"]
     function: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")]
     """"package.module:name", rows (n, columns) -> (n,) or (n, k)."""
 
 
-Model = Annotated[KernelRidgeModel | KernelLogisticModel | ImportedModel, Field(discriminator="kind")]
+NOT_OFFERED = dict.fromkeys(("intercept", "max_iter", "standardize", "tol", "unseen"))
+"""Options of a model that a job file has not."""
+MODELS = Kinds(
+    "kind",
+    {
+        "kernel_ridge": "dshap.models:KernelRidge",
+        "kernel_logistic": "dshap.models:KernelLogistic",
+        "import": ImportedModel,
+    },
+    FittedModel,
+    MODEL_PARTS,
+    particular={"kernel_ridge": NOT_OFFERED, "kernel_logistic": NOT_OFFERED},
+    not_built=("lightgbm", "onnx", "pickle", "skops", "xgboost"),
+)
 
 
-class ExplainTable(Table):
-    """Base of the tables [[explain]]."""
+class ExplainTable(Made):
+    """[[explain]]"""
 
     name: FolderName
     """Of the cube in the store."""
+    value: str
     players: dict[str, list[str]] | None = None
     """A name for several columns that are one player."""
 
-
-class LinkedTable(ExplainTable):
-    """Base of those that call a predict function."""
-
-    link: Literal["identity", "logit", "log_odds", "log_probability", "expected_log_probability"] = "identity"
-    """What the expectations of probabilities are turned into."""
-    link_class: Text | None = None
-    """Of "log_odds" and "log_probability": the output; the predicted class of each row where left out."""
-    clip: float = Field(default=0.0, ge=0.0, le=0.1)
-    """Of a link: expectations are moved into [clip, 1 − clip]; 0: those of 0 or 1 are refused."""
-
     @model_validator(mode="after")
-    def _check_link(self) -> LinkedTable:
-        if self.link_class is not None and self.link not in ("log_odds", "log_probability"):
-            raise ValueError(f'link_class belongs to link = "log_odds" or "log_probability", not to "{self.link}"')
-        if self.clip and self.link == "identity":
-            raise ValueError('clip belongs to a link of probabilities, like link = "logit"')
+    def _check_players(self) -> ExplainTable:
+        if self.players is not None and "players" not in self.parts:
+            raise ValueError(
+                f'players belongs to values of coalitions; of "{self.value}" every column is one: leave it out'
+            )
         return self
 
-
-class LearntTable(ExplainTable):
-    """Base of those that learn from the table."""
-
-    quality_rows: Count | None = None
-    """Measure MSE_v, mean (f − v_S)² over coalitions, on so many rows: held out of the fit where the model has such."""
+    @property
+    def n_quality_rows(self) -> int | None:
+        """Rows that MSE_v is measured on, where that is asked for."""
+        return dict(self).get("quality_rows")
 
 
-class Interventional(LearntTable):
-    """[[explain]] value = "kernel_interventional"."""
+VALUES = Kinds(
+    "value",
+    {
+        "kernel_interventional": "dshap.values:KernelInterventional",
+        "kernel_observational": "dshap.values:KernelObservational",
+        "marginal": "dshap.values:Marginal",
+        "conditional_regression": "dshap.values:ConditionalRegression",
+        "gaussian": "dshap.values:Gaussian",
+        "copula": "dshap.values:Copula",
+        "trees": "dshap.values:Trees",
+    },
+    ExplainTable,
+    VALUE_PARTS,
+    particular={
+        "marginal": {"background": CHOSEN_BACKGROUND},
+        "trees": dict.fromkeys(("background", "feature_names")),
+    },
+    not_built=("linear_gaussian",),
+    takes_others=True,
+)
 
-    value: Literal["kernel_interventional"]
-    background: Background = "all"
-    n_background: Count = 500
-    """Rows of it that a closed form keeps (design "quadrature", or "auto" above 12 players)."""
-    tolerance: float = Field(default=1e-6, gt=0.0)
-    """Largest error of a closed form by its number of nodes, in standard deviations of the predictions."""
-
-
-class Observational(LearntTable, EmbeddedTable):
-    """[[explain]] value = "kernel_observational"."""
-
-    value: Literal["kernel_observational"]
-    penalty: Penalty = "validate"
-    """ "validate": one for each coalition."""
-    rank_tolerance: float = Field(default=1e-6, gt=0.0, lt=1.0)
-    centred: bool = False
-    """Shrink to the interventional value as the penalty grows, not to the intercept."""
-    with_interventional: bool = False
-    """Interventional values too, in the same pass, as further outputs."""
-
-
-class Regression(LearntTable, LinkedTable, EmbeddedTable):
-    """[[explain]] value = "conditional_regression": any model."""
-
-    value: Literal["conditional_regression"]
-    kernel: Literal["model", "rbf", "laplacian", "matern12", "matern32", "matern52"] | None = None
-    """Of the regressions: that of the fitted model where left out, "rbf" where there is none."""
-    lengthscale: OwnLengthscale = "median"
-    """Of a kernel that is not the model's."""
-    penalty: Penalty = "validate"
-    """ "validate": one for each coalition."""
-    rank_tolerance: float = Field(default=1e-6, gt=0.0, lt=1.0)
-    precision: Literal["float64", "float32"] = "float64"
-    """Of the sums of products; float32 is refused where it errs by more than 1e-3 standard deviations."""
-
-    @model_validator(mode="after")
-    def _check_kernel(self) -> Regression:
-        if "lengthscale" in self.model_fields_set and self.kernel in (None, "model"):
-            raise ValueError('lengthscale belongs to a kernel of its own: name one, like kernel = "rbf"')
-        return self
-
-
-class NormalTable(LearntTable, LinkedTable):
-    """Base of those that draw from a conditional normal distribution: any model."""
-
-    n_samples: EvenCount = 1_000
-    """Draws for each row and coalition."""
-    ridge: float = Field(default=0.0, ge=0.0)
-    """Added to the diagonal of the correlation matrix: for columns that determine one another."""
-    seed: Seed | None = None
-    """Of the draws; the job's where left out."""
-
-
-class GaussianValue(NormalTable):
-    """[[explain]] value = "gaussian": columns taken as jointly normal."""
-
-    value: Literal["gaussian"]
-
-
-class CopulaValue(NormalTable):
-    """[[explain]] value = "copula": normal scores taken as jointly normal, margins as they are."""
-
-    value: Literal["copula"]
-
-
-class MarginalValue(LinkedTable):
-    """[[explain]] value = "marginal"."""
-
-    value: Literal["marginal"]
-    background: Background = 100
-    """"all" rows of the table, read by spans, or as many."""
-    selection: Literal["random", "thinning", "kmeans", "stratified"] = "random"
-    """How a number of rows is chosen; see `dshap.choose_background`."""
-
-    @model_validator(mode="after")
-    def _check_selection(self) -> MarginalValue:
-        if self.background == "all" and "selection" in self.model_fields_set:
-            raise ValueError('selection belongs to a number of background rows; "all" are taken: leave it out')
-        return self
-
-
-class TreesValue(ExplainTable):
-    """[[explain]] value = "trees": a fitted ensemble of XGBoost, LightGBM or scikit-learn, path-dependent."""
-
-    value: Literal["trees"]
-
-    @model_validator(mode="after")
-    def _check_players(self) -> TreesValue:
-        if self.players is not None:
-            raise ValueError('players belongs to values of coalitions; of "trees" every column is one: leave it out')
-        return self
-
-
-Explain = Annotated[
-    Interventional | Observational | Regression | GaussianValue | CopulaValue | MarginalValue | TreesValue,
-    Field(discriminator="value"),
-]
-
-
+GROWING = ("auto", "kernelshap", "kriging")
 INSTEAD = {
     "auto": "give max_coalitions",
-    "kernelshap": "give n_coalitions",
-    "kriging": "give n_coalitions",
-    "permutation": "give n_permutations",
     "exact": "every coalition is taken: leave it out",
     "quadrature": "no coalition is listed: leave it out",
 }
-"""kind of design -> what to give instead of a number that belongs to another kind."""
-COUNTED = {
-    "max_coalitions": ("auto",),
-    "n_coalitions": ("kernelshap", "kriging"),
-    "n_permutations": ("permutation",),
-}
-"""number -> the kinds of design that it belongs to."""
-GROWING = ("auto", "kernelshap", "kriging")
+"""Design that takes no number -> what to give instead of one."""
+HINTS = {"n_coalitions": ", at least twice the number of features", "n_permutations": ", an even number"}
 
 
-class Design(Table):
-    """[design]"""
+class DesignTable(KindTable):
+    """[design]: kind "auto", "quadrature" (the closed form of "kernel_interventional"), or one that is constructed."""
 
-    kind: Literal["auto", "exact", "kernelshap", "kriging", "permutation", "quadrature"] = "auto"
-    """"quadrature": the closed form of "kernel_interventional"; "auto" takes it above 12 players."""
-    n_coalitions: Count | None = None
     max_coalitions: Count | None = None
     """Of "auto"; with `tol`, where rounds end."""
     tol: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Rounds: largest std_error over the range of a row's attributions at which it takes no more coalitions."""
-    n_permutations: Count | None = None
-    sampling: Literal["leverage", "kernel"] = "leverage"
-    paired: bool = True
-    antithetic: bool = True
-    decay: Annotated[float, Field(gt=0, le=1)] | Literal["pilot"] = "pilot"
-    """Of kriging: variance of an order of interactions over that of the odd order below."""
-    n_replicates: Annotated[int, Field(ge=0, le=100)] = 20
-    """Jackknife groups of the standard errors; 0: none."""
     seed: Seed | None = None
     """The job's where left out."""
 
     @model_validator(mode="after")
-    def _check(self) -> Design:
-        for name, kinds in COUNTED.items():
-            is_end_of_rounds = name == "max_coalitions" and self.tol is not None and self.kind in GROWING
-            if getattr(self, name) is not None and self.kind not in kinds and not is_end_of_rounds:
-                own = " or ".join(f'"{kind}"' for kind in kinds)
-                raise ValueError(f'{name} belongs to kind = {own}; with "{self.kind}" {INSTEAD[self.kind]}')
-        if self.kind in ("kernelshap", "kriging") and self.n_coalitions is None:
-            raise ValueError(f'kind = "{self.kind}" needs n_coalitions, at least twice the number of features')
-        if self.tol is not None and self.kind not in GROWING:
+    def _check(self) -> DesignTable:
+        is_growing = self.kind in GROWING
+        if self.max_coalitions is not None and self.kind != "auto" and (self.tol is None or not is_growing):
+            raise ValueError(f'max_coalitions belongs to kind = "auto"; with "{self.kind}" {_instead(self.kind)}')
+        if self.tol is not None and not is_growing:
             raise ValueError(f'tol belongs to a design that grows ({", ".join(GROWING)}), not to "{self.kind}"')
-        if self.decay != "pilot" and self.kind != "kriging":
-            raise ValueError(f'decay belongs to kind = "kriging", not to "{self.kind}": leave it out')
-        if self.kind == "permutation" and self.n_permutations is None:
-            raise ValueError('kind = "permutation" needs n_permutations, an even number')
         return self
 
 
-class LocalCluster(Table):
-    """[cluster] kind = "local": processes of this machine."""
-
-    kind: Literal["local"]
-    workers: Count | None = None
-    """One a core where left out."""
-    memory_limit: Memory | None = None
-    """Of one worker."""
-    threads: Count = 1
-
-
-class PythonCluster(Table):
-    """[cluster] kind = "python": a file of the user's with `client(workers, memory_limit)`."""
-
-    kind: Literal["python"]
-    file: Place
-    workers: Count | None = None
-    memory_limit: Memory | None = None
+DESIGNS = Kinds(
+    "kind",
+    {"auto": DesignTable, **designs.KINDS, "quadrature": DesignTable},
+    DesignTable,
+    {
+        "d": Part(lambda given, rest: rest[0]),
+        "n_players": Part(lambda given, rest: rest[0]),
+        "seed": Part(lambda given, rest: rest[1]),
+    },
+    not_built=("connected", "connected_regression", "local", "myerson"),
+    default="auto",
+    takes_others=True,
+)
 
 
-class Scheduler(Table):
-    """[cluster] kind = "scheduler": one that runs already."""
-
-    kind: Literal["scheduler"]
-    address: Text
-
-
-class NoCluster(Table):
-    """[cluster] kind = "none": this process."""
-
-    kind: Literal["none"] = "none"
+def _needed(kind: str) -> list[str]:
+    """Options of a design that have no default."""
+    fields = DESIGNS.record({"kind": kind}).model_fields.items()
+    return [name for name, option in fields if option.is_required() and name != "kind"]
 
 
-Cluster = Annotated[LocalCluster | PythonCluster | Scheduler | NoCluster, Field(discriminator="kind")]
+def _instead(kind: str) -> str:
+    """What to give a design in the place of a number that belongs to another."""
+    return INSTEAD.get(kind) or f"give {' and '.join(_needed(kind)) or 'none'}"
 
 
-class Run(Table):
-    """[run]: how the run is cut and stored; see `dshap.options.RunOptions`."""
+def _design(given: Any) -> Any:
+    """The record of [design].  Options of other kinds are let through where they are at their default."""
+    if not isinstance(given, Mapping):
+        return DESIGNS(given)
+    kind, kept = given.get("kind", "auto"), dict(given)
+    here = DESIGNS.record(given).model_fields
+    for name in [name for name in given if name not in here]:
+        homes = DESIGNS.with_key(name)
+        if homes and given[name] == DESIGNS.records[homes[0]].model_fields[name].default:
+            del kept[name]
+        elif homes:
+            belongs = f"{name} belongs to kind = " + " or ".join(f'"{home}"' for home in homes)
+            is_number = DESIGNS.records[homes[0]].model_fields[name].is_required()
+            raise ValueError(f'{belongs}; with "{kind}" {_instead(kind)}' if is_number else
+                             f'{belongs}, not to "{kind}": leave it out')  # fmt: skip
+    for name in _needed(kind):
+        if name not in given:
+            raise ValueError(f'kind = "{kind}" needs {name}{HINTS.get(name, "")}')
+    return DESIGNS(kept)
 
-    keep_rows: bool = False
-    interactions: bool = False
-    stochastic: bool = False
-    """The model may answer differently when it is asked again."""
-    units: Text = "1"
-    instance_tile: Count | None = None
-    coalition_tile: Count | None = None
-    coalition_groups: Count | None = None
-    micro_rows: Count | None = None
-    row_span: Count | None = None
-    memory_limit: Memory | None = None
+
+CLUSTERS = Kinds(
+    "kind",
+    {
+        "local": "dshap.jobs.executor:local",
+        "python": "dshap.jobs.executor:python",
+        "scheduler": "dshap.jobs.executor:scheduler",
+        "none": KindTable,
+    },
+    KindTable,
+    not_built=("gateway", "kubernetes", "slurm", "ssh"),
+)
+ELSEWHERE = ("missing", "max_coalitions", "dtype", "tol")
+"""Options of a run that other tables have."""
+Run = create_model("Run", __base__=Table, **options_of(RunOptions, RULES, ELSEWHERE))  # type: ignore[call-overload]
+"""[run]: how the run is cut and stored; see `dshap.options.RunOptions`."""
 
 
 class Report(Table):
@@ -436,20 +269,16 @@ class Report(Table):
     """Key of the row that is broken down (its position where there is no key); the first row where left out."""
 
 
-ANY_MODEL = ("marginal", "conditional_regression", "gaussian", "copula", "trees")
-"""Values of a model that is imported."""
-
-
 class Job(Table):
     """A job file, checked."""
 
     job: JobTable
-    source: Source
-    model: Model
-    explain: Annotated[list[Explain], Field(min_length=1)]
-    design: Design = Design()
-    cluster: Cluster = NoCluster()
-    run: Run = Run()
+    source: Annotated[Any, BeforeValidator(SOURCES)]
+    model: Annotated[Any, BeforeValidator(MODELS)]
+    explain: Annotated[list[Annotated[Any, BeforeValidator(VALUES)]], Field(min_length=1)]
+    design: Annotated[Any, BeforeValidator(_design)] = DESIGNS({})
+    cluster: Annotated[Any, BeforeValidator(CLUSTERS)] = KindTable(kind="none")
+    run: Annotated[Any, BeforeValidator(Run.model_validate)] = Run()
     report: Report = Report()
 
     @model_validator(mode="after")
@@ -457,64 +286,69 @@ class Job(Table):
         names = [explain.name for explain in self.explain]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"two [[explain]] are named {twice[0]!r}: give each a name of its own")
-        if isinstance(self.model, ImportedModel):
+        if self.is_imported:
             self._check_imported()
         else:
-            self._check_fitted(self.model)
+            self._check_fitted()
         return self
 
-    def _check_fitted(self, model: KernelTable) -> None:
-        kind = f'[model] kind = "{self.model.kind}"'
-        if self.source.target is None:
+    def _check_fitted(self) -> None:
+        kind, target = f'[model] kind = "{self.model.kind}"', self.source.target
+        if target is None:
             raise ValueError(f"[source] target is missing: {kind} is fitted to it")
-        if isinstance(model, KernelLogisticModel) and not isinstance(self.source.target, str):
-            raise ValueError(f"[source] target = {list(self.source.target)}: {kind} takes one column of classes")
+        if self.model.kind == "kernel_logistic" and not isinstance(target, str):
+            raise ValueError(f"[source] target = {list(target)}: {kind} takes one column of classes")
         if self.source.missing == "pass":
             raise ValueError('[source] missing = "pass" is for models that take NaN: use "refuse" or "skip"')
         for explain in self.explain:
-            if isinstance(explain, TreesValue):
+            if explain.value == "trees":
                 raise ValueError(
                     f'[[explain]] {explain.name}: value "trees" explains a fitted ensemble: give [model] kind = '
                     '"import" and function = "package.module:name", the place of the model'
                 )
-            if model.embedding == "fourier" and getattr(explain, "landmarks", None) == "model":
+            if self.model.embedding == "fourier" and "landmarks" in _of_the_model(explain):
                 raise ValueError(
                     f'[[explain]] {explain.name} landmarks = "model": the model has Fourier features and no landmarks; '
                     "give a number"
                 )
 
     def _check_imported(self) -> None:
-        if self.is_of_trees and not all(isinstance(explain, TreesValue) for explain in self.explain):
+        if self.is_of_trees and any(explain.value != "trees" for explain in self.explain):
             raise ValueError(
                 '[[explain]] value = "trees" takes a fitted ensemble, and the others a predict function: make two jobs'
             )
         for explain in self.explain:
             place = f"[[explain]] {explain.name}"
-            if explain.value not in ANY_MODEL:
-                others = " or ".join(f'"{name}"' for name in ANY_MODEL)
+            if "model" in explain.parts and explain.value != "trees":
+                fitted = [name for name, record in VALUES.records.items() if "model" in record.parts]
+                others = " or ".join(f'"{name}"' for name in VALUES.known if name == "trees" or name not in fitted)
                 raise ValueError(
                     f'{place}: value "{explain.value}" explains kernel models; with [model] kind = "import" use '
                     f"value = {others}"
                 )
-            for key in ("landmarks", "kernel"):
-                if getattr(explain, key, None) == "model":
-                    raise ValueError(f'{place} {key} = "model": [model] kind = "import" has none; give one of its own')
-            if self.source.missing == "pass" and isinstance(explain, LearntTable):
+            for key in _of_the_model(explain):
+                raise ValueError(f'{place} {key} = "model": [model] kind = "import" has none; give one of its own')
+            if self.source.missing == "pass" and "quality_rows" in dict(explain):
                 raise ValueError(
                     f'{place}: value "{explain.value}" learns from the rows, which must then be free of NaN; with '
                     '[source] missing = "pass" use value = "marginal"'
                 )
 
     @property
+    def is_imported(self) -> bool:
+        """The model is not fitted by the job."""
+        return isinstance(self.model, ImportedModel)
+
+    @property
     def is_of_trees(self) -> bool:
         """[model] function names a fitted ensemble."""
-        return any(isinstance(explain, TreesValue) for explain in self.explain)
+        return any(explain.value == "trees" for explain in self.explain)
 
     def options(self) -> RunOptions:
         """The options of a run that every explanation shares."""
         return RunOptions.of(
             {
-                **self.run.model_dump(),
+                **dict(self.run),
                 "missing": self.source.missing,
                 "max_coalitions": self.design.max_coalitions,
                 "tol": self.design.tol,
@@ -522,12 +356,41 @@ class Job(Table):
             }
         )
 
+    def design_of(self, n_players: int) -> Design | str:
+        """The design of [design] for so many players; "auto" and "quadrature" by name."""
+        is_named = type(self.design) is DesignTable
+        design: Design | str = self.design.kind if is_named else self.design.made((n_players, self.design_seed))
+        return design
+
     @property
     def design_seed(self) -> int:
-        return self.job.seed if self.design.seed is None else self.design.seed
+        return self.job.seed if self.design.seed is None else int(self.design.seed)
 
     @property
     def memory_limit(self) -> int | None:
         """Bytes of one worker, where the job says so."""
-        given = [getattr(self.cluster, "memory_limit", None), self.run.memory_limit]
+        given = [dict(self.cluster).get("memory_limit"), self.run.memory_limit]
         return min((parse_bytes(limit) for limit in given if limit is not None), default=None)
+
+    @property
+    def n_threads(self) -> int:
+        """Of one worker, where the job says so."""
+        return dict(self.cluster).get("threads", 1)
+
+
+def _of_the_model(explain: ExplainTable) -> list[str]:
+    """The keys that ask for a part of the model's."""
+    return [key for key in ("landmarks", "kernel") if dict(explain).get(key) == "model"]
+
+
+TABLES: Mapping[str, Kinds | type[Table]] = {
+    "job": JobTable,
+    "source": SOURCES,
+    "model": MODELS,
+    "explain": VALUES,
+    "design": DESIGNS,
+    "cluster": CLUSTERS,
+    "run": Run,
+    "report": Report,
+}
+"""Table of a job file -> what it may be."""

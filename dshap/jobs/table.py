@@ -8,28 +8,33 @@ changed has another stamp, so that everything is found anew, and compared with w
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-import dshap
+from dshap import __version__, values
 from dshap.cube import StateFolder
 from dshap.engine import Executor, learn_from
+from dshap.errors import InputError
 from dshap.explanation import NUMERICS_VERSION
-from dshap.jobs.parts import TableReader, n_classes, open_table
-from dshap.jobs.schema import Job, KernelLogisticModel
+from dshap.jobs.kinds import imported
+from dshap.jobs.schema import Job
+from dshap.models.logistic import MAX_CLASSES
 from dshap.records import FloatArray, Record, digest_of
-from dshap.rows import read_sample
-from dshap.tables import Census
+from dshap.rows import read_sample, spans
+from dshap.tables import Census, ParquetSource, SyntheticTable
 from dshap.tables.background import background_of
 from dshap.tables.files import TICK_NS
 from dshap.values.background import Background
 
-__all__ = ["JobTable"]
+__all__ = ["JobTable", "TableReader", "imported_model", "n_classes", "open_table"]
+
+TableReader = ParquetSource | SyntheticTable
 
 KEPT_BYTES = 16 << 20
 """Largest record that is kept: a larger sample is read again."""
@@ -71,7 +76,7 @@ class JobTable:
 
     def n_targets(self) -> int:
         """Columns of the target, or its classes, which are counted."""
-        if not isinstance(self.job.model, KernelLogisticModel):
+        if self.job.model.kind != "kernel_logistic":
             return len(self.reader.target_names)
 
         def find() -> Record:
@@ -128,8 +133,74 @@ class JobTable:
         return None
 
     def _name(self, what: str, options: Mapping[str, Any]) -> str:
-        made_by = {"numerics": NUMERICS_VERSION, "version": dshap.__version__}
+        made_by = {"numerics": NUMERICS_VERSION, "version": __version__}
         return f"{what}-{digest_of({'table': self._stamp, 'made_by': made_by, **options})}"
+
+
+def open_table(job: Job) -> TableReader:
+    """The table of [source], its columns checked; reads no row.  Of trees the columns and categories of the model."""
+    source = job.source
+    roles: dict[str, Any] = {"features": source.features, "target": source.target, "key": source.key}
+    if job.is_of_trees:
+        value = values.Trees(imported_model(job))
+        roles["features"] = _features_of(value, source.features)
+        roles |= {"categories": value.model.categories} if value.model.categories else {}
+    return _with_roles(job, missing=source.missing, **roles)
+
+
+def _features_of(value: values.Trees, given: Sequence[str] | None) -> Sequence[str] | None:
+    """The model's columns in its order; those that were given where it knows none."""
+    known = value.model.feature_names
+    if known is not None and given is not None and set(given) != set(known):
+        raise InputError(
+            f"[source] features = {list(given)}: the model was fitted on {list(known)}, leave features out"
+        )
+    return known or given
+
+
+def _with_roles(job: Job, missing: str, **roles: Any) -> TableReader:
+    source = job.source
+    if source.kind == "parquet":
+        return ParquetSource(os.path.abspath(source.path), missing=missing, **roles)
+    if roles.pop("categories", None):
+        raise InputError(
+            '[source] kind = "synthetic" holds numbers, and the model takes categories: name a Parquet table'
+        )
+    return SyntheticTable(source.name, source.rows, source.seed, **roles)
+
+
+def n_classes(job: Job, reader: TableReader) -> int:
+    """Classes of the target, counted in a pass over that column.
+
+    Raises
+    ------
+    InputError
+        More values than classes, or one only.
+    """
+    column = _with_roles(job, features=reader.target_names, target=None, key=(), missing="pass")
+    classes = np.zeros(0)
+    for start, stop in spans(0, column.n_rows):
+        found = column.read(start, stop).x[:, 0]
+        classes = np.union1d(classes, found[np.isfinite(found)])
+        if len(classes) > MAX_CLASSES:
+            break
+    if not 2 <= len(classes) <= MAX_CLASSES:
+        count = f"more than {MAX_CLASSES}" if len(classes) > MAX_CLASSES else len(classes)
+        raise InputError(
+            f'[source] target "{reader.target_names[0]}" holds {count} different values: [model] kind = '
+            f'"kernel_logistic" takes 2 to {MAX_CLASSES} classes; for numbers use kind = "kernel_ridge"'
+        )
+    return len(classes)
+
+
+def imported_model(job: Job) -> Any:
+    """What [model] function names: a predict function, or a fitted ensemble for trees."""
+    name = job.model.function
+    found = imported(name, "[model] function", "" if job.is_of_trees else "function ")
+    if not job.is_of_trees and not callable(found):
+        module, _, attribute = name.partition(":")
+        raise InputError(f'[model] function = "{name}": {module} has no function {attribute!r}')
+    return found
 
 
 def _opened(job: Job) -> TableReader:

@@ -1,4 +1,4 @@
-"""A job that crash tests run in another process, and kill: `main(STORE, KIND)`."""
+"""A job that crash tests run in another process, and kill: `main(STORE, KIND, WHERE)`."""
 
 from __future__ import annotations
 
@@ -58,9 +58,10 @@ def job(kind: str, is_slow: bool) -> tuple[object, np.ndarray, dict]:
     return make(model, x, Nystrom(40), penalty=1e-3), x, {"design": designs.exact(D), **OPTIONS}
 
 
-def main(store: str, kind: str) -> None:
-    """The slow job, on two processes."""
-    client = local_client(2, memory_limit="1GiB")
+def main(store: str, kind: str, where: str) -> None:
+    """The slow job, on a "cluster" of two processes, or "here"."""
+    client = local_client(2, memory_limit="1GiB") if where == "cluster" else None
     value, rows, options = job(kind, is_slow=True)
     dshap.explain(value, rows, store=store, client=client, progress=True, **options)
-    shut_down(client)
+    if client is not None:
+        shut_down(client)

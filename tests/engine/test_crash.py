@@ -40,11 +40,11 @@ def undisturbed(tmp_path_factory) -> dict[str, Path]:
 
 
 @contextlib.contextmanager
-def running(store: Path, kind: str) -> Iterator[subprocess.Popen]:
+def running(store: Path, kind: str, where: str) -> Iterator[subprocess.Popen]:
     """The job in a process group of its own, which is ended with the test."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
-        [sys.executable, "-c", JOB, str(store), kind],
+        [sys.executable, "-c", JOB, str(store), kind, where],
         start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
     )  # fmt: skip
     try:
@@ -96,20 +96,26 @@ MOMENTS = {
 }
 
 
-KILLS = [(moment, "client and all") for moment in MOMENTS]
-KILLS += [("during the moments", "client alone"), ("some blocks", "client alone")]
-
-
-@pytest.mark.parametrize(("moment", "victim"), KILLS)
+@pytest.mark.parametrize(
+    ("moment", "victim"),
+    [
+        ("no tile", "the only process"),
+        ("during the moments", "client and all"),
+        ("during the moments", "client alone"),
+        ("some blocks", "client and all"),
+        ("some blocks", "client alone"),
+        ("all but one block", "the only process"),
+    ],
+)
 def test_a_killed_job_is_finished_by_the_same_call(tmp_path, undisturbed, finish, moment, victim):
     """SIGKILL; then nothing that was finished is computed again, and no block is wrong."""
     store = tmp_path / "cube.zarr"
-    with running(store, "observational") as process:
+    with running(store, "observational", "here" if victim == "the only process" else "cluster") as process:
         wait_for(lambda: MOMENTS[moment](store), process)
-        if victim == "client and all":
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
+        if victim == "client alone":
             process.kill()  # workers may live on for seconds, and write: the same bytes, the second mark refused
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         before = marks(store)
         output = finish(store, "observational")
@@ -125,7 +131,7 @@ def test_a_killed_job_is_finished_by_the_same_call(tmp_path, undisturbed, finish
 def test_a_killed_job_of_few_rows_loses_one_group_of_coalitions(tmp_path, undisturbed, finish):
     """40 rows, one block: partial sums of coalition groups are kept."""
     store = tmp_path / "cube.zarr"
-    with running(store, "marginal") as process:
+    with running(store, "marginal", "here") as process:
         wait_for(lambda: len(names(store, "partial-*")) >= 4, process)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -17,7 +17,7 @@ import xarray as xr
 import dshap
 from dshap import designs
 from dshap.cube import open_cube, read_run
-from dshap.engine import DaskExecutor, local_client, shut_down
+from dshap.engine import DaskExecutor
 from dshap.engine.cluster import add_parts
 from dshap.engine.graph import Call, LoopExecutor, Reduction
 from dshap.kernels import RBF, Nystrom
@@ -79,25 +79,16 @@ def test_loop_and_dask_give_the_same_bits(client, frame, model, kind, groups):
 
 
 @pytest.mark.cluster
-def test_the_number_of_workers_changes_nothing(frame, model, tmp_path):
-    """One cluster that grows."""
+def test_the_number_of_workers_changes_nothing(frame, model, tmp_path, client, open_client):
+    """None, one, two."""
     value = value_of("observational", model, frame[NAMES])
-    stores = []
-    client = local_client(1, memory_limit="1GiB", set_as_default=False)
-    try:
-        for workers in (1, 2, 3):
-            client.cluster.scale(workers)
-            client.wait_for_workers(workers)
-            assert len(client.nthreads()) == workers
-            store = tmp_path / f"{workers}.zarr"
-            dshap.explain(value, frame, key="id", store=store, client=client, row_span=256)
-            stores.append(store)
-    finally:
-        shut_down(client)
-    plans = [(store / "state" / "plan.json").read_bytes() for store in stores]
-    assert plans[0] == plans[1] == plans[2]
-    assert read_run(stores[0]) == read_run(stores[1])
+    assert [len(each.nthreads()) for each in (open_client, client)] == [1, 2]
+    stores = [tmp_path / f"{workers}.zarr" for workers in range(3)]
+    for store, each in zip(stores, (None, open_client, client), strict=True):
+        dshap.explain(value, frame, key="id", store=store, client=each, row_span=256)
     for store in stores[1:]:
+        assert (store / "state" / "plan.json").read_bytes() == (stores[0] / "state" / "plan.json").read_bytes()
+        assert read_run(store) == read_run(stores[0])
         assert_same_bits(open_cube(stores[0]), open_cube(store))
 
 

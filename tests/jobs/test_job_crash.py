@@ -62,7 +62,7 @@ def folder(tmp_path: Path) -> Path:
     frame["y"] = np.sin(frame["a"]) * frame["b"] + frame["c"]
     frame["id"] = [f"row {i}" for i in range(len(frame))]
     frame.to_parquet(tmp_path / "table.parquet")
-    for name, cluster, workers in (("killed", "local", "workers = 2"), ("calm", "none", "")):
+    for name, cluster, workers in (("killed", "local", "workers = 1"), ("calm", "none", "")):
         (tmp_path / f"{name}.toml").write_text(JOB.format(store=f"{name}.zarr", cluster=cluster, workers=workers))
     return tmp_path
 

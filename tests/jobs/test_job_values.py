@@ -17,12 +17,11 @@ from dshap.cube import CONTAINER, StateFolder
 from dshap.engine import SilentProgress
 from dshap.errors import InputError
 from dshap.jobs import fit_report, parse_job, plan_job, run_job
-from dshap.jobs.explained import VALUES, value_of
-from dshap.jobs.parts import expansion_of, import_function, model_of, open_table, stand_in
+from dshap.jobs.parts import Context, expansion_of, model_of, placeholder
 from dshap.jobs.quality import quality_sample
-from dshap.jobs.schema import Job
+from dshap.jobs.schema import VALUES, Job
 from dshap.jobs.stages import ALL_KEPT
-from dshap.jobs.table import JobTable
+from dshap.jobs.table import JobTable, imported_model, open_table
 from dshap.models import FourierExpansion
 from dshap.models.rows import HELD_OUT, row_roles
 from dshap.records import Record
@@ -222,8 +221,8 @@ def options_of(model: dict[str, Any], explain: dict[str, Any]) -> Any:
     """The value function of an explanation of a model that is not fitted."""
     job = job_of(model, explain)
     table = JobTable(job)
-    given = import_function(job.model.function) if model["kind"] == "import" else stand_in(job, table.reader, 1)
-    return value_of(job.explain[0], job, given, table)
+    given = imported_model(job) if job.is_imported else placeholder(job, table.reader, 1)
+    return job.explain[0].made(Context(job, table, given))
 
 
 def test_options_reach_the_value_function(folder):
@@ -242,16 +241,16 @@ def test_options_reach_the_value_function(folder):
     assert isinstance(gaussian, Gaussian)
     assert (gaussian.n_samples, gaussian.ridge, gaussian.seed, gaussian.model.output_names) == (6, 0.5, 9, ("y",))
     made = {type(each) for explain in EXPLANATIONS.values() for each in job_of(RIDGE, explain).explain}
-    assert made < set(VALUES)
+    assert made < set(VALUES.records.values())
 
 
 def test_what_stands_for_a_model_in_a_plan_has_its_size(folder):
     for model in (RIDGE, FOURIER_RIDGE):
         job = job_of({**model, "holdout": 0.0}, {"name": "a", "value": "kernel_interventional"})
         reader = open_table(job)
-        planned = expansion_of(stand_in(job, reader, 1))
+        planned = expansion_of(placeholder(job, reader, 1))
         table = small_table(N_ROWS)
-        fitted = model_of(job, reader).fit(table[["hr", "temp", "hum"]], table.y).expansion_
+        fitted = model_of(job, JobTable(job)).fit(table[["hr", "temp", "hum"]], table.y).expansion_
         assert type(fitted) is type(planned) and fitted.size <= planned.size
         assert isinstance(planned, FourierExpansion) == (fitted.size == planned.size == 20)
         assert planned.coefficients.dtype == fitted.coefficients.dtype
@@ -366,3 +365,14 @@ def test_a_job_of_a_closed_form(folder):
     assert np.abs(cube.attribution.sum("feature") + cube.base_value - cube.prediction).max() < 1e-3
     with pytest.raises(InputError, match='with "quadrature" no coalition is listed: leave it out'):
         parse_job(changed(("design", {"kind": "quadrature", "n_coalitions": 20})))
+
+
+def test_a_plan_refuses_what_the_run_would(folder):
+    """Interactions of a design without any, noise where there are learnt values: before anything is fitted."""
+    explain, sampled = {"name": "a", "value": "gaussian"}, ("design", {"kind": "permutation", "n_permutations": 40})
+    with pytest.raises(InputError, match="interactions are those of"):
+        plan_job(parse_job(changed(("model", IMPORTED), ("explain", [explain]), sampled, ("run.interactions", True))))
+    with pytest.raises(InputError, match="stochastic=True is for Marginal"):
+        plan_job(parse_job(changed(("model", IMPORTED), ("explain", [explain]), ("run.stochastic", True))))
+    few = ("design", {"kind": "permutation", "n_permutations": 4})
+    assert "std_error: NaN" in str(plan_job(parse_job(changed(("model", IMPORTED), ("explain", [explain]), few))))

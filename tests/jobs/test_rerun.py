@@ -14,13 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import dshap
 from dshap.cube import verify_cube
 from dshap.engine import SilentProgress
 from dshap.errors import InputError, StoreMismatchError
 from dshap.explanation import PROBE_ROWS
 from dshap.jobs import JobResult, parse_job, run_job
-from dshap.jobs.schema import LocalCluster
 from dshap.jobs.stages import ALL_KEPT
 from dshap.jobs.table import KEPT_BYTES, JobTable
 from dshap.tables import ParquetSource, parquet
@@ -102,7 +100,7 @@ def test_a_finished_job_reads_no_row_but_the_probes(folder, reads, monkeypatch, 
     assert not run(*changes).was_complete and of_the_table(reads)
     files = {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
     reads.clear()
-    monkeypatch.setattr("dshap.jobs.executor.STARTERS", {LocalCluster: lambda _: pytest.fail("a cluster started")})
+    monkeypatch.setattr("dshap.jobs.executor.local_client", lambda *_: pytest.fail("a cluster started"))
     again = run(*changes, ("cluster", {"kind": "local", "workers": 1}))
     assert again.was_complete and {stage.kept for stage in again.stages} == {ALL_KEPT}
     assert of_the_table(reads) == [] and len(reads) <= 2
@@ -193,7 +191,7 @@ def test_a_changed_job_is_noticed(folder, change, said):
 
 def test_another_version_reads_again(folder, reads, monkeypatch):
     run()
-    monkeypatch.setattr(dshap, "__version__", "9.9")
+    monkeypatch.setattr("dshap.jobs.table.__version__", "9.9")
     reads.clear()
     assert run().was_complete and of_the_table(reads)
     for module in ("dshap.jobs.runner", "dshap.jobs.table", "dshap.explanation"):

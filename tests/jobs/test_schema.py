@@ -9,8 +9,8 @@ import pytest
 
 from dshap.errors import InputError
 from dshap.jobs import load_job, parse_job
-from dshap.jobs.parts import open_table
 from dshap.jobs.schema import Run
+from dshap.jobs.table import open_table
 from dshap.options import MISSING_POLICIES, STORED_DTYPES, RunOptions
 from tests.jobs.job_files import JOB, changed, to_toml, write_job
 
@@ -126,7 +126,7 @@ NOT_BUILT = [
     ),
     (
         ("explain.0.value", "linear_gaussian"),
-        '[[explain]] value = "linear_gaussian" is not built yet; built: kernel_interventional, kernel',
+        '[[explain]] interventional value = "linear_gaussian" is not built yet; built: kernel_interventional, kernel',
     ),
 ]
 UNKNOWN = [
@@ -177,7 +177,14 @@ UNKNOWN = [
     (("source.missing", "drop"), "[source] unknown missing 'drop'. Allowed: pass, refuse, skip"),
     (("job.dtype", "float16"), "[job] unknown dtype 'float16'; did you mean 'float64' or 'float32'?"),
     (("run.instance_tle", 5), "[run] unknown key 'instance_tle'; did you mean 'instance_tile'?"),
-    (("design", {"sampling": "lever"}), "[design] unknown sampling 'lever'; did you mean 'leverage'?"),
+    (
+        ("design", {"sampling": "leverage", "antithetic": False}),
+        '[design] antithetic belongs to kind = "permutation", not to "auto": leave it out',
+    ),
+    (
+        ("design", {"kind": "kernelshap", "n_coalitions": 60, "sampling": "lever"}),
+        "[design] unknown sampling 'lever'; did you mean 'leverage'?",
+    ),
 ]
 MISSING = [
     (("model", None), "table [model] is missing"),

@@ -6,7 +6,7 @@ import pytest
 
 from dshap.errors import InputError
 from dshap.jobs import load_job
-from dshap.jobs.settings import with_settings
+from dshap.jobs.reading import with_settings
 from tests.jobs.job_files import JOB, changed, write_job
 
 
