@@ -28,11 +28,11 @@ import pandas as pd
 
 import dshap
 from dshap import designs
-from dshap.engine.graph import one_blas_thread
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
 from dshap.records import FloatArray
 from dshap.tables import SyntheticTable
+from dshap.threads import one_blas_thread
 from dshap.values import KernelInterventional
 from tests.benchmarks.peers import FEATURES, TARGET, machine
 from tests.benchmarks.plain_loops import PLAIN
