@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dshap.attributors.closed_form import Checked, ClosedForm
 from dshap.attributors.nodes import node_count, player_angles, player_factors, reference_nodes, rest_angle, rest_factor
+from dshap.loops.member_sums import subset_sum_bytes, subset_sums
 from dshap.loops.product_games import (
     exact_nodes,
     fourier_game_values,
@@ -19,7 +20,6 @@ from dshap.loops.product_games import (
     product_game_operations,
     product_game_values,
 )
-from dshap.loops.subset_sums import subset_sum_bytes, subset_sums
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.values.background import herd
 from dshap.values.interventional import KernelInterventional
@@ -109,7 +109,7 @@ class Quadrature(ClosedForm):
     @cached_property
     def _parts(self) -> tuple[Part, ...]:
         """Expansions whose factors are all real or all of modulus 1."""
-        return tuple(map(Part.of, getattr(self._expansion, "expansions", (self._expansion,))))
+        return tuple(map(Part.of, self._expansion.parts))
 
     @property
     def sample_size(self) -> int:

@@ -9,15 +9,16 @@ from dshap.kernels.features import (
     SubsetFeatures,
     checked_embedding,
 )
-from dshap.kernels.nystrom import KeptLandmarks, Nystrom, NystromBasis, pivoted_cholesky, ridge_solve
-from dshap.kernels.product import (
+from dshap.kernels.nystrom import KeptLandmarks, Nystrom, NystromBasis, pivoted_cholesky
+from dshap.kernels.product import ProductKernel
+from dshap.kernels.ridge import ridge_solve
+from dshap.kernels.unbound import (
     RBF,
     Categorical,
     Kernel,
     Laplacian,
     Matern,
     Product,
-    ProductKernel,
     bound_kernel,
     checked_kernel,
     median_lengthscale,

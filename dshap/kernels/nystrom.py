@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, eigvalsh
+from scipy.linalg import eigh
 from scipy.linalg.blas import dtrmm, strmm
-from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, dtrtri
+from scipy.linalg.lapack import dpstrf, dtrtri
 
 from dshap.checks import Choice, checked, finite_array
 from dshap.errors import InputError
 from dshap.kernels.product import Distinct, ProductKernel, distinct_values
 from dshap.records import BoolArray, FloatArray, Record
 
-__all__ = ["SELECTIONS", "KeptLandmarks", "Nystrom", "NystromBasis", "pivoted_cholesky", "ridge_solve"]
+__all__ = ["SELECTIONS", "KeptLandmarks", "Nystrom", "NystromBasis", "pivoted_cholesky"]
 
 LANDMARK_SAMPLE = 20_000
 """Rows that landmarks are chosen from."""
@@ -356,46 +356,3 @@ class NystromBasis:
     def _own(self) -> FloatArray:
         """Factors of the landmarks among themselves."""
         return self.kernel.factors(self.landmarks, self.landmarks)
-
-
-def ridge_solve(
-    gram: FloatArray, cross: FloatArray, ridge: float | FloatArray, what: str = "landmarks that were kept"
-) -> FloatArray:
-    """w (p, k) = (ΦᵀΦ + ridge·I)⁻¹ Φᵀy: ridge regression on whitened features.
-
-    With w' = L⁻ᵀw this is (KᵀK + ridge·K_zz)⁻¹ Kᵀy; but sums of whitened rows meet a system whose smallest eigenvalue
-    is the ridge, where those of raw kernel columns lose as many digits as K_zz has.
-
-    Parameters
-    ----------
-    gram, cross : (p, p), (p, k)
-        ΦᵀΦ and Φᵀy.
-    ridge : float or (p,)
-        λn: the penalty of the mean loss times the number of rows; one a feature where some are not penalised.
-    what : str
-        What the features are, for the error.
-
-    Raises
-    ------
-    InputError
-        Where the system is not positive definite in float64; says the rank, the smallest eigenvalue and a ridge.
-    """
-    system = gram + ridge * np.eye(len(gram))
-    factor, info = dpotrf(system, lower=1)
-    diagonal = np.square(np.diagonal(factor))
-    if info or diagonal.min() <= len(gram) * np.finfo(float).eps * diagonal.max():
-        raise InputError(_singular(system, float(np.max(ridge)), what))
-    return np.asarray(dpotrs(factor, cross, lower=1)[0])
-
-
-def _singular(system: FloatArray, ridge: float, what: str) -> str:
-    """Rank, smallest eigenvalue and a remedy of a system that Cholesky refused."""
-    if not np.isfinite(system).all():
-        return "the Gram matrix holds NaN or infinity: drop such rows, or check the length-scales"
-    values = eigvalsh(system)
-    floor = len(values) * np.finfo(float).eps * values[-1]
-    return (
-        f"penalty times rows is {ridge:.3g}, too small for the {len(values)} {what} (rank "
-        f"{int((values > floor).sum())}, smallest eigenvalue {values[0]:.1e}): make it {10.0 * floor:.1g} or more, "
-        "or ask for fewer"
-    )

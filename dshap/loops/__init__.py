@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dshap.loops.exponents import add_exponents
-from dshap.loops.subset_products import Coalitions, Lattice, SubsetSums, table_values
+from dshap.loops.lattice import Lattice
+from dshap.loops.subset_products import Coalitions, SubsetSums, table_values
 
 __all__ = ["warm_up"]
 

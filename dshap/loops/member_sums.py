@@ -11,22 +11,52 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dshap.loops.lanes import TILE, WIDTH, add_contracted, add_contracted_transposed, fill_products
 from dshap.loops.shared_rows import SharedRows, shared_row_bytes
-from dshap.loops.shared_sums import is_dense, is_worth_sharing, shared_member_sums, shared_sum_items
-from dshap.loops.subset_products import Coalitions, rows_last
-from dshap.loops.terms import ColumnTerms, Terms
+from dshap.loops.shared_sums import (
+    is_dense,
+    is_worth_expanding,
+    is_worth_sharing,
+    shared_member_sums,
+    shared_subset_sums,
+    shared_sum_items,
+)
+from dshap.loops.subset_products import FUSED, Coalitions, SubsetSums, rows_last, sum_items
 from dshap.records import BoolArray, FloatArray
 
-__all__ = ["MemberSums", "member_weights"]
+__all__ = ["ColumnTerms", "MemberSums", "Terms", "member_weights", "subset_sum_bytes", "subset_sums"]
+
+SUM_ROWS = 256
+"""Rows whose factors are held at once in sums over them."""
+ROWS = 64
+"""Rows that member sums take at once: compilers make vectors of loops of so many."""
+LEAST_ENTRIES = 64
+"""Of a table, in what its memory is counted by."""
 
 SHARED_ITEMS = 1 << 12
 """Partial sums of the steps that meet the same term before the next one, at most: 32 KiB."""
+
+
+class Terms(Protocol):
+    """Factors of every column."""
+
+    def factors(self, x: FloatArray) -> NDArray[Any]:
+        """(columns, n, r), real or complex, of rows (n, columns)."""
+        ...
+
+
+@runtime_checkable
+class ColumnTerms(Terms, Protocol):
+    """Real factors, of a single column too."""
+
+    def factor(self, column: int, x: FloatArray) -> FloatArray:
+        """(n, r) of values (n,) of one column."""
+        ...
 
 
 def member_weights(score: FloatArray) -> FloatArray | None:
@@ -89,30 +119,28 @@ class MemberSums:
         """(n, c, k) from factors (c, r, n)."""
         table, bounds = self._placed
         out = np.empty((factors.shape[2], factors.shape[0], table.shape[1]))
-        n_steps = max(1, SHARED_ITEMS // (WIDTH * table.shape[1] * TILE * sum(table.shape[2:4])))
+        n_steps = max(1, SHARED_ITEMS // (ROWS * table.shape[1] * sum(table.shape[2:])))
         _member_sums(factors, bounds, table, n_steps, out)
         return out
 
     @cached_property
     def _placed(self) -> tuple[FloatArray, NDArray[np.int64]]:
-        """Blocks (r, k, first / TILE, second / TILE, TILE, TILE): w_S T[r, S] at the entries of the two groups, 0 where
-        there is no coalition; a block has its entries of the second group before those of the first.  Then the first
-        column of each group (3,)."""
+        """(r, k, first, second): w_S T[r, S] at the entries of the two groups, 0 where there is no coalition.  Then the
+        first column of each group (3,)."""
         coalitions = Coalitions.of(self.columns)
-        shape = [max(TILE, 1 << int(width)) for width in np.diff(coalitions.bounds)]
+        shape = [max(4, 1 << int(width)) for width in np.diff(coalitions.bounds)]
         placed = np.zeros((self.table.shape[2], self.table.shape[1], *shape))
-        for (first, second), own, weight in zip(coalitions.codes, self.table, self.weights, strict=True):
-            placed[:, :, first, second] += weight * own.T
-        blocks = placed.reshape(*placed.shape[:2], shape[0] // TILE, TILE, shape[1] // TILE, TILE)
-        return np.ascontiguousarray(blocks.transpose(0, 1, 2, 4, 5, 3)), coalitions.bounds
+        for (first, second), part, weight in zip(coalitions.codes, self.table, self.weights, strict=True):
+            placed[:, :, first, second] += weight * part.T
+        return placed, coalitions.bounds
 
     @staticmethod
     def items(n_columns: int, m: int, k: int, r: int) -> int:
         """Numbers that one of m coalitions holds while it is made, its partial sums counted; 0 where there is none."""
         if not is_dense(m, n_columns):
             return 0
-        entries = max(TILE * TILE, 1 << n_columns)
-        return 2 * k * r * entries + SHARED_ITEMS + 2 * k * WIDTH * entries
+        entries = max(LEAST_ENTRIES, 1 << n_columns)
+        return 2 * k * r * entries + SHARED_ITEMS + 16 * k * entries
 
     @staticmethod
     def row_bytes(n: int, n_columns: int, m: int, k: int, r: int) -> int:
@@ -120,50 +148,81 @@ class MemberSums:
         return shared_row_bytes(n, n_columns) + 8 * shared_sum_items(n_columns, k, r) if is_dense(m, n_columns) else 0
 
 
-@njit(nogil=True, cache=True)
-def _copied(factors, term, first, rows, block):
-    """Factors of one term and the last rows, which are less than a step, into block (c, WIDTH)."""
-    for column in range(factors.shape[0]):
-        for lane in range(rows):
-            block[column, lane] = factors[column, term, first + lane]
+def subset_sums(terms: Terms, columns: BoolArray, rows: FloatArray, r: int, dtype: Any) -> NDArray[Any]:
+    """Σ over rows (n, c) of Π_S factors (m, r), of coalitions whose columns are (m, c); factors are of this dtype."""
+    if isinstance(terms, ColumnTerms) and is_dense(*columns.shape):
+        shared = SharedRows.of(rows)
+        if is_worth_expanding(shared, len(columns), r):
+            return shared_subset_sums(terms.factor, shared, columns, r)
+    sums = SubsetSums(columns, r, dtype)
+    for start in range(0, len(rows), SUM_ROWS):
+        sums.add(rows_last(terms.factors(rows[start : start + SUM_ROWS])))
+    return sums.total()
+
+
+def subset_sum_bytes(n: int, n_columns: int, m: int, r: int, itemsize: int) -> int:
+    """What the sums over n rows hold, their result not counted."""
+    plain = itemsize * (min(n, SUM_ROWS) * r * (n_columns + 3) + sum_items(n_columns, m, r))
+    if itemsize != 8 or not is_dense(m, n_columns):
+        return plain
+    return max(plain, 8 * shared_sum_items(n_columns, 1, r)) + shared_row_bytes(n, n_columns)
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED)
+def _fill_subsets(factors, term, first, rows, begin, stop, lattice):
+    """lattice (entries, ROWS): products of all subsets of the columns begin..stop at the rows first…."""
+    for bit in range(stop - begin):
+        size = 1 << bit
+        lattice[size, :rows] = factors[begin + bit, term, first : first + rows]
+        for entry in range(1, size):
+            for lane in range(ROWS):
+                lattice[size + entry, lane] = lattice[entry, lane] * lattice[size, lane]
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED)
+def _add_group(table, products, others, held, sums):
+    """sums[a, lane] += products[a, lane] · Σ_b table[a, b] · others[b, lane], 4 × 4 entries at once."""
+    for i in range(0, table.shape[0], 4):
+        held[:] = 0.0
+        for j in range(0, table.shape[1], 4):
+            a0, a1, a2, a3 = table[i, j], table[i, j + 1], table[i, j + 2], table[i, j + 3]
+            b0, b1, b2, b3 = table[i + 1, j], table[i + 1, j + 1], table[i + 1, j + 2], table[i + 1, j + 3]
+            c0, c1, c2, c3 = table[i + 2, j], table[i + 2, j + 1], table[i + 2, j + 2], table[i + 2, j + 3]
+            d0, d1, d2, d3 = table[i + 3, j], table[i + 3, j + 1], table[i + 3, j + 2], table[i + 3, j + 3]
+            x = others[j * ROWS : (j + 4) * ROWS]
+            for q in range(ROWS):
+                x0, x1, x2, x3 = x[q], x[q + ROWS], x[q + 2 * ROWS], x[q + 3 * ROWS]
+                held[q] = held[q] + a0 * x0 + a1 * x1 + a2 * x2 + a3 * x3
+                held[q + ROWS] = held[q + ROWS] + b0 * x0 + b1 * x1 + b2 * x2 + b3 * x3
+                held[q + 2 * ROWS] = held[q + 2 * ROWS] + c0 * x0 + c1 * x1 + c2 * x2 + c3 * x3
+                held[q + 3 * ROWS] = held[q + 3 * ROWS] + d0 * x0 + d1 * x1 + d2 * x2 + d3 * x3
+        at = slice(i * ROWS, (i + 4) * ROWS)
+        total, product = sums[at], products[at]
+        for q in range(4 * ROWS):
+            total[q] += product[q] * held[q]
 
 
 @njit(nogil=True, cache=True)
 def _member_sums(factors, bounds, table, n_steps, out):
-    """Steps of `WIDTH` rows; sums[entry] = Σ_r own product × Σ of the table over the other group."""
+    """Steps of `ROWS` rows; sums[entry] = Σ_r its product × Σ of the table over the other group."""
     c, r, n = factors.shape
-    k, first_blocks, second_blocks = table.shape[1:4]
-    n_first, n_second, items = first_blocks * TILE, second_blocks * TILE, TILE * TILE
-    size, other = n_first * n_second, max(n_first, n_second) * WIDTH  # where the second group begins
-    lattice = np.zeros((2, max(n_first, n_second), WIDTH))
-    lattice[:, 0] = 1.0
-    block = np.zeros((c, WIDTH))
-    sums = np.zeros((n_steps, k, n_first + n_second, WIDTH))
-    for first in range(0, n, n_steps * WIDTH):
-        rows = min(n_steps * WIDTH, n - first)
+    k, n_first, n_second = table.shape[1:]
+    one, other = np.zeros((n_first, ROWS)), np.zeros((n_second, ROWS))
+    one[0], other[0] = 1.0, 1.0
+    of_one, of_other = one.reshape(n_first * ROWS), other.reshape(n_second * ROWS)
+    held, sums = np.zeros(4 * ROWS), np.zeros((n_steps, k, (n_first + n_second) * ROWS))
+    for first in range(0, n, n_steps * ROWS):
+        rows = min(n_steps * ROWS, n - first)
         sums[:] = 0.0
         for term in range(r):
-            for start in range(0, rows, WIDTH):
-                if rows - start >= WIDTH:
-                    at = term * n + first + start
-                    fill_products(factors, at, r * n, bounds[1], lattice, 0)
-                    fill_products(factors, at + bounds[1] * r * n, r * n, c - bounds[1], lattice, other)
-                else:
-                    _copied(factors, term, first + start, rows - start, block)
-                    fill_products(block, 0, WIDTH, bounds[1], lattice, 0)
-                    fill_products(block, bounds[1] * WIDTH, WIDTH, c - bounds[1], lattice, other)
-                at, to = term * k * size, start * k * (n_first + n_second)
-                for _output in range(k):
-                    for own in range(first_blocks):
-                        left, corner = own * TILE * WIDTH, at + own * second_blocks * items
-                        add_contracted(table, corner, items, second_blocks, lattice, left, other, sums, to)
-                        to += TILE * WIDTH
-                    for own in range(second_blocks):
-                        left, corner = other + own * TILE * WIDTH, at + own * items
-                        stride = second_blocks * items
-                        add_contracted_transposed(table, corner, stride, first_blocks, lattice, left, 0, sums, to)
-                        to += TILE * WIDTH
-                    at += size
+            for start in range(0, rows, ROWS):
+                taken = min(ROWS, rows - start)
+                _fill_subsets(factors, term, first + start, taken, 0, bounds[1], one)
+                _fill_subsets(factors, term, first + start, taken, bounds[1], c, other)
+                for output in range(k):
+                    to = sums[start // ROWS, output]
+                    _add_group(table[term, output], of_one, of_other, held, to)
+                    _add_group(table[term, output].T, of_other, of_one, held, to[n_first * ROWS :])
         for row in range(rows):
             for column in range(c):
                 group = int(column >= bounds[1])
@@ -172,5 +231,5 @@ def _member_sums(factors, bounds, table, n_steps, out):
                     total = 0.0
                     for entry in range(1 << (bounds[group + 1] - bounds[group])):
                         if entry & bit:
-                            total += sums[row // WIDTH, output, begin + entry, row % WIDTH]
+                            total += sums[row // ROWS, output, (begin + entry) * ROWS + row % ROWS]
                     out[first + row, column, output] = total

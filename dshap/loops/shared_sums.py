@@ -19,19 +19,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dshap.loops.lanes import (
-    GROUP,
-    LAST_COLUMNS,
-    TERM_BLOCK,
-    WIDTH,
-    add_shared_products,
-    add_shared_row,
-    contract,
-    contract_split,
-    expand,
-)
 from dshap.loops.shared_rows import Block, SharedRows
-from dshap.loops.subset_products import aligned_zeros
+from dshap.loops.subset_products import FUSED, GROUP, aligned_zeros
 from dshap.records import BoolArray, FloatArray
 
 __all__ = [
@@ -43,6 +32,12 @@ __all__ = [
     "shared_subset_sums",
 ]
 
+LAST_COLUMNS = 3
+"""Columns whose products are made row by row."""
+TERM_BLOCK = 64
+"""Terms whose coefficients of the last columns stay in the first cache: 24 KiB of them for eight columns."""
+WIDTH = 8
+"""Terms of a block whose sums are kept apart until the end: one number each of a vector."""
 MIN_COLUMNS = LAST_COLUMNS + 2
 """Fewer have little to share."""
 BLOCK_ROWS, BLOCK_VALUES = 1024, 1024
@@ -130,7 +125,7 @@ def _blocks(factor: Factor, shared: SharedRows, r: int) -> Iterator[tuple[Block,
 
 def shared_sum_items(n_columns: int, k: int, r: int) -> int:
     """Numbers that either sums hold beside their arguments and results."""
-    levels = sum(_level_items(n_columns, depth) for depth in range(n_columns - LAST_COLUMNS + 1))
+    levels = TERM_BLOCK * sum(_level_entries(n_columns, depth) for depth in range(n_columns - LAST_COLUMNS + 1))
     sums = BLOCK_ROWS * k * (n_columns + (1 << LAST_COLUMNS)) * (WIDTH + 1)
     terms = _n_blocks(r) * TERM_BLOCK * ((1 << n_columns) * k + BLOCK_VALUES)
     return terms + 2 * BLOCK_ROWS * (r + n_columns) + levels + sums
@@ -173,25 +168,67 @@ def _pack(own, first, factors):
 
 
 @njit(nogil=True, cache=True)
-def _level_items(c, depth):
-    """Coefficients of a block of terms after `depth` columns: of all columns, of every subset, and for each of them."""
-    return (1 + (depth + 1) * (1 << (c - depth))) * TERM_BLOCK
+def _level_entries(c, depth):
+    """Coefficients of a term after `depth` columns: of all columns, of every subset, and for each of them."""
+    return 1 + (depth + 1) * (1 << (c - depth))
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED)
+def _halve(low, high, factor, into, half):
+    """into[e, q] = low[e, q] + factor[q] · high[e, q], e < half."""
+    for entry in range(half):
+        for q in range(TERM_BLOCK):
+            into[entry, q] = low[entry, q] + factor[q] * high[entry, q]
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED)
+def _split(low, high, factor, into, part, half):
+    """The same, and the product alone in part."""
+    for entry in range(half):
+        for q in range(TERM_BLOCK):
+            product = factor[q] * high[entry, q]
+            into[entry, q] = low[entry, q] + product
+            part[entry, q] = product
 
 
 @njit(nogil=True, cache=True)
-def _contract(store, begin, into, depth, c, factors, at):
-    """The coefficients of depth + 1 columns, at `into`, from those of `depth`, at `begin`, and the column's factors.
-
-    The store begins with zeros.
-    """
-    size = (1 << (c - depth)) * TERM_BLOCK
-    half, entries = size // 2, 1 << (c - depth - 1)
-    contract(store, 0, begin, factors, at, into, 0, 1)
-    begin, into = begin + TERM_BLOCK, into + TERM_BLOCK
-    contract_split(store, begin, begin + half, factors, at, into, into + (depth + 1) * half, entries)
+def _contract(store, into, depth, half, factor, none):
+    """The coefficients `into` (entries, TERM_BLOCK) of depth + 1 columns from those of `depth`, and the column's
+    factor."""
+    _halve(none, store, factor, into, 1)
+    _split(store[1:], store[1 + half :], factor, into[1:], into[1 + (depth + 1) * half :], half)
     for member in range(1, depth + 1):
-        low = begin + member * size
-        contract(store, low, low + half, factors, at, into + member * half, 0, entries)
+        low = 1 + 2 * member * half
+        _halve(store[low:], store[low + half :], factor, into[1 + member * half :], half)
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED)
+def _add_row(store, first, second, third, depth, sums):
+    """sums[slot, lane] += Σ of one row: of all columns, of the products of the last three, of each other column."""
+    for start in range(0, TERM_BLOCK, WIDTH):
+        for lane in range(WIDTH):
+            q = start + lane
+            a, b, c = first[q], second[q], third[q]
+            bc, ac, ab = b * c, a * c, a * b
+            abc = a * bc
+            sums[0, lane] += abc * store[0, q]
+            sums[1, lane] += c * store[2, q]
+            sums[2, lane] += b * store[3, q]
+            sums[3, lane] += bc * store[4, q]
+            sums[4, lane] += a * store[5, q]
+            sums[5, lane] += ac * store[6, q]
+            sums[6, lane] += ab * store[7, q]
+            sums[7, lane] += abc * store[8, q]
+    for member in range(1, depth + 1):
+        at = 1 + 8 * member
+        for start in range(0, TERM_BLOCK, WIDTH):
+            for lane in range(WIDTH):
+                q = start + lane
+                a, b, c = first[q], second[q], third[q]
+                bc = b * c
+                added = sums[7 + member, lane] + store[at, q] + c * store[at + 1, q] + b * store[at + 2, q]
+                added = added + bc * store[at + 3, q] + a * store[at + 4, q] + a * c * store[at + 5, q]
+                sums[7 + member, lane] = added + a * b * store[at + 6, q] + a * bc * store[at + 7, q]
 
 
 @njit(nogil=True, cache=True)
@@ -199,29 +236,25 @@ def _shared_sums(table, whole, factors, where, changed):
     """(n, c + 1, k), that of all columns last, from table (blocks, k, 2^c, TERM_BLOCK), whole (blocks, k, 1,
     TERM_BLOCK), factors (blocks, values, TERM_BLOCK), where and changed."""
     n, c = where.shape
-    blocks, k, entries = table.shape[:3]
+    blocks, k = table.shape[:2]
     depth = c - LAST_COLUMNS
-    begin = np.empty(depth + 2, dtype=np.int64)
-    begin[0] = TERM_BLOCK
-    for own in range(depth + 1):
-        begin[own + 1] = begin[own] + _level_items(c, own)
-    store = aligned_zeros(begin[depth + 1])
-    kept, subsets = (1 << LAST_COLUMNS) + depth, 2 * TERM_BLOCK
-    sums = aligned_zeros(k * n * kept * WIDTH)
+    begin = np.zeros(depth + 2, dtype=np.int64)
+    for column in range(depth + 1):
+        begin[column + 1] = begin[column] + _level_entries(c, column)
+    store = aligned_zeros(begin[depth + 1] * TERM_BLOCK).reshape(begin[depth + 1], TERM_BLOCK)
+    sums, none = np.zeros((k, n, (1 << LAST_COLUMNS) + depth, WIDTH)), np.zeros((1, TERM_BLOCK))
     for block in range(blocks):
-        own = factors[block].reshape(factors[block].size)
         for output in range(k):
-            store[TERM_BLOCK:subsets] = whole[block, output, 0]
-            store[subsets : begin[1]] = table[block, output].reshape(entries * TERM_BLOCK)
+            store[0] = whole[block, output, 0]
+            store[1 : begin[1]] = table[block, output]
             for row in range(n):
                 for column in range(changed[row], depth):
-                    at = where[row, column] * TERM_BLOCK
-                    _contract(store, begin[column], begin[column + 1], column, c, own, at)
-                first = where[row, depth] * TERM_BLOCK
-                second, third = where[row, depth + 1] * TERM_BLOCK, where[row, depth + 2] * TERM_BLOCK
-                to = (output * n + row) * kept * WIDTH
-                add_shared_row(store, begin[depth], own, first, second, third, depth, sums, to)
-    return _finished(sums.reshape(k, n, kept, WIDTH), c)
+                    factor, half = factors[block, where[row, column]], 1 << (c - column - 1)
+                    _contract(store[begin[column] :], store[begin[column + 1] :], column, half, factor, none)
+                first, second = factors[block, where[row, depth]], factors[block, where[row, depth + 1]]
+                third = factors[block, where[row, depth + 2]]
+                _add_row(store[begin[depth] :], first, second, third, depth, sums[output, row])
+    return _finished(sums, c)
 
 
 @njit(nogil=True, cache=True)
@@ -249,31 +282,58 @@ def _finished(sums, c):
     return out
 
 
+@njit(nogil=True, cache=True, fastmath=FUSED)
+def _add_row_products(first, second, third, total):
+    """total[e, q] += the products of the last three columns of one row, e from 1."""
+    for q in range(TERM_BLOCK):
+        a, b, c = first[q], second[q], third[q]
+        bc = b * c
+        total[1, q] += c
+        total[2, q] += b
+        total[3, q] += bc
+        total[4, q] += a
+        total[5, q] += a * c
+        total[6, q] += a * b
+        total[7, q] += a * bc
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED)
+def _expand(low, high, factor, given, half):
+    """low += x, high += factor · x, x = 0, for half a table of entries x in `given`."""
+    for entry in range(half):
+        for q in range(TERM_BLOCK):
+            x = given[entry, q]
+            low[entry, q] += x
+            high[entry, q] += factor[q] * x
+            given[entry, q] = 0.0
+
+
 @njit(nogil=True, cache=True)
 def _add_subset_sums(factors, where, changed, total):
-    """total (blocks, 2^c, TERM_BLOCK) += Σ over rows of the products of all subsets, at their `_entries`."""
+    """total (blocks, 2^c, TERM_BLOCK) += Σ over rows of the products of all subsets."""
     n, c = where.shape
     depth = c - LAST_COLUMNS
     begin = np.zeros(depth + 2, dtype=np.int64)
-    for own in range(depth + 1):
-        begin[own + 1] = begin[own] + (1 << (c - own)) * TERM_BLOCK
-    store = aligned_zeros(begin[depth + 1])
-    places, top = where.reshape(where.size), begin[1]
+    for column in range(depth + 1):
+        begin[column + 1] = begin[column] + (1 << (c - column))
+    store = aligned_zeros(begin[depth + 1] * TERM_BLOCK).reshape(begin[depth + 1], TERM_BLOCK)
     for block in range(factors.shape[0]):
-        own = factors[block].reshape(factors[block].size)
-        store[:top] = total[block].reshape(top)
+        store[: begin[1]] = total[block]
         start = 0
         while start < n:
             stop = start + 1
             while stop < n and changed[stop] >= depth:
                 stop += 1
-            add_shared_products(own, 0, places, start * c + depth, c, stop - start, store, begin[depth])
+            last = store[begin[depth] :]
+            for row in range(start, stop):
+                first, second = factors[block, where[row, depth]], factors[block, where[row, depth + 1]]
+                _add_row_products(first, second, factors[block, where[row, depth + 2]], last)
             for q in range(TERM_BLOCK):
-                store[begin[depth] + q] += stop - start
+                last[0, q] += stop - start
             left = changed[stop] if stop < n else 0
             for column in range(depth - 1, left - 1, -1):
-                half = (1 << (c - column - 1)) * TERM_BLOCK
-                low, at = begin[column], where[start, column] * TERM_BLOCK
-                expand(store, low, low + half, own, at, begin[column + 1], 1 << (c - column - 1))
+                half, low = 1 << (c - column - 1), begin[column]
+                factor = factors[block, where[start, column]]
+                _expand(store[low:], store[low + half :], factor, store[begin[column + 1] :], half)
             start = stop
-        total[block] = store[:top].reshape(total[block].shape)
+        total[block] = store[: begin[1]]

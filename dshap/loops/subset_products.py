@@ -8,7 +8,6 @@ planes, real and imaginary parts.
 
 from __future__ import annotations
 
-import copy
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,12 +17,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dshap.loops.lanes import GROUP, LANES, STEP, TERMS, add_complex_products, add_products
 from dshap.records import BoolArray, FloatArray
 
 __all__ = [
+    "FUSED",
+    "GROUP",
     "Coalitions",
-    "Lattice",
     "SubsetSums",
     "aligned_zeros",
     "rows_last",
@@ -32,10 +31,16 @@ __all__ = [
     "table_values",
 ]
 
+GROUP = 6
+"""Columns of a group, at most: 64 entries of a lattice."""
+LANES = 16
+"""Rows that one step takes."""
+TERMS = 4
+"""Terms that are added up before a partial sum is stored."""
+STEP = LANES * TERMS
+"""Numbers of an entry of a lattice, or of one of its two planes where factors are complex."""
 SUM_BLOCK = 256
 """Rows that sums take at once."""
-PRODUCT_GROUP = 4
-"""Columns of a group, at most, where products are stored: 16 entries a group."""
 SHARED_STEPS = 8
 """Steps of rows, at most, that meet the same terms of the table before the next terms."""
 SHARED_ITEMS = 1 << 15
@@ -43,6 +48,7 @@ SHARED_ITEMS = 1 << 15
 TILE = (4, 2)
 """Entries of the first group × entries of the second whose sums are held in registers."""
 
+FUSED = {"contract"}
 _FAST = {"reassoc", "contract", "nsz"}  # lets sums use vector registers
 # Products of complex numbers take two loops: in a·b − c·d either product may be fused with the difference, and which
 # one is differs between code that was just compiled and the same from numba's cache.
@@ -182,45 +188,67 @@ def _table_values(factors, codes, bounds, n_entries, table, base, n_steps, out):
     c, r, n = factors.shape
     m, k, weights = table.shape[1:]
     planes = weights // TERMS
-    last, size = codes.shape[1] - 1, planes * STEP
+    last = codes.shape[1] - 1
     block = aligned_zeros(n_steps * c * planes * STEP).reshape(n_steps, c, planes, STEP)
     lattice = aligned_zeros((last + 2) * n_entries * planes * STEP).reshape(last + 2, n_entries, planes, STEP)
     total = aligned_zeros(n_steps * m * k * LANES).reshape(n_steps, m, k, LANES)
-    left, right = codes[:, 0] * size, (last * n_entries + codes[:, last]) * size  # where the two factors begin
-    if last > 1:
-        left[:] = (last + 1) * n_entries * size
     for first in range(0, n, n_steps * LANES):
         rows = min(n_steps * LANES, n - first)
         total[:] = 0.0
         for term in range(0, r, TERMS):
             for column in range(c):
                 for q in range(TERMS):
-                    own, to = min(term + q, r - 1), q * LANES
+                    at, to = min(term + q, r - 1), q * LANES
                     for row in range(0, rows, LANES):
                         step, first_row = row // LANES, first + row
                         for lane in range(min(LANES, rows - row)):
-                            block[step, column, 0, to + lane] = factors[column, own, first_row + lane].real
+                            block[step, column, 0, to + lane] = factors[column, at, first_row + lane].real
                         if planes == 2:
                             for lane in range(min(LANES, rows - row)):
-                                block[step, column, 1, to + lane] = factors[column, own, first_row + lane].imag
+                                block[step, column, 1, to + lane] = factors[column, at, first_row + lane].imag
             for step in range(-(-rows // LANES)):
                 _fill(block[step], bounds, lattice)
-                weight, to = term // TERMS * m * k * weights, step * m * k * LANES
                 for coalition in range(m):
+                    side, entry = 0, codes[coalition, 0]
                     if last > 1:
                         _merge(lattice, codes, coalition)
-                    for _output in range(k):
+                        side, entry = last + 1, 0
+                    left, right = lattice[side, entry], lattice[last, codes[coalition, last]]
+                    for output in range(k):
+                        weight, added = table[term // TERMS, coalition, output], total[step, coalition, output]
                         if planes == 1:
-                            add_products(lattice, left[coalition], right[coalition], table, weight, total, to)
+                            _add_products(left, right, weight, added)
                         else:
-                            add_complex_products(lattice, left[coalition], right[coalition], table, weight, total, to)
-                        weight += weights
-                        to += LANES
+                            _add_complex_products(left, right, weight, added)
         for row in range(rows):
             for coalition in range(m):
                 for output in range(k):
-                    own = total[row // LANES, coalition, output, row % LANES]
-                    out[first + row, coalition, output] = base[output] + own
+                    out[first + row, coalition, output] = (
+                        base[output] + total[row // LANES, coalition, output, row % LANES]
+                    )
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED)
+def _add_products(left, right, weight, total):
+    """total[lane] += Σ_q left[0, q·LANES + lane] · right[0, q·LANES + lane] · weight[q]."""
+    w0, w1, w2, w3 = weight[0], weight[1], weight[2], weight[3]
+    for lane in range(LANES):
+        added = total[lane] + left[0, lane] * right[0, lane] * w0
+        added += left[0, lane + LANES] * right[0, lane + LANES] * w1
+        added += left[0, lane + 2 * LANES] * right[0, lane + 2 * LANES] * w2
+        total[lane] = added + left[0, lane + 3 * LANES] * right[0, lane + 3 * LANES] * w3
+
+
+@njit(nogil=True, cache=True, fastmath=FUSED)
+def _add_complex_products(left, right, weight, total):
+    """The real part of the same with complex numbers in planes."""
+    for q in range(TERMS):
+        real, imaginary = weight[q], weight[TERMS + q]
+        for lane in range(LANES):
+            i = q * LANES + lane
+            a, b, a_im, b_im = left[0, i], right[0, i], left[1, i], right[1, i]
+            added = total[lane] + (a * b - a_im * b_im) * real
+            total[lane] = added - (a * b_im + a_im * b) * imaginary
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
@@ -365,95 +393,3 @@ def _lattice_items(n_columns: int) -> int:
     """Entries of the lattices of a step, and its factors."""
     groups = max(2, -(-n_columns // GROUP))
     return (groups + 1) * (1 << -(-n_columns // groups)) + n_columns
-
-
-@njit(nogil=True, cache=True)
-def _fill_wide(factors, bounds, lattice):
-    """lattice (groups, entries, r, n): products of all subsets of each group."""
-    _, r, n = factors.shape
-    for group in range(lattice.shape[0]):
-        for term in range(r):
-            for row in range(n):
-                lattice[group, 0, term, row] = 1.0
-        for bit in range(bounds[group + 1] - bounds[group]):
-            column, size = bounds[group] + bit, 1 << bit
-            for entry in range(size):
-                for term in range(r):
-                    for row in range(n):
-                        lattice[group, size + entry, term, row] = (
-                            lattice[group, entry, term, row] * factors[column, term, row]
-                        )
-
-
-@njit(nogil=True, cache=True)
-def _kept_products(lattice, codes, kept, out):
-    """out (q, n): the product of one coalition, codes (groups,), at the terms kept (q,)."""
-    n = lattice.shape[3]
-    first, second = codes[0], codes[1]
-    for position in range(len(kept)):
-        term = kept[position]
-        for row in range(n):
-            out[position, row] = lattice[0, first, term, row] * lattice[1, second, term, row]
-        for group in range(2, lattice.shape[0]):
-            entry = codes[group]
-            for row in range(n):
-                out[position, row] *= lattice[group, entry, term, row]
-
-
-class Lattice:
-    """Products of the subsets of every group, for a block of rows, shared by all coalitions; buffers are kept.
-
-    Parameters
-    ----------
-    columns : (m, c)
-        Columns of each coalition.
-    n_terms, n_rows : int
-        Of a block, at most.
-    dtype : float64 or complex128
-    """
-
-    def __init__(self, columns: BoolArray, n_terms: int, n_rows: int, dtype: Any) -> None:
-        self.coalitions = Coalitions.of(columns, PRODUCT_GROUP)
-        n_groups = self.coalitions.codes.shape[1]
-        self._entries = np.empty(n_groups * self.coalitions.n_entries * n_terms * n_rows, dtype)
-        self._product = np.empty(n_terms * n_rows, dtype)
-        self._all = np.arange(n_terms)
-        self._shape = (n_groups, self.coalitions.n_entries)
-        self._source: Lattice | None = None  # never itself: a cycle would keep the entries until the next collection
-
-    @property
-    def order(self) -> NDArray[np.intp]:
-        """Coalitions by their entries: neighbours find theirs in the cache."""
-        return np.lexsort(self.coalitions.codes.T[::-1])
-
-    @property
-    def is_shared(self) -> bool:
-        """The entries are those of another lattice, which is filled."""
-        return self._source is not None
-
-    def also(self, columns: BoolArray) -> Lattice:
-        """Products of other coalitions (m, c) from the entries of this lattice."""
-        other = copy.copy(self)
-        other.coalitions, other._product = Coalitions.of(columns, PRODUCT_GROUP), np.empty_like(self._product)
-        other._source = self
-        return other
-
-    def fill(self, factors: NDArray[Any]) -> None:
-        """Take the factors (c, r, n) of a block of rows."""
-        r, n = factors.shape[1:]
-        self._lattice = self._entries[: self._shape[0] * self._shape[1] * r * n].reshape(*self._shape, r, n)
-        _fill_wide(factors, self.coalitions.bounds, self._lattice)
-
-    def product(self, coalition: int, kept: NDArray[np.integer] | None = None) -> NDArray[Any]:
-        """(n, q) of one coalition at the kept terms (all where None): a view, valid until the next call."""
-        terms, lattice = self._all if kept is None else kept, (self._source or self)._lattice
-        n = lattice.shape[3]
-        out = self._product[: len(terms) * n].reshape(len(terms), n)
-        _kept_products(lattice, self.coalitions.codes[coalition], terms, out)
-        return out.T
-
-    @staticmethod
-    def nbytes(n_columns: int, n_terms: int, n_rows: int, itemsize: int = 8) -> int:
-        n_groups = max(2, -(-n_columns // PRODUCT_GROUP))
-        entries = 1 << -(-n_columns // n_groups)
-        return itemsize * n_terms * n_rows * (n_groups * entries + 1)

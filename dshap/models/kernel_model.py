@@ -42,7 +42,6 @@ from dshap.models.tuning import (
     N_VALIDATION,
     Tuning,
     bound,
-    columns_to_validate,
     landmark_coordinates,
     tune,
 )
@@ -185,7 +184,7 @@ class KernelModel:
         """Kernel and features for rows x (n, columns) and targets y (n, k)."""
         penalty = None if isinstance(self.penalty, str) else self.penalty
         kernel = bound(self.kernel, x, self.seed, names, standardize=self.standardize)
-        free = columns_to_validate(self.kernel, x.shape[1], names) & (np.ptp(x, axis=0) > 0)
+        free = self.kernel.validated_columns(x.shape[1], names) & (np.ptp(x, axis=0) > 0)
         tuning = None
         if free.any():
             if not self.embedding.has_categories:

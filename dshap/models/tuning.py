@@ -17,10 +17,10 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from dshap.errors import InputError
-from dshap.kernels import Kernel, Nystrom, Product, ProductKernel
+from dshap.kernels import Kernel, Nystrom, ProductKernel
 from dshap.records import BoolArray, FloatArray
 
-__all__ = ["SLOPES", "Tuning", "bound", "columns_to_validate", "landmark_coordinates", "tune", "validation_error"]
+__all__ = ["SLOPES", "Tuning", "bound", "landmark_coordinates", "tune", "validation_error"]
 
 N_TRAIN, N_VALIDATION, N_LANDMARKS = 3000, 2000, 250
 """Rows and landmarks that a trial looks at, at most: 0.1 s an evaluation for 12 columns."""
@@ -97,15 +97,6 @@ def bound(
         return kernel
     unit = np.where(np.ptp(x, axis=0) > 0, x.std(axis=0), 1.0) if standardize else np.ones(x.shape[1])
     return kernel.bind(x.shape[1], x / unit, seed, names).stretched(unit)
-
-
-def columns_to_validate(
-    kernel: Kernel | ProductKernel, n_columns: int, names: Sequence[str] | None = None
-) -> BoolArray:
-    """(columns,): where the user wrote `lengthscale="validate"`."""
-    if isinstance(kernel, Product):
-        return np.array([each.is_validated for each in kernel.of_columns(n_columns, names)])
-    return np.full(n_columns, isinstance(kernel, Kernel) and kernel.is_validated)
 
 
 def landmark_coordinates(kernel: ProductKernel, x: FloatArray) -> FloatArray:

@@ -9,8 +9,7 @@ import numpy as np
 
 from dshap.blocks import Scored
 from dshap.checks import checked
-from dshap.loops.member_sums import MemberSums
-from dshap.loops.subset_sums import subset_sum_bytes, subset_sums
+from dshap.loops.member_sums import MemberSums, subset_sum_bytes, subset_sums
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.values.kernel_value import KernelValue, expansion_model
 from dshap.values.subset_table import SubsetTable

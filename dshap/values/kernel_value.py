@@ -35,6 +35,11 @@ class Expansion(Protocol):
     @property
     def n_columns(self) -> int: ...
     @property
+    def parts(self) -> tuple[Any, ...]:
+        """The expansions that add up to this one, each with factors of one kind; itself, unless it is a sum."""
+        ...
+
+    @property
     def size(self) -> int:
         """r"""
         ...

@@ -11,12 +11,23 @@ from scipy.linalg.blas import dgemm, dtrmm
 
 from dshap.checks import checked
 from dshap.errors import InputError
-from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures, ridge_solve
-from dshap.loops.subset_products import Lattice, rows_last
+from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures
+from dshap.kernels.ridge import (
+    Penalty,
+    add_cross,
+    add_gram,
+    chosen_penalty,
+    of_unit_spread,
+    ridge_solve,
+    stacked_parts,
+    stacked_zeros,
+    symmetric,
+)
+from dshap.loops.lattice import Lattice
+from dshap.loops.subset_products import rows_last
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
-from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_cross, add_gram, split, strung, symmetric
+from dshap.values.embedded import SUM_ROWS, EmbeddedValue
 from dshap.values.kernel_value import ExpansionModel, KernelValue, expansion_model
-from dshap.values.penalties import Penalty, chosen_penalty, of_unit_spread
 
 __all__ = ["KernelObservational"]
 
@@ -51,8 +62,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         `Nystrom(landmarks=model.expansion_.landmarks)` shares the kernel products of the model.
     penalty : float or "validate"
         λ of the mean squared loss: the ridge is λn.  "validate": one for each coalition, the largest whose
-        cross-validated error is within one standard error of the least, see `penalties.chosen_penalty`.  The error is
-        the embedding's in f itself, mean over rows X and up to eight points x of (f(x_S, X_S̄) − [its regression on
+        cross-validated error is within one standard error of the least, see `kernels.ridge.chosen_penalty`.  The error
+        is the embedding's in f itself, mean over rows X and up to eight points x of (f(x_S, X_S̄) − [its regression on
         Φ_S](X_S))²; the points are the landmarks that pivoted Cholesky keeps first.
     rank_tolerance : float
         Landmarks whose part of the kernel is explained by others up to this residual are left out, per coalition.
@@ -166,9 +177,9 @@ class KernelObservational(EmbeddedValue, KernelValue):
         columns = self.players.columns(masks)
         features, dtype = self._features(columns), self.expansion.coefficients.dtype
         sizes = [own.n_features for own in features]
-        gram, grams = strung([(p, p) for p in sizes])
-        cross, crosses = strung([(p, self._r) for p in sizes], dtype)
-        one, ones = strung([(p,) for p in sizes])
+        gram, grams = stacked_zeros([(p, p) for p in sizes])
+        cross, crosses = stacked_zeros([(p, self._r) for p in sizes], dtype)
+        one, ones = stacked_zeros([(p,) for p in sizes])
         probes = [self._probes(*pair) for pair in zip(features, columns, strict=True)] if self._is_validated else []
         squares = np.zeros((len(probes), POINTS, self._k))
         mean = np.zeros((len(features), self._r), dtype)
@@ -201,11 +212,13 @@ class KernelObservational(EmbeddedValue, KernelValue):
         columns = self.players.columns(masks)
         features, r, n = self._features(columns), self._r, float(moments["count"])
         sizes = [own.n_features for own in features]
-        grams = split(moments["gram"], [(p, p) for p in sizes])
-        crosses = split(moments["cross"], [(p, r) for p in sizes])
-        ones = split(moments["ones"], [(p,) for p in sizes]) if self._sums_means else [np.zeros(p) for p in sizes]
-        none = np.zeros((len(masks), r), self.expansion.coefficients.dtype)
-        mean = moments["mean"] / n if self.centred else none
+        grams = stacked_parts(moments["gram"], [(p, p) for p in sizes])
+        crosses = stacked_parts(moments["cross"], [(p, r) for p in sizes])
+        ones = (
+            stacked_parts(moments["ones"], [(p,) for p in sizes]) if self._sums_means else [np.zeros(p) for p in sizes]
+        )
+        no_mean = np.zeros((len(masks), r), self.expansion.coefficients.dtype)
+        mean = moments["mean"] / n if self.centred else no_mean
         weights, shift, found = [], mean.copy(), []
         for j, own in enumerate(features):
             gram, cross = symmetric(grams[j]), crosses[j]

@@ -10,13 +10,23 @@ import numpy as np
 from dshap.blocks import Scored
 from dshap.checks import Choice, checked
 from dshap.errors import InputError
-from dshap.kernels import Embedding, Kernel, ProductKernel, checked_embedding, ridge_solve
+from dshap.kernels import Embedding, Kernel, ProductKernel, checked_embedding
+from dshap.kernels.ridge import (
+    Penalty,
+    add_gram,
+    chosen_penalty,
+    of_unit_spread,
+    ridge_solve,
+    stacked_parts,
+    stacked_zeros,
+    symmetric,
+)
+from dshap.loops.lattice import Lattice
 from dshap.loops.member_sums import MemberSums
-from dshap.loops.subset_products import Lattice, rows_last
+from dshap.loops.subset_products import rows_last
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.types import Link
-from dshap.values.embedded import SUM_ROWS, EmbeddedValue, add_gram, split, strung, symmetric
-from dshap.values.penalties import Penalty, chosen_penalty, of_unit_spread
+from dshap.values.embedded import SUM_ROWS, EmbeddedValue
 from dshap.values.predicted import PredictedValue
 from dshap.values.subset_table import SubsetTable
 
@@ -49,7 +59,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     embedding : Nystrom or Fourier
     penalty : float or "validate"
         λ of the mean squared loss: the ridge is λn.  "validate": one for each coalition, the largest whose
-        cross-validated error (f − v_S)² is within one standard error of the least, see `penalties.chosen_penalty`.
+        cross-validated error (f − v_S)² is within one standard error of the least, see `kernels.ridge.chosen_penalty`.
     rank_tolerance : float
         Landmarks whose part of the kernel is explained by others up to this residual are left out, per coalition.
     players, feature_names, output_names, link, buffer_rows : see `Marginal`
@@ -153,9 +163,9 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         columns = self.players.columns(masks)
         basis, features, k = self._bound_basis, self._features(columns), self.n_outputs
         sizes = [each.n_features for each in features]
-        gram, grams = strung([(p, p) for p in sizes])
-        cross, crosses = strung([(p, k) for p in sizes])
-        one, ones = strung([(p,) for p in sizes])
+        gram, grams = stacked_zeros([(p, p) for p in sizes])
+        cross, crosses = stacked_zeros([(p, k) for p in sizes])
+        one, ones = stacked_zeros([(p,) for p in sizes])
         dtype = np.float32 if self.precision == "float32" else basis.dtype
         lattice = Lattice(columns, basis.size, SUM_ROWS, dtype)
         for start in range(0, len(rows), SUM_ROWS):
@@ -183,9 +193,9 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         mean = moments["f"] / n  # (k,)
         spread = np.maximum(moments["f2"] - n * mean**2, 0.0)
         sums = zip(
-            split(moments["gram"], [(p, p) for p in sizes]),
-            split(moments["cross"], [(p, k) for p in sizes]),
-            split(moments["ones"], [(p,) for p in sizes]),
+            stacked_parts(moments["gram"], [(p, p) for p in sizes]),
+            stacked_parts(moments["cross"], [(p, k) for p in sizes]),
+            stacked_parts(moments["ones"], [(p,) for p in sizes]),
             strict=True,
         )
         table, found = np.zeros((len(masks), k, self._q), self.embedding.dtype), []

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.blocks import Scored
-from dshap.loops.member_sums import MemberSums, member_weights
+from dshap.loops.member_sums import MemberSums, Terms, member_weights
 from dshap.loops.subset_products import Coalitions, rows_last, table_items, table_values
-from dshap.loops.terms import Terms
 from dshap.records import BoolArray, FloatArray, State
 
 __all__ = ["SubsetTable"]

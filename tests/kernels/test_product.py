@@ -83,3 +83,15 @@ def test_product_takes_a_kernel_a_column(rng):
 def test_bad_kernels_are_refused(make, words):
     with pytest.raises(InputError, match=words):
         make()
+
+
+def test_stretched_columns_keep_what_two_categories_are_worth():
+    kernel = Product([RBF(0.5), Categorical(0.3)]).bind(2).stretched(np.array([4.0, 4.0]))
+    assert kernel.parameters.tolist() == [2.0, 0.3]
+
+
+def test_a_kernel_says_which_columns_are_categorical():
+    mixed = Product({"a": RBF(), "b": Categorical()})
+    assert mixed.categorical_columns(2, ["b", "a"]).tolist() == [True, False]
+    assert Product([RBF(1.0), Categorical()]).bind(2).categorical_columns(2).tolist() == [False, True]
+    assert Categorical().categorical_columns(2).all() and not RBF().categorical_columns(2).any()

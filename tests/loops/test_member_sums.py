@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dshap import designs
 from dshap.blocks import N_ENDS
-from dshap.loops.lanes import WIDTH
-from dshap.loops.member_sums import MemberSums, member_weights
+from dshap.loops.member_sums import ROWS, MemberSums, member_weights
 from dshap.loops.shared_sums import MIN_COLUMNS
 from dshap.values import SubsetTable
 from tests.loops.twins import plain_member_sums
@@ -46,7 +45,7 @@ def all_coalitions(c):
 
 @pytest.mark.parametrize("c", [5, 6, 7, 8, 9, 12])
 @pytest.mark.parametrize("k", [1, 3])
-@pytest.mark.parametrize("n", [1, WIDTH, 9 * WIDTH + 3, 1100])
+@pytest.mark.parametrize("n", [1, ROWS, ROWS + 11, 1100])
 def test_twins_agree(rng, c, k, n):
     """Random weights and tables: every entry of both groups counts, in whole and in broken steps."""
     columns = rng.permutation(all_coalitions(c))[: max(1 << c - 1, (1 << c) - 3)]

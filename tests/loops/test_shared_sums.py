@@ -7,16 +7,16 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dshap.loops import shared_rows, shared_sums
-from dshap.loops.lanes import LAST_COLUMNS, TERM_BLOCK
-from dshap.loops.member_sums import MemberSums
+from dshap.loops.member_sums import MemberSums, subset_sums
 from dshap.loops.shared_rows import SharedRows
 from dshap.loops.shared_sums import (
+    LAST_COLUMNS,
+    TERM_BLOCK,
     is_worth_expanding,
     is_worth_sharing,
     shared_member_sums,
     shared_subset_sums,
 )
-from dshap.loops.subset_sums import subset_sums
 from tests.loops.twins import plain_member_sums, plain_subset_sums
 
 SIZES = [40, 2, 7, 300, 3, 1, 12, 5, 25, 4, 2, 9]
@@ -142,7 +142,7 @@ def test_the_way_is_chosen_by_what_rows_share(rng):
     for rows, is_shared in ((alike, True), (different, False)):
         assert is_worth_sharing(SharedRows.of(rows), 500) == is_shared
         assert is_worth_expanding(SharedRows.of(rows), 254, 500) == is_shared
-    assert not is_worth_sharing(SharedRows.of(alike), 3)  # most lanes of a block of terms are empty
+    assert not is_worth_sharing(SharedRows.of(alike), 3)  # most of a block of terms is empty
     assert not is_worth_expanding(SharedRows.of(alike), 254, 1)
     assert not is_worth_sharing(SharedRows.of(alike[:20]), 500)  # the table takes longer
 
@@ -171,7 +171,7 @@ def test_both_ways_give_the_same_sums(rng, is_alike, monkeypatch):
     table, weights = rng.normal(size=(len(columns), 2, r)), rng.random(len(columns))
     sums = MemberSums.of(Bumps(), columns, table, weights)
     monkeypatch.setattr("dshap.loops.member_sums.shared_member_sums", counted(shared_member_sums))
-    monkeypatch.setattr("dshap.loops.subset_sums.shared_subset_sums", counted(shared_subset_sums))
+    monkeypatch.setattr("dshap.loops.member_sums.shared_subset_sums", counted(shared_subset_sums))
     factors = np.ascontiguousarray(Bumps().factors(rows).swapaxes(1, 2))
     assert_allclose(sums(rows, 64)[0], sums.of_factors(factors), rtol=1e-11, atol=1e-11)
     wanted = plain_subset_sums(factors, columns)

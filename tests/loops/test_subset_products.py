@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dshap.loops import subset_products as loops
-from dshap.loops.lanes import LANES
+from dshap.loops.subset_products import LANES
 from tests.loops import twins
 
 KINDS = {"real": np.float64, "complex": np.complex128}
@@ -81,38 +78,7 @@ def test_sums_count_every_row_once(rng, n):
     assert_array_equal(sums.total(), [[n, n]])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("c", [1, 4, 5, 9, 14])
-def test_lattice_products(rng, c, kind):
-    columns = rng.random((7, c)) < 0.5
-    lattice = loops.Lattice(columns, 6, 8, KINDS[kind])
-    other = lattice.also(~columns)
-    kept = np.array([4, 0, 5])
-    assert other.is_shared and not lattice.is_shared
-    for n in (8, 3):  # a last block that is smaller
-        factors = draws(rng, kind, (c, 6, n))
-        lattice.fill(factors)
-        for j, present in enumerate(columns):
-            plain = twins.plain_subset_products(factors, present)
-            assert_allclose(lattice.product(j, kept), plain[kept].T, rtol=1e-14)
-            assert_allclose(lattice.product(j), plain.T, rtol=1e-14)
-            assert_allclose(other.product(j), twins.plain_subset_products(factors, ~present).T, rtol=1e-14)
-
-
 def test_rows_last_is_a_view_where_rows_lie_next_to_each_other(rng):
     factors = rng.random((2, 3, 4)).swapaxes(1, 2)
     assert np.shares_memory(loops.rows_last(factors), factors)
     assert_array_equal(loops.rows_last(np.ascontiguousarray(factors)), factors.swapaxes(1, 2))
-
-
-def test_a_lattice_is_freed_with_its_last_name():
-    """No cycle: tens of megabytes would wait for the garbage collector, block after block."""
-    lattice = loops.Lattice(np.ones((1, 3), dtype=bool), 4, 4, np.float64)
-    other = lattice.also(np.zeros((1, 3), dtype=bool))
-    gone = weakref.ref(lattice)
-    gc.disable()
-    try:
-        del lattice, other
-        assert gone() is None
-    finally:
-        gc.enable()

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 from dshap.kernels import RBF, Categorical, Laplacian, Product, ProductKernel
-from dshap.models.tuning import SLOPES, Trial, columns_to_validate, landmark_coordinates, tune, validation_error
+from dshap.models.tuning import SLOPES, Trial, landmark_coordinates, tune, validation_error
 
 
 @pytest.fixture
@@ -65,11 +65,11 @@ def test_what_is_given_stays(rng):
     assert tuning.kernel.parameters[0] < 1.0
 
 
-def test_columns_to_validate_reads_the_users_words():
+def test_validated_columns_are_where_the_user_wrote_so():
     mixed = Product([RBF("validate"), RBF("median"), Laplacian([2.0]), Categorical()])
-    np.testing.assert_array_equal(columns_to_validate(mixed, 4), [True, False, False, False])
-    assert columns_to_validate(Laplacian("validate"), 3).all()
-    assert not columns_to_validate(RBF([1.0, 2.0]), 2).any()
+    np.testing.assert_array_equal(mixed.validated_columns(4), [True, False, False, False])
+    assert Laplacian("validate").validated_columns(3).all()
+    assert not RBF([1.0, 2.0]).validated_columns(2).any()
 
 
 def test_landmark_coordinates_are_the_kernels_own_distances(rng):

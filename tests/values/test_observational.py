@@ -11,7 +11,8 @@ from dshap import designs
 from dshap.abilities import LearnsFromData, sample_size
 from dshap.errors import InputError, PredictError
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product
-from dshap.loops import member_sums, subset_sums
+from dshap.kernels.ridge import PENALTIES
+from dshap.loops import member_sums
 from dshap.models import FourierExpansion, KernelExpansion
 from dshap.values import (
     ConditionalRegression,
@@ -19,7 +20,6 @@ from dshap.values import (
     KernelObservational,
     Marginal,
 )
-from dshap.values.penalties import PENALTIES
 from tests.values import oracles
 
 D = 5
@@ -91,7 +91,7 @@ def test_rows_that_share_values_through_the_engine(rng, players, is_constant, mo
     predict = KernelExpansion.predict
     monkeypatch.setattr(KernelExpansion, "predict", lambda own, x: (predicted.append(len(x)), predict(own, x))[1])
     called = []
-    for module, name in ((subset_sums, "shared_subset_sums"), (member_sums, "shared_member_sums")):
+    for module, name in ((member_sums, "shared_subset_sums"), (member_sums, "shared_member_sums")):
         own = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *args, own=own: (called.append(own), own(*args))[1])
     table = np.stack([rng.integers(0, 2 + j % 3, 700) * 0.7 + j for j in range(7)], axis=1)

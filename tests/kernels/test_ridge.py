@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dshap.errors import InputError
-from dshap.values import penalties
-from dshap.values.penalties import PENALTIES, chosen_penalty, of_unit_spread
+from dshap.kernels import ridge
+from dshap.kernels.ridge import PENALTIES, chosen_penalty, of_unit_spread
 from tests.values import oracles
 
 
@@ -119,4 +119,4 @@ def test_bad_sums_are_told():
 
 
 def test_the_grid_begins_at_one():
-    assert penalties.PENALTIES[0] == 1.0 and (np.diff(np.log10(penalties.PENALTIES)) < 0).all()
+    assert ridge.PENALTIES[0] == 1.0 and (np.diff(np.log10(ridge.PENALTIES)) < 0).all()

@@ -1,17 +1,31 @@
-"""The penalty of each coalition's ridge regression by cross-validation, from the sums of the regression alone."""
+"""Ridge regressions from sums over rows: the sums, the solve, and the penalty by cross-validation of the sums alone."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import eigvalsh_tridiagonal
-from scipy.linalg.lapack import dormqr, dptsv, dsytrd, dsytrd_lwork
+from numpy.typing import NDArray
+from scipy.linalg import eigvalsh, eigvalsh_tridiagonal
+from scipy.linalg.blas import dgemm, dsyrk, ssyrk
+from scipy.linalg.lapack import dormqr, dpotrf, dpotrs, dptsv, dsytrd, dsytrd_lwork
 
 from dshap.errors import InputError
 from dshap.records import FloatArray
 
-__all__ = ["Penalty", "chosen_penalty", "of_unit_spread"]
+__all__ = [
+    "Penalty",
+    "add_cross",
+    "add_gram",
+    "chosen_penalty",
+    "of_unit_spread",
+    "ridge_solve",
+    "stacked_parts",
+    "stacked_zeros",
+    "symmetric",
+]
 
 PENALTIES = 10.0 ** -np.arange(0.0, 16.01, 0.25)
 """λ that penalty="validate" chooses from, the largest first."""
@@ -23,6 +37,82 @@ SLACK = 0.005
 """Part of the least error that a larger penalty may cost, where one standard error is less."""
 BLOCK = 64
 """Columns of a block in LAPACK's work space."""
+
+
+def add_gram(gram: FloatArray, phi: FloatArray) -> None:
+    """gram (p, p) += ΦᵀΦ in place, its lower triangle alone; Fortran order.  float32 rows are multiplied in float32."""
+    if phi.dtype == np.float32:
+        gram += ssyrk(1.0, phi, trans=1, lower=1)
+        return
+    dsyrk(1.0, phi, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)
+
+
+def add_cross(cross: NDArray[Any], phi: FloatArray, right: NDArray[Any]) -> None:
+    """cross (p, r) += Φᵀ right in place, Fortran order; right (n, r) may be complex."""
+    if right.dtype == np.float64:
+        dgemm(1.0, phi, right, beta=1.0, c=cross, trans_a=1, overwrite_c=1)
+    else:
+        cross += phi.T @ right
+
+
+def symmetric(lower: FloatArray) -> FloatArray:
+    """The matrix whose lower triangle this is."""
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
+
+
+def stacked_zeros(shapes: Sequence[tuple[int, ...]], dtype: Any = float) -> tuple[FloatArray, list[FloatArray]]:
+    """An array of zeros for matrices of different sizes, one after the other, and the matrices in it."""
+    array = np.zeros(sum(math.prod(shape) for shape in shapes), dtype)
+    return array, stacked_parts(array, shapes)
+
+
+def stacked_parts(array: FloatArray, shapes: Sequence[tuple[int, ...]]) -> list[FloatArray]:
+    """The matrices (Fortran order) that lie one after the other in an array: parts of it, not copies."""
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    return [part.reshape(shape, order="F") for part, shape in zip(np.split(array, ends[:-1]), shapes, strict=True)]
+
+
+def ridge_solve(
+    gram: FloatArray, cross: FloatArray, ridge: float | FloatArray, what: str = "landmarks that were kept"
+) -> FloatArray:
+    """w (p, k) = (ΦᵀΦ + ridge·I)⁻¹ Φᵀy: ridge regression on whitened features.
+
+    With w' = L⁻ᵀw this is (KᵀK + ridge·K_zz)⁻¹ Kᵀy; but sums of whitened rows meet a system whose smallest eigenvalue
+    is the ridge, where those of raw kernel columns lose as many digits as K_zz has.
+
+    Parameters
+    ----------
+    gram, cross : (p, p), (p, k)
+        ΦᵀΦ and Φᵀy.
+    ridge : float or (p,)
+        λn: the penalty of the mean loss times the number of rows; one a feature where some are not penalised.
+    what : str
+        What the features are, for the error.
+
+    Raises
+    ------
+    InputError
+        Where the system is not positive definite in float64; says the rank, the smallest eigenvalue and a ridge.
+    """
+    system = gram + ridge * np.eye(len(gram))
+    factor, info = dpotrf(system, lower=1)
+    diagonal = np.square(np.diagonal(factor))
+    if info or diagonal.min() <= len(gram) * np.finfo(float).eps * diagonal.max():
+        raise InputError(_singular(system, float(np.max(ridge)), what))
+    return np.asarray(dpotrs(factor, cross, lower=1)[0])
+
+
+def _singular(system: FloatArray, ridge: float, what: str) -> str:
+    """Rank, smallest eigenvalue and a remedy of a system that Cholesky refused."""
+    if not np.isfinite(system).all():
+        return "the Gram matrix holds NaN or infinity: drop such rows, or check the length-scales"
+    values = eigvalsh(system)
+    floor = len(values) * np.finfo(float).eps * values[-1]
+    return (
+        f"penalty times rows is {ridge:.3g}, too small for the {len(values)} {what} (rank "
+        f"{int((values > floor).sum())}, smallest eigenvalue {values[0]:.1e}): make it {10.0 * floor:.1g} or more, "
+        "or ask for fewer"
+    )
 
 
 class Penalty(NamedTuple):

@@ -1,0 +1,242 @@
+"""Kernels as users write them, before they are bound to columns and data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dshap.checks import checked, for_columns
+from dshap.errors import InputError, shown
+from dshap.kernels.product import ProductKernel
+from dshap.records import BoolArray, FloatArray
+
+__all__ = [
+    "RBF",
+    "Categorical",
+    "Kernel",
+    "Laplacian",
+    "Matern",
+    "Product",
+    "bound_kernel",
+    "checked_kernel",
+    "median_lengthscale",
+]
+
+MEDIAN_SAMPLE = 1000
+"""Rows that the median heuristic looks at."""
+MATERN = {0.5: "laplacian", 1.5: "matern32", 2.5: "matern52"}
+"""nu -> family."""
+
+
+def median_lengthscale(sample: FloatArray, seed: int = 0) -> FloatArray:
+    """Median heuristic, per column: the median of the non-zero distances of a seeded sample, times √columns.
+
+    Zero distances are left out (a binary column would get 0); a constant column gets 1.  Rows with NaN are ignored.
+    """
+    rows = np.asarray(sample, dtype=float)
+    rows = rows[np.isfinite(rows).all(axis=1)]
+    if len(rows) > MEDIAN_SAMPLE:
+        rows = rows[np.sort(np.random.default_rng(seed).choice(len(rows), MEDIAN_SAMPLE, replace=False))]
+    n_columns = sample.shape[1]
+    out = np.ones(n_columns)
+    for column in range(n_columns):
+        distance = np.abs(np.subtract.outer(rows[:, column], rows[:, column]))
+        distance = distance[distance > 0]
+        if distance.size:
+            out[column] = np.median(distance) * np.sqrt(n_columns)
+    return out
+
+
+def _listed(option: Any) -> Any:
+    """An option of a kernel as plain values."""
+    if isinstance(option, Mapping):
+        return {name: _listed(each) for name, each in option.items()}
+    if isinstance(option, list | tuple):
+        return [_listed(each) for each in option]
+    return option.fingerprint() if isinstance(option, Kernel) else option
+
+
+class Kernel:
+    """What a user writes down: a kernel that may still have to be bound to columns and data.
+
+    `bind` gives the `ProductKernel` that numerics take.
+    """
+
+    is_resolved: bool = True
+    """False where `bind` needs a sample ("median") or a model's validation ("validate")."""
+    is_validated: bool = False
+    """True where a length-scale is "validate", which belongs to models."""
+    is_categorical: bool = False
+    """True where it asks whether values are equal, and nothing else."""
+
+    def bind(
+        self, n_columns: int, sample: FloatArray | None = None, seed: int = 0, names: Sequence[str] | None = None
+    ) -> ProductKernel:
+        """With a factor for each column; `names` are those of the columns, where they have any."""
+        raise InputError(f"{type(self).__name__} does not say how it binds to columns: give RBF(), Product([...])")
+
+    def of_columns(self, n_columns: int, names: Sequence[str] | None) -> tuple[Kernel, ...]:
+        """One kernel a column, in the order of the columns."""
+        return (self,) * n_columns
+
+    def categorical_columns(self, n_columns: int, names: Sequence[str] | None = None) -> BoolArray:
+        """(columns,): where the factor asks whether values are equal, and nothing else."""
+        return np.array([kernel.is_categorical for kernel in self.of_columns(n_columns, names)], dtype=bool)
+
+    def validated_columns(self, n_columns: int, names: Sequence[str] | None = None) -> BoolArray:
+        """(columns,): where the user wrote `lengthscale="validate"`."""
+        return np.array([kernel.is_validated for kernel in self.of_columns(n_columns, names)], dtype=bool)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Kind and options as plain values."""
+        return {"kind": type(self).__name__, **{name: _listed(option) for name, option in vars(self).items()}}
+
+
+@dataclass(frozen=True, eq=False)
+class _Stationary(Kernel):
+    lengthscale: Any = "median"
+    """One number, one a column (in the units of the columns) or a mapping by column name, "median", or "validate"
+    (chosen by the model's fit)."""
+
+    family: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lengthscale", checked(lengthscale=self.lengthscale)[0])
+
+    @property
+    def is_resolved(self) -> bool:  # type: ignore[override]
+        return not isinstance(self.lengthscale, str)
+
+    @property
+    def is_validated(self) -> bool:  # type: ignore[override]
+        return bool(self.lengthscale == "validate")
+
+    def bind(
+        self, n_columns: int, sample: FloatArray | None = None, seed: int = 0, names: Sequence[str] | None = None
+    ) -> ProductKernel:
+        """Every column gets this family; "median" and "validate" (its start) take the sample's median heuristic."""
+        if isinstance(self.lengthscale, str):
+            if sample is None:
+                raise InputError(f"lengthscale {self.lengthscale!r} needs data: fit the model, or give numbers")
+            scale = median_lengthscale(sample, seed)
+        else:
+            scale = np.array(for_columns("lengthscale", self.lengthscale, n_columns, names))
+        return ProductKernel((self.family,) * n_columns, scale)
+
+
+class RBF(_Stationary):
+    """Gaussian kernel exp(−(x − z)²/(2ℓ²)) on each column."""
+
+    def __init__(self, lengthscale: Any = "median") -> None:
+        super().__init__(lengthscale, "rbf")
+
+
+class Laplacian(_Stationary):
+    """exp(−|x − z|/ℓ) on each column."""
+
+    def __init__(self, lengthscale: Any = "median") -> None:
+        super().__init__(lengthscale, "laplacian")
+
+
+class Matern(_Stationary):
+    """Matérn 1/2, 3/2 or 5/2 on each column, in scikit-learn's scaling, as a product over the columns.
+
+    (scikit-learn's own `Matern` takes the distance over all columns at once and is no product.)
+    """
+
+    def __init__(self, nu: float = 1.5, lengthscale: Any = "median") -> None:
+        if not isinstance(nu, float) or nu not in MATERN:
+            raise InputError(
+                f"nu is {shown(nu)}: Matérn is there for 0.5, 1.5 and 2.5 (Matern(1.5, lengthscale) has both)"
+            )
+        super().__init__(lengthscale, MATERN[nu])
+
+    def __repr__(self) -> str:
+        nu = next(each for each, family in MATERN.items() if family == self.family)
+        return f"Matern(nu={nu}, lengthscale={self.lengthscale!r})"
+
+
+@dataclass(frozen=True)
+class Categorical(Kernel):
+    """1 where the categories are equal, else ρ in [0, 1)."""
+
+    rho: float = 0.5
+
+    is_categorical = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rho", checked(rho=self.rho)[0])
+
+    def bind(
+        self, n_columns: int, sample: FloatArray | None = None, seed: int = 0, names: Sequence[str] | None = None
+    ) -> ProductKernel:
+        return ProductKernel(("categorical",) * n_columns, np.full(n_columns, self.rho))
+
+
+@dataclass(frozen=True)
+class Product(Kernel):
+    """A kernel for each column: a list in the order of the columns, or a mapping by their names."""
+
+    kernels: Sequence[Kernel] | Mapping[str, Kernel]
+
+    def __post_init__(self) -> None:
+        given = self.kernels
+        if not isinstance(given, Mapping) and (isinstance(given, str) or not np.iterable(given)):
+            raise InputError(f"kernels is {shown(given)}: give a list, one of dshap.kernels a column, or a mapping")
+        each = given.values() if isinstance(given, Mapping) else given
+        if wrong := [kernel for kernel in each if not isinstance(kernel, Kernel)]:
+            raise InputError(f"kernels hold {shown(wrong[0])}: give one of dshap.kernels a column, such as RBF()")
+        plain = {str(n): own for n, own in given.items()} if isinstance(given, Mapping) else tuple(given)
+        object.__setattr__(self, "kernels", plain)
+
+    @property
+    def is_resolved(self) -> bool:  # type: ignore[override]
+        return all(kernel.is_resolved for kernel in self._all)
+
+    @property
+    def is_validated(self) -> bool:  # type: ignore[override]
+        return any(kernel.is_validated for kernel in self._all)
+
+    @property
+    def _all(self) -> tuple[Kernel, ...]:
+        return tuple(self.kernels.values() if isinstance(self.kernels, Mapping) else self.kernels)
+
+    def of_columns(self, n_columns: int, names: Sequence[str] | None) -> tuple[Kernel, ...]:
+        return for_columns("Product", self.kernels, n_columns, names)
+
+    def bind(
+        self, n_columns: int, sample: FloatArray | None = None, seed: int = 0, names: Sequence[str] | None = None
+    ) -> ProductKernel:
+        bound = []
+        for column, kernel in enumerate(self.of_columns(n_columns, names)):
+            own = kernel.bind(1, None if sample is None else sample[:, column : column + 1], seed)
+            is_median = sample is not None and not kernel.is_resolved and np.ptp(sample[:, column]) > 0
+            scale = np.sqrt(n_columns) if is_median else 1.0
+            bound.append(ProductKernel(own.families, own.parameters * scale))
+        return ProductKernel(
+            tuple(kernel.families[0] for kernel in bound), np.array([kernel.parameters[0] for kernel in bound])
+        )
+
+
+def checked_kernel(given: Any) -> Kernel | ProductKernel:
+    """The kernel, or an InputError for anything else."""
+    if not isinstance(given, Kernel | ProductKernel):
+        raise InputError(
+            f"kernel is {shown(given)}: give one of dshap.kernels, like RBF() or RBF([0.5, 2.0]), one length-scale a "
+            "column"
+        )
+    return given
+
+
+def bound_kernel(given: Any, n_columns: int, names: Sequence[str] | None = None) -> ProductKernel:
+    """The kernel of so many columns, bound to them where its parameters are numbers.
+
+    Raises
+    ------
+    InputError
+        No kernel, or a length-scale that needs data.
+    """
+    return checked_kernel(given).bind(n_columns, names=names)

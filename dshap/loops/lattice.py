@@ -1,0 +1,110 @@
+"""Products of single coalitions at chosen terms, from the products of the subsets of groups of columns."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dshap.loops.subset_products import Coalitions
+from dshap.records import BoolArray
+
+__all__ = ["Lattice"]
+
+PRODUCT_GROUP = 4
+"""Columns of a group, at most: 16 entries a group."""
+
+
+@njit(nogil=True, cache=True)
+def _fill_wide(factors, bounds, lattice):
+    """lattice (groups, entries, r, n): products of all subsets of each group."""
+    _, r, n = factors.shape
+    for group in range(lattice.shape[0]):
+        for term in range(r):
+            for row in range(n):
+                lattice[group, 0, term, row] = 1.0
+        for bit in range(bounds[group + 1] - bounds[group]):
+            column, size = bounds[group] + bit, 1 << bit
+            for entry in range(size):
+                for term in range(r):
+                    for row in range(n):
+                        lattice[group, size + entry, term, row] = (
+                            lattice[group, entry, term, row] * factors[column, term, row]
+                        )
+
+
+@njit(nogil=True, cache=True)
+def _kept_products(lattice, codes, kept, out):
+    """out (q, n): the product of one coalition, codes (groups,), at the terms kept (q,)."""
+    n = lattice.shape[3]
+    first, second = codes[0], codes[1]
+    for position in range(len(kept)):
+        term = kept[position]
+        for row in range(n):
+            out[position, row] = lattice[0, first, term, row] * lattice[1, second, term, row]
+        for group in range(2, lattice.shape[0]):
+            entry = codes[group]
+            for row in range(n):
+                out[position, row] *= lattice[group, entry, term, row]
+
+
+class Lattice:
+    """Products of the subsets of every group, for a block of rows, shared by all coalitions; buffers are kept.
+
+    Parameters
+    ----------
+    columns : (m, c)
+        Columns of each coalition.
+    n_terms, n_rows : int
+        Of a block, at most.
+    dtype : float64 or complex128
+    """
+
+    def __init__(self, columns: BoolArray, n_terms: int, n_rows: int, dtype: Any) -> None:
+        self.coalitions = Coalitions.of(columns, PRODUCT_GROUP)
+        n_groups = self.coalitions.codes.shape[1]
+        self._entries = np.empty(n_groups * self.coalitions.n_entries * n_terms * n_rows, dtype)
+        self._product = np.empty(n_terms * n_rows, dtype)
+        self._all = np.arange(n_terms)
+        self._shape = (n_groups, self.coalitions.n_entries)
+        self._source: Lattice | None = None  # never itself: a cycle would keep the entries until the next collection
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """Coalitions by their entries: neighbours find theirs in the cache."""
+        return np.lexsort(self.coalitions.codes.T[::-1])
+
+    @property
+    def is_shared(self) -> bool:
+        """The entries are those of another lattice, which is filled."""
+        return self._source is not None
+
+    def also(self, columns: BoolArray) -> Lattice:
+        """Products of other coalitions (m, c) from the entries of this lattice."""
+        other = copy.copy(self)
+        other.coalitions, other._product = Coalitions.of(columns, PRODUCT_GROUP), np.empty_like(self._product)
+        other._source = self
+        return other
+
+    def fill(self, factors: NDArray[Any]) -> None:
+        """Take the factors (c, r, n) of a block of rows."""
+        r, n = factors.shape[1:]
+        self._lattice = self._entries[: self._shape[0] * self._shape[1] * r * n].reshape(*self._shape, r, n)
+        _fill_wide(factors, self.coalitions.bounds, self._lattice)
+
+    def product(self, coalition: int, kept: NDArray[np.integer] | None = None) -> NDArray[Any]:
+        """(n, q) of one coalition at the kept terms (all where None): a view, valid until the next call."""
+        terms, lattice = self._all if kept is None else kept, (self._source or self)._lattice
+        n = lattice.shape[3]
+        out = self._product[: len(terms) * n].reshape(len(terms), n)
+        _kept_products(lattice, self.coalitions.codes[coalition], terms, out)
+        return out.T
+
+    @staticmethod
+    def nbytes(n_columns: int, n_terms: int, n_rows: int, itemsize: int = 8) -> int:
+        n_groups = max(2, -(-n_columns // PRODUCT_GROUP))
+        entries = 1 << -(-n_columns // n_groups)
+        return itemsize * n_terms * n_rows * (n_groups * entries + 1)
