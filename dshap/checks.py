@@ -58,9 +58,9 @@ def _one(given: Any) -> Any:
         array = np.asarray(given)
     except (TypeError, ValueError):
         return None
-    if array.size == 1 and array.dtype.kind in "iuf":
-        return array.reshape(()).item()
-    return given if isinstance(given, numbers.Real) and array.dtype.kind != "b" else None
+    if isinstance(given, numbers.Real) and array.dtype.kind != "b":
+        return given  # the same object: scikit-learn's clone asks for it
+    return array.reshape(()).item() if array.size == 1 and array.dtype.kind in "iuf" else None
 
 
 def _is_text(given: Any) -> bool:
