@@ -38,7 +38,7 @@ __all__ = [
     "needs_predictions",
     "pilot_coalitions",
     "sample_size",
-    "stages_of",
+    "rounds_of",
     "streams_data",
     "tuned",
 ]
@@ -49,7 +49,7 @@ class Rounds(Design, Protocol):
     """A design that grows."""
 
     @property
-    def stages(self) -> tuple[Design, ...]:
+    def rounds(self) -> tuple[Design, ...]:
         """The designs that this one grew through, each one's list the beginning of the next one's; itself last."""
         ...
 
@@ -176,9 +176,9 @@ class EstimatedBase(LearnsFromData, Protocol):
         ...
 
 
-def stages_of(design: Design) -> tuple[Design, ...]:
+def rounds_of(design: Design) -> tuple[Design, ...]:
     """The designs that this one grew through; itself alone where it does not grow."""
-    return design.stages if isinstance(design, Rounds) else (design,)
+    return design.rounds if isinstance(design, Rounds) else (design,)
 
 
 def pilot_coalitions(design: Design) -> int:
@@ -255,7 +255,7 @@ class Work:
     pilot_coalitions: int = 0
     held_coalitions: int = 0
     stage_coalitions: tuple[int, ...] = ()
-    """After each stage that a design grew through."""
+    """After each round that a design grew through."""
 
     @classmethod
     def of(cls, value: ValueFunction, design: Design) -> Work:
@@ -269,5 +269,5 @@ class Work:
             streams=streams_data(value),
             pilot_coalitions=pilot_coalitions(design),
             held_coalitions=held_coalitions(design),
-            stage_coalitions=tuple(each.info.n_coalitions for each in stages_of(design)),
+            stage_coalitions=tuple(each.info.n_coalitions for each in rounds_of(design)),
         )

@@ -50,8 +50,8 @@ class Groups(NamedTuple):
 
     def parts(self) -> list[tuple[int, NDArray[np.intp], FloatArray]]:
         """(group, positions, scores) of every group that has entries here."""
-        own = ((int(g), self.group == g) for g in np.unique(self.group))
-        return [(g, self.coalition[chosen], self.score[chosen]) for g, chosen in own]
+        entries = ((int(g), self.group == g) for g in np.unique(self.group))
+        return [(g, self.coalition[chosen], self.score[chosen]) for g, chosen in entries]
 
 
 class CoalitionBlock(NamedTuple):

@@ -23,7 +23,7 @@ import click
 from dshap.errors import DamagedError, DshapError, InputError, LockedError
 
 if TYPE_CHECKING:
-    from dshap.cube import Damage
+    from dshap.cube import CubeStatus, Damage
     from dshap.engine import Progress
     from dshap.jobs import Job, JobResult
     from dshap.report import Ranking
@@ -242,7 +242,7 @@ def _score_lines(result: JobResult) -> list[str]:
     from dshap.models.report import MEASURES
 
     scores = _scores(result) or {}
-    return [f"held-out {MEASURES[name]}: {', '.join(f'{v:.4f}' for v in own)}" for name, own in scores.items()]
+    return [f"held-out {MEASURES[name]}: {', '.join(f'{v:.4f}' for v in score)}" for name, score in scores.items()]
 
 
 @command
@@ -254,17 +254,17 @@ def status(store: Path, as_json: bool, quiet: bool) -> None:
     from dshap.cube import cube_status, is_running
 
     paths = _cubes(store)
-    own = {name: cube_status(path) for name, path in paths.items()}
+    statuses = {name: cube_status(path) for name, path in paths.items()}
     active = is_running(store.absolute()) or is_running(store.absolute().parent)
-    lines = [f"{name}: {_status_line(each)}" for name, each in own.items()]
+    lines = [f"{name}: {_status_line(each)}" for name, each in statuses.items()]
     lines.append("a run is going on" if active else "no run is going on")
-    _print(lines, {"cubes": {name: asdict(each) for name, each in own.items()}, "is_running": active}, as_json)
+    _print(lines, {"cubes": {name: asdict(each) for name, each in statuses.items()}, "is_running": active}, as_json)
 
 
-def _status_line(own: Any) -> str:
-    rows = {"ok": own.ok, "skipped": own.skipped, "failed": own.failed, "pending": own.pending}
+def _status_line(status: CubeStatus) -> str:
+    rows = {"ok": status.ok, "skipped": status.skipped, "failed": status.failed, "pending": status.pending}
     shown = ", ".join(f"{count:,} {name}" for name, count in rows.items() if count or name in ("ok", "pending"))
-    return f"{own.n_rows:,} rows: {shown}; {own.blocks_done} of {own.n_blocks} blocks done"
+    return f"{status.n_rows:,} rows: {shown}; {status.blocks_done} of {status.n_blocks} blocks done"
 
 
 def _cubes(store: Path) -> dict[str, Path]:
@@ -290,12 +290,12 @@ def show(store: Path, as_json: bool, quiet: bool) -> None:
 
     paths, job = _cubes(store), read_job(store) or {}
     ranked, fitted = report.rankings(paths), fit_report(store)
-    own, found = {name: cube_status(path) for name, path in paths.items()}, report.accuracy(paths)
+    statuses, found = {name: cube_status(path) for name, path in paths.items()}, report.accuracy(paths)
     lines = [
         *(["model: " + str(fitted), ""] if fitted else []),
         *report.ranking_lines(ranked, job.get("units", "")),
         "", *report.accuracy_lines(found),
-        *(f"{name}: {_status_line(each)}" for name, each in own.items()),
+        *(f"{name}: {_status_line(each)}" for name, each in statuses.items()),
     ]  # fmt: skip
     content = {ranking.label: {"rows": ranking.rows, "mean_magnitude": dict(ranking.magnitude),
                                "mean": dict(ranking.mean),
@@ -326,10 +326,10 @@ def verify(store: Path, repair: bool, job_file: Path | None, as_json: bool, quie
     if job_file is not None:
         _finish(job_file, store, quiet)
     found = {name: verify_cube(path) for name, path in store_parts(store).items()}
-    lines = [f"{name}: mended: {own}" for name, damages in mended.items() for own in damages]
+    lines = [f"{name}: mended: {damage}" for name, damages in mended.items() for damage in damages]
     lines += [line for name, damages in found.items() for line in _verified(name, store_parts(store)[name], damages)]
-    content = {name: [str(own) for own in damages] for name, damages in found.items()}
-    removed = {name: [str(own) for own in damages] for name, damages in mended.items()}
+    content = {name: [str(damage) for damage in damages] for name, damages in found.items()}
+    removed = {name: [str(damage) for damage in damages] for name, damages in mended.items()}
     _print(lines, content | {"mended": removed} if repair else content, as_json)
     _refuse_damage(store, found, mended, job_file)
 
@@ -358,12 +358,12 @@ def _verified(name: str, path: Path, damages: list[Damage]) -> list[str]:
     from dshap.cube import cube_status, read_run
 
     if damages:
-        return [f"{name}: {own}" for own in damages]
+        return [f"{name}: {damage}" for damage in damages]
     if read_run(path) is None:
         return []
-    own = cube_status(path)
-    left = "" if own.is_complete else "; the others are left for the same run again"
-    return [f"{name}: verified: {own.blocks_done} of {own.n_blocks} blocks finished{left}"]
+    status = cube_status(path)
+    left = "" if status.is_complete else "; the others are left for the same run again"
+    return [f"{name}: verified: {status.blocks_done} of {status.n_blocks} blocks finished{left}"]
 
 
 def _refuse_damage(

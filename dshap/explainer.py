@@ -51,7 +51,7 @@ class Explainer:
     ) -> None:
         if isinstance(model, Explained):
             given = {"masker": masker, "feature_names": feature_names, "output_names": output_names, "players": players}
-            named = [name for name, own in given.items() if own is not None] + ["link"] * (link != "identity")
+            named = [name for name, each in given.items() if each is not None] + ["link"] * (link != "identity")
             if named:
                 raise InputError(f"a value function has its own {' and '.join(named)}: leave {' and '.join(named)} out")
             self.value: Explained = model
@@ -145,7 +145,7 @@ def _predict_of(model: Any) -> Callable[[FloatArray], Any]:
 
 
 def _link_of(link: Any) -> str | Link:
-    """A link by its name; shap's own are functions."""
+    """A link by its name; those of shap are functions."""
     is_of_shap = callable(link) and not isinstance(link, Link)
     return getattr(link, "__name__", "identity") if is_of_shap else link
 

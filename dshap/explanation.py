@@ -45,11 +45,11 @@ from dshap.cube import (
 from dshap.engine import Failure, Plan, make_plan, naming, process_threads
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
 from dshap.options import RunOptions
-from dshap.prepared import PROBE_ROWS, DataSummary, Prepared
-from dshap.records import BoolArray, FloatArray, Record, digest_of
+from dshap.prepared import DataSummary, Prepared
+from dshap.records import BoolArray, Record, digest_of
 from dshap.run import Run, explain_run, with_landmarks
 from dshap.session import Session
-from dshap.steadiness import check_steady
+from dshap.steadiness import PROBE_ROWS, check_steady, first_rows
 from dshap.tables import Census, Inputs
 from dshap.types import Design, Explained, GivenAttributor, RowReader, replaced
 
@@ -58,8 +58,8 @@ __all__ = [
     "NUMERICS_VERSION",
     "Explanation",
     "Way",
-    "learnt_of",
     "refuse_difference",
+    "states_follow_from",
 ]
 
 NUMERICS_VERSION = 10
@@ -122,7 +122,7 @@ class Explanation:
         run = _fingerprint(inputs, way, prepared)
         _refuse_other_run(path, run)
         if read_run(path) is None and not way.options.stochastic:
-            check_steady(inputs.value.model, np.concatenate([_first_rows(reader) for reader in inputs.readers]))
+            check_steady(inputs.value.model, np.concatenate(list(map(first_rows, inputs.readers))))
         data_rows = 0 if prepared is None else prepared.data.n_rows
         plan = _stored_plan(path) or way.plan(inputs.rows, inputs.data, data_rows)
         layout = _layout(inputs, way, plan, run)
@@ -256,15 +256,11 @@ def _as_prepared(
     return chosen.with_value(value), options
 
 
-def _first_rows(reader: RowReader) -> FloatArray:
-    return reader.read(0, min(PROBE_ROWS, reader.n_rows)).good
-
-
 def _layout(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> CubeLayout:
     value, rows, options = inputs.value, inputs.rows, way.options
     dtypes = rows.column_dtypes.items() if options.keep_rows else ()
     kept = {name: TEXT if dtype.kind == "T" else str(dtype) for name, dtype in dtypes}
-    names = value.model.output_names
+    names, about = value.model.output_names, {"version": __version__, "processor": platform.machine()}
     return CubeLayout(
         n_rows=rows.n_rows,
         players=value.players.names,
@@ -281,7 +277,7 @@ def _layout(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> CubeLa
         is_adaptive=plan.tol is not None,
         keys=dict(rows.key_dtypes),
         columns=kept,
-        run={"digest": digest_of(run), "fingerprint": run, "version": __version__, "processor": _processor()},
+        run={"digest": digest_of(run), "fingerprint": run} | about,
     )
 
 
@@ -295,14 +291,14 @@ def _run(inputs: Inputs, way: Way, plan: Plan, path: Path, layout: CubeLayout, p
         data=inputs.data,
         writer=CubeWriter(path, layout, layout.run["digest"]),
         states=StateFolder(path / CONTAINER, None if prepared is None else prepared.states.path),
-        follows_from=learnt_of(run, plan),
+        follows_from=states_follow_from(run, plan),
         run_digest=layout.run["digest"],
         is_active=way.is_active,
         keep_rows=bool(layout.columns),
     )
 
 
-def learnt_of(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+def states_follow_from(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
     """What the states of a run follow from, coalitions apart."""
     return {name: run[name] for name in ("numerics", "value", "data")} | {"row_span": plan.row_span}
 
@@ -322,7 +318,7 @@ def _fingerprint(inputs: Inputs, way: Way, prepared: Prepared | None) -> dict[st
     data = None if prepared is None else prepared.data
     if inputs.data is not None and inputs.data_census is not None:
         data = DataSummary.of(inputs.data, inputs.data_census)
-    of_value = way.chosen.value_fingerprint() if prepared is None else prepared.learnt["value"]
+    of_value = way.chosen.value_fingerprint() if prepared is None else prepared.follows_from["value"]
     if options.stochastic:  # without what a noisy model predicted, which it will not predict again
         of_value = {name: part for name, part in of_value.items() if name != "predictions"}
     return {
@@ -386,9 +382,6 @@ def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
     """value.penalty -> 0.001 and the like."""
     if not isinstance(tree, dict):
         return {prefix: tree}
-    return {name: leaf for key, own in tree.items() for name, leaf in _flat(own, f"{prefix}.{key}".strip(".")).items()}
-
-
-def _processor() -> str:
-    """The instruction set that the bits of the arrays belong to."""
-    return platform.machine()
+    return {
+        name: leaf for key, part in tree.items() for name, leaf in _flat(part, f"{prefix}.{key}".strip(".")).items()
+    }

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dshap import __version__
 from dshap.attributors.choice import Chosen, restored
@@ -17,7 +16,7 @@ from dshap.checks import as_path
 from dshap.cube import PREPARED, ReceiptFolder, StateFolder, mark_finished
 from dshap.errors import InputError, StoreMismatchError
 from dshap.records import Record
-from dshap.steadiness import check_steady
+from dshap.steadiness import check_steady, first_rows
 from dshap.tables import Census
 from dshap.types import Explained, RowReader
 
@@ -25,14 +24,13 @@ __all__ = ["PREPARED", "DataSummary", "Prepared", "open_prepared", "probe_of", "
 
 PROBE = "probe"
 """State of the rows that a model is known by, and what it predicted for them."""
-PROBE_ROWS = 64
 PROBE_TOLERANCE = 1e-9
 """Relative difference of predictions that another processor explains."""
 
 
 @dataclass(frozen=True)
 class DataSummary:
-    """The table that was learnt from, as far as a run on its states knows it: no row is read any more."""
+    """The table that was learned from, as far as a run on its states knows it: no row is read any more."""
 
     n_rows: int
     feature_names: tuple[str, ...]
@@ -54,7 +52,7 @@ class Prepared:
     chosen: Chosen
     """The value function, and the design or the closed form that the states are of."""
     path: Path
-    learnt: Mapping[str, Any]
+    follows_from: Mapping[str, Any]
     """What the states follow from."""
     data: DataSummary
     coalition_tile: int
@@ -71,21 +69,11 @@ class Prepared:
 
     def describe(self) -> str:
         """One line for people."""
-        kind = self.learnt["value"]["value"]
+        kind = self.follows_from["value"]["value"]
         return f"{kind} on {self.data.n_rows:,} rows, {self.chosen.info.n_coalitions:,} coalitions, {self.path}"
 
     def __repr__(self) -> str:
         return f"Prepared({self.describe()})"
-
-    def coalition_summary(self) -> dict[str, NDArray[Any]]:
-        """What the states say of each proper coalition, where they do: `rank`, `penalty`, `error`, in the design's
-        order; and `size`, its number of players."""
-        names = described(self.path)["tiles"]
-        states = [self.states.get(name, Record) for name in names]
-        kept = [name for name in ("rank", "penalty", "error") if states and name in states[0].arrays]
-        design = self.chosen.design
-        sizes = np.zeros(0, int) if design is None else design.block(2, design.info.n_coalitions).masks.sum(axis=1)
-        return {"size": sizes, **{name: np.concatenate([state[name] for state in states]) for name in kept}}
 
 
 def described(path: Path) -> dict[str, Any]:
@@ -101,8 +89,7 @@ def described(path: Path) -> dict[str, Any]:
 
 def probe_of(value: Explained, data: RowReader) -> Record:
     """The first good rows of the data, and what the model predicts for them."""
-    block = data.read(0, min(PROBE_ROWS, data.n_rows))
-    rows = block.x[block.is_ok]
+    rows = first_rows(data)
     check_steady(value.model, rows)
     return Record({"x": rows, "prediction": value.model(rows)})
 
@@ -113,7 +100,7 @@ def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record
     mark_finished(prepared.path, [PREPARED])
     content = {
         "version": __version__,
-        "learnt": dict(prepared.learnt),
+        "learnt": dict(prepared.follows_from),
         "design": prepared.chosen.fingerprint(),
         "data": asdict(prepared.data),
         "coalition_tile": prepared.coalition_tile,

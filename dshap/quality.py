@@ -1,4 +1,4 @@
-"""Learning without rows to explain, and the quality of what was learnt: what `prepare` and `mse_v` do."""
+"""Learning without rows to explain, and the quality of its values: what `prepare` and `mse_v` do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dshap.explanation import (
     IDLE_WORKER_BYTES,
     NUMERICS_VERSION,
     Explanation,
-    learnt_of,
+    states_follow_from,
 )
 from dshap.options import RunOptions
 from dshap.prepared import PREPARED, DataSummary, Prepared, open_prepared, probe_of, save_prepared
@@ -66,7 +66,7 @@ class Quality:
         return {
             "mse": self.mse.tolist(),
             "share_of_variance": [m / v if v > 0 else None for m, v in zip(self.mse, self.variance, strict=True)],
-            "by_size": [[None if np.isnan(own) else float(own) for own in size] for size in sizes],
+            "by_size": [[None if np.isnan(each) else float(each) for each in size] for size in sizes],
             "rows": self.n_rows,
             "coalitions": len(self.masks),
             "interpolated_share": self.interpolated_share,
@@ -83,7 +83,7 @@ def means_of_sizes(of_coalitions: FloatArray, masks: BoolArray) -> FloatArray:
     """(d − 1, k): means of (m, k) over the coalitions masks (m, d) of 1, 2, … players; NaN where there are none."""
     sizes = masks.sum(axis=1)
     chosen = [of_coalitions[sizes == size] for size in range(1, masks.shape[1])]
-    return np.array([own.mean(axis=0) if len(own) else np.full(of_coalitions.shape[1], np.nan) for own in chosen])
+    return np.array([each.mean(axis=0) if len(each) else np.full(of_coalitions.shape[1], np.nan) for each in chosen])
 
 
 def mean_by_sizes(of_coalitions: FloatArray, masks: BoolArray) -> FloatArray:
@@ -95,7 +95,7 @@ def mean_by_sizes(of_coalitions: FloatArray, masks: BoolArray) -> FloatArray:
     """
     means, sizes = means_of_sizes(of_coalitions, masks), np.arange(1, masks.shape[1])
     is_there = np.isin(sizes, masks.sum(axis=1))
-    filled = np.stack([np.interp(sizes, sizes[is_there], own[is_there]) for own in means.T], axis=1)  # (d − 1, k)
+    filled = np.stack([np.interp(sizes, sizes[is_there], column[is_there]) for column in means.T], axis=1)  # (d − 1, k)
     mean: FloatArray = _shares_of_sizes(masks.shape[1]) @ filled
     return mean
 
@@ -119,7 +119,7 @@ def prepare_value(
     check_kinds(value, design)
     if isinstance(value, GivenAttributor):
         raise InputError(f"{type(value).__name__} is an attributor: there is nothing to prepare; explain it itself")
-    if path.exists() and any(own.name not in (PREPARED, "state") for own in path.iterdir()):
+    if path.exists() and any(each.name not in (PREPARED, "state") for each in path.iterdir()):
         raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
     options, missing = session.options, session.options.missing
     if missing == "pass" and learns(value):
@@ -140,15 +140,15 @@ def prepare_value(
     if chosen.design is not None:  # no rows are explained here that could settle its list
         chosen = replace(chosen, design=tuned(chosen.design, Record()))
     plan = make_plan(chosen.work(), data, data, options, (("design", chosen.why),))
-    plan = replace(plan, stages=tuple(own for own in plan.stages if own.name != "evaluation"))
+    plan = replace(plan, stages=tuple(stage for stage in plan.stages if stage.name != "evaluation"))
     plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
     kept = DataSummary.of(data, census)
     run = {"numerics": NUMERICS_VERSION, "value": chosen.value_fingerprint(), "data": kept.fingerprint()}
     chosen = replace(chosen, why="given")
-    prepared = Prepared(chosen, path, learnt_of(run, plan), kept, plan.coalition_tile, plan.row_span)
+    prepared = Prepared(chosen, path, states_follow_from(run, plan), kept, plan.coalition_tile, plan.row_span)
     damaged = repair(path)
-    for own in damaged:
-        session.progress.say(f"{own}; it is computed again")
+    for damage in damaged:
+        session.progress.say(f"{damage}; it is computed again")
     if (path / PREPARED).exists() and not damaged:
         return _same(open_prepared(path, value), prepared)
     is_new = not path.exists()
@@ -173,7 +173,7 @@ def _run(
         rows=rows,
         data=data,
         states=states,
-        follows_from=prepared.learnt,
+        follows_from=prepared.follows_from,
         is_active=np.ones(len(prepared.value.players), dtype=bool),
     )
     return with_landmarks(session, run)
@@ -224,7 +224,7 @@ def prepared_of(explanation: Explanation) -> Prepared:
     data = run["data"]
     kept = DataSummary(data["n"], tuple(run["features"]), data["missing"], data["digest"])
     chosen = replace(work.chosen, design=settled_design(work))
-    return Prepared(chosen, explanation.path, learnt_of(run, plan), kept, plan.coalition_tile, plan.row_span)
+    return Prepared(chosen, explanation.path, states_follow_from(run, plan), kept, plan.coalition_tile, plan.row_span)
 
 
 def open_held_out(rows: Any, explanation: Explanation, session: Session) -> RowReader:

@@ -21,7 +21,7 @@ from dshap.abilities import (
 )
 from dshap.attributors import attributor_of
 from dshap.attributors.choice import Chosen
-from dshap.attributors.closed_form import ClosedFormAttributor, PairedAttributor, StateOfRows
+from dshap.attributors.closed_form import ClosedFormAttributor, PairedAttributor, PairedForm, StateOfRows
 from dshap.attributors.game import EstimatedGame, Game, Instances, LearnedGame, StreamedGame, first_tiles
 from dshap.attributors.learning import (
     BaseValue,
@@ -49,13 +49,13 @@ SAMPLE_SEED = 0
 
 @dataclass(frozen=True)
 class Run:
-    """What is explained, by what, from what is learnt, and where it is kept."""
+    """What is explained, by what, from what is learned, and where it is kept."""
 
     chosen: Chosen
     plan: Plan
     rows: RowReader
     data: RowReader | None
-    """None where all states are there, and where nothing is learnt."""
+    """None where all states are there, and where nothing is learned."""
     states: RecordStore
     follows_from: Mapping[str, Any]
     """What the states of coalition tiles follow from, coalitions apart."""
@@ -84,7 +84,7 @@ class Run:
 
     @property
     def table(self) -> RowReader:
-        """The data, which something is still to be learnt from."""
+        """The data, which something is still to be learned from."""
         if self.data is None:
             raise DshapError("a state is missing in the prepared store: it was not finished, prepare it again")
         return self.data
@@ -106,7 +106,7 @@ class Run:
     @cached_property
     def tile_names(self) -> tuple[str, ...]:
         """State file of each coalition tile, named by all that its content follows from; empty where nothing is
-        learnt from data."""
+        learned from data."""
         if not self.chosen.learns:
             return ()
         packed = [b""]  # a closed form is of no coalition
@@ -160,20 +160,43 @@ class Run:
 
     def closed_form(self) -> ClosedFormAttributor:
         """The attributor of a closed form."""
-        assert self.chosen.form is not None
-        kind = PairedAttributor if self.plan.interactions else ClosedFormAttributor
-        return kind(form=self.chosen.form, state_name="".join(self.tile_names), **self._shared())
+        form, shared = self.chosen.form, {"state_name": "".join(self.tile_names), **self._shared()}
+        assert form is not None
+        if self.plan.interactions and isinstance(form, PairedForm):
+            return PairedAttributor(form=form, **shared)
+        return ClosedFormAttributor(form=form, **shared)
 
 
 def explain_run(session: Session, run: Run) -> list[Failure]:
     """Learning, then evaluation; gives the tiles that failed (their rows are marked so in the cube)."""
+    cube, tiles = run.cube, tuple(run.plan.instance_spans)
     for name, content in run.value.notes.items():
-        run.cube.write_note(name, content)
-    if run.chosen.form is not None:
-        return _explain_by_form(session, run)
-    if run.chosen.design is None:
-        return _evaluate(session, run, run.value)
+        cube.write_note(name, content)
+    attributor, stated = _learned_attributor(session, run)
+    evaluation = Evaluation(attributor, run.rows, tiles, cube, run.states, run.run_digest, run.keep_rows)
+    failures = evaluate(session.executor, evaluation, session.progress)
+    if stated:
+        cube.write_note("closed_form", {**stated, **cube.stated()})
+    return failures
+
+
+def _learned_attributor(session: Session, run: Run) -> tuple[Attributor, dict[str, Any]]:
+    """What explains the rows, once all that it needs is learned; and the errors that a closed form states."""
+    if run.chosen.is_given:
+        return run.value, {}
     _learn_base(session, run)
+    if run.chosen.form is None:
+        return _contraction(session, run), {}
+    _learn_tiles(session, run, [0])
+    attributor = run.closed_form()
+    stated = attributor.form.stated_error(attributor.state())
+    _write_base(run, attributor)
+    run.cube.write_note("closed_form", stated)
+    return attributor, stated
+
+
+def _contraction(session: Session, run: Run) -> Attributor:
+    """The attributor of a value function and a design: pilots, states of coalition tiles, notes."""
     run = _with_pilots(session, run)
     _learn_tiles(session, run, range(len(run.tile_names)))
     game, plan = run.game(), run.plan
@@ -183,33 +206,14 @@ def explain_run(session: Session, run: Run) -> list[Failure]:
     chosen = on_a_worker(session.executor, penalties, game) if run.tile_names else None
     if chosen is not None:
         run.cube.write_note("penalties", chosen)
-    attributor = attributor_of(
+    return attributor_of(
         game,
         parts=plan.groups,
-        stage_tiles=plan.stage_tiles,
+        round_tiles=plan.round_tiles,
         tol=plan.tol,
         has_pairs=plan.interactions,
         is_noisy=plan.stochastic,
     )
-    return _evaluate(session, run, attributor)
-
-
-def _explain_by_form(session: Session, run: Run) -> list[Failure]:
-    """The state of the closed form, then evaluation; its errors are noted before it, and with those of the rows."""
-    learn_states(session, run)
-    attributor, cube = run.closed_form(), run.cube
-    _write_base(run, attributor)
-    stated = attributor.form.stated_error(attributor.state())
-    cube.write_note("closed_form", stated)
-    failures = _evaluate(session, run, attributor)
-    cube.write_note("closed_form", {**stated, **cube.stated()})
-    return failures
-
-
-def _evaluate(session: Session, run: Run, attributor: Attributor) -> list[Failure]:
-    tiles = tuple(run.plan.instance_spans)
-    evaluation = Evaluation(attributor, run.rows, tiles, run.cube, run.states, run.run_digest, run.keep_rows)
-    return evaluate(session.executor, evaluation, session.progress)
 
 
 def _write_base(run: Run, instances: Instances) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,10 +62,10 @@ class Session:
         """What a pass over all rows of a table gives."""
         return learn_from(self.executor, one, reader)
 
-    def each_partition(self, collection: Any, write: Callable[[Any, int], int]) -> list[int]:
-        """write(partition, index) of every row partition of a Dask collection, where it lives, in order."""
+    def each_partition(self, parts: Sequence[Any], write: Callable[[Any, int], int]) -> list[int]:
+        """write(partition, index) of delayed row partitions of a Dask collection, where they live, in order."""
         client = self.executor.client if isinstance(self.executor, DaskExecutor) else None
-        return collect_partitions(collection, write, client)
+        return collect_partitions(parts, write, client)
 
 
 @contextlib.contextmanager

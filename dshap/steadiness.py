@@ -9,14 +9,23 @@ from numpy.typing import NDArray
 
 from dshap.errors import InputError
 from dshap.records import FloatArray
+from dshap.types import RowReader
 
-__all__ = ["check_steady"]
+__all__ = ["PROBE_ROWS", "check_steady", "first_rows"]
 
+PROBE_ROWS = 64
+"""By which a model is known."""
 ASKED, ALONE = 16, 4
 """Rows that are asked again, and of these alone."""
 OF_SPREAD, OF_SIZE = 1e-4, 1e-5
 """Differences that rounding explains (in float32, or where sums are made in any order): of the standard deviation of
 the answers, and of the largest one."""
+
+
+def first_rows(reader: RowReader) -> FloatArray:
+    """The first good rows of a table (n, columns), which tell a model."""
+    block = reader.read(0, min(PROBE_ROWS, reader.n_rows))
+    return block.good
 
 
 def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) -> None:

@@ -143,7 +143,7 @@ class Pass(Protocol):
         ...
 
     def finish(self, total: Any) -> Any:
-        """What is learnt from the sum over all rows; or the next pass."""
+        """What is learned from the sum over all rows; or the next pass."""
         ...
 
 
@@ -266,7 +266,7 @@ class Explained(Protocol):
 
     @property
     def data(self) -> Any:
-        """The rows whose mean prediction v(empty) is, and that is learnt from: an array, or whatever `explain`
+        """The rows whose mean prediction v(empty) is, and that is learned from: an array, or whatever `explain`
         takes."""
         ...
 

@@ -29,7 +29,7 @@ def test_of_designs():
     assert [abilities.pilot_coalitions(d) > 0 for d in (exact, kernelshap, permutation, kriging)] == 3 * [False] + [
         True
     ]
-    assert abilities.stages_of(permutation) == (permutation,) and abilities.stages_of(kernelshap)[-1] == kernelshap
+    assert abilities.rounds_of(permutation) == (permutation,) and abilities.rounds_of(kernelshap)[-1] == kernelshap
     assert abilities.held_coalitions(permutation) == 0 < abilities.held_coalitions(kriging)
     assert abilities.held_coalitions(abilities.linear(kriging)) == 0 and abilities.linear(exact) is exact
     assert abilities.tuned(exact, Record()) is exact and abilities.tuned(kriging, Record()) is not kriging

@@ -210,7 +210,7 @@ PLACES = {
 }  # fmt: skip
 
 RECORDS = {
-    "dshap.Design", "dshap.ValueFunction",
+    "dshap.Attributor", "dshap.Design", "dshap.ValueFunction",
     "designs.ExactDesign", "designs.KernelShapDesign", "designs.KrigingDesign",
     "designs.PermutationDesign", "designs.restored",
     "kernels.Basis", "kernels.Embedding", "kernels.FourierBasis", "kernels.FourierFeatures", "kernels.Kernel",

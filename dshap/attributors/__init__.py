@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dshap.abilities import DirectSums, held_coalitions, stages_of
+from dshap.abilities import DirectSums, held_coalitions, rounds_of
 from dshap.attributors.contraction import Contraction, DirectContraction, NoisyContraction, WholeContraction
 from dshap.attributors.game import Game
 from dshap.attributors.rounds import RoundsAttributor
@@ -17,7 +17,7 @@ def attributor_of(
     game: Game,
     *,
     parts: Sequence[Sequence[int]],
-    stage_tiles: Sequence[Sequence[int]],
+    round_tiles: Sequence[Sequence[int]],
     tol: float | None = None,
     has_pairs: bool = False,
     is_noisy: bool = False,
@@ -27,14 +27,14 @@ def attributor_of(
     Parameters
     ----------
     parts : coalition tiles that one task sums
-    stage_tiles : coalition tiles that each stage of the design adds
+    round_tiles : coalition tiles that each round of the design adds
     tol : None: all coalitions for every row
     has_pairs : interactions are asked for
     is_noisy : the model answers differently when it is asked again
     """
     value, shares = game.value, tuple(map(tuple, parts))
     if tol is not None:
-        return RoundsAttributor(game, has_pairs, tol, stages_of(game.design), tuple(map(tuple, stage_tiles)))
+        return RoundsAttributor(game, has_pairs, tol, rounds_of(game.design), tuple(map(tuple, round_tiles)))
     if held_coalitions(game.design):
         return WholeContraction(game, shares, has_pairs)
     if is_noisy:

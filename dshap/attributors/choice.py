@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dshap import designs
-from dshap.abilities import Interactions, Work, lacking, learns_from_data, linear
-from dshap.attributors.closed_form import ClosedForm
+from dshap.abilities import Interactions, Work, lacking, learns_from_data, linear, sample_size
+from dshap.attributors.closed_form import ClosedForm, PairedForm
 from dshap.attributors.linear import Linear
 from dshap.attributors.quadrature import Quadrature
 from dshap.attributors.trees import TreeForm
@@ -123,10 +123,8 @@ class Chosen:
 
     def resolved(self, choice: State) -> Chosen:
         """With what was chosen from a sample."""
-        if self.form is None:
-            return replace(self, value=self.value.chosen(choice))
-        form = self.form.chosen(choice)
-        return replace(self, value=form.value, form=form)
+        learner = self.learner.chosen(choice)
+        return replace(self, value=learner) if self.form is None else replace(self, value=learner.value, form=learner)
 
     @property
     def is_given(self) -> bool:
@@ -161,8 +159,7 @@ class Chosen:
         def cost(m: int, n: int = 1) -> Cost:
             return by.cost(n)
 
-        size = 0 if self.form is None else self.form.sample_size
-        n = self.info.n_coalitions
+        size, n = sample_size(by), self.info.n_coalitions
         return Work(self.value, self.info, cost, self.learns, size, is_closed_form=True, stage_coalitions=(n,))
 
     def value_fingerprint(self) -> dict[str, JSON]:
@@ -290,7 +287,7 @@ def _refuse_lacking(given: Any, kind: type, called: str) -> None:
 def check_closed(value: Explained, options: RunOptions) -> None:
     """Refuse what a value function that is a closed form, or an attributor, has not, whatever the design."""
     form, is_given = form_of(value), isinstance(value, GivenAttributor)
-    is_paired = form is not None and form.has_interactions
+    is_paired = isinstance(form, PairedForm)
     asked = [
         name for name, is_asked in (("interactions", options.interactions and not is_paired), ("tol", options.tol))
         if is_asked
@@ -306,7 +303,7 @@ def check_closed(value: Explained, options: RunOptions) -> None:
 def with_interactions(chosen: Chosen) -> Chosen:
     """With interactions, or InputError where there are none, or too many players."""
     form, design = chosen.form, chosen.design
-    if form is not None and form.has_interactions:
+    if isinstance(form, PairedForm):
         return replace(chosen, form=form.with_interactions())
     if not isinstance(design, Interactions):
         raise InputError(

@@ -13,7 +13,7 @@ from dshap.attributors.game import Found, Instances, check_additivity
 from dshap.blocks import Attribution, RowBlock
 from dshap.records import JSON, Cost, FloatArray, Moments, State
 
-__all__ = ["Checked", "ClosedForm", "ClosedFormAttributor", "PairedAttributor", "StateOfRows"]
+__all__ = ["Checked", "ClosedForm", "ClosedFormAttributor", "PairedAttributor", "PairedForm", "StateOfRows"]
 
 
 class Checked(NamedTuple):
@@ -31,7 +31,7 @@ class Checked(NamedTuple):
 class ClosedForm(ABC):
     """Attributions of a value function without coalitions, with a stated error of their own.
 
-    A state that no row changes, with `base` (k,) in it, is learnt from the data (`learns`) or made where it is wanted.
+    A state that no row changes, with `base` (k,) in it, is learned from the data (`learns`) or made where it is wanted.
     For a tile of rows come `settled`, then `phi` in micro-blocks, then `checked`; `phi` again for as long as that gives
     another state.
     """
@@ -42,19 +42,6 @@ class ClosedForm(ABC):
     """The value function has no coalitions, and its closed form is exact; else a design may list some."""
     learns = True
     """The state needs sums over all rows of the data."""
-
-    @property
-    def sample_size(self) -> int:
-        """Rows of the data that `choose` wants to see first; 0 when nothing is left to choose."""
-        return 0
-
-    def choose(self, sample: FloatArray) -> State:
-        """What is chosen from a sample (n, columns) of the data."""
-        return State()
-
-    def chosen(self, choice: State) -> Self:
-        """This form with that choice made."""
-        return self
 
     def moments(self, rows: FloatArray) -> Moments:
         """Sums over these rows (n, columns) of the data."""
@@ -85,17 +72,6 @@ class ClosedForm(ABC):
         """phi_(g) (R, n, d, k), with std_error² = Σ_g (phi_(g) − phi)²."""
         return np.zeros((0, len(rows), len(self.value.players), self.value.n_outputs))
 
-    has_interactions = False
-
-    def with_interactions(self) -> Self:
-        """This form with what its interactions need, or an `InputError` where it has none after all."""
-        return self
-
-    def interactions(self, state: State, rows: FloatArray, phi: FloatArray) -> FloatArray:
-        """The Shapley interaction index (n, pairs, k) of each pair of players i < j, in the order of
-        `np.triu_indices(d, 1)`, of rows whose attributions are phi (n, d, k)."""
-        return np.zeros((len(rows), 0, self.value.n_outputs))
-
     def with_threads(self, n_threads: int) -> Self:
         """This form with so many threads at work at once, where it can use them; the numbers are the same."""
         return self
@@ -115,6 +91,19 @@ class ClosedForm(ABC):
     def fingerprint(self) -> dict[str, JSON]:
         """Everything that changes an attribution."""
         return dict(self.value.fingerprint())
+
+
+class PairedForm(ClosedForm):
+    """A closed form that has interactions too."""
+
+    @abstractmethod
+    def with_interactions(self) -> Self:
+        """This form with what its interactions need, or an `InputError` where it has none after all."""
+
+    @abstractmethod
+    def interactions(self, state: State, rows: FloatArray, phi: FloatArray) -> FloatArray:
+        """The Shapley interaction index (n, pairs, k) of each pair of players i < j, in the order of
+        `np.triu_indices(d, 1)`, of rows whose attributions are phi (n, d, k)."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +126,7 @@ class ClosedFormAttributor(Instances):
 
     form: ClosedForm
     state_name: str
-    """State file; empty where nothing is learnt from data."""
+    """State file; empty where nothing is learned from data."""
 
     def state(self) -> State:
         """What no row changes."""
@@ -186,7 +175,9 @@ class ClosedFormAttributor(Instances):
 
 @dataclass(kw_only=True)
 class PairedAttributor(ClosedFormAttributor):
-    """A closed form that gives interactions too."""
+    """With the interactions of a closed form."""
+
+    form: PairedForm
 
     def _found(self, rows: FloatArray, prediction: FloatArray) -> Found:
         phi, state, checked = self._checked(rows, prediction)

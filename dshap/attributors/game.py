@@ -51,7 +51,7 @@ class Found:
 class Instances:
     """What every attributor of dshap needs for rows: predictions, the two ends, and the record of what was found.
 
-    What no instance changes is learnt before, and loaded from a store when it is first wanted.
+    What no instance changes is learned before, and loaded from a store when it is first wanted.
     """
 
     value: Explained

@@ -1,4 +1,4 @@
-"""Passes over rows: what a game is learnt from, what a design chooses from a pilot, how far values are off."""
+"""Passes over rows: what a game is learned from, what a design chooses from a pilot, how far values are off."""
 
 from __future__ import annotations
 

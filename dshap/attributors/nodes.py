@@ -22,7 +22,7 @@ FIRST_REFERENCE = 8
 
 def player_factors(factors: FloatArray, members: BoolArray) -> FloatArray:
     """(d, n, r): each player's product of its columns' factors, from factors (columns, n, r), members (d, columns)."""
-    return np.stack([factors[own].prod(axis=0) for own in members]) if len(members) else factors[:0]
+    return np.stack([factors[columns].prod(axis=0) for columns in members]) if len(members) else factors[:0]
 
 
 def rest_factor(factors: FloatArray, members: BoolArray) -> FloatArray:
@@ -33,8 +33,8 @@ def rest_factor(factors: FloatArray, members: BoolArray) -> FloatArray:
 def player_angles(x: FloatArray, frequencies: FloatArray, members: BoolArray) -> FloatArray:
     """(d, n, r): each player's Σ of ω_rj x_j over its columns, from x (n, columns), frequencies (r, columns)."""
     out = np.empty((len(members), len(x), len(frequencies)))
-    for own, angles in zip(members, out, strict=True):
-        np.matmul(x[:, own], frequencies[:, own].T, out=angles)
+    for columns, angles in zip(members, out, strict=True):
+        np.matmul(x[:, columns], frequencies[:, columns].T, out=angles)
     return out
 
 

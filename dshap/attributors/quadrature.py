@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,34 @@ ROUNDING = 2.0 * np.finfo(float).eps
 
 
 @dataclass(frozen=True, eq=False)
+class Part:
+    """An expansion whose factors are real, and its game."""
+
+    expansion: Expansion
+    game: ClassVar[Callable[..., FloatArray]] = staticmethod(product_game_values)
+
+    @staticmethod
+    def of(expansion: Expansion) -> Part:
+        """Of real or of Fourier factors."""
+        return (FourierPart if np.iscomplexobj(expansion.coefficients) else Part)(expansion)
+
+    def factors(self, rows: FloatArray, members: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """What the game wants of the players (d, n, r), and of the columns of no player (n, r)."""
+        factors = self.expansion.factors(rows)
+        return player_factors(factors, members), rest_factor(factors, members)
+
+
+class FourierPart(Part):
+    """Factors of modulus 1, by their angles."""
+
+    game = staticmethod(fourier_game_values)
+
+    def factors(self, rows: FloatArray, members: BoolArray) -> tuple[FloatArray, FloatArray]:
+        frequencies: FloatArray = self.expansion.term_frequencies  # type: ignore[attr-defined]
+        return player_angles(rows, frequencies, members), rest_angle(rows, frequencies, members)
+
+
+@dataclass(frozen=True, eq=False)
 class Quadrature(ClosedForm):
     """φ_i = mean_b Σ_r A_r (a_i − c_i) ∫₀¹ Π_{j≠i} (t a_j + (1 − t) c_j) dt, by Gauss–Legendre nodes.
 
@@ -77,10 +106,10 @@ class Quadrature(ClosedForm):
     def _d(self) -> int:
         return len(self.value.players)
 
-    @property
-    def _parts(self) -> tuple[Expansion, ...]:
+    @cached_property
+    def _parts(self) -> tuple[Part, ...]:
         """Expansions whose factors are all real or all of modulus 1."""
-        return self._expansion.parts
+        return tuple(map(Part.of, self._expansion.parts))
 
     @property
     def sample_size(self) -> int:
@@ -182,10 +211,9 @@ class Quadrature(ClosedForm):
         tolerance, members = self.value.tolerance / len(self._parts), self.value.players.members
         nodes = []
         for part, lowest in zip(self._parts, least, strict=True):
-            (x, _), (own, rest) = _factors(part, rows, members), _factors(part, background, members)
-            count = node_count(
-                _game(part), x, own, part.coefficients, tolerance, unit=unit, rest=rest, least=int(lowest)
-            )
+            (x, _), (c, rest) = part.factors(rows, members), part.factors(background, members)
+            weights = part.expansion.coefficients
+            count = node_count(part.game, x, c, weights, tolerance, unit=unit, rest=rest, least=int(lowest))
             nodes.append(count.nodes)
         return np.array(nodes)
 
@@ -197,8 +225,8 @@ class Quadrature(ClosedForm):
         """φ (n, d, k) with as many nodes (parts,) for each part."""
         phi = np.zeros((len(rows), self._d, self.value.n_outputs))
         for part, q in zip(self._parts, nodes, strict=True):
-            (x, _), (own, rest) = (_factors(part, given, self.value.players.members) for given in (rows, background))
-            phi += _game(part)(x, own, part.coefficients, int(q), rest=rest)
+            (x, _), (c, rest) = (part.factors(given, self.value.players.members) for given in (rows, background))
+            phi += part.game(x, c, part.expansion.coefficients, int(q), rest=rest)
         return phi
 
     def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
@@ -298,16 +326,3 @@ def _distances(rows: FloatArray, background: FloatArray) -> FloatArray:
     with np.errstate(over="ignore", invalid="ignore"):  # rows beyond 1e154: NaN, which counts as farthest
         spread = np.concatenate([rows, background]).std(axis=0)
     return np.asarray(np.square((rows - background.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)).sum(axis=1))
-
-
-def _game(part: Expansion) -> Callable[..., FloatArray]:
-    return fourier_game_values if np.iscomplexobj(part.coefficients) else product_game_values
-
-
-def _factors(part: Expansion, rows: FloatArray, members: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """What the game wants of the players (d, n, r), and of the columns of no player (n, r): factors, or angles."""
-    if np.iscomplexobj(part.coefficients):
-        frequencies: FloatArray = part.term_frequencies  # type: ignore[attr-defined]
-        return player_angles(rows, frequencies, members), rest_angle(rows, frequencies, members)
-    factors = part.factors(rows)
-    return player_factors(factors, members), rest_factor(factors, members)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.abilities import interactions_of, stages_of
+from dshap.abilities import interactions_of, rounds_of
 from dshap.attributors.contraction import of_all_values
 from dshap.attributors.game import Found, Game, check_additivity
 from dshap.blocks import EMPTY, FULL, Attribution, relative_errors
@@ -22,7 +22,7 @@ __all__ = ["RoundsAttributor", "forecast"]
 
 @dataclass
 class RoundsAttributor:
-    """Stage by stage of a design, each for the rows whose error is above `tol` after the one before.
+    """Round by round of a design, each for the rows whose error is above `tol` after the one before.
 
     A row ends where tol bounds what 95 % of the intervals allow all of its players at once (`at_once`).  Values are
     kept: no coalition is evaluated twice.
@@ -31,10 +31,10 @@ class RoundsAttributor:
     game: Game
     has_pairs: bool
     tol: float
-    stages: tuple[Design, ...]
+    rounds: tuple[Design, ...]
     """The designs that the design grew through."""
-    stage_tiles: tuple[tuple[int, ...], ...]
-    """Coalition tiles that each stage adds."""
+    round_tiles: tuple[tuple[int, ...], ...]
+    """Coalition tiles that each round adds."""
 
     def attribute(self, rows: FloatArray) -> Attribution:
         prediction = self.game.predictions(rows)
@@ -50,12 +50,12 @@ class RoundsAttributor:
         pairs = np.zeros((len(rows), d * (d - 1) // 2, shape[-1])) if self.has_pairs else None
         used, left = np.zeros(len(rows), np.int32), np.arange(len(rows))
         values, (v_empty, v_full) = ends, ends.swapaxes(0, 1)  # (n, m, k); (n, k)
-        for stage, tiles in zip(self.stages, self.stage_tiles, strict=True):
+        for grown, tiles in zip(self.rounds, self.round_tiles, strict=True):
             values = np.concatenate([values, *(self.game.tile_values(rows[left], tile) for tile in tiles)], axis=1)
-            phi[left], replicates[:, left] = of_all_values(stage, values)
+            phi[left], replicates[:, left] = of_all_values(grown, values)
             if pairs is not None:
-                pairs[left] = np.matmul(interactions_of(stage, 0, stage.info.n_coalitions).T, values)
-            used[left] = stage.info.n_coalitions
+                pairs[left] = np.matmul(interactions_of(grown, 0, grown.info.n_coalitions).T, values)
+            used[left] = grown.info.n_coalitions
             errors = np.sqrt(np.square(replicates[:, left] - phi[left]).sum(axis=0))
             reached = relative_errors(phi[left], errors, v_empty[left], v_full[left])
             is_left = ~(reached * at_once(d) <= self.tol).all(axis=1)
@@ -66,12 +66,12 @@ class RoundsAttributor:
 
 
 def forecast(design: Design, values: FloatArray, tol: float) -> Mapping[str, NDArray[Any]]:
-    """The error of the games (games, m) after the first stage, and the coalitions that should bring it to tol.
+    """The error of the games (games, m) after the first round, and the coalitions that should bring it to tol.
 
     The median over the games, and that of coalitions · (error · `at_once`/tol)²: the error of a mean falls with their
     root.
     """
-    first = stages_of(design)[0]
+    first = rounds_of(design)[0]
     phi, replicates = of_all_values(first, values[:, : first.info.n_coalitions, None])
     ends = values[:, EMPTY, None], values[:, FULL, None]
     errors = relative_errors(phi, np.sqrt(np.square(replicates - phi).sum(axis=0)), *ends)

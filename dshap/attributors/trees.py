@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dshap.attributors.closed_form import Checked, ClosedForm
+from dshap.attributors.closed_form import Checked, PairedForm
 from dshap.errors import InputError
 from dshap.records import Cost, FloatArray, Moments, State
 from dshap.values.tree_libraries import LightGBMTrees
@@ -23,7 +23,7 @@ PAIRED_ROWS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class TreeForm(ClosedForm):
+class TreeForm(PairedForm):
     """φ of a tree ensemble as its library gives it, and the float32 gap that it leaves."""
 
     value: Trees
@@ -31,7 +31,6 @@ class TreeForm(ClosedForm):
     """What gives interactions, where they are asked for."""
 
     learns = False
-    has_interactions = True
 
     @property
     def _columns(self) -> Any:

@@ -70,14 +70,8 @@ def _create(path: Path, layout: CubeLayout, files: Mapping[str, str]) -> None:
 
 def _create_arrays(path: Path, layout: CubeLayout) -> None:
     root = zarr.open_group(path, mode="w-", zarr_format=3)
-    root.attrs.update(
-        {
-            "Conventions": "CF-1.11",
-            "title": "Shapley attributions",
-            "source": "dshap",
-            RUN: json.dumps(layout.run, sort_keys=True),
-        }
-    )
+    root.attrs.update({"Conventions": "CF-1.11", "title": "Shapley attributions", "source": "dshap",
+                       RUN: json.dumps(layout.run, sort_keys=True)})  # fmt: skip
     _per_row(root, layout, "attribution", layout.dtype, np.nan, ("feature", "output"),
              long_name="Shapley value of each feature for each output", units=layout.units, link=layout.link,
              ancillary_variables="status std_error" if layout.n_replicates else "status",
@@ -90,8 +84,7 @@ def _create_arrays(path: Path, layout: CubeLayout) -> None:
         _per_row(root, layout, "interaction", layout.dtype, np.nan, ("feature", "feature_other", "output"),
                  long_name="half the Shapley interaction index of two features, main effect of one on the diagonal",
                  units=layout.units, ancillary_variables="status")  # fmt: skip
-        _small(root, "feature_other", np.array(layout.players, dtype=np.dtypes.StringDType()), ("feature_other",),
-               long_name="the other player of an interaction")  # fmt: skip
+        _names(root, "feature_other", layout.players, "the other player of an interaction")
     if layout.is_adaptive:
         _per_row(root, layout, "n_coalitions", "int32", 0, (), long_name="coalitions evaluated for this row",
                  ancillary_variables="status")  # fmt: skip
@@ -109,9 +102,8 @@ def _create_arrays(path: Path, layout: CubeLayout) -> None:
              flag_values=list(range(len(Status.MEANINGS))), flag_meanings=" ".join(Status.MEANINGS))  # fmt: skip
     for column, kind in layout.keys.items():
         _key(root, layout, layout.key_variables[column], column, kind)
-    _small(root, "feature", np.array(layout.players, dtype=np.dtypes.StringDType()), ("feature",),
-           long_name="player: a column or a group of columns")  # fmt: skip
-    _small(root, "output", np.array(layout.outputs, dtype=np.dtypes.StringDType()), ("output",), long_name="output")
+    _names(root, "feature", layout.players, "player: a column or a group of columns")
+    _names(root, "output", layout.outputs, "output")
     base: dict[str, Any] = {"long_name": "value of the empty coalition: mean over the background",
                             "units": layout.units}  # fmt: skip
     if layout.is_base_by_row:
@@ -136,23 +128,32 @@ def _keep_order(group: Path, names: Iterable[str]) -> None:
     (group / "zarr.json").write_text(json.dumps(document))
 
 
+def _array(
+    group: zarr.Group, name: str, shape: tuple[int, ...], dtype: Any, dims: tuple[str, ...],
+    chunks: tuple[int, ...], fill: Any, shards: tuple[int, ...] | None = None, **attributes: Any,
+) -> zarr.Array[Any]:  # fmt: skip
+    """An array of the cube, with its codecs; attributes that are empty are left out."""
+    return group.create_array(
+        name,
+        shape=shape,
+        dtype=dtype,
+        chunks=chunks,
+        shards=shards,
+        compressors=CODECS,
+        fill_value=fill,
+        dimension_names=dims,
+        attributes={key: value for key, value in attributes.items() if value != ""},
+    )
+
+
 def _per_row(
     group: zarr.Group, layout: CubeLayout, name: str, dtype: Any, fill: Any, dims: tuple[str, ...], **attributes: Any
 ) -> None:
     """An array along instance, in shards of one tile."""
     sizes = {"feature": len(layout.players), "feature_other": len(layout.players), "output": len(layout.outputs)}
     tail = tuple(sizes[dim] for dim in dims)
-    group.create_array(
-        name,
-        shape=(layout.n_rows, *tail),
-        dtype=dtype,
-        chunks=(layout.chunk, *tail),
-        shards=(layout.tile, *tail),
-        compressors=CODECS,
-        fill_value=fill,
-        dimension_names=("instance", *dims),
-        attributes={key: value for key, value in attributes.items() if value != ""},
-    )
+    _array(group, name, (layout.n_rows, *tail), dtype, ("instance", *dims), (layout.chunk, *tail), fill,
+           (layout.tile, *tail), **attributes)  # fmt: skip
 
 
 def _key(group: zarr.Group, layout: CubeLayout, name: str, column: str, kind: str) -> None:
@@ -170,39 +171,32 @@ def _container(root: zarr.Group) -> None:
 
 
 def _small(group: zarr.Group, name: str, values: np.ndarray, dims: tuple[str, ...], **attributes: Any) -> None:
-    array = group.create_array(
-        name,
-        shape=values.shape,
-        dtype="string" if values.dtype.kind == "T" else values.dtype,
-        chunks=values.shape or (),
-        compressors=CODECS,
-        dimension_names=dims,
-        attributes=attributes,
-        fill_value=np.nan if values.dtype.kind == "f" else None,
-    )
+    """An array of one chunk, with its values."""
+    dtype = "string" if values.dtype.kind == "T" else values.dtype
+    fill = np.nan if values.dtype.kind == "f" else None
+    array = _array(group, name, values.shape, dtype, dims, values.shape or (), fill, **attributes)
     if values.shape:
         array[...] = values
+
+
+def _names(group: zarr.Group, name: str, names: Iterable[str], long_name: str) -> None:
+    """The names along a dimension."""
+    _small(group, name, np.array(list(names), dtype=np.dtypes.StringDType()), (name,), long_name=long_name)
 
 
 def _blocks(root: zarr.Group, layout: CubeLayout) -> None:
     """The summary of each block, one chunk a block, so that a global ranking reads no attribution."""
     blocks = root.create_group("blocks", attributes={"title": "sums over each finished block of rows"})
-    shape = (layout.n_blocks, 1 + layout.n_replicates, len(STATISTICS), len(layout.players), len(layout.outputs))
-    blocks.create_array("attribution", shape=shape, dtype="float64", chunks=(1, *shape[1:]), fill_value=np.nan,
-                        compressors=CODECS,
-                        dimension_names=("block", "replicate", "statistic", "feature", "output"),
-                        attributes={"long_name": "sums of the attributions of the good rows of a block: of the "
-                                    "estimate (replicate 0), and with each jackknife group left out"})  # fmt: skip
-    blocks.create_array("count", shape=shape[:1], dtype="int64", chunks=(1,), fill_value=0,
-                        compressors=CODECS, dimension_names=("block",),
-                        attributes={"long_name": "good rows of a block"})  # fmt: skip
-    blocks.create_array("residual", shape=(layout.n_blocks, len(layout.outputs)), dtype="float64",
-                        chunks=(1, len(layout.outputs)), fill_value=np.nan, compressors=CODECS,
-                        dimension_names=("block", "output"),
-                        attributes={"long_name": "largest |sum of attributions + base value - prediction| of a block",
-                                    "units": layout.units})  # fmt: skip
-    _small(blocks, "statistic", np.array(STATISTICS, dtype=np.dtypes.StringDType()), ("statistic",),
-           long_name="what is summed")  # fmt: skip
+    n, d, k = layout.n_blocks, len(layout.players), len(layout.outputs)
+    sums = (1 + layout.n_replicates, len(STATISTICS), d, k)
+    _array(blocks, "attribution", (n, *sums), "float64", ("block", "replicate", "statistic", "feature", "output"),
+           (1, *sums), np.nan, long_name="sums of the attributions of the good rows of a block: of the estimate "
+           "(replicate 0), and with each jackknife group left out")  # fmt: skip
+    _array(blocks, "count", (n,), "int64", ("block",), (1,), 0, long_name="good rows of a block")
+    largest = "largest |sum of attributions + base value - prediction| of a block"
+    _array(blocks, "residual", (n, k), "float64", ("block", "output"), (1, k), np.nan, long_name=largest,
+           units=layout.units)  # fmt: skip
+    _names(blocks, "statistic", STATISTICS, "what is summed")
 
 
 def create_store(path: Path, job: Mapping[str, Any]) -> None:

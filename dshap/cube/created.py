@@ -107,7 +107,7 @@ def altered_files(path: Path) -> list[str]:
 def copied_files(path: Path) -> dict[str, bytes]:
     """name -> what the file was created with."""
     record: Record = copy_of(path).get(copy_name(path) or COPY, Record)
-    return {name: own.tobytes() for name, own in record.arrays.items()}
+    return {name: content.tobytes() for name, content in record.arrays.items()}
 
 
 def _is_file_of(file: Path, content: bytes) -> bool:

@@ -163,10 +163,10 @@ class StateFolder(CreateOnlyFolder):
         self.prepared = None if prepared is None else Path(prepared)
 
     def file(self, name: str) -> Path:
-        own = self.path / f"{name}{self.suffix}"
-        if self.prepared is not None and (self.prepared / own.name).exists():
-            return self.prepared / own.name
-        return own
+        file = self.path / f"{name}{self.suffix}"
+        if self.prepared is not None and (self.prepared / file.name).exists():
+            return self.prepared / file.name
+        return file
 
     def remove(self, name: str) -> None:
         (self.path / f"{name}{self.suffix}").unlink(missing_ok=True)

@@ -58,7 +58,7 @@ class CubeLayout:
     is_adaptive: bool = False
     """Rows take as many coalitions as their error asks for."""
     link: str = ""
-    """What values are on the scale of; empty: the model's own."""
+    """What values are on the scale of; empty: that of the model."""
     is_base_by_row: bool = False
     """The base value differs from row to row."""
     classes: tuple[str, ...] = ()

@@ -95,7 +95,7 @@ def _opened(path: Path) -> xr.Dataset:
     cube = cube[sorted(cube.data_vars, key=lambda name: ORDER.index(str(name)) if name in ORDER else len(ORDER))]
     if "instance" not in cube["base_value"].dims:
         cube["base_value"] = cube["base_value"].load()
-    return cube.assign_attrs({name: json.dumps(own, sort_keys=True) for name, own in read_notes(path).items()})
+    return cube.assign_attrs({name: json.dumps(note, sort_keys=True) for name, note in read_notes(path).items()})
 
 
 def _indexed(cube: xr.Dataset, keys: list[str]) -> xr.Dataset:
@@ -167,7 +167,7 @@ def feature_ranking(path: Path) -> xr.Dataset:
     """`mean`, `mean_magnitude`, `mean_square` (feature, output) of the attributions, from the block summaries.
 
     Over the blocks that are finished, in milliseconds at any number of rows.  Each has its `<name>_std_error`, the
-    error of sampling coalitions: all instances share them, so it comes from the jackknife groups' own statistics, and
+    error of sampling coalitions: all instances share them, so it comes from the statistics of the jackknife groups, and
     does not fall with the number of instances.  0 where every coalition counts.  The upward bias of |φ̂| and φ̂² by these
     errors is taken off (`dshap.cube.summary.estimates`): a player that is worth nothing has about 0.
     `root_mean_square` has no error of its own: its interval is from root to root of the ends of that of `mean_square`.
@@ -187,8 +187,8 @@ def _ranking(path: Path) -> xr.Dataset:
     total = chosen["attribution"].sum("block", skipna=False) / max(count, 1)  # (replicate, statistic, feature, output)
     found = estimates({name: total.sel(statistic=name).values for name in STATISTICS})
     dims = ("feature", "output")
-    out = xr.Dataset({name: (dims, own.value) for name, own in found.items()})
-    out = out.assign({f"{name}_std_error": (dims, own.std_error) for name, own in found.items()})
+    out = xr.Dataset({name: (dims, estimate.value) for name, estimate in found.items()})
+    out = out.assign({f"{name}_std_error": (dims, estimate.std_error) for name, estimate in found.items()})
     out = out.assign(root_mean_square=np.sqrt(out["mean_square"]))
     residual = chosen["residual"].max("block") if done.any() else out["mean"].isel(feature=0, drop=True) * np.nan
     out = out.assign(residual=residual)

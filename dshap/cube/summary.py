@@ -61,9 +61,9 @@ def block_sums(attribution: Attribution) -> FloatArray:
     split, slope = split_magnitude(phi, errors)
     total, variance = split.sum(axis=0), np.square(errors).sum(axis=0)
     sums = [
-        [own.sum(axis=0), np.abs(own).sum(axis=0), np.square(own).sum(axis=0), total + change, variance]
-        for own in (phi, *replicates)
-        for change in [np.einsum("ndk,ndk->dk", slope, own - phi)]
+        [each.sum(axis=0), np.abs(each).sum(axis=0), np.square(each).sum(axis=0), total + change, variance]
+        for each in (phi, *replicates)
+        for change in [np.einsum("ndk,ndk->dk", slope, each - phi)]
     ]
     return np.array(sums)
 
@@ -93,7 +93,7 @@ def estimates(means: Mapping[str, FloatArray]) -> dict[str, Estimate]:
     }
     raw = {"mean": mean[0], "mean_magnitude": plain[0], "mean_square": square[0]}
     return {
-        name: Estimate(np.where(np.isnan(noise), raw[name], own.value), own.std_error) for name, own in found.items()
+        name: Estimate(np.where(np.isnan(noise), raw[name], one.value), one.std_error) for name, one in found.items()
     }
 
 

@@ -87,11 +87,11 @@ def repair(path: Path) -> list[Damage]:
     """
     _refuse_unsealed(path)
     damages: list[Damage] = []
-    if names := [own.place for own in _created(path) if own.is_copied]:
-        damages += [own for own in _created(path) if own.is_copied]
-        restore_files(path, names)
+    if created := [damage for damage in _created(path) if damage.is_copied]:
+        damages += created
+        restore_files(path, [damage.place for damage in created])
     damages += verify_cube(path)
-    for file in (file for own in damages for file in own.remove):
+    for file in (file for damage in damages for file in damage.remove):
         file.unlink(missing_ok=True)
     if is_left(damages):
         mark_of(path).remove(FINISHED)
@@ -100,7 +100,7 @@ def repair(path: Path) -> list[Damage]:
 
 def is_left(damages: list[Damage]) -> bool:
     """After a repair: a run must make something of this again."""
-    return any(not own.is_copied for own in damages)
+    return any(not damage.is_copied for damage in damages)
 
 
 def _refuse_unsealed(path: Path) -> None:
@@ -152,7 +152,7 @@ def _lost(path: Path) -> Iterator[Damage]:
     mark, receipts = mark_of(path), receipts_of(path)
     n_blocks = _n_blocks(path)
     if not mark.is_whole(FINISHED):
-        is_done = n_blocks and all(receipts.has(block_name(own)) for own in range(n_blocks))
+        is_done = n_blocks and all(receipts.has(block_name(block)) for block in range(n_blocks))
         if not mark.has(FINISHED) and (is_done or (path / PREPARED).exists() or _holds_finished(path)):
             yield Damage("the list of what the run left", f"{MISSING}: it was stopped at its very end, or lost it")
         return
@@ -178,8 +178,8 @@ def _lost(path: Path) -> Iterator[Damage]:
 
 def _holds_finished(path: Path) -> bool:
     """The store of a job all of whose explanations have come to their end."""
-    inside = [own for own in store_parts(path).values() if own != path]
-    return bool(inside) and all(is_finished(own) for own in inside)
+    inside = [part for part in store_parts(path).values() if part != path]
+    return bool(inside) and all(map(is_finished, inside))
 
 
 def _n_blocks(path: Path) -> int:

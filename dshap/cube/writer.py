@@ -153,7 +153,7 @@ class CubeWriter:
         blocks = (block for _, block in receipts_of(self.path).whole())
         found = [block["stated"] for block in blocks if block["fingerprint"] == self.fingerprint and "stated" in block]
         names = found[0] if found else {}
-        return {name: np.max([own[name] for own in found], axis=0).tolist() for name in names}
+        return {name: np.max([block[name] for block in found], axis=0).tolist() for name in names}
 
     @staticmethod
     def _summary(attribution: Attribution) -> dict[str, np.ndarray]:
@@ -188,7 +188,7 @@ def _as_stored(values: np.ndarray, dtype: str) -> np.ndarray:
     """A kept column in the type of its array; missing text is empty."""
     if dtype != TEXT:
         return values.astype(dtype, copy=False)
-    return np.array([own or "" for own in values.tolist()], dtype=np.dtypes.StringDType())
+    return np.array([text or "" for text in values.tolist()], dtype=np.dtypes.StringDType())
 
 
 def block_name(tile: int) -> str:

@@ -39,11 +39,8 @@ KINDS: Mapping[str, str] = {
 
 
 def restored(fingerprint: Mapping[str, Any]) -> Design:
-    """The design whose `fingerprint` this is (lists of a JSON file stand for tuples)."""
-    parameters: dict[str, Any] = {
-        n: tuple(value) if isinstance(value, list) else value for n, value in fingerprint.items() if n != "design"
-    }
-    module, _, name = KINDS[fingerprint["design"]].partition(":")
-    kind = get_type_hints(getattr(importlib.import_module(module), name))["return"]
-    design: Design = kind(**parameters)
+    """The design whose `fingerprint` this is; of a JSON file tuples are lists."""
+    parameters = {name: tuple(value) if isinstance(value, list) else value for name, value in fingerprint.items()}
+    module, _, name = KINDS[str(parameters.pop("design"))].partition(":")
+    design: Design = get_type_hints(getattr(importlib.import_module(module), name))["return"](**parameters)
     return design

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from itertools import chain, combinations
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,6 @@ from dshap.records import BoolArray, FloatArray
 __all__ = [
     "MAX_WHOLE_BYTES",
     "BaseDesign",
-    "FixedDesign",
-    "WholeViews",
     "checked_span",
     "first_distinct",
     "first_distinct_bits",
@@ -109,53 +107,46 @@ def checked_span(n_coalitions: int, start: int, stop: int) -> None:
         )
 
 
-class Listed(Protocol):
-    """What the views below ask of a design."""
+class BaseDesign:
+    """Base of all designs, public as `dshap.Design`: a frozen dataclass with a field `n_players`.
+
+    What is left to write is `info`, `block` and `finish`; `replicates` too where it has standard errors.
+    """
+
+    kind: ClassVar[str] = ""
+    """Name in the fingerprint; empty: that of the class."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def info(self) -> DesignInfo: ...
+        def block(self, start: int, stop: int) -> CoalitionBlock: ...
+        def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray: ...
 
     @property
-    def info(self) -> DesignInfo: ...
-    def block(self, start: int, stop: int) -> CoalitionBlock: ...
-    def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray: ...
-
-
-class FixedDesign:
-    """`info` by the names that people ask a design for it by."""
-
-    @property
-    def n_coalitions(self: Listed) -> int:
-        """`DesignInfo.n_coalitions`."""
+    def n_coalitions(self) -> int:
+        """Distinct coalitions, the two ends counted."""
         return self.info.n_coalitions
 
     @property
-    def n_replicates(self: Listed) -> int:
-        """`DesignInfo.n_replicates`."""
-        return self.info.n_replicates
-
-    @property
-    def group_columns(self: Listed) -> int:
-        """`DesignInfo.group_columns`."""
-        return self.info.group_columns
-
-    @property
-    def is_efficient(self: Listed) -> bool:
-        """`DesignInfo.is_efficient`."""
-        return self.info.is_efficient
-
-    @property
-    def why_no_errors(self: Listed) -> str:
-        """`DesignInfo.why_no_errors`."""
+    def why_no_errors(self) -> str:
+        """Why all standard errors are NaN; empty where they are not."""
         return self.info.why_no_errors
 
-    def block_bytes(self: Listed, m: int) -> int:
-        """`DesignInfo.block_bytes`."""
-        return self.info.block_bytes(m)
+    def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        """(0, n, d, k): no standard errors."""
+        return np.zeros((0, *sums.shape))
 
+    def with_players(self, n_players: int) -> Self:
+        """The same design of another number of players."""
+        return replace(self, n_players=n_players)  # type: ignore[type-var]
 
-class WholeViews:
-    """`masks` and `operator` of any design, from its `block` and `finish`; for reading and testing."""
+    def fingerprint(self) -> dict[str, Any]:
+        """The kind of design, and its fields."""
+        return {"design": self.kind or type(self).__name__, **asdict(self)}  # type: ignore[call-overload]
 
     @property
-    def masks(self: Listed) -> BoolArray:
+    def masks(self) -> BoolArray:
         """All coalitions, (m, d), the empty one first and the full one second; InputError above 1 GiB."""
         masks = _whole(self.info, "masks", bool)
         for start, stop in spans(*masks.shape):
@@ -163,7 +154,7 @@ class WholeViews:
         return masks
 
     @property
-    def operator(self: Listed) -> FloatArray:
+    def operator(self) -> FloatArray:
         """The matrix (m, d) with phi = operatorᵀ v for the values v (m,) of `masks`; InputError above 1 GiB."""
         whole = _whole(self.info, "operator", np.float64)
         d = self.info.n_players
@@ -175,24 +166,6 @@ class WholeViews:
         whole[EMPTY] += self.finish(no_sums, one, zero)[0, :, 0]
         whole[FULL] += self.finish(no_sums, zero, one)[0, :, 0]
         return whole
-
-
-class BaseDesign(FixedDesign, WholeViews):
-    """Base of a design of one's own, public as `dshap.Design`: a frozen dataclass with a field `n_players`.
-
-    What is left to write is `info`, `block` and `finish`; `replicates` too where it has standard errors.
-    """
-
-    def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """(0, n, d, k): no standard errors."""
-        return np.zeros((0, *sums.shape))
-
-    def with_players(self, n_players: int) -> Self:
-        return replace(self, n_players=n_players)  # type: ignore[type-var]
-
-    def fingerprint(self) -> dict[str, Any]:
-        """The name of its class, and its fields."""
-        return {"design": type(self).__name__, **asdict(self)}  # type: ignore[call-overload]
 
 
 def _whole(info: DesignInfo, name: str, dtype: type) -> NDArray[Any]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from dshap.blocks import CoalitionBlock, DesignInfo, Groups
 from dshap.checks import Whole
-from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span
+from dshap.designs.coalitions import BaseDesign, checked_span
 from dshap.errors import InputError
 from dshap.records import BoolArray, FloatArray
 
@@ -21,9 +20,10 @@ MAX_PLAYERS = 24
 
 
 @dataclass(frozen=True)
-class ExactDesign(FixedDesign, WholeViews):
+class ExactDesign(BaseDesign):
     """All 2^d coalitions with their classical Shapley weights; see `exact`."""
 
+    kind = "exact"
     n_players: int
 
     def __post_init__(self) -> None:
@@ -60,18 +60,6 @@ class ExactDesign(FixedDesign, WholeViews):
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
         """The sums (n, d, k): the scores hold the whole operator, the two ends included."""
         return sums
-
-    def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """None of them (0, n, d, k)."""
-        return np.zeros((0, *sums.shape))
-
-    def with_players(self, n_players: int) -> ExactDesign:
-        """All coalitions of another number of players."""
-        return ExactDesign(n_players)
-
-    def fingerprint(self) -> dict[str, Any]:
-        """{"design": "exact", "n_players": d}."""
-        return {"design": "exact"} | asdict(self)
 
 
 def exact(d: int) -> ExactDesign:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dshap.checks import Whole
 from dshap.designs.coalitions import stream
-from dshap.designs.strata import DEALING, Sample
+from dshap.designs.sampling import DEALING, Sample
 from dshap.errors import InputError
 from dshap.records import FloatArray
 
@@ -51,14 +51,14 @@ class Dealt:
 def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
     """Every draw of a stratum that is not drawn whole, dealt at random to n_groups groups, cyclically over sizes.
 
-    A unit that was drawn several times has an entry in each group that one of its draws went to.  The draws of a stage
-    stay in their groups when the design grows, so that rows that stopped at different stages can be added.
+    A unit that was drawn several times has an entry in each group that one of its draws went to.  The draws of a round
+    stay in their groups when the design grows, so that rows that stopped at different rounds can be added.
     """
     size, is_dealt, n_groups = sample.units.sum(axis=1), (sample.fraction < 1) & (n_groups > 0), max(n_groups, 1)
     units, groups, first = [], [], int(stream(seed, DEALING).integers(n_groups))
-    for stage, draws in enumerate(sample.draws):
+    for turn, draws in enumerate(sample.draws):
         unit = np.repeat(np.arange(len(size)), draws)  # one of each draw
-        order = np.lexsort((stream(seed, DEALING, 1 + stage).random(len(unit)), size[unit]))
+        order = np.lexsort((stream(seed, DEALING, 1 + turn).random(len(unit)), size[unit]))
         group = np.empty(len(unit), np.int64)
         group[order] = (np.arange(len(unit)) + first) % n_groups
         units.append(unit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Self
@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from dshap.blocks import FULL, N_ENDS, CoalitionBlock, DesignInfo, Groups
 from dshap.checks import Choice, Flag, Whole
-from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span, pack, spans, unpack
+from dshap.designs.coalitions import BaseDesign, checked_span, pack, spans, unpack
 from dshap.designs.jackknife import N_REPLICATES, Dealt, checked_replicates, deal, deleted
-from dshap.designs.sampling import SAMPLERS
+from dshap.designs.sampling import SAMPLERS, strata_of
 from dshap.designs.shapley_kernel import ConstrainedSolution, normal_matrix
-from dshap.designs.strata import strata_of
 from dshap.errors import InputError
 from dshap.records import FloatArray
 from dshap.threads import one_blas_thread
@@ -36,15 +35,16 @@ CHECKED_PER_PLAYER = 16
 
 
 @dataclass(frozen=True)
-class KernelShapDesign(FixedDesign, WholeViews):
+class KernelShapDesign(BaseDesign):
     """Sampled coalitions with the weights of the Shapley kernel; see `kernelshap`.
 
     Holds its parameters only: coalitions and the solution are made anew in each process and cached there.
     """
 
+    kind = "kernelshap"
     n_players: int
     budgets: tuple[int, ...]
-    """Coalitions after each stage, the ends counted: what was asked for, made even where paired, at most 2^d."""
+    """Coalitions after each round, the ends counted: what was asked for, made even where paired, at most 2^d."""
     sampling: str = "leverage"
     paired: bool = True
     seed: int = 0
@@ -76,7 +76,7 @@ class KernelShapDesign(FixedDesign, WholeViews):
     @property
     def info(self) -> DesignInfo:
         """Efficient, as the regression is constrained."""
-        d, why = self.n_players, self._why_no_errors()
+        d, why = self.n_players, self.why_no_errors
         return DesignInfo(d, self.n_coalitions, self.n_replicates, group_columns=d, why_no_errors=why, seed=self.seed)
 
     @property
@@ -84,7 +84,8 @@ class KernelShapDesign(FixedDesign, WholeViews):
         """P: pairs of complements, or coalitions where not paired, the two ends apart."""
         return (self.n_coalitions - N_ENDS) // self._group
 
-    def _why_no_errors(self) -> str:
+    @property
+    def why_no_errors(self) -> str:
         """At most 6 players, fewer than 4d coalitions, or P − (d − 1) < 20."""
         d = self.n_players
         if not self.n_replicates or self.n_coalitions >= 1 << d:
@@ -127,7 +128,7 @@ class KernelShapDesign(FixedDesign, WholeViews):
         """phi + √((R − 1)/R · (1 − (d − 1)/P)) (phi_(g) − phi) (R, n, d, k), phi_(g) without group g; NaN: too few."""
         phi = self.finish(sums, v_empty, v_full)
         out = np.full((self.n_replicates, *phi.shape), np.nan)
-        if self._why_no_errors():
+        if self.why_no_errors:
             return out
         out[:] = phi
         if not self.n_replicates or self.n_coalitions >= 1 << self.n_players:
@@ -138,17 +139,17 @@ class KernelShapDesign(FixedDesign, WholeViews):
         return out
 
     @property
-    def stages(self) -> tuple[Self, ...]:
+    def rounds(self) -> tuple[Self, ...]:
         """One design a budget."""
-        return tuple(replace(self, budgets=self.budgets[: stage + 1]) for stage in range(len(self.budgets)))
+        return tuple(replace(self, budgets=self.budgets[:n]) for n in range(1, len(self.budgets) + 1))
 
     def with_players(self, n_players: int) -> KernelShapDesign:
-        """As many coalitions of another number of players, all there are where they are fewer; in one stage."""
+        """As many coalitions of another number of players, all there are where they are fewer; in one round."""
         return replace(self, n_players=n_players, budgets=(self.n_coalitions,))
 
     def fingerprint(self) -> dict[str, Any]:
-        """Name and parameters, with the budgets of all stages."""
-        return {"design": "kernelshap"} | asdict(self) | {"budgets": list(self.budgets)}
+        """Name and parameters, with the budgets of all rounds."""
+        return super().fingerprint() | {"budgets": list(self.budgets)}
 
     @property
     def _group(self) -> int:

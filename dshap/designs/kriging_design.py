@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Self
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from dshap.blocks import N_ENDS, CoalitionBlock, DesignInfo, Groups
 from dshap.checks import Whole, checked
-from dshap.designs.coalitions import FixedDesign, WholeViews, checked_span
+from dshap.designs.coalitions import BaseDesign, checked_span
 from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior
 from dshap.designs.jackknife import N_REPLICATES, checked_replicates
 from dshap.designs.kriging_list import PairList, checked_budgets, odd_values
@@ -34,7 +34,7 @@ MIN_SPARSE_PLAYERS, LEAST_SPARSE_PAIRS = 6, 2
 
 
 @dataclass(frozen=True)
-class KrigingDesign(FixedDesign, WholeViews):
+class KrigingDesign(BaseDesign):
     """The posterior mean of a Gaussian process of games; `dshap.designs.kriging` makes it, and says of which.
 
     The list: size 1 whole (where there are three pairs a player, or 64 players and fewer), then as many coalitions of
@@ -42,7 +42,7 @@ class KrigingDesign(FixedDesign, WholeViews):
     where interactions are weak enough, the next sizes are taken whole before the others get their shares.
 
     Sparse terms: where that predicts coalitions which the pilot holds out better (0.8 of the error or less), each
-    instance has coefficients of up to 200 interactions of three players of its own beside the process, found in its own
+    instance has coefficients of up to 200 interactions of three players beside the process, found in its
     values by empirical Bayes.  Boosted trees on many columns or words have few interactions: the error there is 0.005
     to 0.5 of that without.  Attributions are then no more linear in the values, and take 10 to 80 ms an instance.
 
@@ -68,9 +68,10 @@ class KrigingDesign(FixedDesign, WholeViews):
     H. White, Journal of Econometrics 29 (1985), HC3; C. Musco and R. T. Witter, ICLR 2025, for leverage sampling.
     """
 
+    kind = "kriging"
     n_players: int
     budgets: tuple[int, ...]
-    """Coalitions after each stage, the ends counted, even."""
+    """Coalitions after each round, the ends counted, even."""
     decay: float | None = None
     """Variance of an order of interactions over that of the odd order below; None: a pilot is to choose it."""
     seed: int = 0
@@ -118,13 +119,14 @@ class KrigingDesign(FixedDesign, WholeViews):
             n_coalitions=self.budgets[-1],
             n_replicates=self.n_replicates,
             group_columns=columns,
-            why_no_errors=self._why_no_errors(),
+            why_no_errors=self.why_no_errors,
             seed=self.seed,
             kept_bytes=solution,
             coalition_bytes=9 * d + self.n_replicates * (26 + 24 * entries),
         )
 
-    def _why_no_errors(self) -> str:
+    @property
+    def why_no_errors(self) -> str:
         """Fewer than 4d coalitions, or fewer contrasts than replicates."""
         d, n_coalitions = self.n_players, self.budgets[-1]
         least = min(max(4 * d, 2 * (d + self.n_replicates)), 1 << d)
@@ -146,34 +148,34 @@ class KrigingDesign(FixedDesign, WholeViews):
 
     def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
         """phi + spread · contrast_g (R, n, d, k), contrasts (R, n, c, k)."""
-        if self._why_no_errors():
+        if self.why_no_errors:
             return np.full((self.n_replicates, *sums.shape), np.nan)
         return np.asarray(sums + groups * _solution(self).spread[:, None])
 
     @property
     def operator(self) -> FloatArray:
-        """See `WholeViews.operator`; InputError where there are sparse terms."""
+        """See `BaseDesign.operator`; InputError where there are sparse terms."""
         if self._has_terms:
             raise InputError("this design is not linear in the values: give them to its of_values")
         return super().operator
 
     def with_players(self, n_players: int) -> KrigingDesign:
-        """As many coalitions of another number of players, all there are where they are fewer; in one stage."""
+        """As many coalitions of another number of players, all there are where they are fewer; in one round."""
         budget = min(self.budgets[-1], 1 << n_players)
         return replace(self, n_players=n_players, budgets=(budget,), relevance=None, later_shells=None, doubt=1.0)
 
     def fingerprint(self) -> dict[str, Any]:
         """Name and parameters, but what a pilot estimates beside its choices."""
-        parameters = {"design": "kriging"} | asdict(self) | {"budgets": list(self.budgets)}
+        parameters = super().fingerprint() | {"budgets": list(self.budgets)}
         return {name: value for name, value in parameters.items() if name not in ("relevance", "doubt")}
 
     @property
-    def stages(self) -> tuple[Self, ...]:
+    def rounds(self) -> tuple[Self, ...]:
         """One design a budget; sparse terms, which the pilot chose for the whole list, are the last one's."""
         whole = len(self.budgets)
         return tuple(
-            replace(self, budgets=self.budgets[:stage], sparse=self.sparse if stage == whole else False)
-            for stage in range(1, whole + 1)
+            replace(self, budgets=self.budgets[:n], sparse=self.sparse if n == whole else False)
+            for n in range(1, whole + 1)
         )
 
     @property
@@ -219,7 +221,7 @@ class KrigingDesign(FixedDesign, WholeViews):
 
     @property
     def held_coalitions(self) -> int:
-        """All, where each game may have terms of its own; else 0."""
+        """All, where each game may have sparse terms; else 0."""
         asks = self.sparse is None and self.decay is None and self._may_be_sparse
         return self.budgets[-1] if self._has_terms or asks else 0
 
@@ -259,7 +261,7 @@ class KrigingDesign(FixedDesign, WholeViews):
 
     @property
     def _has_errors(self) -> bool:
-        return self.n_replicates > 0 and not self._why_no_errors()
+        return self.n_replicates > 0 and not self.why_no_errors
 
     @property
     def _may_be_sparse(self) -> bool:

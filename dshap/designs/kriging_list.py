@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from dshap.checks import Whole
 from dshap.designs.coalitions import pack, unpack
 from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS
-from dshap.designs.sampling import counts_by_leverage, draw_by_leverage
-from dshap.designs.strata import strata_of
+from dshap.designs.sampling import counts_by_leverage, draw_by_leverage, strata_of
 from dshap.errors import InputError
 from dshap.records import BoolArray, FloatArray
 
@@ -30,7 +29,7 @@ PILOT_SHARE = 4
 
 
 def checked_budgets(d: int, asked: tuple[int, ...]) -> tuple[int, ...]:
-    """Coalitions of d players after each stage: even, at most 2^d, rising; InputError where they cannot be kriged."""
+    """Coalitions of d players after each round: even, at most 2^d, rising; InputError where they cannot be kriged."""
     if d > MAX_KRIGED_PLAYERS:
         raise InputError(
             f"kriging is for at most {MAX_KRIGED_PLAYERS} players, not {d}: use kernelshap({d}, n_coalitions)"
@@ -55,7 +54,7 @@ class PairList:
 
     n_players: int
     budgets: tuple[int, ...]
-    """Coalitions after each stage, the ends counted."""
+    """Coalitions after each round, the ends counted."""
     seed: int
     shells: int | None
     """Outer sizes that are taken whole, as far as they fit; None: a pilot chooses it."""
@@ -79,7 +78,7 @@ class PairList:
 
     @property
     def first_pairs(self) -> int:
-        """Pairs of the first stage that a pilot may choose the others by, that of the ends apart."""
+        """Pairs of the first round that a pilot may choose the others by, that of the ends apart."""
         n_pairs = self.budgets[0] // 2 - 1
         return min(n_pairs, max(n_pairs // PILOT_SHARE, 2 * self.n_players))
 

@@ -84,8 +84,8 @@ def held_out(base: TermBase, odd: FloatArray, seed: int) -> tuple[float, float]:
     errors of pairs that they were chosen on, all of them and those that were not held out (at least 1).  Geometric
     means over up to `SPARSE_GAMES` games that are not additive; 1, 1 of none.
 
-    With P of all pairs, what the base predicts of some from the others is off by (P_hh)⁻¹(Py)_h, and the others' own
-    precision is P_tt − P_th(P_hh)⁻¹P_ht.
+    With P of all pairs, what the base predicts of some from the others is off by (P_hh)⁻¹(Py)_h, and the precision
+    of the others is P_tt − P_th(P_hh)⁻¹P_ht.
     """
     some = np.unique(np.linspace(0, len(odd) - 1, min(len(odd), SPARSE_GAMES)).round().astype(int))
     y, precision, pairs = odd[some].T, base.precision, base.screen.pairs

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +11,7 @@ from numpy.typing import NDArray
 from dshap.blocks import EMPTY, FULL, N_ENDS, CoalitionBlock, DesignInfo, Groups
 from dshap.checks import Flag, Whole
 from dshap.designs.coalitions import (
-    FixedDesign,
-    WholeViews,
+    BaseDesign,
     checked_span,
     first_distinct_bits,
     pack,
@@ -41,9 +39,10 @@ AGREES = 1e-9
 
 
 @dataclass(frozen=True)
-class PermutationDesign(FixedDesign, WholeViews):
+class PermutationDesign(BaseDesign):
     """Marginal contributions along random orders; see `permutation`."""
 
+    kind = "permutation"
     n_players: int
     n_permutations: int
     antithetic: bool = True
@@ -80,10 +79,11 @@ class PermutationDesign(FixedDesign, WholeViews):
     @property
     def info(self) -> DesignInfo:
         """A prefix that several orders share is one coalition; contributions along an order add up to v(N) − v(∅)."""
-        d, n_coalitions, why = self.n_players, len(_steps(self).bits), self._why_no_errors()
+        d, n_coalitions, why = self.n_players, len(_steps(self).bits), self.why_no_errors
         return DesignInfo(d, n_coalitions, self.n_replicates, group_columns=d, why_no_errors=why, seed=self.seed)
 
-    def _why_no_errors(self) -> str:
+    @property
+    def why_no_errors(self) -> str:
         """Fewer than 15 pairs of orders (orders, where not antithetic)."""
         if not self.n_replicates or self.n_units >= LEAST_UNITS or self.n_players == 1:
             return ""
@@ -113,7 +113,7 @@ class PermutationDesign(FixedDesign, WholeViews):
 
     def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
         """phi + √((R − 1)/R) (phi_(g) − phi) (R, n, d, k), phi_(g) the mean over the orders that are not in group g."""
-        if self._why_no_errors():
+        if self.why_no_errors:
             return np.full(groups.shape, np.nan)
         n_groups = self.n_replicates
         if n_groups <= 1:  # one player: nothing is drawn
@@ -132,17 +132,9 @@ class PermutationDesign(FixedDesign, WholeViews):
         Such a player is worth the same in all orders, or pivotal in orders that were not drawn: `UNMET` of P, times the
         widest range of any player's groups, each the mean of P/R pairs.
         """
-        spread = np.ptp(without, axis=0) * (self.n_replicates - 1)  # of the groups' own means
+        spread = np.ptp(without, axis=0) * (self.n_replicates - 1)  # of the means of the groups
         widest = spread.max(axis=1, keepdims=True)
         return np.where(spread <= AGREES * widest, UNMET / self.n_replicates * widest, 0.0)
-
-    def with_players(self, n_players: int) -> PermutationDesign:
-        """As many orders of another number of players."""
-        return replace(self, n_players=n_players)
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Name and parameters."""
-        return {"design": "permutation"} | asdict(self)
 
 
 def permutation(

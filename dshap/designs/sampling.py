@@ -1,26 +1,112 @@
-"""Two ways to draw units of strata: every size equally likely (leverage), or in proportion to the Shapley kernel."""
+"""What is drawn, and how: strata of proper coalitions, every size equally likely (leverage) or by the Shapley kernel.
+
+A *unit* is what is drawn: a coalition, or a pair of a coalition and its complement.  A pair is stored as its smaller
+half; of two halves of equal size, as the one without the last player.  A stratum holds all units of one size.
+"""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.designs.coalitions import SPAN_BYTES, first_distinct, stream
-from dshap.designs.strata import DRAWS, ROUNDING, Sample, Stratum, random_units
+from dshap.designs.coalitions import SPAN_BYTES, first_distinct, masks_of_size, random_masks, stream
+from dshap.designs.shapley_kernel import kernel_mass
 from dshap.records import BoolArray, FloatArray
 
-__all__ = ["SAMPLERS", "counts_by_leverage", "draw_by_kernel", "draw_by_leverage"]
+__all__ = ["DEALING", "DRAWS", "ROUNDING", "SAMPLERS", "Sample", "Stratum", "counts_by_leverage", "draw_by_kernel"]
+__all__ += ["draw_by_leverage", "random_units", "strata_of"]
 
+PERMUTED_UNITS = 2**17
+"""A stratum of at most so many units is shuffled whole; from a larger one repeated draws are rejected."""
+
+SEQUENCE, ROUNDING, DRAWS, DEALING = range(4)
+"""First coordinate of the position of a random stream; the second is a size or a round."""
 SLACK = 1e-9
 """Of rounding, where expected draws are compared with units; that of shap's KernelExplainer is 1e-8."""
 LEAST_BATCH = 64
 """Draws at a time."""
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """All units of one size."""
+
+    n_players: int
+    size: int
+    n_sizes: int
+    """Sizes of coalition that the units cover: 2 for a pair (S, S̄) of different sizes, else 1."""
+    is_halved: bool
+    """True where S and S̄ have one size, so that units are half of the coalitions of that size."""
+
+    @property
+    def n_units(self) -> int:
+        return math.comb(self.n_players - self.is_halved, self.size)
+
+    @property
+    def mass(self) -> float:
+        """Shapley kernel weight of all coalitions in the units."""
+        return self.n_sizes * kernel_mass(self.n_players, self.size)
+
+    def enumerate(self) -> BoolArray:
+        """All units in a fixed order: (n_units, d)."""
+        if not self.is_halved:
+            return masks_of_size(self.n_players, self.size)
+        return np.pad(masks_of_size(self.n_players - 1, self.size), ((0, 0), (0, 1)))
+
+    def sequence(self, counts: Sequence[int], seed: int) -> BoolArray:
+        """The first counts[-1] distinct units of this stratum's random sequence; a larger count only appends."""
+        rng = stream(seed, SEQUENCE, self.size)
+        if self.n_units <= PERMUTED_UNITS:
+            return self.enumerate()[np.argsort(rng.random(self.n_units), kind="stable")[: counts[-1]]]
+        drawn = self._draw_distinct(rng, max((count for count in counts if count < self.n_units), default=0))
+        if counts[-1] < self.n_units:
+            return drawn
+        units = np.concatenate([drawn, self.enumerate()])
+        return units[first_distinct(units)[0]]
+
+    def _draw_distinct(self, rng: np.random.Generator, count: int) -> BoolArray:
+        units = np.zeros((0, self.n_players), dtype=bool)
+        while len(units) < count:
+            units = np.concatenate([units, random_units(rng, [self], np.zeros(count - len(units), dtype=int))])
+            units = units[first_distinct(units)[0]]
+        return units
+
+
+def strata_of(d: int, paired: bool) -> tuple[Stratum, ...]:
+    """The strata of the proper coalitions of d players, from the outer sizes to the middle ones."""
+    half = range(1, d // 2 + 1)
+    if paired:
+        return tuple(Stratum(d, s, 1 if 2 * s == d else 2, 2 * s == d) for s in half)
+    return tuple(Stratum(d, size, 1, False) for s in half for size in dict.fromkeys((s, d - s)))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Distinct units with the weights Ω of the regression."""
+
+    units: BoolArray
+    """(units, d)"""
+    mass: FloatArray
+    """(units,): weight of all coalitions of the unit together."""
+    fraction: FloatArray
+    """(units,): part of the unit's stratum that is drawn: 1 where all of it is there, 0 where draws are put back."""
+    draws: NDArray[np.int64]
+    """(rounds, units): how often each round drew the unit."""
+
+
+def random_units(rng: np.random.Generator, strata: Sequence[Stratum], chosen: NDArray[np.int64]) -> BoolArray:
+    """One uniform unit (m, d) of each of the chosen strata."""
+    sizes = np.array([stratum.size for stratum in strata])[chosen]
+    is_halved = np.array([stratum.is_halved for stratum in strata])[chosen]
+    masks = random_masks(rng.random((len(chosen), strata[0].n_players)), sizes)
+    return masks ^ (is_halved & masks[:, -1])[:, None]
 
 
 def draw_by_leverage(
@@ -28,12 +114,12 @@ def draw_by_leverage(
 ) -> Sample:
     """Every size equally likely, without replacement: c coalitions of each size, or all where there are no more.
 
-    `budgets` are units in all after each stage, whose list begins with the list of the stage before.  `shells` are
-    outer strata that each stage takes whole, as long as all their units fit, before the rest of the budget goes to the
+    `budgets` are units in all after each round, whose list begins with the list of the round before.  `shells` are
+    outer strata that each round takes whole, as long as all their units fit, before the rest of the budget goes to the
     others; nothing may be left for them, so the weights are those of a sample only where something is.
 
     A unit of stratum h is included with probability e_h/n_h, where Σ e_h is the budget and e_h = min(c·sizes/group,
-    n_h), raised to what an earlier stage already drew; its weight is the kernel's divided by that.  Counts are e_h
+    n_h), raised to what an earlier round already drew; its weight is the kernel's divided by that.  Counts are e_h
     rounded down or up at random with the exact total, and their mean is e_h.
 
     References
@@ -42,37 +128,37 @@ def draw_by_leverage(
     arXiv:2410.01917.
     """
     counts, expected = _counts(strata, budgets, seed, shells)
-    stages = np.array(counts, dtype=np.int64)  # (stages + 1, strata)
-    sequences = [stratum.sequence(stages[1:, h].tolist(), seed) for h, stratum in enumerate(strata)]
+    totals = np.array(counts, dtype=np.int64)  # (rounds + 1, strata)
+    sequences = [stratum.sequence(totals[1:, h].tolist(), seed) for h, stratum in enumerate(strata)]
     mass = [stratum.mass / float(e) if e else 0.0 for stratum, e in zip(strata, expected, strict=True)]
-    parts = [(h, slice(*ends)) for row in pairwise(stages) for h, ends in enumerate(zip(*row, strict=True))]
+    parts = [(h, slice(*ends)) for row in pairwise(totals) for h, ends in enumerate(zip(*row, strict=True))]
     drawn = [count / stratum.n_units for stratum, count in zip(strata, counts[-1], strict=True)]
     lengths = [part.stop - part.start for _, part in parts]
-    stage_of = np.repeat(np.arange(len(parts)) // len(strata), lengths)
+    round_of = np.repeat(np.arange(len(parts)) // len(strata), lengths)
     return Sample(
         np.concatenate([sequences[h][part] for h, part in parts]),
         mass=np.repeat([mass[h] for h, _ in parts], lengths),
         fraction=np.repeat([drawn[h] for h, _ in parts], lengths),
-        draws=(stage_of == np.arange(len(budgets))[:, None]).astype(np.int64),
+        draws=(round_of == np.arange(len(budgets))[:, None]).astype(np.int64),
     )
 
 
 def counts_by_leverage(
     strata: Sequence[Stratum], budgets: Sequence[int], seed: int, shells: Sequence[int] | None = None
 ) -> list[tuple[int, ...]]:
-    """Units of each stratum that `draw_by_leverage` has after each stage."""
+    """Units of each stratum that `draw_by_leverage` has after each round."""
     return [tuple(row) for row in _counts(strata, budgets, seed, shells)[0][1:]]
 
 
 def _counts(
     strata: Sequence[Stratum], budgets: Sequence[int], seed: int, shells: Sequence[int] | None
 ) -> tuple[list[list[int]], list[Fraction]]:
-    """Units of each stratum before the first and after each stage, and what those of the last are in the mean."""
+    """Units of each stratum before the first and after each round, and what those of the last are in the mean."""
     counts, expected = [[0] * len(strata)], [Fraction(0)] * len(strata)
-    for stage, budget in enumerate(budgets):
-        least = _with_whole_shells(strata, counts[-1], budget, shells[stage] if shells else 0)
+    for turn, budget in enumerate(budgets):
+        least = _with_whole_shells(strata, counts[-1], budget, shells[turn] if shells else 0)
         expected = _expected_counts(strata, least, budget)
-        added = _round_at_random([e - c for e, c in zip(expected, counts[-1], strict=True)], seed, stage)
+        added = _round_at_random([e - c for e, c in zip(expected, counts[-1], strict=True)], seed, turn)
         counts.append([c + a for c, a in zip(counts[-1], added, strict=True)])
     return counts, expected
 
@@ -105,10 +191,10 @@ def _expected_counts(strata: Sequence[Stratum], drawn: Sequence[int], budget: in
     return counts(left + missing / slope) if missing else counts(left)
 
 
-def _round_at_random(amounts: Sequence[Fraction], seed: int, stage: int) -> list[int]:
+def _round_at_random(amounts: Sequence[Fraction], seed: int, turn: int) -> list[int]:
     """Amounts of integer sum rounded down or up: systematic sampling, so means and the total are exact."""
     denominator = math.lcm(*(amount.denominator for amount in amounts))
-    offset = Fraction(int(stream(seed, ROUNDING, stage).random() * denominator), denominator)
+    offset = Fraction(int(stream(seed, ROUNDING, turn).random() * denominator), denominator)
     edges = [math.floor(edge + offset) for edge in accumulate(amounts, initial=Fraction(0))]
     return [stop - start for start, stop in pairwise(edges)]
 
@@ -119,7 +205,7 @@ def draw_by_kernel(strata: Sequence[Stratum], budgets: Sequence[int], seed: int)
     Outer strata, which come first, are enumerated while the expected draws cover all their units (the rule of shap's
     KernelExplainer).  Draws are already in proportion to the kernel, so a unit drawn n times of D weighs n/D of the
     kernel mass of the strata drawn from, and never its kernel weight again; enumerated units weigh what the kernel
-    gives them.  `budgets` are distinct units in all after each stage: earlier draws from strata that a later one
+    gives them.  `budgets` are distinct units in all after each round: earlier draws from strata that a later one
     enumerates are dropped from the counts; the others remain draws from the strata that are left.
 
     References
@@ -131,20 +217,20 @@ def draw_by_kernel(strata: Sequence[Stratum], budgets: Sequence[int], seed: int)
     lookup = np.array([stratum_of.get(size, -1) for size in range(strata[0].n_players)])  # by size of a unit
     units, draws = np.zeros((0, strata[0].n_players), dtype=bool), np.zeros(0, dtype=np.int64)
     drawn = []
-    for stage, budget in enumerate(budgets):
+    for turn, budget in enumerate(budgets):
         listed = np.bincount(lookup[units.sum(axis=1)], minlength=len(strata))
         n_enumerated = _n_enumerated(strata, listed.tolist(), budget)
         units = np.concatenate([units, *(stratum.enumerate() for stratum in strata[:n_enumerated])])
         units = units[first_distinct(units)[0]]
         draws = np.pad(draws, (0, len(units) - len(draws)))
         before = draws
-        units, draws = _draw_until(budget, strata[n_enumerated:], units, draws, stream(seed, DRAWS, stage))
+        units, draws = _draw_until(budget, strata[n_enumerated:], units, draws, stream(seed, DRAWS, turn))
         drawn.append(draws - np.pad(before, (0, len(draws) - len(before))))
     stratum = lookup[units.sum(axis=1)]
     is_listed = stratum < n_enumerated
     mass = _mass(strata, n_enumerated, stratum, draws)
-    by_stage = np.stack([np.pad(counts, (0, len(units) - len(counts))) for counts in drawn])
-    return Sample(units, mass, is_listed.astype(float), by_stage)
+    by_round = np.stack([np.pad(counts, (0, len(units) - len(counts))) for counts in drawn])
+    return Sample(units, mass, is_listed.astype(float), by_round)
 
 
 def _mass(
@@ -191,4 +277,4 @@ SAMPLERS: Mapping[str, Callable[[Sequence[Stratum], Sequence[int], int], Sample]
     "leverage": draw_by_leverage,
     "kernel": draw_by_kernel,
 }
-"""sampling -> the units of a design from strata, budgets in units (one a stage) and a seed."""
+"""sampling -> the units of a design from strata, budgets in units (one a round) and a seed."""

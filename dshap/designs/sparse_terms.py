@@ -1,7 +1,7 @@
 """Sparse interactions of three players, found game by game: what a process of games that are all alike cannot say.
 
 The odd values of a game at pairs z (p, d) are y = Zβ + Xc + g: the trend, a few coefficients c_T of products χ_T of
-three players, each with a variance v_T of its own, and a Gaussian process g of the base's kernel.  With the base's
+three players, with variances v_T, and a Gaussian process g of the base's kernel.  With the base's
 precision P (p, p) (its trend taken off) the posterior of c has covariance M = (XᵀPX + V⁻¹)⁻¹ and mean c = MXᵀPy, in
 units of the game's scale; variances are those of the largest likelihood, by expectation–maximisation.
 """
@@ -147,7 +147,7 @@ class TermBase:
         excess = self.weights + fit.weighted @ fit.covariance @ missed - exact_weights(pairs)
         variance = self.variance + (missed * (fit.covariance @ missed)).sum(axis=0)
         moved = influence(excess, variance, diagonal)
-        if len(fit.coefficients):  # what chosen terms leave is too smooth for the process' own scale
+        if len(fit.coefficients):  # what chosen terms leave is too smooth for the scale of the process
             return moved
         return halfway(moved, np.sqrt(scale_weights(pairs) * diagonal), variance)
 

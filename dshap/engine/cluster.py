@@ -8,7 +8,7 @@ import functools
 import logging
 import operator
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from distributed.client import FutureCancelledError, FuturesCancelledError
 from distributed.comm.core import CommClosedError
 
 from dshap.engine.graph import Call, OnDone, OnFailed, Reduction, one_blas_thread
-from dshap.errors import DshapError, InputError, InterruptedRunError
+from dshap.errors import InputError, InterruptedRunError
 from dshap.loops import warm_up
 from dshap.records import FAN_IN, tree_sum
 
@@ -184,28 +184,16 @@ def _gone(error: BaseException) -> InterruptedRunError:
     )
 
 
-def collect_partitions(collection: Any, write: Callable[[Any, int], int], client: Client | None) -> list[int]:
-    """write(partition, index) for every row partition of a Dask array or dataframe, where the partition lives.
+def collect_partitions(parts: Sequence[Any], write: Callable[[Any, int], int], client: Client | None) -> list[int]:
+    """write(partition, index) for every delayed row partition of a Dask collection, where the partition lives.
 
     Gives the row counts; the partitions themselves never pass through the client.
     """
-    parts = _partitions(collection)
     tasks = [delayed(write)(part, index) for index, part in enumerate(parts)]
     if client is None:
         return [int(task.compute(scheduler="synchronous")) for task in tasks]
     counts = client.gather(client.compute(tasks))
     return [int(count) for count in counts]
-
-
-def _partitions(collection: Any) -> list[Any]:
-    """Delayed row partitions, in order."""
-    if hasattr(collection, "rechunk"):
-        if collection.ndim != 2:
-            raise InputError(f"a Dask array of shape {collection.shape}: give (rows, columns)")
-        return list(collection.rechunk({1: -1}).to_delayed().ravel())
-    if hasattr(collection, "to_delayed"):
-        return list(collection.to_delayed())
-    raise DshapError(f"a Dask collection of type {type(collection).__name__} has no row partitions")
 
 
 class ContextPlugin(WorkerPlugin):
@@ -228,8 +216,8 @@ class ContextPlugin(WorkerPlugin):
 
 def _is_no_failed_block(record: logging.LogRecord) -> bool:
     """False for the traceback that Dask logs of each task of ours that fails: the run tells the reason once."""
-    is_failure = isinstance(record.msg, str) and record.msg.startswith("Compute Failed")
-    return not (is_failure and isinstance(record.args, tuple) and str(record.args[0]).startswith(call_task.__name__))
+    message = record.getMessage()
+    return not (message.startswith("Compute Failed") and call_task.__name__ in message)
 
 
 def _keep_freed_memory() -> None:

@@ -115,15 +115,11 @@ class Plan:
         return [span for ends in itertools.pairwise(edges) for span in spans(*ends, self.coalition_tile)]
 
     @property
-    def stage_tiles(self) -> list[list[int]]:
+    def round_tiles(self) -> list[list[int]]:
         """Coalition tiles that each round adds."""
         ends = [stop for _, stop in self.coalition_spans]
         cuts = [0, *(bisect.bisect_right(ends, stop) for stop in self.stage_coalitions)]
         return [list(range(a, b)) for a, b in itertools.pairwise(cuts)]
-
-    def first_tiles(self, n_coalitions: int) -> list[int]:
-        """The coalition tiles of the first coalitions, whole tiles of them."""
-        return [tile for tile, (_, stop) in enumerate(self.coalition_spans) if stop <= n_coalitions]
 
     def pilot_positions(self, n_coalitions: int) -> list[int]:
         """Rows, evenly spaced, that a pilot of the first coalitions sees: as many more as they are fewer."""

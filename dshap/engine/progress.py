@@ -119,9 +119,9 @@ def peak_bytes() -> int | None:
 
 
 def on_workers(executor: Executor | None, function: Callable[[], Answer]) -> list[Answer]:
-    """function() of every process that runs tasks of this executor: its workers, or this process; of None nobody.
+    """function() of every process that runs tasks of this executor: its workers, or this process; none of None.
 
-    A worker that has just died does not answer, and a scheduler that has died leaves nobody.
+    A worker that has just died does not answer, and where the scheduler has died, none does.
     """
     client: Any = getattr(executor, "client", None)
     if client is None:

@@ -64,7 +64,7 @@ def cut_tiles(work: Work, n_rows: int, data_rows: int, n_replicates: int, option
     is_kept = work.learns and state_bytes <= CACHE_BYTES
     joined = max(1, min(MAX_COALITION_TILE // tile, math.ceil(n_tiles / groups))) if is_kept and not options.tol else 1
     if is_black_box and n_tiles == 1 and not options.tol:
-        joined = 2  # the pilot's coalitions are a tile of their own
+        joined = 2  # the pilot's coalitions are one tile, the others another
     evaluated = min(tile * joined, max(1, proper))
     return {
         "instance_tile": instance_tile,

@@ -19,11 +19,10 @@ from pydantic import (
     WrapValidator,
 )
 
-from dshap import checks
+from dshap.checks import RULES, Choice, Flag, Number, Rule, Text, Whole
 from dshap.designs.sampling import SAMPLERS
 from dshap.errors import InputError
 from dshap.options import parse_bytes
-from dshap.rules import Choice, Flag, Number, Rule, Text, Whole
 from dshap.values.regression import PRECISIONS
 
 __all__ = [
@@ -165,7 +164,7 @@ WORDS: Mapping[str, Any] = {"memory_limit": Memory, "precision": one_of(PRECISIO
 
 
 def options_of(
-    make: Callable[..., Any], rules: Mapping[str, Rule] = checks.RULES, without: Collection[str] = ()
+    make: Callable[..., Any], rules: Mapping[str, Rule] = RULES, without: Collection[str] = ()
 ) -> dict[str, tuple[Any, Any]]:
     """Option -> its type and its default, of all that a job file can say of the parameters of `make`.
 

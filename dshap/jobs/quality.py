@@ -36,18 +36,18 @@ class JobQuality:
     n_coalitions: int
     is_held_out: bool
     """The rows were held out of the model's fit."""
-    is_learnt_from: bool
-    """The values were learnt from the whole table, these rows included."""
+    is_fitted_to: bool
+    """The values were fitted to the whole table, these rows included."""
 
     def to_record(self) -> Record:
-        counts = np.array([self.n_rows, self.n_coalitions, int(self.is_held_out), int(self.is_learnt_from)])
+        counts = np.array([self.n_rows, self.n_coalitions, int(self.is_held_out), int(self.is_fitted_to)])
         return Record({"mse": np.array(self.mse), "variance": np.array(self.variance), "counts": counts})
 
     @classmethod
     def from_record(cls, record: Record) -> JobQuality:
-        n_rows, n_coalitions, is_held_out, is_learnt_from = record["counts"].tolist()
+        n_rows, n_coalitions, is_held_out, is_fitted_to = record["counts"].tolist()
         mse, variance = tuple(record["mse"].tolist()), tuple(record["variance"].tolist())
-        return cls(mse, variance, n_rows, n_coalitions, bool(is_held_out), bool(is_learnt_from))
+        return cls(mse, variance, n_rows, n_coalitions, bool(is_held_out), bool(is_fitted_to))
 
     def to_dict(self) -> dict[str, Any]:
         share = [
@@ -59,7 +59,7 @@ class JobQuality:
             "rows": self.n_rows,
             "coalitions": self.n_coalitions,
             "held_out_of_the_fit": self.is_held_out,
-            "learnt_from": self.is_learnt_from,
+            "learnt_from": self.is_fitted_to,
         }
 
     def __str__(self) -> str:
@@ -68,8 +68,8 @@ class JobQuality:
             for mse, variance in zip(self.mse, self.variance, strict=True)
         )
         rows = f"{self.n_rows:,} rows" + (" held out of the fit" if self.is_held_out else "")
-        learnt = "; the values were learnt from these rows too" if self.is_learnt_from else ""
-        return f"{shares}, over {self.n_coalitions:,} coalitions and {rows}{learnt}"
+        fitted = "; the values were learnt from these rows too" if self.is_fitted_to else ""
+        return f"{shares}, over {self.n_coalitions:,} coalitions and {rows}{fitted}"
 
 
 def check_quality(explain: ExplainTable, plan: Plan, reader: TableReader) -> None:
@@ -107,17 +107,17 @@ def measured_by_job(
     explanation: Explanation,
     session: Session,
 ) -> JobQuality:
-    """MSE_v on a seeded sample of rows, from the states of the explanation: nothing is learnt again.  It is stored."""
+    """MSE_v on a seeded sample of rows, from the states of the explanation: nothing is fitted again.  It is stored."""
     rows, is_held_out = quality_sample(job, reader, int(explain.n_quality_rows or 0))
-    learnt_from = explanation.plan.data_rows == reader.n_rows
-    found = measure(explanation, rows, session, held_out_of_the_fit=is_held_out, learnt_from=learnt_from)
+    is_fitted = explanation.plan.data_rows == reader.n_rows
+    found = measure(explanation, rows, session, held_out_of_the_fit=is_held_out, learnt_from=is_fitted)
     measured = JobQuality(
         tuple(found.mse.tolist()),
         tuple(found.variance.tolist()),
         found.n_rows,
         len(found.masks),
         is_held_out,
-        learnt_from,
+        is_fitted,
     )
     StateFolder(explanation.path / CONTAINER).put(_state_name(explain, job, explanation), measured.to_record())
     mark_finished(explanation.path)  # its list has this state too

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from dshap.blocks import RowBlock
 from dshap.errors import InputError
 from dshap.records import BoolArray
 from dshap.tables.census import Census, take_census
-from dshap.tables.opener import CodedReader, Site, open_rows
+from dshap.tables.opener import CodedReader, Site, categories_of, open_rows
 from dshap.types import Explained, Predictor, RowReader, replaced
 
 __all__ = ["Inputs", "open_for", "refuse_unknown_categories"]
@@ -65,8 +65,8 @@ class Inputs:
         `learns`: sums over all rows of the data are wanted, which must be numbers then.
         """
         reader = open_for(value, rows, site, key=key, missing=missing)
-        if isinstance(reader, CodedReader) and value.model.categories:
-            value, reader = _with_all_categories(value, reader, site)
+        if value.model.categories:
+            value, reader = _with_all_categories(value, cast(CodedReader, reader), site)
         census = census or take_census(reader, site)
         if reader.missing == "pass" and learns:
             raise InputError('missing = "pass" is for black boxes: explain a kernel model with "refuse" or "skip"')
@@ -142,7 +142,7 @@ def _with_all_categories(value: Explained, reader: CodedReader, site: Site) -> t
 
 def refuse_unknown_categories(reader: RowReader, site: Site) -> None:
     """Raise where rows to learn from hold categories that the value function's data lack."""
-    if not isinstance(reader, CodedReader) or not reader.categories:
+    if not categories_of(reader):
         return
     for name, found in site.learn(_NewCategories.of(reader), reader).items():
         raise InputError(
@@ -160,8 +160,8 @@ class _NewCategories:
     wants = ("columns",)
 
     @classmethod
-    def of(cls, reader: CodedReader) -> _NewCategories:
-        return cls({name: reader.feature_names.index(name) for name in reader.categories})
+    def of(cls, reader: RowReader) -> _NewCategories:
+        return cls({name: reader.feature_names.index(name) for name in categories_of(reader)})
 
     def partial(self, block: RowBlock) -> tuple[dict[str, set[Any]]]:
         is_new = {name: block.x[:, place] < 0 for name, place in self.places.items()}

@@ -14,11 +14,12 @@ import pandas as pd
 from dshap.checks import as_array, checked
 from dshap.errors import InputError, shown, unknown_name
 from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
+from dshap.tables.layout import as_names
 from dshap.tables.parquet import ParquetSource
 from dshap.tables.spool import TARGET, spool_source, write_partition
 from dshap.types import Pass, RowReader
 
-__all__ = ["CodedReader", "Learn", "Site", "open_rows", "open_source"]
+__all__ = ["CodedReader", "Learn", "Site", "categories_of", "open_rows", "open_source"]
 
 Learn = Callable[[Pass, RowReader], Any]
 """What a pass over all rows of a table gives."""
@@ -40,8 +41,8 @@ class Site(Protocol):
         """What a pass over all rows of a table gives."""
         ...
 
-    def each_partition(self, collection: Any, write: Callable[[Any, int], int]) -> list[int]:
-        """write(partition, index) of every row partition of a Dask collection, where it lives, in order."""
+    def each_partition(self, parts: Sequence[Any], write: Callable[[Any, int], int]) -> list[int]:
+        """write(partition, index) of delayed row partitions of a Dask collection, where they live, in order."""
         ...
 
 
@@ -54,6 +55,11 @@ class CodedReader(RowReader, Protocol):
     def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> RowReader:
         """The same rows, coded by these lists."""
         ...
+
+
+def categories_of(reader: RowReader) -> Mapping[str, tuple[Any, ...]]:
+    """feature -> its categories, where it is read as their positions."""
+    return reader.categories if isinstance(reader, CodedReader) else {}
 
 
 @dataclass(frozen=True)
@@ -140,11 +146,8 @@ def open_source(
     InputError
         A kind of table that is not known, or one that does not fit the options.
     """
-    key = () if key is None else key
-    if isinstance(data, RowReader) and (features is not None or target is not None or len(key)):
-        raise InputError("features, target and key belong to the source that was given: set them where it is made")
-    names: Any = [features] if isinstance(features, str) else features
-    return _opened(Asked(data, None, names, None, target, key, missing, categories or {}))
+    names = None if features is None else as_names(features)
+    return _opened(Asked(data, None, names, None, target, _checked_key(key), missing, categories or {}))
 
 
 def _opened(asked: Asked) -> RowReader:
@@ -192,7 +195,7 @@ def _open_dataset(asked: Asked) -> RowReader:
     rows, taken = asked.rows, [*_names_in(asked.target), *_names_in(asked.key)]
     if len(rows.sizes) != 1:
         raise InputError(f"the dataset has dims {dict(rows.sizes)}: give one variable a column, along one dim")
-    is_lazy = any(hasattr(variable.data, "__dask_graph__") for variable in rows.variables.values())
+    is_lazy = any(variable.chunks is not None for variable in rows.variables.values())
     names = tuple(asked.features or [str(name) for name in rows.data_vars if name not in taken])
     table = rows.to_dask_dataframe() if is_lazy else rows.to_dataframe().reset_index()
     return _opened(replace(asked, rows=table, features=names))
@@ -215,30 +218,36 @@ def _open_dask_array(asked: Asked) -> RowReader:
     _check_columns(asked, ())
     if asked.target is not None or len(asked.key):
         raise InputError("target and key of a Dask array have no place: use a Dask dataframe")
-    n_columns = asked.rows.shape[1] if asked.rows.ndim == 2 else 0  # what is no table is refused where it is written
-    names = list(asked.features or [f"x{j}" for j in range(n_columns)])
-    return _spooled(replace(asked, features=names), names)
+    if asked.site is None:
+        raise _unknown(asked.rows)
+    if asked.rows.ndim != 2:
+        raise InputError(f"a Dask array of shape {asked.rows.shape}: give (rows, columns)")
+    names = list(asked.features or [f"x{j}" for j in range(asked.rows.shape[1])])
+    parts = asked.rows.rechunk({1: -1}).to_delayed().ravel()
+    return _spooled(replace(asked, features=names), parts, asked.site, names)
 
 
 def _open_dask_frame(asked: Asked) -> RowReader:
     _check_columns(asked, [str(name) for name in asked.rows.columns])
-    return _spooled(asked, None)
-
-
-def _spooled(asked: Asked, names: Sequence[str] | None) -> RowReader:
-    """Every partition of a Dask collection written where it lives, as one part; read back in order."""
     if asked.site is None:
         raise _unknown(asked.rows)
-    folder = asked.site.folder("rows")
-    if not sum(asked.site.each_partition(asked.rows, partial(write_partition, folder, names))):
+    return _spooled(asked, asked.rows.to_delayed(), asked.site)
+
+
+def _spooled(asked: Asked, parts: Sequence[Any], site: Site, names: Sequence[str] | None = None) -> RowReader:
+    """Every partition of a Dask collection written where it lives, as one part; read back in order."""
+    folder = site.folder("rows")
+    if not sum(site.each_partition(parts, partial(write_partition, folder, names))):
         raise InputError("empty table: the Dask collection has no rows; give a table with rows")
     return ParquetSource(folder, **asked.roles)
 
 
 def _open_reader(asked: Asked) -> RowReader:
     """A source as it was opened: what belongs to it is not said again with another meaning."""
-    reader, features = asked.rows, asked.features
-    if asked.target is not None or len(asked.key):
+    reader, features, has_roles = asked.rows, asked.features, asked.target is not None or len(asked.key)
+    if asked.site is None and (features is not None or has_roles):
+        raise InputError("features, target and key belong to the source that was given: set them where it is made")
+    if has_roles:
         raise InputError("target and key belong to the source that was given: name them where it is opened")
     if asked.missing not in ("refuse", reader.missing):
         raise InputError(
@@ -249,7 +258,7 @@ def _open_reader(asked: Asked) -> RowReader:
             f"the source gives columns {list(reader.feature_names)}, the model was fitted on {list(features)}: "
             "open the source with features= these names, in this order"
         )
-    coded = reader.categories if isinstance(reader, CodedReader) else {}
+    coded = categories_of(reader)
     for name, values in asked.categories.items():
         if tuple(coded.get(name, ())) != tuple(values):
             raise InputError(
@@ -266,8 +275,7 @@ def _open_array(asked: Asked) -> RowReader:
             f"the model takes text columns ({', '.join(asked.categories)}), and an array has none: give a data frame "
             "or a path, with the names of the columns"
         )
-    is_by_name = isinstance(asked.key, str) or (len(asked.key) > 0 and not isinstance(asked.key, Mapping))
-    if isinstance(asked.target, str) or is_by_name:
+    if _names_in(asked.target) or _names_in(asked.key):
         raise InputError(
             "target and key of a numpy array are values, not names: give target = an array and key = {name: values}, "
             "or pass a pandas DataFrame"
@@ -284,9 +292,11 @@ def _open_frame(asked: Asked) -> RowReader:
     return from_pandas(asked.rows, **asked.roles)
 
 
+def _refuse(asked: Asked) -> RowReader:
+    raise _unknown(asked.rows)
+
+
 def _open_arrow(asked: Asked) -> RowReader:
-    if hasattr(asked.rows, "iloc"):  # one column of a data frame
-        raise _unknown(asked.rows)
     return _opened(replace(asked, rows=frame_of_arrow(asked.rows)))
 
 
@@ -309,6 +319,7 @@ KINDS: Mapping[str, Kind] = {
     "reader": Kind(_open_reader, (RowReader,)),
     "array": Kind(_open_array, (np.ndarray,)),
     "data frame": Kind(_open_frame, (pd.DataFrame,)),
+    "column": Kind(_refuse, (pd.Series,)),
     "xarray dataset": Kind(_open_dataset, members=("data_vars",)),
     "xarray array": Kind(_open_data_array, members=("dims", "coords")),
     "dask array": Kind(_open_dask_array, members=("__dask_graph__", "rechunk")),

@@ -104,7 +104,7 @@ def test_what_belongs_to_designs_is_refused():
     check_closed(kernel(), RunOptions(tol=0.1, interactions=True))
 
 
-def test_the_state_is_learnt_from_all_rows():
+def test_the_state_is_learned_from_all_rows():
     """In two parts, as a cluster adds them: mean and covariance of numpy."""
     form = Linear(LinearGaussian(COEF, data=DATA))
     one = StateOfRows(form.chosen(form.choose(DATA[:5])))
@@ -118,7 +118,7 @@ def test_the_state_is_learnt_from_all_rows():
 def test_attributions_are_those_of_the_form():
     form = Linear(linear())
     state = form.prepare(Moments())
-    kept = attributor_of(form, store=Store(learnt=state), state_name="learnt")
+    kept = attributor_of(form, store=Store(learned=state), state_name="learned")
     for attributor in (kept, attributor_of(form)):
         found = attributor.attribute(ROWS)
         assert_allclose(found.phi, form.phi(state, ROWS), atol=1e-14)
@@ -131,7 +131,7 @@ def test_attributions_that_miss_the_prediction_are_refused():
     state = form.prepare(Moments())
     wrong = State({**state.arrays, "matrix": state["matrix"] + 1e-3})
     with pytest.raises(DshapError, match="attributions miss the prediction by"):
-        attributor_of(form, store=Store(learnt=wrong), state_name="learnt").attribute(ROWS)
+        attributor_of(form, store=Store(learned=wrong), state_name="learned").attribute(ROWS)
 
 
 def test_interactions_of_trees_sum_to_the_attributions():

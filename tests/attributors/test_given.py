@@ -164,7 +164,7 @@ class Texts(dshap.Attributor):
             is_kept=False,
             is_active=is_active,
         )
-        return attributor_of(game, parts=[game.all_tiles], stage_tiles=[game.all_tiles])
+        return attributor_of(game, parts=[game.all_tiles], round_tiles=[game.all_tiles])
 
     def attribute(self, rows) -> Attribution:
         length = (~np.isnan(rows)).sum(axis=1)
@@ -231,7 +231,7 @@ def basis_game(landmarks, background) -> Attributor:
         is_kept=True,
         is_active=np.ones(D, dtype=bool),
     )
-    return attributor_of(game, parts=[game.all_tiles], stage_tiles=[game.all_tiles])
+    return attributor_of(game, parts=[game.all_tiles], round_tiles=[game.all_tiles])
 
 
 def test_attributions_of_basis_functions_are_summed_in_a_pass():

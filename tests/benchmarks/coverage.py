@@ -90,7 +90,7 @@ def covered(name: str, d: int, n_coalitions: int, seeds: int) -> Coverage:
         design, games = design_of(name, d, n_coalitions, seed), Games.of(d, seed)
         design = settled(design, lambda masks, games=games: games.values(masks).T)
         phi, replicates = estimated(design, games.values(design.masks).T)
-        quantile = t.ppf(0.975, design.n_replicates - 1)
+        quantile = t.ppf(0.975, design.info.n_replicates - 1)
         error, variance = phi - games.shapley, np.square(replicates - phi).sum(axis=0)
         held.append(np.abs(error) <= quantile * np.sqrt(variance))
         mean_variance = np.square((replicates - phi).mean(axis=1)).sum(axis=0)

@@ -58,7 +58,7 @@ def shapley_by_permutations(v):
 
 
 def grown(design, n_coalitions):
-    """The design with another stage, whose list begins with this one's."""
+    """The design with another round, whose list begins with this one's."""
     return replace(design, budgets=(*design.budgets, n_coalitions))
 
 
@@ -76,7 +76,7 @@ def attribute(design, v, step=None):
 def estimates(design, v, step=None):
     """phi (d,) and its replicates (R, d) of a game v (2^d,), as the engine makes them."""
     m, d = design.n_coalitions, design.n_players
-    sums, groups = np.zeros((1, d, 1)), np.zeros((design.n_replicates, 1, d, 1))
+    sums, groups = np.zeros((1, d, 1)), np.zeros((design.info.n_replicates, 1, d, 1))
     for start in range(0, m, step or m):
         block = design.block(start, min(start + (step or m), m))
         values = v[codes(block.masks)][:, None]

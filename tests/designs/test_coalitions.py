@@ -89,10 +89,8 @@ def test_info_is_that_of_the_list(design):
     assert len(block.groups.group) == 0 or np.ptp(block.groups.group) == info.n_replicates - 1
     nbytes = sum(array.nbytes for array in (block.masks, block.score, *block.groups))
     assert 0 <= info.kept_bytes == info.block_bytes(0) <= info.block_bytes(len(block.masks)) - nbytes
-    named = design.n_players, design.n_coalitions, design.n_replicates, design.group_columns
-    assert named == (info.n_players, info.n_coalitions, info.n_replicates, info.group_columns)
-    assert (design.is_efficient, design.why_no_errors) == (info.is_efficient, info.why_no_errors)
-    assert design.block_bytes(7) == info.block_bytes(7) and info.seed == 0
+    named = design.n_players, design.n_coalitions, design.why_no_errors
+    assert named == (info.n_players, info.n_coalitions, info.why_no_errors) and info.seed == 0
     if info.is_efficient:
         shape, ends = (3, info.n_players, 2), np.ones((2, 3, 2))
         groups = np.zeros((info.n_replicates, 3, info.group_columns, 2))

@@ -9,7 +9,7 @@ from scipy.stats import t
 
 from dshap.designs import exact, kernelshap
 from dshap.designs.jackknife import deal
-from dshap.designs.strata import Sample
+from dshap.designs.sampling import Sample
 from dshap.errors import InputError
 
 KINDS = [(sampling, paired) for sampling in ("leverage", "kernel") for paired in (True, False)]
@@ -44,7 +44,7 @@ def test_errors_by_the_definition(sampling, paired, d, n, first):
         assert set(at) == set(np.flatnonzero(f[size] < 1))  # all of the sizes that are not whole, and no other
     else:  # a draw is a unit: a coalition's draws may lie in several groups, together they are all of it
         assert set(np.round(np.bincount(at, share, minlength=n)[2:], 12)) <= {0.0, 1.0}
-    n_groups = design.n_replicates
+    n_groups = design.info.n_replicates
     in_group = np.zeros((n_groups, n))
     in_group[group, at] = weights[at] * share
     total, phi = v[-1] - v[0], estimates(design, v)[0]
@@ -112,9 +112,9 @@ def test_a_draw_stays_in_its_group_when_the_design_grows(sampling, paired):
         assert {entry for entry in after if entry[0] < 120} == kept
 
 
-def test_the_error_of_a_mean_over_rows_of_different_stages():
+def test_the_error_of_a_mean_over_rows_of_different_rounds():
     """One game whose row stopped at 100 coalitions, another at 200 of the same design, 150 seeds: the error of their
-    mean is what its replicates say, within a fifth (dealt anew at each stage they said a quarter less than it is)."""
+    mean is what its replicates say, within a fifth (dealt anew at each round they said a quarter less than it is)."""
     rng = np.random.default_rng(2)
     a = dividends(10, rng)
     b = a + 0.3 * dividends(10, rng)
@@ -141,7 +141,7 @@ def test_draws_of_one_unit_go_to_many_groups():
 def test_every_coalition_has_no_error():
     v = game(dividends(6, np.random.default_rng(1)))
     assert (std_errors(kernelshap(6, 64), v) == 0).all() and kernelshap(6, 64).why_no_errors == ""
-    assert exact(6).n_replicates == 0 and estimates(exact(6), v)[1].shape == (0, 6)
+    assert exact(6).info.n_replicates == 0 and estimates(exact(6), v)[1].shape == (0, 6)
 
 
 def test_one_player_has_no_error():
@@ -172,7 +172,7 @@ def test_six_players_have_no_errors_of_samples(d, n):
 
 def test_no_replicates_where_none_are_wanted():
     design = kernelshap(8, 60, n_replicates=0)
-    assert design.n_replicates == 0 and len(design.block(0, 60).groups.coalition) == 0
+    assert design.info.n_replicates == 0 and len(design.block(0, 60).groups.coalition) == 0
     assert estimates(design, np.arange(256.0))[1].shape == (0, 8)
 
 

@@ -191,7 +191,7 @@ def test_protocol_and_pickle():
     design = kernelshap(24, 100_000, seed=2)
     design.block(0, 10)
     assert isinstance(design, Design)
-    assert (design.is_efficient, design.n_replicates, design.seed, design.n_players) == (True, 20, 2, 24)
+    assert (design.info.is_efficient, design.n_replicates, design.seed, design.n_players) == (True, 20, 2, 24)
     assert len(pickle.dumps(design)) < 500  # the list is made anew, never sent
     assert pickle.loads(pickle.dumps(design)) == design
     assert kernelshap(5, 12) == kernelshap(5, 13)

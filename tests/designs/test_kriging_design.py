@@ -170,7 +170,7 @@ def test_on_both_sides_of_what_the_number_of_players_chooses(d):
     design = kriging(d, 8 * d)
     while design.pilot_coalitions:
         design = design.tuned(design.tune(values(design.masks[: design.pilot_coalitions])))
-    assert (design.held_coalitions > 0) <= (d <= 64) and design.group_columns == (d if d <= 128 else 1)
+    assert (design.held_coalitions > 0) <= (d <= 64) and design.info.group_columns == (d if d <= 128 else 1)
     assert (len(set(design.relevance)) > 1) <= (d <= 64)
     phi, replicates = of_games(design, values(design.masks))
     error = np.sqrt(np.square(replicates - phi).sum(axis=0))
@@ -184,7 +184,7 @@ def of_games(design, values):
     if design.held_coalitions:
         return tuple(part[..., 0] for part in design.of_values(values[:, :, None]))
     block, games = design.block(0, design.n_coalitions), values[:, :, None]
-    groups = np.zeros((design.n_replicates, len(games), design.group_columns, 1))
+    groups = np.zeros((design.n_replicates, len(games), design.info.group_columns, 1))
     for g, chosen, score in block.groups.parts():
         groups[g] = np.matmul(score.T, games[:, chosen])
     sums, ends = np.matmul(block.score.T, games), (games[:, 0], games[:, 1])

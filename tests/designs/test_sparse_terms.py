@@ -149,10 +149,10 @@ def test_outputs_are_games_of_their_own():
     np.testing.assert_allclose(replicates[..., 1], of_one[:, 2:, :, 0], atol=1e-10)
 
 
-def test_stages_before_the_last_have_no_terms():
+def test_rounds_before_the_last_have_no_terms():
     """What the pilot measured is the whole list's."""
     design = replace(kriging(8, 100), budgets=(100, 200), sparse=True, decay=0.1, later_shells=1)
-    assert [stage.held_coalitions for stage in design.stages] == [0, 200]
+    assert [each.held_coalitions for each in design.rounds] == [0, 200]
 
 
 def test_a_design_with_terms_has_no_operator():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dshap import designs
+from dshap.abilities import Work
 from dshap.engine.tiles import (
     BLACK_BOX_TASKS,
     CACHE_BYTES,
@@ -66,7 +67,7 @@ class PricedBox(Price, Marginal):
 
 def cut(value, n_coalitions=1_026, n_rows=ROWS, **options):
     design = designs.kernelshap(20, n_coalitions, seed=0)
-    return SimpleNamespace(**cut_tiles(value, design, n_rows, DATA, 0, RunOptions.of(options)))
+    return SimpleNamespace(**cut_tiles(Work.of(value, design), n_rows, DATA, 0, RunOptions.of(options)))
 
 
 def test_an_instance_tile_takes_the_seconds_that_are_aimed_at():

@@ -14,8 +14,9 @@ from dshap import designs
 from dshap.engine import SilentProgress
 from dshap.errors import InputError
 from dshap.jobs import parse_job, plan_job, run_job
-from dshap.jobs.parts import MODEL_PARTS, VALUE_PARTS
+from dshap.jobs.parts import MODEL_PARTS, VALUE_PARTS, Context
 from dshap.jobs.schema import CLUSTERS, DESIGNS, MODELS, VALUES
+from dshap.jobs.table import JobTable, imported_model
 from tests.jobs.job_files import changed, small_table
 
 CODE = '''
@@ -37,6 +38,15 @@ class Shifted(dshap.ValueFunction):
         return self.times * self.model(mixed.reshape(-1, rows.shape[1])).reshape(*mixed.shape[:2], -1)
     def fingerprint(self):
         return {**super().fingerprint(), "level": self.level, "times": self.times}
+
+class Held(dshap.ValueFunction):
+    """v_S(x): f of the first held row with the columns of S from x."""
+    def __init__(self, predict, background, *, feature_names=None):
+        super().__init__(predict, background, feature_names=feature_names)
+        self.row, self.n_rows = np.array(self.data[0]), len(self.data)
+    def evaluate(self, state, rows):
+        mixed = np.where(state["columns"], rows[:, None, :], self.row)
+        return self.model(mixed.reshape(-1, rows.shape[1])).reshape(*mixed.shape[:2], -1)
 
 class Shapeless(dshap.ValueFunction):
     def __init__(self, predict, data, shape):
@@ -94,6 +104,19 @@ def test_a_value_function_and_a_design_of_code_of_the_users():
     assert run_job(job, SilentProgress()).was_complete
     with pytest.raises(dshap.DshapError, match=r"level|value"):  # another option, another run
         run_job(parse_job(changed(IMPORTED, ("explain", [{**SHIFTED, "level": 3.0}]), design)), SilentProgress())
+
+
+def test_a_background_of_a_number_of_rows_is_an_array():
+    held = {"name": "a", "value": "own_kinds:Held", "background": 20, "quality_rows": 10}
+    job = parse_job(changed(IMPORTED, ("explain", [held])))
+    value = job.explain[0].made(Context(job, JobTable(job), imported_model(job)))
+    assert value.n_rows == 20 and value.model.feature_names == ("hr", "temp", "hum")
+    result = run_job(job, SilentProgress())
+    cube = dshap.open_cube(result.paths["a"]).load()
+    assert (cube.status == 1).all() and result.explanations[0].quality.n_rows == 10
+    weights, x = np.array([1.0, 2.0, 3.0]), small_table(100)[["hr", "temp", "hum"]].to_numpy()
+    phi = weights * (x - value.row)  # of the linear function, less what the base value adds: the mean of all 20 rows
+    np.testing.assert_allclose(np.ptp(cube.attribution.values[:, :, 0] - phi, axis=0), 0.0, atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from dshap.engine import DaskExecutor, LoopExecutor, SilentProgress, memory
+from dshap.engine import DaskExecutor, LoopExecutor, SilentProgress, progress
 from dshap.engine.progress import PeakMeter, on_workers, peak_bytes, reset_peak
 from dshap.jobs.stages import ALL_KEPT, StageRecorder, StageUse
 from dshap.report import stage_table
@@ -38,8 +38,8 @@ def test_a_peak_is_that_of_its_stage(has_peaks):
 
 
 def test_without_proc_nothing_is_known(monkeypatch, tmp_path):
-    monkeypatch.setattr(memory, "STATUS", tmp_path / "none")
-    monkeypatch.setattr(memory, "CLEAR", tmp_path / "none" / "none")
+    monkeypatch.setattr(progress, "STATUS", tmp_path / "none")
+    monkeypatch.setattr(progress, "CLEAR", tmp_path / "none" / "none")
     meter = PeakMeter()
     meter.reset(LoopExecutor())
     assert (meter.client(), meter.worker(LoopExecutor()), peak_bytes(), reset_peak()) == (None, None, None, False)
@@ -49,7 +49,7 @@ def test_without_proc_nothing_is_known(monkeypatch, tmp_path):
 
 def test_a_peak_that_was_not_reset_is_not_told(has_peaks, monkeypatch, tmp_path):
     """It would be that of an earlier stage."""
-    monkeypatch.setattr(memory, "CLEAR", tmp_path / "none" / "none")
+    monkeypatch.setattr(progress, "CLEAR", tmp_path / "none" / "none")
     meter = PeakMeter()
     meter.reset(LoopExecutor())
     assert meter.client() is None and meter.worker(LoopExecutor()) is None and peak_bytes() is not None

@@ -133,7 +133,7 @@ def test_standard_errors_in_the_cube(wide, tmp_path, name, options):
     block = design.block(0, design.n_coalitions)
     mixed = np.where(block.masks[None], wide[:, None], background[0])  # (n, m, 8)
     values = eight(mixed.reshape(-1, 8)).reshape(70, -1, 2)
-    groups = np.zeros((design.n_replicates, 70, design.group_columns, 2))
+    groups = np.zeros((design.info.n_replicates, 70, design.info.group_columns, 2))
     for at, group, score in zip(*block.groups, strict=True):
         groups[group] += score[:, None] * values[:, at, None]
     sums = np.einsum("md,nmk->ndk", block.score, values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import numpy as np
@@ -156,20 +155,12 @@ def test_a_cluster_prepares_the_same_states(data, rows, tmp_path, client):
     here = dshap.prepare(value, store=tmp_path / "here", row_span=100)
     there = dshap.prepare(value, store=tmp_path / "there", row_span=100, client=client)
     cube = dshap.explain(there, rows, client=client)
-    assert here.learnt == there.learnt
+    assert here.follows_from == there.follows_from
     for path in (tmp_path / "here" / "state").glob("*.npz"):
         with np.load(path) as left, np.load(tmp_path / "there" / "state" / path.name) as right:
             for name in left.files:
                 assert_array_equal(left[name], right[name])
     assert_array_equal(cube.attribution, dshap.explain(here, rows).attribution)
-
-
-def test_the_summary_of_the_coalitions(data, tmp_path):
-    value = ConditionalRegression(target, data, RBF(1.0), Nystrom(15), "validate")
-    summary = dshap.prepare(value, store=tmp_path / "p", coalition_tile=4).coalition_summary()
-    assert summary["size"].tolist() == designs.exact(4).masks[2:].sum(axis=1).tolist()
-    assert all(len(own) == 14 for own in summary.values()) and set(summary) == {"size", "rank", "penalty", "error"}
-    assert "1,000 rows" not in json.dumps(str(summary))
 
 
 def test_mse_v_is_its_definition(model, data, rows):

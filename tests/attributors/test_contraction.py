@@ -69,7 +69,7 @@ def brute_force(rows: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("joined_tiles", [1, 3, 100])
 def test_the_sum_is_the_shapley_value(joined_tiles):
     game = game_of(Marginal(model, BACKGROUND), designs.exact(D), joined_tiles=joined_tiles)
-    found = attributor_of(game, parts=[game.all_tiles], stage_tiles=[game.all_tiles]).attribute(ROWS)
+    found = attributor_of(game, parts=[game.all_tiles], round_tiles=[game.all_tiles]).attribute(ROWS)
     assert_allclose(found.phi, brute_force(ROWS), atol=1e-12)
     assert_allclose(found.base, model(BACKGROUND).mean(axis=0), atol=1e-14)
     assert_array_equal(found.prediction, model(ROWS))
@@ -79,7 +79,7 @@ def test_parts_add_up_to_the_whole():
     """Bit for bit: a sum of parts begins with nothing, and takes them in their order."""
     game = game_of(Marginal(model, BACKGROUND), designs.kernelshap(D, 24, seed=1), joined_tiles=1)
     shares = [game.all_tiles[:2], game.all_tiles[2:]]
-    attributor = attributor_of(game, parts=shares, stage_tiles=[game.all_tiles], has_pairs=False)
+    attributor = attributor_of(game, parts=shares, round_tiles=[game.all_tiles], has_pairs=False)
     assert attributor.n_parts == 2
     parts = [attributor.part(ROWS, index) for index in range(2)]
     whole, added = attributor.attribute(ROWS), attributor.attribute_parts(ROWS, parts)
@@ -91,7 +91,7 @@ def test_parts_add_up_to_the_whole():
 def test_players_that_are_left_out_get_nothing():
     active = np.array([True, False, True, True, True, True])
     game = game_of(Marginal(model, BACKGROUND), designs.exact(D), is_active=active)
-    found = attributor_of(game, parts=[game.all_tiles], stage_tiles=[game.all_tiles], has_pairs=True).attribute(ROWS)
+    found = attributor_of(game, parts=[game.all_tiles], round_tiles=[game.all_tiles], has_pairs=True).attribute(ROWS)
     assert found.phi.shape == (6, 6, 2) and not found.phi[:, 1].any()
     assert_allclose(found.interaction.sum(axis=2), found.phi, atol=1e-12)
     assert not found.interaction[:, 1].any() and not found.interaction[:, :, 1].any()
@@ -100,7 +100,7 @@ def test_players_that_are_left_out_get_nothing():
 def test_a_sum_that_misses_the_prediction_is_refused(monkeypatch):
     """Additivity is checked on what the design gives, not taken for granted."""
     game = game_of(Marginal(model, BACKGROUND), designs.kernelshap(D, 24))
-    attributor = attributor_of(game, parts=[game.all_tiles], stage_tiles=[game.all_tiles])
+    attributor = attributor_of(game, parts=[game.all_tiles], round_tiles=[game.all_tiles])
     finish = type(game.design).finish
     monkeypatch.setattr(type(game.design), "finish", lambda *given: finish(*given) + 1e-3)
     with pytest.raises(DshapError, match=r"attributions miss the prediction by 0\.005"):
@@ -113,7 +113,7 @@ def test_numbers_that_are_none_are_refused(monkeypatch):
 
     game = game_of(Marginal(model, BACKGROUND), designs.exact(D))
     monkeypatch.setattr(game.value.model, "predict", broken)
-    attributor = attributor_of(game, parts=[game.all_tiles], stage_tiles=[game.all_tiles])
+    attributor = attributor_of(game, parts=[game.all_tiles], round_tiles=[game.all_tiles])
     with pytest.raises(PredictError, match=r"the model gave NaN or infinity for 2 row\(s\)"):
         attributor.attribute(ROWS)
 
@@ -130,7 +130,7 @@ def test_which_attributor_is_made():
 
     def kind(value, design=exact, **given) -> type:
         game = SimpleNamespace(value=value, design=design)
-        return type(attributor_of(game, parts=[[0]], stage_tiles=[[0]], **given))
+        return type(attributor_of(game, parts=[[0]], round_tiles=[[0]], **given))
 
     assert kind(marginal) is Contraction and kind(linked) is Contraction
     assert kind(marginal, is_noisy=True) is NoisyContraction

@@ -284,7 +284,7 @@ def test_quality(folder):
     result = run_job(job, SilentProgress())
     found = result.explanations[0].quality
     assert result.explanations[1].quality is None
-    assert (found.n_rows, found.n_coalitions, found.is_held_out, found.is_learnt_from) == (50, 6, True, True)
+    assert (found.n_rows, found.n_coalitions, found.is_held_out, found.is_fitted_to) == (50, 6, True, True)
     states = StateFolder(folder / "out.zarr" / CONTAINER)
     (name,) = (name for name in states.names() if name.startswith("model-"))
     model = dshap.models.KernelRidge().restored(states.get(name, Record))

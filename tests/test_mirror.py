@@ -1,0 +1,138 @@
+"""Tests mirror the package: a room a folder, a module a file, or a line here; they see what is public."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+PACKAGE = TESTS.parent / "dshap"
+BESIDE = {"benchmarks", "golden", "oracles"}
+"""Folders of tests that are of no room: speed and accuracy, stored numbers, and a second program."""
+ELSEWHERE = {
+    "api.py": "test_explanation.py",
+    "attributors/game.py": "attributors/test_given.py",
+    "attributors/learning.py": "engine/test_learn.py",
+    "attributors/linear.py": "values/test_linear_gaussian.py",
+    "attributors/nodes.py": "attributors/test_quadrature.py",
+    "attributors/trees.py": "values/test_trees.py",
+    "blocks.py": "test_types.py",
+    "cube/arrays.py": "cube/test_layout.py",
+    "cube/created.py": "cube/test_verify.py",
+    "engine/clients.py": "engine/test_cluster.py",
+    "engine/explain.py": "engine/test_executors.py",
+    "engine/graph.py": "engine/test_executors.py",
+    "engine/progress.py": "jobs/test_stages.py",
+    "errors.py": "test_mistakes.py",
+    "fitting.py": "engine/test_fit.py",
+    "jobs/executor.py": "test_cli.py",
+    "jobs/fields.py": "jobs/test_schema.py",
+    "jobs/parts.py": "jobs/test_explained.py",
+    "jobs/quality.py": "jobs/test_explained.py",
+    "jobs/table.py": "jobs/test_runner.py",
+    "loops/exponents.py": "loops/test_subset_products.py",
+    "loops/lanes.py": "loops/test_member_sums.py",
+    "loops/shared_rows.py": "loops/test_shared_sums.py",
+    "loops/subset_sums.py": "loops/test_shared_sums.py",
+    "loops/terms.py": "loops/test_member_sums.py",
+    "models/features.py": "models/test_ridge.py",
+    "models/kernel_model.py": "models/test_ridge.py",
+    "models/kernel_terms.py": "models/test_adapters.py",
+    "models/newton.py": "models/test_logistic.py",
+    "models/report.py": "models/test_ridge.py",
+    "models/rows.py": "models/test_ridge.py",
+    "models/sklearn_kernels.py": "models/test_adapters.py",
+    "options.py": "engine/test_tiles.py",
+    "records.py": "test_types.py",
+    "report/breakdown.py": "report/test_report.py",
+    "report/notes.py": "report/test_accuracy.py",
+    "report/ranking.py": "report/test_report.py",
+    "rules.py": "test_checks.py",
+    "run.py": "test_explanation.py",
+    "sources.py": "test_tables.py",
+    "tables/arrow.py": "tables/test_parquet.py",
+    "tables/layout.py": "tables/test_arrays.py",
+    "tables/reader.py": "tables/test_missing.py",
+    "values/embedded.py": "values/test_regression.py",
+    "values/interventional.py": "values/test_observational.py",
+    "values/kernel_value.py": "values/test_observational.py",
+    "values/marginal.py": "values/test_observational.py",
+    "values/normal.py": "values/test_gaussian.py",
+    "values/predicted.py": "values/test_predictors.py",
+    "values/subset_table.py": "loops/test_member_sums.py",
+    "values/table_value.py": "values/test_null_players.py",
+    "values/tree_libraries.py": "values/test_trees.py",
+    "values/tree_model.py": "values/test_trees.py",
+    "values/tree_shap.py": "values/test_tree_interactions.py",
+}
+"""Module without a test file of its name -> the file that holds its tests, below tests/."""
+KEPT = {"benchmarks/plain_loops.py"}
+"""They reach into private names: the same loops without explicit vectors stand in the place of those of `lanes.py`."""
+OF_LIBRARIES = {"_replace", "_asdict", "_exit"}
+"""Names with an underscore that are public: of named tuples, and of `os`."""
+
+
+def modules() -> set[str]:
+    """Modules of the package that hold something, below dshap/: not those that only say what a room has."""
+    paths = (path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py") if not path.name.startswith("__"))
+    return {path.as_posix() for path in paths}
+
+
+def mirror(module: str) -> str:
+    """designs/exact.py -> designs/test_exact.py"""
+    path = Path(module)
+    return path.with_name(f"test_{path.name}").as_posix()
+
+
+def test_every_module_has_its_tests():
+    assert [module for module in modules() if not (TESTS / ELSEWHERE.get(module, mirror(module))).exists()] == []
+
+
+def test_every_line_is_of_a_module_without_a_test_file_of_its_name():
+    assert ELSEWHERE.keys() <= modules()
+    assert [module for module in ELSEWHERE if (TESTS / mirror(module)).exists()] == []
+
+
+def test_folders_of_tests_are_rooms():
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert {path.parent.relative_to(TESTS).as_posix() for path in TESTS.rglob("*/*.py")} == rooms | BESIDE
+
+
+def reached(source: str) -> Iterator[str]:
+    """Private names of the package that a test reaches into: imported, of an object that is not `self`, or patched."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dshap"):
+            yield from (alias.name for alias in node.names if is_private(alias.name))
+        elif isinstance(node, ast.Attribute) and is_private(node.attr):
+            if getattr(node.value, "id", "") not in ("self", "cls"):
+                yield node.attr
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")).endswith("attr"):
+            texts = (each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str))
+            yield from (text for text in texts if is_private(text.rpartition(".")[2]))
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name not in OF_LIBRARIES
+
+
+def test_no_test_reaches_into_a_private_name():
+    found = {path.relative_to(TESTS).as_posix(): list(reached(path.read_text())) for path in TESTS.rglob("*.py")}
+    assert {path: names for path, names in found.items() if names and path not in KEPT} == {}
+    assert all(found[path] for path in KEPT)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from dshap.cube.summary import _share",
+        "form._trials(3)",
+        'monkeypatch.setattr("dshap.cube.arrays._blocks", broken)',
+        'setattr(writer, "_array", broken)',
+    ],
+)
+def test_what_reaches_is_told(source):
+    assert len(list(reached(source))) == 1
+    assert list(reached("self._of(3); np.__version__; place._replace(a=1); from numpy import _core")) == []
