@@ -58,9 +58,9 @@ def _one(given: Any) -> Any:
         array = np.asarray(given)
     except (TypeError, ValueError):
         return None
-    if isinstance(given, numbers.Real) and array.dtype.kind != "b":
-        return given  # the same object: scikit-learn's clone asks for it
-    return array.reshape(()).item() if array.size == 1 and array.dtype.kind in "iuf" else None
+    if array.size == 1 and array.dtype.kind in "iuf":
+        return given if type(given) in (int, float) else array.reshape(()).item()  # clones want the very object
+    return given if isinstance(given, numbers.Real) and array.dtype.kind != "b" else None
 
 
 def _is_text(given: Any) -> bool:
