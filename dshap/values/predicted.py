@@ -16,15 +16,15 @@ from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.types import Link
 from dshap.values.frames import Frame, frame_of
 from dshap.values.links import link_of
-from dshap.values.predictors import (
+from dshap.values.table_value import (
     NamedModel,
+    TableValue,
     checked_predict,
     classes_of,
     columns_by_name,
     fitted_names_of,
     names_of,
 )
-from dshap.values.table_value import TableValue
 
 __all__ = ["PROBE_ROWS", "PredictFunction", "Predicted", "PredictedValue", "wants_frames"]
 
@@ -91,8 +91,9 @@ class PredictFunction(NamedModel):
 
     def fingerprint(self) -> dict[str, Any]:
         """Name, and what it predicted when it was tried."""
+        name = f"{getattr(self.predict, '__module__', '')}.{getattr(self.predict, '__qualname__', '')}"
         return {
-            "predict": f"{getattr(self.predict, '__module__', '')}.{getattr(self.predict, '__qualname__', '')}",
+            "predict": getattr(getattr(self.predict, "__self__", None), "stored_name", name),
             "predictions": hashlib.blake2b(self.probe.tobytes(), digest_size=16).hexdigest(),
             **({} if self.frame is None else self.frame.fingerprint()),
         }
