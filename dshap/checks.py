@@ -59,7 +59,7 @@ def _one(given: Any) -> Any:
     except (TypeError, ValueError):
         return None
     if array.size == 1 and array.dtype.kind in "iuf":
-        return array.reshape(()).item()
+        return given if type(given) in (int, float) else array.reshape(()).item()  # clones want the very object
     return given if isinstance(given, numbers.Real) and array.dtype.kind != "b" else None
 
 

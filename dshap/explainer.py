@@ -14,7 +14,7 @@ from dshap.models import KernelModel
 from dshap.records import FloatArray
 from dshap.types import Design, Explained, Link
 from dshap.values import KernelInterventional, Marginal
-from dshap.values.predictors import columns_by_name
+from dshap.values.table_value import columns_by_name
 
 __all__ = ["Explainer"]
 

@@ -53,7 +53,7 @@ ELSEWHERE = {
     "sources.py": "test_tables.py",
     "tables/arrow.py": "tables/test_parquet.py",
     "tables/layout.py": "tables/test_arrays.py",
-    "tables/reader.py": "tables/test_missing.py",
+    "tables/reader.py": "tables/test_parquet.py",
     "values/embedded.py": "values/test_regression.py",
     "values/interventional.py": "values/test_observational.py",
     "values/kernel_value.py": "values/test_observational.py",

@@ -236,7 +236,7 @@ def _orthogonal(gaussian: FloatArray, rng: np.random.Generator) -> FloatArray:
     q, c = gaussian.shape
     length = np.linalg.norm(gaussian, axis=1, keepdims=True)
     groups = [np.linalg.qr(rng.standard_normal((c, c))) for _ in range(-(-q // c))]
-    directions = np.concatenate([(own * np.sign(np.diagonal(upper))).T for own, upper in groups])
+    directions = np.concatenate([(each * np.sign(np.diagonal(upper))).T for each, upper in groups])
     return directions[:q] * length
 
 

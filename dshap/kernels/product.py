@@ -49,7 +49,7 @@ Distinct = list[tuple[FloatArray, NDArray[np.int64]]]
 
 def distinct_values(x: FloatArray) -> Distinct:
     """Of rows (n, columns), for `ProductKernel.factors`."""
-    return [np.unique(own, return_inverse=True) for own in x.T]
+    return [np.unique(column, return_inverse=True) for column in x.T]
 
 
 def _plain(array: FloatArray) -> FloatArray:
@@ -128,8 +128,8 @@ class ProductKernel:
 
     @cached_property
     def _rates(self) -> FloatArray:
-        own = zip(self.families, self.parameters.tolist(), strict=True)
-        return np.array([FAMILIES[family].rate(parameter) for family, parameter in own])
+        chosen = zip(self.families, self.parameters.tolist(), strict=True)
+        return np.array([FAMILIES[family].rate(parameter) for family, parameter in chosen])
 
     def factor(self, column: int, x: FloatArray, z: FloatArray) -> FloatArray:
         """k_j(x, z) (n, r) of one column, from its values x (n,) and z (r,)."""

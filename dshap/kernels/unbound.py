@@ -189,7 +189,7 @@ class Product(Kernel):
         each = given.values() if isinstance(given, Mapping) else given
         if wrong := [kernel for kernel in each if not isinstance(kernel, Kernel)]:
             raise InputError(f"kernels hold {shown(wrong[0])}: give one of dshap.kernels a column, such as RBF()")
-        plain = {str(n): own for n, own in given.items()} if isinstance(given, Mapping) else tuple(given)
+        plain = {str(n): kernel for n, kernel in given.items()} if isinstance(given, Mapping) else tuple(given)
         object.__setattr__(self, "kernels", plain)
 
     @property
@@ -212,10 +212,10 @@ class Product(Kernel):
     ) -> ProductKernel:
         bound = []
         for column, kernel in enumerate(self.of_columns(n_columns, names)):
-            own = kernel.bind(1, None if sample is None else sample[:, column : column + 1], seed)
+            single = kernel.bind(1, None if sample is None else sample[:, column : column + 1], seed)
             is_median = sample is not None and not kernel.is_resolved and np.ptp(sample[:, column]) > 0
             scale = np.sqrt(n_columns) if is_median else 1.0
-            bound.append(ProductKernel(own.families, own.parameters * scale))
+            bound.append(ProductKernel(single.families, single.parameters * scale))
         return ProductKernel(
             tuple(kernel.families[0] for kernel in bound), np.array([kernel.parameters[0] for kernel in bound])
         )

@@ -59,9 +59,9 @@ def mixed_values(
     i_step = max(1, CHUNK_BYTES // (m * (8 * k + 4) * b_step))
     for i in range(0, n, i_step):
         for b in range(0, n_background, b_step):  # background rows are added in their order, whatever the chunks
-            own, others = rows[i : i + i_step], background[b : b + b_step]
+            instances, others = rows[i : i + i_step], background[b : b + b_step]
             patterns, pattern = np.unique(
-                _differences(own, others, masks.bits.shape[1]), axis=0, return_inverse=True
+                _differences(instances, others, masks.bits.shape[1]), axis=0, return_inverse=True
             )  # (patterns, words), (pairs,)
             position, first, count = _distinct(masks.bits, patterns)
             start = np.concatenate([[0], np.cumsum(count[pattern])])  # first mix of each pair
@@ -69,7 +69,7 @@ def mixed_values(
             mixes = np.empty((min(buffer, len(f)), rows.shape[1]))
             for low in range(0, len(f), buffer):
                 part = mixes[: min(buffer, len(f) - low)]
-                _mix(part, low, own, others, masks.columns, pattern.astype(np.int64), first, start)
+                _mix(part, low, instances, others, masks.columns, pattern.astype(np.int64), first, start)
                 f[low : low + len(part)] = predict(part)
             _add(total[i : i + i_step], f, position, pattern.astype(np.int64), start, weights[b : b + b_step])
     return total

@@ -184,8 +184,8 @@ def _own(array: AnyArray, dtype: type = float) -> AnyArray:
 
 def _scale(b: int, r: int, rest: AnyArray | None, weights: FloatArray | None) -> AnyArray:
     """w_b rest_br (b, r)."""
-    own = np.full(b, 1.0 / b) if weights is None else np.asarray(weights, dtype=float)
-    return np.ascontiguousarray(own[:, None] * (np.ones((1, r)) if rest is None else rest))
+    of_rows = np.full(b, 1.0 / b) if weights is None else np.asarray(weights, dtype=float)
+    return np.ascontiguousarray(of_rows[:, None] * (np.ones((1, r)) if rest is None else rest))
 
 
 def _buffers(d: int, b: int, r: int, blocks: int, planes: int, lines: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -242,7 +242,7 @@ def _product_loop(x, background, scale, coefficients, nodes, weights, block, pla
                 sum0[:] = 0.0
                 sum1[:] = 0.0
                 for b in range(rows):
-                    own = scale[first + b, start : start + width]
+                    row_scale = scale[first + b, start : start + width]
                     for p in range(n_pairs):
                         for j in range(width):
                             e0[p, j] = a0[p, j] - c0[b, p, j]
@@ -258,8 +258,8 @@ def _product_loop(x, background, scale, coefficients, nodes, weights, block, pla
                                 run_s[j] *= (c0[b, p, j] + s * e0[p, j]) * (c1[b, p, j] + s * e1[p, j])
                                 run_t[j] *= (c0[b, p, j] + t * e0[p, j]) * (c1[b, p, j] + t * e1[p, j])
                         for j in range(width):
-                            run_s[j] = weights[node] * own[j]
-                            run_t[j] = weights[node + 1] * own[j]
+                            run_s[j] = weights[node] * row_scale[j]
+                            run_t[j] = weights[node + 1] * row_scale[j]
                         for p in range(n_pairs):
                             for j in range(width):
                                 s0, s1 = c0[b, p, j] + s * e0[p, j], c1[b, p, j] + s * e1[p, j]
@@ -270,12 +270,12 @@ def _product_loop(x, background, scale, coefficients, nodes, weights, block, pla
                                 run_s[j] *= s0 * s1
                                 run_t[j] *= t0 * t1
                 for k in range(out.shape[2]):
-                    own = coefficients[k, start : start + width]
+                    of_output = coefficients[k, start : start + width]
                     for i in range(d):
                         total = sum0 if i % 2 == 0 else sum1
                         value = 0.0
                         for j in range(width):
-                            value += total[i // 2, j] * own[j]
+                            value += total[i // 2, j] * of_output[j]
                         out[row, i, k] += value
 
 

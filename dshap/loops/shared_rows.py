@@ -31,7 +31,7 @@ class Block(NamedTuple):
     values: list[FloatArray]
     """Of every column."""
     where: NDArray[np.int64]
-    """(n, c): which of all values, those of the columns strung together."""
+    """(n, c): which of all values, those of one column after those of another."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +55,12 @@ class SharedRows:
         n, c = rows.shape
         unsorted, distinct = np.empty((n, c), dtype=np.int32), []
         for column in range(c):
-            own = rows[:, column] + 0.0  # -0.0 is 0.0
-            first = _factorized(own.view(np.int64), unsorted[:, column])
-            distinct.append(own[first])
-        columns = np.argsort([len(own) for own in distinct], kind="stable")
+            values = rows[:, column] + 0.0  # -0.0 is 0.0
+            first = _factorized(values.view(np.int64), unsorted[:, column])
+            distinct.append(values[first])
+        columns = np.argsort([len(each) for each in distinct], kind="stable")
         values_in_order = [distinct[column] for column in columns]
-        order = np.lexsort(_keys(unsorted[:, columns], [len(own) for own in values_in_order])[::-1])
+        order = np.lexsort(_keys(unsorted[:, columns], [len(each) for each in values_in_order])[::-1])
         codes = unsorted[np.ix_(order, columns)]
         return cls(columns, order, values_in_order, codes, _changed(codes))
 
@@ -77,7 +77,7 @@ class SharedRows:
         start = 0
         while start < n:
             stop, counts = _take(self.codes, start, n_values, first, place, held, where)
-            values = [own[kept[:count]] for own, kept, count in zip(self.values, held, counts, strict=True)]
+            values = [of_column[kept[:count]] for of_column, kept, count in zip(self.values, held, counts, strict=True)]
             yield Block(slice(start, stop), values, where[: stop - start] + (np.cumsum(counts) - counts))
             start = stop
 
@@ -85,10 +85,10 @@ class SharedRows:
 def _keys(codes: NDArray[np.int32], sizes: list[int]) -> list[NDArray[np.int64]]:
     """Few sort keys (n,) of codes (n, c) < sizes, the first ones count most: as many columns in each as fit."""
     keys, held = [np.zeros(len(codes), dtype=np.int64)], 1
-    for own, size in zip(codes.T, sizes, strict=True):
+    for column, size in zip(codes.T, sizes, strict=True):
         if held * size > MAX_KEY:
             keys, held = [*keys, np.zeros(len(codes), dtype=np.int64)], 1
-        keys[-1] = keys[-1] * size + own
+        keys[-1] = keys[-1] * size + column
         held *= size
     return keys
 
@@ -102,8 +102,8 @@ def _factorized(bits, codes):
     held, first = np.full(1 << (64 - shift), -1, dtype=np.int32), np.empty(n, dtype=np.int64)
     count, last = 0, len(held) - 1
     for row in range(n):
-        own = np.uint64(bits[row])
-        at = np.int64(((own ^ (own >> np.uint64(32))) * SCATTER) >> np.uint64(shift))
+        number = np.uint64(bits[row])
+        at = np.int64(((number ^ (number >> np.uint64(32))) * SCATTER) >> np.uint64(shift))
         while held[at] >= 0 and bits[first[held[at]]] != bits[row]:
             at = (at + 1) & last
         if held[at] < 0:
@@ -151,8 +151,8 @@ def _take(codes, start, n_values, first, place, held, where):
             where[row - start, column] = place[at]
         row += 1
     for column in range(c):
-        for own in range(counts[column]):
-            place[first[column] + held[column, own]] = -1
+        for code in range(counts[column]):
+            place[first[column] + held[column, code]] = -1
     return row, counts
 
 

@@ -2,7 +2,7 @@
 
 Member sums are linear in the factors of every column.  With coefficients T[e] of all subsets e of c columns, the
 factor b of column j leaves T'[e] = T[e] + b T[e ∪ j] of all subsets of the others, and b T[e ∪ j] alone is what counts
-for the column's own sum.  Rows come in the order of `SharedRows`: where a row differs from the one before in column p
+for the sum of the column.  Rows come in the order of `SharedRows`: where a row differs from the one before in column p
 first, the coefficients that the columns before p left are there already.  The last three columns are taken row by row.
 A row costs about 8 (c − 2) multiplications a term, where `MemberSums` takes 2·2^c of every row.
 
@@ -75,7 +75,7 @@ def is_worth_expanding(shared: SharedRows, m: int, r: int) -> bool:
 def _moved(shared: SharedRows, each: Sequence[float]) -> float:
     """Time of what is done for half of the entries of a depth, `each` by depth, wherever a column changes."""
     c = shared.codes.shape[1]
-    operations = [own * 2.0 ** (c - depth - 1) for depth, own in enumerate(each)]
+    operations = [time * 2.0 ** (c - depth - 1) for depth, time in enumerate(each)]
     return float(shared.n_distinct()[: len(operations)] @ operations)
 
 
@@ -157,14 +157,14 @@ def _place(table, weights, entries, placed):
 
 
 @njit(nogil=True, cache=True)
-def _pack(own, first, factors):
-    """factors (blocks, values, TERM_BLOCK) from position `first` on: own (values, r)."""
-    n, r = own.shape
+def _pack(given, first, factors):
+    """factors (blocks, values, TERM_BLOCK) from position `first` on: given (values, r)."""
+    n, r = given.shape
     for block in range(factors.shape[0]):
         begin = block * TERM_BLOCK
         for value in range(n):
             for q in range(min(TERM_BLOCK, r - begin)):
-                factors[block, first + value, q] = own[value, begin + q]
+                factors[block, first + value, q] = given[value, begin + q]
 
 
 @njit(nogil=True, cache=True)
@@ -267,17 +267,17 @@ def _finished(sums, c):
     out = np.zeros((n, c + 1, k))
     for output in range(k):
         for row in range(n):
-            for own in range(kept):
+            for slot in range(kept):
                 total = 0.0
                 for lane in range(WIDTH):
-                    total += sums[output, row, own, lane]
-                if own == 0:
+                    total += sums[output, row, slot, lane]
+                if slot == 0:
                     out[row, c, output] = total
-                elif own >= subsets:
-                    out[row, own - subsets, output] = total
+                elif slot >= subsets:
+                    out[row, slot - subsets, output] = total
                 else:
                     for last in range(LAST_COLUMNS):
-                        if own >> (LAST_COLUMNS - 1 - last) & 1:
+                        if slot >> (LAST_COLUMNS - 1 - last) & 1:
                             out[row, depth + last, output] += total
     return out
 

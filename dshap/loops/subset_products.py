@@ -1,6 +1,6 @@
 """The compiled loops over products of per-column factors.
 
-Factors are real or complex, (columns, terms, rows) with the rows last: rows stand in vector lanes.  Columns are cut
+Factors are real or complex, (columns, terms, rows) with the rows last: neighbours in memory are rows.  Columns are cut
 into groups; the products of all subsets of a group form a small lattice that stays in cache, and a coalition's product
 is one entry of each group's lattice multiplied together.  Any list of coalitions is served.  Complex numbers lie in two
 planes, real and imaginary parts.
@@ -329,10 +329,10 @@ def _list_sums(factors, codes, bounds, n_entries, out):
                     side, left = last + 1, 0
                 for p in range(planes):
                     for q in range(planes):
-                        own = 0.0
+                        added = 0.0
                         for lane in range(rows):
-                            own += lattice[side, left, p, lane] * lattice[last, right, q, lane]
-                        out[term, p ^ q, coalition] += -own if p + q == 2 else own
+                            added += lattice[side, left, p, lane] * lattice[last, right, q, lane]
+                        out[term, p ^ q, coalition] += -added if p + q == 2 else added
 
 
 def table_values(

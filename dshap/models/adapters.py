@@ -12,8 +12,7 @@ import numpy as np
 from dshap.errors import InputError
 from dshap.models.expansion import FourierExpansion
 from dshap.models.expansion_sum import AnyExpansion, sum_of
-from dshap.models.kernel_terms import expansion_of, refusal
-from dshap.models.sklearn_kernels import class_name, fitted, terms_of
+from dshap.models.kernel_terms import class_name, expansion_of, fitted, refusal, terms_of
 from dshap.records import FloatArray
 
 __all__ = ["from_sklearn"]
@@ -56,8 +55,8 @@ def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) 
         expansion = in_original_columns(expansion, *affine(scaler))
     for transformer in reversed(chain.targets):
         expansion = in_original_target(expansion, *affine(transformer))
-    known = (getattr(own, "feature_names_in_", None) for own in [*scalers, *inside])
-    names = feature_names if feature_names is not None else next((own for own in known if own is not None), None)
+    known = (getattr(step, "feature_names_in_", None) for step in [*scalers, *inside])
+    names = feature_names if feature_names is not None else next((found for found in known if found is not None), None)
     names = None if names is None else tuple(map(str, names))
     return expansion.mapped(lambda part: replace(part, feature_names=names))
 
@@ -82,7 +81,7 @@ def _unfold(estimator: Any) -> _Chain:
 
 def _pipeline(chain: _Chain) -> Any:
     *before, last = (step for _, step in chain.model.steps)
-    chain.steps += [own for step in before for own in flat_steps(step)]
+    chain.steps += [inner for step in before for inner in flat_steps(step)]
     return last
 
 
@@ -130,7 +129,7 @@ def _kernel_ridge(model: Any) -> AnyExpansion:
 def _gaussian_process(model: Any) -> AnyExpansion:
     landmarks, dual, kernel = fitted(model, "X_train_", "alpha_", "kernel_")
     landmarks, weights = np.asarray(landmarks, dtype=float), dual.reshape(len(dual), -1)
-    mean, std = (np.broadcast_to(own, weights.shape[1:]) for own in (model._y_train_mean, model._y_train_std))
+    mean, std = (np.broadcast_to(number, weights.shape[1:]) for number in (model._y_train_mean, model._y_train_std))
     return expansion_of(terms_of(kernel, None, landmarks.shape[1], ""), landmarks, weights * std, mean)
 
 
@@ -235,7 +234,7 @@ SCALERS: dict[str, Callable[[Any], Affine]] = {
 
 def in_original_columns(expansion: AnyExpansion, shift: FloatArray | float, scale: FloatArray | float) -> AnyExpansion:
     """The same function of x, where the expansion is one of x' = (x − shift) / scale."""
-    shift, scale = (np.broadcast_to(own, (expansion.n_columns,)) for own in (shift, scale))
+    shift, scale = (np.broadcast_to(each, (expansion.n_columns,)) for each in (shift, scale))
 
     return expansion.mapped(lambda part: part.moved(shift, scale))
 
@@ -273,7 +272,7 @@ def _readout(model: Any, after: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
     coef, intercept = fitted(model, "coef_", "intercept_")
     weights = np.atleast_2d(coef).T  # (p, k)
     for scaler in reversed(after):
-        shift, scale = (np.broadcast_to(own, weights.shape[:1]) for own in affine(scaler))
+        shift, scale = (np.broadcast_to(each, weights.shape[:1]) for each in affine(scaler))
         weights = weights / scale[:, None]
         intercept = intercept - shift @ weights
     return weights, np.broadcast_to(intercept, weights.shape[1:])
@@ -326,7 +325,7 @@ def _rbf_sampler(feature_map: Any) -> list[tuple[int, Build]]:
 
 def flat_steps(step: Any) -> list[Any]:
     """A pipeline inside a pipeline is its steps."""
-    return [own for _, inner in step.steps for own in flat_steps(inner)] if class_name(step) == "Pipeline" else [step]
+    return [each for _, inner in step.steps for each in flat_steps(inner)] if class_name(step) == "Pipeline" else [step]
 
 
 def _feature_union(feature_map: Any) -> list[tuple[int, Build]]:

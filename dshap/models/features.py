@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from dshap.kernels import Basis, Embedding, FourierFeatures, KeptLandmarks, ProductKernel, SubsetFeatures
+from dshap.kernels import Basis, Embedding, ProductKernel, SubsetFeatures
 from dshap.models.expansion import FourierExpansion, KernelExpansion
 from dshap.models.expansion_sum import Expansion
 from dshap.records import FloatArray
 
-__all__ = ["ModelFeatures", "choose_features", "subset_from"]
+__all__ = ["ModelFeatures", "choose_features"]
 
 RANK_TOLERANCE = 1e-12
 """Sums are of whitened features, which keeps them well conditioned down to here."""
@@ -80,8 +79,3 @@ def choose_features(
     ]
     categories = np.array(known, dtype=float).reshape(-1, 2)
     return ModelFeatures(kernel, kept, embedding.basis(kernel, kept, RANK_TOLERANCE), subset, categories, unseen)
-
-
-def subset_from(kept: Any, factor: Any = None, residual: Any = 0.0) -> SubsetFeatures:
-    """The features that stored arrays are of: landmarks where there is a factor, else frequencies."""
-    return FourierFeatures(kept) if factor is None else KeptLandmarks(kept, factor, len(kept), float(residual))

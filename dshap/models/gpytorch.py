@@ -78,8 +78,8 @@ def _class_names(given: Any) -> list[str]:
 
     A kernel is known by its own class, since one that derives from it may compute anything; a model by any.
     """
-    own = [(kind.__module__, kind.__qualname__) for kind in type(given).__mro__]
-    return [name if module.split(".")[0] == "gpytorch" else f"{module}.{name}" for module, name in own]
+    kinds = [(kind.__module__, kind.__qualname__) for kind in type(given).__mro__]
+    return [name if module.split(".")[0] == "gpytorch" else f"{module}.{name}" for module, name in kinds]
 
 
 def _array(tensor: Any) -> FloatArray:
@@ -171,9 +171,9 @@ def _check_prior(model: Any, landmarks: FloatArray, terms: Sequence[Term], mean:
     source = model.train_inputs[0] if hasattr(model, "train_inputs") else model.variational_strategy.inducing_points
     prior = model.forward(source[:PROBES])
     read = _kernel_matrix(terms, landmarks[:PROBES])
-    for own, given in ((read, prior.covariance_matrix), (np.full(len(read), mean), prior.mean)):
-        tolerance = PROBE_TOLERANCE[given.element_size()] * np.abs(own).max(initial=1e-12)
-        if own.shape != tuple(given.shape) or np.abs(own - _array(given)).max(initial=0.0) > tolerance:
+    for wanted, given in ((read, prior.covariance_matrix), (np.full(len(read), mean), prior.mean)):
+        tolerance = PROBE_TOLERANCE[given.element_size()] * np.abs(wanted).max(initial=1e-12)
+        if wanted.shape != tuple(given.shape) or np.abs(wanted - _array(given)).max(initial=0.0) > tolerance:
             raise refusal(
                 f"forward of {type(model).__name__}",
                 "is not MultivariateNormal(mean_module(x), covar_module(x)) of the rows as they are",
@@ -231,13 +231,13 @@ def _constant(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Te
 
 
 def _sum(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term]:
-    return add(*[_terms(own, columns, n_columns) for own in kernel.kernels])
+    return add(*[_terms(inner, columns, n_columns) for inner in kernel.kernels])
 
 
 def _product(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term]:
     terms = [Term.of("rbf", np.inf, n_columns)]
-    for own in kernel.kernels:
-        terms = multiply(terms, _terms(own, columns, n_columns))
+    for inner in kernel.kernels:
+        terms = multiply(terms, _terms(inner, columns, n_columns))
     return terms
 
 

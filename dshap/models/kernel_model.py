@@ -139,7 +139,7 @@ class KernelModel:
         if self.holdout:
             fitted.held_out_score(tree_sum(HeldOut(fitted).partial(block) for block in _row_blocks(blocks)))
         fitted.warn_unless_converged()
-        for name in [own for own in vars(self) if own.endswith("_")]:
+        for name in [each for each in vars(self) if each.endswith("_")]:
             delattr(self, name)  # nothing of an earlier fit stays
         vars(self).update(vars(fitted))
         return self
@@ -219,7 +219,7 @@ class KernelModel:
 
     def to_record(self) -> Record:
         """The fitted model as flat arrays: its expansion, its penalty and its report; see `restored`."""
-        return Record({**self.expansion_.to_record().arrays, **self.report_.to_arrays(), **self._own_arrays()})
+        return Record({**self.expansion_.to_record().arrays, **self.report_.to_arrays(), **self._more_arrays()})
 
     def restored(self, record: Record) -> Self:
         """The fitted model of this model's options that `to_record` stored."""
@@ -228,20 +228,20 @@ class KernelModel:
         report = FitReport.from_arrays(record.arrays, expansion.kernel, expansion.feature_names)
         return self.fitted(expansion, report, record.arrays)
 
-    def fitted(self, expansion: Expansion, report: FitReport, own: Mapping[str, NDArray[Any]]) -> Self:
-        """A model of the same options with these fitted attributes; `own` are those of the kind of model."""
+    def fitted(self, expansion: Expansion, report: FitReport, more: Mapping[str, NDArray[Any]]) -> Self:
+        """A model of the same options with these fitted attributes; `more` are those of the kind of model."""
         model, names = self.unfitted(), expansion.feature_names
         model.expansion_, model.report_, model.penalty_ = expansion, report, report.penalty
         model.n_features_in_ = expansion.n_columns
         if names is not None:
             model.feature_names_in_ = np.array(names, dtype=object)
-        model._adopt(own)
+        model._adopt(more)
         return model
 
-    def _own_arrays(self) -> dict[str, NDArray[Any]]:
+    def _more_arrays(self) -> dict[str, NDArray[Any]]:
         raise NotImplementedError
 
-    def _adopt(self, own: Mapping[str, NDArray[Any]]) -> None:
+    def _adopt(self, more: Mapping[str, NDArray[Any]]) -> None:
         raise NotImplementedError
 
     def unfitted(self) -> Self:
@@ -299,7 +299,7 @@ def _row_blocks(blocks: Blocks) -> Iterator[RowBlock]:
 
 @dataclass(frozen=True)
 class Tune:
-    """The pass over a sample of the rows that everything else of a fit begins with."""
+    """The pass over a sample of the rows that a fit begins with."""
 
     model: KernelModel
     positions: NDArray[np.int64]

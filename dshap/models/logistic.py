@@ -120,9 +120,9 @@ class KernelLogistic(KernelModel):
         """Blocks of class codes, NaN where a label is missing; and all labels there are, from a pass of their own."""
         classes = np.zeros(0)
         for _, labels in blocks():
-            own, is_there = _as_labels(labels)
+            given, is_there = _as_labels(labels)
             try:
-                found = np.unique(own[is_there])
+                found = np.unique(given[is_there])
                 classes = np.unique(np.concatenate([classes, found])) if len(classes) else found
             except TypeError as error:
                 raise InputError(f"labels of several kinds in one target: {error}") from error
@@ -131,9 +131,9 @@ class KernelLogistic(KernelModel):
             classes = np.array(classes.tolist())
 
         def numbers(labels: Any) -> FloatArray:
-            own, is_there = _as_labels(labels)
-            codes = np.full(len(own), np.nan)
-            codes[is_there] = np.searchsorted(classes, own[is_there].astype(classes.dtype))
+            given, is_there = _as_labels(labels)
+            codes = np.full(len(given), np.nan)
+            codes[is_there] = np.searchsorted(classes, given[is_there].astype(classes.dtype))
             return codes
 
         return lambda: ((x, numbers(labels)) for x, labels in blocks()), {"classes": classes}
@@ -200,11 +200,11 @@ class KernelLogistic(KernelModel):
         n = np.where(moments["n"] > 0.0, moments["n"], np.nan)
         return {"accuracy": moments["right"] / n, "log_loss": moments["log_loss"] / n}
 
-    def _own_arrays(self) -> dict[str, NDArray[Any]]:
+    def _more_arrays(self) -> dict[str, NDArray[Any]]:
         return {"classes": self.classes_, "class_values": self.class_values_}
 
-    def _adopt(self, own: Mapping[str, NDArray[Any]]) -> None:
-        self.classes_, self.class_values_ = own["classes"], own["class_values"]
+    def _adopt(self, more: Mapping[str, NDArray[Any]]) -> None:
+        self.classes_, self.class_values_ = more["classes"], more["class_values"]
 
     def count_outputs(self, y: FloatArray) -> int:
         classes = np.unique(y[np.isfinite(y)])
@@ -231,17 +231,17 @@ class KernelLogistic(KernelModel):
 
 def _as_labels(labels: Any) -> tuple[NDArray[Any], BoolArray]:
     """Labels (n,), and which of them are there."""
-    own = np.asarray(labels)
-    if own.ndim == 2 and own.shape[1] == 1:
-        own = own[:, 0]
-    if own.ndim != 1:
-        raise InputError(f"the target has shape {own.shape}: KernelLogistic takes one column of labels")
-    if own.dtype.kind == "f":
-        return own, np.isfinite(own)
-    if own.dtype == object:
-        is_gone = [not isinstance(label, str) and str(label) in ("None", "nan", "<NA>", "NaT") for label in own]
-        return own, ~np.array(is_gone, dtype=bool)
-    return own, np.ones(len(own), dtype=bool)
+    given = np.asarray(labels)
+    if given.ndim == 2 and given.shape[1] == 1:
+        given = given[:, 0]
+    if given.ndim != 1:
+        raise InputError(f"the target has shape {given.shape}: KernelLogistic takes one column of labels")
+    if given.dtype.kind == "f":
+        return given, np.isfinite(given)
+    if given.dtype == object:
+        is_gone = [not isinstance(label, str) and str(label) in ("None", "nan", "<NA>", "NaT") for label in given]
+        return given, ~np.array(is_gone, dtype=bool)
+    return given, np.ones(len(given), dtype=bool)
 
 
 def _check_classes(classes: NDArray[Any]) -> None:
@@ -337,8 +337,8 @@ class LogisticStep:
 
     def _blocks(self, x: FloatArray, codes: Codes, roles: NDArray[np.integer]) -> Iterator[tuple[FloatArray, Codes]]:
         for start in range(0, len(x), MICRO_BLOCK):
-            own = start + np.flatnonzero(roles[start : start + MICRO_BLOCK] < HELD_OUT)
-            yield with_ones(self.features, x[own]), codes[own]
+            rows = start + np.flatnonzero(roles[start : start + MICRO_BLOCK] < HELD_OUT)
+            yield with_ones(self.features, x[rows]), codes[rows]
 
     def finish(self, moments: Moments) -> LogisticStep | KernelLogistic:
         """The next step, or the fitted model, from the sum of all moments.

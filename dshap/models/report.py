@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.kernels import ProductKernel, SubsetFeatures
-from dshap.models.features import subset_from
+from dshap.kernels import FourierFeatures, KeptLandmarks, ProductKernel, SubsetFeatures
 from dshap.models.tuning import Tuning
 from dshap.records import FloatArray
 
@@ -102,18 +101,18 @@ class FitReport:
     def from_arrays(
         cls, arrays: Mapping[str, NDArray[Any]], kernel: ProductKernel, names: Sequence[str] | None
     ) -> FitReport:
-        own = {name.removeprefix("report_"): array for name, array in arrays.items() if name.startswith("report_")}
-        tuning, (n_rows, n_held_out, n_skipped) = own["tuning"], own["counts"]
+        stored = {name.removeprefix("report_"): array for name, array in arrays.items() if name.startswith("report_")}
+        tuning, (n_rows, n_held_out, n_skipped) = stored["tuning"], stored["counts"]
         return cls(
             kernel.describe(names),
-            subset_from(own["kept"], own.get("factor"), own.get("residual")),
-            float(own["penalty"]),
+            _features_from(stored["kept"], stored.get("factor"), stored.get("residual")),
+            float(stored["penalty"]),
             n_rows=int(n_rows),
             n_held_out=int(n_held_out),
             n_skipped=int(n_skipped),
             tuning=Tuning(kernel, float(tuning[0]), float(tuning[1]), int(tuning[2])) if len(tuning) else None,
-            convergence=Convergence.from_arrays(arrays) if "newton" in own else None,
-            held_out={name: own[name] for name in MEASURES if name in own},
+            convergence=Convergence.from_arrays(arrays) if "newton" in stored else None,
+            held_out={name: stored[name] for name in MEASURES if name in stored},
         )
 
     def __str__(self) -> str:
@@ -128,3 +127,8 @@ class FitReport:
         for name, score in self.held_out.items():
             lines.append(f"held-out {MEASURES[name]}: " + ", ".join(f"{value:.4f}" for value in score))
         return "\n".join([*lines, *(f"  {name}: {kernel}" for name, kernel in self.kernel.items())])
+
+
+def _features_from(kept: Any, factor: Any = None, residual: Any = 0.0) -> SubsetFeatures:
+    """The features that stored arrays are of: landmarks where there is a factor, else frequencies."""
+    return FourierFeatures(kept) if factor is None else KeptLandmarks(kept, factor, len(kept), float(residual))

@@ -136,11 +136,11 @@ class KernelRidge(KernelModel):
         r2 = np.where(spread > 0.0, 1.0 - moments["error2"] / np.where(spread > 0.0, spread, 1.0), np.nan)
         return {"r2": r2}
 
-    def _own_arrays(self) -> dict[str, NDArray[Any]]:
+    def _more_arrays(self) -> dict[str, NDArray[Any]]:
         return {"target_ndim": np.array(self.target_ndim_)}
 
-    def _adopt(self, own: Mapping[str, NDArray[Any]]) -> None:
-        self.target_ndim_ = int(own["target_ndim"])
+    def _adopt(self, more: Mapping[str, NDArray[Any]]) -> None:
+        self.target_ndim_ = int(more["target_ndim"])
 
     def count_outputs(self, y: FloatArray) -> int:
         return 1 if y.ndim == 1 else y.shape[1]

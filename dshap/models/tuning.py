@@ -143,8 +143,8 @@ def validation_error(
         By log length-scale (logit ρ), and last by log λ.
     """
     z, ridge = trial.landmarks, len(trial.x) * penalty
-    train, held, own = (_gram(kernel, rows, z) for rows in (trial.x, trial.x_validation, z))
-    system = train.T @ train + ridge * own
+    train, held, among = (_gram(kernel, rows, z) for rows in (trial.x, trial.x_validation, z))
+    system = train.T @ train + ridge * among
     system[np.diag_indices_from(system)] += JITTER * len(trial.x)
     factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
     w = cho_solve(factor, train.T @ trial.y, check_finite=False)  # (r, k)
@@ -154,8 +154,8 @@ def validation_error(
     v = cho_solve(factor, held.T @ (2.0 * e), check_finite=False)  # (r, k)
     slope = _pull_back(kernel, trial.x_validation, z, (2.0 * e @ w.T) * held)
     slope += _pull_back(kernel, trial.x, z, ((trial.y - train @ w) @ v.T - (train @ v) @ w.T) * train)
-    slope -= ridge * _pull_back(kernel, z, z, (v @ w.T) * own)
-    return float(np.vdot(e, e)), np.append(slope, -ridge * np.vdot(v, own @ w))
+    slope -= ridge * _pull_back(kernel, z, z, (v @ w.T) * among)
+    return float(np.vdot(e, e)), np.append(slope, -ridge * np.vdot(v, among @ w))
 
 
 def tune(
@@ -234,10 +234,10 @@ def _bounds(kernel: ProductKernel, x: FloatArray) -> FloatArray:
 
 def _descend(now: Tuning, free: BoolArray, trial: Trial, evaluations: int) -> Tuning:
     """The best point that L-BFGS finds within the budget."""
-    everything = np.append(_coordinates(now.kernel), np.log(max(now.penalty, 1e-300)))  # (columns + 1,)
+    start_point = np.append(_coordinates(now.kernel), np.log(max(now.penalty, 1e-300)))  # (columns + 1,)
 
     def point(theta: FloatArray) -> tuple[ProductKernel, float]:
-        u = everything.copy()
+        u = start_point.copy()
         u[free] = theta
         moved = np.where(free[:-1], _at(now.kernel, u[:-1]).parameters, now.kernel.parameters)
         return ProductKernel(now.kernel.families, moved), float(np.exp(u[-1])) if free[-1] else now.penalty
@@ -248,7 +248,7 @@ def _descend(now: Tuning, free: BoolArray, trial: Trial, evaluations: int) -> Tu
         return error, slope[free]
 
     bounds = _bounds(now.kernel, trial.x)[free]
-    start = np.clip(everything[free], bounds[:, 0], bounds[:, 1])
+    start = np.clip(start_point[free], bounds[:, 0], bounds[:, 1])
     best = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxfun": evaluations})
     return Tuning(*point(best.x), float(best.fun), now.evaluations + best.nfev)
 

@@ -70,7 +70,7 @@ class Copula(Gaussian):
         resolved.shift = choice["shift"]
         cuts = np.cumsum(choice["size"])[:-1]
         value, score, end = (np.split(choice[name], cuts) for name in ("value", "score", "end"))
-        resolved.margins = tuple(zip(value, score, [own[:-1] for own in end], strict=True))
+        resolved.margins = tuple(zip(value, score, [each[:-1] for each in end], strict=True))
         return resolved
 
     @property

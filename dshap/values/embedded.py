@@ -1,4 +1,4 @@
-"""What observational value functions share: features of every coalition's columns, learnt from the data."""
+"""What observational value functions share: features of every coalition's columns, fitted on the data."""
 
 from __future__ import annotations
 

@@ -66,12 +66,12 @@ class Frame:
         """Rows (n, columns) of a table with these columns: numbers as they are, categories as their positions."""
         out = np.empty((len(table), len(self.names)))
         for j, name in enumerate(self.names):
-            own, column = self.categories.get(name), table.iloc[:, j]
-            if own is None:
+            known, column = self.categories.get(name), table.iloc[:, j]
+            if known is None:
                 refuse_rounded_column(column, name)
                 out[:, j] = column.to_numpy(dtype=np.float64, na_value=np.nan)
                 continue
-            position: dict[Any, float] = {value: float(code) for code, value in enumerate(own)}
+            position: dict[Any, float] = {value: float(code) for code, value in enumerate(known)}
             is_missing = column.isna().to_numpy()
             out[:, j] = [
                 np.nan if missing else position[value]
@@ -83,24 +83,24 @@ class Frame:
         """The data frame (n, columns) that these rows stand for, in the dtypes of the template."""
         dtypes = self.template.dtypes
         columns = {name: self._column(j, name, rows[:, j]) for j, name in enumerate(self.template.columns)}
-        own = {
+        kept = {
             name: dtypes.iloc[j]
             for j, name in enumerate(columns)
             if hasattr(dtypes.iloc[j], "numpy_dtype")  # numbers that know a missing one of their own
             or (str(name) in self.categories and not hasattr(dtypes.iloc[j], "categories"))
         }
-        return type(self.template)(columns, copy=False).astype(own)
+        return type(self.template)(columns, copy=False).astype(kept)
 
     def _column(self, j: int, name: Any, values: FloatArray) -> Any:
         dtype = self.template.dtypes.iloc[j]
-        own, is_missing = self.categories.get(str(name)), np.isnan(values)
-        if own is None:
+        known, is_missing = self.categories.get(str(name)), np.isnan(values)
+        if known is None:
             return values if dtype.kind not in "biu" or is_missing.any() else _lossless(values, _plain(dtype))
         codes = np.where(is_missing, -1, values).astype(np.intp)
         if hasattr(dtype, "categories"):
-            wider = type(dtype)(categories=list(own), ordered=dtype.ordered)
+            wider = type(dtype)(categories=list(known), ordered=dtype.ordered)
             return type(self.template.iloc[:, j].array).from_codes(codes, dtype=wider)
-        return np.array([*own, None], dtype=object)[codes]
+        return np.array([*known, None], dtype=object)[codes]
 
     def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Frame:
         """The same columns, with longer lists of categories."""
@@ -110,7 +110,7 @@ class Frame:
         """Columns, their dtypes and their categories."""
         return {
             "columns": {str(name): str(self.template.dtypes.iloc[j]) for j, name in enumerate(self.names)},
-            "categories": {name: [str(value) for value in own] for name, own in self.categories.items()},
+            "categories": {name: [str(value) for value in known] for name, known in self.categories.items()},
         }
 
 
@@ -155,7 +155,7 @@ def _kind(column: Any) -> str:
         return "categorical"
     if dtype.kind == "b":
         return "boolean"
-    is_number = dtype.kind in "iuf" or (dtype.kind == "O" and not any(isinstance(own, str) for own in column))
+    is_number = dtype.kind in "iuf" or (dtype.kind == "O" and not any(isinstance(value, str) for value in column))
     return "number" if is_number else "text"
 
 

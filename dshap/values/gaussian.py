@@ -29,7 +29,7 @@ class Gaussian(Shifted, PredictedValue):
     predict : callable
         rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.
     data : array (n, columns), data frame, or any path, collection or source that `dshap.explain` takes
-        The rows that μ and Σ are learnt from; every row counts.  It is read by spans.
+        The rows that μ and Σ are taken from; every row counts.  It is read by spans.
     n_samples : int
         Draws for each instance and coalition; even, because they come in antithetic pairs z, −z.
     ridge : float

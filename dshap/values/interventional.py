@@ -74,7 +74,7 @@ class KernelInterventional(KernelValue):
         return SubsetTable.from_state(self.expansion, state).values(rows)
 
     def scored(self, state: State, score: FloatArray) -> Scored | None:
-        """See `SubsetTable.scored`; the coalition of all columns gives the model's own values."""
+        """See `SubsetTable.scored`; the coalition of all columns gives f(x) itself."""
         table = SubsetTable.from_state(self.expansion, state)
         return table.scored(score, self.players.members, whole=self.expansion.coefficients)
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from dshap.checks import checked
 from dshap.errors import InputError
 from dshap.records import FloatArray
-from dshap.values.predictors import NamedModel, column_names_of
-from dshap.values.table_value import TableValue
+from dshap.values.table_value import NamedModel, TableValue, column_names_of
 
 __all__ = ["Expansion", "ExpansionModel", "KernelValue", "expansion_model"]
 

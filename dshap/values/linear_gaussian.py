@@ -15,8 +15,7 @@ from dshap.errors import InputError
 from dshap.players import Players
 from dshap.records import FloatArray, Moments, Record
 from dshap.values.normal import NormalTable, Shifted, normal_sums
-from dshap.values.predictors import NamedModel, classes_of, fitted_names_of, names_of
-from dshap.values.table_value import TableValue
+from dshap.values.table_value import NamedModel, TableValue, classes_of, fitted_names_of, names_of
 
 __all__ = ["LinearGaussian", "LinearTransform"]
 

@@ -202,10 +202,10 @@ class OfClass(ProbabilityLink):
 
     def _of_class(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
         """(n, m, 1)"""
-        own = self.classes(prediction)
-        if own is None:
+        chosen = self.classes(prediction)
+        if chosen is None:
             return p[..., self.position, None]
-        return np.take_along_axis(p, own[:, None, None].astype(np.intp), axis=2)
+        return np.take_along_axis(p, chosen[:, None, None].astype(np.intp), axis=2)
 
     def describe(self) -> str:
         return f"{super().describe()} of {'the predicted class' if self.of is None else f'class {self.of}'}"
@@ -231,8 +231,8 @@ class LogOdds(OfClass):
     name = "log_odds"
 
     def _values(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
-        own = self._of_class(p, prediction)
-        return np.asarray(np.log(own) - np.log1p(-own))
+        chance = self._of_class(p, prediction)
+        return np.asarray(np.log(chance) - np.log1p(-chance))
 
 
 @dataclass(frozen=True)

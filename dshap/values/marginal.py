@@ -17,7 +17,7 @@ from dshap.types import Link, RowReader
 from dshap.values.background import Background
 from dshap.values.frames import Frame, floats_of, frame_of
 from dshap.values.predicted import PredictedValue, wants_frames
-from dshap.values.predictors import columns_by_name, fitted_names_of, names_of
+from dshap.values.table_value import columns_by_name, fitted_names_of, names_of
 
 __all__ = ["Marginal"]
 
@@ -110,8 +110,8 @@ class Marginal(PredictedValue):
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """The columns that each coalition keeps, and their bits."""
-        own = Masks.of(self.players.columns(masks))
-        return State({"columns": own.columns, "bits": own.bits})
+        found = Masks.of(self.players.columns(masks))
+        return State({"columns": found.columns, "bits": found.bits})
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k), in predict calls of at most `buffer_rows` rows; equal mixes are predicted once."""

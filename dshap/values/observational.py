@@ -57,7 +57,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
     ----------
     model : KernelExpansion, FourierExpansion, a list of them (their sum), or a fitted model that has one
     data : array (n, columns), data frame, Dask collection or source
-        The rows that the conditional distribution is learnt from; every row counts.
+        The rows that the conditional distribution is fitted on; every row counts.
     embedding : Nystrom or Fourier
         `Nystrom(landmarks=model.expansion_.landmarks)` shares the kernel products of the model.
     penalty : float or "validate"
@@ -127,11 +127,11 @@ class KernelObservational(EmbeddedValue, KernelValue):
         """Outputs of the model."""
         return int(self.expansion.coefficients.shape[1])
 
-    def _probes(self, own: SubsetFeatures, present: BoolArray) -> NDArray[Any]:
+    def _probes(self, subset: SubsetFeatures, present: BoolArray) -> NDArray[Any]:
         """A_rk k_S(x, z_r) (r, POINTS, k) of points x: with k_S̄(X, z_r) they sum to f(x_S, X_S̄) less its intercept."""
         out = np.zeros((self._r, POINTS, self._k), self.expansion.coefficients.dtype)
         points = self._bound_basis.points
-        rows = points[own.kept[own.kept < len(points)][:POINTS]]
+        rows = points[subset.kept[subset.kept < len(points)][:POINTS]]
         products = self.expansion.factors(rows)[present].prod(axis=0)  # (points, r)
         out[:, : len(rows)] = products.T[:, :, None] * self.expansion.coefficients[:, None]
         return out
@@ -140,14 +140,14 @@ class KernelObservational(EmbeddedValue, KernelValue):
     def _is_shared(self) -> bool:
         """The embedding's products are the model's own; never before the anchors are chosen from a sample."""
         basis, model = self.basis, self.expansion
-        kernel, own_kernel = getattr(basis, "kernel", None), getattr(model, "kernel", None)
-        anchors, own = getattr(basis, "landmarks", np.zeros(1)), getattr(model, "landmarks", np.zeros(0))
+        kernel, model_kernel = getattr(basis, "kernel", None), getattr(model, "kernel", None)
+        anchors, landmarks = getattr(basis, "landmarks", np.zeros(1)), getattr(model, "landmarks", np.zeros(0))
         return (
             isinstance(kernel, ProductKernel)
-            and isinstance(own_kernel, ProductKernel)
-            and np.array_equal(anchors, own)
-            and kernel.families == own_kernel.families
-            and np.array_equal(kernel.parameters, own_kernel.parameters)
+            and isinstance(model_kernel, ProductKernel)
+            and np.array_equal(anchors, landmarks)
+            and kernel.families == model_kernel.families
+            and np.array_equal(kernel.parameters, model_kernel.parameters)
         )
 
     @property
@@ -176,7 +176,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         """
         columns = self.players.columns(masks)
         features, dtype = self._features(columns), self.expansion.coefficients.dtype
-        sizes = [own.n_features for own in features]
+        sizes = [each.n_features for each in features]
         gram, grams = stacked_zeros([(p, p) for p in sizes])
         cross, crosses = stacked_zeros([(p, self._r) for p in sizes], dtype)
         one, ones = stacked_zeros([(p,) for p in sizes])
@@ -187,8 +187,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         for start in range(0, len(rows), SUM_ROWS):
             self._fill(at, away, rows[start : start + SUM_ROWS])
             for j in at.order.tolist():
-                own = features[j]
-                phi = own.whitened(at.product(j, own.kept))  # (n, p)
+                subset = features[j]
+                phi = subset.whitened(at.product(j, subset.kept))  # (n, p)
                 absent = away.product(j)  # (n, r)
                 add_gram(grams[j], phi)
                 add_cross(crosses[j], phi, absent)
@@ -211,7 +211,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         assert moments is not None
         columns = self.players.columns(masks)
         features, r, n = self._features(columns), self._r, float(moments["count"])
-        sizes = [own.n_features for own in features]
+        sizes = [each.n_features for each in features]
         grams = stacked_parts(moments["gram"], [(p, p) for p in sizes])
         crosses = stacked_parts(moments["cross"], [(p, r) for p in sizes])
         ones = (
@@ -220,21 +220,23 @@ class KernelObservational(EmbeddedValue, KernelValue):
         no_mean = np.zeros((len(masks), r), self.expansion.coefficients.dtype)
         mean = moments["mean"] / n if self.centred else no_mean
         weights, shift, found = [], mean.copy(), []
-        for j, own in enumerate(features):
+        for j, subset in enumerate(features):
             gram, cross = symmetric(grams[j]), crosses[j]
             if self.centred:
                 gram, cross = gram - np.outer(ones[j], ones[j]) / n, cross - np.outer(ones[j], mean[j])
             squares = moments["squares"][j] if self._is_validated else np.zeros(0)
-            found.append(self._penalty_of(own, columns[j], gram, cross, squares, mean[j], n))
+            found.append(self._penalty_of(subset, columns[j], gram, cross, squares, mean[j], n))
             white = _solve(gram, cross, found[-1].penalty * n, self._bound_basis.noun)
             shift[j] -= (ones[j] / n) @ white if self.centred else 0.0
-            learnt = _folded(own, white)
-            weights.append((_form(learnt, self.expansion.coefficients, own.kept) if self._is_form else learnt).ravel())
+            folded = _folded(subset, white)
+            if self._is_form:
+                folded = _form(folded, self.expansion.coefficients, subset.kept)
+            weights.append(folded.ravel())
         return State(
             {
                 "columns": columns,
-                "rank": np.array([len(own.kept) for own in features]),
-                "kept": np.concatenate([own.kept for own in features]),
+                "rank": np.array([len(each.kept) for each in features]),
+                "kept": np.concatenate([each.kept for each in features]),
                 "weights": np.concatenate(weights),
                 "shift": shift,
                 **({"mean": moments["mean"] / n} if self.with_interventional else {}),
@@ -244,7 +246,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
 
     def _penalty_of(
         self,
-        own: SubsetFeatures,
+        subset: SubsetFeatures,
         present: BoolArray,
         gram: FloatArray,
         cross: NDArray[Any],
@@ -255,7 +257,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         """As given, or chosen by Φᵀ(f(x_S, X_S̄) − c) and `squares` (POINTS, k); outputs count by their own squares."""
         if not isinstance(self.penalty, str):
             return Penalty(self.penalty, np.nan)
-        probes = self._probes(own, present)
+        probes = self._probes(subset, present)
         spread = np.maximum(squares - n * np.square(np.tensordot(mean, probes, 1).real), 0.0).sum(axis=0)  # (k,)
         targets = np.tensordot(cross, probes, 1).real.transpose(1, 0, 2)  # (POINTS, p, k)
         scaled, total = of_unit_spread(np.concatenate(targets), spread)
@@ -266,7 +268,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         """One State of the coalitions of several, in their order; the weights, nearly all of it, are not copied."""
         if len(states) == 1:
             return states[0]
-        small = [State({n: own for n, own in state.arrays.items() if n != "weights"}) for state in states]
+        small = [State({n: array for n, array in state.arrays.items() if n != "weights"}) for state in states]
         weights = {f"weights {position:06d}": state["weights"] for position, state in enumerate(states)}
         return State({**super().join(small).arrays, **weights})
 
@@ -277,23 +279,23 @@ class KernelObservational(EmbeddedValue, KernelValue):
         at, inside = self._lattices(columns, columns, len(rows))
         self._fill(at, inside, rows)
         out = np.empty((len(rows), len(columns), self.n_outputs))
-        learnt = list(_coalitions(state, self._r, self._parts))
+        prepared = list(_coalitions(state, self._r, self._parts))
         for j in at.order.tolist():  # landmarks first: rows lie next to each other
-            kept, weights = learnt[j]
+            kept, weights = prepared[j]
             order = _kept_first(kept, self._r) if is_form else np.arange(self._r)
             present = inside.product(j, order).T  # (r, n) k_S(x, z)
-            own = coefficients[order]
+            amplitudes = coefficients[order]
             if is_form:
                 out[:, j, 0] = _form_values(weights.reshape(self._r, -1), present.T)
             else:
                 products = present[kept] if inside.is_shared else at.product(j, kept).T
                 conditional = weights.T @ _parts(products.T).T  # (r, n) μ_r(S̄ | x_S)
                 conditional *= present
-                out[:, j, :k] = (own.T @ conditional).real.T
+                out[:, j, :k] = (amplitudes.T @ conditional).real.T
             if self.centred:
-                out[:, j, :k] += ((state["shift"][j][order, None] * own).T @ present).real.T
+                out[:, j, :k] += ((state["shift"][j][order, None] * amplitudes).T @ present).real.T
             if self.with_interventional:
-                out[:, j, k:] = ((state["mean"][j][order, None] * own).T @ present).real.T
+                out[:, j, k:] = ((state["mean"][j][order, None] * amplitudes).T @ present).real.T
         return out + np.tile(self.expansion.intercept, self.n_outputs // k)
 
     @property
@@ -359,9 +361,9 @@ def _parts(products: NDArray[Any]) -> FloatArray:
     return np.hstack([products.real, products.imag]) / np.sqrt(products.shape[1])
 
 
-def _folded(own: SubsetFeatures, white: NDArray[Any]) -> NDArray[Any]:
+def _folded(subset: SubsetFeatures, white: NDArray[Any]) -> NDArray[Any]:
     """Weights of `_parts` from those of the whitened features."""
-    return own.coefficients(white) if own.n_features == len(own.kept) else white
+    return subset.coefficients(white) if subset.n_features == len(subset.kept) else white
 
 
 def _kept_first(kept: NDArray[np.integer], r: int) -> NDArray[np.integer]:

@@ -16,15 +16,15 @@ from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.types import Link
 from dshap.values.frames import Frame, frame_of
 from dshap.values.links import link_of
-from dshap.values.predictors import (
+from dshap.values.table_value import (
     NamedModel,
+    TableValue,
     checked_predict,
     classes_of,
     columns_by_name,
     fitted_names_of,
     names_of,
 )
-from dshap.values.table_value import TableValue
 
 __all__ = ["PROBE_ROWS", "PredictFunction", "Predicted", "PredictedValue", "wants_frames"]
 

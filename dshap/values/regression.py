@@ -199,11 +199,11 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
             strict=True,
         )
         table, found = np.zeros((len(masks), k, self._q), self.embedding.dtype), []
-        for each, own, (lower, cross, ones) in zip(features, table, sums, strict=True):
+        for each, into, (lower, cross, ones) in zip(features, table, sums, strict=True):
             gram, right = symmetric(lower), cross - np.outer(ones, mean)
             found.append(self._penalty_of(gram, right, spread, n))
             weights = ridge_solve(gram, right, found[-1].penalty * n, self._bound_basis.noun)
-            own[:, each.kept] = each.coefficients(weights).T
+            into[:, each.kept] = each.coefficients(weights).T
         state = SubsetTable(self._bound_basis, columns, table, mean).to_state()
         penalties, errors = np.array(found).T
         return State({**state.arrays, "rank": np.array(sizes), "penalty": penalties, "error": errors})

@@ -1,19 +1,30 @@
-"""What all value functions over tables share: a model, players, and the data behind them."""
+"""What all value functions over tables share: a model with names and checked predictions, players, and data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from dshap.checks import checked
+from dshap.errors import DshapError, InputError, PredictError, unknown_name
 from dshap.players import Players
-from dshap.records import State
+from dshap.records import FloatArray, State
 from dshap.types import Link, Predictor
 from dshap.values.links import IDENTITY
 
-__all__ = ["TableValue"]
+__all__ = [
+    "NamedModel",
+    "TableValue",
+    "checked_predict",
+    "classes_of",
+    "column_names_of",
+    "columns_by_name",
+    "fitted_names_of",
+    "names_of",
+]
 
 
 class TableValue:
@@ -65,3 +76,119 @@ class TableValue:
             for name, array in first.arrays.items()
         }
         return State(joined)
+
+
+class NamedModel:
+    """Base of the predictors: names of columns and of outputs; a subclass says how f is called, and its fingerprint.
+
+    Parameters
+    ----------
+    n_columns, n_outputs : int
+    feature_names : names of the columns, None when unknown
+    output_names : names of the k outputs; "output", or "output0" and so on, where None
+    """
+
+    categories: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
+    check: Callable[[FloatArray], None] | None = None
+
+    def __init__(
+        self, n_columns: int, n_outputs: int, feature_names: Sequence[str] | None, output_names: Sequence[str] | None
+    ) -> None:
+        self.n_columns = n_columns
+        self.feature_names = None if feature_names is None else tuple(str(name) for name in feature_names)
+        (given,) = checked(output_names=output_names)
+        self.output_names = _numbered(n_outputs) if given is None else tuple(map(str, given))
+        if len(self.output_names) != n_outputs:
+            raise InputError(f"{len(self.output_names)} output names for {n_outputs} outputs")
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.output_names)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Those that are known, or x0, x1, …"""
+        return self.feature_names or tuple(f"x{j}" for j in range(self.n_columns))
+
+    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
+        """Of models whose columns may be text alone."""
+        raise DshapError(f"{type(self).__name__} has no categories: a bug")
+
+
+def _numbered(n_outputs: int) -> tuple[str, ...]:
+    return tuple(f"output{j}" for j in range(n_outputs)) if n_outputs > 1 else ("output",)
+
+
+def column_names_of(table: Any) -> tuple[str, ...] | None:
+    """Column names of anything that has `columns` (a data frame) or `feature_names`; None for arrays."""
+    names = getattr(table, "columns", None)
+    if names is None:
+        names = getattr(table, "feature_names", None)
+    return None if names is None else tuple(str(name) for name in names)
+
+
+def fitted_names_of(predict: Any) -> tuple[str, ...] | None:
+    """Column names that the estimator behind a predict function was fitted on; None where it knows none."""
+    names = getattr(getattr(predict, "__self__", predict), "feature_names_in_", None)
+    return None if names is None else tuple(str(name) for name in names)
+
+
+def names_of(given: Sequence[str] | None, fitted: tuple[str, ...] | None, table: Any) -> Sequence[str] | None:
+    """Names that rows are matched by: those given, else those that the model was fitted on, else those of the table.
+
+    LightGBM keeps its names with "_" for every blank: where that is all the difference, those of the table.
+    """
+    held = column_names_of(table)
+    if given is not None or held is None or fitted is None:
+        return given if given is not None else fitted or held
+    plain = {name.replace(" ", "_"): name for name in held} | {name: name for name in held}
+    return tuple(plain.get(name, name) for name in fitted) if set(fitted) <= plain.keys() else fitted
+
+
+def classes_of(predict: Any, n_outputs: int) -> tuple[str, ...] | None:
+    """Names of the classes of the classifier behind a predict function; None where its outputs are no classes."""
+    classes: Any = getattr(getattr(predict, "__self__", predict), "classes_", None)
+    is_one_each = n_outputs > 1 and np.ndim(classes) == 1 and np.size(classes) == n_outputs
+    return tuple(str(name) for name in np.asarray(classes).tolist()) if is_one_each else None
+
+
+def columns_by_name(frame: Any, names: Sequence[str]) -> Any:
+    """These columns of a data frame, in this order; a missing one is refused."""
+    held = {str(column): column for column in frame.columns}
+    for name in names:
+        if name not in held:
+            raise InputError(f"the table lacks a column of the model: {unknown_name('column', name, held)}")
+    return frame[[held[name] for name in names]]
+
+
+def checked_predict(
+    predict: Callable[[FloatArray], Any], rows: FloatArray, n_outputs: int | None = None, name: str = ""
+) -> FloatArray:
+    """predict(rows) as float64 (n, k), or a `PredictError` that says what came back.
+
+    Parameters
+    ----------
+    predict : rows (n, columns) -> (n,) or (n, k)
+    n_outputs : the k that is expected; None at the first call, which sets it
+    name : of the function in messages; where empty, the one that it has
+    """
+    name = name or getattr(predict, "__qualname__", type(predict).__name__)
+    try:
+        raw = predict(rows)
+    except Exception as error:
+        raise PredictError(f"predict function {name} failed: {type(error).__name__}: {error}") from error
+    try:
+        values = np.asarray(raw, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        first = next(iter(np.ravel(np.asarray(raw, dtype=object))), None)
+        raise PredictError(
+            f"predict function {name} gave {type(raw).__name__} of {first!r}, not numbers: of a classifier explain "
+            "predict_proba or decision_function"
+        ) from error
+    shape = values.shape
+    if values.ndim == 1:
+        values = values[:, None]
+    if values.ndim != 2 or len(values) != len(rows) or (n_outputs is not None and values.shape[1] != n_outputs):
+        wanted = f"({len(rows)},) or ({len(rows)}, {'k' if n_outputs is None else n_outputs})"
+        raise PredictError(f"predict function {name} gave shape {shape} for {len(rows)} rows: it must give {wanted}")
+    return values

@@ -13,7 +13,7 @@ from dshap.checks import checked
 from dshap.errors import LARGEST_WHOLE, InputError, rounded_refusal, unknown_name
 from dshap.records import BoolArray, FloatArray, digest_of
 from dshap.values.frames import floats_of
-from dshap.values.predictors import (
+from dshap.values.table_value import (
     NamedModel,
     checked_predict,
     classes_of,

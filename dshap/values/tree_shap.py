@@ -10,7 +10,7 @@ import numpy as np
 
 from dshap.errors import InputError
 from dshap.records import FloatArray
-from dshap.values.predictors import fitted_names_of
+from dshap.values.table_value import fitted_names_of
 from dshap.values.tree_libraries import Categories, Ensemble, digest_of_bytes, tree_operations
 
 __all__ = ["LightGBMPairs", "ThroughShap"]

@@ -39,7 +39,7 @@ from dshap.errors import InputError
 from dshap.models.adapters import FEATURE_MAPS, LINEAR, MODELS, SCALERS, WRAPPERS, from_sklearn
 from dshap.models.expansion import FourierExpansion, KernelExpansion
 from dshap.models.expansion_sum import ExpansionSum
-from dshap.models.sklearn_kernels import MATERNS, NAMED, NAMED_REASONS, TREE_REASONS, TREES
+from dshap.models.kernel_terms import MATERNS, NAMED, NAMED_REASONS, TREE_REASONS, TREES
 
 RNG = np.random.default_rng(0)
 CENTRES, SPREADS = np.array([0.0, 4.0, -2.0]), np.array([1.0, 3.0, 0.5])

@@ -16,7 +16,7 @@ from dshap.kernels import RBF, Categorical, Nystrom, Product
 from dshap.models import KernelExpansion
 from dshap.types import Predictor, ValueFunction, replaced
 from dshap.values import KernelInterventional, KernelObservational, LinearGaussian, Marginal, Trees
-from dshap.values.predictors import NamedModel
+from dshap.values.table_value import NamedModel
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 EXPANSION = KernelExpansion(RBF(1.0).bind(3), X[:9], np.ones((9, 1)), np.array([2.0]), feature_names=("a", "b", "c"))
