@@ -54,6 +54,8 @@ def refused(name: str, given: Any, asked: str) -> InputError:
 
 def _one(given: Any) -> Any:
     """The number that this is, or that an array, a list or a Series of one holds; None where it is no single number."""
+    if type(given) in (int, float):
+        return given  # the very one, by which scikit-learn's clone knows that it was not changed
     try:
         array = np.asarray(given)
     except (TypeError, ValueError):
