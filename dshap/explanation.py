@@ -42,7 +42,7 @@ from dshap.cube import (
     refuse_altered,
     renew_cube,
 )
-from dshap.engine import Failure, Plan, make_plan, naming, process_threads
+from dshap.engine import Failure, Plan, make_plan, naming
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
 from dshap.options import RunOptions
 from dshap.prepared import DataSummary, Prepared
@@ -51,6 +51,7 @@ from dshap.run import Run, explain_run, with_landmarks
 from dshap.session import Session
 from dshap.steadiness import PROBE_ROWS, check_steady, first_rows
 from dshap.tables import Census, Inputs
+from dshap.threads import process_threads
 from dshap.types import Design, Explained, GivenAttributor, RowReader, replaced
 
 __all__ = [

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import functools
 import sys
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["one_blas_thread", "thread_pools"]
+__all__ = ["one_blas_thread", "process_threads", "thread_pools"]
+
+_lock = Lock()
+_depth = 0
+_limiter: Any = None
 
 
 def thread_pools() -> ThreadpoolController:
@@ -25,6 +32,23 @@ def _pools(n_modules: int) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def one_blas_thread() -> AbstractContextManager[object]:
-    """One BLAS thread, so that results do not depend on the cores of a machine."""
-    return thread_pools().limit(limits=1, user_api="blas")
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """One BLAS thread in this process, so that results do not depend on its cores; may be entered by many threads."""
+    global _depth, _limiter
+    with _lock:
+        if _depth == 0:
+            _limiter = thread_pools().limit(limits=1)
+        _depth += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _depth -= 1
+            if _depth == 0:
+                _limiter.restore_original_limits()
+
+
+def process_threads() -> int:
+    """Threads that OpenMP takes in this process: OMP_NUM_THREADS, or its cores; 1 where nothing of it is loaded."""
+    return max((int(pool["num_threads"]) for pool in thread_pools().info() if pool["user_api"] == "openmp"), default=1)

@@ -7,8 +7,7 @@ from types import ModuleType
 
 import threadpoolctl
 
-from dshap.engine.graph import process_threads
-from dshap.threads import one_blas_thread, thread_pools
+from dshap.threads import one_blas_thread, process_threads, thread_pools
 
 
 def blas_threads() -> set[int]:
@@ -22,6 +21,17 @@ def test_one_blas_thread_inside_and_as_many_as_before_outside():
             with one_blas_thread():
                 assert blas_threads() == {1}
             assert blas_threads() == {n}
+
+
+def test_the_last_one_out_gives_the_threads_back():
+    with threadpoolctl.threadpool_limits(3, user_api="blas"):
+        first, second = one_blas_thread(), one_blas_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)  # as two threads do, in any order
+        assert blas_threads() == {1}
+        second.__exit__(None, None, None)
+        assert blas_threads() == {3}
 
 
 def test_libraries_are_looked_for_again_where_a_module_came(monkeypatch):

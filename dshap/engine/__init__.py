@@ -3,7 +3,7 @@
 from dshap.engine.clients import checked_client, connect, current_client, local_client, shut_down
 from dshap.engine.cluster import DaskExecutor, collect_partitions
 from dshap.engine.explain import Failure, naming
-from dshap.engine.graph import Executor, LoopExecutor, process_threads
+from dshap.engine.graph import Executor, LoopExecutor
 from dshap.engine.learn import learn_from
 from dshap.engine.plan import Plan, Stage, check_stages, fit_stages, format_bytes, stage_lines
 from dshap.engine.planner import make_plan
@@ -30,7 +30,6 @@ __all__ = [
     "local_client",
     "make_plan",
     "naming",
-    "process_threads",
     "shut_down",
     "stage_lines",
 ]

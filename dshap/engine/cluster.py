@@ -18,10 +18,11 @@ from distributed import Client, Future, WorkerPlugin, as_completed
 from distributed.client import FutureCancelledError, FuturesCancelledError
 from distributed.comm.core import CommClosedError
 
-from dshap.engine.graph import Call, OnDone, OnFailed, Reduction, one_blas_thread
+from dshap.engine.graph import Call, OnDone, OnFailed, Reduction
 from dshap.errors import InputError, InterruptedRunError
 from dshap.loops import warm_up
 from dshap.records import FAN_IN, tree_sum
+from dshap.threads import one_blas_thread
 
 __all__ = ["DaskExecutor", "collect_partitions"]
 

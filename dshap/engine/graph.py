@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any, Protocol
 
 from dshap.records import tree_sum
-from dshap.threads import thread_pools
+from dshap.threads import one_blas_thread
 
-__all__ = ["Call", "Executor", "LoopExecutor", "OnDone", "OnFailed", "Reduction", "one_blas_thread", "process_threads"]
+__all__ = ["Call", "Executor", "LoopExecutor", "OnDone", "OnFailed", "Reduction"]
 
 
 @dataclass(frozen=True)
@@ -61,33 +59,6 @@ class Executor(Protocol):
     def is_local(self) -> bool:
         """True where tasks run in this process and can see its arrays."""
         ...
-
-
-_limit_lock = Lock()
-_limit_depth = 0
-_limiter: Any = None
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """One BLAS thread in this process, so that results do not depend on its cores; may be entered by many threads."""
-    global _limit_depth, _limiter
-    with _limit_lock:
-        if _limit_depth == 0:
-            _limiter = thread_pools().limit(limits=1)
-        _limit_depth += 1
-    try:
-        yield
-    finally:
-        with _limit_lock:
-            _limit_depth -= 1
-            if _limit_depth == 0:
-                _limiter.restore_original_limits()
-
-
-def process_threads() -> int:
-    """Threads that OpenMP takes in this process: OMP_NUM_THREADS, or its cores; 1 where nothing of it is loaded."""
-    return max((int(pool["num_threads"]) for pool in thread_pools().info() if pool["user_api"] == "openmp"), default=1)
 
 
 class LoopExecutor:

@@ -44,6 +44,7 @@ class KernelExpansion(Expansion):
         or refused.
     """
 
+    stored_name = "dshap.models.expansion.KernelExpansion.predict"
     shapes = (("landmarks", 2, "(r, columns)"), ("weights", 2, "(r, k)"), ("intercept", 1, "(k,)"))
 
     kernel: ProductKernel
@@ -162,6 +163,7 @@ class FourierExpansion(Expansion):
         The kernel that the frequencies were drawn for; `KernelObservational` takes it as the kernel of its embedding.
     """
 
+    stored_name = "dshap.models.fourier.FourierExpansion.predict"
     shapes = (
         ("frequencies", 2, "(r, columns)"),
         ("phases", 1, "(r,)"),

@@ -29,6 +29,8 @@ class Expansion:
     kernel: ProductKernel | None
     shapes: ClassVar[tuple[tuple[str, int, str], ...]]
     """(array, axes, shape for messages)"""
+    stored_name: ClassVar[str]
+    """Of `predict` in the fingerprints of stores, whatever file it is in."""
 
     def _hold(self) -> None:
         """Arrays and names as given, checked one by one."""

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dshap.blocks import RowBlock
 from dshap.errors import InputError, refuse_rounded, shown, unknown_name
-from dshap.records import FloatArray
-from dshap.tables.arrow import arrow_array, code_array, kept_array, kept_dtype, key_array, key_dtype, number_array
+from dshap.tables.arrow import arrow_array, code_array, kept_dtype, key_array, key_dtype
 from dshap.tables.layout import (
     Layout,
     Names,
@@ -24,7 +23,7 @@ from dshap.tables.layout import (
     null_key_refusal,
     repeats,
 )
-from dshap.tables.reader import LaidOut, check_span
+from dshap.tables.reader import BlockBuilder, LaidOut, check_span
 
 __all__ = ["ArraySource", "frame_of_arrow", "from_pandas"]
 
@@ -204,14 +203,17 @@ def from_pandas(
     )
     if len(frame) == 0:
         raise InputError("empty table: the frame has no rows; give a table with rows")
-    targets = _stack(arrays, layout.targets)
+    dtypes = {name: kept_dtype(arrays[name].type, arrays[name].null_count > 0) for name in layout.features}
+    builder = BlockBuilder(layout, 0, len(frame), keys=False, target=bool(layout.targets), dtypes=dtypes)
+    builder.add(pa.record_batch({name: arrays[name] for name in layout.names(keys=False)}))
+    block = builder.block()
     source = ArraySource(
-        _stack(arrays, layout.features, layout.categories),
+        block.x,
         feature_names=layout.features,
         keys={name: arrays[name] for name in layout.key_dtypes},
-        target=None if not layout.targets else targets[:, 0] if layout.is_single_target else targets,
+        target=block.target,
         missing=missing,
-        columns={name: _kept(arrays[name], name) for name in layout.features},
+        columns=block.columns,
         categories=layout.categories,
     )
     source._layout = layout
@@ -246,18 +248,3 @@ def _arrow_columns(frame: Any, named: tuple[str, ...], is_all: bool) -> dict[str
                 if name in named:
                     raise
     return arrays
-
-
-def _stack(
-    arrays: Mapping[str, pa.Array], names: tuple[str, ...], categories: Mapping[str, tuple[Any, ...]] | None = None
-) -> FloatArray:
-    """The named columns as one array (n, columns), those with categories as codes."""
-    stacked, categories = np.empty((len(next(iter(arrays.values()))), len(names))), categories or {}
-    for j, name in enumerate(names):
-        known = categories.get(name)
-        stacked[:, j] = number_array(arrays[name], name) if known is None else code_array(arrays[name], known)
-    return stacked
-
-
-def _kept(column: pa.Array, name: str) -> NDArray[Any]:
-    return kept_array(column, name, kept_dtype(column.type, column.null_count > 0))

@@ -18,7 +18,7 @@ from dshap.records import BoolArray
 from dshap.tables.arrow import KEY_DTYPES, code_array, kept_array, key_array, number_array
 from dshap.tables.layout import Layout
 
-__all__ = ["BATCH_ROWS", "STREAM_BYTES", "BatchReader", "LaidOut", "check_span"]
+__all__ = ["BATCH_ROWS", "STREAM_BYTES", "BatchReader", "BlockBuilder", "LaidOut", "check_span"]
 
 BATCH_ROWS = 16_384
 """Rows decoded at once: 3 MB at 20 columns.  8,192 and 65,536 were measured to be equally fast."""

@@ -91,8 +91,9 @@ class PredictFunction(NamedModel):
 
     def fingerprint(self) -> dict[str, Any]:
         """Name, and what it predicted when it was tried."""
+        name = f"{getattr(self.predict, '__module__', '')}.{getattr(self.predict, '__qualname__', '')}"
         return {
-            "predict": f"{getattr(self.predict, '__module__', '')}.{getattr(self.predict, '__qualname__', '')}",
+            "predict": getattr(getattr(self.predict, "__self__", None), "stored_name", name),
             "predictions": hashlib.blake2b(self.probe.tobytes(), digest_size=16).hexdigest(),
             **({} if self.frame is None else self.frame.fingerprint()),
         }

@@ -69,7 +69,7 @@ class Trees(TableValue):
     ) -> None:
         explained = model_of_trees(model, background, feature_names, output_names, categories)
         bounds = np.ones(explained.n_columns)
-        super().__init__(explained, np.stack([-bounds, bounds]), None)  # no column of it is constant
+        super().__init__(explained, np.stack([-bounds, bounds]), None)  # no player of it is constant
 
     def fingerprint(self) -> dict[str, Any]:
         return {"value": "trees", **self.model.fingerprint()}

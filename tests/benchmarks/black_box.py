@@ -27,8 +27,8 @@ from sklearn.preprocessing import StandardScaler
 import dshap
 from dshap import designs
 from dshap.engine import local_client, shut_down
-from dshap.engine.graph import one_blas_thread
 from dshap.records import FloatArray
+from dshap.threads import one_blas_thread
 from dshap.values import Marginal
 from tests.benchmarks.peers import median_seconds, write_json
 

@@ -27,12 +27,12 @@ from scipy.spatial.distance import cdist
 
 from dshap import designs
 from dshap.abilities import sample_size
-from dshap.engine.graph import one_blas_thread
 from dshap.kernels import RBF, Nystrom, ProductKernel
 from dshap.loops import warm_up
 from dshap.models import KernelExpansion
 from dshap.records import BoolArray, FloatArray
 from dshap.report.ranking import COLOURS
+from dshap.threads import one_blas_thread
 from dshap.types import ValueFunction
 from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational
 

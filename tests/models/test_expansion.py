@@ -9,8 +9,9 @@ import pytest
 
 from dshap.errors import InputError
 from dshap.kernels import RBF, Categorical, Product, ProductKernel
-from dshap.models import KernelExpansion
+from dshap.models import FourierExpansion, KernelExpansion
 from dshap.records import Record
+from dshap.values import Gaussian
 
 
 @pytest.fixture
@@ -72,3 +73,16 @@ def test_rows_of_another_shape_are_refused(expansion):
         expansion.predict(np.zeros((4, 2)))
     with pytest.raises(InputError, match="must be numbers"):
         expansion.predict([["a", "b", "c"]])
+
+
+def test_stores_know_a_model_again_wherever_its_predict_is_written():
+    """These names are in the fingerprints of runs: another one, and a store would not be resumed."""
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    kernel = KernelExpansion(RBF(1.0).bind(2), x[:3], np.ones((3, 1)), [0.0])
+    waves = FourierExpansion(np.ones((2, 2)), np.zeros(2), np.ones((2, 1)), [0.0])
+    names = [Gaussian(f.predict, x, n_samples=2).fingerprint()["predict"] for f in (kernel, waves, kernel + waves)]
+    assert names == [
+        "dshap.models.expansion.KernelExpansion.predict",
+        "dshap.models.fourier.FourierExpansion.predict",
+        "dshap.models.expansion_sum.ExpansionSum.predict",
+    ]
