@@ -167,6 +167,10 @@ class ProductKernel:
         np.exp(total, out=total)
         return np.multiply(total, polynomial, out=total) if has_polynomial else total
 
+    def equals(self, other: ProductKernel) -> bool:
+        """The same families and parameters."""
+        return self.families == other.families and np.array_equal(self.parameters, other.parameters)
+
     def stretched(self, scale: FloatArray) -> ProductKernel:
         """The same kernel of columns in other units: length-scales times scale (columns,)."""
         is_rho = self.categorical_columns(self.n_columns)

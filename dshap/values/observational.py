@@ -138,17 +138,12 @@ class KernelObservational(EmbeddedValue, KernelValue):
 
     @property
     def _is_shared(self) -> bool:
-        """The embedding's products are the model's own; never before the anchors are chosen from a sample."""
-        basis, model = self.basis, self.expansion
-        kernel, model_kernel = getattr(basis, "kernel", None), getattr(model, "kernel", None)
-        anchors, landmarks = getattr(basis, "landmarks", np.zeros(1)), getattr(model, "landmarks", np.zeros(0))
-        return (
-            isinstance(kernel, ProductKernel)
-            and isinstance(model_kernel, ProductKernel)
-            and np.array_equal(anchors, landmarks)
-            and kernel.families == model_kernel.families
-            and np.array_equal(kernel.parameters, model_kernel.parameters)
-        )
+        """The embedding's products are those of the model; never before the anchors are chosen from a sample."""
+        basis: Any = self.basis
+        model: Any = self.expansion
+        if not (hasattr(basis, "landmarks") and hasattr(model, "landmarks")):
+            return False
+        return bool(np.array_equal(basis.landmarks, model.landmarks) and basis.kernel.equals(model.kernel))
 
     @property
     def _is_form(self) -> bool:
