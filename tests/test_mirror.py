@@ -34,6 +34,7 @@ ELSEWHERE = {
     "jobs/table.py": "jobs/test_runner.py",
     "kernels/unbound.py": "kernels/test_product.py",
     "loops/exponents.py": "loops/test_subset_products.py",
+    "loops/lanes.py": "loops/test_shared_sums.py",
     "loops/shared_rows.py": "loops/test_shared_sums.py",
     "models/features.py": "models/test_ridge.py",
     "models/kernel_model.py": "models/test_ridge.py",

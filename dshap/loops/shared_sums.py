@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from dshap.loops.lanes import LAST_COLUMNS, TERM_BLOCK, WIDTH, add_shared_row
 from dshap.loops.shared_rows import Block, SharedRows
 from dshap.loops.subset_products import FUSED, GROUP, aligned_zeros
 from dshap.records import BoolArray, FloatArray
@@ -32,12 +33,6 @@ __all__ = [
     "shared_subset_sums",
 ]
 
-LAST_COLUMNS = 3
-"""Columns whose products are made row by row."""
-TERM_BLOCK = 64
-"""Terms whose coefficients of the last columns stay in the first cache: 24 KiB of them for eight columns."""
-WIDTH = 8
-"""Terms of a block whose sums are kept apart until the end: one number each of a vector."""
 MIN_COLUMNS = LAST_COLUMNS + 2
 """Fewer have little to share."""
 BLOCK_ROWS, BLOCK_VALUES = 1024, 1024
@@ -93,7 +88,7 @@ def shared_member_sums(
     _place(whole.T[None], np.ones(1), np.zeros(1, dtype=np.int64), placed_whole)
     out = np.empty((n, c + 1, k))
     for block, factors, changed in _blocks(factor, shared, r):
-        out[shared.order[block.rows]] = _shared_sums(placed, placed_whole, factors, block.where, changed)
+        out[shared.order[block.rows]] = contracted_sums(placed, placed_whole, factors, block.where, changed)
     return out[:, np.argsort(shared.columns)], out[:, -1]
 
 
@@ -125,7 +120,7 @@ def _blocks(factor: Factor, shared: SharedRows, r: int) -> Iterator[tuple[Block,
 
 def shared_sum_items(n_columns: int, k: int, r: int) -> int:
     """Numbers that either sums hold beside their arguments and results."""
-    levels = TERM_BLOCK * sum(_level_entries(n_columns, depth) for depth in range(n_columns - LAST_COLUMNS + 1))
+    levels = TERM_BLOCK * sum(level_entries(n_columns, depth) for depth in range(n_columns - LAST_COLUMNS + 1))
     sums = BLOCK_ROWS * k * (n_columns + (1 << LAST_COLUMNS)) * (WIDTH + 1)
     terms = _n_blocks(r) * TERM_BLOCK * ((1 << n_columns) * k + BLOCK_VALUES)
     return terms + 2 * BLOCK_ROWS * (r + n_columns) + levels + sums
@@ -168,7 +163,7 @@ def _pack(given, first, factors):
 
 
 @njit(nogil=True, cache=True)
-def _level_entries(c, depth):
+def level_entries(c, depth):
     """Coefficients of a term after `depth` columns: of all columns, of every subset, and for each of them."""
     return 1 + (depth + 1) * (1 << (c - depth))
 
@@ -192,7 +187,7 @@ def _split(low, high, factor, into, part, half):
 
 
 @njit(nogil=True, cache=True)
-def _contract(store, into, depth, half, factor, none):
+def contract_column(store, into, depth, half, factor, none):
     """The coefficients `into` (entries, TERM_BLOCK) of depth + 1 columns from those of `depth`, and the column's
     factor."""
     _halve(none, store, factor, into, 1)
@@ -202,37 +197,8 @@ def _contract(store, into, depth, half, factor, none):
         _halve(store[low:], store[low + half :], factor, into[1 + member * half :], half)
 
 
-@njit(nogil=True, cache=True, fastmath=FUSED)
-def _add_row(store, first, second, third, depth, sums):
-    """sums[slot, lane] += Σ of one row: of all columns, of the products of the last three, of each other column."""
-    for start in range(0, TERM_BLOCK, WIDTH):
-        for lane in range(WIDTH):
-            q = start + lane
-            a, b, c = first[q], second[q], third[q]
-            bc, ac, ab = b * c, a * c, a * b
-            abc = a * bc
-            sums[0, lane] += abc * store[0, q]
-            sums[1, lane] += c * store[2, q]
-            sums[2, lane] += b * store[3, q]
-            sums[3, lane] += bc * store[4, q]
-            sums[4, lane] += a * store[5, q]
-            sums[5, lane] += ac * store[6, q]
-            sums[6, lane] += ab * store[7, q]
-            sums[7, lane] += abc * store[8, q]
-    for member in range(1, depth + 1):
-        at = 1 + 8 * member
-        for start in range(0, TERM_BLOCK, WIDTH):
-            for lane in range(WIDTH):
-                q = start + lane
-                a, b, c = first[q], second[q], third[q]
-                bc = b * c
-                added = sums[7 + member, lane] + store[at, q] + c * store[at + 1, q] + b * store[at + 2, q]
-                added = added + bc * store[at + 3, q] + a * store[at + 4, q] + a * c * store[at + 5, q]
-                sums[7 + member, lane] = added + a * b * store[at + 6, q] + a * bc * store[at + 7, q]
-
-
 @njit(nogil=True, cache=True)
-def _shared_sums(table, whole, factors, where, changed):
+def contracted_sums(table, whole, factors, where, changed):
     """(n, c + 1, k), that of all columns last, from table (blocks, k, 2^c, TERM_BLOCK), whole (blocks, k, 1,
     TERM_BLOCK), factors (blocks, values, TERM_BLOCK), where and changed."""
     n, c = where.shape
@@ -240,9 +206,10 @@ def _shared_sums(table, whole, factors, where, changed):
     depth = c - LAST_COLUMNS
     begin = np.zeros(depth + 2, dtype=np.int64)
     for column in range(depth + 1):
-        begin[column + 1] = begin[column] + _level_entries(c, column)
+        begin[column + 1] = begin[column] + level_entries(c, column)
     store = aligned_zeros(begin[depth + 1] * TERM_BLOCK).reshape(begin[depth + 1], TERM_BLOCK)
-    sums, none = np.zeros((k, n, (1 << LAST_COLUMNS) + depth, WIDTH)), np.zeros((1, TERM_BLOCK))
+    kept, values = (1 << LAST_COLUMNS) + depth, factors.shape[1]
+    sums, none = np.zeros((k, n, kept, WIDTH)), np.zeros((1, TERM_BLOCK))
     for block in range(blocks):
         for output in range(k):
             store[0] = whole[block, output, 0]
@@ -250,15 +217,17 @@ def _shared_sums(table, whole, factors, where, changed):
             for row in range(n):
                 for column in range(changed[row], depth):
                     factor, half = factors[block, where[row, column]], 1 << (c - column - 1)
-                    _contract(store[begin[column] :], store[begin[column + 1] :], column, half, factor, none)
-                first, second = factors[block, where[row, depth]], factors[block, where[row, depth + 1]]
-                third = factors[block, where[row, depth + 2]]
-                _add_row(store[begin[depth] :], first, second, third, depth, sums[output, row])
-    return _finished(sums, c)
+                    contract_column(store[begin[column] :], store[begin[column + 1] :], column, half, factor, none)
+                first = (block * values + where[row, depth]) * TERM_BLOCK
+                second = (block * values + where[row, depth + 1]) * TERM_BLOCK
+                third = (block * values + where[row, depth + 2]) * TERM_BLOCK
+                to = (output * n + row) * kept * WIDTH
+                add_shared_row(store, begin[depth] * TERM_BLOCK, factors, first, second, third, depth, sums, to)
+    return finished_sums(sums, c)
 
 
 @njit(nogil=True, cache=True)
-def _finished(sums, c):
+def finished_sums(sums, c):
     """(n, c + 1, k), that of all columns last, from the sums (k, n, subsets of the last columns and other columns,
     WIDTH), that of all columns first."""
     k, n, kept = sums.shape[:3]
