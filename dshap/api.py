@@ -86,7 +86,7 @@ def explain(
         the range, say what each row took and reached.
     max_coalitions : int, default 2,048
         Where rounds end, and what "auto" chooses by.
-    quality : rows that nothing was learnt from, optional
+    quality : rows that nothing was learned from, optional
         MSE_v on them, as `mse_v` gives it, in the cube's attribute `mse_v`, by coalition size too.
     compute : False creates the store with its plan, every row pending, and computes nothing
     progress : show rate and time left on standard error; None: on a terminal
@@ -193,13 +193,13 @@ def mse_v(
     """MSE_v: mean over rows and proper coalitions of (f(x) − v_S(x))², the quality of conditional values without truth.
 
     E (f(X) − v(X_S))² is least for v_S(x) = E[f(X) | X_S = x_S], so of two estimates the one with the smaller MSE_v on
-    rows that neither learnt from is closer to it, whatever the truth is.  Interventional values are no such estimate,
+    rows that neither learned from is closer to it, whatever the truth is.  Interventional values are no such estimate,
     and show it.  A link comes after the expectation: MSE_v is of f and E f themselves, whatever the link.
 
     Parameters
     ----------
     value : a value function, or a prepared one
-    rows : rows that nothing was learnt from, as `explain` takes them
+    rows : rows that nothing was learned from, as `explain` takes them
     design : its proper coalitions, weighted by size such that each one there is counts once; "auto": all where they are
         at most `max_coalitions`.  Of a sample that is an estimate, interpolated for sizes without any.
     client, progress, **options : as in `explain`

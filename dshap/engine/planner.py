@@ -38,7 +38,7 @@ def make_plan(
     data_rows: int = 0,
     noise_replicates: int = 0,
 ) -> Plan:
-    """The plan of explaining `rows` by what is learnt from `data`; None: from `data_rows` rows, before.
+    """The plan of explaining `rows` by what is learned from `data`; None: from `data_rows` rows, before.
 
     `noise_replicates` are those of a model's noise, where the design has none.
     """

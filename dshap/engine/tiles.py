@@ -45,7 +45,7 @@ CACHE_BYTES = 256 << 20
 
 
 def cut_tiles(work: Work, n_rows: int, data_rows: int, n_replicates: int, options: RunOptions) -> dict[str, Any]:
-    """The tiles of explaining n_rows by what is learnt from data_rows: sizes by their names in `Plan`."""
+    """The tiles of explaining n_rows by what is learned from data_rows: sizes by their names in `Plan`."""
     proper = work.info.n_coalitions - N_ENDS
     row, wanted = work.cost(proper), _wanted_tasks(work.cost(proper, n_rows))
     share = _row_share(work, n_replicates, options)

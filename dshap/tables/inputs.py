@@ -44,7 +44,7 @@ class Inputs:
     rows: RowReader
     census: Census
     data: RowReader | None
-    """None where nothing is learnt from them any more."""
+    """None where nothing is learned from them any more."""
     data_census: Census | None
 
     @classmethod
