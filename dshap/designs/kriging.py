@@ -67,7 +67,7 @@ def kriging(
     """
     decay, variation = checked(decay=decay, variation=variation)
     given_decay = None if decay == "pilot" else float(decay)
-    given_shells = None if shells == "pilot" else Whole(0)("shells", shells)
+    given_shells = None if isinstance(shells, str) and shells == "pilot" else Whole(0)("shells", shells)
     n_coalitions = Whole(1)("n_coalitions", n_coalitions)
     terms = _checked_sparse(sparse, d, n_coalitions, given_decay)
     return KrigingDesign(
@@ -77,7 +77,7 @@ def kriging(
 
 def _checked_sparse(sparse: bool | str, d: int, n_coalitions: int, decay: float | None) -> bool | None:
     """None for "pilot", or InputError where sparse terms cannot be had."""
-    if sparse is not True and sparse is not False and sparse != "pilot":
+    if not isinstance(sparse, bool | str) or sparse not in (True, False, "pilot"):
         raise InputError(f'sparse is {shown(sparse)}: give True, False or "pilot"')
     if sparse is True and not MIN_SPARSE_PLAYERS <= d <= MAX_RELEVANT_PLAYERS:
         raise InputError(f"sparse=True is for {MIN_SPARSE_PLAYERS} to {MAX_RELEVANT_PLAYERS} players, not {d}")
