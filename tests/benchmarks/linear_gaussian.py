@@ -23,6 +23,7 @@ import numpy as np
 
 import dshap
 from dshap import linear_transform
+from dshap.attributors.linear import Linear
 from dshap.records import FloatArray, Moments, State
 from dshap.threads import one_blas_thread
 from dshap.values import LinearGaussian
@@ -45,19 +46,19 @@ def model_of(columns: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     return rng.normal(size=columns), root @ root.T + 0.1 * np.eye(columns), rng.normal(size=columns)
 
 
-def prepared(value: LinearGaussian) -> State:
+def prepared(form: Linear) -> State:
     """The matrix, contracted with the model."""
-    return value.prepare(np.zeros((0, value.n_players), dtype=bool), Moments())
+    return form.prepare(Moments())
 
 
-def compute(value: LinearGaussian, state: State, rows: FloatArray, with_errors: bool) -> FloatArray:
+def compute(form: Linear, state: State, rows: FloatArray, with_errors: bool) -> FloatArray:
     """φ of all rows in memory, in steps, with or without the groups that standard errors come from."""
-    phi = np.empty((len(rows), value.n_players, 1))
+    phi = np.empty((len(rows), len(form.value.players), 1))
     for start in range(0, len(rows), STEP):
         part = rows[start : start + STEP]
-        phi[start : start + STEP] = value.attribute(state, part)
+        phi[start : start + STEP] = form.phi(state, part)
         if with_errors:
-            value.replicates(state, part)
+            form.replicates(state, part)
     return phi
 
 
@@ -83,13 +84,14 @@ def run(n_rows: int, columns: int) -> list[dict[str, Any]]:
     with one_blas_thread():
         transform, made = timed(lambda: linear_transform(mean, covariance, n_permutations=ORDERS))
         kept = LinearGaussian(coef, 0.0, transform=transform)
-        state = prepared(kept)
-        _, plain = timed(lambda: compute(kept, state, rows, with_errors=False))
-        _, errors = timed(lambda: compute(kept, state, rows, with_errors=True))
+        form = Linear(kept)
+        state = prepared(form)
+        _, plain = timed(lambda: compute(form, state, rows, with_errors=False))
+        _, errors = timed(lambda: compute(form, state, rows, with_errors=True))
         out.append({"program": f"dshap, {columns} columns", "matrix_s": made, "rows_s": plain, "with_errors_s": errors})
         out.append({"program": f"shap, {columns} columns", **by_shap(mean, covariance, coef, rows)})
         few = slice(0, EXACT_COLUMNS)
-        exact = LinearGaussian(coef[few], 0.0, mean[few], covariance[few, few])
+        exact = Linear(LinearGaussian(coef[few], 0.0, mean[few], covariance[few, few]))
         state, made = timed(lambda: prepared(exact))
         _, plain = timed(lambda: compute(exact, state, rows[:, few], with_errors=False))
         out.append({"program": f"dshap, {EXACT_COLUMNS} columns, all coalitions", "matrix_s": made, "rows_s": plain})
