@@ -175,7 +175,7 @@ class Chosen:
 
 
 def restored(value: Explained, fingerprint: Mapping[str, Any]) -> Chosen:
-    """What this is the `Chosen.fingerprint` of (lists of a JSON file stand for tuples)."""
+    """What was chosen, from its `Chosen.fingerprint`."""
     if fingerprint["design"] != "closed_form":
         return Chosen(value, designs.restored(fingerprint))
     form = form_of(value)
