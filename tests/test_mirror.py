@@ -13,7 +13,7 @@ PACKAGE = TESTS.parent / "dshap"
 BESIDE = {"benchmarks", "golden", "oracles"}
 """Folders of tests that are of no room: speed and accuracy, stored numbers, and a second program."""
 ELSEWHERE = {
-    "api.py": "test_explanation.py",
+    "api.py": "test_run.py",
     "attributors/game.py": "attributors/test_given.py",
     "attributors/learning.py": "engine/test_learn.py",
     "attributors/linear.py": "values/test_linear_gaussian.py",
@@ -27,7 +27,6 @@ ELSEWHERE = {
     "engine/graph.py": "engine/test_executors.py",
     "engine/progress.py": "jobs/test_stages.py",
     "errors.py": "test_mistakes.py",
-    "fitting.py": "engine/test_fit.py",
     "jobs/executor.py": "test_cli.py",
     "jobs/fields.py": "jobs/test_schema.py",
     "jobs/quality.py": "jobs/test_parts.py",
@@ -47,7 +46,7 @@ ELSEWHERE = {
     "report/breakdown.py": "report/test_report.py",
     "report/notes.py": "report/test_accuracy.py",
     "report/ranking.py": "report/test_report.py",
-    "run.py": "test_explanation.py",
+    "steps.py": "test_run.py",
     "sources.py": "test_tables.py",
     "tables/arrow.py": "tables/test_parquet.py",
     "tables/layout.py": "tables/test_arrays.py",
@@ -62,6 +61,7 @@ ELSEWHERE = {
     "values/tree_libraries.py": "values/test_trees.py",
     "values/tree_model.py": "values/test_trees.py",
     "values/tree_shap.py": "values/test_tree_interactions.py",
+    "way.py": "test_run.py",
 }
 """Module without a test file of its name -> the file that holds its tests, below tests/."""
 OF_LIBRARIES = {"_replace", "_asdict", "_exit"}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dshap.errors import InputError, shown
-from dshap.loops.masking import CHUNK_BYTES, Masks, mixed_values
+from dshap.loops.masking import CHUNK_BYTES, Calls, Masks, mixed_values
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.types import Link, RowReader
 from dshap.values.background import Background
@@ -118,23 +118,17 @@ class Marginal(PredictedValue):
         if self.background is None:
             raise InputError("the background is a table that is read by spans: ask dshap.explain")
         weights = np.ones(len(self.background)) if self.data_weights is None else self.data_weights
-        return self._sums(state, rows, self.background, weights) / weights.sum()
+        return mixed_values(*self._mixed(state, rows, self.background), weights) / weights.sum()
 
     def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
         """Σ_b f(x_S, X_b,S̄) (n, m, k) over these rows of the background (b, columns)."""
-        return self._sums(state, rows, others, np.ones(len(others)))
+        return mixed_values(*self._mixed(state, rows, others), np.ones(len(others)))
 
-    def _sums(self, state: State, rows: FloatArray, others: FloatArray, weights: FloatArray) -> FloatArray:
+    def _mixed(self, state: State, rows: FloatArray, others: FloatArray) -> tuple[Calls, Masks, FloatArray, FloatArray]:
+        """What is mixed, and by what it is predicted."""
+        calls = Calls(self.model.call, self.n_outputs, self.model.buffer_rows)
         masks = Masks(state["columns"], state["bits"])
-        return mixed_values(
-            self.model.call,
-            masks,
-            np.ascontiguousarray(rows),
-            np.ascontiguousarray(others),
-            weights,
-            self.n_outputs,
-            self.model.buffer_rows,
-        )
+        return calls, masks, np.ascontiguousarray(rows), np.ascontiguousarray(others)
 
     def cost(self, m: int, n: int = 1) -> Cost:
         """The model's memory is not known here: twice the buffer is allowed for it; nor are its operations."""

@@ -19,7 +19,8 @@ from dshap.values.links import link_of
 from dshap.values.table_value import (
     NamedModel,
     TableValue,
-    checked_predict,
+    calling,
+    checked_outputs,
     classes_of,
     columns_by_name,
     fitted_names_of,
@@ -59,8 +60,9 @@ class PredictFunction(NamedModel):
     ) -> None:
         self.predict, self.frame, self.buffer_rows = predict, frame, buffer_rows
         self.name = getattr(predict, "__qualname__", type(predict).__name__)
-        self.probe = checked_predict(self._framed, probe_rows, name=self.name)
-        k = self.probe.shape[1]
+        self._k: int | None = None  # not known before the first call
+        self.probe = self.call(probe_rows)
+        self._k = k = self.probe.shape[1]
         names = output_names if output_names is not None else classes_of(predict, k)
         super().__init__(probe_rows.shape[1], k, feature_names, names)
 
@@ -76,13 +78,11 @@ class PredictFunction(NamedModel):
         other.frame = self.frame.with_categories(categories)
         return other
 
-    def _framed(self, rows: FloatArray) -> Any:
-        """predict of rows (n, columns), as a data frame where the model takes one."""
-        return self.predict(rows if self.frame is None else self.frame.rebuilt(rows))
-
     def call(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k) by one call."""
-        return checked_predict(self._framed, rows, self.n_outputs, self.name)
+        """f(x) (n, k) by one call, with a data frame where the model takes one."""
+        with calling(self.name):
+            raw = self.predict(rows if self.frame is None else self.frame.rebuilt(rows))
+        return checked_outputs(raw, len(rows), self._k, self.name)
 
     def __call__(self, rows: FloatArray) -> FloatArray:
         """f(x) (n, k)."""

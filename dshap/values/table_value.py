@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -18,6 +19,8 @@ from dshap.values.links import IDENTITY
 __all__ = [
     "NamedModel",
     "TableValue",
+    "calling",
+    "checked_outputs",
     "checked_predict",
     "classes_of",
     "column_names_of",
@@ -161,22 +164,28 @@ def columns_by_name(frame: Any, names: Sequence[str]) -> Any:
     return frame[[held[name] for name in names]]
 
 
-def checked_predict(
-    predict: Callable[[FloatArray], Any], rows: FloatArray, n_outputs: int | None = None, name: str = ""
-) -> FloatArray:
-    """predict(rows) as float64 (n, k), or a `PredictError` that says what came back.
-
-    Parameters
-    ----------
-    predict : rows (n, columns) -> (n,) or (n, k)
-    n_outputs : the k that is expected; None at the first call, which sets it
-    name : of the function in messages; where empty, the one that it has
-    """
-    name = name or getattr(predict, "__qualname__", type(predict).__name__)
-    try:
+def checked_predict(predict: Callable[[FloatArray], Any], rows: FloatArray, n_outputs: int | None = None) -> FloatArray:
+    """predict(rows) as float64 (n, k): `checked_outputs` of what it gives."""
+    name = getattr(predict, "__qualname__", type(predict).__name__)
+    with calling(name):
         raw = predict(rows)
+    return checked_outputs(raw, len(rows), n_outputs, name)
+
+
+@contextmanager
+def calling(name: str) -> Iterator[None]:
+    """An error of the predict function that is called inside is a `PredictError`."""
+    try:
+        yield
     except Exception as error:
         raise PredictError(f"predict function {name} failed: {type(error).__name__}: {error}") from error
+
+
+def checked_outputs(raw: Any, n_rows: int, n_outputs: int | None, name: str) -> FloatArray:
+    """What a predict function of this name gave for so many rows as float64 (n, k), or a `PredictError`.
+
+    Of the k outputs that are expected; None at the first call, which sets it.
+    """
     try:
         values = np.asarray(raw, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -188,7 +197,7 @@ def checked_predict(
     shape = values.shape
     if values.ndim == 1:
         values = values[:, None]
-    if values.ndim != 2 or len(values) != len(rows) or (n_outputs is not None and values.shape[1] != n_outputs):
-        wanted = f"({len(rows)},) or ({len(rows)}, {'k' if n_outputs is None else n_outputs})"
-        raise PredictError(f"predict function {name} gave shape {shape} for {len(rows)} rows: it must give {wanted}")
+    if values.ndim != 2 or len(values) != n_rows or (n_outputs is not None and values.shape[1] != n_outputs):
+        wanted = f"({n_rows},) or ({n_rows}, {'k' if n_outputs is None else n_outputs})"
+        raise PredictError(f"predict function {name} gave shape {shape} for {n_rows} rows: it must give {wanted}")
     return values

@@ -253,7 +253,7 @@ def test_a_plain_loop_takes_all_threads(library, kind, table, monkeypatch):
     value, x = Trees(boosted(library, table, n_estimators=9)), table[0]
     used = []
     for n_threads in (1, 3):
-        monkeypatch.setattr("dshap.explanation.process_threads", lambda n_threads=n_threads: n_threads)
+        monkeypatch.setattr("dshap.run.process_threads", lambda n_threads=n_threads: n_threads)
         with monkeypatch.context() as patch:
             plain = getattr(dshap.values.tree_libraries, kind).contributions
 
@@ -265,7 +265,7 @@ def test_a_plain_loop_takes_all_threads(library, kind, table, monkeypatch):
             found = dshap.explain(value, x).attribution
         assert {own for own, n in used if n > 64} == {n_threads}  # the empty coalition and the probe apart
         used.clear()
-        monkeypatch.setattr("dshap.explanation.process_threads", lambda: 1)
+        monkeypatch.setattr("dshap.run.process_threads", lambda: 1)
         np.testing.assert_array_equal(found, dshap.explain(value, x).attribution)
 
 
