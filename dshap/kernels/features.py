@@ -14,8 +14,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.checks import checked
-from dshap.errors import InputError, shown
+from dshap.checks import checked, of_kind
+from dshap.errors import InputError
 from dshap.kernels.product import ProductKernel
 from dshap.records import BoolArray, FloatArray
 
@@ -133,12 +133,11 @@ class Embedding(Protocol):
 
 def checked_embedding(given: Any) -> Embedding:
     """The embedding, or an InputError for anything else."""
-    if isinstance(given, type) or not isinstance(given, Embedding):
-        raise InputError(
-            f"embedding is {shown(given)}: give dshap.kernels.Nystrom(n_landmarks) or Fourier(n_features); for "
-            "landmarks of your own Nystrom(landmarks=X[:40])"
-        )
-    return given
+    asked = (
+        "dshap.kernels.Nystrom(n_landmarks) or Fourier(n_features); for landmarks of your own Nystrom(landmarks=X[:40])"
+    )
+    embedding: Embedding = of_kind("embedding", given, Embedding, asked)
+    return embedding
 
 
 def _normal(rng: np.random.Generator, n: int) -> FloatArray:
