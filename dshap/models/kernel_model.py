@@ -182,7 +182,7 @@ class KernelModel:
         self, x: FloatArray, y: FloatArray, names: tuple[str, ...] | None
     ) -> tuple[ModelFeatures, Tuning | None]:
         """Kernel and features for rows x (n, columns) and targets y (n, k)."""
-        penalty = None if isinstance(self.penalty, str) else self.penalty
+        penalty = None if self.penalty == "validate" else float(self.penalty)
         kernel = bound(self.kernel, x, self.seed, names, standardize=self.standardize)
         free = self.kernel.validated_columns(x.shape[1], names) & (np.ptp(x, axis=0) > 0)
         tuning = None
