@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dshap.errors import InputError, unknown_name
-from dshap.jobs.kinds import Kinds, Table
+from dshap.jobs.kinds import Table
 from dshap.jobs.schema import TABLES, Job
 
 __all__ = ["parse_job", "read_job_file", "with_settings"]
@@ -84,14 +84,15 @@ def _place(loc: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[str, type[Ta
         place = "[[explain]]"
         if rest and isinstance(rest[0], int):
             place, entry = place + _label(entry, rest[0]), entry[rest.pop(0)]
-    record = kinds.record(entry) if isinstance(kinds, Kinds) and rest else Job
-    return place, kinds if isinstance(kinds, type) else record, ".".join(map(str, rest[:1]))
+    return place, kinds.record(entry) if rest else Job, ".".join(map(str, rest[:1]))
 
 
 def _label(entries: Any, index: int) -> str:
     """Which of several, by name where it has one."""
-    name = entries[index].get("name") if isinstance(entries[index], dict) else None
-    return f" {name}" if isinstance(name, str) and name else f" number {index + 1}"
+    match entries[index]:
+        case {"name": str(name)} if name:
+            return f" {name}"
+    return f" number {index + 1}"
 
 
 def _unknown(place: str, record: type[Table], key: str) -> str:
@@ -105,12 +106,8 @@ def _unknown(place: str, record: type[Table], key: str) -> str:
 
 
 def _homes(key: str) -> Iterator[tuple[str, str, str]]:
-    """(table, tag, kind) of all tables that have this key; without tag and kind where a table has no kinds."""
-    for table, kinds in TABLES.items():
-        if isinstance(kinds, Kinds):
-            yield from ((table, kinds.tag, kind) for kind in kinds.with_key(key))
-        elif key in kinds.model_fields:
-            yield table, "", ""
+    """(table, tag, kind) of all tables that have this key; empty tag and kind where a table has no kinds."""
+    return ((table, kinds.tag, kind) for table, kinds in TABLES.items() for kind in kinds.with_key(key))
 
 
 def _quoted(text: str) -> list[str]:
@@ -119,7 +116,13 @@ def _quoted(text: str) -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else repr(value)
+    match value:
+        case str():
+            text = f'"{value}"'
+        case bool():
+            text = str(value).lower()
+        case _:
+            text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
