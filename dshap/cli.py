@@ -55,6 +55,8 @@ def command(function: Callable[..., None]) -> click.Command:
         _set_up(quiet, verbose)
         try:
             function(*args, quiet=quiet, **options)
+        except (click.ClickException, click.exceptions.Exit):
+            raise
         except (Exception, KeyboardInterrupt) as error:
             _give_up(error, verbose)
 
@@ -82,8 +84,6 @@ def _interrupt(*_: Any) -> NoReturn:
 
 
 def _give_up(error: BaseException, verbose: bool) -> NoReturn:
-    if isinstance(error, click.ClickException | click.exceptions.Exit):
-        raise error
     if verbose:
         traceback.print_exception(error)
     message, status = _ending(error)
@@ -95,10 +95,11 @@ def _ending(error: BaseException) -> tuple[str, int]:
     """What is said about an error, and the exit status."""
     if _is_interrupt(error):
         return "interrupted; what is finished is kept, the same command goes on", INTERRUPTED
-    if isinstance(error, DshapError):
-        return str(error), error.exit_status
-    if isinstance(error, OSError):
-        return f"{error.filename or 'file'}: {error.strerror or error}", BAD_INPUT
+    match error:
+        case DshapError():
+            return str(error), error.exit_status
+        case OSError():
+            return f"{error.filename or 'file'}: {error.strerror or error}", BAD_INPUT
     return f"this is a bug: {type(error).__name__}: {error} (-v shows where)", BUG
 
 

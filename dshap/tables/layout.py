@@ -144,8 +144,9 @@ def _require_number(schema: pa.Schema, name: str, option: str, categories: tuple
     kind = _require(schema, name)
     if categories is not None:
         is_empty = pa.types.is_null(kind)  # nothing but missing values
-        if categories and not is_empty and is_text(kind) != isinstance(categories[0], str):
-            expected = "text" if isinstance(categories[0], str) else "categories that are numbers"
+        has_text = any(isinstance(value, str) for value in categories[:1])
+        if categories and not is_empty and is_text(kind) != has_text:
+            expected = "text" if has_text else "categories that are numbers"
             raise InputError(
                 f"column {name!r} holds {kind} here, and {expected} where the model's own rows are: cast it"
             )
