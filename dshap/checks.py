@@ -32,6 +32,7 @@ __all__ = [
     "Whole",
     "as_array",
     "as_path",
+    "check_fields",
     "checked",
     "finite_array",
     "for_columns",
@@ -371,3 +372,15 @@ def checked(**options: Any) -> list[Any]:
         One that breaks its rule.
     """
     return [RULES[name](name, given) for name, given in options.items()]
+
+
+def check_fields(record: Any, *names: str) -> None:
+    """Put these options of a frozen record in their plain form, each by the rule of its name.
+
+    Raises
+    ------
+    InputError
+        One that breaks its rule.
+    """
+    for name in names:
+        object.__setattr__(record, name, RULES[name](name, vars(record)[name]))

@@ -82,7 +82,7 @@ def _place(loc: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[str, type[Ta
     place, entry, kinds = f"[{table}]", given.get(table, {}), TABLES[table]
     if table == "explain":
         place = "[[explain]]"
-        if rest and isinstance(rest[0], int):
+        if rest:
             place, entry = place + _label(entry, rest[0]), entry[rest.pop(0)]
     return place, kinds.record(entry) if rest else Job, ".".join(map(str, rest[:1]))
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.checks import checked, of_kind
+from dshap.checks import check_fields, of_kind
 from dshap.errors import InputError
 from dshap.kernels.product import ProductKernel
 from dshap.records import BoolArray, FloatArray
@@ -182,9 +182,7 @@ class Fourier:
     has_categories = False
 
     def __post_init__(self) -> None:
-        given = checked(n_features=self.n_features, seed=self.seed, orthogonal=self.orthogonal)
-        for name, value in zip(("n_features", "seed", "orthogonal"), given, strict=True):
-            object.__setattr__(self, name, value)
+        check_fields(self, "n_features", "seed", "orthogonal")
 
     @property
     def size(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.checks import checked, for_columns, of_kind
+from dshap.checks import check_fields, for_columns, of_kind
 from dshap.errors import InputError, shown
 from dshap.kernels.product import ProductKernel
 from dshap.records import BoolArray, FloatArray
@@ -107,7 +107,7 @@ class _Stationary(Kernel):
     family: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lengthscale", checked(lengthscale=self.lengthscale)[0])
+        check_fields(self, "lengthscale")
 
     @property
     def is_resolved(self) -> bool:  # type: ignore[override]
@@ -171,7 +171,7 @@ class Categorical(Kernel):
     is_categorical = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rho", checked(rho=self.rho)[0])
+        check_fields(self, "rho")
 
     def bind(
         self, n_columns: int, sample: FloatArray | None = None, seed: int = 0, names: Sequence[str] | None = None

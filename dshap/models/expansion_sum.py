@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.checks import checked, finite_array
+from dshap.checks import check_fields, finite_array
 from dshap.errors import InputError
 from dshap.kernels import ProductKernel
 from dshap.models.rows import MICRO_BLOCK, as_rows
@@ -37,7 +37,8 @@ class Expansion:
         for name, ndim, shape in self.shapes:
             object.__setattr__(self, name, finite_array(name, vars(self)[name], (ndim,), shape))
         for name in NAMES:
-            (names,) = checked(**{name: vars(self)[name]})
+            check_fields(self, name)
+            names = vars(self)[name]
             object.__setattr__(self, name, names if names is None else tuple(map(str, names)))
 
     def _check_names(self) -> None:
