@@ -33,7 +33,7 @@ from dshap.kernels.nystrom import SELECTIONS
 from dshap.models import FourierExpansion, KernelExpansion, KernelModel
 from dshap.records import FloatArray
 from dshap.tables.background import METHODS
-from dshap.tables.layout import as_names
+from dshap.tables.columns import as_names
 from dshap.types import Link, RowReader
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pandas as pd
 from dshap.checks import as_array, checked
 from dshap.errors import InputError, shown, unknown_name
 from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
-from dshap.tables.layout import as_names
+from dshap.tables.columns import as_names
 from dshap.tables.parquet import ParquetSource
 from dshap.tables.spool import TARGET, spool_source, write_partition
 from dshap.types import Pass, RowReader

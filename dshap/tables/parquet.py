@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dshap.errors import InputError
-from dshap.tables.arrow import kept_dtype
+from dshap.tables.columns import Layout, Names, kept_dtype, layout_of, said_left_out
 from dshap.tables.files import Partitions, Paths, find_files, find_partitions, stamp_file
-from dshap.tables.layout import Layout, Names, layout_of, said_left_out
 from dshap.tables.reader import BATCH_ROWS, STREAM_BYTES, BatchReader
 
 __all__ = ["ParquetSource"]

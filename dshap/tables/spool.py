@@ -12,9 +12,8 @@ import pyarrow.parquet as pq
 
 from dshap.errors import InputError
 from dshap.tables.arrays import ArraySource
-from dshap.tables.arrow import arrow_array
+from dshap.tables.columns import Names, arrow_array, as_names, repeats
 from dshap.tables.files import whole_file
-from dshap.tables.layout import Names, as_names, repeats
 from dshap.tables.parquet import ParquetSource
 from dshap.types import RowReader
 
