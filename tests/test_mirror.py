@@ -36,7 +36,6 @@ ELSEWHERE = {
     "loops/exponents.py": "loops/test_subset_products.py",
     "loops/lanes.py": "loops/test_shared_sums.py",
     "loops/shared_rows.py": "loops/test_shared_sums.py",
-    "models/features.py": "models/test_ridge.py",
     "models/kernel_model.py": "models/test_ridge.py",
     "models/kernel_terms.py": "models/test_adapters.py",
     "models/newton.py": "models/test_logistic.py",

@@ -20,9 +20,8 @@ from dshap.blocks import RowBlock
 from dshap.checks import MODEL_PENALTY, checked
 from dshap.errors import InputError, unknown_name
 from dshap.kernels import RBF, Embedding, Kernel, Nystrom, ProductKernel, checked_embedding, checked_kernel
-from dshap.models.expansion import UNSEEN, expansion_from
+from dshap.models.expansion import UNSEEN, ModelFeatures, choose_features, expansion_from
 from dshap.models.expansion_sum import Expansion
-from dshap.models.features import ModelFeatures, choose_features
 from dshap.models.report import FitReport
 from dshap.models.rows import (
     HELD_OUT,

@@ -14,7 +14,7 @@ from dshap.blocks import RowBlock
 from dshap.checks import checked
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel
-from dshap.models.features import ModelFeatures
+from dshap.models.expansion import ModelFeatures
 from dshap.models.kernel_model import FitCost, KernelModel
 from dshap.models.newton import (
     Codes,

@@ -16,7 +16,7 @@ from dshap.blocks import RowBlock
 from dshap.checks import finite_array
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel, ridge_solve
-from dshap.models.features import ModelFeatures
+from dshap.models.expansion import ModelFeatures
 from dshap.models.kernel_model import FitCost, KernelModel
 from dshap.models.report import FitReport
 from dshap.models.rows import HELD_OUT, MICRO_BLOCK, SKIPPED, TRAIN, VALIDATION, is_finite
