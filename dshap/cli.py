@@ -197,7 +197,7 @@ def _results(job: Job, result: JobResult) -> tuple[list[str], dict[str, Any], li
     steps = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in result.seconds.items())
     sections = [
         [f"done: {steps}" if has_worked else "nothing to do: every explanation is finished"],
-        [f"model: {str(result.report).splitlines()[0]}", *_score_lines(result)] if result.report else [],
+        [f"model: {str(result.report).splitlines()[0]}", *result.report.score_lines] if result.report else [],
         report.ranking_lines(ranked, units) if ranked else [],
         [QUALITY, *(f"{name}: {quality}" for name, quality in qualities.items())] if qualities else [],
         report.breakdown_lines(row, units) if row else [],
@@ -237,13 +237,6 @@ def _scores(result: JobResult) -> dict[str, list[float]] | None:
     if result.report is None:
         return None
     return {name: score.tolist() for name, score in result.report.held_out.items()}
-
-
-def _score_lines(result: JobResult) -> list[str]:
-    from dshap.models.report import MEASURES
-
-    scores = _scores(result) or {}
-    return [f"held-out {MEASURES[name]}: {', '.join(f'{v:.4f}' for v in score)}" for name, score in scores.items()]
 
 
 @command

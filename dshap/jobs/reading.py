@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,8 @@ def _sentence(problem: Any, given: Mapping[str, Any]) -> str:
     if kind == "missing":
         return f"{place} {key} is missing" if key else f"table {place} is missing"
     if kind == "literal_error":
-        return f"{place} {unknown_name(key, str(value), _quoted(context['expected']))}"
+        allowed = context["expected"].split("'")[1::2]  # of "'a', 'b' or 'c'"
+        return f"{place} {unknown_name(key, str(value), allowed)}"
     if kind == "value_error":
         said = str(context["error"])
         return f"{place} {key} = {_shown(value)}: {said}" if key else f"{place} {said}".strip()
@@ -98,21 +99,12 @@ def _label(entries: Any, index: int) -> str:
 def _unknown(place: str, record: type[Table], key: str) -> str:
     if record is Job:
         return unknown_name("table", key, TABLES)
-    said, homes = f"{place} {unknown_name('key', key, record.model_fields)}", list(_homes(key))
+    said = f"{place} {unknown_name('key', key, record.model_fields)}"
+    homes = [(table, kinds.tag, kind) for table, kinds in TABLES.items() for kind in kinds.with_key(key)]
     if here := [(tag, kind) for table, tag, kind in homes if f"[{table}]" in place]:
         kinds = " or ".join(f'"{kind}"' for _, kind in here)
         return f"{said.rstrip('.')}; {key} goes with {here[0][0]} = {kinds}"
     return f"{said.rstrip('.')}; {key} belongs in [{homes[0][0]}]" if homes else said
-
-
-def _homes(key: str) -> Iterator[tuple[str, str, str]]:
-    """(table, tag, kind) of all tables that have this key; empty tag and kind where a table has no kinds."""
-    return ((table, kinds.tag, kind) for table, kinds in TABLES.items() for kind in kinds.with_key(key))
-
-
-def _quoted(text: str) -> list[str]:
-    """The names in "'a', 'b' or 'c'"."""
-    return text.split("'")[1::2]
 
 
 def _shown(value: Any) -> str:

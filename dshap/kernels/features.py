@@ -8,6 +8,7 @@ the products, so that Φ_S w = Re(products · coefficients).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -140,15 +141,16 @@ def checked_embedding(given: Any) -> Embedding:
     return embedding
 
 
-def _normal(rng: np.random.Generator, n: int) -> FloatArray:
-    return rng.standard_normal(n)
-
-
 def _student(degrees: float) -> Any:
     return lambda rng, n: rng.standard_t(degrees, n)
 
 
-SPECTRA = {"rbf": _normal, "laplacian": _student(1.0), "matern32": _student(3.0), "matern52": _student(5.0)}
+SPECTRA: Mapping[str, Callable[[np.random.Generator, int], FloatArray]] = {
+    "rbf": lambda rng, n: rng.standard_normal(n),
+    "laplacian": _student(1.0),
+    "matern32": _student(3.0),
+    "matern52": _student(5.0),
+}
 """family -> draws (n,) of the spectral law of its factor with length-scale 1 (Bochner): normal, Cauchy, Student."""
 
 

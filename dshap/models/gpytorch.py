@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 
 from dshap.errors import InputError
+from dshap.kernels.unbound import MATERN
 from dshap.models.expansion_sum import AnyExpansion
 from dshap.models.kernel_terms import Term, add, expansion_of, multiply, refusal
 from dshap.records import FloatArray
@@ -218,7 +219,7 @@ def _matern(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term
             "fit a product of MaternKernel(active_dims=(j,)), or for this model use dshap.values.Marginal(predict, "
             "background) or dshap.values.ConditionalRegression(predict, data, ...)",
         )
-    return _stationary({0.5: "laplacian", 1.5: "matern32", 2.5: "matern52"}[kernel.nu], kernel, columns, n_columns)
+    return _stationary(MATERN[kernel.nu], kernel, columns, n_columns)
 
 
 def _scale(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term]:

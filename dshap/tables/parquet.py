@@ -177,14 +177,9 @@ def open_file(root: str, name: str) -> pq.ParquetFile:
         raise InputError(f"{path} is not a Parquet file: {advice}") from None
 
 
-def _group_rows(file: pq.ParquetFile) -> list[int]:
-    """Rows of each row group."""
-    return [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
-
-
 def read_rows(file: pq.ParquetFile, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
     """Rows start..stop of one file, from the row groups that overlap them."""
-    sizes = _group_rows(file)
+    sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
     ends = np.cumsum(sizes)
     first, last = np.searchsorted(ends, [start, stop - 1], side="right").tolist()
     at = int(ends[first]) - sizes[first]
