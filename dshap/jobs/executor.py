@@ -7,18 +7,46 @@ import runpy
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from dshap.engine import DaskExecutor, connect, local_client, shut_down
+from dshap.engine import DaskExecutor, Executor, LoopExecutor, connect, local_client, shut_down
 from dshap.engine.graph import OnDone, OnFailed, Reduction
 from dshap.errors import DshapError, InputError
 from dshap.jobs.fields import Count, Memory, NotEmpty, Place
 from dshap.options import parse_bytes
 
-__all__ = ["ClusterExecutor", "local", "python", "scheduler"]
+__all__ = ["ClusterExecutor", "JobExecutor", "ThisProcess", "local", "python", "scheduler"]
 
 WORKER_TIMEOUT_S = 120.0
 """How long a scheduler may be without a worker."""
+
+
+class JobExecutor(Executor, Protocol):
+    """Where the tasks of a job run."""
+
+    @property
+    def running(self) -> Executor | None:
+        """What carries them out, where it has started."""
+        ...
+
+    def start(self) -> None:
+        """Start it now."""
+        ...
+
+    def close(self) -> None:
+        """End what was started."""
+        ...
+
+
+class ThisProcess(LoopExecutor):
+    """This process, one task after the other; it runs from the start."""
+
+    @property
+    def running(self) -> LoopExecutor:
+        return self
+
+    def start(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class ClusterExecutor:
@@ -54,7 +82,7 @@ class ClusterExecutor:
         return DaskExecutor(client)
 
     def start(self) -> None:
-        """Start the cluster now."""
+        """Start it now."""
         self.started  # noqa: B018 (it is made where it is first asked for)
 
     def run(

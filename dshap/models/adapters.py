@@ -86,7 +86,7 @@ def _pipeline(chain: _Chain) -> Any:
 
 
 def _search(chain: _Chain) -> Any:
-    if getattr(chain.model, "refit", True) is False:
+    if chain.model.refit is False:
         raise InputError(f"{class_name(chain.model)}(refit=False) holds no fitted model: fit it with refit=True")
     return fitted(chain.model, "best_estimator_")[0]
 
@@ -134,10 +134,9 @@ def _gaussian_process(model: Any) -> AnyExpansion:
 
 
 def _support_vectors(model: Any, weights: FloatArray, output_names: tuple[str, ...] | None = None) -> AnyExpansion:
-    landmarks, intercept = fitted(model, "support_vectors_", "intercept_")
+    landmarks, intercept, gamma = fitted(model, "support_vectors_", "intercept_", "_gamma")  # "scale" as a number
     if callable(model.kernel):
         raise refusal(f"a callable kernel of {class_name(model)}", "leaves no support vectors in the fitted model")
-    gamma = getattr(model, "_gamma", model.gamma)  # "scale" and "auto" as numbers
     terms = terms_of(model.kernel, gamma, landmarks.shape[1], class_name(model))
     return expansion_of(terms, landmarks, weights, intercept, output_names)
 
@@ -312,8 +311,9 @@ def _nystroem(feature_map: Any) -> list[tuple[int, Build]]:
 
 
 def _rbf_sampler(feature_map: Any) -> list[tuple[int, Build]]:
-    frequencies, phases = fitted(feature_map, "random_weights_", "random_offset_")  # (columns, D), (D,)
-    gamma = getattr(feature_map, "_gamma", feature_map.gamma)
+    frequencies, phases, gamma = fitted(
+        feature_map, "random_weights_", "random_offset_", "_gamma"
+    )  # (columns, D), (D,)
     kernel = terms_of("rbf", gamma, len(frequencies), "RBFSampler")[0].kernel()
     amplitude = np.sqrt(2.0 / len(phases))
 
@@ -332,7 +332,7 @@ def _feature_union(feature_map: Any) -> list[tuple[int, Build]]:
     factors = feature_map.transformer_weights or {}
     parts = []
     for name, transformer in feature_map.transformer_list:
-        if not (isinstance(transformer, str) and transformer == "drop"):
+        if transformer != "drop":
             steps = flat_steps(transformer)
             factor = factors.get(name)
             parts += [_behind(steps[:-1], *part, 1.0 if factor is None else factor) for part in _features(steps[-1])]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.checks import checked, finite_array
+from dshap.checks import check_fields, finite_array
 from dshap.errors import InputError
 from dshap.kernels import ProductKernel
 from dshap.models.rows import MICRO_BLOCK, as_rows
@@ -35,9 +35,10 @@ class Expansion:
     def _hold(self) -> None:
         """Arrays and names as given, checked one by one."""
         for name, ndim, shape in self.shapes:
-            object.__setattr__(self, name, finite_array(name, getattr(self, name), (ndim,), shape))
+            object.__setattr__(self, name, finite_array(name, vars(self)[name], (ndim,), shape))
         for name in NAMES:
-            (names,) = checked(**{name: getattr(self, name)})
+            check_fields(self, name)
+            names = vars(self)[name]
             object.__setattr__(self, name, names if names is None else tuple(map(str, names)))
 
     def _check_names(self) -> None:
@@ -104,8 +105,9 @@ class Expansion:
 
     def to_record(self) -> Record:
         """Flat arrays; names as fixed-width text and the kernel, absent where there are none."""
-        names = {name: np.array(getattr(self, name), dtype=str) for name in NAMES if getattr(self, name) is not None}
-        arrays = {name: getattr(self, name) for name, _, _ in self.shapes}
+        fields = vars(self)
+        names = {name: np.array(fields[name], dtype=str) for name in NAMES if fields[name] is not None}
+        arrays = {name: fields[name] for name, _, _ in self.shapes}
         return Record({**({} if self.kernel is None else self.kernel.to_arrays()), **arrays, **names})
 
     @classmethod
@@ -152,11 +154,12 @@ class ExpansionSum:
         object.__setattr__(self, "expansions", tuple(parts))
         if not parts:
             raise InputError("a sum of expansions needs at least one")
-        for name in ("n_columns", "n_outputs"):
-            if len(counts := {getattr(part, name) for part in parts}) > 1:
+        sizes = {"n_columns": {part.n_columns for part in parts}, "n_outputs": {part.n_outputs for part in parts}}
+        for name, counts in sizes.items():
+            if len(counts) > 1:
                 raise InputError(f"{name} of the parts of a sum are {sorted(counts)}: they must be the same")
-        for name in ("feature_names", "output_names"):
-            if len(known := {getattr(part, name) for part in parts} - {None}) > 1:
+        for name in NAMES:
+            if len(known := {vars(part)[name] for part in parts} - {None}) > 1:
                 raise InputError(f"{name} of the parts of a sum disagree: {' and '.join(map(str, sorted(known)))}")
 
     @property

@@ -20,9 +20,8 @@ from dshap.blocks import RowBlock
 from dshap.checks import MODEL_PENALTY, checked
 from dshap.errors import InputError, unknown_name
 from dshap.kernels import RBF, Embedding, Kernel, Nystrom, ProductKernel, checked_embedding, checked_kernel
-from dshap.models.expansion import UNSEEN, expansion_from
+from dshap.models.expansion import UNSEEN, ModelFeatures, choose_features, expansion_from
 from dshap.models.expansion_sum import Expansion
-from dshap.models.features import ModelFeatures, choose_features
 from dshap.models.report import FitReport
 from dshap.models.rows import (
     HELD_OUT,
@@ -182,7 +181,7 @@ class KernelModel:
         self, x: FloatArray, y: FloatArray, names: tuple[str, ...] | None
     ) -> tuple[ModelFeatures, Tuning | None]:
         """Kernel and features for rows x (n, columns) and targets y (n, k)."""
-        penalty = None if isinstance(self.penalty, str) else self.penalty
+        penalty = None if self.penalty == "validate" else float(self.penalty)
         kernel = bound(self.kernel, x, self.seed, names, standardize=self.standardize)
         free = self.kernel.validated_columns(x.shape[1], names) & (np.ptp(x, axis=0) > 0)
         tuning = None

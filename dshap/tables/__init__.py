@@ -3,8 +3,8 @@
 from dshap.rows import SPAN_ROWS
 from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
 from dshap.tables.census import Census, CensusPass, MissingValues, check_targets, missing_values, take_census
+from dshap.tables.columns import said_left_out
 from dshap.tables.inputs import Inputs, open_for, refuse_unknown_categories
-from dshap.tables.layout import said_left_out
 from dshap.tables.opener import Site, open_rows, open_source
 from dshap.tables.parquet import ParquetSource
 from dshap.tables.spool import write_part

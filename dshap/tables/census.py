@@ -21,8 +21,8 @@ from dshap.blocks import RowBlock
 from dshap.errors import InputError
 from dshap.records import FloatArray
 from dshap.rows import splitmix64
+from dshap.tables.columns import null_key_refusal
 from dshap.tables.files import whole_file
-from dshap.tables.layout import null_key_refusal
 from dshap.tables.opener import Site
 from dshap.tables.reader import BATCH_ROWS, BatchReader
 from dshap.types import RowReader
