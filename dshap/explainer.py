@@ -11,11 +11,11 @@ import numpy as np
 from dshap.api import explain
 from dshap.errors import InputError
 from dshap.models import KernelModel
+from dshap.predictors.named import columns_by_name
 from dshap.records import FloatArray
 from dshap.tables.opener import kind_of
 from dshap.types import Design, Explained, Link
 from dshap.values import KernelInterventional, Marginal
-from dshap.values.table_value import columns_by_name
 
 __all__ = ["Explainer"]
 

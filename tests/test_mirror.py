@@ -13,7 +13,7 @@ PACKAGE = TESTS.parent / "dshap"
 BESIDE = {"benchmarks", "golden", "oracles"}
 """Folders of tests that are of no room: speed and accuracy, stored numbers, and a second program."""
 ELSEWHERE = {
-    "api.py": "test_explanation.py",
+    "api.py": "test_run.py",
     "attributors/game.py": "attributors/test_given.py",
     "attributors/learning.py": "engine/test_learn.py",
     "attributors/linear.py": "values/test_linear_gaussian.py",
@@ -27,7 +27,7 @@ ELSEWHERE = {
     "engine/graph.py": "engine/test_executors.py",
     "engine/progress.py": "jobs/test_stages.py",
     "errors.py": "test_mistakes.py",
-    "fitting.py": "engine/test_fit.py",
+    "foreign.py": "predictors/test_frames.py",
     "jobs/executor.py": "test_cli.py",
     "jobs/fields.py": "jobs/test_schema.py",
     "jobs/quality.py": "jobs/test_parts.py",
@@ -44,20 +44,23 @@ ELSEWHERE = {
     "options.py": "engine/test_tiles.py",
     "records.py": "test_types.py",
     "report/notes.py": "report/test_accuracy.py",
-    "run.py": "test_explanation.py",
+    "steps.py": "test_run.py",
     "sources.py": "test_tables.py",
     "tables/columns.py": "tables/test_parquet.py",
     "tables/reader.py": "tables/test_parquet.py",
+    "predictors/expansion.py": "values/test_observational.py",
+    "predictors/linear.py": "values/test_linear_gaussian.py",
+    "predictors/named.py": "values/test_base.py",
+    "predictors/predict_function.py": "predictors/test_frames.py",
+    "predictors/tree_libraries.py": "values/test_trees.py",
+    "predictors/tree_model.py": "values/test_trees.py",
+    "predictors/tree_shap.py": "values/test_tree_interactions.py",
     "values/embedded.py": "values/test_regression.py",
     "values/interventional.py": "values/test_observational.py",
-    "values/kernel_value.py": "values/test_observational.py",
     "values/marginal.py": "values/test_observational.py",
     "values/normal.py": "values/test_gaussian.py",
-    "values/predicted.py": "values/test_frames.py",
     "values/subset_table.py": "loops/test_member_sums.py",
-    "values/tree_libraries.py": "values/test_trees.py",
-    "values/tree_model.py": "values/test_trees.py",
-    "values/tree_shap.py": "values/test_tree_interactions.py",
+    "way.py": "test_run.py",
 }
 """Module without a test file of its name -> the file that holds its tests, below tests/."""
 OF_LIBRARIES = {"_replace", "_asdict", "_exit"}

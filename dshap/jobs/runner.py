@@ -18,14 +18,6 @@ from dshap.engine import (
     stage_lines,
 )
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
-from dshap.explanation import (
-    IDLE_WORKER_BYTES,
-    NUMERICS_VERSION,
-    Explanation,
-    Way,
-    refuse_difference,
-)
-from dshap.fitting import fit_model
 from dshap.jobs.executor import ClusterExecutor, JobExecutor, ThisProcess
 from dshap.jobs.parts import Context, Model, model_of, placeholder
 from dshap.jobs.quality import JobQuality, check_quality, measured_by_job, stored_quality
@@ -35,8 +27,10 @@ from dshap.jobs.table import JobTable, TableReader, imported_model
 from dshap.models import FitReport, KernelModel
 from dshap.models.expansion import expansion_from
 from dshap.records import Record, digest_of
+from dshap.run import IDLE_WORKER_BYTES, Explanation, fit_model
 from dshap.session import Session
 from dshap.tables import Census, MissingValues, check_targets, missing_values, open_source, take_census
+from dshap.way import NUMERICS_VERSION, Way, refuse_difference
 
 __all__ = ["ExplanationResult", "JobPlan", "JobResult", "fit_report", "plan_job", "run_job"]
 
@@ -280,7 +274,7 @@ class _Run:
 
     def _prepared(self, explain: ExplainTable, model: Model, census: Census) -> Explanation:
         value = explain.made(Context(self.job, self.table, model, LoopExecutor()))  # no cluster for a background
-        return Explanation.prepare(
+        return Explanation.of(
             value,
             self.reader,
             self.store / explain.name,

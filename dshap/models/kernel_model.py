@@ -2,7 +2,7 @@
 
 A fit is `tuned` on a sample, which gives the first pass over the rows (`dshap.types.Pass`): sums over spans of them are
 added in a fixed tree, and their sum gives the next pass or the fitted model.  `KernelModel.fit` is a plain loop over
-these pieces; a cluster runs the same (`dshap.fitting`), so both end in the same bits.
+these pieces; a cluster runs the same (`dshap.run`), so both end in the same bits.
 """
 
 from __future__ import annotations
