@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -20,7 +21,7 @@ __all__ = ["AnyExpansion", "Expansion", "ExpansionSum", "sum_of"]
 NAMES = ("feature_names", "output_names")
 
 
-class Expansion:
+class Expansion(ABC):
     """Base of the expansions that are no sums: frozen dataclasses with arrays and names."""
 
     intercept: FloatArray
@@ -61,32 +62,32 @@ class Expansion:
         return ExpansionSum((*self.parts, *other.parts))
 
     @property
-    def n_columns(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def n_columns(self) -> int: ...
 
     @property
+    @abstractmethod
     def size(self) -> int:
         """r"""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def coefficients(self) -> NDArray[Any]:
         """A (r, k), real or complex: f(x) = intercept + Re Σ_r A_r Π_j factors_j."""
-        raise NotImplementedError
 
+    @abstractmethod
     def factors(self, x: FloatArray) -> NDArray[Any]:
         """(columns, n, r) of rows (n, columns); rows lie next to each other in memory."""
-        raise NotImplementedError
 
     @property
     def n_outputs(self) -> int:
         return self.intercept.size
 
+    @abstractmethod
     def moved(self, shift: FloatArray, scale: FloatArray) -> Expansion:
         """The same function of x (n, columns), where this one is of (x − shift) / scale; both are (columns,)."""
-        raise NotImplementedError
 
-    def check(self, rows: FloatArray) -> None:
+    def check(self, rows: FloatArray) -> None:  # noqa: B027 - most are for any row
         """Refuse rows (n, columns) that the model is not for."""
 
     def predict(self, x: Any) -> FloatArray:
@@ -99,9 +100,9 @@ class Expansion:
             out[block] = self._sums(rows[block])
         return out + self.intercept
 
+    @abstractmethod
     def _sums(self, rows: FloatArray) -> FloatArray:
         """f(x) less the intercept (n, k)."""
-        raise NotImplementedError
 
     def to_record(self) -> Record:
         """Flat arrays; names as fixed-width text and the kernel, absent where there are none."""
