@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dshap.errors import InputError, shown, unknown_name
+from dshap.foreign import has_columns, is_pandas
 from dshap.records import FloatArray
 
 __all__ = [
@@ -84,7 +85,7 @@ def _is_word(given: Any, words: tuple[str, ...]) -> bool:
 
 def _items(given: Any) -> list[Any] | None:
     """The members of a list, an array or the like; None of text, mappings, tables and what is no list."""
-    if not np.iterable(given) or isinstance(given, str | bytes | Mapping) or hasattr(given, "columns"):
+    if not np.iterable(given) or isinstance(given, str | bytes | Mapping) or has_columns(given):
         return None
     return list(np.asarray(given, dtype=object).tolist())
 
@@ -217,7 +218,7 @@ def _labelled(given: Any) -> list[tuple[Any, Any]]:
     """(label, value) pairs of a mapping, or of a Series with labels of its own; none of anything else."""
     if isinstance(given, Mapping):
         return list(given.items())
-    labels = list(given.index) if np.ndim(given) == 1 and hasattr(given, "iloc") else []
+    labels = list(given.index) if np.ndim(given) == 1 and is_pandas(given) else []
     return list(zip(labels, given.tolist(), strict=True)) if labels != list(range(len(labels))) else []
 
 
@@ -287,7 +288,7 @@ def as_array(name: str, given: Any) -> Any:
 
 def plain_array(given: Any) -> Any:
     """The array behind a table; a missing value of a nullable column (NA) as NaN, so that numbers stay numbers."""
-    if not hasattr(given, "iloc"):
+    if not is_pandas(given):
         return np.asarray(given)
     is_number = all(kind.kind in "biuf" for kind in given.dtypes)
     return given.to_numpy(dtype=float, na_value=np.nan) if is_number else given.to_numpy()

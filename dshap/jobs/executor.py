@@ -7,9 +7,9 @@ import runpy
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from dshap.engine import DaskExecutor, Executor, LoopExecutor, connect, local_client, shut_down
+from dshap.engine import DaskExecutor, LoopExecutor, connect, local_client, shut_down
 from dshap.engine.graph import OnDone, OnFailed, Reduction
 from dshap.errors import DshapError, InputError
 from dshap.jobs.fields import Count, Memory, NotEmpty, Place
@@ -19,23 +19,6 @@ __all__ = ["ClusterExecutor", "JobExecutor", "ThisProcess", "local", "python", "
 
 WORKER_TIMEOUT_S = 120.0
 """How long a scheduler may be without a worker."""
-
-
-class JobExecutor(Executor, Protocol):
-    """Where the tasks of a job run."""
-
-    @property
-    def running(self) -> Executor | None:
-        """What carries them out, where it has started."""
-        ...
-
-    def start(self) -> None:
-        """Start it now."""
-        ...
-
-    def close(self) -> None:
-        """End what was started."""
-        ...
 
 
 class ThisProcess(LoopExecutor):
@@ -102,6 +85,10 @@ class ClusterExecutor:
         """End what was started."""
         if self.running is not None:
             shut_down(self.running.client)
+
+
+JobExecutor = ThisProcess | ClusterExecutor
+"""Where the tasks of a job run: `running` once it was started by `start`, until `close`."""
 
 
 def local(workers: Count | None = None, memory_limit: Memory | None = None, threads: Count = 1) -> Any:

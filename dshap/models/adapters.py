@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dshap.errors import InputError
+from dshap.foreign import of_estimator
 from dshap.models.expansion import FourierExpansion
 from dshap.models.expansion_sum import AnyExpansion, sum_of
 from dshap.models.kernel_terms import class_name, expansion_of, fitted, refusal, terms_of
@@ -55,7 +56,7 @@ def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) 
         expansion = in_original_columns(expansion, *affine(scaler))
     for transformer in reversed(chain.targets):
         expansion = in_original_target(expansion, *affine(transformer))
-    known = (getattr(step, "feature_names_in_", None) for step in [*scalers, *inside])
+    known = (of_estimator(step, "feature_names_in_") for step in [*scalers, *inside])
     names = feature_names if feature_names is not None else next((found for found in known if found is not None), None)
     names = None if names is None else tuple(map(str, names))
     return expansion.mapped(lambda part: replace(part, feature_names=names))
@@ -189,7 +190,7 @@ def affine(scaler: Any) -> Affine:
     """(shift, scale)."""
     if (name := class_name(scaler)) not in SCALERS:
         raise refusal(name, "is no scaler of single columns")
-    if getattr(scaler, "clip", False):
+    if of_estimator(scaler, "clip"):
         raise refusal(f"{name}(clip=True)", "is not linear outside of the range of its fit", "refit it with clip=False")
     return SCALERS[name](scaler)
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dshap.checks import plain_array
 from dshap.errors import InputError, refuse_rounded, refuse_rounded_columns
+from dshap.foreign import has_columns
 from dshap.records import BoolArray, FloatArray
 from dshap.rows import SPAN_ROWS, row_draws, sample_positions
 
@@ -43,7 +44,7 @@ Blocks = Callable[[], Iterable[tuple[Any, Any]]]
 
 def names_of(x: Any) -> tuple[str, ...] | None:
     """Column names of a table, which has `.columns`; None of an array."""
-    return tuple(str(name) for name in x.columns) if hasattr(x, "columns") else None
+    return tuple(str(name) for name in x.columns) if has_columns(x) else None
 
 
 def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = None) -> FloatArray:

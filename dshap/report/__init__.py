@@ -1,7 +1,6 @@
 """What a person looks at: rankings, one row broken down, a picture, what the stages took."""
 
 from dshap.report.attributions import (
-    Breakdown,
     Ranking,
     breakdown,
     breakdown_lines,
@@ -13,7 +12,6 @@ from dshap.report.attributions import (
 from dshap.report.notes import accuracy, accuracy_lines, stage_table
 
 __all__ = [
-    "Breakdown",
     "Ranking",
     "accuracy",
     "accuracy_lines",
