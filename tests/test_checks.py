@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,9 +12,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import dshap
-from dshap.checks import MODEL_PENALTY, Choice, Whole, checked, finite_array, for_columns
+from dshap.checks import MODEL_PENALTY, Choice, Whole, check_fields, checked, finite_array, for_columns, of_kind
 from dshap.errors import InputError, shown
-from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Matern, Nystrom, Product
+from dshap.kernels import RBF, Categorical, Embedding, Fourier, Laplacian, Matern, Nystrom, Product
 from dshap.models import KernelExpansion, KernelLogistic, KernelRidge
 from dshap.values import ConditionalRegression, KernelObservational
 
@@ -104,6 +106,32 @@ def test_whole_numbers_flags_and_words():
         Choice(("other", "refuse"))("unseen", "othr")
     with pytest.raises(InputError, match="unseen is 3: give 'other' or 'refuse'"):
         Choice(("other", "refuse"))("unseen", 3)
+
+
+def test_a_class_is_none_of_its_kind():
+    """It has the members of a protocol."""
+    given = Nystrom(3)
+    assert of_kind("embedding", given, Embedding, "one") is given
+    for wrong, shown_as in ((Nystrom, "the class Nystrom"), (3, "3")):
+        with pytest.raises(InputError, match=f"^embedding is {shown_as}: give one$"):
+            of_kind("embedding", wrong, Embedding, "one")
+
+
+def test_options_of_a_frozen_record_are_plain():
+    @dataclass(frozen=True)
+    class Options:
+        seed: Any
+        rho: Any
+
+    options = Options(np.int64(3), np.array([0.5]))
+    check_fields(options, "seed", "rho")
+    assert options == Options(3, 0.5) and (type(options.seed), type(options.rho)) == (int, float)
+    with pytest.raises(InputError, match=r"^rho is 1"):
+        check_fields(Options(0, 1.0), "seed", "rho")
+
+
+def test_kernels_of_a_product_may_be_given_one_after_the_other():
+    assert len(Product(each for each in (RBF(1.0), RBF(2.0))).kernels) == 2
 
 
 def test_what_was_given_is_shown_short_and_on_one_line(table):

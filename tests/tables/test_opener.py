@@ -64,6 +64,7 @@ def site(tmp_path):
 
 def test_every_entry_of_the_table_is_visited(rows):
     assert {kind_of(given) for given in (*rows.values(), FRAME["a"])} == set(KINDS)
+    assert kind_of(3) is None
 
 
 @pytest.mark.parametrize(
