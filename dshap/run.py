@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dshap.abilities import streams_data, tuned
+from dshap.abilities import is_of_texts, streams_data, tuned
 from dshap.attributors.choice import check_kinds, choose, learns
 from dshap.blocks import N_ENDS
 from dshap.cube import (
@@ -118,7 +118,7 @@ class Explanation:
             key=key,
             census=census,
             learns=learns(value),
-            reads_data=prepared is None and not isinstance(value, GivenAttributor),
+            reads_data=prepared is None and not isinstance(value, GivenAttributor) and not is_of_texts(value),
         )
         is_active = None if prepared or inputs.data is None else inputs.active_players()
         way = Way.of(inputs.value, session.options, design, seed, is_active, prepared)
@@ -219,6 +219,8 @@ def prepare_value(
     check_kinds(value, design)
     if isinstance(value, GivenAttributor):
         raise InputError(f"{type(value).__name__} is an attributor: there is nothing to prepare; explain it itself")
+    if is_of_texts(value):
+        raise InputError(f"{type(value).__name__} learns from no rows: there is nothing to prepare; explain it itself")
     if path.exists() and any(each.name not in (PREPARED, "state") for each in path.iterdir()):
         raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
     options, missing = session.options, session.options.missing

@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dshap import designs
-from dshap.abilities import Interactions, Work, lacking, learns_from_data, linear, sample_size
+from dshap.abilities import (
+    Interactions,
+    Work,
+    is_of_texts,
+    lacking,
+    learns_from_data,
+    linear,
+    pilot_coalitions,
+    sample_size,
+)
 from dshap.attributors.closed_form import ClosedForm, PairedForm
 from dshap.attributors.linear import Linear
 from dshap.attributors.quadrature import Quadrature
@@ -27,11 +36,13 @@ __all__ = [
     "Chosen",
     "check_closed",
     "check_kinds",
+    "check_texts",
     "choose",
     "form_of",
     "in_rounds",
     "learns",
     "of_noisy_model",
+    "refuse_pilot",
     "restored",
     "with_interactions",
 ]
@@ -196,7 +207,7 @@ def choose(design: Design | str, value: Explained, max_coalitions: int | None, s
             f"{type(value).__name__} is a closed form and lists no coalition: leave design at 'auto', {OTHER}"
         )
     if not isinstance(design, str):
-        return Chosen(value, design)
+        return Chosen(value, design.with_players(len(value.players)) if is_of_texts(value) else design)
     if design in ("quadrature", "closed_form"):
         if form is None:
             raise InputError(
@@ -226,6 +237,9 @@ def choose(design: Design | str, value: Explained, max_coalitions: int | None, s
 def _sampled_by_itself(value: Explained, limit: int, seed: int, why: str) -> Chosen:
     """What "auto" takes where the coalitions are too many to list."""
     n_players = len(value.players)
+    if is_of_texts(value):
+        design = _sampled("kernelshap", n_players, limit, seed)
+        return Chosen(value, design, why=f"{why}; shorter texts take as many, all there are where they are fewer")
     if limit < LEAST["kriging"](n_players):
         design = _sampled("kernelshap", n_players, limit, seed)
         return Chosen(value, design, why=f"{why}, too few coalitions for kriging")
@@ -298,6 +312,34 @@ def check_closed(value: Explained, options: RunOptions) -> None:
             f"{asked[0]} belongs to designs that list coalitions, and {type(value).__name__} is {kind}: leave "
             f"{asked[0]} out, {OTHER}"
         )
+
+
+def check_texts(value: Explained, options: RunOptions) -> None:
+    """Refuse what texts, whose players differ from row to row, have not."""
+    if not is_of_texts(value):
+        return
+    asked = {
+        "tol": (options.tol, "lets one list of coalitions grow, and texts have a list for each length"),
+        "interactions": (options.interactions, "are of pairs of players, and each text has its own players"),
+        "stochastic": (options.stochastic, "is for Marginal"),
+        "keep_rows": (options.keep_rows, "keeps columns, and the cube of texts has their tokens"),
+        "coalition_groups": (options.coalition_groups not in (None, 1), "cuts one list of coalitions, and texts have a "
+                             "list for each length"),
+        "missing": (options.missing != "refuse", "is about values that lack, and a text has none"),
+    }  # fmt: skip
+    for name, (is_asked, why) in asked.items():
+        if is_asked:
+            raise InputError(f"{name} {why}: leave {name} out for {type(value).__name__}")
+
+
+def refuse_pilot(chosen: Chosen) -> Chosen:
+    """The same, or an InputError where texts are to be explained by a design that chooses from a few rows."""
+    if is_of_texts(chosen.value) and chosen.design is not None and pilot_coalitions(chosen.design):
+        raise InputError(
+            "kriging chooses from a pilot of rows that have the same players, and each text has its own: give "
+            "design='kernelshap' or 'permutation', or one of dshap.designs"
+        )
+    return chosen
 
 
 def with_interactions(chosen: Chosen) -> Chosen:
