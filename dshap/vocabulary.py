@@ -133,7 +133,9 @@ class Vocabulary:
         if len(tokens) and isinstance(tokens[0], str):
             unknown = next((word for word in tokens if word not in self._positions), None)
             if unknown is not None:
-                raise InputError(f"{unknown!r} is no word of the vocabulary: let the tokenizer give the one for unknown ones")
+                raise InputError(
+                    f"{unknown!r} is no word of the vocabulary: let the tokenizer give the one for unknown ones"
+                )
             return np.array([self._positions[word] for word in tokens], dtype=np.int64)
         try:
             numbers = np.asarray(tokens, dtype=np.float64)

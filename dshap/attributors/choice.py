@@ -10,12 +10,12 @@ from typing import Any
 from dshap import designs
 from dshap.abilities import (
     Interactions,
+    Pilot,
     Work,
     is_of_texts,
     lacking,
     learns_from_data,
     linear,
-    pilot_coalitions,
     sample_size,
 )
 from dshap.attributors.closed_form import ClosedForm, PairedForm
@@ -334,7 +334,7 @@ def check_texts(value: Explained, options: RunOptions) -> None:
 
 def refuse_pilot(chosen: Chosen) -> Chosen:
     """The same, or an InputError where texts are to be explained by a design that chooses from a few rows."""
-    if is_of_texts(chosen.value) and chosen.design is not None and pilot_coalitions(chosen.design):
+    if is_of_texts(chosen.value) and isinstance(chosen.design, Pilot):
         raise InputError(
             "kriging chooses from a pilot of rows that have the same players, and each text has its own: give "
             "design='kernelshap' or 'permutation', or one of dshap.designs"

@@ -47,7 +47,8 @@ class TextAttributor(Instances):
         for length, at in by_length(rows):
             texts = np.ascontiguousarray(rows[at, :length])
             found.put(at, length, self._of_length(length).attribute(texts))
-        return found.attribution(self.value.link.classes(np.zeros((0, self.value.n_outputs))) is not None)
+        has_classes = self.value.link.classes(np.zeros((0, len(self.value.model.output_names)))) is not None
+        return found.attribution(has_classes)
 
     def _of_length(self, length: int) -> Contraction:
         """What explains the texts of this length."""
@@ -102,4 +103,5 @@ class _Filled:
         """The record of all rows."""
         more: dict[str, Any] = {"replicates": self.replicates} if len(self.replicates) else {}
         more |= {"classes": self.classes} if has_classes else {}
-        return Attribution(self.phi, *self.ends, np.full(len(self.phi), Status.OK, np.int8), **more)
+        base, prediction = self.ends
+        return Attribution(self.phi, base, prediction, np.full(len(self.phi), Status.OK, np.int8), **more)

@@ -187,13 +187,13 @@ class CubeWriter:
         return self._arrays[name]
 
 
-def _of_texts(
-    ids: FloatArray, stored: Mapping[str, np.ndarray], vocabulary: Vocabulary
-) -> dict[str, np.ndarray]:
+def _of_texts(ids: FloatArray, stored: Mapping[str, np.ndarray], vocabulary: Vocabulary) -> dict[str, np.ndarray]:
     """Length and tokens of texts whose ids (n, longest) are NaN beyond the end, and no attribution there."""
     inside = ~np.isnan(ids)
     of_features = {name: stored[name] for name in ("attribution", "std_error") if name in stored}
-    cut = {name: np.where(inside[..., None], values, np.nan).astype(values.dtype) for name, values in of_features.items()}
+    cut = {
+        name: np.where(inside[..., None], values, np.nan).astype(values.dtype) for name, values in of_features.items()
+    }
     return {**cut, "length": inside.sum(axis=1).astype(np.int32), "token": vocabulary.shown(ids)}
 
 

@@ -30,7 +30,7 @@ class TokenFunction(PredictFunction):
 
     def __init__(
         self,
-        predict: Callable[[NDArray[np.int64]], Any],
+        predict: Callable[[Any], Any],
         probe_rows: FloatArray,
         padding: int,
         longest: int | None,

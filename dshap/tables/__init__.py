@@ -9,6 +9,7 @@ from dshap.tables.opener import Site, open_rows, open_source
 from dshap.tables.parquet import ParquetSource
 from dshap.tables.spool import write_part
 from dshap.tables.synthetic import SYNTHETIC_TABLES, SyntheticTable
+from dshap.tables.texts import TextFiles, TextSource
 
 __all__ = [
     "SPAN_ROWS",
@@ -21,6 +22,8 @@ __all__ = [
     "ParquetSource",
     "Site",
     "SyntheticTable",
+    "TextFiles",
+    "TextSource",
     "check_targets",
     "frame_of_arrow",
     "from_pandas",

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from dshap.abilities import OfTexts
 from dshap.errors import InputError, shown, unknown_name
-from dshap.foreign import has_columns, is_lazy
 from dshap.records import FloatArray
 from dshap.tables.arrays import ArraySource
 from dshap.tables.arrow import is_text
-from dshap.tables.files import find_files
-from dshap.tables.layout import as_names
+from dshap.tables.files import find_files, stamp_file, table_stamp
+from dshap.tables.layout import Names, as_names
 from dshap.tables.opener import Site
+from dshap.tables.parquet import open_file
 from dshap.tables.spool import spool_source
 from dshap.types import RowReader
-from dshap.vocabulary import Ids
+from dshap.vocabulary import Ids, Tokenizer, Vocabulary
 
-__all__ = ["TextSource", "open_texts"]
+__all__ = ["TextFiles", "TextSource", "open_texts"]
 
 EXACT_IN_FLOAT32 = 1 << 24
 """Ids below this are kept in four bytes."""
+LISTS = (list, tuple, np.ndarray, pd.Series)
+NOWHERE = -1
+"""No padding id: the texts of files are as long as their lists."""
 
 
 class TextSource(ArraySource):
@@ -43,6 +48,41 @@ class TextSource(ArraySource):
     def __init__(self, ids: Sequence[Ids], keys: Any = None) -> None:
         x = padded(ids)
         super().__init__(x, feature_names=map(str, range(x.shape[1])), keys=keys, missing="pass")
+
+    @property
+    def texts(self) -> list[Ids]:
+        """The token ids of each text."""
+        return [row[~np.isnan(row)].astype(np.int64) for row in self._x]
+
+    @property
+    def keys(self) -> dict[str, NDArray[Any]]:
+        """key column -> (n,)"""
+        return dict(self._keys)
+
+
+class TextFiles(TextSource):
+    """Texts of a column of Parquet files, all of them in memory.
+
+    Parameters
+    ----------
+    path : file, folder or glob
+    column : name of the column: lists of token ids, or strings
+    key : name or names
+    tokenizer : string -> token ids
+    """
+
+    null_counts: Mapping[str, int | None] = MappingProxyType({})
+
+    def __init__(self, path: str, column: str, *, key: Names = (), tokenizer: Tokenizer | None = None) -> None:
+        files, opened_ns = [stamp_file(*each) for each in _files(path)], time.time_ns()
+        self._place, self.stamp = path, table_stamp(files, opened_ns, {"tokens": column, "keys": list(as_names(key))})
+        texts, keys = _texts_and_keys(path, column, key)
+        vocabulary = Vocabulary(padding=NOWHERE, tokenizer=tokenizer)
+        super().__init__([vocabulary.ids_of(f"row {row}", text) for row, text in enumerate(texts)], keys)
+
+    def describe(self) -> str:
+        """One line for plans and logs."""
+        return f"parquet {self._place}: {self.n_rows:,} texts of up to {len(self.feature_names)} tokens"
 
 
 def padded(ids: Sequence[Ids]) -> FloatArray:
@@ -72,12 +112,9 @@ def open_texts(rows: Any, site: Site, value: OfTexts, *, key: Any = ()) -> RowRe
     InputError
         A text that cannot be explained, with its row.
     """
-    if isinstance(rows, TextSource):
-        source = rows
-    else:
-        texts, keys = _texts_and_keys(rows, value.column, key)
-        ids = [_checked(row, text, value) for row, text in enumerate(texts)]
-        source = TextSource(ids, keys)
+    is_open = isinstance(rows, TextSource)
+    texts, keys = (rows.texts, rows.keys) if is_open else _texts_and_keys(rows, value.column, key)
+    source = TextSource([_checked(row, text, value) for row, text in enumerate(texts)], keys)
     return source if site.is_local else spool_source(source, site.folder("rows"))
 
 
@@ -93,9 +130,9 @@ def _checked(row: int, text: Any, value: OfTexts) -> Ids:
 
 def _texts_and_keys(rows: Any, column: str | None, key: Any) -> tuple[Iterable[Any], Any]:
     """The texts of any rows, and the values of their key columns."""
-    if isinstance(rows, str | Path) or (has_columns(rows) and not is_lazy(rows)) or hasattr(rows, "__arrow_c_stream__"):
+    if not isinstance(rows, LISTS) and _is_table(rows):
         return _of_table(_table_of(rows, as_names(key), column), column, as_names(key))
-    if is_lazy(rows) or not isinstance(rows, list | tuple | np.ndarray | pd.Series):
+    if not isinstance(rows, LISTS):
         raise InputError(
             f"rows are {shown(rows)}: give a list of texts, an array of token ids padded at the end, a data frame or "
             "the path of Parquet files with a column of them"
@@ -105,14 +142,34 @@ def _texts_and_keys(rows: Any, column: str | None, key: Any) -> tuple[Iterable[A
     return rows, key or None
 
 
+def _is_table(rows: Any) -> bool:
+    """A path, or what speaks Arrow."""
+    return isinstance(rows, str | Path | pd.DataFrame) or hasattr(rows, "__arrow_c_stream__")
+
+
 def _table_of(rows: Any, keys: Sequence[str], column: str | None) -> pa.Table:
     """A table in memory: of a path the columns that are wanted, where they are named."""
     if isinstance(rows, str | Path):
-        root, names = find_files(rows)
         wanted = None if column is None else list(dict.fromkeys([column, *keys]))
-        parts = (pq.read_table(Path(root, name), columns=wanted) for name in names)
+        parts = [_file(Path(*each), wanted) for each in _files(rows)]
         return pa.concat_tables(parts, promote_options="permissive")
     return pa.Table.from_pandas(rows, preserve_index=False) if isinstance(rows, pd.DataFrame) else pa.table(rows)
+
+
+def _files(path: str | Path) -> list[tuple[str, str]]:
+    """(folder, name) of each file."""
+    root, names = find_files(path)
+    return [(root, name) for name in names]
+
+
+def _file(path: Path, columns: Sequence[str] | None) -> pa.Table:
+    """These columns of one file, all where None."""
+    with open_file(str(path.parent), path.name) as file:
+        held = file.schema_arrow.names
+        for name in columns or ():
+            if name not in held:
+                raise InputError(unknown_name("column", name, held))
+        return file.read(columns=columns)
 
 
 def _of_table(table: pa.Table, column: str | None, keys: Sequence[str]) -> tuple[Iterable[Any], Any]:

@@ -73,6 +73,8 @@ class Tokens(Marginal):
     reference: Chen, Song, Wainwright & Jordan, L-Shapley and C-Shapley (2019), section 5.
     """
 
+    model: TokenFunction
+
     def __init__(
         self,
         predict: Callable[[NDArray[np.int64]], Any],
@@ -95,7 +97,9 @@ class Tokens(Marginal):
         self.vocabulary, self.column = Vocabulary.of(vocabulary, padding, tokenizer), column
         if background is not None and reference is not None:
             raise InputError("absent tokens become reference, or the tokens of background: leave one out")
-        self._reference = self.vocabulary.id_of("reference", self.vocabulary.padding if reference is None else reference)
+        self._reference = self.vocabulary.id_of(
+            "reference", self.vocabulary.padding if reference is None else reference
+        )
         self._others, self.streams_data = self._texts_of(background), False
         model = TokenFunction(
             predict,
@@ -141,9 +145,10 @@ class Tokens(Marginal):
         """The ids of the texts that absent tokens are taken from; none where there is a reference."""
         if background is None:
             return ()
-        if isinstance(background, str) or not np.iterable(background) or not len(background):
+        texts = [] if isinstance(background, str) or not np.iterable(background) else list(background)
+        if not texts:
             raise InputError(f"background is {shown(background)}: give a list of texts")
-        return tuple(self.vocabulary.ids_of(f"background text {b}", text) for b, text in enumerate(background))
+        return tuple(self.vocabulary.ids_of(f"background text {b}", text) for b, text in enumerate(texts))
 
     def _background_of(self, n_columns: int) -> FloatArray:
         """(b, columns): what absent tokens become, at each position."""
