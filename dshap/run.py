@@ -32,10 +32,10 @@ from dshap.cube import (
     renew_cube,
     repair,
 )
-from dshap.engine import Failure, Plan, check_stages, fit_stages, make_plan
+from dshap.engine import Failure, Plan, make_plan
 from dshap.engine.explain import evaluate
 from dshap.engine.learn import run_pass
-from dshap.engine.plan import OVERHEAD_BYTES
+from dshap.engine.plan import check_fit
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
 from dshap.models import KernelModel
 from dshap.models.kernel_model import HeldOut, Tune
@@ -217,20 +217,12 @@ def prepare_value(
 ) -> Prepared:
     """`dshap.prepare` inside a session that is open."""
     check_kinds(value, design)
-    if isinstance(value, GivenAttributor):
-        raise InputError(f"{type(value).__name__} is an attributor: there is nothing to prepare; explain it itself")
-    if is_of_texts(value):
-        raise InputError(f"{type(value).__name__} learns from no rows: there is nothing to prepare; explain it itself")
+    _refuse_to_prepare(value)
     if path.exists() and any(each.name not in (PREPARED, "state") for each in path.iterdir()):
         raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
     options, missing = session.options, session.options.missing
     if missing == "pass" and learns(value):
         raise InputError('missing = "pass" is for black boxes: prepare a kernel model with "refuse" or "skip"')
-    if streams_data(value):
-        raise InputError(
-            f"{type(value).__name__} reads its data for every row that is explained: there is nothing to prepare; "
-            "explain it itself"
-        )
     if rows is None:
         names, n_columns = value.model.feature_names, value.model.n_columns
         data = open_rows(value.data, session, features=names, n_columns=n_columns, missing=missing)
@@ -263,6 +255,18 @@ def prepare_value(
         raise
     save_prepared(prepared, work.tile_names, probe_of(value, data))
     return prepared
+
+
+def _refuse_to_prepare(value: Explained) -> None:
+    """An InputError where nothing is learned."""
+    why = {
+        "is an attributor": isinstance(value, GivenAttributor),
+        "learns from no rows": is_of_texts(value),
+        "reads its data for every row that is explained": streams_data(value),
+    }
+    for reason, is_so in why.items():
+        if is_so:
+            raise InputError(f"{type(value).__name__} {reason}: there is nothing to prepare; explain it itself")
 
 
 def _states_of(
@@ -348,7 +352,7 @@ def fit_model(session: Session, model: AnyModel, reader: RowReader) -> AnyModel:
     progress.begin("fit", 1 + model.n_passes + bool(model.holdout), "passes")
     positions = sample_positions(reader.n_rows, model.sample_size, model.seed)
     inside = [(a, b) for a, b in cut if np.searchsorted(positions, a) < np.searchsorted(positions, b)]
-    check = partial(_check_fit, model, reader, executor.memory_limit, executor.n_threads)
+    check = partial(check_fit, model, reader, executor.memory_limit, executor.n_threads)
     tune = Tune(model, positions, tuple(reader.feature_names), check)
     first = run_pass(executor, tune, reader, inside, progress.advance, n_passes=1)
     fitted: AnyModel = run_pass(executor, first, reader, cut, progress.advance)
@@ -357,8 +361,3 @@ def fit_model(session: Session, model: AnyModel, reader: RowReader) -> AnyModel:
     progress.end()
     fitted.warn_unless_converged()
     return fitted
-
-
-def _check_fit(model: KernelModel, reader: RowReader, memory_limit: int | None, threads: int, n_outputs: int) -> None:
-    stages = fit_stages(model, reader, n_outputs)
-    check_stages(stages, memory_limit, threads, OVERHEAD_BYTES, "ask for fewer landmarks or features, merge classes")

@@ -17,14 +17,13 @@ from dshap.abilities import OfTexts, is_of_texts, tuned
 from dshap.attributors.choice import (
     Chosen,
     check_closed,
-    check_texts,
     choose,
     in_rounds,
     of_noisy_model,
-    refuse_pilot,
     with_interactions,
 )
 from dshap.attributors.contraction import N_REPLICATES
+from dshap.attributors.texts import check_texts, refuse_pilot
 from dshap.cube import CONTAINER, TEXT, CubeLayout, read_run, refuse_altered
 from dshap.engine import Plan, make_plan, naming
 from dshap.errors import InputError, StoreMismatchError
@@ -78,7 +77,8 @@ class Way:
             chosen, options = _as_prepared(prepared, value, design, options)
         else:
             active = replaced(value, players=value.players.over(is_active))
-            chosen = refuse_pilot(choose(design, active, options.max_coalitions, seed))
+            chosen = choose(design, active, options.max_coalitions, seed)
+            refuse_pilot(value, chosen.design)
         reasons = [("design", chosen.why)]
         if not is_active.all():
             constant = [name for name, active in zip(value.players.names, is_active, strict=True) if not active]

@@ -10,7 +10,6 @@ from typing import Any
 from dshap import designs
 from dshap.abilities import (
     Interactions,
-    Pilot,
     Work,
     is_of_texts,
     lacking,
@@ -36,13 +35,11 @@ __all__ = [
     "Chosen",
     "check_closed",
     "check_kinds",
-    "check_texts",
     "choose",
     "form_of",
     "in_rounds",
     "learns",
     "of_noisy_model",
-    "refuse_pilot",
     "restored",
     "with_interactions",
 ]
@@ -312,34 +309,6 @@ def check_closed(value: Explained, options: RunOptions) -> None:
             f"{asked[0]} belongs to designs that list coalitions, and {type(value).__name__} is {kind}: leave "
             f"{asked[0]} out, {OTHER}"
         )
-
-
-def check_texts(value: Explained, options: RunOptions) -> None:
-    """Refuse what texts, whose players differ from row to row, have not."""
-    if not is_of_texts(value):
-        return
-    asked = {
-        "tol": (options.tol, "lets one list of coalitions grow, and texts have a list for each length"),
-        "interactions": (options.interactions, "are of pairs of players, and each text has its own players"),
-        "stochastic": (options.stochastic, "is for Marginal"),
-        "keep_rows": (options.keep_rows, "keeps columns, and the cube of texts has their tokens"),
-        "coalition_groups": (options.coalition_groups not in (None, 1), "cuts one list of coalitions, and texts have a "
-                             "list for each length"),
-        "missing": (options.missing != "refuse", "is about values that lack, and a text has none"),
-    }  # fmt: skip
-    for name, (is_asked, why) in asked.items():
-        if is_asked:
-            raise InputError(f"{name} {why}: leave {name} out for {type(value).__name__}")
-
-
-def refuse_pilot(chosen: Chosen) -> Chosen:
-    """The same, or an InputError where texts are to be explained by a design that chooses from a few rows."""
-    if is_of_texts(chosen.value) and isinstance(chosen.design, Pilot):
-        raise InputError(
-            "kriging chooses from a pilot of rows that have the same players, and each text has its own: give "
-            "design='kernelshap' or 'permutation', or one of dshap.designs"
-        )
-    return chosen
 
 
 def with_interactions(chosen: Chosen) -> Chosen:

@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.abilities import OfTexts
+from dshap.abilities import OfTexts, Pilot, is_of_texts
 from dshap.attributors.contraction import Contraction
 from dshap.attributors.game import Game, Instances
 from dshap.blocks import N_ENDS, Attribution, Status
+from dshap.errors import InputError
+from dshap.options import RunOptions
 from dshap.predictors.token_function import by_length
 from dshap.records import FloatArray
 from dshap.rows import spans
-from dshap.types import Design
+from dshap.types import Design, Explained
 
-__all__ = ["TextAttributor"]
+__all__ = ["TextAttributor", "check_texts", "refuse_pilot"]
 
 
 @dataclass(kw_only=True)
@@ -67,6 +69,33 @@ class TextAttributor(Instances):
             is_active=np.ones(length, dtype=bool),
         )
         return Contraction(game, (tuple(game.all_tiles),), has_pairs=False)
+
+
+def check_texts(value: Explained, options: RunOptions) -> None:
+    """Refuse what texts, whose players differ from row to row, have not."""
+    if not is_of_texts(value):
+        return
+    asked = {
+        "tol": (options.tol, "lets one list of coalitions grow, and texts have a list for each length"),
+        "interactions": (options.interactions, "are of pairs of players, and each text has its own players"),
+        "stochastic": (options.stochastic, "is for Marginal"),
+        "keep_rows": (options.keep_rows, "keeps columns, and the cube of texts has their tokens"),
+        "coalition_groups": (options.coalition_groups not in (None, 1), "cuts one list of coalitions, and texts have a "
+                             "list for each length"),
+        "missing": (options.missing != "refuse", "is about values that lack, and a text has none"),
+    }  # fmt: skip
+    for name, (is_asked, why) in asked.items():
+        if is_asked:
+            raise InputError(f"{name} {why}: leave {name} out for {type(value).__name__}")
+
+
+def refuse_pilot(value: Explained, design: Design | None) -> None:
+    """An InputError where texts are to be explained by a design that chooses from a few rows."""
+    if is_of_texts(value) and isinstance(design, Pilot):
+        raise InputError(
+            "kriging chooses from a pilot of rows that have the same players, and each text has its own: give "
+            "design='kernelshap' or 'permutation', or one of dshap.designs"
+        )
 
 
 @dataclass(frozen=True)

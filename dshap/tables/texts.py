@@ -17,10 +17,9 @@ from dshap.abilities import OfTexts
 from dshap.errors import InputError, shown, unknown_name
 from dshap.records import FloatArray
 from dshap.tables.arrays import ArraySource
-from dshap.tables.arrow import is_text
+from dshap.tables.columns import Names, as_names, is_text
 from dshap.tables.files import find_files, stamp_file, table_stamp
-from dshap.tables.layout import Names, as_names
-from dshap.tables.opener import Site
+from dshap.tables.opener import Site, kind_of
 from dshap.tables.parquet import open_file
 from dshap.tables.spool import spool_source
 from dshap.types import RowReader
@@ -30,7 +29,6 @@ __all__ = ["TextFiles", "TextSource", "open_texts"]
 
 EXACT_IN_FLOAT32 = 1 << 24
 """Ids below this are kept in four bytes."""
-LISTS = (list, tuple, np.ndarray, pd.Series)
 NOWHERE = -1
 """No padding id: the texts of files are as long as their lists."""
 
@@ -130,21 +128,17 @@ def _checked(row: int, text: Any, value: OfTexts) -> Ids:
 
 def _texts_and_keys(rows: Any, column: str | None, key: Any) -> tuple[Iterable[Any], Any]:
     """The texts of any rows, and the values of their key columns."""
-    if not isinstance(rows, LISTS) and _is_table(rows):
-        return _of_table(_table_of(rows, as_names(key), column), column, as_names(key))
-    if not isinstance(rows, LISTS):
-        raise InputError(
-            f"rows are {shown(rows)}: give a list of texts, an array of token ids padded at the end, a data frame or "
-            "the path of Parquet files with a column of them"
-        )
-    if key and not hasattr(key, "keys"):
-        raise InputError("key of a list of texts is values, not names: give key = {name: values}")
-    return rows, key or None
-
-
-def _is_table(rows: Any) -> bool:
-    """A path, or what speaks Arrow."""
-    return isinstance(rows, str | Path | pd.DataFrame) or hasattr(rows, "__arrow_c_stream__")
+    match kind_of(rows):
+        case "list" | "array" | "column":
+            if key and not isinstance(key, Mapping):
+                raise InputError("key of a list of texts is values, not names: give key = {name: values}")
+            return rows, key or None
+        case "path" | "data frame" | "arrow stream":
+            return _of_table(_table_of(rows, as_names(key), column), column, as_names(key))
+    raise InputError(
+        f"rows are {shown(rows)}: give a list of texts, an array of token ids padded at the end, a data frame or the "
+        "path of Parquet files with a column of them"
+    )
 
 
 def _table_of(rows: Any, keys: Sequence[str], column: str | None) -> pa.Table:
