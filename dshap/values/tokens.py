@@ -121,7 +121,7 @@ class Tokens(Marginal):
         """The same for texts of at most so many tokens; of texts of exactly as many it is their game."""
         other = copy.copy(self)
         other.model = self.model.of_length(n_tokens)
-        other.players = Players.of(n_tokens, list(map(str, range(n_tokens))))
+        other.players = Players(tuple(map(str, range(n_tokens))), np.eye(n_tokens, dtype=bool))
         other.background = self._background_of(n_tokens)
         return other
 
