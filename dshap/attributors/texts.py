@@ -23,6 +23,10 @@ from dshap.types import Design, Explained
 __all__ = ["TextAttributor", "check_texts", "design_of_texts", "refuse_pilot"]
 
 
+TRIED = 8
+"""Players of the first design that a function is asked for."""
+
+
 @dataclass(kw_only=True)
 class TextGame(Game):
     """The game of the texts of one length."""
@@ -93,7 +97,7 @@ def check_texts(value: Explained, options: RunOptions) -> None:
 def design_of_texts(value: Explained, design: Any) -> Any:
     """What was given as the design; a function of the length of a text as one."""
     is_function = callable(design) and not isinstance(design, Design | type)
-    return DesignByLength(design, 1) if is_function and is_of_texts(value) else design
+    return DesignByLength(design, TRIED) if is_function and is_of_texts(value) else design
 
 
 def refuse_pilot(value: Explained, design: Design | None) -> None:

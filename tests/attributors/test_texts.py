@@ -110,7 +110,7 @@ def test_a_function_of_the_length_is_a_design(tmp_path):
         assert_allclose(cube.attribution[row, : LENGTHS[row]], alone.attribution[0], atol=1e-12)
     with pytest.raises(dshap.DshapError, match="holds another run"):
         explained(value, design=lambda d: designs.kernelshap(d, 4 * d + 2), store=store)
-    with pytest.raises(InputError, match="of 7 players it gave 3"):
+    with pytest.raises(InputError, match="of 8 players it gave 3"):
         explained(value, design=lambda d: 3)
     with pytest.raises(InputError, match="design is"):
         dshap.explain(dshap.values.Marginal(lambda x: x[:, 0], np.zeros((1, 2))), np.ones((2, 2)), design=budget)
