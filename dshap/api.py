@@ -68,7 +68,7 @@ def explain(
         dataframe, xarray Dataset or DataArray, or a source of `dshap.sources`.  Columns are matched by name wherever
         the value function knows names.  Of `Tokens`, texts of any lengths: lists, an array padded at the end, or a
         table or path with a column of them.
-    design : "auto", "exact", "kernelshap" or a design of `dshap.designs`
+    design : "auto", "exact", "kernelshap" or a design of `dshap.designs`; of texts a function too, length -> design
         "auto" is exact where all coalitions are at most `max_coalitions`, else kriging with that many (kernelshap for
         more than 1,024 players or 4,096 coalitions).
     store : path, optional

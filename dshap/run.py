@@ -17,6 +17,7 @@ import numpy as np
 
 from dshap.abilities import is_of_texts, streams_data, tuned
 from dshap.attributors.choice import check_kinds, choose, learns
+from dshap.attributors.texts import design_of_texts
 from dshap.blocks import N_ENDS
 from dshap.cube import (
     CONTAINER,
@@ -109,6 +110,7 @@ class Explanation:
         `census` is that of `rows`, where it was taken before; `seed` is that of a sampled design that is not given;
         `prepared` holds the states of this value function.
         """
+        design = design_of_texts(value, design)
         check_kinds(value, design)
         inputs = Inputs.open(
             value,

@@ -12,6 +12,7 @@ from dshap.abilities import OfTexts, Pilot, is_of_texts
 from dshap.attributors.contraction import Contraction
 from dshap.attributors.game import Game, Instances
 from dshap.blocks import N_ENDS, Attribution, Status
+from dshap.designs.by_length import DesignByLength
 from dshap.errors import InputError
 from dshap.options import RunOptions
 from dshap.predictors.token_function import by_length
@@ -19,7 +20,11 @@ from dshap.records import FloatArray
 from dshap.rows import spans
 from dshap.types import Design, Explained
 
-__all__ = ["TextAttributor", "check_texts", "refuse_pilot"]
+__all__ = ["TextAttributor", "check_texts", "design_of_texts", "refuse_pilot"]
+
+
+TRIED = 8
+"""Players of the first design that a function is asked for."""
 
 
 @dataclass(kw_only=True)
@@ -87,6 +92,12 @@ def check_texts(value: Explained, options: RunOptions) -> None:
     for name, (is_asked, why) in asked.items():
         if is_asked:
             raise InputError(f"{name} {why}: leave {name} out for {type(value).__name__}")
+
+
+def design_of_texts(value: Explained, design: Any) -> Any:
+    """What was given as the design; a function of the length of a text as one."""
+    is_function = callable(design) and not isinstance(design, Design | type)
+    return DesignByLength(design, TRIED) if is_function and is_of_texts(value) else design
 
 
 def refuse_pilot(value: Explained, design: Design | None) -> None:

@@ -11,7 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 import dshap
 from dshap import designs
 from dshap.cube import CubeWriter, feature_ranking, is_finished, verify_cube
+from dshap.engine import Plan
 from dshap.errors import DoesNotFitError, FailedBlocksError, InputError
+from dshap.run import IDLE_WORKER_BYTES
 from dshap.values import Tokens
 from tests.attributors.texts import N_TOKENS, brute_force, chances, padded, texts_of, two_outputs
 
@@ -79,6 +81,39 @@ def test_standard_errors_are_those_of_each_length_alone():
         alone = explained(value, [TEXTS[row]], design=design)
         assert_allclose(cube.std_error[row, : LENGTHS[row]], alone.std_error[0], atol=1e-14)
         assert (alone.std_error > 0).any() and np.isnan(cube.std_error[row, LENGTHS[row] :]).all()
+
+
+class Mixed(designs.PermutationDesign):
+    """Orders of long texts, all coalitions of short ones: these have no replicates."""
+
+    def with_players(self, n_players):
+        return designs.exact(n_players) if n_players < 4 else Mixed(n_players, self.n_permutations)
+
+
+def test_where_a_length_has_no_replicates_its_errors_are_none():
+    cube = explained(Tokens(two_outputs, N_TOKENS), design=Mixed(2, 60))
+    assert (cube.std_error[0, :4] > 0).any()
+    assert (cube.std_error[9, :2] == 0).all() and (cube.std_error[1, 0] == 0).all()
+
+
+def budget(d: int):
+    """Four evaluations a token."""
+    return designs.kernelshap(d, 4 * d)
+
+
+@pytest.mark.filterwarnings("ignore:std_error is NaN")
+def test_a_function_of_the_length_is_a_design(tmp_path):
+    value, store = Tokens(two_outputs, N_TOKENS), tmp_path / "cube.zarr"
+    cube = explained(value, design=budget, store=store)
+    for row in (2, 4):
+        alone = explained(value, [TEXTS[row]], design=designs.kernelshap(LENGTHS[row], 4 * LENGTHS[row]))
+        assert_allclose(cube.attribution[row, : LENGTHS[row]], alone.attribution[0], atol=1e-12)
+    with pytest.raises(dshap.DshapError, match="holds another run"):
+        explained(value, design=lambda d: designs.kernelshap(d, 4 * d + 2), store=store)
+    with pytest.raises(InputError, match="of 8 players it gave 3"):
+        explained(value, design=lambda d: 3)
+    with pytest.raises(InputError, match="design is"):
+        dshap.explain(dshap.values.Marginal(lambda x: x[:, 0], np.zeros((1, 2))), np.ones((2, 2)), design=budget)
 
 
 def test_a_design_without_errors_of_short_texts_has_none_of_theirs():
@@ -173,11 +208,24 @@ def test_rankings_count_what_is_there(tmp_path):
     assert (ranking.residual < 1e-12).all()
 
 
-def test_the_plan_counts_the_longest():
-    """Bytes and coalitions of the longest text; too little memory is refused before anything is computed."""
-    long = [*TEXTS, texts_of([300])[0]]
-    with pytest.raises(DoesNotFitError):
-        explained(Tokens(two_outputs, N_TOKENS), long, memory_limit="300MB")
+def test_the_plan_counts_the_longest(tmp_path):
+    """Players, coalitions and bytes of the longest text, before anything is computed; too little memory is refused."""
+    plans = []
+    for name, texts in (("short", TEXTS), ("long", [*TEXTS, texts_of([300])[0]])):
+        explained(Tokens(two_outputs, N_TOKENS), texts, store=tmp_path / name, compute=False)
+        plans.append(Plan.from_json((tmp_path / name / "state" / "plan.json").read_bytes()))
+    short, long = plans
+    assert (short.n_players, short.n_coalitions) == (LONGEST, 2**LONGEST)
+    assert (long.n_players, long.n_coalitions) == (300, 2048)
+    assert long.process_bytes > 2 * short.process_bytes
+    limit = IDLE_WORKER_BYTES + long.process_bytes - 1
+    with pytest.raises(DoesNotFitError, match="lower instance_tile"):
+        explained(Tokens(two_outputs, N_TOKENS), [*TEXTS, texts_of([300])[0]], memory_limit=limit)
+
+
+def test_texts_of_one_token_alone():
+    cube = explained(Tokens(two_outputs, N_TOKENS), [[3], [5]])
+    assert_allclose(cube.attribution[:, 0], two_outputs(np.array([[3], [5]])) - two_outputs(np.array([[0]])))
 
 
 def test_an_error_of_the_model_names_the_rows():

@@ -65,6 +65,12 @@ def test_predict_of_any_length_gets_no_padding():
                                               two_outputs(np.array([[4, 5]]))]))  # fmt: skip
 
 
+def test_rows_are_padded_by_the_id_of_padding():
+    model = TokenFunction(two_outputs, np.ones((1, 3)), 7, 4, output_names=None, buffer_rows=8)
+    found = model(np.array([[1, 2, np.nan], [3, 4, 5]]))
+    assert_array_equal(found, two_outputs(np.array([[1, 2, 7, 7], [3, 4, 5, 7]])))
+
+
 def test_rows_by_their_length():
     rows = np.array([[1, 2, np.nan], [3, np.nan, np.nan], [4, 5, np.nan]])
     assert [(length, at.tolist()) for length, at in by_length(rows)] == [(1, [1]), (2, [0, 2])]

@@ -1,0 +1,61 @@
+"""A function of the number of players as a design: for texts, whose budget may go by their length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dshap.blocks import CoalitionBlock, DesignInfo
+from dshap.designs.coalitions import BaseDesign
+from dshap.errors import InputError, shown
+from dshap.foreign import name_of
+from dshap.records import FloatArray
+from dshap.types import Design
+
+__all__ = ["DesignByLength"]
+
+
+@dataclass(frozen=True)
+class DesignByLength(BaseDesign):
+    """The design that a function makes for so many players.
+
+    It is known again by the name of the function, and by what it makes for all players and for half of them.
+    """
+
+    kind = "by_length"
+    make: Callable[[int], Design]
+    n_players: int
+
+    @cached_property
+    def made(self) -> Design:
+        """The design of so many players, or an InputError where the function gives none."""
+        found = self.make(self.n_players)
+        if not isinstance(found, Design) or found.info.n_players != self.n_players:
+            raise InputError(
+                f"design is a function, and of {self.n_players} players it gave {shown(found)}: let it give a design "
+                "of as many players, like lambda d: dshap.designs.kernelshap(d, 4 * d)"
+            )
+        return found
+
+    @property
+    def info(self) -> DesignInfo:
+        return self.made.info
+
+    def block(self, start: int, stop: int) -> CoalitionBlock:
+        return self.made.block(start, stop)
+
+    def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        return self.made.finish(sums, v_empty, v_full)
+
+    def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        return self.made.replicates(sums, groups, v_empty, v_full)
+
+    def with_players(self, n_players: int) -> DesignByLength:
+        return DesignByLength(self.make, n_players)
+
+    def fingerprint(self) -> dict[str, Any]:
+        half = self.with_players((self.n_players + 1) // 2)
+        made = [each.made.fingerprint() for each in (self, half)]
+        return {"design": self.kind, "function": name_of(self.make), "made": made}
