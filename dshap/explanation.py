@@ -208,6 +208,8 @@ class Way:
         else:
             active = replaced(value, players=value.players.over(is_active))
             chosen = choose(design, active, options.max_coalitions, seed)
+            if chosen.info.has_graph:  # a constant column is a neighbour too
+                is_active, chosen = np.ones(len(value.players), dtype=bool), chosen.with_value(value)
         reasons = [("design", chosen.why)]
         if not is_active.all():
             constant = [name for name, active in zip(value.players.names, is_active, strict=True) if not active]
