@@ -16,12 +16,11 @@ from dshap.cube import (
 )
 from dshap.engine import format_bytes
 from dshap.errors import DoesNotFitError, InputError, LockedError, shown
-from dshap.explanation import Explanation
-from dshap.fitting import fit_model
 from dshap.models import KernelModel
 from dshap.options import MISSING_POLICIES
 from dshap.prepared import Prepared
-from dshap.quality import Quality, measure, measured_quality, open_held_out, prepare_value
+from dshap.quality import Quality
+from dshap.run import Explanation, fit_model, measure, measured_quality, open_held_out, prepare_value
 from dshap.session import open_session
 from dshap.tables import check_targets, open_rows, said_left_out, take_census
 from dshap.tables.background import background_of
@@ -127,7 +126,7 @@ def explain(
         if read_job(path.parent) is not None and is_running(path.parent):
             raise LockedError(f"{path.parent} is locked by a running job: wait for it")
         prepared, game = (value, value.value) if isinstance(value, Prepared) else (None, value)
-        explanation = Explanation.prepare(game, rows, path, session, design=design, key=key, prepared=prepared)
+        explanation = Explanation.of(game, rows, path, session, design=design, key=key, prepared=prepared)
         if store is None:
             _check_in_memory(explanation.layout)
         held_out = None if quality is None else open_held_out(quality, explanation, session)

@@ -20,7 +20,7 @@ from dshap.steadiness import check_steady, first_rows
 from dshap.tables import Census
 from dshap.types import Explained, RowReader
 
-__all__ = ["PREPARED", "DataSummary", "Prepared", "open_prepared", "probe_of", "save_prepared"]
+__all__ = ["PREPARED", "DataSummary", "Prepared", "open_prepared", "probe_of", "refuse_other", "save_prepared"]
 
 PROBE = "probe"
 """State of the rows that a model is known by, and what it predicted for them."""
@@ -157,3 +157,20 @@ def open_prepared(store: str | Path, value: Explained) -> Prepared:
             "into another store"
         )
     return prepared
+
+
+def refuse_other(stored: Prepared, wanted: Prepared) -> Prepared:
+    """What is there, where it is what was asked for; an `InputError` else."""
+    pairs = [
+        ("data", stored.data.digest, wanted.data.digest),
+        ("design", stored.chosen.fingerprint(), wanted.chosen.fingerprint()),
+        ("coalition_tile", stored.coalition_tile, wanted.coalition_tile),
+        ("row_span", stored.row_span, wanted.row_span),
+    ]
+    for name, was, now in pairs:
+        if was != now:
+            raise InputError(
+                f"{stored.path} was prepared with another {name} ({was}, now {now}): prepare into another store, or "
+                "open it with dshap.open_prepared"
+            )
+    return stored

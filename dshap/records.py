@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol, Self, TypeVar
+from typing import IO, Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ __all__ = [
     "State",
     "digest_of",
     "n_partial_sums",
+    "TreeSum",
     "tree_sum",
 ]
 
@@ -145,14 +146,19 @@ class Summable(Protocol):
 AnySummable = TypeVar("AnySummable", bound=Summable)
 
 
-def tree_sum(leaves: Iterable[AnySummable]) -> AnySummable:
-    """Sum of chains of `CHAIN` neighbours, and of neighbouring chains level by level, an odd last one moved up.
+class TreeSum(Generic[AnySummable]):
+    """A sum of chains of `CHAIN` neighbours, and of neighbouring chains level by level, an odd last one moved up.
 
     The tree depends on the number of leaves alone.  Every sum over row spans goes through here, so that whoever adds
     gets the same bits.
     """
-    stack: list[tuple[int, AnySummable]] = []  # (leaves in it, their sum), sizes falling
-    for leaf in leaves:
+
+    def __init__(self) -> None:
+        self._stack: list[tuple[int, AnySummable]] = []  # (leaves in it, their sum), sizes falling
+
+    def add(self, leaf: AnySummable) -> None:
+        """The next leaf, in order."""
+        stack = self._stack
         if stack and stack[-1][0] < CHAIN:
             size, total = stack.pop()
             size, total = size + 1, total + leaf
@@ -161,10 +167,21 @@ def tree_sum(leaves: Iterable[AnySummable]) -> AnySummable:
         while size >= CHAIN and stack and stack[-1][0] == size:
             size, total = 2 * size, stack.pop()[1] + total
         stack.append((size, total))
-    total = stack.pop()[1]
-    while stack:
-        total = stack.pop()[1] + total
-    return total
+
+    def total(self) -> AnySummable:
+        """Of all leaves, one at least; none is held afterwards."""
+        total = self._stack.pop()[1]
+        while self._stack:
+            total = self._stack.pop()[1] + total
+        return total
+
+
+def tree_sum(leaves: Iterable[AnySummable]) -> AnySummable:
+    """The `TreeSum` of leaves."""
+    found = TreeSum[AnySummable]()
+    for leaf in leaves:
+        found.add(leaf)
+    return found.total()
 
 
 def n_partial_sums(n_leaves: int) -> int:

@@ -1,336 +1,357 @@
-"""One explanation carried out: learn, choose the attributor, explain.  What is there is not computed again."""
+"""A run: plan, learn, explain, measure.
+
+`Explanation` is all of it; `prepare_value` plans and learns, for rows that come later; `measured_quality` plans and
+measures on rows that nothing was learned from; `fit_model` learns a model.  `steps.py` has the steps.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import time
-from collections.abc import Mapping, Sequence
+import shutil
+import warnings
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
-from dshap.abilities import (
-    EstimatedBase,
-    needs_predictions,
-    pilot_coalitions,
-    sample_size,
-    streams_data,
-    tuned,
+from dshap.abilities import streams_data, tuned
+from dshap.attributors.choice import check_kinds, choose, learns
+from dshap.blocks import N_ENDS
+from dshap.cube import (
+    CONTAINER,
+    CubeLayout,
+    CubeWriter,
+    StateFolder,
+    create_cube,
+    feature_ranking,
+    has_copy,
+    is_finished,
+    mark_finished,
+    read_run,
+    renew_cube,
+    repair,
 )
-from dshap.attributors import attributor_of
-from dshap.attributors.choice import Chosen
-from dshap.attributors.closed_form import ClosedFormAttributor, PairedAttributor, PairedForm, StateOfRows
-from dshap.attributors.game import EstimatedGame, Game, Instances, LearnedGame, StreamedGame, first_tiles
-from dshap.attributors.learning import (
-    BaseValue,
-    CoalitionErrors,
-    CoalitionTiles,
-    Landmarks,
-    NoisyBaseValue,
-    PilotPass,
-    penalties,
-)
-from dshap.engine import Plan
-from dshap.engine.explain import BlockWriter, Evaluation, Failure, evaluate
-from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_pass
-from dshap.errors import DshapError
-from dshap.records import BoolArray, Moments, Record, State, digest_of
-from dshap.rows import sample_positions
+from dshap.engine import Failure, Plan, make_plan
+from dshap.engine.explain import evaluate
+from dshap.engine.learn import run_pass
+from dshap.engine.plan import check_fit
+from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
+from dshap.models import KernelModel
+from dshap.models.kernel_model import HeldOut, Tune
+from dshap.options import RunOptions
+from dshap.prepared import PREPARED, DataSummary, Prepared, open_prepared, probe_of, refuse_other, save_prepared
+from dshap.quality import Quality, check_measurable, mean_by_sizes
+from dshap.records import Record
+from dshap.rows import sample_positions, spans
 from dshap.session import Session
-from dshap.types import Attributor, Design, Pass, RecordStore, RowReader
+from dshap.steadiness import check_steady, first_rows
+from dshap.steps import Run, coalition_errors, learn_states, learned, settled_design, with_landmarks
+from dshap.tables import Census, Inputs, open_for, open_rows, refuse_unknown_categories, take_census
+from dshap.threads import process_threads
+from dshap.types import Design, Explained, GivenAttributor, RowReader
+from dshap.way import (
+    NUMERICS_VERSION,
+    Way,
+    fingerprint_of,
+    layout_of,
+    refuse_other_run,
+    states_follow_from,
+    stored_plan,
+)
 
-__all__ = ["Run", "coalition_errors", "explain_run", "learn_states", "settled_design", "with_landmarks"]
+__all__ = [
+    "IDLE_WORKER_BYTES",
+    "Explanation",
+    "fit_model",
+    "measure",
+    "measured_quality",
+    "open_held_out",
+    "prepare_value",
+]
 
-SAMPLE_SEED = 0
-"""Which rows a sample takes: a part of the numerics, like the landmarks' own seed is a part of their options."""
+AnyModel = TypeVar("AnyModel", bound=KernelModel)
+
+NOTHING_KEPT = "There is no store, so nothing is kept: give store= a path to keep the others"
+IDLE_WORKER_BYTES = 320 << 20
+"""What a warm worker takes before its first task."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """What is explained, by what, from what is learned, and where it is kept."""
+@dataclass
+class Explanation:
+    """One explanation that is checked and planned: `create` its store, or `run` it."""
 
-    chosen: Chosen
-    plan: Plan
-    rows: RowReader
-    data: RowReader | None
-    """None where all states are there, and where nothing is learned."""
-    states: RecordStore
-    follows_from: Mapping[str, Any]
-    """What the states of coalition tiles follow from, coalitions apart."""
-    is_active: BoolArray
-    """(d of the cube,): players that the design has; the others hold constant columns, and their attribution is 0."""
-    writer: BlockWriter | None = None
-    """None where no rows are explained."""
-    run_digest: str = ""
-    """What tells this run from others; empty where no rows are explained."""
-    keep_rows: bool = False
-    """The writer wants the explained columns in their own dtypes."""
-
-    @property
-    def value(self) -> Any:
-        """What is explained."""
-        return self.chosen.value
-
-    @property
-    def design(self) -> Design:
-        """Whose coalitions are valued."""
-        assert self.chosen.design is not None
-        return self.chosen.design
-
-    def with_design(self, design: Design) -> Run:
-        return replace(self, chosen=replace(self.chosen, design=design))
+    path: Path
+    layout: CubeLayout
+    work: Run
+    failures: tuple[Failure, ...] = ()
 
     @property
-    def table(self) -> RowReader:
-        """The data, which something is still to be learned from."""
-        if self.data is None:
-            raise DshapError("a state is missing in the prepared store: it was not finished, prepare it again")
-        return self.data
+    def plan(self) -> Plan:
+        return self.work.plan
 
-    @cached_property
-    def _digest(self) -> str:
-        return digest_of(dict(self.follows_from))
+    @classmethod
+    def of(
+        cls,
+        value: Explained,
+        rows: Any,
+        path: Path,
+        session: Session,
+        *,
+        design: Design | str = "auto",
+        key: Any = None,
+        seed: int = 0,
+        census: Census | None = None,
+        prepared: Prepared | None = None,
+    ) -> Explanation:
+        """Everything that can be refused is refused here; nothing is written outside the workspace.
+
+        `census` is that of `rows`, where it was taken before; `seed` is that of a sampled design that is not given;
+        `prepared` holds the states of this value function.
+        """
+        check_kinds(value, design)
+        inputs = Inputs.open(
+            value,
+            rows,
+            session,
+            missing=session.options.missing,
+            key=key,
+            census=census,
+            learns=learns(value),
+            reads_data=prepared is None and not isinstance(value, GivenAttributor),
+        )
+        is_active = None if prepared or inputs.data is None else inputs.active_players()
+        way = Way.of(inputs.value, session.options, design, seed, is_active, prepared)
+        if why := way.chosen.info.why_no_errors:
+            warnings.warn(f"std_error is NaN: {why}", RuntimeWarning, stacklevel=3)
+        inputs.check_rows(session)
+        if session.is_local:  # one task at a time
+            way = replace(way, chosen=way.chosen.with_threads(process_threads()))
+        run = fingerprint_of(inputs, way, prepared)
+        refuse_other_run(path, run)
+        if read_run(path) is None and not way.options.stochastic:
+            check_steady(inputs.value.model, np.concatenate(list(map(first_rows, inputs.readers))))
+        data_rows = 0 if prepared is None else prepared.data.n_rows
+        plan = stored_plan(path) or way.plan(inputs.rows, inputs.data, data_rows)
+        layout = layout_of(inputs, way, plan, run)
+        explanation = cls(path, layout, _run(inputs, way, plan, path, layout, prepared))
+        if not explanation.is_complete:  # of a finished one nobody needs workers, nor asks for their memory
+            plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
+        return explanation
+
+    def create(self) -> bool:
+        """The store, every row pending, with its plan; False where it was there, and is left as it is."""
+        files = {"plan.json": self.plan.to_json()}
+        if read_run(self.path) is not None:
+            if not has_copy(self.path):
+                renew_cube(self.path, self.layout, files)
+            return False
+        create_cube(self.path, self.layout, files)
+        return True
 
     @property
-    def base_name(self) -> str:
-        """State file of the sums of the base value."""
-        return f"base-{self._digest}"
+    def is_complete(self) -> bool:
+        """Nothing is left to do: a run has ended here, and every block has its receipt."""
+        if read_run(self.path) is None or not is_finished(self.path):
+            return False
+        return len(self.work.cube.done()) == len(self.plan.instance_spans)
 
-    @property
-    def landmarks_name(self) -> str:
-        """State file of what the value function chose from a sample."""
-        return f"landmarks-{self._digest}"
+    def run(self, session: Session) -> Explanation:
+        """Carry out what is left; this explanation with the blocks that failed."""
+        if self.is_complete:
+            return self
+        is_new = self.create()
+        work = self.work
+        for name in work.states.mend():
+            session.progress.say(f"state {name} is damaged: it is computed again")
+        try:
+            work = with_landmarks(session, work)
+            attributor, stated = learned(session, work)
+            failures = evaluate(session.executor, work.evaluation(attributor), session.progress)
+        except InputError:  # a bad option that only the work could show: the store is as if it had not been made
+            if is_new and not work.cube.done():
+                shutil.rmtree(self.path)
+            raise
+        if stated:
+            work.cube.write_note("closed_form", {**stated, **work.cube.stated()})
+        if not failures:
+            work.cube.write_note("additivity", {"residual": feature_ranking(self.path)["residual"].values.tolist()})
+            mark_finished(self.path)
+        return replace(self, failures=tuple(failures))
 
-    @cached_property
-    def tile_names(self) -> tuple[str, ...]:
-        """State file of each coalition tile, named by all that its content follows from; empty where nothing is
-        learned from data."""
-        if not self.chosen.learns:
-            return ()
-        packed = [b""]  # a closed form is of no coalition
-        if self.chosen.design is not None:
-            masks = (self.chosen.design.block(*span).masks for span in self.plan.coalition_spans)
-            packed = [np.packbits(each, axis=1).tobytes() for each in masks]
-        digests = (hashlib.blake2b(bits, digest_size=10).hexdigest() for bits in packed)
-        return tuple(f"moments-{digest_of({**self.follows_from, 'masks': digest})}" for digest in digests)
-
-    @property
-    def pilot_name(self) -> str:
-        """State file of what the design chooses next from a pilot."""
-        return f"pilot-{self.run_digest}-{pilot_coalitions(self.design)}"
-
-    @property
-    def cube(self) -> BlockWriter:
-        """The writer of the rows that are explained."""
-        if self.writer is None:
-            raise DshapError("no rows are explained here: there is no cube to write")
-        return self.writer
-
-    @property
-    def predictions(self) -> Predictions:
-        """Of the data; kept where coalition tiles want them too."""
-        name = self.base_name.replace("base", "predictions", 1)
-        return Predictions(self.value.model, self.states, name, needs_predictions(self.value))
-
-    def _shared(self) -> dict[str, Any]:
-        """What every attributor of dshap needs: the fields of `Instances`."""
-        return {
-            "value": self.value,
-            "store": self.states,
-            "base_name": self.base_name,
-            "n_outputs": self.plan.n_outputs,
-            "micro_rows": self.plan.micro_rows,
-            "is_kept": self.plan.cache_bytes > 0,
-            "is_active": self.is_active,
-        }
-
-    def game(self) -> Game:
-        """The game of every row."""
-        kind: Any = Game
-        if streams_data(self.value):
-            kind = partial(StreamedGame, data=self.table, spans=tuple(self.plan.data_spans))
-        elif self.tile_names:  # a game of one player has none
-            kind = EstimatedGame if isinstance(self.value, EstimatedBase) else LearnedGame
-            kind = partial(kind, names=self.tile_names)
-        tiles, joined = tuple(self.plan.coalition_spans), self.plan.join_tiles
-        game: Game = kind(design=self.design, tiles=tiles, joined_tiles=joined, **self._shared())
-        return game
-
-    def closed_form(self) -> ClosedFormAttributor:
-        """The attributor of a closed form."""
-        form, shared = self.chosen.form, {"state_name": "".join(self.tile_names), **self._shared()}
-        assert form is not None
-        if self.plan.interactions and isinstance(form, PairedForm):
-            return PairedAttributor(form=form, **shared)
-        return ClosedFormAttributor(form=form, **shared)
+    def raise_on_failed(self, is_kept: bool = True) -> None:
+        """A `FailedBlocksError` that names the first of the failed blocks, and the store if it `is_kept`."""
+        if self.failures:
+            first = self.failures[0]
+            n_rows = sum(failure.stop - failure.start for failure in self.failures)
+            raise FailedBlocksError(
+                f"{len(self.failures)} of {len(self.plan.instance_spans)} blocks ({n_rows} rows) have no attribution; "
+                f"rows {first.start} to {first.stop - 1}: {first.reason}. "
+                + (f"The others are in {self.path}; run the same again to retry" if is_kept else NOTHING_KEPT)
+            )
 
 
-def explain_run(session: Session, run: Run) -> list[Failure]:
-    """Learning, then evaluation; gives the tiles that failed (their rows are marked so in the cube)."""
-    cube, tiles = run.cube, tuple(run.plan.instance_spans)
-    for name, content in run.value.notes.items():
-        cube.write_note(name, content)
-    attributor, stated = _learned_attributor(session, run)
-    evaluation = Evaluation(attributor, run.rows, tiles, cube, run.states, run.run_digest, run.keep_rows)
-    failures = evaluate(session.executor, evaluation, session.progress)
-    if stated:
-        cube.write_note("closed_form", {**stated, **cube.stated()})
-    return failures
-
-
-def _learned_attributor(session: Session, run: Run) -> tuple[Attributor, dict[str, Any]]:
-    """What explains the rows, once all that it needs is learned; and the errors that a closed form states."""
-    if run.chosen.is_given:
-        return run.value, {}
-    _learn_base(session, run)
-    if run.chosen.form is None:
-        return _contraction(session, run), {}
-    _learn_tiles(session, run, [0])
-    attributor = run.closed_form()
-    stated = attributor.form.stated_error(attributor.state())
-    _write_base(run, attributor)
-    run.cube.write_note("closed_form", stated)
-    return attributor, stated
-
-
-def _contraction(session: Session, run: Run) -> Attributor:
-    """The attributor of a value function and a design: pilots, states of coalition tiles, notes."""
-    run = _with_pilots(session, run)
-    _learn_tiles(session, run, range(len(run.tile_names)))
-    game, plan = run.game(), run.plan
-    _write_base(run, game)
-    if note := game.note():
-        run.cube.write_note("base_value", note)
-    chosen = on_a_worker(session.executor, penalties, game) if run.tile_names else None
-    if chosen is not None:
-        run.cube.write_note("penalties", chosen)
-    return attributor_of(
-        game,
-        parts=plan.groups,
-        round_tiles=plan.round_tiles,
-        tol=plan.tol,
-        has_pairs=plan.interactions,
-        is_noisy=plan.stochastic,
+def _run(inputs: Inputs, way: Way, plan: Plan, path: Path, layout: CubeLayout, prepared: Prepared | None) -> Run:
+    """What is carried out."""
+    run = layout.run["fingerprint"]
+    return Run(
+        chosen=way.chosen,
+        plan=plan,
+        rows=inputs.rows,
+        data=inputs.data,
+        writer=CubeWriter(path, layout, layout.run["digest"]),
+        states=StateFolder(path / CONTAINER, None if prepared is None else prepared.states.path),
+        follows_from=states_follow_from(run, plan),
+        run_digest=layout.run["digest"],
+        is_active=way.is_active,
+        keep_rows=bool(layout.columns),
     )
 
 
-def _write_base(run: Run, instances: Instances) -> None:
-    """v(empty), where it is the same for all rows."""
-    base = instances.base_value()
-    if base is not None:
-        run.cube.write_base(base)
-
-
-def learn_states(session: Session, run: Run) -> None:
-    """What no instance changes: base value and coalition tiles, as states; what is there is not computed again."""
-    _learn_base(session, run)
-    _learn_tiles(session, run, range(len(run.tile_names)))
-
-
-def with_landmarks(session: Session, run: Run) -> Run:
-    """The run with what is chosen from a seeded sample of the data, such as landmarks; it is kept as a state."""
-    learner, name, spans = run.chosen.learner, run.landmarks_name, run.plan.data_spans
-    size = sample_size(learner)
-    if not size:
-        return run
-    if not run.states.has(name):
-        positions = sample_positions(run.table.n_rows, size, SAMPLE_SEED)
-        inside = [(a, b) for a, b in spans if np.searchsorted(positions, a) < np.searchsorted(positions, b)]
-        run.states.put(name, run_pass(session.executor, Landmarks(learner, positions), run.table, inside))
-    return replace(run, chosen=run.chosen.resolved(run.states.get(name, State)))
-
-
-def coalition_errors(session: Session, run: Run) -> Moments:
-    """Sums of `CoalitionErrors` over the rows."""
-    progress = session.progress
-    progress.begin("errors of coalitions", 1, "stages")
-    total: Moments = run_pass(session.executor, CoalitionErrors(run.game()), run.rows, run.plan.instance_spans)
-    progress.advance()
-    progress.end()
-    return total
-
-
-def _learn_base(session: Session, run: Run) -> None:
-    spans, predictions = run.plan.data_spans, run.predictions
-    wants_predictions = predictions.is_kept and not all(map(run.states.has, run.tile_names))
-    if run.states.has(run.base_name) and (predictions.are_there(spans) or not wants_predictions):
-        return
-    weights = getattr(run.value, "data_weights", None)  # of a background
-    one = NoisyBaseValue(weights, run.value.model) if run.plan.stochastic else BaseValue(weights)
-    progress = session.progress
-    progress.begin("base value", 1, "stages")
-    learning = Learning((one,), (run.base_name,), run.states, run.table, predictions)
-    learn(session.executor, learning, spans, [0], progress.advance)
-    progress.end()
-
-
-def _learn_tiles(session: Session, run: Run, tiles: Sequence[int]) -> None:
-    """The states of these coalition tiles; predictions of the data are dropped when no tile wants them any more."""
-    names = run.tile_names
-    todo = [tile for tile in tiles if names and not run.states.has(names[tile])]
-    if not todo:
-        return
-    progress = session.progress
-    progress.begin("moments", len(tiles), "coalition tiles", len(tiles) - len(todo))
-    form, tiles_of = run.chosen.form, run.plan.coalition_spans
-    passes: Sequence[Pass] = (StateOfRows(form),) if form else CoalitionTiles(run.value, run.design, tiles_of)
-    learning = Learning(passes, names, run.states, run.table, run.predictions)
-    learn(session.executor, learning, run.plan.data_spans, todo, progress.advance)
-    progress.end()
-    if run.predictions.is_kept and all(map(run.states.has, names)):
-        run.predictions.drop(run.plan.data_spans)
-
-
-def _with_pilots(session: Session, run: Run) -> Run:
-    """The run with the design's choices from pilots made; they are kept as states, and noted in the cube."""
-    if not run.plan.pilot_rows:
-        return run
-    chosen, progress = dict[str, Any](), session.progress
-    while True:
-        pilot, started = PilotPass(run.game(), run.plan.tol), time.monotonic()
-        _learn_tiles(session, run, first_tiles(run.plan.coalition_spans, pilot.n_coalitions))
-        is_new = not run.states.has(run.pilot_name)
+def prepare_value(
+    value: Explained,
+    rows: Any,
+    design: Design | str,
+    path: Path,
+    session: Session,
+) -> Prepared:
+    """`dshap.prepare` inside a session that is open."""
+    check_kinds(value, design)
+    if isinstance(value, GivenAttributor):
+        raise InputError(f"{type(value).__name__} is an attributor: there is nothing to prepare; explain it itself")
+    if path.exists() and any(each.name not in (PREPARED, "state") for each in path.iterdir()):
+        raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
+    options, missing = session.options, session.options.missing
+    if missing == "pass" and learns(value):
+        raise InputError('missing = "pass" is for black boxes: prepare a kernel model with "refuse" or "skip"')
+    if streams_data(value):
+        raise InputError(
+            f"{type(value).__name__} reads its data for every row that is explained: there is nothing to prepare; "
+            "explain it itself"
+        )
+    if rows is None:
+        names, n_columns = value.model.feature_names, value.model.n_columns
+        data = open_rows(value.data, session, features=names, n_columns=n_columns, missing=missing)
+    else:
+        data = open_for(value, rows, session, missing=missing)
+        refuse_unknown_categories(data, session)
+    census = take_census(data, session)
+    chosen = choose(design, value, options.max_coalitions)
+    if chosen.design is not None:  # no rows are explained here that could settle its list
+        chosen = replace(chosen, design=tuned(chosen.design, Record()))
+    plan = make_plan(chosen.work(), data, data, options, (("design", chosen.why),))
+    plan = replace(plan, stages=tuple(stage for stage in plan.stages if stage.name != "evaluation"))
+    plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
+    kept = DataSummary.of(data, census)
+    run = {"numerics": NUMERICS_VERSION, "value": chosen.value_fingerprint(), "data": kept.fingerprint()}
+    chosen = replace(chosen, why="given")
+    prepared = Prepared(chosen, path, states_follow_from(run, plan), kept, plan.coalition_tile, plan.row_span)
+    damaged = repair(path)
+    for damage in damaged:
+        session.progress.say(f"{damage}; it is computed again")
+    if (path / PREPARED).exists() and not damaged:
+        return refuse_other(open_prepared(path, value), prepared)
+    is_new = not path.exists()
+    try:
+        work = _states_of(prepared, plan, data, data, prepared.states, session)
+        learn_states(session, work)
+    except InputError:  # a bad option that only the work could show: the store is as if it had not been made
         if is_new:
-            progress.begin("pilot", 1, "stages")
-            positions = run.plan.pilot_positions(pilot.n_coalitions)
-            found = run_pass(session.executor, pilot, run.rows, [(position, position + 1) for position in positions])
-            run.states.put(run.pilot_name, found)
-            progress.advance()
-            progress.end()
-        choice = run.states.get(run.pilot_name, Record)
-        chosen |= choice.arrays
-        run = run.with_design(tuned(run.design, choice))
-        if not choice.arrays or not pilot_coalitions(run.design):
-            break
-    if chosen:
-        if "forecast_coalitions" in chosen:  # not where no row could be explained by all coalitions
-            seconds = time.monotonic() - started if is_new else None
-            progress.say(_forecast_line(run.plan, float(chosen["forecast_coalitions"]), seconds))
-        run.cube.write_note("pilot", {name: array.tolist() for name, array in chosen.items()})
-    return run
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+    save_prepared(prepared, work.tile_names, probe_of(value, data))
+    return prepared
 
 
-def settled_design(run: Run) -> Design:
-    """The design of a finished run, with the choices that are kept as states."""
-    while run.states.has(run.pilot_name):
-        design = tuned(run.design, run.states.get(run.pilot_name, Record))
-        if pilot_coalitions(design) in (0, pilot_coalitions(run.design)):
-            return design
-        run = run.with_design(design)
-    return run.design
+def _states_of(
+    prepared: Prepared, plan: Plan, rows: RowReader, data: RowReader | None, states: StateFolder, session: Session
+) -> Run:
+    """What the tasks share, the landmarks chosen; nothing is written but states."""
+    run = Run(
+        chosen=prepared.chosen.without_data(),
+        plan=plan,
+        rows=rows,
+        data=data,
+        states=states,
+        follows_from=prepared.follows_from,
+        is_active=np.ones(len(prepared.value.players), dtype=bool),
+    )
+    return with_landmarks(session, run)
 
 
-def _forecast_line(plan: Plan, forecast: float, seconds: float | None) -> str:
-    """How many coalitions a pilot expects, and their cost at its rate on one core, where it ran just now."""
-    wanted = min(forecast, plan.n_coalitions)
-    text = f"pilot: std_error / range {plan.tol:g} takes about {forecast:,.0f} coalitions a row"
-    if forecast > plan.n_coalitions:
-        text += f", more than the {plan.n_coalitions:,} that are allowed"
-    values = wanted * plan.n_rows * plan.n_outputs
-    text += f": {values:,.0f} values of {plan.n_rows:,} rows"
-    if seconds is None:
-        return text
-    rate = plan.pilot_rows * plan.n_outputs * plan.n_coalitions / max(seconds, 1e-9)
-    return f"{text}, at the pilot's rate {values / rate:,.1f} s of one core"
+def open_held_out(rows: Any, explanation: Explanation, session: Session) -> RowReader:
+    """The rows that MSE_v of an explanation is measured on; what has none is refused before anything is computed."""
+    work = explanation.work
+    check_measurable(work.chosen)
+    return open_for(work.value, rows, session, missing=work.rows.missing)
+
+
+def measure(
+    explanation: Explanation, rows: Any, session: Session, prepared: Prepared | None = None, **said: bool
+) -> Quality:
+    """MSE_v of a finished explanation on these rows, from its states or those that it was `prepared` with.
+
+    Noted by its cube, with what is `said` of the rows.
+    """
+    plain = replace(session, options=RunOptions())
+    found = measured_quality(prepared or _prepared_of(explanation), rows, session.folder("quality"), plain)
+    explanation.work.cube.write_note("mse_v", found.to_dict() | said)
+    mark_finished(explanation.path)
+    return found
+
+
+def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session) -> Quality:
+    """MSE_v of a prepared value function on these rows."""
+    design, value = check_measurable(prepared.chosen), prepared.value
+    options = replace(
+        session.options, coalition_tile=prepared.coalition_tile, row_span=prepared.row_span, coalition_groups=1
+    )
+    inputs = Inputs.open(value, rows, session, missing=options.missing, learns=learns(value), reads_data=False)
+    value = inputs.value
+    chosen = replace(prepared.chosen, value=value)
+    plan = make_plan(chosen.work(), inputs.rows, None, options, data_rows=prepared.data.n_rows)
+    states = StateFolder(path / "state", prepared.states.path)
+    work = _states_of(replace(prepared, chosen=chosen), plan, inputs.rows, None, states, session)
+    total = coalition_errors(session, work)
+    n = float(total["n"])
+    if not n:
+        raise InputError("no row is free of NaN and infinity: give rows to measure on")
+    mse = total["error2"] / n
+    variance = total["f2"] / n - np.square(total["f"] / n)
+    masks = design.block(N_ENDS, design.info.n_coalitions).masks
+    link = "" if value.link.is_identity else value.link.describe()
+    return Quality(mean_by_sizes(mse, masks), mse, masks, variance, int(n), link)
+
+
+def _prepared_of(explanation: Explanation) -> Prepared:
+    """The states of a finished explanation, as those of a prepared value function."""
+    work, plan = explanation.work, explanation.plan
+    run = explanation.layout.run["fingerprint"]
+    data = run["data"]
+    kept = DataSummary(data["n"], tuple(run["features"]), data["missing"], data["digest"])
+    chosen = replace(work.chosen, design=settled_design(work))
+    return Prepared(chosen, explanation.path, states_follow_from(run, plan), kept, plan.coalition_tile, plan.row_span)
+
+
+def fit_model(session: Session, model: AnyModel, reader: RowReader) -> AnyModel:
+    """The fitted model: the same bits as `model.fit` on the same rows in one process.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where a worker cannot hold the sums: said when the sample has told how many outputs there are.
+    """
+    executor, progress = session.executor, session.progress
+    cut = spans(0, reader.n_rows)
+    progress.begin("fit", 1 + model.n_passes + bool(model.holdout), "passes")
+    positions = sample_positions(reader.n_rows, model.sample_size, model.seed)
+    inside = [(a, b) for a, b in cut if np.searchsorted(positions, a) < np.searchsorted(positions, b)]
+    check = partial(check_fit, model, reader, executor.memory_limit, executor.n_threads)
+    tune = Tune(model, positions, tuple(reader.feature_names), check)
+    first = run_pass(executor, tune, reader, inside, progress.advance, n_passes=1)
+    fitted: AnyModel = run_pass(executor, first, reader, cut, progress.advance)
+    if model.holdout:
+        fitted.held_out_score(run_pass(executor, HeldOut(fitted), reader, cut, progress.advance))
+    progress.end()
+    fitted.warn_unless_converged()
+    return fitted

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -47,16 +49,24 @@ class Contraction:
 
     def attribute(self, rows: FloatArray) -> Attribution:
         prediction = self.game.predictions(rows)
-        return self._finished(self._sums(rows, self.game.all_tiles), prediction)
+        return self._finished(self._all_parts(rows), prediction)
 
     def part(self, rows: FloatArray, index: int) -> Moments:
-        return self._sums(rows, self.parts[index])
+        total = self._no_sums(len(rows))
+        for together, start, stop in self.game.joined(self.parts[index]):
+            block = self.game.design.block(start, stop)
+            self._add(total, rows, self.game.state(together), block, start)
+        refuse_bad(total["whole"], "coalitions of ")
+        return total
 
     def attribute_parts(self, rows: FloatArray, parts: Iterable[Moments]) -> Attribution:
         sums = self._no_sums(len(rows))
         for part in parts:
             sums = sums + part
         return self._finished(sums, self.game.predictions(rows))
+
+    def _all_parts(self, rows: FloatArray) -> Moments:
+        return reduce(add, (self.part(rows, index) for index in range(self.n_parts)))
 
     def _finished(self, sums: Moments, prediction: FloatArray) -> Attribution:
         ends = self.game.ends(prediction)
@@ -72,21 +82,11 @@ class Contraction:
         }
         return Moments({**sums, "pairs": np.zeros((n, d * (d - 1) // 2, k))} if self.has_pairs else sums)
 
-    def _sums(self, rows: FloatArray, tiles: Sequence[int]) -> Moments:
-        """The sums over the coalitions of these tiles."""
-        total = self._no_sums(len(rows))
-        for together, start, stop in self.game.joined(tiles):
-            block = self.game.design.block(start, stop)
-            self._add(total, rows, self.game.state(together), block, start)
-        refuse_bad(total["whole"], "coalitions of ")
-        return total
-
     def _add(self, total: Moments, rows: FloatArray, state: State, block: CoalitionBlock, start: int) -> None:
         """Add what the coalitions from `start` on are worth for these rows, times their scores."""
-        scores, parts = self._scores(block, start), block.groups.parts()
+        scores, parts, values = self._scores(block, start), block.groups.parts(), self.game.values
         for micro in self.game.micro_blocks(rows):
-            values = self.game.values(state, rows[micro])  # (n, m, k)
-            _add_products(total, micro, values, scores, parts)
+            _add_products(total, micro, values(state, rows[micro]), scores, parts)
 
     def _scores(self, block: CoalitionBlock, start: int) -> Mapping[str, FloatArray]:
         """Sum -> what the values are multiplied with in it (m, d), (m, pairs)."""
@@ -135,8 +135,8 @@ class DirectContraction(Contraction):
         refuse_bad(prediction)
         return self._finished(sums, prediction)
 
-    def _sums(self, rows: FloatArray, tiles: Sequence[int]) -> Moments:
-        return self._direct_sums(rows, tiles)[0]
+    def part(self, rows: FloatArray, index: int) -> Moments:
+        return self._direct_sums(rows, self.parts[index])[0]
 
     def _direct_sums(self, rows: FloatArray, tiles: Sequence[int]) -> tuple[Moments, FloatArray | None]:
         """The sums over the coalitions of these tiles, and the predictions (n, k) where they came with them.
@@ -169,7 +169,7 @@ class NoisyContraction(Contraction):
 
     def attribute(self, rows: FloatArray) -> Attribution:
         answers = self._answers(rows)
-        return self._with_noise(self._sums(rows, self.game.all_tiles), *answers)
+        return self._with_noise(self._all_parts(rows), *answers)
 
     def attribute_parts(self, rows: FloatArray, parts: Iterable[Moments]) -> Attribution:
         answers, sums = self._answers(rows), self._no_sums(len(rows))
@@ -256,9 +256,9 @@ class WholeContraction(Contraction):
     def _no_sums(self, n: int) -> Moments:
         return Moments({"values": np.zeros((n, self.game.design.info.n_coalitions, self.game.n_outputs))})
 
-    def _sums(self, rows: FloatArray, tiles: Sequence[int]) -> Moments:
+    def part(self, rows: FloatArray, index: int) -> Moments:
         total = self._no_sums(len(rows))
-        for tile in tiles:
+        for tile in self.parts[index]:
             total["values"][:, slice(*self.game.tiles[tile])] = self.game.tile_values(rows, tile)
         return total
 

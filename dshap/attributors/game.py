@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,8 @@ __all__ = [
     "refuse_bad",
 ]
 
+Values = Callable[[State, FloatArray], FloatArray]
+"""(state of coalitions, rows (n, columns)) -> (n, m, k)"""
 ADDITIVITY_TOLERANCE = 1e-8
 """Largest |Σφ + base − prediction|, relative to the largest number in it, that rounding explains."""
 
@@ -176,14 +178,18 @@ class Game(Instances):
         """What is to be said of v(empty) beside the cube; nothing where it is the mean prediction over the data."""
         return {}
 
-    def expectations(self, state: State, rows: FloatArray) -> FloatArray:
-        """E f (n, m, k) of the prepared coalitions for a micro-block of rows."""
-        return self.value.evaluate(state, rows)
+    @property
+    def expectations(self) -> Values:
+        """E f of the prepared coalitions for a micro-block of rows."""
+        return self.value.evaluate
 
-    def values(self, state: State, rows: FloatArray) -> FloatArray:
-        """v_S(x) (n, m, k') of the prepared coalitions for a micro-block of rows: expectations, then the link."""
-        expected = self.expectations(state, rows)
-        return expected if self.value.link.is_identity else self.value.link(expected, self.value.model(rows))
+    @property
+    def values(self) -> Values:
+        """v_S(x) of the prepared coalitions for a micro-block of rows: expectations, then the link."""
+        return self.expectations if self.value.link.is_identity else self._linked
+
+    def _linked(self, state: State, rows: FloatArray) -> FloatArray:
+        return self.value.link(self.expectations(state, rows), self.value.model(rows))
 
     def tile_values(self, rows: FloatArray, tile: int) -> FloatArray:
         """Values (n, m, k') of one coalition tile, in micro-blocks."""
@@ -232,7 +238,11 @@ class StreamedGame(Game):
     data: RowReader
     spans: tuple[tuple[int, int], ...]
 
-    def expectations(self, state: State, rows: FloatArray) -> FloatArray:
+    @property
+    def expectations(self) -> Values:
+        return self._streamed
+
+    def _streamed(self, state: State, rows: FloatArray) -> FloatArray:
         blocks = (self.data.read(*span) for span in self.spans)
         total: FloatArray = tree_sum(self.value.sums(state, rows, block.good) for block in blocks)
         return total / self.store.get(self.base_name, Moments)["count"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dshap.records import tree_sum
+from dshap.records import TreeSum
 from dshap.threads import one_blas_thread
 
 __all__ = ["Call", "Executor", "LoopExecutor", "OnDone", "OnFailed", "Reduction"]
@@ -76,7 +76,10 @@ class LoopExecutor:
                 total, finish, leaves = None, reduction.finish, reduction.leaves
                 try:
                     if leaves:
-                        total = tree_sum(leaf.function(context, *leaf.args) for leaf in leaves)
+                        sums = TreeSum[Any]()
+                        for leaf in leaves:
+                            sums.add(leaf.function(context, *leaf.args))
+                        total = sums.total()
                     result = finish.function(context, total, *finish.args)
                 except Exception as error:
                     if on_failed is None:

@@ -21,7 +21,6 @@ from dshap import __version__, values
 from dshap.cube import StateFolder
 from dshap.engine import Executor, learn_from
 from dshap.errors import InputError
-from dshap.explanation import NUMERICS_VERSION
 from dshap.jobs.kinds import imported
 from dshap.jobs.schema import Job
 from dshap.models.logistic import MAX_CLASSES
@@ -31,6 +30,7 @@ from dshap.tables import Census, ParquetSource, SyntheticTable
 from dshap.tables.background import background_of
 from dshap.tables.files import TICK_NS
 from dshap.values.background import Background
+from dshap.way import NUMERICS_VERSION
 
 __all__ = ["JobTable", "TableReader", "imported_model", "n_classes", "open_table"]
 

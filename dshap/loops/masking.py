@@ -15,14 +15,23 @@ from numpy.typing import NDArray
 
 from dshap.records import BoolArray, FloatArray
 
-__all__ = ["Masks", "mixed_values"]
+__all__ = ["Calls", "Masks", "mixed_values"]
 
 CHUNK_BYTES = 16 << 20
 """Of predictions and positions that are held for a chunk of pairs of an instance and a background row."""
 WORD = 64
 
-Predict = Callable[[FloatArray], FloatArray]
-"""rows (n, columns) -> f (n, k)"""
+
+@dataclass(frozen=True)
+class Calls:
+    """How a model is called."""
+
+    predict: Callable[[FloatArray], FloatArray]
+    """rows (n, columns) -> f (n, k)"""
+    n_outputs: int
+    """k"""
+    buffer_rows: int
+    """Rows that it sees at once, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,13 +56,13 @@ class Masks:
 
 
 def mixed_values(
-    predict: Predict, masks: Masks, rows: FloatArray, background: FloatArray, weights: FloatArray, k: int, buffer: int
+    calls: Calls, masks: Masks, rows: FloatArray, background: FloatArray, weights: FloatArray
 ) -> FloatArray:
     """Σ_b weights_b f(x_S, X_b,S̄) of instances (n, columns) and background (b, columns): (n, m, k).
 
-    predict sees at most `buffer` rows at once, each different mix of an instance and a background row once.
+    Each different mix of an instance and a background row is predicted once.
     """
-    n, m, n_background = len(rows), len(masks.columns), len(background)
+    k, buffer, n, m, n_background = calls.n_outputs, calls.buffer_rows, len(rows), len(masks.columns), len(background)
     total = np.zeros((n, m, k))
     b_step = max(1, min(n_background, CHUNK_BYTES // (m * (8 * k + 4))))
     i_step = max(1, CHUNK_BYTES // (m * (8 * k + 4) * b_step))
@@ -70,7 +79,7 @@ def mixed_values(
             for low in range(0, len(f), buffer):
                 part = mixes[: min(buffer, len(f) - low)]
                 _mix(part, low, instances, others, masks.columns, pattern.astype(np.int64), first, start)
-                f[low : low + len(part)] = predict(part)
+                f[low : low + len(part)] = calls.predict(part)
             _add(total[i : i + i_step], f, position, pattern.astype(np.int64), start, weights[b : b + b_step])
     return total
 

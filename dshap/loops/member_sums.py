@@ -110,18 +110,12 @@ class MemberSums:
                 parts = self.columns, self.table, self.weights, whole
                 sums, of_all = shared_member_sums(self.terms.factor, shared, *parts)
                 return sums, None if self.whole is None else of_all
-        out = np.empty((*rows.shape, self.table.shape[1]))
-        for micro in (slice(start, start + held) for start in range(0, len(rows), held)):
-            out[micro] = self.of_factors(rows_last(self.terms.factors(rows[micro])))
-        return out, None
-
-    def of_factors(self, factors: FloatArray) -> FloatArray:
-        """(n, c, k) from factors (c, r, n)."""
         table, bounds = self._placed
-        out = np.empty((factors.shape[2], factors.shape[0], table.shape[1]))
+        out = np.empty((*rows.shape, table.shape[1]))
         n_steps = max(1, SHARED_ITEMS // (ROWS * table.shape[1] * sum(table.shape[2:])))
-        _member_sums(factors, bounds, table, n_steps, out)
-        return out
+        for micro in (slice(start, start + held) for start in range(0, len(rows), held)):
+            _member_sums(rows_last(self.terms.factors(rows[micro])), bounds, table, n_steps, out[micro])
+        return out, None
 
     @cached_property
     def _placed(self) -> tuple[FloatArray, NDArray[np.int64]]:

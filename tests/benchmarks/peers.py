@@ -383,6 +383,7 @@ def peer_results(case: Study) -> list[Result]:
     cube = dshap.explain(KernelInterventional(case.model, background), rows, design=DESIGN, progress=False)
     own, results = cube.attribution.values[:, :, 0], []
     compare_predictions(case)
+    os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)  # of dask's workers, and costly: processes would take it over
     with multiprocessing.get_context("spawn").Pool(WORKERS) as pool:
         for (called, predict_of), (name, make) in itertools.product(PREDICTS.items(), PEERS.items()):
             made = functools.partial(make, predict_of(case.model), background)

@@ -10,9 +10,9 @@ import dshap
 from dshap.cube import Workspace
 from dshap.engine import LoopExecutor
 from dshap.errors import DoesNotFitError, InputError
-from dshap.fitting import fit_model
 from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.models import KernelLogistic, KernelRidge
+from dshap.run import fit_model
 from dshap.session import Session
 from dshap.tables import ArraySource
 

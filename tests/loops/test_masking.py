@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import dshap
 from dshap.errors import InputError
 from dshap.loops import masking as module
-from dshap.loops.masking import Masks, mixed_values
+from dshap.loops.masking import Calls, Masks, mixed_values
 from dshap.values import Marginal
 from tests.loops.twins import plain_mixed_values
 
@@ -27,7 +27,7 @@ def test_equal_to_every_mix(seed, n, b, columns, buffer):
     values = np.array([0.0, 1.0, np.nan])
     rows, background = rng.choice(values, (n, columns)), rng.choice(values, (b, columns))
     masks, weights = Masks.of(rng.random((12, columns)) < 0.5), rng.random(b)
-    found = mixed_values(model, masks, rows, background, weights, 2, buffer)
+    found = mixed_values(Calls(model, 2, buffer), masks, rows, background, weights)
     expected = plain_mixed_values(model, masks, rows, background, weights, 2)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
@@ -37,10 +37,10 @@ def test_chunks_change_no_bit(monkeypatch):
     rows, background = rng.integers(0, 3, (9, 6)).astype(float), rng.integers(0, 3, (11, 6)).astype(float)
     masks = Masks.of(rng.random((20, 6)) < 0.5)
     weights = rng.random(11)
-    whole = mixed_values(model, masks, rows, background, weights, 2, 1_000)
+    whole = mixed_values(Calls(model, 2, 1_000), masks, rows, background, weights)
     for size in (1, 5_000, 20_000):
         monkeypatch.setattr(module, "CHUNK_BYTES", size)
-        np.testing.assert_array_equal(mixed_values(model, masks, rows, background, weights, 2, 1_000), whole)
+        np.testing.assert_array_equal(mixed_values(Calls(model, 2, 1_000), masks, rows, background, weights), whole)
 
 
 def test_a_row_is_predicted_once():
@@ -55,7 +55,7 @@ def test_a_row_is_predicted_once():
     row = np.zeros((1, 12))
     row[0, [2, 5, 11]] = 1.0, 2.0, 3.0
     masks = Masks.of(np.random.default_rng(0).random((500, 12)) < 0.5)
-    mixed_values(counted, masks, row, background, np.ones(1), 1, 100)
+    mixed_values(Calls(counted, 1, 100), masks, row, background, np.ones(1))
     assert len(seen) == len(set(seen)) == 8
 
 

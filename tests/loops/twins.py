@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln
 
-from dshap.loops.masking import Masks, Predict
+from dshap.loops.masking import Masks
 from dshap.loops.product_games import legendre_nodes
 from dshap.records import BoolArray, FloatArray
 
@@ -38,7 +39,12 @@ def plain_member_sums(factors: FloatArray, columns: BoolArray, table: FloatArray
 
 
 def plain_mixed_values(
-    predict: Predict, masks: Masks, rows: FloatArray, background: FloatArray, weights: FloatArray, k: int
+    predict: Callable[[FloatArray], FloatArray],
+    masks: Masks,
+    rows: FloatArray,
+    background: FloatArray,
+    weights: FloatArray,
+    k: int,
 ) -> FloatArray:
     """`mixed_values` by every mix, one instance after the other."""
     total = np.zeros((len(rows), len(masks.columns), k))

@@ -1,12 +1,10 @@
-"""One explanation, from checked inputs and a plan to a finished cube."""
+"""What a run is: by what rows are explained, the layout of its cube, and the fingerprint that tells it from others."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import platform
-import shutil
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,168 +14,31 @@ import numpy as np
 
 from dshap import __version__
 from dshap.abilities import tuned
-from dshap.attributors.choice import (
-    Chosen,
-    check_closed,
-    check_kinds,
-    choose,
-    in_rounds,
-    learns,
-    of_noisy_model,
-    with_interactions,
-)
+from dshap.attributors.choice import Chosen, check_closed, choose, in_rounds, of_noisy_model, with_interactions
 from dshap.attributors.contraction import N_REPLICATES
-from dshap.cube import (
-    CONTAINER,
-    TEXT,
-    CubeLayout,
-    CubeWriter,
-    StateFolder,
-    create_cube,
-    feature_ranking,
-    has_copy,
-    is_finished,
-    mark_finished,
-    read_run,
-    refuse_altered,
-    renew_cube,
-)
-from dshap.engine import Failure, Plan, make_plan, naming
-from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
+from dshap.cube import CONTAINER, TEXT, CubeLayout, read_run, refuse_altered
+from dshap.engine import Plan, make_plan, naming
+from dshap.errors import InputError, StoreMismatchError
 from dshap.options import RunOptions
 from dshap.prepared import DataSummary, Prepared
 from dshap.records import BoolArray, Record, digest_of
-from dshap.run import Run, explain_run, with_landmarks
-from dshap.session import Session
-from dshap.steadiness import PROBE_ROWS, check_steady, first_rows
-from dshap.tables import Census, Inputs
-from dshap.threads import process_threads
-from dshap.types import Design, Explained, GivenAttributor, RowReader, replaced
+from dshap.steadiness import PROBE_ROWS
+from dshap.tables import Inputs
+from dshap.types import Design, Explained, RowReader, replaced
 
 __all__ = [
-    "IDLE_WORKER_BYTES",
     "NUMERICS_VERSION",
-    "Explanation",
     "Way",
+    "fingerprint_of",
+    "layout_of",
     "refuse_difference",
+    "refuse_other_run",
     "states_follow_from",
+    "stored_plan",
 ]
 
 NUMERICS_VERSION = 10
 """Raised when the same options give other numbers; a store of another version is not resumed."""
-NOTHING_KEPT = "There is no store, so nothing is kept: give store= a path to keep the others"
-IDLE_WORKER_BYTES = 320 << 20
-"""What a warm worker takes before its first task."""
-
-
-@dataclass
-class Explanation:
-    """One explanation that is checked and planned: `create` its store, or `run` it."""
-
-    path: Path
-    layout: CubeLayout
-    work: Run
-    failures: tuple[Failure, ...] = ()
-
-    @property
-    def plan(self) -> Plan:
-        return self.work.plan
-
-    @classmethod
-    def prepare(
-        cls,
-        value: Explained,
-        rows: Any,
-        path: Path,
-        session: Session,
-        *,
-        design: Design | str = "auto",
-        key: Any = None,
-        seed: int = 0,
-        census: Census | None = None,
-        prepared: Prepared | None = None,
-    ) -> Explanation:
-        """Everything that can be refused is refused here; nothing is written outside the workspace.
-
-        `census` is that of `rows`, where it was taken before; `seed` is that of a sampled design that is not given;
-        `prepared` holds the states of this value function.
-        """
-        check_kinds(value, design)
-        inputs = Inputs.open(
-            value,
-            rows,
-            session,
-            missing=session.options.missing,
-            key=key,
-            census=census,
-            learns=learns(value),
-            reads_data=prepared is None and not isinstance(value, GivenAttributor),
-        )
-        is_active = None if prepared or inputs.data is None else inputs.active_players()
-        way = Way.of(inputs.value, session.options, design, seed, is_active, prepared)
-        if why := way.chosen.info.why_no_errors:
-            warnings.warn(f"std_error is NaN: {why}", RuntimeWarning, stacklevel=3)
-        inputs.check_rows(session)
-        if session.is_local:  # one task at a time
-            way = replace(way, chosen=way.chosen.with_threads(process_threads()))
-        run = _fingerprint(inputs, way, prepared)
-        _refuse_other_run(path, run)
-        if read_run(path) is None and not way.options.stochastic:
-            check_steady(inputs.value.model, np.concatenate(list(map(first_rows, inputs.readers))))
-        data_rows = 0 if prepared is None else prepared.data.n_rows
-        plan = _stored_plan(path) or way.plan(inputs.rows, inputs.data, data_rows)
-        layout = _layout(inputs, way, plan, run)
-        explanation = cls(path, layout, _run(inputs, way, plan, path, layout, prepared))
-        if not explanation.is_complete:  # of a finished one nobody needs workers, nor asks for their memory
-            plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
-        return explanation
-
-    def create(self) -> bool:
-        """The store, every row pending, with its plan; False where it was there, and is left as it is."""
-        files = {"plan.json": self.plan.to_json()}
-        if read_run(self.path) is not None:
-            if not has_copy(self.path):
-                renew_cube(self.path, self.layout, files)
-            return False
-        create_cube(self.path, self.layout, files)
-        return True
-
-    @property
-    def is_complete(self) -> bool:
-        """Nothing is left to do: a run has ended here, and every block has its receipt."""
-        if read_run(self.path) is None or not is_finished(self.path):
-            return False
-        return len(self.work.cube.done()) == len(self.plan.instance_spans)
-
-    def run(self, session: Session) -> Explanation:
-        """Carry out what is left; this explanation with the blocks that failed."""
-        if self.is_complete:
-            return self
-        is_new = self.create()
-        work = self.work
-        for name in work.states.mend():
-            session.progress.say(f"state {name} is damaged: it is computed again")
-        try:
-            failures = explain_run(session, with_landmarks(session, work))
-        except InputError:  # a bad option that only the work could show: the store is as if it had not been made
-            if is_new and not work.cube.done():
-                shutil.rmtree(self.path)
-            raise
-        if not failures:
-            work.cube.write_note("additivity", {"residual": feature_ranking(self.path)["residual"].values.tolist()})
-            mark_finished(self.path)
-        return replace(self, failures=tuple(failures))
-
-    def raise_on_failed(self, is_kept: bool = True) -> None:
-        """A `FailedBlocksError` that names the first of the failed blocks, and the store if it `is_kept`."""
-        if self.failures:
-            first = self.failures[0]
-            n_rows = sum(failure.stop - failure.start for failure in self.failures)
-            raise FailedBlocksError(
-                f"{len(self.failures)} of {len(self.plan.instance_spans)} blocks ({n_rows} rows) have no attribution; "
-                f"rows {first.start} to {first.stop - 1}: {first.reason}. "
-                + (f"The others are in {self.path}; run the same again to retry" if is_kept else NOTHING_KEPT)
-            )
 
 
 @dataclass(frozen=True)
@@ -259,7 +120,7 @@ def _as_prepared(
     return chosen.with_value(value), options
 
 
-def _layout(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> CubeLayout:
+def layout_of(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> CubeLayout:
     value, rows, options = inputs.value, inputs.rows, way.options
     dtypes = rows.column_dtypes.items() if options.keep_rows else ()
     kept = {name: TEXT if dtype.kind == "T" else str(dtype) for name, dtype in dtypes}
@@ -284,36 +145,19 @@ def _layout(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> CubeLa
     )
 
 
-def _run(inputs: Inputs, way: Way, plan: Plan, path: Path, layout: CubeLayout, prepared: Prepared | None) -> Run:
-    """What is carried out."""
-    run = layout.run["fingerprint"]
-    return Run(
-        chosen=way.chosen,
-        plan=plan,
-        rows=inputs.rows,
-        data=inputs.data,
-        writer=CubeWriter(path, layout, layout.run["digest"]),
-        states=StateFolder(path / CONTAINER, None if prepared is None else prepared.states.path),
-        follows_from=states_follow_from(run, plan),
-        run_digest=layout.run["digest"],
-        is_active=way.is_active,
-        keep_rows=bool(layout.columns),
-    )
-
-
 def states_follow_from(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
     """What the states of a run follow from, coalitions apart."""
     return {name: run[name] for name in ("numerics", "value", "data")} | {"row_span": plan.row_span}
 
 
-def _stored_plan(path: Path) -> Plan | None:
+def stored_plan(path: Path) -> Plan | None:
     try:
         return Plan.from_json((path / CONTAINER / "plan.json").read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
 
 
-def _fingerprint(inputs: Inputs, way: Way, prepared: Prepared | None) -> dict[str, Any]:
+def fingerprint_of(inputs: Inputs, way: Way, prepared: Prepared | None) -> dict[str, Any]:
     """Everything that changes a number of the cube; workers, window and display are not in it."""
     value, rows, options = inputs.value, inputs.rows, way.options
     shown = ("memory_limit", "max_coalitions", "missing", "units")  # limits, display, and what the readers say
@@ -355,7 +199,7 @@ def _probe(value: Explained, rows: RowReader) -> str:
     return hashlib.blake2b(predictions.tobytes(), digest_size=10).hexdigest()
 
 
-def _refuse_other_run(path: Path, run: Mapping[str, Any]) -> None:
+def refuse_other_run(path: Path, run: Mapping[str, Any]) -> None:
     refuse_altered(path)
     stored = read_run(path)
     if stored is None:
