@@ -150,5 +150,4 @@ def _of_adjacency(given: Any) -> Graph:
             f"{one_way.nnz} places: give adjacency + adjacency.T"
         )
     i, j = scipy.sparse.triu(edges, k=1).nonzero()
-    order = np.lexsort((j, i))
-    return Graph((given.shape[0],), tuple(zip(i[order].tolist(), j[order].tolist(), strict=True)))
+    return Graph((given.shape[0],), tuple(sorted(zip(i.tolist(), j.tolist(), strict=True))))

@@ -43,6 +43,8 @@ def test_what_counts_in_an_adjacency():
     expected = Graph((3,), ((0, 1),))
     for given in (sparse, sparse.tocsr(), scipy.sparse.csc_matrix(sparse), sparse.toarray(), sparse.toarray() != 0):
         assert graph_of(given) == expected
+    unsorted = scipy.sparse.csr_array((np.ones(6), [3, 1, 0, 3, 1, 0], [0, 2, 4, 4, 6]), shape=(4, 4))
+    assert graph_of(unsorted) == Graph((4,), ((0, 1), (0, 3), (1, 3)))
     assert grid(1, 5) == grid(5, 1) == chain(5)
     assert (chain(4).is_chain, grid(2, 3).is_grid, expected.is_chain, expected.is_grid) == (True, True, False, False)
 
