@@ -55,7 +55,11 @@ class Players:
 
     def columns(self, masks: BoolArray) -> BoolArray:
         """(m, columns) bool: the columns that are present when the players of masks (m, d) are."""
-        return (np.asarray(masks, dtype=np.uint8) @ self.members.astype(np.uint8)).astype(bool)
+        if not len(self):
+            return np.zeros((len(masks), self.members.shape[1]), dtype=bool)
+        present = np.take(np.asarray(masks, dtype=bool), self.members.argmax(axis=0), axis=1)
+        present &= self.members.any(axis=0)
+        return present
 
     def fingerprint(self) -> dict[str, list[int]]:
         return {name: [int(c) for c in np.flatnonzero(row)] for name, row in zip(self.names, self.members, strict=True)}
