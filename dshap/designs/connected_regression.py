@@ -16,12 +16,17 @@ from dshap.checks import Choice
 from dshap.designs.graph_design import GraphDesign, checked_order, highest_order, two_ends
 from dshap.designs.graphs import Graph
 from dshap.designs.shapley_kernel import ConstrainedSolution
-from dshap.designs.subsets import MAX_SUBSETS, Words, connected_subsets, sizes, to_masks, to_words
+from dshap.designs.subsets import GROWING_WORDS, MAX_SUBSETS, Words, connected_subsets, sizes, to_masks, to_words
 from dshap.errors import InputError
 from dshap.records import FloatArray
 from dshap.threads import one_blas_thread
 
 __all__ = ["ConnectedRegressionDesign", "connected_regression"]
+
+STEP = 512
+"""Coalitions whose scores are added at a time."""
+MATRICES = 12
+"""Of players × players, that a solution takes at a time at most: 10 have been met."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +110,9 @@ class RegressionList:
     d: int
 
     @property
-    def nbytes(self) -> int:
-        """Of all that is kept, and of the solution."""
-        return self.words.nbytes + self.weight.nbytes + 8 * self.d**2
+    def kept_bytes(self) -> int:
+        """See `CoalitionList`; of the solution too: scores of a step, and matrices of players × players."""
+        return GROWING_WORDS * self.words.nbytes + 40 * STEP * self.d + MATRICES * 8 * self.d**2
 
     def scored(self, start: int, stop: int) -> tuple[FloatArray, Groups]:
         """ΩZ (m, d)."""
@@ -164,7 +169,3 @@ def _solution(design: ConnectedRegressionDesign) -> ConstrainedSolution:
         matrix += (scipy.sparse.csr_array((score > 0).T.astype(float)) @ scipy.sparse.csr_array(score)).toarray()
     with one_blas_thread():
         return ConstrainedSolution.of((matrix + matrix.T) / 2)
-
-
-STEP = 4_096
-"""Coalitions whose scores are added at a time."""

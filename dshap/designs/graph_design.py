@@ -33,8 +33,8 @@ __all__ = [
 OUTSIDE = ("absent", "present")
 """What players beyond a neighbourhood may be."""
 
-MADE_OF = 12
-"""Bytes that making a list takes at most, over those of the list."""
+MADE_OF = 8
+"""Bytes that making a list of terms takes at most, over those of the list: 6 have been met."""
 
 
 class CoalitionList(Protocol):
@@ -46,7 +46,10 @@ class CoalitionList(Protocol):
         ...
 
     @property
-    def nbytes(self) -> int: ...
+    def kept_bytes(self) -> int:
+        """What a process keeps, and needs at most to make the list."""
+        ...
+
     def scored(self, start: int, stop: int) -> tuple[FloatArray, Groups]:
         """Scores (m, d) of coalitions start..stop, and what enters the jackknife groups."""
         ...
@@ -87,7 +90,7 @@ class GraphDesign(BaseDesign):
             n_replicates=0,
             group_columns=d,
             is_efficient=self.is_efficient,
-            kept_bytes=MADE_OF * listed.nbytes,
+            kept_bytes=listed.kept_bytes,
             has_graph=True,
         )
 
@@ -182,10 +185,10 @@ class TermList:
         )
 
     @property
-    def nbytes(self) -> int:
-        """Of all that is kept."""
-        stored = (self.score, self.group_score)
-        return self.words.nbytes + self.entries.nbytes + sum(each.data.nbytes + each.indices.nbytes for each in stored)
+    def kept_bytes(self) -> int:
+        """See `CoalitionList`."""
+        scores = sum(each.data.nbytes + each.indices.nbytes for each in (self.score, self.group_score))
+        return MADE_OF * (self.words.nbytes + self.entries.nbytes + scores)
 
     def scored(self, start: int, stop: int) -> tuple[FloatArray, Groups]:
         """See `CoalitionList`."""

@@ -14,13 +14,13 @@ from scipy.special import binom
 from dshap.blocks import EMPTY, FULL, Groups
 from dshap.designs.graph_design import GraphDesign, highest_order, two_ends
 from dshap.designs.graphs import Graph
-from dshap.designs.subsets import MAX_SUBSETS, Words, connected_subsets, sizes, to_masks, to_words
+from dshap.designs.subsets import GROWING_WORDS, MAX_SUBSETS, Words, connected_subsets, sizes, to_masks, to_words
 from dshap.errors import InputError
 from dshap.records import BoolArray, FloatArray
 
 __all__ = ["BoundaryList", "MyersonDesign", "Sides", "myerson", "small_spans"]
 
-PAIR_BYTES = 2**25
+PAIR_BYTES = 2**24
 """Of coalitions with their players, at a time."""
 
 
@@ -114,9 +114,9 @@ class BoundaryList:
         return cls(words, np.concatenate([ends[:1], of_full, found.common[proper]]), sides, of_empty)
 
     @property
-    def nbytes(self) -> int:
-        """Of all that is kept, and of the scores that are made at a time."""
-        return 2 * self.words.nbytes + PAIR_BYTES
+    def kept_bytes(self) -> int:
+        """See `CoalitionList`; of the scores that are made at a time too."""
+        return GROWING_WORDS * self.words.nbytes + PAIR_BYTES
 
     def scored(self, start: int, stop: int) -> tuple[FloatArray, Groups]:
         """See `CoalitionList`."""

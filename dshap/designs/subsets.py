@@ -17,6 +17,7 @@ from dshap.designs.coalitions import spans
 from dshap.records import BoolArray
 
 __all__ = [
+    "GROWING_WORDS",
     "MAX_SUBSETS",
     "Subsets",
     "Words",
@@ -35,6 +36,8 @@ MAX_SUBSETS = 2**20
 """Of a list: a million evaluations of a model for every instance; every process holds the list."""
 GROWN, MASK_BYTES = 2**16, 2**24
 """Sets that are made from others at a time, about, and bytes of masks that take part in it."""
+GROWING_WORDS = 7
+"""Words that are held for each of a set while a list is made, at most: 6 have been met."""
 
 
 def to_words(masks: BoolArray) -> Words:
