@@ -57,9 +57,8 @@ class Players:
         """(m, columns) bool: the columns that are present when the players of masks (m, d) are."""
         if not len(self):
             return np.zeros((len(masks), self.members.shape[1]), dtype=bool)
-        present = np.take(np.asarray(masks, dtype=bool), self.members.argmax(axis=0), axis=1)
-        present &= self.members.any(axis=0)
-        return present
+        owner, has_one = self.members.argmax(axis=0), self.members.any(axis=0)
+        return np.take(np.asarray(masks, dtype=bool), owner, axis=1) & has_one
 
     def fingerprint(self) -> dict[str, list[int]]:
         return {name: [int(c) for c in np.flatnonzero(row)] for name, row in zip(self.names, self.members, strict=True)}

@@ -13,7 +13,20 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "dshap"
 FLOORS = (
-    {"types", "abilities", "blocks", "records", "players", "errors", "foreign", "options", "checks", "rows", "threads"},
+    {
+        "types",
+        "abilities",
+        "blocks",
+        "records",
+        "players",
+        "errors",
+        "foreign",
+        "options",
+        "checks",
+        "rows",
+        "threads",
+        "vocabulary",
+    },
     {"loops"},
     {"designs", "kernels", "predictors"},
     {"values", "models"},
