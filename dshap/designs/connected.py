@@ -42,7 +42,7 @@ class ConnectedDesign(GraphDesign):
         object.__setattr__(self, "order", checked_order(self.order))
         Choice(tuple(TERMS))("coefficients", self.coefficients)
         Choice(OUTSIDE)("outside", self.outside)
-        _ = self.listed
+        _ = self.listed  # too long a list is refused here
 
     @property
     def is_efficient(self) -> bool:

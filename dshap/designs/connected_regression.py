@@ -41,7 +41,7 @@ class ConnectedRegressionDesign(GraphDesign):
         super().__post_init__()
         object.__setattr__(self, "order", checked_order(self.order))
         Choice(tuple(WEIGHTS))("weights", self.weights)
-        _ = self.listed
+        _ = self.listed  # too long a list is refused here
 
     @property
     def is_efficient(self) -> bool:

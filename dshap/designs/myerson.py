@@ -32,7 +32,7 @@ class MyersonDesign(GraphDesign):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.listed
+        _ = self.listed  # too long a list is refused here
 
     @property
     def is_efficient(self) -> bool:
