@@ -59,6 +59,7 @@ class Graph:
         """(d,): the number of the component of each node; nodes of one are joined by edges."""
         return np.asarray(connected_components(self.adjacency, directed=False)[1])
 
+    @property
     def is_connected(self) -> bool:
         """There is one component."""
         return not self.components().any()

@@ -37,7 +37,7 @@ class MyersonDesign(GraphDesign):
     @property
     def is_efficient(self) -> bool:
         """In one component; in several the sum is Σ_C v(C) − v(∅) over them."""
-        return self.graph.is_connected()
+        return self.graph.is_connected
 
     def made(self) -> BoundaryList:
         """All connected coalitions."""

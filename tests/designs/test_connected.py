@@ -57,7 +57,7 @@ def test_no_limit_is_the_myerson_value(name):
     for order in (None, graph.n_nodes):
         design = connected(graph, order, coefficients="boundary")
         np.testing.assert_allclose(attribute(design, v), expected, atol=SMALL)
-        assert design.info.is_efficient == graph.is_connected()
+        assert design.info.is_efficient == graph.is_connected
         assert design.n_coalitions == myerson(graph).n_coalitions
         assert not connected(graph, order).info.is_efficient
 

@@ -201,3 +201,31 @@ def test_learned_values_take_graphs_too(rng, tmp_path):
     np.testing.assert_allclose(
         (cube.attribution.sum("feature") + cube.base_value).values, cube.prediction.values, atol=1e-10
     )
+
+
+@pytest.mark.parametrize("name", ["local", "local, sampled", "connected", "myerson"])
+def test_sums_without_the_values_are_those_of_the_values(name, expansion, table):
+    """A value function that may know a shorter way to Σ_S v_S score_S, beside one that has none."""
+    design = MAKERS[name](chain(table.shape[1]))
+    direct = dshap.explain(
+        dshap.values.KernelInterventional(expansion, table), table[:6], design=design, progress=False
+    )
+    plain = dshap.explain(dshap.values.Marginal(expansion.predict, table), table[:6], design=design, progress=False)
+    np.testing.assert_allclose(direct.attribution.values, plain.attribution.values, atol=1e-9)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("name", ["local, sampled", "connected, boundary", "connected_regression"])
+def test_two_workers_give_the_same_bits(name, client, rng, tmp_path):
+    """Each makes its own list; coalitions in tiles of ten, and in two groups."""
+
+    def predict(x):
+        return np.tanh(x.sum(axis=1)) + np.prod(1 + x / 3, axis=1)
+
+    value, rows = dshap.values.Marginal(predict, rng.normal(size=(2, 9))), rng.normal(size=(40, 9))
+    design = MAKERS[name](grid(3, 3))
+    options = {"instance_tile": 16, "coalition_tile": 10, "coalition_groups": 2, "progress": False}
+    shared = dshap.explain(value, rows, design=design, client=client, store=tmp_path / "shared.zarr", **options)
+    alone = dshap.explain(value, rows, design=design, store=tmp_path / "alone.zarr", **options)
+    for variable in shared.data_vars:
+        np.testing.assert_array_equal(shared[variable].values, alone[variable].values)

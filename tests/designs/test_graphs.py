@@ -21,7 +21,7 @@ def test_edges_and_distances_are_the_definition(name):
     for order in (1, 2, 3, 20):
         np.testing.assert_array_equal(graph.neighbourhoods(order), (far >= 0) & (far <= order))
     np.testing.assert_array_equal(graph.neighbourhoods(None), far >= 0)
-    assert graph.is_connected() == bool((far >= 0).all())
+    assert graph.is_connected == bool((far >= 0).all())
 
 
 @pytest.mark.parametrize("name", GRAPHS)

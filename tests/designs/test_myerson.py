@@ -43,7 +43,7 @@ def test_only_connected_coalitions_are_asked_for():
         listed = codes(design.masks).tolist()
         right = {S for S in range(1, 2**graph.n_nodes) if len(components(beside, S)) == 1}
         assert set(listed) == right | {0, 2**graph.n_nodes - 1} and len(set(listed)) == len(listed)
-        assert (design.operator[1] == 0).all() == (not graph.is_connected())
+        assert (design.operator[1] == 0).all() == (not graph.is_connected)
 
 
 def test_complete_graphs_and_games_of_runs_give_shapley_values():
