@@ -31,7 +31,7 @@ types: .venv/installed-dev
 
 benchmarks: .venv/installed-dev
 	for name in peers quadrature small_table exactness scaling banana growth quality coverage \
-		estimators black_box linear_gaussian global_means penalties widths alterations checked_stores trees lanes; do \
+		estimators black_box linear_gaussian global_means penalties widths alterations checked_stores trees lanes graphs; do \
 		$(BIN)/python -m tests.benchmarks.$$name --tiny || exit 1; done
 
 .venv/installed-%: pyproject.toml constraints.txt

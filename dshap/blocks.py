@@ -88,6 +88,9 @@ class DesignInfo:
     coalition_bytes: int = 0
     """Of each coalition of a block beside that; 0: of a mask, of scores, and of scores in a group or two."""
 
+    has_graph: bool = False
+    """Coalitions follow a graph whose nodes are the players: none can be left out, and a size is not drawn evenly."""
+
     def block_bytes(self, m: int) -> int:
         """Peak bytes of a block of m coalitions and of taking its groups apart, `kept_bytes` counted."""
         of_groups = 8 * self.group_columns + 26 * self.n_replicates if self.n_replicates else 0

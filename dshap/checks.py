@@ -347,6 +347,7 @@ RULES: Mapping[str, Rule] = {
     "n_players": Whole(1),
     "n_replicates": Whole(0),
     "n_samples": Whole(2, ", draws come in pairs z, −z", is_even=True),
+    "order": Whole(1),
     "orthogonal": Flag(),
     "output_names": Names(),
     "paired": Flag(),

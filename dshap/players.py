@@ -55,6 +55,8 @@ class Players:
 
     def columns(self, masks: BoolArray) -> BoolArray:
         """(m, columns) bool: the columns that are present when the players of masks (m, d) are."""
+        if not len(self):
+            return np.zeros((len(masks), self.members.shape[1]), dtype=bool)
         owner, has_one = self.members.argmax(axis=0), self.members.any(axis=0)
         return np.take(np.asarray(masks, dtype=bool), owner, axis=1) & has_one
 

@@ -104,6 +104,11 @@ def check_measurable(chosen: Chosen) -> Design:
             "MSE_v is a mean over coalitions, and a closed form has none: give design='exact', or one of "
             "dshap.designs.kernelshap; or leave quality out"
         )
+    if chosen.info.has_graph:
+        raise InputError(
+            "MSE_v is a mean over the coalitions of each size, and those of this design are neighbours on a graph: "
+            "give design='exact', or one of dshap.designs.kernelshap; or leave quality out"
+        )
     if len(value.players) == 1:
         raise InputError(
             f"MSE_v is a mean over proper coalitions, and a game of one player ({value.players.names[0]}) has none: "

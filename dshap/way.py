@@ -78,6 +78,8 @@ class Way:
         else:
             active = replaced(value, players=value.players.over(is_active))
             chosen = choose(design, active, options.max_coalitions, seed)
+            if chosen.info.has_graph:  # a constant column is a neighbour too
+                is_active, chosen = np.ones(len(value.players), dtype=bool), chosen.with_value(value)
             refuse_pilot(value, chosen.design)
         reasons = [("design", chosen.why)]
         if not is_active.all():

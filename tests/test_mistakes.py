@@ -95,6 +95,7 @@ WRONG: dict[str, list[Any]] = {
     "progress": ["yes", 3, OBJECT, X],
     "bytes": ["much", -1, OBJECT, [1], X],
     "text": [3, None, OBJECT, X],
+    "graph": [None, 3, "chain", OBJECT, [], {}, X, CUBE, np.zeros(3), np.triu(np.ones((3, 3))), RAGGED, CLASS],
 }  # fmt: skip
 """kind of option -> arguments that are a mistake wherever such an option is taken."""
 
@@ -120,7 +121,8 @@ KIND = {
     "embedding": "embedding", "value": "value", "design": "design", "link": "link", "of": "of", "store": "store",
     "client": "client", "key": "key", "target": "target", "progress": "progress", "memory_limit": "bytes",
     "units": "text", "families": "word", "given": "embedding", "decay": "penalty", "shells": "whole",
-    "sparse": "word", "tol": "number",
+    "sparse": "word", "tol": "number", "graph": "graph", "order": "optional whole", "outside": "word",
+    "coefficients": "word", "height": "whole", "width": "whole",
 }  # fmt: skip
 """option -> its kind; `Place.kinds` says where it is another."""
 
@@ -171,6 +173,14 @@ PLACES = {
     "designs.kernelshap": Place(designs.kernelshap, {"d": 6, "n_coalitions": 30}),
     "designs.kriging": Place(designs.kriging, {"d": 6, "n_coalitions": 30}),
     "designs.permutation": Place(designs.permutation, {"d": 6, "n_permutations": 4}),
+    "designs.chain": Place(designs.chain, {"d": 3}),
+    "designs.grid": Place(designs.grid, {"height": 2, "width": 3}),
+    "designs.graph_of": Place(designs.graph_of, {"given": np.zeros((3, 3))}, kinds={"given": "graph"}),
+    "designs.local": Place(designs.local, {"graph": designs.chain(5), "order": 1}),
+    "designs.connected": Place(designs.connected, {"graph": designs.chain(5), "order": 1}),
+    "designs.connected_regression": Place(designs.connected_regression, {"graph": designs.chain(5), "order": 1},
+                                          kinds={"weights": "word"}),
+    "designs.myerson": Place(designs.myerson, {"graph": designs.chain(5)}),
     "kernels.RBF": Place(RBF, {}, lambda made: made.bind(3, X)),
     "kernels.Laplacian": Place(Laplacian, {}, lambda made: made.bind(3, X)),
     "kernels.Matern": Place(Matern, {}, lambda made: made.bind(3, X)),
@@ -212,7 +222,8 @@ PLACES = {
 RECORDS = {
     "dshap.Attributor", "dshap.Design", "dshap.ValueFunction",
     "designs.ExactDesign", "designs.KernelShapDesign", "designs.KrigingDesign",
-    "designs.PermutationDesign", "designs.restored",
+    "designs.PermutationDesign", "designs.restored", "designs.Graph", "designs.LocalDesign",
+    "designs.ConnectedDesign", "designs.ConnectedRegressionDesign", "designs.MyersonDesign",
     "kernels.Basis", "kernels.Embedding", "kernels.FourierBasis", "kernels.FourierFeatures", "kernels.Kernel",
     "kernels.KeptLandmarks", "kernels.NystromBasis", "kernels.SubsetFeatures", "kernels.bound_kernel",
     "kernels.checked_embedding", "kernels.checked_kernel", "kernels.median_lengthscale", "kernels.pivoted_cholesky",

@@ -6,11 +6,16 @@ import importlib
 from collections.abc import Mapping
 from typing import Any, get_type_hints
 
+from dshap.designs.connected import ConnectedDesign, connected
+from dshap.designs.connected_regression import ConnectedRegressionDesign, connected_regression
 from dshap.designs.exact import ExactDesign, exact
+from dshap.designs.graphs import Graph, chain, graph_of, grid
 from dshap.designs.kernelshap import KernelShapDesign, kernelshap
 from dshap.designs.kriging import kriging
 from dshap.designs.kriging_design import KrigingDesign
 from dshap.designs.kriging_list import MAX_KRIGED, MAX_KRIGED_PLAYERS
+from dshap.designs.local import LocalDesign, local
+from dshap.designs.myerson import MyersonDesign, myerson
 from dshap.designs.permutation import PermutationDesign, permutation
 from dshap.types import Design
 
@@ -18,13 +23,25 @@ __all__ = [
     "KINDS",
     "MAX_KRIGED",
     "MAX_KRIGED_PLAYERS",
+    "ConnectedDesign",
+    "ConnectedRegressionDesign",
     "ExactDesign",
+    "Graph",
     "KernelShapDesign",
     "KrigingDesign",
+    "LocalDesign",
+    "MyersonDesign",
     "PermutationDesign",
+    "chain",
+    "connected",
+    "connected_regression",
     "exact",
+    "graph_of",
+    "grid",
     "kernelshap",
     "kriging",
+    "local",
+    "myerson",
     "permutation",
     "restored",
 ]
@@ -34,6 +51,10 @@ KINDS: Mapping[str, str] = {
     "kernelshap": "dshap.designs.kernelshap:kernelshap",
     "kriging": "dshap.designs.kriging:kriging",
     "permutation": "dshap.designs.permutation:permutation",
+    "local": "dshap.designs.local:local",
+    "connected": "dshap.designs.connected:connected",
+    "connected_regression": "dshap.designs.connected_regression:connected_regression",
+    "myerson": "dshap.designs.myerson:myerson",
 }
 """Name of a design -> the function that makes it; job files take all of them."""
 

@@ -22,7 +22,7 @@ from dshap.designs.jackknife import N_REPLICATES, checked_replicates
 from dshap.errors import InputError
 from dshap.records import FloatArray
 
-__all__ = ["PermutationDesign", "permutation"]
+__all__ = ["LEAST_UNITS", "PermutationDesign", "permutation", "replicates_of_orders"]
 
 MAX_STEPS = 2**22
 """Prefixes of all orders together; every process holds the list."""
@@ -115,26 +115,32 @@ class PermutationDesign(BaseDesign):
         """phi + √((R − 1)/R) (phi_(g) − phi) (R, n, d, k), phi_(g) the mean over the orders that are not in group g."""
         if self.why_no_errors:
             return np.full(groups.shape, np.nan)
-        n_groups = self.n_replicates
-        if n_groups <= 1:  # one player: nothing is drawn
+        if self.n_replicates <= 1:  # one player: nothing is drawn
             return np.broadcast_to(sums, groups.shape).copy()
-        size = np.bincount(np.arange(self.n_units) % n_groups, minlength=n_groups) / self.n_units
-        size = size[:, None, None, None]
-        without = (sums - groups) / (1 - size)
-        out: FloatArray = sums + np.sqrt(1 - 1 / n_groups) * (without - sums)
-        if self.n_players > 1:
-            out[0] += self._unmet(without)
-        return out
+        return replicates_of_orders(sums, groups, self.n_units)
 
-    def _unmet(self, without: FloatArray) -> FloatArray:
-        """(n, d, k): the standard error of players whose groups agree, 0 for the others; from phi_(g) (R, n, d, k).
 
-        Such a player is worth the same in all orders, or pivotal in orders that were not drawn: `UNMET` of P, times the
-        widest range of any player's groups, each the mean of P/R pairs.
-        """
-        spread = np.ptp(without, axis=0) * (self.n_replicates - 1)  # of the means of the groups
-        widest = spread.max(axis=1, keepdims=True)
-        return np.where(spread <= AGREES * widest, UNMET / self.n_replicates * widest, 0.0)
+def replicates_of_orders(sums: FloatArray, groups: FloatArray, n_units: int) -> FloatArray:
+    """phi + √((R − 1)/R) (phi_(g) − phi) (R, n, d, k) of sums (n, d, k) and (R, n, d, k) over units dealt in turn."""
+    n_groups = len(groups)
+    size = np.bincount(np.arange(n_units) % n_groups, minlength=n_groups) / n_units
+    without = (sums - groups) / (1 - size[:, None, None, None])
+    out: FloatArray = sums + np.sqrt(1 - 1 / n_groups) * (without - sums)
+    if sums.shape[1] > 1:
+        out[0] += _unmet(without)
+    return out
+
+
+def _unmet(without: FloatArray) -> FloatArray:
+    """(n, d, k): the standard error of players whose groups agree, 0 for the others; from phi_(g) (R, n, d, k).
+
+    Such a player is worth the same in all orders, or pivotal in orders that were not drawn: `UNMET` of P, times the
+    widest range of any player's groups, each the mean of P/R pairs.
+    """
+    n_groups = len(without)
+    spread = np.ptp(without, axis=0) * (n_groups - 1)  # of the means of the groups
+    widest = spread.max(axis=1, keepdims=True)
+    return np.where(spread <= AGREES * widest, UNMET / n_groups * widest, 0.0)
 
 
 def permutation(

@@ -44,9 +44,10 @@ def make_plan(
     """
     value, info, players = work.value, work.info, work.value.players
     if info.n_players != len(players):
+        n = len(players)
+        anew = f"make its graph of {n} players" if info.has_graph else f"make the design with n_players={n}"
         raise InputError(
-            f"the design has {info.n_players} players, the value function {len(players)} "
-            f"({', '.join(players.names[:6])}…): make the design with n_players={len(players)}"
+            f"the design has {info.n_players} players, the value function {n} ({', '.join(players.names[:6])}…): {anew}"
         )
     data_rows, n_replicates = data_rows if data is None else data.n_rows, info.n_replicates or noise_replicates
     plan = Plan(

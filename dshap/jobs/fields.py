@@ -38,6 +38,7 @@ __all__ = [
     "Names",
     "Penalty",
     "Place",
+    "PlayerGraph",
     "Seed",
     "Target",
     "NotEmpty",
@@ -137,6 +138,11 @@ Lengthscale = _number_or_word(_positive("validate", "median"), or_list=True)
 GivenLengthscale = _number_or_word(_positive("median"), or_list=True)
 Penalty = _number_or_word(_positive("validate"))
 Background = _count_or("all", "rows")
+_Grid = dict[Literal["grid"], Annotated[tuple[Count, Count], Field(strict=False)]]
+PlayerGraph = Annotated[
+    Literal["chain"] | Annotated[_Grid, Field(min_length=1)],
+    or_say('give "chain", or { grid = [height, width] } of the players in their order, row by row'),
+]
 Landmarks = _count_or("model", "landmarks")
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from dshap import kernels, values
+from dshap import designs, kernels, values
 from dshap.engine import Executor, format_bytes
 from dshap.errors import DoesNotFitError, InputError
 from dshap.jobs.fields import (
@@ -25,6 +25,7 @@ from dshap.jobs.fields import (
     Landmarks,
     Lengthscale,
     NotEmpty,
+    PlayerGraph,
     Seed,
     one_of,
 )
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHOSEN_BACKGROUND",
+    "DESIGN_PARTS",
     "KERNELS",
     "MODEL_PARTS",
     "VALUE_PARTS",
@@ -169,6 +171,13 @@ class ChosenBackgroundKeys(Table):
         return self
 
 
+class GraphKeys(Table):
+    """The graph of a design."""
+
+    graph: PlayerGraph
+    """Of the players, in the order of the columns."""
+
+
 class SeedKeys(Table):
     """A seed."""
 
@@ -268,6 +277,18 @@ def _seed(given: Any, context: Context) -> int:
     return context.job.job.seed if given.seed is None else given.seed
 
 
+def _graph(given: Any, rest: tuple[int, int]) -> designs.Graph:
+    """A chain of all players, or a grid."""
+    return designs.graph_of({"chain": rest[0]} if given.graph == "chain" else given.graph)
+
+
+DESIGN_PARTS: Mapping[str, Part] = {
+    "d": Part(lambda given, rest: rest[0]),
+    "graph": Part(_graph, GraphKeys),
+    "n_players": Part(lambda given, rest: rest[0]),
+    "seed": Part(lambda given, rest: rest[1]),
+}
+"""Parameter of a design -> how it is made, of the number of players and the seed."""
 VALUE_PARTS: Mapping[str, Part] = {
     "background": Part(_background, BackgroundKeys),
     "data": Part(lambda given, context: context.table.reader, LearningKeys),

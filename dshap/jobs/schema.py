@@ -24,8 +24,8 @@ from dshap.jobs.fields import (
     Target,
     options_of,
 )
-from dshap.jobs.kinds import CODE, Kinds, KindTable, Made, Part, Table, one_kind
-from dshap.jobs.parts import CHOSEN_BACKGROUND, MODEL_PARTS, VALUE_PARTS
+from dshap.jobs.kinds import CODE, Kinds, KindTable, Made, Table, one_kind
+from dshap.jobs.parts import CHOSEN_BACKGROUND, DESIGN_PARTS, MODEL_PARTS, VALUE_PARTS
 from dshap.jobs.texts import TEXT_PARTS, TextTable, check_of_texts
 from dshap.options import RULES, RunOptions, parse_bytes
 from dshap.types import Design
@@ -197,12 +197,7 @@ DESIGNS = Kinds(
     "kind",
     {"auto": DesignTable, **designs.KINDS, "quadrature": DesignTable},
     DesignTable,
-    {
-        "d": Part(lambda given, rest: rest[0]),
-        "n_players": Part(lambda given, rest: rest[0]),
-        "seed": Part(lambda given, rest: rest[1]),
-    },
-    not_built=("connected", "connected_regression", "local", "myerson"),
+    DESIGN_PARTS,
     default="auto",
     takes_others=True,
 )

@@ -61,7 +61,18 @@ def test_the_logarithm_of_the_predicted_class():
     assert 0 < sum(classes) < len(classes)
 
 
-@pytest.mark.parametrize("design", ["auto", "kernelshap", designs.permutation(4, 40), designs.kernelshap(9, 60)])
+GRAPHS = [
+    designs.local(designs.chain(7), 1),
+    designs.connected(designs.chain(7), 2, coefficients="boundary"),
+    designs.connected_regression(designs.chain(3), 2),
+    designs.myerson(designs.chain(1)),
+]
+"""Of chains of any length: each text has the chain of its own tokens."""
+
+
+@pytest.mark.parametrize(
+    "design", ["auto", "kernelshap", designs.permutation(4, 40), designs.kernelshap(9, 60), *GRAPHS]
+)
 def test_any_design_of_each_length(design):
     """As a run of the texts of that length alone, by the same design of as many players."""
     value = Tokens(two_outputs, N_TOKENS, background=texts_of([5, 8, 3], seed=2))

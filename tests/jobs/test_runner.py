@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import dshap
 from dshap.cube import verify_cube
 from dshap.engine import SilentProgress
 from dshap.errors import InputError, StoreMismatchError
@@ -105,6 +106,26 @@ def test_a_finished_job_reads_no_row_but_the_probes(folder, reads, monkeypatch, 
     assert again.was_complete and {stage.kept for stage in again.stages} == {ALL_KEPT}
     assert of_the_table(reads) == [] and len(reads) <= 2
     assert {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()} == files
+
+
+@pytest.mark.parametrize("graph", ["chain", {"grid": [1, 3]}])
+def test_a_job_has_designs_of_graphs(folder, graph):
+    """The numbers of `explain`; a job of another graph is another job."""
+    of_graph = {"kind": "connected", "graph": graph, "order": 1, "coefficients": "boundary"}
+    assert not run(("explain", [ALL_ROWS]), ("design", of_graph)).was_complete
+    assert run(("explain", [ALL_ROWS]), ("design", of_graph)).was_complete
+    stored = dshap.open_cube("out.zarr/a")
+    design = dshap.designs.connected(dshap.designs.chain(3), 1, coefficients="boundary")
+    phi = stored.attribution.values
+    assert np.isfinite(phi).all() and not design.info.is_efficient
+    assert np.abs(phi.sum(axis=1) + stored.base_value.values - stored.prediction.values).max() > 1e-6
+    with pytest.raises(StoreMismatchError, match="design"):
+        run(("explain", [ALL_ROWS]), ("design", {**of_graph, "order": 2}))
+
+
+def test_a_graph_of_another_number_of_players_is_refused(folder):
+    with pytest.raises(InputError, match=r"the design has 4 players, the value function 3 .*: make its graph of 3"):
+        run(("design", {"kind": "myerson", "graph": {"grid": [2, 2]}}))
 
 
 def altered_in_place(name: str = "table/a.parquet") -> None:

@@ -77,6 +77,11 @@ def test_every_run_option_has_one_place():
         ("design", {"kind": "kriging", "n_coalitions": 60, "decay": 0.1}),
         ("design", {"kind": "permutation", "n_permutations": 8, "antithetic": False, "n_replicates": 0}),
         ("design", {"kind": "exact"}),
+        ("design", {"kind": "local", "graph": "chain", "order": 2}),
+        ("design", {"kind": "local", "graph": {"grid": [1, 3]}, "order": 1, "n_permutations": 4, "outside": "present"}),
+        ("design", {"kind": "connected", "graph": "chain", "order": 1, "coefficients": "boundary"}),
+        ("design", {"kind": "connected_regression", "graph": "chain", "order": 2, "weights": "kernel"}),
+        ("design", {"kind": "myerson", "graph": "chain"}),
         ("design", {"max_coalitions": 64}),
         ("cluster", {"kind": "local", "workers": 2, "memory_limit": "3GiB", "threads": 2}),
         ("cluster", {"kind": "python", "file": "cluster/local.py", "workers": 2}),
@@ -120,10 +125,6 @@ NOT_BUILT = [
     (("cluster", {"kind": "ssh"}), '[cluster] kind = "ssh" is not built yet'),
     (("cluster", {"kind": "kubernetes"}), '[cluster] kind = "kubernetes" is not built yet'),
     (("cluster", {"kind": "gateway"}), '[cluster] kind = "gateway" is not built yet'),
-    (
-        ("design", {"kind": "myerson"}),
-        '[design] kind = "myerson" is not built yet; built: auto, exact, kernels',
-    ),
     (
         ("explain.0.value", "linear_gaussian"),
         '[[explain]] interventional value = "linear_gaussian" is not built yet; built: kernel_interventional, kernel',
@@ -196,6 +197,8 @@ MISSING = [
     (("source.target", None), '[source] target is missing: [model] kind = "kernel_ridge" is fitted to it'),
     (("cluster", {"workers": 2}), "[cluster] kind is missing"),
     (("design", {"kind": "kernelshap"}), '[design] kind = "kernelshap" needs n_coalitions'),
+    (("design", {"kind": "myerson"}), '[design] kind = "myerson" needs graph'),
+    (("design", {"kind": "local", "graph": "chain"}), '[design] kind = "local" needs order'),
 ]
 WRONG = [
     (("model", 3), "[model] = 3: give a table"),
@@ -232,6 +235,19 @@ WRONG = [
     (("design", {"kind": "kernelshap", "n_coalitions": 9, "decay": 0.1}), 'decay belongs to kind = "kriging"'),
     (("design", {"kind": "kriging", "n_coalitions": 90, "decay": 2.0}), "[design] decay"),
     (("design", {"seed": -1}), "[design] seed = -1: give at least 0"),
+    (
+        ("design", {"kind": "myerson", "graph": "ring"}),
+        '[design] graph = "ring": give "chain", or { grid = [height, width] } of the players in',
+    ),
+    (("design", {"kind": "myerson", "graph": {"grid": [3]}}), 'give "chain", or { grid = [height, width] }'),
+    (("design", {"kind": "myerson", "graph": {"grid": [3, 0]}}), 'give "chain", or { grid = [height, width] }'),
+    (("design", {"kind": "myerson", "graph": {}}), 'give "chain", or { grid = [height, width] }'),
+    (("design", {"kind": "local", "graph": "chain", "order": 0}), "[design] order = 0: give at least 1"),
+    (
+        ("design", {"kind": "connected", "graph": "chain", "order": 1, "coefficients": "papers"}),
+        "[design] unknown coefficients 'papers'; did you mean 'paper'?",
+    ),
+    (("design", {"kind": "myerson", "graph": "chain", "order": 1}), "order belongs to kind = "),
     (("cluster", {"kind": "local", "memory_limit": "3 apples"}), "memory size '3 apples' is not understood"),
     (("run.keep_rows", "yes"), '[run] keep_rows = "yes": give true or false'),
     (("model.features", 40), '[model] features belongs to embedding = "fourier"; with "nystrom" give landmarks'),

@@ -1,0 +1,153 @@
+"""C-Shapley: contributions to the connected coalitions of a neighbourhood alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dshap.checks import Choice
+from dshap.designs.graph_design import (
+    OUTSIDE,
+    CoalitionList,
+    GraphDesign,
+    TermList,
+    Terms,
+    checked_order,
+    highest_order,
+    two_ends,
+)
+from dshap.designs.graphs import Graph
+from dshap.designs.myerson import BoundaryList, Sides, small_spans
+from dshap.designs.subsets import MAX_SUBSETS, Subsets, Words, connected_subsets, pairs, sizes, to_words
+from dshap.errors import InputError
+from dshap.records import BoolArray
+
+__all__ = ["ConnectedDesign", "connected"]
+
+
+@dataclass(frozen=True)
+class ConnectedDesign(GraphDesign):
+    """Connected coalitions within neighbourhoods; see `connected`."""
+
+    kind = "connected"
+    order: int | None
+    coefficients: str = "paper"
+    outside: str = "absent"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "order", checked_order(self.order))
+        Choice(tuple(TERMS))("coefficients", self.coefficients)
+        Choice(OUTSIDE)("outside", self.outside)
+        _ = self.listed  # too long a list is refused here
+
+    @property
+    def is_efficient(self) -> bool:
+        """The Myerson value of a graph in one component."""
+        return self.coefficients == "boundary" and bool(self.graph.neighbourhoods(self.order).all())
+
+    def made(self) -> CoalitionList:
+        """Connected coalitions, for "paper" without each of their players too; InputError where they are too many."""
+        listed = self._of_order(self.order)
+        if listed is None:
+            largest = self.graph.neighbourhoods(self.order).sum(axis=1).max()
+            best = highest_order(lambda order: self._of_order(order) is not None, self.order)
+            raise InputError(
+                f"order {self.order}: the neighbourhoods, of up to {largest} players, have more than {MAX_SUBSETS:,} "
+                f"connected coalitions, or pairs of one and a player: {best}"
+            )
+        return listed
+
+    def _of_order(self, order: int | None) -> CoalitionList | None:
+        """The list for this order; None where it would be too long."""
+        near = self.graph.neighbourhoods(order)
+        if self.coefficients == "boundary" and self.outside == "absent":
+            return BoundaryList.of(self.graph, near)
+        found = connected_subsets(self.graph.adjacency.toarray() > 0, near)
+        if found is None or sizes(found.common).sum() > MAX_SUBSETS:
+            return None
+        words, terms = TERMS[self.coefficients](found, self.graph, near)
+        if self.outside == "present":
+            words = words | to_words(~near)[terms.player]
+        return TermList.of(self.n_players, words, terms)
+
+
+def connected(
+    graph: Graph,
+    order: int | None,
+    *,
+    coefficients: Literal["paper", "boundary"] = "paper",
+    outside: Literal["absent", "present"] = "absent",
+) -> ConnectedDesign:
+    """C-Shapley: contributions of each player to the connected coalitions of its neighbourhood.
+
+    N_k(i) are the players at most `order` edges from i.  "paper": phi_i = Σ over connected U ⊆ N_k(i) with i ∈ U of
+    2/((u + 2)(u + 1) u) [v(U) − v(U ∖ i)], u = |U|, as if two players were beside every coalition: wrong at the ends of
+    a chain, on grids, and where a neighbourhood ends, even of additive games.  "boundary" counts those b that there
+    are: the Myerson value of i in the graph of its neighbourhood,
+    phi_i = Σ over connected U with i ∈ U of (u − 1)! b!/(u + b)! v(U) − Σ over connected U beside i of
+    u! (b − 1)!/(u + b)! v(U), over v − v(∅): exact for games whose terms are of up to k + 1 consecutive players of a
+    chain, and of no limit of order `myerson`.  Neither is efficient at a finite order.
+
+    On a chain of d > 2k players "paper" has (2k + 1)(d − k) + k² (d − k − 1) coalitions beside the empty one, below
+    (k + 1)² d, and "boundary" (2k + 1)(d − k).
+
+    Parameters
+    ----------
+    graph : Graph or scipy sparse array (d, d)
+        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.
+    order : int or None
+        k; None: no limit.
+    coefficients : {"paper", "boundary"}
+    outside : {"absent", "present"}
+        What the players beyond a neighbourhood are: absent, as in the paper, or present, which shares fewer coalitions.
+
+    Returns
+    -------
+    ConnectedDesign
+
+    Raises
+    ------
+    InputError
+        A graph that is none, an unknown word, or more than 2²⁰ coalitions.
+
+    References
+    ----------
+    J. Chen, L. Song, M. J. Wainwright and M. I. Jordan, "L-Shapley and C-Shapley: efficient model interpretation for
+    structured data", ICLR 2019, definition 2; R. B. Myerson, "Graphs and cooperation in games", Mathematics of
+    Operations Research 2 (1977).
+    """
+    return ConnectedDesign(graph, order, coefficients, outside)
+
+
+def _of_paper(found: Subsets, graph: Graph, near: BoolArray) -> tuple[Words, Terms]:
+    """U and U ∖ i for every player i of U whose neighbourhood holds U."""
+    row, player = pairs(found.members & found.common, graph.n_nodes)
+    u = sizes(found.members)[row]
+    share = 2 / ((u + 2) * (u + 1) * u)
+    whole = found.members[row]
+    words = np.concatenate([whole, whole & ~to_words(np.eye(graph.n_nodes, dtype=bool))[player]])
+    return words, Terms(np.arange(len(words)), np.tile(player, 2), np.concatenate([share, -share]))
+
+
+def _of_boundary(found: Subsets, graph: Graph, near: BoolArray) -> tuple[Words, Terms]:
+    """U for every player in it or beside it whose neighbourhood holds U, and nobody with what is left to 0."""
+    d, sides, parts = graph.n_nodes, Sides.of(graph, near), []
+    for start, stop in small_spans(len(found.members), d):
+        score = sides.scores(found.members[start:stop], found.common[start:stop])
+        row, player = np.nonzero(score)
+        parts.append(Terms(start + row, player, score[row, player]))
+    row, player, coefficient = Terms.joined(parts)
+    rest = -np.bincount(player, coefficient, minlength=d)
+    words = np.concatenate([found.members[row], two_ends(d)[:1].repeat(d, axis=0)])
+    return words, Terms(np.arange(len(words)), np.append(player, np.arange(d)), np.append(coefficient, rest))
+
+
+TERMS: Mapping[str, Callable[[Subsets, Graph, BoolArray], tuple[Words, Terms]]] = {
+    "paper": _of_paper,
+    "boundary": _of_boundary,
+}
+"""Coefficients -> coalitions and what they are multiplied with, where the players beyond are absent."""

@@ -1,0 +1,220 @@
+"""Designs whose coalitions follow a graph of the players: what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from dshap.blocks import N_ENDS, CoalitionBlock, DesignInfo, Groups
+from dshap.checks import checked
+from dshap.designs.coalitions import BaseDesign, checked_span, first_distinct_bits
+from dshap.designs.graphs import Graph, chain, graph_of
+from dshap.designs.subsets import Words, to_masks, to_words
+from dshap.errors import InputError
+from dshap.records import FloatArray
+
+__all__ = [
+    "OUTSIDE",
+    "CoalitionList",
+    "GraphDesign",
+    "TermList",
+    "Terms",
+    "checked_order",
+    "highest_order",
+    "two_ends",
+]
+
+OUTSIDE = ("absent", "present")
+"""What players beyond a neighbourhood may be."""
+
+MADE_OF = 8
+"""Bytes that making a list of terms takes at most, over those of the list: 6 have been met."""
+
+
+class CoalitionList(Protocol):
+    """Different coalitions, the two ends first, with their scores."""
+
+    @property
+    def words(self) -> Words:
+        """(m, ⌈d/64⌉)"""
+        ...
+
+    @property
+    def kept_bytes(self) -> int:
+        """What a process keeps, and needs at most to make the list."""
+        ...
+
+    def scored(self, start: int, stop: int) -> tuple[FloatArray, Groups]:
+        """Scores (m, d) of coalitions start..stop, and what enters the jackknife groups."""
+        ...
+
+
+@dataclass(frozen=True)
+class GraphDesign(BaseDesign):
+    """Base of the designs of a graph: what is left to write is `made`, and `is_efficient` where it may be."""
+
+    graph: Graph
+
+    if TYPE_CHECKING:
+
+        def made(self) -> CoalitionList:
+            """The list of coalitions; it is kept."""
+            ...
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "graph", graph_of(self.graph))
+
+    @property
+    def n_players(self) -> int:
+        """Nodes of the graph."""
+        return self.graph.n_nodes
+
+    @property
+    def is_efficient(self) -> bool:
+        """Attributions add up to v(N) − v(∅), whatever the game."""
+        return False
+
+    @property
+    def info(self) -> DesignInfo:
+        """No player can be left out: its neighbours would be others."""
+        d, listed = self.n_players, self.listed
+        return DesignInfo(
+            n_players=d,
+            n_coalitions=len(listed.words),
+            n_replicates=0,
+            group_columns=d,
+            is_efficient=self.is_efficient,
+            kept_bytes=listed.kept_bytes,
+            has_graph=True,
+        )
+
+    @property
+    def listed(self) -> CoalitionList:
+        """The coalitions, made once in a process."""
+        return _listed(self)
+
+    def block(self, start: int, stop: int) -> CoalitionBlock:
+        """Coalitions start..stop; the two ends have scores too."""
+        listed = self.listed
+        checked_span(len(listed.words), start, stop)
+        score, groups = listed.scored(start, stop)
+        return CoalitionBlock(to_masks(listed.words[start:stop], self.n_players), score, groups)
+
+    def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        """The sums (n, d, k): the two ends have their scores."""
+        return sums
+
+    def with_players(self, n_players: int) -> Self:
+        """The same of a chain of another length; InputError of another graph."""
+        if n_players != self.n_players and not self.graph.is_chain:
+            raise InputError(
+                f"the design is of a graph of {self.n_players} players, and there are {n_players}: make the graph anew"
+            )
+        return replace(self, graph=chain(n_players)) if n_players != self.n_players else self
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The kind of design, its fields, and of the graph what `graph_of` makes it of."""
+        return super().fingerprint() | {"graph": self.graph.fingerprint()}
+
+
+@lru_cache(maxsize=8)
+def _listed(design: GraphDesign) -> CoalitionList:
+    return design.made()
+
+
+def two_ends(d: int) -> Words:
+    """(2, ⌈d/64⌉): nobody, and everybody."""
+    return to_words(np.array([[False] * d, [True] * d]))
+
+
+class Terms(NamedTuple):
+    """What the values of coalitions are multiplied with."""
+
+    row: NDArray[np.intp]
+    """(e,): which coalition of a list."""
+    player: NDArray[np.intp]
+    """(e,)"""
+    coefficient: FloatArray
+    """(e,)"""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Terms]) -> Terms:
+        """One list after the other."""
+        rows, players = [part.row for part in parts], [part.player for part in parts]
+        return cls(np.concatenate(rows), np.concatenate(players), np.concatenate([part.coefficient for part in parts]))
+
+
+@dataclass(frozen=True)
+class TermList:
+    """Coalitions with sparse scores."""
+
+    words: Words
+    score: scipy.sparse.csr_array
+    """(m, d)"""
+    entries: NDArray[np.int64]
+    """(e,): coalition · R + group, rising."""
+    n_groups: int
+    """R"""
+    group_score: scipy.sparse.csr_array
+    """(e, d)"""
+
+    @classmethod
+    def of(
+        cls, d: int, words: Words, terms: Terms, groups: NDArray[np.int16] | None = None, n_groups: int = 0
+    ) -> TermList:
+        """The sum of terms, of which `groups` (e,) says the group, −1 of none; equal coalitions become one, and those
+        of no term are left out."""
+        words = np.concatenate([two_ends(d), words])
+        first, which = first_distinct_bits(words.view(np.uint8))
+        at = which[N_ENDS + terms.row]
+        is_used = np.isin(np.arange(len(first)), at) | (np.arange(len(first)) < N_ENDS)
+        at, words = (np.cumsum(is_used) - 1)[at], words[first[is_used]]
+        groups = np.full(len(at), -1, np.int16) if groups is None else groups
+        dealt = groups >= 0
+        entries, entry = np.unique(at[dealt] * max(n_groups, 1) + groups[dealt], return_inverse=True)
+        player, coefficient = terms.player, terms.coefficient
+        score = _summed(at, player, coefficient, (len(words), d))
+        return cls(
+            words, score, entries, n_groups, _summed(entry, player[dealt], coefficient[dealt], (len(entries), d))
+        )
+
+    @property
+    def kept_bytes(self) -> int:
+        """See `CoalitionList`."""
+        scores = sum(each.data.nbytes + each.indices.nbytes for each in (self.score, self.group_score))
+        return MADE_OF * (self.words.nbytes + self.entries.nbytes + scores)
+
+    def scored(self, start: int, stop: int) -> tuple[FloatArray, Groups]:
+        """See `CoalitionList`."""
+        score: FloatArray = self.score[start:stop].toarray()
+        if not self.n_groups:
+            return score, Groups.none(score.shape[1])
+        inside = slice(*np.searchsorted(self.entries, [start * self.n_groups, stop * self.n_groups]))
+        coalition, group = np.divmod(self.entries[inside], self.n_groups)
+        return score, Groups(coalition - start, group.astype(np.int16), self.group_score[inside].toarray())
+
+
+def _summed(
+    row: NDArray[np.intp], column: NDArray[np.intp], value: FloatArray, shape: tuple[int, int]
+) -> scipy.sparse.csr_array:
+    """The matrix with these entries, those of one place added."""
+    return scipy.sparse.coo_array((value, (row.astype(np.int32), column.astype(np.int32))), shape=shape).tocsr()
+
+
+def checked_order(order: int | None) -> int | None:
+    """A whole number of at least 1, or None: no limit."""
+    return None if order is None else checked(order=order)[0]
+
+
+def highest_order(fits: Callable[[int], bool], asked: int | None = None) -> str:
+    """What a refusal says of the orders below the one that was asked for."""
+    order = 0
+    while (asked is None or order + 1 < asked) and fits(order + 1):
+        order += 1
+    return f"the highest order that fits is {order}" if order else "no order fits: group columns into fewer players"

@@ -1,0 +1,234 @@
+"""L-Shapley: the Shapley values of games that each neighbourhood of a graph plays alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import binom
+
+from dshap.blocks import DesignInfo
+from dshap.checks import Choice, Whole
+from dshap.designs.coalitions import stream
+from dshap.designs.graph_design import OUTSIDE, GraphDesign, TermList, Terms, checked_order, highest_order
+from dshap.designs.graphs import Graph
+from dshap.designs.jackknife import N_REPLICATES, checked_replicates
+from dshap.designs.permutation import LEAST_UNITS, replicates_of_orders
+from dshap.designs.subsets import Words, has, pairs, sizes, subsets_of, to_words
+from dshap.errors import InputError
+from dshap.records import BoolArray, FloatArray
+
+__all__ = ["LocalDesign", "local"]
+
+MAX_TERMS = 2**21
+"""Subsets of all neighbourhoods together, or steps of sampled orders; every process holds them."""
+PLAIN_DIGITS = 50
+"""Players of a neighbourhood whose subsets are written as a number."""
+
+
+@dataclass(frozen=True)
+class LocalDesign(GraphDesign):
+    """Shapley values within neighbourhoods; see `local`."""
+
+    kind = "local"
+    order: int | None
+    outside: str = "absent"
+    n_permutations: int | None = None
+    seed: int = 0
+    n_replicates: int = N_REPLICATES
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "order", checked_order(self.order))
+        Choice(OUTSIDE)("outside", self.outside)
+        if self.n_permutations is not None:
+            given = Whole(2, is_even=True)("n_permutations", self.n_permutations)
+            object.__setattr__(self, "n_permutations", given)
+        object.__setattr__(self, "seed", Whole(0)("seed", self.seed))
+        object.__setattr__(self, "n_replicates", checked_replicates(self.n_replicates))
+        self._refuse_too_many()
+
+    @property
+    def neighbourhoods(self) -> BoolArray:
+        """(d, d): row i has the players of N_k(i)."""
+        return self.graph.neighbourhoods(self.order)
+
+    @property
+    def is_sampled(self) -> BoolArray:
+        """(d,): players in whose neighbourhoods orders are drawn: those of more subsets than an order has values."""
+        n = self.neighbourhoods.sum(axis=1)
+        return np.zeros(len(n), dtype=bool) if self.n_permutations is None else n > np.log2(2 * self.n_permutations)
+
+    @property
+    def is_efficient(self) -> bool:
+        """Every neighbourhood is the whole graph: these are the Shapley values, or orders of all players."""
+        return bool(self.neighbourhoods.all())
+
+    @property
+    def n_units(self) -> int:
+        """P: pairs of an order and its reversal."""
+        return (self.n_permutations or 0) // 2
+
+    @property
+    def info(self) -> DesignInfo:
+        """Standard errors where orders are drawn."""
+        info = super().info
+        if not self.n_replicates or not self.is_sampled.any():
+            return info
+        n_replicates = min(self.n_replicates, self.n_units)
+        return replace(info, n_replicates=n_replicates, why_no_errors=self.why_no_errors, seed=self.seed)
+
+    @property
+    def why_no_errors(self) -> str:
+        """Fewer than 15 pairs of orders."""
+        if not self.n_replicates or self.n_units >= LEAST_UNITS or not self.is_sampled.any():
+            return ""
+        return (
+            f"{self.n_permutations} orders are too few for standard errors: give n_permutations={2 * LEAST_UNITS} or "
+            "more"
+        )
+
+    def made(self) -> TermList:
+        """The subsets of the neighbourhoods that are listed, then the neighbours before each in drawn orders."""
+        near, is_sampled, is_present = self.neighbourhoods, self.is_sampled, self.outside == "present"
+        words, terms = _enumerated(near, ~is_sampled, is_present)
+        if not is_sampled.any():
+            return TermList.of(self.n_players, words, terms)
+        more, drawn, unit = _drawn(near, np.flatnonzero(is_sampled), self.n_units, self.seed, is_present)
+        n_groups, n_listed = min(self.n_replicates, self.n_units), len(terms.row)
+        terms = Terms.joined([terms, drawn._replace(row=drawn.row + len(words))])
+        groups = np.full(len(terms.row), -1, np.int16)
+        if n_groups:
+            groups[n_listed:] = unit % n_groups
+        return TermList.of(self.n_players, np.concatenate([words, more]), terms, groups, n_groups)
+
+    def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+        """As of `permutation`, of the players whose orders are drawn; the others have no error."""
+        drawn, out = np.flatnonzero(self.is_sampled), np.broadcast_to(sums, groups.shape).copy()
+        if self.why_no_errors:
+            out[:, :, drawn] = np.nan
+        elif len(groups):
+            out[:, :, drawn] = replicates_of_orders(sums[:, drawn], groups[:, :, drawn], self.n_units)
+        return out
+
+    def _refuse_too_many(self) -> None:
+        """An InputError where more would be listed than every process can hold."""
+        size, is_sampled = self.neighbourhoods.sum(axis=1), self.is_sampled
+        drawn = 2 * (self.n_permutations or 0) * int(is_sampled.sum())
+        if drawn > MAX_TERMS:
+            raise InputError(
+                f"{self.n_permutations} orders of the neighbourhoods of {is_sampled.sum()} players are {drawn:,} "
+                f"steps, at most {MAX_TERMS:,}: lower n_permutations"
+            )
+        if _n_subsets(size[~is_sampled]) > MAX_TERMS:
+            largest = int(size.max())
+            number = f"{_n_subsets(size):,}" if largest <= PLAIN_DIGITS else f"2^{largest} and more"
+            best = highest_order(self._fits, self.order)
+            other = (
+                "give n_permutations, to sample those that are too large"
+                if self.n_permutations is None
+                else "lower n_permutations"
+            )
+            raise InputError(
+                f"order {self.order}: the neighbourhoods, of up to {largest} players, have {number} subsets, at most "
+                f"{MAX_TERMS:,} allowed: {best}; or {other}"
+            )
+
+    def _fits(self, order: int) -> bool:
+        return _n_subsets(self.graph.neighbourhoods(order).sum(axis=1)) <= MAX_TERMS
+
+
+def local(
+    graph: Graph,
+    order: int | None,
+    *,
+    outside: Literal["absent", "present"] = "absent",
+    n_permutations: int | None = None,
+    seed: int = 0,
+    n_replicates: int = N_REPLICATES,
+) -> LocalDesign:
+    """L-Shapley: phi_i is the Shapley value of player i in the game that its neighbourhood plays.
+
+    N_k(i) are the players at most `order` edges from i, n of them:
+    phi_i = Σ over T ⊆ N_k(i) with i ∈ T of [v(T) − v(T ∖ i)] / (n C(n − 1, |T| − 1)).
+    Exact where no interaction reaches beyond a neighbourhood; not efficient, unless every neighbourhood is everybody:
+    these are the Shapley values.  Coalitions that neighbourhoods share are evaluated once: on a chain of d > 2k players
+    (d − 2k + 1) 4^k, the empty one counted.
+
+    Parameters
+    ----------
+    graph : Graph or scipy sparse array (d, d)
+        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.
+    order : int or None
+        k; None: no limit.
+    outside : {"absent", "present"}
+        What the players beyond a neighbourhood are while it plays: absent, as in the paper, or present.
+    n_permutations : int, optional
+        Even.  Neighbourhoods of more than 2 n_permutations subsets are not listed: as many random orders of all players
+        are drawn, each with its reversal, and phi_i is the mean of v(players of N_k(i) up to i) − v(those before i).
+    seed : int
+        Of the orders, which all instances and players share.
+    n_replicates : int
+        Groups of the jackknife at most, 2 to 100; 0: no standard errors.
+
+    Returns
+    -------
+    LocalDesign
+
+    Raises
+    ------
+    InputError
+        A graph that is none, or more than 2²¹ subsets of neighbourhoods, or steps of orders.
+
+    Notes
+    -----
+    Standard errors are those of `permutation`, for the players whose orders are drawn; the others have none.
+
+    References
+    ----------
+    J. Chen, L. Song, M. J. Wainwright and M. I. Jordan, "L-Shapley and C-Shapley: efficient model interpretation for
+    structured data", ICLR 2019, definition 1 and section 4.3.1.
+    """
+    return LocalDesign(graph, order, outside, n_permutations, seed, n_replicates)
+
+
+def _n_subsets(size: NDArray[np.int64]) -> int:
+    """Of neighbourhoods of these sizes, together."""
+    return sum(1 << int(n) for n in size)
+
+
+def _enumerated(near: BoolArray, is_listed: BoolArray, is_present: bool) -> tuple[Words, Terms]:
+    """All subsets T of the neighbourhoods near (d, d) of some players, each once: 1/(n C(n − 1, |T| − 1)) for players
+    in it, −1/(n C(n − 1, |T|)) for the others.
+
+    Where all beyond are present the subsets are those who are absent: the same weights, with the other sign.
+    """
+    d, size = len(near), near.sum(axis=1)
+    found = subsets_of(near & is_listed[:, None], most=MAX_TERMS)
+    assert found is not None  # all neighbourhoods together have no more
+    words = np.concatenate([to_words(np.zeros((1, d), dtype=bool)), found.members])
+    row, player = pairs(np.concatenate([to_words(is_listed[None]), found.common]), d)
+    n, is_in = size[player], has(words[row], player)
+    weight = 1 / (n * binom(n - 1, sizes(words)[row] - is_in))
+    if is_present:
+        return to_words(np.ones((1, d), dtype=bool)) & ~words, Terms(row, player, np.where(is_in, -weight, weight))
+    return words, Terms(row, player, np.where(is_in, weight, -weight))
+
+
+def _drawn(
+    near: BoolArray, drawn: NDArray[np.intp], n_units: int, seed: int, is_present: bool
+) -> tuple[Words, Terms, NDArray[np.intp]]:
+    """For each order and each of these players the neighbours up to it and those before it, with ± 1/orders, and the
+    pair of orders (e,) that they are of."""
+    d, orders = len(near), stream(seed).random((n_units, len(near))).argsort(axis=1)
+    places = orders.argsort(axis=1)  # (units, d)
+    places = np.stack([places, d - 1 - places], axis=1).reshape(-1, d)
+    before = np.concatenate([to_words(near[drawn] & (place < place[drawn, None])) for place in places])
+    player, unit = np.tile(drawn, len(places)), np.repeat(np.arange(n_units), 2 * len(drawn))
+    if is_present:
+        before = before | to_words(~near)[player]
+    words = np.concatenate([before | to_words(np.eye(d, dtype=bool))[player], before])
+    coefficient = np.repeat([1.0, -1.0], len(before)) / len(places)
+    return words, Terms(np.arange(len(words)), np.tile(player, 2), coefficient), np.tile(unit, 2)
