@@ -55,7 +55,8 @@ class Players:
 
     def columns(self, masks: BoolArray) -> BoolArray:
         """(m, columns) bool: the columns that are present when the players of masks (m, d) are."""
-        return (np.asarray(masks, dtype=np.uint8) @ self.members.astype(np.uint8)).astype(bool)
+        owner, is_held = self.members.argmax(axis=0), self.members.any(axis=0)
+        return np.asarray(np.asarray(masks, dtype=bool)[:, owner] & is_held)
 
     def fingerprint(self) -> dict[str, list[int]]:
         return {name: [int(c) for c in np.flatnonzero(row)] for name, row in zip(self.names, self.members, strict=True)}

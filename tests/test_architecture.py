@@ -13,7 +13,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "dshap"
 FLOORS = (
-    {"types", "abilities", "blocks", "records", "players", "errors", "options", "checks", "rows", "threads"},
+    {"types", "abilities", "blocks", "records", "players", "images", "errors", "options", "checks", "rows", "threads"},
     {"loops"},
     {"designs", "kernels"},
     {"values", "models"},

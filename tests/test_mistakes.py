@@ -95,6 +95,8 @@ WRONG: dict[str, list[Any]] = {
     "progress": ["yes", 3, OBJECT, X],
     "bytes": ["much", -1, OBJECT, [1], X],
     "text": [3, None, OBJECT, X],
+    "segments": ["a", 3, OBJECT, X, np.zeros((2, 3)), RAGGED, np.zeros((3, 2), int)],
+    "images": ["a", 3, OBJECT, X, None, [], [np.zeros((2, 2)), np.zeros((2, 3))], [RAGGED], TEXT[None], {}],
 }  # fmt: skip
 """kind of option -> arguments that are a mistake wherever such an option is taken."""
 
@@ -120,7 +122,8 @@ KIND = {
     "embedding": "embedding", "value": "value", "design": "design", "link": "link", "of": "of", "store": "store",
     "client": "client", "key": "key", "target": "target", "progress": "progress", "memory_limit": "bytes",
     "units": "text", "families": "word", "given": "embedding", "decay": "penalty", "shells": "whole",
-    "sparse": "word", "tol": "number",
+    "sparse": "word", "tol": "number", "height": "whole", "width": "whole", "channels": "whole", "patch": "whole",
+    "segments": "segments", "images": "images",
 }  # fmt: skip
 """option -> its kind; `Place.kinds` says where it is another."""
 
@@ -160,6 +163,9 @@ PLACES = {
                            kinds={"tol": "chance", "quality": "any table"}),
     "dshap.fit": Place(dshap.fit, {"model": KernelRidge(RBF(1.0), Nystrom(5)), "rows": X, "target": Y},
                        kinds={"rows": "any table"}),
+    "dshap.image_players": Place(dshap.image_players, {"height": 2, "width": 3, "patch": 1},
+                                 kinds={"segments": "segments"}),
+    "dshap.image_rows": Place(dshap.image_rows, {"images": np.zeros((2, 3, 3))}, kinds={"images": "images"}),
     "dshap.mse_v": Place(dshap.mse_v, {"value": values.ConditionalRegression(predict, X, **EMBEDDED), "rows": X},
                          kinds={"tol": "chance"}),
     "dshap.open_cube": Place(dshap.open_cube, {"store": "no/such"}, kinds={"store": "folder"}),
