@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dshap.explainer import Explainer
     from dshap.images import image_players, image_rows
     from dshap.prepared import open_prepared
-    from dshap.values.predicted import PredictedValue as ValueFunction
+    from dshap.values.base import PredictedValue as ValueFunction
 
 __version__ = "0.2.0"
 __all__ = [
@@ -61,7 +61,7 @@ _HOMES = {
     "open_cube": "dshap.cube",
     "open_prepared": "dshap.prepared",
     "prepare": "dshap.api",
-    "ValueFunction": "dshap.values.predicted:PredictedValue",
+    "ValueFunction": "dshap.values.base:PredictedValue",
 }
 """Public name -> module, and the name there where it is another."""
 _FOLDERS = ("designs", "engine", "kernels", "models", "sources", "values")

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dshap.errors import InputError, shown, unknown_name
+from dshap.foreign import has_columns, is_pandas
 from dshap.records import FloatArray
 
 __all__ = [
@@ -32,9 +33,11 @@ __all__ = [
     "Whole",
     "as_array",
     "as_path",
+    "check_fields",
     "checked",
     "finite_array",
     "for_columns",
+    "of_kind",
     "plain_array",
 ]
 
@@ -52,6 +55,19 @@ def refused(name: str, given: Any, asked: str) -> InputError:
     return InputError(f"{name} is {shown(given)}: give {asked}")
 
 
+def of_kind(name: str, given: Any, kinds: Any, asked: str) -> Any:
+    """What is of one of these types, as it is; a class, which has the members of a protocol, is none.
+
+    Raises
+    ------
+    InputError
+        Anything else; `asked` is what its message asks for.
+    """
+    if isinstance(given, type) or not isinstance(given, kinds):
+        raise refused(name, given, asked)
+    return given
+
+
 def _one(given: Any) -> Any:
     """The number that this is, or that an array, a list or a Series of one holds; None where it is no single number."""
     try:
@@ -63,17 +79,13 @@ def _one(given: Any) -> Any:
     return given if isinstance(given, numbers.Real) and array.dtype.kind != "b" else None
 
 
-def _is_text(given: Any) -> bool:
-    return isinstance(given, str)
-
-
 def _is_word(given: Any, words: tuple[str, ...]) -> bool:
-    return _is_text(given) and given in words
+    return isinstance(given, str) and given in words
 
 
 def _items(given: Any) -> list[Any] | None:
     """The members of a list, an array or the like; None of text, mappings, tables and what is no list."""
-    if not np.iterable(given) or isinstance(given, str | bytes | Mapping) or hasattr(given, "columns"):
+    if not np.iterable(given) or isinstance(given, str | bytes | Mapping) or has_columns(given):
         return None
     return list(np.asarray(given, dtype=object).tolist())
 
@@ -136,9 +148,7 @@ class Flag:
     """True or False."""
 
     def __call__(self, name: str, given: Any) -> bool:
-        if not isinstance(given, bool | np.bool_):
-            raise refused(name, given, "True or False")
-        return bool(given)
+        return bool(of_kind(name, given, bool | np.bool_, "True or False"))
 
 
 @dataclass(frozen=True)
@@ -148,11 +158,10 @@ class Choice:
     allowed: tuple[str, ...]
 
     def __call__(self, name: str, given: Any) -> str:
-        if not _is_text(given):
-            raise refused(name, given, " or ".join(map(repr, self.allowed)))
-        if given not in self.allowed:
-            raise InputError(unknown_name(name, given, self.allowed))
-        return given
+        word: str = of_kind(name, given, str, " or ".join(map(repr, self.allowed)))
+        if word not in self.allowed:
+            raise InputError(unknown_name(name, word, self.allowed))
+        return word
 
 
 @dataclass(frozen=True)
@@ -160,9 +169,8 @@ class Text:
     """A text."""
 
     def __call__(self, name: str, given: Any) -> str:
-        if not _is_text(given):
-            raise refused(name, given, "a text")
-        return given
+        text: str = of_kind(name, given, str, "a text")
+        return text
 
 
 @dataclass(frozen=True)
@@ -210,7 +218,7 @@ def _labelled(given: Any) -> list[tuple[Any, Any]]:
     """(label, value) pairs of a mapping, or of a Series with labels of its own; none of anything else."""
     if isinstance(given, Mapping):
         return list(given.items())
-    labels = list(getattr(given, "index", ())) if np.ndim(given) == 1 and hasattr(given, "iloc") else []
+    labels = list(given.index) if np.ndim(given) == 1 and is_pandas(given) else []
     return list(zip(labels, given.tolist(), strict=True)) if labels != list(range(len(labels))) else []
 
 
@@ -224,9 +232,8 @@ class CategoryLists:
     def __call__(self, name: str, given: Any) -> dict[str, tuple[Any, ...]] | None:
         if given is None:
             return None
-        if not isinstance(given, Mapping):
-            raise refused(name, given, ASKED_LISTS)
-        return {str(label): self._list(name, given, values) for label, values in given.items()}
+        lists = of_kind(name, given, Mapping, ASKED_LISTS)
+        return {str(label): self._list(name, given, values) for label, values in lists.items()}
 
     @staticmethod
     def _list(name: str, given: Any, values: Any) -> tuple[Any, ...]:
@@ -246,13 +253,14 @@ def for_columns(name: str, given: Any, n_columns: int, names: Sequence[str] | No
         Another number of them, a name that is no column, a column that is not named, or names where the columns have
         none.
     """
-    if isinstance(given, Mapping):
-        return _by_name(name, given, n_columns, names)
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        return (given,) * n_columns
-    if len(given) != n_columns:
-        raise InputError(f"{name} has {len(given)} values for {n_columns} columns: give one, or one each")
-    return tuple(given)
+    match given:
+        case Mapping():
+            return _by_name(name, given, n_columns, names)
+        case [*each]:
+            if len(each) != n_columns:
+                raise InputError(f"{name} has {len(each)} values for {n_columns} columns: give one, or one each")
+            return tuple(each)
+    return (given,) * n_columns
 
 
 def _by_name(name: str, given: Mapping[str, Any], n_columns: int, names: Sequence[str] | None) -> tuple[Any, ...]:
@@ -280,19 +288,18 @@ def as_array(name: str, given: Any) -> Any:
 
 def plain_array(given: Any) -> Any:
     """The array behind a table; a missing value of a nullable column (NA) as NaN, so that numbers stay numbers."""
-    if not hasattr(given, "iloc"):
+    if not is_pandas(given):
         return np.asarray(given)
-    is_number = all(kind.kind in "biuf" for kind in getattr(given, "dtypes", ()))
+    is_number = all(kind.kind in "biuf" for kind in given.dtypes)
     return given.to_numpy(dtype=float, na_value=np.nan) if is_number else given.to_numpy()
 
 
 def as_path(name: str, given: Any) -> Path:
     """The absolute path of a file system, or an InputError."""
-    if not isinstance(given, str | os.PathLike):
-        raise refused(name, given, "a path")
-    if "://" in str(given):
-        raise InputError(f"{name} {str(given)!r}: object stores are not built yet; give a path of a file system")
-    return Path(given).expanduser().absolute()
+    path = of_kind(name, given, str | os.PathLike, "a path")
+    if "://" in str(path):
+        raise InputError(f"{name} {str(path)!r}: object stores are not built yet; give a path of a file system")
+    return Path(path).expanduser().absolute()
 
 
 def finite_array(name: str, given: Any, ndims: Sequence[int], shape: str) -> FloatArray:
@@ -366,3 +373,15 @@ def checked(**options: Any) -> list[Any]:
         One that breaks its rule.
     """
     return [RULES[name](name, given) for name, given in options.items()]
+
+
+def check_fields(record: Any, *names: str) -> None:
+    """Put these options of a frozen record in their plain form, each by the rule of its name.
+
+    Raises
+    ------
+    InputError
+        One that breaks its rule.
+    """
+    for name in names:
+        object.__setattr__(record, name, RULES[name](name, vars(record)[name]))

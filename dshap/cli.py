@@ -55,6 +55,8 @@ def command(function: Callable[..., None]) -> click.Command:
         _set_up(quiet, verbose)
         try:
             function(*args, quiet=quiet, **options)
+        except (click.ClickException, click.exceptions.Exit):
+            raise
         except (Exception, KeyboardInterrupt) as error:
             _give_up(error, verbose)
 
@@ -82,8 +84,6 @@ def _interrupt(*_: Any) -> NoReturn:
 
 
 def _give_up(error: BaseException, verbose: bool) -> NoReturn:
-    if isinstance(error, click.ClickException | click.exceptions.Exit):
-        raise error
     if verbose:
         traceback.print_exception(error)
     message, status = _ending(error)
@@ -95,10 +95,11 @@ def _ending(error: BaseException) -> tuple[str, int]:
     """What is said about an error, and the exit status."""
     if _is_interrupt(error):
         return "interrupted; what is finished is kept, the same command goes on", INTERRUPTED
-    if isinstance(error, DshapError):
-        return str(error), error.exit_status
-    if isinstance(error, OSError):
-        return f"{error.filename or 'file'}: {error.strerror or error}", BAD_INPUT
+    match error:
+        case DshapError():
+            return str(error), error.exit_status
+        case OSError():
+            return f"{error.filename or 'file'}: {error.strerror or error}", BAD_INPUT
     return f"this is a bug: {type(error).__name__}: {error} (-v shows where)", BUG
 
 
@@ -196,7 +197,7 @@ def _results(job: Job, result: JobResult) -> tuple[list[str], dict[str, Any], li
     steps = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in result.seconds.items())
     sections = [
         [f"done: {steps}" if has_worked else "nothing to do: every explanation is finished"],
-        [f"model: {str(result.report).splitlines()[0]}", *_score_lines(result)] if result.report else [],
+        [f"model: {str(result.report).splitlines()[0]}", *result.report.score_lines] if result.report else [],
         report.ranking_lines(ranked, units) if ranked else [],
         [QUALITY, *(f"{name}: {quality}" for name, quality in qualities.items())] if qualities else [],
         report.breakdown_lines(row, units) if row else [],
@@ -236,13 +237,6 @@ def _scores(result: JobResult) -> dict[str, list[float]] | None:
     if result.report is None:
         return None
     return {name: score.tolist() for name, score in result.report.held_out.items()}
-
-
-def _score_lines(result: JobResult) -> list[str]:
-    from dshap.models.report import MEASURES
-
-    scores = _scores(result) or {}
-    return [f"held-out {MEASURES[name]}: {', '.join(f'{v:.4f}' for v in score)}" for name, score in scores.items()]
 
 
 @command

@@ -7,6 +7,8 @@ import reprlib
 from collections.abc import Iterable
 from typing import Any
 
+from dshap.foreign import has_columns, is_pandas, numpy_dtype, shape_of
+
 __all__ = [
     "DamagedError",
     "DoesNotFitError",
@@ -87,8 +89,8 @@ def shown(given: Any) -> str:
     """What was given, in a few words on one line: of a class its name, of a table or an array its shape."""
     if isinstance(given, type):
         return f"the class {given.__name__}"
-    shape = getattr(given, "shape", ())
-    if shape != () or hasattr(given, "columns"):
+    shape = shape_of(given)
+    if shape != () or has_columns(given):
         return f"a {type(given).__name__}" + (f" of shape {shape}" if isinstance(shape, tuple) else "")
     return " ".join(_SHORT.repr(given).split())
 
@@ -125,13 +127,13 @@ def refuse_rounded(values: Any, name: str) -> None:
 
 def refuse_rounded_column(column: Any, name: str) -> None:
     """The same of a column of a data frame, nullable or not."""
-    dtype = getattr(column.dtype, "numpy_dtype", column.dtype)
+    dtype = numpy_dtype(column.dtype)
     if dtype.kind in "iu":
         refuse_rounded(column.dropna().to_numpy(dtype=dtype), f"column {name!r}")
 
 
 def refuse_rounded_columns(table: Any) -> None:
     """The same of every column, where the table is a data frame."""
-    if hasattr(table, "iloc"):
+    if is_pandas(table):
         for j, name in enumerate(table.columns):
             refuse_rounded_column(table.iloc[:, j], str(name))

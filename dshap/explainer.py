@@ -11,10 +11,11 @@ import numpy as np
 from dshap.api import explain
 from dshap.errors import InputError
 from dshap.models import KernelModel
+from dshap.predictors.named import columns_by_name
 from dshap.records import FloatArray
+from dshap.tables.opener import kind_of
 from dshap.types import Design, Explained, Link
 from dshap.values import KernelInterventional, Marginal
-from dshap.values.table_value import columns_by_name
 
 __all__ = ["Explainer"]
 
@@ -152,9 +153,12 @@ def _link_of(link: Any) -> str | Link:
 
 def _data_of(X: Any, value: Explained) -> Any:
     """The explained values (n, d) where every player is a column and they lie in memory; else None."""
-    if value.players.members.sum(axis=1).max() > 1 or hasattr(X, "__dask_graph__"):
+    if value.players.members.sum(axis=1).max() > 1:
         return None
-    if hasattr(X, "iloc"):
-        names = value.model.feature_names
-        return (columns_by_name(X, names) if names else X).to_numpy()
-    return np.asarray(X) if isinstance(X, np.ndarray | list) else None
+    match kind_of(X):
+        case "data frame":
+            names = value.model.feature_names
+            return (columns_by_name(X, names) if names else X).to_numpy()
+        case "array" | "list":
+            return np.asarray(X)
+    return None

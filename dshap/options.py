@@ -72,7 +72,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", _dtype_name(self.dtype))
         for name, rule in RULES.items():
-            given = getattr(self, name)
+            given = vars(self)[name]
             if given is not None or name in ALWAYS:
                 object.__setattr__(self, name, rule(name, given))
         if self.coalition_groups and self.tol is not None:

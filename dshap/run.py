@@ -32,10 +32,10 @@ from dshap.cube import (
     renew_cube,
     repair,
 )
-from dshap.engine import Failure, Plan, check_stages, fit_stages, make_plan
+from dshap.engine import Failure, Plan, make_plan
 from dshap.engine.explain import evaluate
 from dshap.engine.learn import run_pass
-from dshap.engine.plan import OVERHEAD_BYTES
+from dshap.engine.plan import check_fit
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
 from dshap.models import KernelModel
 from dshap.models.kernel_model import HeldOut, Tune
@@ -346,7 +346,7 @@ def fit_model(session: Session, model: AnyModel, reader: RowReader) -> AnyModel:
     progress.begin("fit", 1 + model.n_passes + bool(model.holdout), "passes")
     positions = sample_positions(reader.n_rows, model.sample_size, model.seed)
     inside = [(a, b) for a, b in cut if np.searchsorted(positions, a) < np.searchsorted(positions, b)]
-    check = partial(_check_fit, model, reader, executor.memory_limit, executor.n_threads)
+    check = partial(check_fit, model, reader, executor.memory_limit, executor.n_threads)
     tune = Tune(model, positions, tuple(reader.feature_names), check)
     first = run_pass(executor, tune, reader, inside, progress.advance, n_passes=1)
     fitted: AnyModel = run_pass(executor, first, reader, cut, progress.advance)
@@ -355,8 +355,3 @@ def fit_model(session: Session, model: AnyModel, reader: RowReader) -> AnyModel:
     progress.end()
     fitted.warn_unless_converged()
     return fitted
-
-
-def _check_fit(model: KernelModel, reader: RowReader, memory_limit: int | None, threads: int, n_outputs: int) -> None:
-    stages = fit_stages(model, reader, n_outputs)
-    check_stages(stages, memory_limit, threads, OVERHEAD_BYTES, "ask for fewer landmarks or features, merge classes")

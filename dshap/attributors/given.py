@@ -10,7 +10,7 @@ import numpy as np
 from dshap.attributors.game import check_additivity
 from dshap.blocks import Attribution, Status
 from dshap.records import Cost, FloatArray
-from dshap.values.predicted import Predicted
+from dshap.values.base import Predicted
 
 __all__ = ["BaseAttributor"]
 

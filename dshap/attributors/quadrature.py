@@ -20,10 +20,10 @@ from dshap.loops.product_games import (
     product_game_operations,
     product_game_values,
 )
+from dshap.predictors.expansion import Expansion
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.values.background import herd
 from dshap.values.interventional import KernelInterventional
-from dshap.values.kernel_value import Expansion
 from dshap.values.subset_table import SubsetTable
 
 __all__ = ["Quadrature"]

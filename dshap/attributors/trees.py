@@ -10,10 +10,10 @@ import numpy as np
 
 from dshap.attributors.closed_form import Checked, PairedForm
 from dshap.errors import InputError
+from dshap.predictors.tree_libraries import LightGBMTrees
+from dshap.predictors.tree_model import TOLERANCE, asked, made_up, reach_of, refuse_gap
+from dshap.predictors.tree_shap import LightGBMPairs, ThroughShap
 from dshap.records import Cost, FloatArray, Moments, State
-from dshap.values.tree_libraries import LightGBMTrees
-from dshap.values.tree_model import TOLERANCE, asked, made_up, reach_of, refuse_gap
-from dshap.values.tree_shap import LightGBMPairs, ThroughShap
 from dshap.values.trees import Trees
 
 __all__ = ["TreeForm"]

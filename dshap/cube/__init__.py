@@ -9,7 +9,7 @@ from dshap.cube.created import (
     mark_finished,
     refuse_altered,
 )
-from dshap.cube.files import ReceiptFolder, StateFolder, write_new
+from dshap.cube.files import ReceiptFolder, StateFolder
 from dshap.cube.layout import TEXT, CubeLayout
 from dshap.cube.reader import (
     CubeStatus,
@@ -59,5 +59,4 @@ __all__ = [
     "row_key",
     "store_parts",
     "verify_cube",
-    "write_new",
 ]

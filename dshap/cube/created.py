@@ -101,17 +101,14 @@ def has_copy(path: Path) -> bool:
 
 def altered_files(path: Path) -> list[str]:
     """Of the created files, those that are missing or not what they were."""
-    return [name for name, content in copied_files(path).items() if not _is_file_of(path / name, content)]
+    kept = ((name, path / name, content) for name, content in copied_files(path).items())
+    return [name for name, file, content in kept if not (file.is_file() and file.read_bytes() == content)]
 
 
 def copied_files(path: Path) -> dict[str, bytes]:
     """name -> what the file was created with."""
     record: Record = copy_of(path).get(copy_name(path) or COPY, Record)
     return {name: content.tobytes() for name, content in record.arrays.items()}
-
-
-def _is_file_of(file: Path, content: bytes) -> bool:
-    return file.is_file() and file.read_bytes() == content
 
 
 def restore_files(path: Path, names: Iterable[str]) -> None:

@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def _sealing(name: str) -> hashlib.blake2b:
     return hashlib.blake2b(f"{name}:".encode(), digest_size=SEAL_BYTES)
 
 
-class CreateOnlyFolder:
+class CreateOnlyFolder(ABC):
     """Files of one kind by name, each written once and sealed."""
 
     suffix: str
@@ -78,9 +79,9 @@ class CreateOnlyFolder:
     def remove(self, name: str) -> None:
         self.file(name).unlink(missing_ok=True)
 
+    @abstractmethod
     def damage(self, name: str) -> str | None:
         """What is wrong with the file of this name; None where it is whole."""
-        raise NotImplementedError
 
     def is_whole(self, name: str) -> bool:
         return self.has(name) and self.damage(name) is None

@@ -14,7 +14,7 @@ import zarr
 from dshap.cube.created import has_copy
 from dshap.errors import DamagedError, DshapError, InputError
 
-__all__ = ["TEXT", "CubeLayout", "reading", "refuse_foreign"]
+__all__ = ["TEXT", "CubeLayout", "dims_of", "reading", "refuse_foreign"]
 
 TEXT = "string"
 """Type of a kept column of text."""
@@ -130,12 +130,17 @@ def refuse_foreign(path: Path) -> None:
             found = root.get(name)
             if not isinstance(found, zarr.Array):
                 raise _foreign(path, f"the array {name} is missing")
-            dims = tuple(getattr(found.metadata, "dimension_names", None) or ())
+            dims = dims_of(found)
             if dims not in shapes or len(dims) != found.ndim or found.dtype.kind != kind:
                 raise _foreign(path, f"the array {name} is {found.dtype} over ({', '.join(map(str, dims))})")
             for dim, size in zip(dims, found.shape, strict=True):
                 if sizes.setdefault(str(dim), size) != size:
                     raise _foreign(path, f"{name} has {size} of {dim}, the arrays before it {sizes[str(dim)]}")
+
+
+def dims_of(array: zarr.Array[Any]) -> tuple[str | None, ...]:
+    """Names of the dimensions; none of an array that does not tell, as in Zarr 2."""
+    return tuple(getattr(array.metadata, "dimension_names", None) or ())
 
 
 def _foreign(path: Path, what: str) -> InputError:

@@ -31,6 +31,7 @@ from dshap.cube.created import (
     states_of,
 )
 from dshap.cube.files import CreateOnlyFolder, ReceiptFolder
+from dshap.cube.layout import dims_of
 from dshap.cube.writer import SUMMARIES, block_digests, block_name
 from dshap.errors import InputError
 
@@ -235,5 +236,5 @@ def _names_along_instance(root: zarr.Group) -> list[str]:
         prefix + name
         for prefix, group in groups
         for name, array in group.arrays()
-        if (getattr(array.metadata, "dimension_names", None) or ("",))[0] == "instance"
+        if dims_of(array)[:1] == ("instance",)
     ]

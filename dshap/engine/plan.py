@@ -28,6 +28,7 @@ __all__ = [
     "PILOT_ROWS",
     "Plan",
     "Stage",
+    "check_fit",
     "check_stages",
     "fit_stages",
     "format_bytes",
@@ -214,6 +215,12 @@ def fit_stages(model: KernelModel, reader: RowReader, n_outputs: int = 1) -> tup
         Stage("score", n_spans if model.holdout else 0, read + cost.score_bytes,
               2.0 * reader.n_rows * p * model.holdout, "held-out rows", "score", "fit"),
     )  # fmt: skip
+
+
+def check_fit(model: KernelModel, reader: RowReader, memory_limit: int | None, threads: int, n_outputs: int) -> None:
+    """Refuse a fit that a worker with this limit cannot hold: a `DoesNotFitError`."""
+    remedy = "ask for fewer landmarks or features, merge classes"
+    check_stages(fit_stages(model, reader, n_outputs), memory_limit, threads, OVERHEAD_BYTES, remedy)
 
 
 def check_stages(stages: Sequence[Stage], memory_limit: int | None, threads: int, idle_bytes: int, remedy: str) -> None:

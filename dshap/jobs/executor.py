@@ -9,16 +9,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dshap.engine import DaskExecutor, connect, local_client, shut_down
+from dshap.engine import DaskExecutor, LoopExecutor, connect, local_client, shut_down
 from dshap.engine.graph import OnDone, OnFailed, Reduction
 from dshap.errors import DshapError, InputError
 from dshap.jobs.fields import Count, Memory, NotEmpty, Place
 from dshap.options import parse_bytes
 
-__all__ = ["ClusterExecutor", "local", "python", "scheduler"]
+__all__ = ["ClusterExecutor", "JobExecutor", "ThisProcess", "local", "python", "scheduler"]
 
 WORKER_TIMEOUT_S = 120.0
 """How long a scheduler may be without a worker."""
+
+
+class ThisProcess(LoopExecutor):
+    """This process, one task after the other; it runs from the start."""
+
+    @property
+    def running(self) -> LoopExecutor:
+        return self
+
+    def start(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class ClusterExecutor:
@@ -54,7 +65,7 @@ class ClusterExecutor:
         return DaskExecutor(client)
 
     def start(self) -> None:
-        """Start the cluster now."""
+        """Start it now."""
         self.started  # noqa: B018 (it is made where it is first asked for)
 
     def run(
@@ -74,6 +85,10 @@ class ClusterExecutor:
         """End what was started."""
         if self.running is not None:
             shut_down(self.running.client)
+
+
+JobExecutor = ThisProcess | ClusterExecutor
+"""Where the tasks of a job run: `running` once it was started by `start`, until `close`."""
 
 
 def local(workers: Count | None = None, memory_limit: Memory | None = None, threads: Count = 1) -> Any:

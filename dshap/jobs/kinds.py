@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 from dshap.errors import InputError, unknown_name
 from dshap.jobs.fields import options_of
 
-__all__ = ["Kinds", "Made", "Part", "Table", "imported"]
+__all__ = ["Kinds", "Made", "Part", "Table", "imported", "one_kind"]
 
 
 class Table(BaseModel):
@@ -56,9 +56,9 @@ class Kinds:
     """
 
     tag: str
-    """Key of the table that names the kind."""
-    known: Mapping[str, str | type[Made]]
-    base: type[Made]
+    """Key of the table that names the kind; empty where there is one."""
+    known: Mapping[str, str | type[Any]]
+    base: type[Table]
     """Keys that all kinds have."""
     parts: Mapping[str, Part] = field(default_factory=dict)
     """Parameter -> how it is made."""
@@ -77,7 +77,7 @@ class Kinds:
             return self.base.model_validate(given)
         return self.record(given).model_validate({self.tag: self.default, **given})
 
-    def record(self, given: Mapping[str, Any]) -> type[Made]:
+    def record(self, given: Mapping[str, Any]) -> type[Any]:
         """The record of the kind that a table names."""
         if given.get(self.tag, self.default) is None:
             raise ValueError(f"{self.tag} is missing")
@@ -91,7 +91,7 @@ class Kinds:
         raise ValueError(unknown_name(self.tag, kind, self.known))
 
     @cached_property
-    def records(self) -> Mapping[str, type[Made]]:
+    def records(self) -> Mapping[str, type[Any]]:
         """kind -> its record, of all that are known."""
         return {
             kind: _record(self, kind, imported(place, self.tag)) if isinstance(place, str) else place
@@ -101,6 +101,11 @@ class Kinds:
     def with_key(self, key: str) -> list[str]:
         """The kinds that have this key."""
         return [kind for kind, record in self.records.items() if key in record.model_fields]
+
+
+def one_kind(record: type[Table]) -> Kinds:
+    """Of a table that is always the same record."""
+    return Kinds("", {"": record}, record, default="")
 
 
 @cache

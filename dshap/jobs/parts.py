@@ -33,6 +33,7 @@ from dshap.kernels.nystrom import SELECTIONS
 from dshap.models import FourierExpansion, KernelExpansion, KernelModel
 from dshap.records import FloatArray
 from dshap.tables.background import METHODS
+from dshap.tables.columns import as_names
 from dshap.types import Link, RowReader
 
 if TYPE_CHECKING:
@@ -191,8 +192,12 @@ class ModelEmbeddingKeys(EmbeddingKeys):
 
 def expansion_of(model: Any) -> Expansion | None:
     """What a kernel model is reduced to; None of a predict function."""
-    expansion = model.expansion_ if isinstance(model, KernelModel) else model
-    return expansion if isinstance(expansion, KernelExpansion | FourierExpansion) else None
+    match model:
+        case KernelModel():
+            return expansion_of(model.expansion_)
+        case KernelExpansion() | FourierExpansion():
+            return model
+    return None
 
 
 def _embedding(given: Any, context: Context) -> kernels.Embedding:
@@ -211,8 +216,7 @@ def _kernel(given: Any, context: Context) -> kernels.Kernel | kernels.ProductKer
     expansion = expansion_of(context.model)
     if given.kernel in (None, "model") and expansion is not None and expansion.kernel is not None:
         return expansion.kernel
-    scale = list(given.lengthscale) if isinstance(given.lengthscale, tuple) else given.lengthscale
-    return KERNELS[given.kernel or "rbf"](scale)
+    return KERNELS[given.kernel or "rbf"](given.lengthscale)
 
 
 def _link(given: Any, context: Context) -> Link:
@@ -257,8 +261,7 @@ def _output_names(given: Any, context: Context) -> tuple[str, ...] | None:
     if context.job.model.kind != "kernel_ridge":
         expansion = expansion_of(context.model)
         return None if expansion is None else expansion.output_names
-    target = context.job.source.target
-    return (target,) if isinstance(target, str) else target
+    return as_names(context.job.source.target)
 
 
 def _seed(given: Any, context: Context) -> int:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from dshap.errors import InputError, unknown_name
-from dshap.jobs.kinds import Kinds, Table
+from dshap.jobs.kinds import Table
 from dshap.jobs.schema import TABLES, Job
 
 __all__ = ["parse_job", "read_job_file", "with_settings"]
@@ -67,7 +67,8 @@ def _sentence(problem: Any, given: Mapping[str, Any]) -> str:
     if kind == "missing":
         return f"{place} {key} is missing" if key else f"table {place} is missing"
     if kind == "literal_error":
-        return f"{place} {unknown_name(key, str(value), _quoted(context['expected']))}"
+        allowed = context["expected"].split("'")[1::2]  # of "'a', 'b' or 'c'"
+        return f"{place} {unknown_name(key, str(value), allowed)}"
     if kind == "value_error":
         said = str(context["error"])
         return f"{place} {key} = {_shown(value)}: {said}" if key else f"{place} {said}".strip()
@@ -82,44 +83,38 @@ def _place(loc: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[str, type[Ta
     place, entry, kinds = f"[{table}]", given.get(table, {}), TABLES[table]
     if table == "explain":
         place = "[[explain]]"
-        if rest and isinstance(rest[0], int):
+        if rest:
             place, entry = place + _label(entry, rest[0]), entry[rest.pop(0)]
-    record = kinds.record(entry) if isinstance(kinds, Kinds) and rest else Job
-    return place, kinds if isinstance(kinds, type) else record, ".".join(map(str, rest[:1]))
+    return place, kinds.record(entry) if rest else Job, ".".join(map(str, rest[:1]))
 
 
 def _label(entries: Any, index: int) -> str:
     """Which of several, by name where it has one."""
-    name = entries[index].get("name") if isinstance(entries[index], dict) else None
-    return f" {name}" if isinstance(name, str) and name else f" number {index + 1}"
+    match entries[index]:
+        case {"name": str(name)} if name:
+            return f" {name}"
+    return f" number {index + 1}"
 
 
 def _unknown(place: str, record: type[Table], key: str) -> str:
     if record is Job:
         return unknown_name("table", key, TABLES)
-    said, homes = f"{place} {unknown_name('key', key, record.model_fields)}", list(_homes(key))
+    said = f"{place} {unknown_name('key', key, record.model_fields)}"
+    homes = [(table, kinds.tag, kind) for table, kinds in TABLES.items() for kind in kinds.with_key(key)]
     if here := [(tag, kind) for table, tag, kind in homes if f"[{table}]" in place]:
         kinds = " or ".join(f'"{kind}"' for _, kind in here)
         return f"{said.rstrip('.')}; {key} goes with {here[0][0]} = {kinds}"
     return f"{said.rstrip('.')}; {key} belongs in [{homes[0][0]}]" if homes else said
 
 
-def _homes(key: str) -> Iterator[tuple[str, str, str]]:
-    """(table, tag, kind) of all tables that have this key; without tag and kind where a table has no kinds."""
-    for table, kinds in TABLES.items():
-        if isinstance(kinds, Kinds):
-            yield from ((table, kinds.tag, kind) for kind in kinds.with_key(key))
-        elif key in kinds.model_fields:
-            yield table, "", ""
-
-
-def _quoted(text: str) -> list[str]:
-    """The names in "'a', 'b' or 'c'"."""
-    return text.split("'")[1::2]
-
-
 def _shown(value: Any) -> str:
-    text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else repr(value)
+    match value:
+        case str():
+            text = f'"{value}"'
+        case bool():
+            text = str(value).lower()
+        case _:
+            text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dshap.cube import CONTAINER, StateFolder, Workspace, create_store, mark_finished, read_job, refuse_altered
 from dshap.engine import (
-    Executor,
     LoopExecutor,
     Plan,
     Progress,
@@ -20,7 +18,7 @@ from dshap.engine import (
     stage_lines,
 )
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
-from dshap.jobs.executor import ClusterExecutor
+from dshap.jobs.executor import ClusterExecutor, JobExecutor, ThisProcess
 from dshap.jobs.parts import Context, Model, model_of, placeholder
 from dshap.jobs.quality import JobQuality, check_quality, measured_by_job, stored_quality
 from dshap.jobs.schema import ExplainTable, Job
@@ -177,22 +175,17 @@ def run_job(job: Job, progress: Progress, *, trusts_files: bool = True) -> JobRe
     table = JobTable(job, StateFolder(store / CONTAINER), trusts_files=trusts_files)
     plan = _plan_of(job, table)
     plan.check(job.memory_limit, job.n_threads)
-    with Workspace(store) as workspace, _executor_of(job) as executor:
+    with Workspace(store) as workspace, contextlib.closing(_executor_of(job)) as executor:
         recorder = StageRecorder(progress, executor)
         session = Session(executor, workspace, job.options(), recorder)
         return _Run(job, plan, table, store, session, recorder).carry_out()
 
 
-@contextlib.contextmanager
-def _executor_of(job: Job) -> Iterator[Executor]:
-    """Where the tasks run; what is started is ended."""
+def _executor_of(job: Job) -> JobExecutor:
+    """Where the tasks run."""
     if job.cluster.kind == "none":
-        yield LoopExecutor()
-        return
-    given = dict(job.cluster)
-    executor = ClusterExecutor(job.cluster.made, given.get("memory_limit"), job.n_threads)
-    with contextlib.closing(executor):
-        yield executor
+        return ThisProcess()
+    return ClusterExecutor(job.cluster.made, dict(job.cluster).get("memory_limit"), job.n_threads)
 
 
 @dataclass
@@ -208,8 +201,8 @@ class _Run:
     """That of the session."""
 
     @property
-    def executor(self) -> Executor:
-        return self.session.executor
+    def executor(self) -> JobExecutor:
+        return self.progress.executor
 
     @property
     def reader(self) -> TableReader:
@@ -231,7 +224,7 @@ class _Run:
 
     def _start(self) -> None:
         """The cluster, where it does not run yet: a stage of its own."""
-        if isinstance(self.executor, ClusterExecutor) and self.executor.running is None:
+        if self.executor.running is None:
             with self.progress.stage("start of the cluster"):
                 self.executor.start()
 

@@ -24,7 +24,7 @@ from dshap.jobs.fields import (
     Target,
     options_of,
 )
-from dshap.jobs.kinds import Kinds, Made, Part, Table
+from dshap.jobs.kinds import Kinds, Made, Part, Table, one_kind
 from dshap.jobs.parts import CHOSEN_BACKGROUND, MODEL_PARTS, VALUE_PARTS
 from dshap.options import RULES, RunOptions, parse_bytes
 from dshap.types import Design
@@ -337,7 +337,7 @@ class Job(Table):
     @property
     def is_imported(self) -> bool:
         """The model is not fitted by the job."""
-        return isinstance(self.model, ImportedModel)
+        return bool(self.model.kind == "import")
 
     @property
     def is_of_trees(self) -> bool:
@@ -383,14 +383,14 @@ def _of_the_model(explain: ExplainTable) -> list[str]:
     return [key for key in ("landmarks", "kernel") if dict(explain).get(key) == "model"]
 
 
-TABLES: Mapping[str, Kinds | type[Table]] = {
-    "job": JobTable,
+TABLES: Mapping[str, Kinds] = {
+    "job": one_kind(JobTable),
     "source": SOURCES,
     "model": MODELS,
     "explain": VALUES,
     "design": DESIGNS,
     "cluster": CLUSTERS,
-    "run": Run,
-    "report": Report,
+    "run": one_kind(Run),
+    "report": one_kind(Report),
 }
 """Table of a job file -> what it may be."""

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dshap.engine import Executor, Progress
+from dshap.engine import Progress
 from dshap.engine.progress import PeakMeter
+from dshap.jobs.executor import JobExecutor
 
 __all__ = ["ALL_KEPT", "Counted", "StageRecorder", "StageUse"]
 
@@ -71,11 +72,11 @@ class StageRecorder:
     Parameters
     ----------
     progress : Progress
-    executor : Executor
+    executor : JobExecutor
         Its workers' peaks are read; a cluster that has not started (`running` is None) has none yet.
     """
 
-    def __init__(self, progress: Progress, executor: Executor) -> None:
+    def __init__(self, progress: Progress, executor: JobExecutor) -> None:
         self.progress, self.executor = progress, executor
         self.stages: list[StageUse] = []
         self._meter, self._started = PeakMeter(), 0.0
@@ -152,18 +153,13 @@ class StageRecorder:
         if step:
             self._begin_clock()
 
-    @property
-    def _workers(self) -> Executor | None:
-        """Whose processes are looked at; None where the cluster has not started."""
-        return getattr(self.executor, "running", self.executor)
-
     def _begin_clock(self) -> None:
-        self._meter.reset(self._workers)
+        self._meter.reset(self.executor.running)
         self._started = time.monotonic()
 
     def _read_clock(self) -> _Taken:
         seconds = time.monotonic() - self._started
-        return _Taken(seconds, self._meter.worker(self._workers), self._meter.client())
+        return _Taken(seconds, self._meter.worker(self.executor.running), self._meter.client())
 
 
 def _larger(one: int | None, other: int | None) -> int | None:

@@ -8,14 +8,15 @@ the products, so that Φ_S w = Re(products · coefficients).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.checks import checked
-from dshap.errors import InputError, shown
+from dshap.checks import check_fields, of_kind
+from dshap.errors import InputError
 from dshap.kernels.product import ProductKernel
 from dshap.records import BoolArray, FloatArray
 
@@ -133,23 +134,23 @@ class Embedding(Protocol):
 
 def checked_embedding(given: Any) -> Embedding:
     """The embedding, or an InputError for anything else."""
-    if isinstance(given, type) or not isinstance(given, Embedding):
-        raise InputError(
-            f"embedding is {shown(given)}: give dshap.kernels.Nystrom(n_landmarks) or Fourier(n_features); for "
-            "landmarks of your own Nystrom(landmarks=X[:40])"
-        )
-    return given
-
-
-def _normal(rng: np.random.Generator, n: int) -> FloatArray:
-    return rng.standard_normal(n)
+    asked = (
+        "dshap.kernels.Nystrom(n_landmarks) or Fourier(n_features); for landmarks of your own Nystrom(landmarks=X[:40])"
+    )
+    embedding: Embedding = of_kind("embedding", given, Embedding, asked)
+    return embedding
 
 
 def _student(degrees: float) -> Any:
     return lambda rng, n: rng.standard_t(degrees, n)
 
 
-SPECTRA = {"rbf": _normal, "laplacian": _student(1.0), "matern32": _student(3.0), "matern52": _student(5.0)}
+SPECTRA: Mapping[str, Callable[[np.random.Generator, int], FloatArray]] = {
+    "rbf": lambda rng, n: rng.standard_normal(n),
+    "laplacian": _student(1.0),
+    "matern32": _student(3.0),
+    "matern52": _student(5.0),
+}
 """family -> draws (n,) of the spectral law of its factor with length-scale 1 (Bochner): normal, Cauchy, Student."""
 
 
@@ -183,9 +184,7 @@ class Fourier:
     has_categories = False
 
     def __post_init__(self) -> None:
-        given = checked(n_features=self.n_features, seed=self.seed, orthogonal=self.orthogonal)
-        for name, value in zip(("n_features", "seed", "orthogonal"), given, strict=True):
-            object.__setattr__(self, name, value)
+        check_fields(self, "n_features", "seed", "orthogonal")
 
     @property
     def size(self) -> int:

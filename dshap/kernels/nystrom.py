@@ -16,7 +16,7 @@ from scipy.linalg import eigh
 from scipy.linalg.blas import dtrmm, strmm
 from scipy.linalg.lapack import dpstrf, dtrtri
 
-from dshap.checks import Choice, checked, finite_array
+from dshap.checks import Choice, check_fields, finite_array
 from dshap.errors import InputError
 from dshap.kernels.product import Distinct, ProductKernel, distinct_values
 from dshap.records import BoolArray, FloatArray, Record
@@ -142,9 +142,7 @@ class Nystrom:
             object.__setattr__(self, "n_landmarks", len(given))
         else:
             Choice(tuple(SELECTIONS))("selection", self.selection)
-        n_landmarks, seed = checked(n_landmarks=self.n_landmarks, seed=self.seed)
-        object.__setattr__(self, "n_landmarks", n_landmarks)
-        object.__setattr__(self, "seed", seed)
+        check_fields(self, "n_landmarks", "seed")
 
     @property
     def size(self) -> int:

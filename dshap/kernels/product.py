@@ -31,16 +31,12 @@ class Family:
     """From the column's parameter."""
 
 
-def _log(rho: float) -> float:
-    return float(np.log(rho)) if rho > 0.0 else -np.inf
-
-
 FAMILIES: Mapping[str, Family] = {
     "rbf": Family(SQUARE, lambda scale: -0.5 / scale**2),
     "laplacian": Family(DISTANCE, lambda scale: -1.0 / scale),  # Matérn 1/2 is the same function
     "matern32": Family(MATERN32, lambda scale: -np.sqrt(3.0) / scale),
     "matern52": Family(MATERN52, lambda scale: -np.sqrt(5.0) / scale),
-    "categorical": Family(DIFFERENT, _log),
+    "categorical": Family(DIFFERENT, lambda rho: float(np.log(rho)) if rho > 0.0 else -np.inf),
 }
 
 Distinct = list[tuple[FloatArray, NDArray[np.int64]]]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.checks import checked, for_columns
+from dshap.checks import check_fields, for_columns, of_kind
 from dshap.errors import InputError, shown
 from dshap.kernels.product import ProductKernel
 from dshap.records import BoolArray, FloatArray
@@ -52,11 +52,14 @@ def median_lengthscale(sample: FloatArray, seed: int = 0) -> FloatArray:
 
 def _listed(option: Any) -> Any:
     """An option of a kernel as plain values."""
-    if isinstance(option, Mapping):
-        return {name: _listed(each) for name, each in option.items()}
-    if isinstance(option, list | tuple):
-        return [_listed(each) for each in option]
-    return option.fingerprint() if isinstance(option, Kernel) else option
+    match option:
+        case Mapping():
+            return {name: _listed(each) for name, each in option.items()}
+        case list() | tuple():
+            return [_listed(each) for each in option]
+        case Kernel():
+            return option.fingerprint()
+    return option
 
 
 class Kernel:
@@ -104,11 +107,11 @@ class _Stationary(Kernel):
     family: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lengthscale", checked(lengthscale=self.lengthscale)[0])
+        check_fields(self, "lengthscale")
 
     @property
     def is_resolved(self) -> bool:  # type: ignore[override]
-        return not isinstance(self.lengthscale, str)
+        return self.lengthscale not in ("median", "validate")
 
     @property
     def is_validated(self) -> bool:  # type: ignore[override]
@@ -118,12 +121,12 @@ class _Stationary(Kernel):
         self, n_columns: int, sample: FloatArray | None = None, seed: int = 0, names: Sequence[str] | None = None
     ) -> ProductKernel:
         """Every column gets this family; "median" and "validate" (its start) take the sample's median heuristic."""
-        if isinstance(self.lengthscale, str):
-            if sample is None:
-                raise InputError(f"lengthscale {self.lengthscale!r} needs data: fit the model, or give numbers")
-            scale = median_lengthscale(sample, seed)
-        else:
+        if self.is_resolved:
             scale = np.array(for_columns("lengthscale", self.lengthscale, n_columns, names))
+        elif sample is None:
+            raise InputError(f"lengthscale {self.lengthscale!r} needs data: fit the model, or give numbers")
+        else:
+            scale = median_lengthscale(sample, seed)
         return ProductKernel((self.family,) * n_columns, scale)
 
 
@@ -168,7 +171,7 @@ class Categorical(Kernel):
     is_categorical = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rho", checked(rho=self.rho)[0])
+        check_fields(self, "rho")
 
     def bind(
         self, n_columns: int, sample: FloatArray | None = None, seed: int = 0, names: Sequence[str] | None = None
@@ -184,13 +187,12 @@ class Product(Kernel):
 
     def __post_init__(self) -> None:
         given = self.kernels
-        if not isinstance(given, Mapping) and (isinstance(given, str) or not np.iterable(given)):
+        if isinstance(given, str) or not np.iterable(given):
             raise InputError(f"kernels is {shown(given)}: give a list, one of dshap.kernels a column, or a mapping")
-        each = given.values() if isinstance(given, Mapping) else given
-        if wrong := [kernel for kernel in each if not isinstance(kernel, Kernel)]:
-            raise InputError(f"kernels hold {shown(wrong[0])}: give one of dshap.kernels a column, such as RBF()")
         plain = {str(n): kernel for n, kernel in given.items()} if isinstance(given, Mapping) else tuple(given)
         object.__setattr__(self, "kernels", plain)
+        if wrong := [kernel for kernel in self._all if not isinstance(kernel, Kernel)]:
+            raise InputError(f"kernels hold {shown(wrong[0])}: give one of dshap.kernels a column, such as RBF()")
 
     @property
     def is_resolved(self) -> bool:  # type: ignore[override]
@@ -223,12 +225,9 @@ class Product(Kernel):
 
 def checked_kernel(given: Any) -> Kernel | ProductKernel:
     """The kernel, or an InputError for anything else."""
-    if not isinstance(given, Kernel | ProductKernel):
-        raise InputError(
-            f"kernel is {shown(given)}: give one of dshap.kernels, like RBF() or RBF([0.5, 2.0]), one length-scale a "
-            "column"
-        )
-    return given
+    asked = "one of dshap.kernels, like RBF() or RBF([0.5, 2.0]), one length-scale a column"
+    kernel: Kernel | ProductKernel = of_kind("kernel", given, Kernel | ProductKernel, asked)
+    return kernel
 
 
 def bound_kernel(given: Any, n_columns: int, names: Sequence[str] | None = None) -> ProductKernel:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dshap.errors import InputError
+from dshap.foreign import of_estimator
 from dshap.models.expansion import FourierExpansion
 from dshap.models.expansion_sum import AnyExpansion, sum_of
 from dshap.models.kernel_terms import class_name, expansion_of, fitted, refusal, terms_of
@@ -55,7 +56,7 @@ def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) 
         expansion = in_original_columns(expansion, *affine(scaler))
     for transformer in reversed(chain.targets):
         expansion = in_original_target(expansion, *affine(transformer))
-    known = (getattr(step, "feature_names_in_", None) for step in [*scalers, *inside])
+    known = (of_estimator(step, "feature_names_in_") for step in [*scalers, *inside])
     names = feature_names if feature_names is not None else next((found for found in known if found is not None), None)
     names = None if names is None else tuple(map(str, names))
     return expansion.mapped(lambda part: replace(part, feature_names=names))
@@ -86,7 +87,7 @@ def _pipeline(chain: _Chain) -> Any:
 
 
 def _search(chain: _Chain) -> Any:
-    if getattr(chain.model, "refit", True) is False:
+    if chain.model.refit is False:
         raise InputError(f"{class_name(chain.model)}(refit=False) holds no fitted model: fit it with refit=True")
     return fitted(chain.model, "best_estimator_")[0]
 
@@ -134,10 +135,9 @@ def _gaussian_process(model: Any) -> AnyExpansion:
 
 
 def _support_vectors(model: Any, weights: FloatArray, output_names: tuple[str, ...] | None = None) -> AnyExpansion:
-    landmarks, intercept = fitted(model, "support_vectors_", "intercept_")
+    landmarks, intercept, gamma = fitted(model, "support_vectors_", "intercept_", "_gamma")  # "scale" as a number
     if callable(model.kernel):
         raise refusal(f"a callable kernel of {class_name(model)}", "leaves no support vectors in the fitted model")
-    gamma = getattr(model, "_gamma", model.gamma)  # "scale" and "auto" as numbers
     terms = terms_of(model.kernel, gamma, landmarks.shape[1], class_name(model))
     return expansion_of(terms, landmarks, weights, intercept, output_names)
 
@@ -190,7 +190,7 @@ def affine(scaler: Any) -> Affine:
     """(shift, scale)."""
     if (name := class_name(scaler)) not in SCALERS:
         raise refusal(name, "is no scaler of single columns")
-    if getattr(scaler, "clip", False):
+    if of_estimator(scaler, "clip"):
         raise refusal(f"{name}(clip=True)", "is not linear outside of the range of its fit", "refit it with clip=False")
     return SCALERS[name](scaler)
 
@@ -312,8 +312,9 @@ def _nystroem(feature_map: Any) -> list[tuple[int, Build]]:
 
 
 def _rbf_sampler(feature_map: Any) -> list[tuple[int, Build]]:
-    frequencies, phases = fitted(feature_map, "random_weights_", "random_offset_")  # (columns, D), (D,)
-    gamma = getattr(feature_map, "_gamma", feature_map.gamma)
+    frequencies, phases, gamma = fitted(
+        feature_map, "random_weights_", "random_offset_", "_gamma"
+    )  # (columns, D), (D,)
     kernel = terms_of("rbf", gamma, len(frequencies), "RBFSampler")[0].kernel()
     amplitude = np.sqrt(2.0 / len(phases))
 
@@ -332,7 +333,7 @@ def _feature_union(feature_map: Any) -> list[tuple[int, Build]]:
     factors = feature_map.transformer_weights or {}
     parts = []
     for name, transformer in feature_map.transformer_list:
-        if not (isinstance(transformer, str) and transformer == "drop"):
+        if transformer != "drop":
             steps = flat_steps(transformer)
             factor = factors.get(name)
             parts += [_behind(steps[:-1], *part, 1.0 if factor is None else factor) for part in _features(steps[-1])]

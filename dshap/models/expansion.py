@@ -1,4 +1,4 @@
-"""The forms that kernel models are reduced to: a sum over landmarks, or over frequencies."""
+"""The forms that kernel models are reduced to, sums over landmarks or frequencies, and the features of their fits."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from numpy.typing import NDArray
 
 from dshap.checks import Choice
 from dshap.errors import InputError
-from dshap.kernels import ProductKernel, bound_kernel
+from dshap.kernels import Basis, Embedding, ProductKernel, SubsetFeatures, bound_kernel
 from dshap.kernels.features import unit_circle
 from dshap.kernels.product import Distinct, distinct_values
 from dshap.models.expansion_sum import Expansion
 from dshap.records import FloatArray, Record
 
-__all__ = ["UNSEEN", "FourierExpansion", "KernelExpansion", "expansion_from"]
+__all__ = ["UNSEEN", "FourierExpansion", "KernelExpansion", "ModelFeatures", "choose_features", "expansion_from"]
 
 UNSEEN = Choice(("other", "refuse"))
 """What becomes of a category that a model was not fitted on."""
+RANK_TOLERANCE = 1e-12
+"""Sums are of whitened features, which keeps them well conditioned down to here."""
 MAX_SHOWN = 12
 """Categories that a message names."""
 
@@ -242,3 +244,67 @@ def expansion_from(record: Record) -> Expansion:
     """The expansion in a record, told apart by its arrays."""
     kind: type[Expansion] = FourierExpansion if "frequencies" in record.arrays else KernelExpansion
     return kind.from_record(record)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFeatures:
+    """Features of all columns, with everything chosen: Φ Φᵀ approximates the kernel matrix, ‖Φ(x)‖ ≤ 1."""
+
+    kernel: ProductKernel
+    anchors: FloatArray
+    """(q, columns): frequencies, or the landmarks that pivoted Cholesky kept, in its order."""
+    basis: Basis
+    """Of these anchors."""
+    subset: SubsetFeatures
+    categories: FloatArray
+    """(p, 2): column and value of every category of the sample, where columns are categorical."""
+    unseen: str = "other"
+    """What becomes of categories that are not among them, see `KernelExpansion`."""
+
+    @property
+    def size(self) -> int:
+        """p"""
+        return self.subset.n_features
+
+    def rows(self, x: FloatArray) -> FloatArray:
+        """Φ(x) (n, p)."""
+        return self.subset.whitened(self.basis.matrix(x))
+
+    def expansion(
+        self,
+        weights: FloatArray,
+        intercept: FloatArray,
+        feature_names: tuple[str, ...] | None,
+        output_names: tuple[str, ...] | None = None,
+    ) -> Expansion:
+        """f(x) = intercept + Φ(x) weights, from weights (p, k) and intercept (k,)."""
+        terms, names = self.subset.coefficients(weights), (feature_names, output_names)  # (q, k)
+        if self.basis.dtype is np.float64:
+            known = (self.categories, self.unseen) if len(self.categories) else (None, "other")
+            return KernelExpansion(self.kernel, self.anchors, terms, intercept, *names, *known)
+        frequencies = np.vstack([self.anchors, self.anchors])
+        phases = np.repeat([0.0, -np.pi / 2], len(self.anchors))  # Re((a − ib) e^{iθ}) = a cos θ + b cos(θ − π/2)
+        amplitudes = np.vstack([terms.real, -terms.imag])
+        return FourierExpansion(frequencies, phases, amplitudes, intercept, *names, kernel=self.kernel)
+
+
+def choose_features(
+    embedding: Embedding,
+    kernel: ProductKernel,
+    sample: FloatArray,
+    coordinates: FloatArray | None = None,
+    unseen: str = "other",
+) -> ModelFeatures:
+    """Anchors from a sample (n, columns), those that add nothing left out; see `Nystrom.select` for `coordinates`."""
+    anchors = embedding.anchors(sample, kernel, coordinates)
+    basis = embedding.basis(kernel, anchors, RANK_TOLERANCE)
+    subset = basis.subset(np.ones(kernel.n_columns, dtype=bool))
+    kept = anchors[subset.kept]
+    known = [
+        (column, value)
+        for column, family in enumerate(kernel.families)
+        if family == "categorical"
+        for value in np.unique(sample[:, column]).tolist()
+    ]
+    categories = np.array(known, dtype=float).reshape(-1, 2)
+    return ModelFeatures(kernel, kept, embedding.basis(kernel, kept, RANK_TOLERANCE), subset, categories, unseen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -9,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.checks import checked, finite_array
+from dshap.checks import check_fields, finite_array
 from dshap.errors import InputError
 from dshap.kernels import ProductKernel
 from dshap.models.rows import MICRO_BLOCK, as_rows
@@ -20,7 +21,7 @@ __all__ = ["AnyExpansion", "Expansion", "ExpansionSum", "sum_of"]
 NAMES = ("feature_names", "output_names")
 
 
-class Expansion:
+class Expansion(ABC):
     """Base of the expansions that are no sums: frozen dataclasses with arrays and names."""
 
     intercept: FloatArray
@@ -35,9 +36,10 @@ class Expansion:
     def _hold(self) -> None:
         """Arrays and names as given, checked one by one."""
         for name, ndim, shape in self.shapes:
-            object.__setattr__(self, name, finite_array(name, getattr(self, name), (ndim,), shape))
+            object.__setattr__(self, name, finite_array(name, vars(self)[name], (ndim,), shape))
         for name in NAMES:
-            (names,) = checked(**{name: getattr(self, name)})
+            check_fields(self, name)
+            names = vars(self)[name]
             object.__setattr__(self, name, names if names is None else tuple(map(str, names)))
 
     def _check_names(self) -> None:
@@ -60,32 +62,32 @@ class Expansion:
         return ExpansionSum((*self.parts, *other.parts))
 
     @property
-    def n_columns(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def n_columns(self) -> int: ...
 
     @property
+    @abstractmethod
     def size(self) -> int:
         """r"""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def coefficients(self) -> NDArray[Any]:
         """A (r, k), real or complex: f(x) = intercept + Re Σ_r A_r Π_j factors_j."""
-        raise NotImplementedError
 
+    @abstractmethod
     def factors(self, x: FloatArray) -> NDArray[Any]:
         """(columns, n, r) of rows (n, columns); rows lie next to each other in memory."""
-        raise NotImplementedError
 
     @property
     def n_outputs(self) -> int:
         return self.intercept.size
 
+    @abstractmethod
     def moved(self, shift: FloatArray, scale: FloatArray) -> Expansion:
         """The same function of x (n, columns), where this one is of (x − shift) / scale; both are (columns,)."""
-        raise NotImplementedError
 
-    def check(self, rows: FloatArray) -> None:
+    def check(self, rows: FloatArray) -> None:  # noqa: B027 - most are for any row
         """Refuse rows (n, columns) that the model is not for."""
 
     def predict(self, x: Any) -> FloatArray:
@@ -98,14 +100,15 @@ class Expansion:
             out[block] = self._sums(rows[block])
         return out + self.intercept
 
+    @abstractmethod
     def _sums(self, rows: FloatArray) -> FloatArray:
         """f(x) less the intercept (n, k)."""
-        raise NotImplementedError
 
     def to_record(self) -> Record:
         """Flat arrays; names as fixed-width text and the kernel, absent where there are none."""
-        names = {name: np.array(getattr(self, name), dtype=str) for name in NAMES if getattr(self, name) is not None}
-        arrays = {name: getattr(self, name) for name, _, _ in self.shapes}
+        fields = vars(self)
+        names = {name: np.array(fields[name], dtype=str) for name in NAMES if fields[name] is not None}
+        arrays = {name: fields[name] for name, _, _ in self.shapes}
         return Record({**({} if self.kernel is None else self.kernel.to_arrays()), **arrays, **names})
 
     @classmethod
@@ -152,11 +155,12 @@ class ExpansionSum:
         object.__setattr__(self, "expansions", tuple(parts))
         if not parts:
             raise InputError("a sum of expansions needs at least one")
-        for name in ("n_columns", "n_outputs"):
-            if len(counts := {getattr(part, name) for part in parts}) > 1:
+        sizes = {"n_columns": {part.n_columns for part in parts}, "n_outputs": {part.n_outputs for part in parts}}
+        for name, counts in sizes.items():
+            if len(counts) > 1:
                 raise InputError(f"{name} of the parts of a sum are {sorted(counts)}: they must be the same")
-        for name in ("feature_names", "output_names"):
-            if len(known := {getattr(part, name) for part in parts} - {None}) > 1:
+        for name in NAMES:
+            if len(known := {vars(part)[name] for part in parts} - {None}) > 1:
                 raise InputError(f"{name} of the parts of a sum disagree: {' and '.join(map(str, sorted(known)))}")
 
     @property

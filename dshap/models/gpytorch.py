@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 
 from dshap.errors import InputError
+from dshap.kernels.unbound import MATERN
 from dshap.models.expansion_sum import AnyExpansion
 from dshap.models.kernel_terms import Term, add, expansion_of, multiply, refusal
 from dshap.records import FloatArray
@@ -62,10 +63,11 @@ def from_gpytorch(
     for name in ("input_transform", "outcome_transform"):  # of BoTorch
         if getattr(model, name, None) is not None:
             raise refusal(f"{name} of {kinds[0]}", "stands outside of the kernel", "fit it on transformed rows")
-    landmarks, solve = MODELS[kind](model)
+    rows, solve = MODELS[kind](model)
+    landmarks = _array(rows)
     terms = _terms(model.covar_module, np.arange(landmarks.shape[1]), landmarks.shape[1])
     mean = _mean(model.mean_module)
-    _check_prior(model, landmarks, terms, mean)
+    _check_prior(model, rows, terms, mean)
     weights = solve(_kernel_matrix(terms, landmarks), mean)
     names = None if output_names is None else tuple(output_names)
     expansion = expansion_of(terms, landmarks, weights[:, None], np.array([mean]), names)
@@ -97,7 +99,7 @@ def _number(tensor: Any, what: str) -> float:
 Solve = Callable[[FloatArray, float], FloatArray]
 
 
-def _exact(model: Any) -> tuple[FloatArray, Solve]:
+def _exact(model: Any) -> tuple[Any, Solve]:
     """Weights (K + noise)⁻¹ (y − mean)."""
     if model.train_inputs is None or len(model.train_inputs) != 1 or model.train_inputs[0].ndim != 2:
         raise refusal("a model without one table of training rows (n, columns)", "has no landmarks")
@@ -110,13 +112,13 @@ def _exact(model: Any) -> tuple[FloatArray, Solve]:
     def solve(kernel: FloatArray, mean: float) -> FloatArray:
         return cho_solve(_factor(kernel + np.diag(np.broadcast_to(noise, targets.shape))), targets - mean)
 
-    return _array(model.train_inputs[0]), solve
+    return model.train_inputs[0], solve
 
 
 LIKELIHOODS = ("GaussianLikelihood", "FixedNoiseGaussianLikelihood")
 
 
-def _approximate(model: Any) -> tuple[FloatArray, Solve]:
+def _approximate(model: Any) -> tuple[Any, Solve]:
     """Weights K⁻¹ (m − mean) from the values m of inducing points, or L⁻ᵀ m where m is whitened, K = LLᵀ."""
     strategy = model.variational_strategy
     if (name := _class_names(strategy)[0]) not in STRATEGIES:
@@ -131,7 +133,7 @@ def _approximate(model: Any) -> tuple[FloatArray, Solve]:
         factor = _factor(kernel + strategy.jitter_val * np.eye(len(kernel)))
         return STRATEGIES[name](factor, values, mean)
 
-    return _array(strategy.inducing_points), solve
+    return strategy.inducing_points, solve
 
 
 STRATEGIES: dict[str, Callable[[tuple[FloatArray, bool], FloatArray, float], FloatArray]] = {
@@ -139,7 +141,8 @@ STRATEGIES: dict[str, Callable[[tuple[FloatArray, bool], FloatArray, float], Flo
     "UnwhitenedVariationalStrategy": lambda factor, values, mean: cho_solve(factor, values - mean),
 }
 
-MODELS: dict[str, Callable[[Any], tuple[FloatArray, Solve]]] = {"ExactGP": _exact, "ApproximateGP": _approximate}
+MODELS: dict[str, Callable[[Any], tuple[Any, Solve]]] = {"ExactGP": _exact, "ApproximateGP": _approximate}
+"""Class in `gpytorch.models` -> its landmarks, a tensor (n, columns), and their weights."""
 
 
 def _factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
@@ -166,11 +169,10 @@ def _kernel_matrix(terms: Sequence[Term], rows: FloatArray) -> FloatArray:
     return out
 
 
-def _check_prior(model: Any, landmarks: FloatArray, terms: Sequence[Term], mean: float) -> None:
-    """What `forward` gives at some landmarks is the mean and the kernel that were read."""
-    source = model.train_inputs[0] if hasattr(model, "train_inputs") else model.variational_strategy.inducing_points
-    prior = model.forward(source[:PROBES])
-    read = _kernel_matrix(terms, landmarks[:PROBES])
+def _check_prior(model: Any, rows: Any, terms: Sequence[Term], mean: float) -> None:
+    """What `forward` gives at some rows, a tensor (n, columns), is the mean and the kernel that were read."""
+    prior = model.forward(rows[:PROBES])
+    read = _kernel_matrix(terms, _array(rows[:PROBES]))
     for wanted, given in ((read, prior.covariance_matrix), (np.full(len(read), mean), prior.mean)):
         tolerance = PROBE_TOLERANCE[given.element_size()] * np.abs(wanted).max(initial=1e-12)
         if wanted.shape != tuple(given.shape) or np.abs(wanted - _array(given)).max(initial=0.0) > tolerance:
@@ -217,7 +219,7 @@ def _matern(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term
             "fit a product of MaternKernel(active_dims=(j,)), or for this model use dshap.values.Marginal(predict, "
             "background) or dshap.values.ConditionalRegression(predict, data, ...)",
         )
-    return _stationary({0.5: "laplacian", 1.5: "matern32", 2.5: "matern52"}[kernel.nu], kernel, columns, n_columns)
+    return _stationary(MATERN[kernel.nu], kernel, columns, n_columns)
 
 
 def _scale(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term]:

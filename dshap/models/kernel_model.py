@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -20,9 +21,8 @@ from dshap.blocks import RowBlock
 from dshap.checks import MODEL_PENALTY, checked
 from dshap.errors import InputError, unknown_name
 from dshap.kernels import RBF, Embedding, Kernel, Nystrom, ProductKernel, checked_embedding, checked_kernel
-from dshap.models.expansion import UNSEEN, expansion_from
+from dshap.models.expansion import UNSEEN, ModelFeatures, choose_features, expansion_from
 from dshap.models.expansion_sum import Expansion
-from dshap.models.features import ModelFeatures, choose_features
 from dshap.models.report import FitReport
 from dshap.models.rows import (
     HELD_OUT,
@@ -71,7 +71,7 @@ class FitCost:
     """Of a pass for each row, the features themselves not counted."""
 
 
-class KernelModel:
+class KernelModel(ABC):
     """Base of the kernel models; see `dshap.models.KernelRidge` for the options."""
 
     expansion_: Expansion
@@ -173,16 +173,16 @@ class KernelModel:
         with one_blas_thread():
             return self._first_step(x[is_ok], y[is_ok], self.roles(positions)[is_ok], names, **known)
 
+    @abstractmethod
     def _first_step(
         self, x: FloatArray, y: FloatArray, roles: NDArray[np.int8], names: tuple[str, ...] | None, **known: Any
-    ) -> Pass:
-        raise NotImplementedError
+    ) -> Pass: ...
 
     def _features(
         self, x: FloatArray, y: FloatArray, names: tuple[str, ...] | None
     ) -> tuple[ModelFeatures, Tuning | None]:
         """Kernel and features for rows x (n, columns) and targets y (n, k)."""
-        penalty = None if isinstance(self.penalty, str) else self.penalty
+        penalty = None if self.penalty == "validate" else float(self.penalty)
         kernel = bound(self.kernel, x, self.seed, names, standardize=self.standardize)
         free = self.kernel.validated_columns(x.shape[1], names) & (np.ptp(x, axis=0) > 0)
         tuning = None
@@ -198,9 +198,9 @@ class KernelModel:
         """(n,): `TRAIN`, `VALIDATION` or `HELD_OUT` of each row, from its position in the table and the seed."""
         return row_roles(positions, self.seed, self.holdout, is_validated=self.penalty == "validate")
 
+    @abstractmethod
     def score_moments(self, block: RowBlock) -> Moments:
         """Sums over the held-out rows of a block, for `held_out_score`."""
-        raise NotImplementedError
 
     def held_out_score(self, moments: Moments) -> Mapping[str, FloatArray]:
         """Scores from the sum of all `score_moments`, kept in `report_.held_out`."""
@@ -208,8 +208,8 @@ class KernelModel:
         self.report_ = replace(self.report_, held_out=scores)
         return scores
 
-    def _scores(self, moments: Moments) -> dict[str, FloatArray]:
-        raise NotImplementedError
+    @abstractmethod
+    def _scores(self, moments: Moments) -> dict[str, FloatArray]: ...
 
     def warn_unless_converged(self) -> None:
         """One warning where a fit stopped before its end."""
@@ -238,11 +238,11 @@ class KernelModel:
         model._adopt(more)
         return model
 
-    def _more_arrays(self) -> dict[str, NDArray[Any]]:
-        raise NotImplementedError
+    @abstractmethod
+    def _more_arrays(self) -> dict[str, NDArray[Any]]: ...
 
-    def _adopt(self, more: Mapping[str, NDArray[Any]]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _adopt(self, more: Mapping[str, NDArray[Any]]) -> None: ...
 
     def unfitted(self) -> Self:
         """A new model with the same options."""
@@ -273,13 +273,13 @@ class KernelModel:
             regressor_tags=None if is_classifier else RegressorTags(),
         )
 
+    @abstractmethod
     def count_outputs(self, y: FloatArray) -> int:
         """Columns, or classes, of targets (n,) or (n, k)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
         """What a fit on a table of n rows takes."""
-        raise NotImplementedError
 
     def _tune_bytes(self, n_rows: int, n_columns: int) -> int:
         """The trial's kernel matrices, or what the anchors take."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from dshap.errors import InputError
 from dshap.kernels import ProductKernel
+from dshap.kernels.unbound import MATERN
 from dshap.models.expansion import KernelExpansion
 from dshap.models.expansion_sum import AnyExpansion, sum_of
 from dshap.records import FloatArray
@@ -214,7 +215,7 @@ def _matern(kernel: Any, n_columns: int) -> list[Term]:
     return [Term.of(MATERNS[kernel.nu], kernel.length_scale, n_columns)]
 
 
-MATERNS = {0.5: "laplacian", 1.5: "matern32", 2.5: "matern52", np.inf: "rbf"}
+MATERNS = {**MATERN, np.inf: "rbf"}
 """nu -> family; in more than one column only inf is a product."""
 
 

@@ -14,7 +14,7 @@ from dshap.blocks import RowBlock
 from dshap.checks import checked
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel
-from dshap.models.features import ModelFeatures
+from dshap.models.expansion import ModelFeatures
 from dshap.models.kernel_model import FitCost, KernelModel
 from dshap.models.newton import (
     Codes,
@@ -253,7 +253,7 @@ def _check_classes(classes: NDArray[Any]) -> None:
 
 def class_name(label: Any) -> str:
     """A label for people: 1.0 is 1."""
-    number = label.item() if isinstance(label, np.generic) else label
+    number = np.asarray(label).item()
     return f"{number:g}" if isinstance(number, float) else str(number)
 
 
@@ -290,7 +290,7 @@ def start_on_sample(
 ) -> tuple[Newton, int]:
     """Where Newton's method begins on all rows, its penalty chosen, from a sample; and the passes over the sample."""
     psi, contrast, n_trials = with_ones(features, x), contrasts(n_classes), 0
-    is_validated = isinstance(model.penalty, str)
+    is_validated = model.penalty == "validate"
     penalty = 1.0 if is_validated else float(model.penalty)
     base = base_rates(np.bincount(codes, minlength=n_classes).astype(float), contrast, features.size + 1)
     start = Newton(penalty, contrast, base, SAMPLE_TOL, SAMPLE_PASSES, features.basis.noun)

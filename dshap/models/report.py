@@ -83,6 +83,12 @@ class FitReport:
         """(k,): held-out R² of each output."""
         return self.held_out.get("r2")
 
+    @property
+    def score_lines(self) -> list[str]:
+        """The held-out scores, a line each."""
+        scores = self.held_out.items()
+        return [f"held-out {MEASURES[name]}: {', '.join(f'{v:.4f}' for v in score)}" for name, score in scores]
+
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Flat arrays, with the prefix `report_`; the kernel is stored with the expansion."""
         tuning = self.tuning
@@ -124,8 +130,7 @@ class FitReport:
             lines.append(f"tuning: validation error {self.tuning.error:.4f} in {self.tuning.evaluations} evaluations")
         if self.convergence is not None:
             lines.append(f"Newton: {self.convergence}")
-        for name, score in self.held_out.items():
-            lines.append(f"held-out {MEASURES[name]}: " + ", ".join(f"{value:.4f}" for value in score))
+        lines += self.score_lines
         return "\n".join([*lines, *(f"  {name}: {kernel}" for name, kernel in self.kernel.items())])
 
 

@@ -16,7 +16,7 @@ from dshap.blocks import RowBlock
 from dshap.checks import finite_array
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel, ridge_solve
-from dshap.models.features import ModelFeatures
+from dshap.models.expansion import ModelFeatures
 from dshap.models.kernel_model import FitCost, KernelModel
 from dshap.models.report import FitReport
 from dshap.models.rows import HELD_OUT, MICRO_BLOCK, SKIPPED, TRAIN, VALIDATION, is_finite
@@ -211,76 +211,61 @@ class TunedRidge:
         InputError
             Where no training or validation rows are there, or the penalty is too small for the system to be solved.
         """
-        train = _Side.of(moments, "train")
-        if not train.n:
+        train = _of_role(moments, "train")
+        if not train["n"]:
             raise InputError("no training rows: all are held out, or hold NaN or infinity")
         with one_blas_thread():
             if self.model.penalty == "validate":
-                validation = _Side.of(moments, "validation")
+                validation = _of_role(moments, "validation")
                 penalty = _validated_penalty(train, validation, self._centre(train))
                 train = train + validation
             else:
                 penalty = float(self.model.penalty)
             return self._fitted(moments, train, penalty)
 
-    def _centre(self, train: _Side) -> FloatArray:
+    def _centre(self, train: Moments) -> FloatArray:
         """(k,): the intercept, less the shift."""
         if self.model.intercept is None:
-            return train.y / train.n
+            return train["y"] / train["n"]
         return np.broadcast_to(np.asarray(self.model.intercept, dtype=float), self.shift.shape) - self.shift
 
-    def _fitted(self, moments: Moments, train: _Side, penalty: float) -> KernelRidge:
-        centre = self._centre(train)
-        right = train.cross - np.outer(train.ones, centre)  # (p, k)
-        weights = ridge_solve(train.gram, right, train.n * penalty, self.features.basis.noun)
+    def _fitted(self, moments: Moments, train: Moments, penalty: float) -> KernelRidge:
+        centre, n_rows = self._centre(train), int(train["n"][0])
+        right = train["cross"] - np.outer(train["ones"], centre)  # (p, k)
+        weights = ridge_solve(train["gram"], right, n_rows * penalty, self.features.basis.noun)
         expansion = self.features.expansion(weights, self.shift + centre, self.feature_names)
         n_held_out, n_skipped = int(moments["n_held_out"][0]), int(moments["n_skipped"][0])
         kernel = self.features.kernel.describe(self.feature_names)
-        report = FitReport(kernel, self.features.subset, penalty, train.n, n_held_out, n_skipped, self.tuning)
+        report = FitReport(kernel, self.features.subset, penalty, n_rows, n_held_out, n_skipped, self.tuning)
         return self.model.fitted(expansion, report, {"target_ndim": np.array(self.target_ndim)})
 
 
-@dataclass(frozen=True, eq=False)
-class _Side:
-    """The sums of one role."""
-
-    gram: FloatArray
-    cross: FloatArray
-    ones: FloatArray
-    y: FloatArray
-    y2: FloatArray
-    n: int
-
-    @classmethod
-    def of(cls, moments: Moments, name: str) -> _Side:
-        gram, cross, ones, y, y2 = (moments[f"{name}_{field}"] for field in ("gram", "cross", "ones", "y", "y2"))
-        return cls(gram, cross, ones, y, y2, int(moments[f"{name}_n"][0]))
-
-    def __add__(self, other: _Side) -> _Side:
-        return _Side(*(getattr(self, field) + getattr(other, field) for field in self.__dataclass_fields__))
+def _of_role(moments: Moments, role: str) -> Moments:
+    """The sums of one role: gram, cross, ones, y, y2 and n."""
+    return Moments({name: moments[f"{role}_{name}"] for name in ("gram", "cross", "ones", "y", "y2", "n")})
 
 
 def _count(is_there: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.array([np.count_nonzero(is_there)], dtype=np.int64)
 
 
-def _validated_penalty(train: _Side, validation: _Side, centre: FloatArray) -> float:
+def _validated_penalty(train: Moments, validation: Moments, centre: FloatArray) -> float:
     """The largest λ of `PENALTIES` whose validation error, a quadratic form in the two sets of sums, is near the least.
 
     With A = V diag(a) Vᵀ the training Gram, u(λ) = V (a + nλ)⁻¹ Vᵀ b, error = uᵀBu − 2uᵀb_v + Σ(y − c)²;
     near is within 0.5 %.
     """
-    if not validation.n:
+    if not validation["n"]:
         raise InputError("penalty='validate' found no validation rows: give a penalty, or more rows")
-    values, vectors = eigh(train.gram)
-    right = vectors.T @ (train.cross - np.outer(train.ones, centre))  # (p, k)
-    quadratic = vectors.T @ validation.gram @ vectors
-    linear = vectors.T @ (validation.cross - np.outer(validation.ones, centre))
-    spread = validation.y2 - 2.0 * centre * validation.y + validation.n * centre**2  # (k,)
+    values, vectors = eigh(train["gram"])
+    right = vectors.T @ (train["cross"] - np.outer(train["ones"], centre))  # (p, k)
+    quadratic = vectors.T @ validation["gram"] @ vectors
+    linear = vectors.T @ (validation["cross"] - np.outer(validation["ones"], centre))
+    spread = validation["y2"] - 2.0 * centre * validation["y"] + validation["n"] * centre**2  # (k,)
     unit = np.where(spread > 0.0, spread, 1.0)
     errors = []
     for penalty in PENALTIES:
-        u = right / (np.maximum(values, 0.0) + train.n * penalty)[:, None]
+        u = right / (np.maximum(values, 0.0) + train["n"] * penalty)[:, None]
         errors.append(np.sum((np.sum(u * (quadratic @ u) - 2.0 * u * linear, axis=0) + spread) / unit))
     known = np.maximum(errors, np.finfo(float).eps)  # below it is rounding
     return float(PENALTIES[np.flatnonzero(known <= (1.0 + SLACK) * known.min()).max()])

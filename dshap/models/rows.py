@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dshap.checks import plain_array
 from dshap.errors import InputError, refuse_rounded, refuse_rounded_columns
+from dshap.foreign import has_columns
 from dshap.records import BoolArray, FloatArray
 from dshap.rows import SPAN_ROWS, row_draws, sample_positions
 
@@ -42,8 +43,8 @@ Blocks = Callable[[], Iterable[tuple[Any, Any]]]
 
 
 def names_of(x: Any) -> tuple[str, ...] | None:
-    """Column names of a table that has `.columns`, None for an array."""
-    return tuple(str(name) for name in x.columns) if hasattr(x, "columns") else None
+    """Column names of a table, which has `.columns`; None of an array."""
+    return tuple(str(name) for name in x.columns) if has_columns(x) else None
 
 
 def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = None) -> FloatArray:
@@ -54,8 +55,9 @@ def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = 
     InputError
         For a missing column, another number of columns, values that are no numbers, or integers beyond ±2^53.
     """
-    if names is not None and hasattr(x, "columns"):
-        labels = {str(label): label for label in x.columns}
+    held = names_of(x)
+    if names is not None and held is not None:
+        labels = dict(zip(held, x.columns, strict=True))
         if missing := [name for name in names if name not in labels]:
             raise InputError(f"column {missing[0]!r} is missing: the model was fitted on {', '.join(names)}")
         x = x[[labels[name] for name in names]]
@@ -136,7 +138,7 @@ def as_blocks(X: Any, y: Any) -> Blocks:
         return lambda: [(X, y)]
     if callable(X):
         return X
-    if isinstance(X, np.ndarray) or hasattr(X, "columns"):
+    if isinstance(X, np.ndarray) or names_of(X) is not None:
         raise InputError("y is missing: fit(X, y), or fit(blocks) with blocks of (X, y)")
     if iter(X) is X:
         raise InputError(

@@ -1,12 +1,18 @@
 """What a person looks at: rankings, one row broken down, pictures, what the stages took."""
 
-from dshap.report.breakdown import Breakdown, breakdown, breakdown_lines
+from dshap.report.attributions import (
+    Ranking,
+    breakdown,
+    breakdown_lines,
+    ranking_lines,
+    ranking_picture,
+    rankings,
+    require_matplotlib,
+)
 from dshap.report.notes import accuracy, accuracy_lines, stage_table
 from dshap.report.pictures import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
-from dshap.report.ranking import Ranking, ranking_lines, ranking_picture, rankings, require_matplotlib
 
 __all__ = [
-    "Breakdown",
     "Heat",
     "Ranking",
     "Sentence",

@@ -18,7 +18,7 @@ import numpy as np
 from dshap.errors import InputError
 from dshap.images import player_map
 from dshap.records import FloatArray
-from dshap.report.ranking import require_matplotlib, saved
+from dshap.report.attributions import require_matplotlib, saved
 
 __all__ = ["Heat", "Sentence", "colours", "heat_map", "heat_picture", "sentence", "sentence_picture"]
 

@@ -1,11 +1,11 @@
 """Tables as the tasks read them: the opener, readers, their census, their categories, backgrounds chosen from them."""
 
 from dshap.rows import SPAN_ROWS
-from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
+from dshap.tables.arrays import ArraySource, from_pandas
 from dshap.tables.census import Census, CensusPass, MissingValues, check_targets, missing_values, take_census
+from dshap.tables.columns import said_left_out
 from dshap.tables.inputs import Inputs, open_for, refuse_unknown_categories
-from dshap.tables.layout import said_left_out
-from dshap.tables.opener import Site, open_rows, open_source
+from dshap.tables.opener import open_rows, open_source
 from dshap.tables.parquet import ParquetSource
 from dshap.tables.spool import write_part
 from dshap.tables.synthetic import SYNTHETIC_TABLES, SyntheticTable
@@ -19,10 +19,8 @@ __all__ = [
     "Inputs",
     "MissingValues",
     "ParquetSource",
-    "Site",
     "SyntheticTable",
     "check_targets",
-    "frame_of_arrow",
     "from_pandas",
     "missing_values",
     "open_for",

@@ -12,12 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from dshap.blocks import RowBlock
 from dshap.errors import InputError, refuse_rounded, shown, unknown_name
-from dshap.tables.arrow import arrow_array, code_array, kept_dtype, key_array, key_dtype
-from dshap.tables.layout import (
+from dshap.tables.columns import (
     Layout,
     Names,
+    arrow_array,
     as_names,
     check_missing,
+    code_array,
+    kept_dtype,
+    key_array,
+    key_dtype,
     key_refusal,
     layout_of,
     null_key_refusal,

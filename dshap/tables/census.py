@@ -21,8 +21,8 @@ from dshap.blocks import RowBlock
 from dshap.errors import InputError
 from dshap.records import FloatArray
 from dshap.rows import splitmix64
+from dshap.tables.columns import null_key_refusal
 from dshap.tables.files import whole_file
-from dshap.tables.layout import null_key_refusal
 from dshap.tables.opener import Site
 from dshap.tables.reader import BATCH_ROWS, BatchReader
 from dshap.types import RowReader
@@ -129,7 +129,7 @@ class CensusPass:
             null_keys={name: int(np.count_nonzero(is_null)) for name, is_null in block.null_keys.items()},
             low=tuple(np.min(block.x, axis=0, where=is_finite, initial=np.inf).tolist()),
             high=tuple(np.max(block.x, axis=0, where=is_finite, initial=-np.inf).tolist()),
-            fingerprint=f"{block.start}:{block.stop}:{_digest(block)};",
+            fingerprint=f"{block.start}:{block.stop}:{_hashed(_pieces(block))};",
         )
         return (census,)
 
@@ -156,21 +156,18 @@ def _bad_targets(target: FloatArray | None) -> int:
 
 
 def _hashed(pieces: Iterable[bytes]) -> str:
+    """blake2b of the pieces, one after the other."""
     hasher = hashlib.blake2b(digest_size=16)
     for piece in pieces:
         hasher.update(piece)
     return hasher.hexdigest()
 
 
-def _digest(block: RowBlock) -> str:
-    """blake2b of every column as little-endian values, one after the other, each part under its shape.
-
-    Features, target and keys; every NaN counts as one value.
-    """
-    return _hashed(_pieces(block))
-
-
 def _pieces(block: RowBlock) -> Iterator[bytes]:
+    """Every column as little-endian values, one after the other, each part under its shape: features, target and keys.
+
+    Every NaN counts as one value.
+    """
     target = np.empty((len(block.x), 0)) if block.target is None else block.target.reshape(len(block.x), -1)
     for part, array in (("features", block.x), ("target", target)):
         yield f"{part}:{array.shape};".encode()

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from dshap.errors import InputError
-from dshap.tables.layout import repeats
+from dshap.tables.columns import repeats
 
 __all__ = ["FileStamp", "Partitions", "Paths", "find_files", "find_partitions", "stamp_file", "whole_file"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +13,7 @@ from dshap.blocks import RowBlock
 from dshap.errors import InputError
 from dshap.records import BoolArray
 from dshap.tables.census import Census, take_census
-from dshap.tables.opener import CodedReader, Site, categories_of, open_rows
+from dshap.tables.opener import CodedReader, Site, categories_of, kind_of, open_rows
 from dshap.types import Explained, Predictor, RowReader, replaced
 
 __all__ = ["Inputs", "open_for", "refuse_unknown_categories"]
@@ -103,12 +102,12 @@ class Inputs:
 
 def _is_same(data: Any, rows: Any) -> bool:
     """The value function learns from the very rows that are explained."""
-    return data is rows or (isinstance(data, str | Path) and isinstance(rows, str | Path) and str(data) == str(rows))
+    return data is rows or (kind_of(data) == kind_of(rows) == "path" and str(data) == str(rows))
 
 
 def _open_data(value: Explained, rows: RowReader, site: Site, learns: bool) -> tuple[RowReader, Census]:
     """What the value function learns from; by the names of the rows where it knows none itself."""
-    is_named = not isinstance(value.data, np.ndarray)
+    is_named = kind_of(value.data) != "array"
     features = value.model.feature_names or (rows.feature_names if is_named else None)
     is_read = learns or streams_data(value)  # row by row, so that bad ones can be skipped
     missing = "skip" if rows.missing == "refuse" and not is_read else rows.missing

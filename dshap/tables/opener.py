@@ -14,12 +14,12 @@ import pandas as pd
 from dshap.checks import as_array, checked
 from dshap.errors import InputError, shown, unknown_name
 from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
-from dshap.tables.layout import as_names
+from dshap.tables.columns import as_names
 from dshap.tables.parquet import ParquetSource
 from dshap.tables.spool import TARGET, spool_source, write_partition
 from dshap.types import Pass, RowReader
 
-__all__ = ["CodedReader", "Learn", "Site", "categories_of", "open_rows", "open_source"]
+__all__ = ["CodedReader", "Learn", "Site", "categories_of", "kind_of", "open_rows", "open_source"]
 
 Learn = Callable[[Pass, RowReader], Any]
 """What a pass over all rows of a table gives."""
@@ -151,10 +151,15 @@ def open_source(
 
 
 def _opened(asked: Asked) -> RowReader:
-    for kind in KINDS.values():
-        if kind.knows(asked.rows):
-            return kind.open(asked)
-    raise _unknown(asked.rows)
+    kind = kind_of(asked.rows)
+    if kind is None:
+        raise _unknown(asked.rows)
+    return KINDS[kind].open(asked)
+
+
+def kind_of(rows: Any) -> str | None:
+    """The first of `KINDS` that knows these rows; None where none does."""
+    return next((name for name, kind in KINDS.items() if kind.knows(rows)), None)
 
 
 def _unknown(rows: Any) -> InputError:
@@ -166,18 +171,24 @@ def _unknown(rows: Any) -> InputError:
 
 def _checked_key(given: Any) -> Any:
     """A name, names, or a mapping from names to values."""
-    if given is None:
-        return ()
-    if isinstance(given, Mapping) or _names_in(given) or (isinstance(given, list | tuple) and not given):
-        return given
+    match given:
+        case None | []:
+            return ()
+        case Mapping():
+            return given
+        case _ if _names_in(given):
+            return given
     raise InputError(f"key is {shown(given)}: give a column's name, a list of names, or for an array {{name: values}}")
 
 
 def _names_in(given: Any) -> list[str]:
     """Column names out of one name or a list of them; none out of values and mappings."""
-    if isinstance(given, str):
-        return [given]
-    return list(given) if isinstance(given, list | tuple) and all(isinstance(name, str) for name in given) else []
+    match given:
+        case str():
+            return [given]
+        case [*names] if all(isinstance(name, str) for name in names):
+            return names
+    return []
 
 
 def _open_paths(asked: Asked) -> RowReader:

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dshap.errors import InputError
-from dshap.tables.arrow import kept_dtype
+from dshap.tables.columns import Layout, Names, kept_dtype, layout_of, said_left_out
 from dshap.tables.files import Partitions, Paths, find_files, find_partitions, stamp_file
-from dshap.tables.layout import Layout, Names, layout_of, said_left_out
 from dshap.tables.reader import BATCH_ROWS, STREAM_BYTES, BatchReader
 
 __all__ = ["ParquetSource"]
@@ -178,14 +177,9 @@ def open_file(root: str, name: str) -> pq.ParquetFile:
         raise InputError(f"{path} is not a Parquet file: {advice}") from None
 
 
-def _group_rows(file: pq.ParquetFile) -> list[int]:
-    """Rows of each row group."""
-    return [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
-
-
 def read_rows(file: pq.ParquetFile, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
     """Rows start..stop of one file, from the row groups that overlap them."""
-    sizes = _group_rows(file)
+    sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
     ends = np.cumsum(sizes)
     first, last = np.searchsorted(ends, [start, stop - 1], side="right").tolist()
     at = int(ends[first]) - sizes[first]

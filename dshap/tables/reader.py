@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from dshap.blocks import RowBlock
 from dshap.errors import InputError
 from dshap.records import BoolArray
-from dshap.tables.arrow import KEY_DTYPES, code_array, kept_array, key_array, number_array
-from dshap.tables.layout import Layout
+from dshap.tables.columns import KEY_DTYPES, Layout, code_array, kept_array, key_array, number_array
 
 __all__ = ["BATCH_ROWS", "STREAM_BYTES", "BatchReader", "BlockBuilder", "LaidOut", "check_span"]
 

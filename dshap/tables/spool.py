@@ -12,9 +12,8 @@ import pyarrow.parquet as pq
 
 from dshap.errors import InputError
 from dshap.tables.arrays import ArraySource
-from dshap.tables.arrow import arrow_array
+from dshap.tables.columns import Names, arrow_array, as_names, repeats
 from dshap.tables.files import whole_file
-from dshap.tables.layout import Names, as_names, repeats
 from dshap.tables.parquet import ParquetSource
 from dshap.types import RowReader
 
@@ -83,14 +82,16 @@ def write_part(directory: str | Path, index: int, table_like: Any, *, names: Nam
 
 
 def _arrow_table(table_like: Any, names: Names) -> pa.Table:
-    if isinstance(table_like, np.ndarray):
-        columns: Mapping[str, Any] = _by_name(table_like, names)
-    elif names is not None:
-        raise InputError("names was given for a table that has names: give it for arrays only")
-    elif isinstance(table_like, Mapping):
-        columns = table_like
-    else:
-        columns = _frame_columns(table_like)
+    columns: Mapping[str, Any]
+    match table_like:
+        case np.ndarray():
+            columns = _by_name(table_like, names)
+        case _ if names is not None:
+            raise InputError("names was given for a table that has names: give it for arrays only")
+        case Mapping():
+            columns = table_like
+        case _:
+            columns = _frame_columns(table_like)
     arrays = {name: arrow_array(values, name, from_pandas=_is_pandas(values)) for name, values in columns.items()}
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) != 1:

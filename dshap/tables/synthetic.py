@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dshap.errors import InputError, unknown_name
 from dshap.records import FloatArray
 from dshap.rows import SPAN_ROWS
-from dshap.tables.layout import Names, as_names, layout_of
+from dshap.tables.columns import Names, as_names, layout_of
 from dshap.tables.reader import BatchReader
 
 __all__ = ["SYNTHETIC_TABLES", "SyntheticTable"]

@@ -12,7 +12,7 @@ from dshap.errors import InputError
 from dshap.kernels import Basis, Embedding, Kernel, ProductKernel, SubsetFeatures, checked_embedding, checked_kernel
 from dshap.loops.lattice import Lattice
 from dshap.records import BoolArray, FloatArray, State
-from dshap.values.table_value import TableValue
+from dshap.values.base import TableValue
 
 __all__ = ["SUM_ROWS", "EmbeddedValue"]
 

@@ -12,8 +12,8 @@ from dshap.checks import checked
 from dshap.errors import InputError, PredictError
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.types import Link
+from dshap.values.base import PredictedValue
 from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, conditional, normal_sums
-from dshap.values.predicted import PredictedValue
 
 __all__ = ["Gaussian"]
 

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 
 from dshap.errors import InputError, shown
+from dshap.foreign import has_columns, is_lazy
 from dshap.loops.masking import CHUNK_BYTES, Calls, Masks, mixed_values
+from dshap.predictors.frames import Frame, floats_of, frame_of
+from dshap.predictors.named import columns_by_name, fitted_names_of, names_of
+from dshap.predictors.predict_function import wants_frames
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.types import Link, RowReader
 from dshap.values.background import Background
-from dshap.values.frames import Frame, floats_of, frame_of
-from dshap.values.predicted import PredictedValue, wants_frames
-from dshap.values.table_value import columns_by_name, fitted_names_of, names_of
+from dshap.values.base import PredictedValue
 
 __all__ = ["Marginal"]
 
@@ -87,7 +89,7 @@ class Marginal(PredictedValue):
             background, weights = background.ordered(names), background.weights
         self.streams_data = _is_streamed(background)
         if not self.streams_data:
-            if names is not None and hasattr(background, "columns"):
+            if names is not None and has_columns(background):
                 background = columns_by_name(background, names)
             is_frame = Frame.of(background, always=wants_frames(predict)) is not None
             background = background if is_frame else _rows_of(background)
@@ -156,7 +158,7 @@ class Marginal(PredictedValue):
 
 def _is_streamed(background: Any) -> bool:
     """A table that no worker is to hold: read where it lies, by spans."""
-    return isinstance(background, str | Path | RowReader) or hasattr(background, "__dask_graph__")
+    return isinstance(background, str | Path | RowReader) or is_lazy(background)
 
 
 def _rows_of(background: Any) -> FloatArray:

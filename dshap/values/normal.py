@@ -10,7 +10,7 @@ import numpy as np
 
 from dshap.errors import InputError
 from dshap.records import BoolArray, FloatArray, Moments, State
-from dshap.values.table_value import TableValue
+from dshap.values.base import TableValue
 
 __all__ = ["SUM_ROWS", "NormalTable", "Shifted", "conditional", "normal_sums"]
 

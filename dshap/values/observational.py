@@ -25,26 +25,15 @@ from dshap.kernels.ridge import (
 )
 from dshap.loops.lattice import Lattice
 from dshap.loops.subset_products import rows_last
+from dshap.predictors.expansion import BothKinds, expansion_model
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.values.base import KernelValue
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue
-from dshap.values.kernel_value import ExpansionModel, KernelValue, expansion_model
 
 __all__ = ["KernelObservational"]
 
 POINTS = 8
 """Points x whose f(x_S, X_S̄) tell the error of an embedding: more of them choose the same penalties."""
-
-
-class BothKinds(ExpansionModel):
-    """A model whose outputs come twice, for observational and for interventional values."""
-
-    def __init__(self, model: ExpansionModel) -> None:
-        super().__init__(model.expansion, model.feature_names, model.output_names)
-        self.output_names = _both(model.output_names)
-
-    def __call__(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, 2k)."""
-        return np.tile(super().__call__(rows), 2)
 
 
 class KernelObservational(EmbeddedValue, KernelValue):
@@ -341,12 +330,6 @@ def _solve(gram: FloatArray, cross: NDArray[Any], ridge: float, noun: str) -> ND
         return ridge_solve(gram, cross, ridge, noun)
     both = ridge_solve(gram, np.hstack([cross.real, cross.imag]), ridge, noun)
     return np.asarray(both[:, : cross.shape[1]] + 1j * both[:, cross.shape[1] :])
-
-
-def _both(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Output names of both kinds of values."""
-    kinds = ("observational", "interventional")
-    return kinds if len(names) == 1 else tuple(f"{kind} {name}" for kind in kinds for name in names)
 
 
 def _parts(products: NDArray[Any]) -> FloatArray:

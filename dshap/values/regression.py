@@ -26,8 +26,8 @@ from dshap.loops.member_sums import MemberSums
 from dshap.loops.subset_products import rows_last
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.types import Link
+from dshap.values.base import PredictedValue
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue
-from dshap.values.predicted import PredictedValue
 from dshap.values.subset_table import SubsetTable
 
 __all__ = ["ConditionalRegression"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dshap.values.table_value import TableValue
-from dshap.values.tree_model import TreeModel, model_of_trees
+from dshap.predictors.tree_model import TreeModel, model_of_trees
+from dshap.values.base import TableValue
 
 __all__ = ["Trees"]
 

@@ -31,7 +31,7 @@ from dshap.kernels import RBF, Nystrom, ProductKernel
 from dshap.loops import warm_up
 from dshap.models import KernelExpansion
 from dshap.records import BoolArray, FloatArray
-from dshap.report.ranking import COLOURS
+from dshap.report.attributions import COLOURS
 from dshap.threads import one_blas_thread
 from dshap.types import ValueFunction
 from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational
@@ -197,7 +197,7 @@ def slopes(found: Found) -> dict[str, Times]:
 
 
 def new_axes(n_panels: int, title: str, width: float = 11.0) -> tuple[Any, list[Any]]:
-    """A figure in the look of `dshap.report.ranking`, with panels side by side."""
+    """A figure in the look of `dshap.report.attributions`, with panels side by side."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -37,7 +37,7 @@ from dshap.models import KernelRidge
 from dshap.prepared import Prepared
 from dshap.quality import Quality
 from dshap.records import FloatArray
-from dshap.report.ranking import COLOURS
+from dshap.report.attributions import COLOURS
 from dshap.types import ValueFunction
 from dshap.values import ConditionalRegression, Gaussian, KernelInterventional, KernelObservational
 from tests.benchmarks.growth import new_axes

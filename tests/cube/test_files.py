@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from dshap.cube import ReceiptFolder, StateFolder, write_new
+from dshap.cube import ReceiptFolder, StateFolder
+from dshap.cube.files import write_new
 from dshap.records import State
 
 KILLERS = {
@@ -55,7 +56,7 @@ def test_killed_just_after_the_link_the_mark_is_whole(tmp_path):
     code = f"""
         import os, signal
         from pathlib import Path
-        from dshap.cube import write_new
+        from dshap.cube.files import write_new
         link = os.link
         def link_and_die(*args):
             link(*args)

@@ -14,7 +14,7 @@ from dshap import designs
 from dshap.blocks import Attribution
 from dshap.cube import feature_ranking
 from dshap.cube.summary import STATISTICS, block_sums, estimates, split_magnitude
-from dshap.report.ranking import ranking_lines, rankings
+from dshap.report.attributions import ranking_lines, rankings
 from dshap.values import Marginal
 
 R = 20

@@ -9,6 +9,7 @@ import pytest
 
 from dshap.engine import DaskExecutor, LoopExecutor, SilentProgress, progress
 from dshap.engine.progress import PeakMeter, on_workers, peak_bytes, reset_peak
+from dshap.jobs.executor import ThisProcess
 from dshap.jobs.stages import ALL_KEPT, StageRecorder, StageUse
 from dshap.report import stage_table
 
@@ -107,7 +108,7 @@ def explained(recorder: StageRecorder, *stages: tuple) -> None:
 
 def test_the_steps_of_an_explanation():
     told = Told()
-    recorder = StageRecorder(told, LoopExecutor())
+    recorder = StageRecorder(told, ThisProcess())
     with recorder.stage("fit", 500):
         recorder.begin("fit", 3, "passes", 0)  # no step of an explanation
         time.sleep(0.01)
@@ -133,7 +134,7 @@ def test_the_steps_of_an_explanation():
 
 
 def test_steps_that_an_earlier_run_did():
-    recorder = StageRecorder(SilentProgress(), LoopExecutor())
+    recorder = StageRecorder(SilentProgress(), ThisProcess())
     with recorder.explanation("a", data_rows=500, learns=True):
         explained(recorder, ("evaluation", 90, "rows", 0))
     recorder.kept_explanation("b", learns=False)

@@ -15,7 +15,7 @@ from dshap.engine import LoopExecutor
 from dshap.errors import InputError
 from dshap.session import Session
 from dshap.tables import ArraySource, ParquetSource, open_rows, open_source
-from dshap.tables.opener import KINDS, CodedReader
+from dshap.tables.opener import KINDS, CodedReader, kind_of
 
 NAMES = ["a", "b"]
 X = np.arange(12.0).reshape(6, 2)
@@ -60,10 +60,6 @@ def rows(tmp_path_factory):
 def site(tmp_path):
     with Workspace(tmp_path / "store") as workspace:
         yield Session(LoopExecutor(), workspace)
-
-
-def kind_of(rows) -> str:
-    return next(name for name, kind in KINDS.items() if kind.knows(rows))
 
 
 def test_every_entry_of_the_table_is_visited(rows):

@@ -21,7 +21,7 @@ from dshap import values
 from dshap.errors import PredictError
 from dshap.kernels import RBF, Nystrom, Product
 from dshap.models import KernelRidge
-from dshap.values.table_value import TableValue
+from dshap.values.base import TableValue
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 

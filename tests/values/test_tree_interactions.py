@@ -13,8 +13,8 @@ import pytest
 import dshap
 from dshap.cube import verify_cube
 from dshap.errors import InputError
+from dshap.predictors.tree_shap import LightGBMPairs
 from dshap.values import LinearGaussian, Marginal, Trees
-from dshap.values.tree_shap import LightGBMPairs
 from tests.values.oracles import shapley
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

@@ -12,8 +12,8 @@ import dshap
 from dshap.cube import verify_cube
 from dshap.engine import Plan
 from dshap.errors import InputError
+from dshap.predictors.tree_shap import ThroughShap
 from dshap.values import Marginal, Trees
-from dshap.values.tree_shap import ThroughShap
 from tests.values.oracles import shapley
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -255,13 +255,13 @@ def test_a_plain_loop_takes_all_threads(library, kind, table, monkeypatch):
     for n_threads in (1, 3):
         monkeypatch.setattr("dshap.run.process_threads", lambda n_threads=n_threads: n_threads)
         with monkeypatch.context() as patch:
-            plain = getattr(dshap.values.tree_libraries, kind).contributions
+            plain = getattr(dshap.predictors.tree_libraries, kind).contributions
 
             def watched(self, rows, plain=plain):
                 used.append((self.n_threads, len(rows)))
                 return plain(self, rows)
 
-            patch.setattr(f"dshap.values.tree_libraries.{kind}.contributions", watched)
+            patch.setattr(f"dshap.predictors.tree_libraries.{kind}.contributions", watched)
             found = dshap.explain(value, x).attribution
         assert {own for own, n in used if n > 64} == {n_threads}  # the empty coalition and the probe apart
         used.clear()

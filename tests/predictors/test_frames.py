@@ -14,8 +14,8 @@ from dshap.cube import verify_cube
 from dshap.designs import exact
 from dshap.errors import InputError
 from dshap.kernels import RBF, Categorical, Nystrom, Product
+from dshap.predictors.frames import Frame
 from dshap.values import ConditionalRegression, Gaussian, Marginal
-from dshap.values.frames import Frame
 from tests.values.oracles import shapley
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

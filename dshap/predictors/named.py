@@ -1,4 +1,4 @@
-"""What all value functions over tables share: a model with names and checked predictions, players, and data."""
+"""Models by name: what every predictor has, and what is known of the estimator behind a predict function."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ import numpy as np
 
 from dshap.checks import checked
 from dshap.errors import DshapError, InputError, PredictError, unknown_name
-from dshap.players import Players
-from dshap.records import FloatArray, State
-from dshap.types import Link, Predictor
-from dshap.values.links import IDENTITY
+from dshap.foreign import name_of, of_estimator
+from dshap.records import FloatArray
 
 __all__ = [
     "NamedModel",
-    "TableValue",
     "calling",
     "checked_outputs",
     "checked_predict",
@@ -28,57 +25,6 @@ __all__ = [
     "fitted_names_of",
     "names_of",
 ]
-
-
-class TableValue:
-    """Base of the value functions: holds a model, players and data; subclasses say what a coalition is worth.
-
-    Parameters
-    ----------
-    model : Predictor
-    data : array (b, columns), data frame, or any source that `dshap.explain` takes
-        The rows whose mean prediction `base` is given.
-    players : mapping of a player's name to its columns; the other columns stay single
-    """
-
-    model: Predictor
-    link: Link = IDENTITY
-    needs_predictions = False
-    notes: Mapping[str, Any] = MappingProxyType({})
-    shared_arrays: tuple[str, ...] = ()
-    """Arrays of a State that do not go by coalitions."""
-
-    def __init__(self, model: Predictor, data: Any, players: Mapping[str, Sequence[str | int]] | None) -> None:
-        self.model, self.data = model, data
-        self.players = Players.of(model.n_columns, model.feature_names, players)
-
-    def __repr__(self) -> str:
-        names = ", ".join(self.players.names[:6]) + (", …" if self.n_players > 6 else "")
-        outputs = ", ".join(self.model.output_names)
-        return f"{type(self).__name__}({self.n_players} players: {names}; outputs: {outputs})"
-
-    @property
-    def n_players(self) -> int:
-        return len(self.players)
-
-    @property
-    def n_columns(self) -> int:
-        return self.model.n_columns
-
-    @property
-    def n_outputs(self) -> int:
-        return len(self.model.output_names)
-
-    def join(self, states: Sequence[State]) -> State:
-        """One State of the coalitions of several, in their order: arrays are joined, shared ones kept."""
-        if len(states) == 1:
-            return states[0]
-        first = states[0]
-        joined = {
-            name: array if name in self.shared_arrays else np.concatenate([state[name] for state in states])
-            for name, array in first.arrays.items()
-        }
-        return State(joined)
 
 
 class NamedModel:
@@ -132,7 +78,7 @@ def column_names_of(table: Any) -> tuple[str, ...] | None:
 
 def fitted_names_of(predict: Any) -> tuple[str, ...] | None:
     """Column names that the estimator behind a predict function was fitted on; None where it knows none."""
-    names = getattr(getattr(predict, "__self__", predict), "feature_names_in_", None)
+    names = of_estimator(predict, "feature_names_in_")
     return None if names is None else tuple(str(name) for name in names)
 
 
@@ -150,7 +96,7 @@ def names_of(given: Sequence[str] | None, fitted: tuple[str, ...] | None, table:
 
 def classes_of(predict: Any, n_outputs: int) -> tuple[str, ...] | None:
     """Names of the classes of the classifier behind a predict function; None where its outputs are no classes."""
-    classes: Any = getattr(getattr(predict, "__self__", predict), "classes_", None)
+    classes = of_estimator(predict, "classes_")
     is_one_each = n_outputs > 1 and np.ndim(classes) == 1 and np.size(classes) == n_outputs
     return tuple(str(name) for name in np.asarray(classes).tolist()) if is_one_each else None
 
@@ -166,7 +112,7 @@ def columns_by_name(frame: Any, names: Sequence[str]) -> Any:
 
 def checked_predict(predict: Callable[[FloatArray], Any], rows: FloatArray, n_outputs: int | None = None) -> FloatArray:
     """predict(rows) as float64 (n, k): `checked_outputs` of what it gives."""
-    name = getattr(predict, "__qualname__", type(predict).__name__)
+    name = name_of(predict)
     with calling(name):
         raw = predict(rows)
     return checked_outputs(raw, len(rows), n_outputs, name)

@@ -1,10 +1,10 @@
-"""What the value functions of kernel models share: the model, met by its shape."""
+"""Models that are sums of products over columns, met by their shape."""
 
 from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from dshap.checks import checked
 from dshap.errors import InputError
+from dshap.predictors.named import NamedModel, column_names_of
 from dshap.records import FloatArray
-from dshap.values.table_value import NamedModel, TableValue, column_names_of
 
-__all__ = ["Expansion", "ExpansionModel", "KernelValue", "expansion_model"]
+__all__ = ["BothKinds", "Expansion", "ExpansionModel", "expansion_model"]
 
 
 @runtime_checkable
@@ -87,26 +87,16 @@ class ExpansionModel(NamedModel):
         return {"model": self.expansion.digest()}
 
 
-class KernelValue(TableValue):
-    """Base of the value functions in closed form: a model that is an expansion, and data that `moments` sums."""
+class BothKinds(ExpansionModel):
+    """A model whose outputs come twice, for observational and for interventional values."""
 
-    model: ExpansionModel
+    def __init__(self, model: ExpansionModel) -> None:
+        super().__init__(model.expansion, model.feature_names, model.output_names)
+        self.output_names = _both(model.output_names)
 
-    def __init__(self, model: ExpansionModel, data: Any, players: Mapping[str, Sequence[str | int]] | None) -> None:
-        super().__init__(model, data, players)
-
-    @property
-    def expansion(self) -> Expansion:
-        return self.model.expansion
-
-    @property
-    def _r(self) -> int:
-        return self.expansion.size
-
-    @property
-    def _item(self) -> int:
-        """Bytes of a factor of the model."""
-        return int(np.dtype(self.expansion.coefficients.dtype).itemsize)
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """f(x) (n, 2k)."""
+        return np.tile(super().__call__(rows), 2)
 
 
 def expansion_model(model: Any, data: Any, output_names: Sequence[str] | None) -> ExpansionModel:
@@ -131,3 +121,9 @@ def expansion_of(model: Any) -> Expansion:
         )
         raise InputError(f"{type(model).__name__} holds no product-kernel expansion: {hint}")
     return expansion
+
+
+def _both(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Output names of both kinds of values."""
+    kinds = ("observational", "interventional")
+    return kinds if len(names) == 1 else tuple(f"{kind} {name}" for kind in kinds for name in names)

@@ -11,18 +11,12 @@ import numpy as np
 
 from dshap.checks import checked
 from dshap.errors import LARGEST_WHOLE, InputError, rounded_refusal, unknown_name
+from dshap.foreign import has_columns
+from dshap.predictors.frames import floats_of
+from dshap.predictors.named import NamedModel, checked_predict, classes_of, columns_by_name, fitted_names_of, names_of
+from dshap.predictors.tree_libraries import Ensemble, LightGBMTrees, XGBoostTrees
+from dshap.predictors.tree_shap import ThroughShap
 from dshap.records import BoolArray, FloatArray, digest_of
-from dshap.values.frames import floats_of
-from dshap.values.table_value import (
-    NamedModel,
-    checked_predict,
-    classes_of,
-    columns_by_name,
-    fitted_names_of,
-    names_of,
-)
-from dshap.values.tree_libraries import Ensemble, LightGBMTrees, XGBoostTrees
-from dshap.values.tree_shap import ThroughShap
 
 __all__ = ["TOLERANCE", "TreeModel", "asked", "made_up", "model_of_trees", "reach_of", "refuse_gap"]
 
@@ -111,7 +105,7 @@ def model_of_trees(
     names = names_of(feature_names, library.names or fitted_names_of(model), background)
     codes = library.coded(_by_position(checked(categories=categories)[0], names))
     if background is not None:
-        rows = columns_by_name(background, names) if names and hasattr(background, "columns") else background
+        rows = columns_by_name(background, names) if names and has_columns(background) else background
         library = ThroughShap(model, _checked_background(rows, library, codes), library)
     k = _tried(library, codes)
     return TreeModel(library, codes, k, names, output_names if output_names is not None else classes_of(model, k))

@@ -13,7 +13,7 @@ import pytest
 import dshap
 from dshap.errors import InputError
 from dshap.report import Ranking, breakdown, breakdown_lines, ranking_lines, ranking_picture, rankings
-from dshap.report.ranking import decimals_of, number
+from dshap.report.attributions import decimals_of, number
 
 RANKINGS = [
     Ranking("one", 10, {"a": 1.0, "b": 20.0, "c": 0.5}, {"a": -1.0, "b": 2.0, "c": 0.0}),
@@ -77,7 +77,7 @@ def test_rows_are_those_of_the_summaries(cubes, monkeypatch):
     """The count comes with the ranking: no pass over the status of every row."""
     for rows in (0, 17):
         counted = dshap.cube.feature_ranking(cubes["one"]).assign_attrs(rows=rows)
-        monkeypatch.setattr("dshap.report.ranking.feature_ranking", lambda path, counted=counted: counted)
+        monkeypatch.setattr("dshap.report.attributions.feature_ranking", lambda path, counted=counted: counted)
         assert rankings({"one": cubes["one"]})[0].rows == rows
 
 

@@ -1,102 +1,82 @@
-"""Value functions that call a model, whatever its data are: columns, outputs and a probe of the predict function."""
+"""What value functions share: a model, players and data; a predict function, or a model that is an expansion."""
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from dshap.checks import as_array, checked, plain_array
 from dshap.errors import InputError, shown
+from dshap.foreign import has_columns, is_pandas, shape_of
+from dshap.players import Players
+from dshap.predictors.expansion import Expansion, ExpansionModel
+from dshap.predictors.frames import Frame, frame_of
+from dshap.predictors.named import columns_by_name, fitted_names_of, names_of
+from dshap.predictors.predict_function import PredictFunction, wants_frames
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
-from dshap.types import Link
-from dshap.values.frames import Frame, frame_of
-from dshap.values.links import link_of
-from dshap.values.table_value import (
-    NamedModel,
-    TableValue,
-    calling,
-    checked_outputs,
-    classes_of,
-    columns_by_name,
-    fitted_names_of,
-    names_of,
-)
+from dshap.types import Link, Predictor
+from dshap.values.links import IDENTITY, link_of
 
-__all__ = ["PROBE_ROWS", "PredictFunction", "Predicted", "PredictedValue", "wants_frames"]
+__all__ = ["PROBE_ROWS", "KernelValue", "Predicted", "PredictedValue", "TableValue"]
 
 PROBE_ROWS = 64
 """Rows whose predictions stand for the predict function in the fingerprint."""
 
 
-class PredictFunction(NamedModel):
-    """A predict function, tried at once, and known again by its name and by what it gave then.
+class TableValue:
+    """Base of the value functions: holds a model, players and data; subclasses say what a coalition is worth.
 
     Parameters
     ----------
-    predict : rows -> (n,) or (n, k)
-    probe_rows : (n, columns)
-        On which it is tried.
-    frame : Frame, optional
-        What the data frames that it takes look like; None where it takes arrays.
-    feature_names : names of the columns, None when unknown
-    output_names : where None, those of the classes of the classifier behind it, where there is one
-    buffer_rows : rows of a call, at most
+    model : Predictor
+    data : array (b, columns), data frame, or any source that `dshap.explain` takes
+        The rows whose mean prediction `base` is given.
+    players : mapping of a player's name to its columns; the other columns stay single
     """
 
-    def __init__(
-        self,
-        predict: Callable[[FloatArray], Any],
-        probe_rows: FloatArray,
-        frame: Frame | None,
-        *,
-        feature_names: Sequence[str] | None,
-        output_names: Sequence[str] | None,
-        buffer_rows: int,
-    ) -> None:
-        self.predict, self.frame, self.buffer_rows = predict, frame, buffer_rows
-        self.name = getattr(predict, "__qualname__", type(predict).__name__)
-        self._k: int | None = None  # not known before the first call
-        self.probe = self.call(probe_rows)
-        self._k = k = self.probe.shape[1]
-        names = output_names if output_names is not None else classes_of(predict, k)
-        super().__init__(probe_rows.shape[1], k, feature_names, names)
+    model: Predictor
+    link: Link = IDENTITY
+    needs_predictions = False
+    notes: Mapping[str, Any] = MappingProxyType({})
+    shared_arrays: tuple[str, ...] = ()
+    """Arrays of a State that do not go by coalitions."""
+
+    def __init__(self, model: Predictor, data: Any, players: Mapping[str, Sequence[str | int]] | None) -> None:
+        self.model, self.data = model, data
+        self.players = Players.of(model.n_columns, model.feature_names, players)
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.players.names[:6]) + (", …" if self.n_players > 6 else "")
+        outputs = ", ".join(self.model.output_names)
+        return f"{type(self).__name__}({self.n_players} players: {names}; outputs: {outputs})"
 
     @property
-    def categories(self) -> Mapping[str, tuple[Any, ...]]:  # type: ignore[override]
-        """column -> its categories, where the data are a frame with text or categorical columns."""
-        return {} if self.frame is None else self.frame.categories
+    def n_players(self) -> int:
+        return len(self.players)
 
-    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
-        """This function with longer lists, which begin with those that it has."""
-        assert self.frame is not None
-        other = copy.copy(self)
-        other.frame = self.frame.with_categories(categories)
-        return other
+    @property
+    def n_columns(self) -> int:
+        return self.model.n_columns
 
-    def call(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k) by one call, with a data frame where the model takes one."""
-        with calling(self.name):
-            raw = self.predict(rows if self.frame is None else self.frame.rebuilt(rows))
-        return checked_outputs(raw, len(rows), self._k, self.name)
+    @property
+    def n_outputs(self) -> int:
+        return len(self.model.output_names)
 
-    def __call__(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k)."""
-        parts = [self.call(rows[start : start + self.buffer_rows]) for start in range(0, len(rows), self.buffer_rows)]
-        return np.concatenate(parts) if parts else np.empty((0, self.n_outputs))
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Name, and what it predicted when it was tried."""
-        name = f"{getattr(self.predict, '__module__', '')}.{getattr(self.predict, '__qualname__', '')}"
-        return {
-            "predict": getattr(getattr(self.predict, "__self__", None), "stored_name", name),
-            "predictions": hashlib.blake2b(self.probe.tobytes(), digest_size=16).hexdigest(),
-            **({} if self.frame is None else self.frame.fingerprint()),
+    def join(self, states: Sequence[State]) -> State:
+        """One State of the coalitions of several, in their order: arrays are joined, shared ones kept."""
+        if len(states) == 1:
+            return states[0]
+        first = states[0]
+        joined = {
+            name: array if name in self.shared_arrays else np.concatenate([state[name] for state in states])
+            for name, array in first.arrays.items()
         }
+        return State(joined)
 
 
 class Predicted(TableValue):
@@ -129,7 +109,7 @@ class Predicted(TableValue):
         feature_names, output_names = checked(feature_names=feature_names, output_names=output_names)
         data = frame_of(as_array("data", data))
         names, frame = names_of(feature_names, fitted_names_of(predict), data), None
-        if self.takes_frames and hasattr(data, "iloc") and not hasattr(data, "__dask_graph__"):
+        if self.takes_frames and is_pandas(data):
             chosen = columns_by_name(data, names or data.columns)
             frame = Frame.of(chosen, always=wants_frames(predict))
             data = data if frame is None else frame.codes(chosen)
@@ -177,16 +157,31 @@ class PredictedValue(Predicted):
         return Cost(state_bytes=state, prepare_bytes=2 * state, task_bytes=3 * buffer + 4 * values, operations=math.inf)
 
 
-def wants_frames(predict: Any) -> bool:
-    """The estimator behind a predict function was fitted on data frames, and warns, or fails, where it gets arrays."""
-    estimator = getattr(predict, "__self__", predict)
-    return fitted_names_of(predict) is not None and type(estimator).__module__.split(".")[0] != "dshap"
+class KernelValue(TableValue):
+    """Base of the value functions in closed form: a model that is an expansion, and data that `moments` sums."""
+
+    model: ExpansionModel
+
+    def __init__(self, model: ExpansionModel, data: Any, players: Mapping[str, Sequence[str | int]] | None) -> None:
+        super().__init__(model, data, players)
+
+    @property
+    def expansion(self) -> Expansion:
+        return self.model.expansion
+
+    @property
+    def _r(self) -> int:
+        return self.expansion.size
+
+    @property
+    def _item(self) -> int:
+        """Bytes of a factor of the model."""
+        return int(np.dtype(self.expansion.coefficients.dtype).itemsize)
 
 
 def _n_columns(data: Any, names: Sequence[str] | None) -> int:
     """Columns that predict takes: of the array, or as many as there are names."""
-    shape: tuple[Any, ...] = getattr(data, "shape", ())
-    if not hasattr(data, "columns") and len(shape) == 2:
+    if not has_columns(data) and len(shape := shape_of(data)) == 2:
         return int(shape[1])
     if names is None:
         raise InputError(
@@ -201,7 +196,7 @@ def _probe_rows(data: Any, names: Sequence[str] | None, n_columns: int) -> Float
     head: Any = np.zeros((1, n_columns))
     if isinstance(data, np.ndarray):
         head = data[:PROBE_ROWS]
-    elif names is not None and hasattr(data, "iloc") and not hasattr(data, "__dask_graph__"):
+    elif names is not None and is_pandas(data):
         head = columns_by_name(data, names).iloc[:PROBE_ROWS]
     try:
         rows = np.array(plain_array(head), dtype=np.float64)

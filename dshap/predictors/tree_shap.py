@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from dshap.errors import InputError
+from dshap.predictors.named import fitted_names_of
+from dshap.predictors.tree_libraries import Categories, Ensemble, digest_of_bytes, tree_operations
 from dshap.records import FloatArray
-from dshap.values.table_value import fitted_names_of
-from dshap.values.tree_libraries import Categories, Ensemble, digest_of_bytes, tree_operations
 
 __all__ = ["LightGBMPairs", "ThroughShap"]
 

@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression
 from dshap.errors import DshapError, InputError
 from dshap.kernels import RBF, Categorical, Nystrom, Product
 from dshap.models import KernelExpansion
+from dshap.predictors.named import NamedModel
 from dshap.types import Explained, Predictor, ValueFunction, replaced
 from dshap.values import KernelInterventional, KernelObservational, LinearGaussian, Marginal, Trees
-from dshap.values.table_value import NamedModel
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 EXPANSION = KernelExpansion(RBF(1.0).bind(3), X[:9], np.ones((9, 1)), np.array([2.0]), feature_names=("a", "b", "c"))

@@ -1,19 +1,25 @@
-"""Global rankings: mean |attribution| of each feature, from the block summaries of cubes, as a table or a picture."""
+"""Attributions for people: how much each feature matters, as a table or a picture, and one row broken down."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from dshap.cube import feature_ranking
+import numpy as np
+
+from dshap.blocks import Status
+from dshap.cube import feature_ranking, find_row, kept_row, open_cube, row_key
 from dshap.errors import InputError
 
 __all__ = [
+    "Breakdown",
     "Ranking",
+    "breakdown",
+    "breakdown_lines",
     "decimals_of",
     "number",
     "ranking_lines",
@@ -91,7 +97,7 @@ def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
     column = max(2 * half, *(len(ranking.label) + 2 for ranking in given))
     heads = "".join(f"{'mean |φ|':>{column - half}}{'mean φ':>{half}}" for _ in given)
     lines = [
-        "attributions" + (f" ({units})" if units not in ("", "1") else "") + ", over "
+        f"attributions{_in_brackets(units)}, over "
         + ", ".join(f"{ranking.rows:,} rows ({ranking.label})" for ranking in given),
         " " * width + "".join(f"{ranking.label:>{column}}" for ranking in given),
         f"{'feature':<{width}}{heads}",
@@ -104,6 +110,11 @@ def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
         )
         lines.append(f"{feature:<{width}}{cells}")
     return lines
+
+
+def _in_brackets(units: str) -> str:
+    """The units; nothing where there are none."""
+    return f" ({units})" if units not in ("", "1") else ""
 
 
 def _with_error(
@@ -143,8 +154,7 @@ def ranking_picture(given: Sequence[Ranking], path: str | Path, title: str, unit
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     _bars(axes, given, shown)
-    unit = f" ({units})" if units not in ("", "1") else ""
-    axes.set_xlabel(f"mean |attribution|{unit}, over {max(ranking.rows for ranking in given):,} rows")
+    axes.set_xlabel(f"mean |attribution|{_in_brackets(units)}, over {max(ranking.rows for ranking in given):,} rows")
     axes.set_title(title, loc="left", fontsize=12, fontweight="bold", pad=12)
     if len(features) > len(shown):
         axes.annotate(f"{len(features) - len(shown)} more features are smaller", (1, 0), (-4, 6),
@@ -182,6 +192,100 @@ def saved(figure: Any, path: Path) -> Path:
     except OSError as error:
         raise InputError(f"picture {path} cannot be written: {error.strerror or error}") from error
     return path.absolute()
+
+
+@dataclass(frozen=True)
+class Part:
+    """One explanation of the row, for one output: base_value + Σ attribution = prediction."""
+
+    label: str
+    base_value: float
+    attribution: Mapping[str, float]
+    """feature -> attribution; NaN where the row has none."""
+    prediction: float
+    status: str
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """A row under one or several explanations."""
+
+    position: int
+    key: Mapping[str, str]
+    values: Mapping[str, Any]
+    """column -> value of the row, where the cube keeps them."""
+    parts: tuple[Part, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def breakdown(cubes: Mapping[str, Path], instance: Sequence[str | int] | None = None) -> Breakdown:
+    """The row with this key (the first row when None) in every cube (name -> path); reads one chunk of each."""
+    first = next(iter(cubes.values()))
+    position = 0 if instance is None else find_row(first, instance)
+    parts = tuple(part for name, path in cubes.items() for part in _parts(name, path, position))
+    written = [path for name, path in cubes.items() if _status_of(parts, name) in ("ok", "skipped")]
+    values = next((kept for path in written if (kept := kept_row(path, position))), {})
+    return Breakdown(position, row_key(written[0], position) if written else {}, values, parts)
+
+
+def _status_of(parts: Sequence[Part], name: str) -> str:
+    return next(part.status for part in parts if part.label == name or part.label.startswith(f"{name}, "))
+
+
+def _parts(name: str, path: Path, position: int) -> list[Part]:
+    row = open_cube(path).isel(instance=position).load()
+    outputs = [str(output) for output in row["output"].values]
+    features = [str(feature) for feature in row["feature"].values]
+    return [
+        Part(
+            name if len(outputs) == 1 else f"{name}, {output}",
+            float(row["base_value"].values[j]),
+            dict(zip(features, row["attribution"].values[:, j].tolist(), strict=True)),
+            float(row["prediction"].values[j]),
+            Status.MEANINGS[int(row["status"])],
+        )
+        for j, output in enumerate(outputs)
+    ]
+
+
+def breakdown_lines(row: Breakdown, units: str = "") -> list[str]:
+    """A table: base value, features by magnitude under the first explanation, prediction; the columns add up."""
+    features = list(dict.fromkeys(feature for part in row.parts for feature in part.attribution))
+    features.sort(key=lambda name: -np.nan_to_num(abs(row.parts[0].attribution.get(name, 0.0))))
+    numbers = [value for part in row.parts for value in (part.base_value, part.prediction, *part.attribution.values())]
+    decimals = decimals_of(numbers)
+    width = max(len("base value"), *map(len, features))
+    shown = {name: _shown(row.values[name]) for name in features if name in row.values}
+    value_width = max([2, *(len(text) + 2 for text in shown.values())])
+    column = max(14, *(len(part.label) + 2 for part in row.parts))
+
+    def line(name: str, value: str, cells: Sequence[str]) -> str:
+        return f"{name:<{width}}{value:>{value_width}}" + "".join(f"{cell:>{column}}" for cell in cells)
+
+    named = ", ".join(f"{name} = {value}" for name, value in row.key.items()) or f"row {row.position}"
+    return [
+        f"one row ({named})" + (f", {units}" if units not in ("", "1") else "") + _states(row),
+        line("", "", [part.label for part in row.parts]),
+        line("base value", "", [number(part.base_value, decimals) for part in row.parts]),
+        *(
+            line(name, shown.get(name, ""),
+                 [number(part.attribution.get(name), decimals, sign=True) for part in row.parts])
+            for name in features
+        ),
+        line("prediction", "", [number(part.prediction, decimals) for part in row.parts]),
+    ]  # fmt: skip
+
+
+def _states(row: Breakdown) -> str:
+    """Why there are no numbers, where there are none."""
+    states = [f"{part.label}: {part.status}" for part in row.parts if part.status != "ok"]
+    return f" ({'; '.join(states)})" if states else ""
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def decimals_of(values: Iterable[float]) -> int:

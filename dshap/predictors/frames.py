@@ -14,6 +14,7 @@ import numpy as np
 
 from dshap.checks import plain_array
 from dshap.errors import InputError, refuse_rounded, refuse_rounded_column, refuse_rounded_columns
+from dshap.foreign import is_categorical, is_frame, is_lazy, is_pandas, numpy_dtype
 from dshap.records import FloatArray
 
 __all__ = ["Frame"]
@@ -42,7 +43,7 @@ class Frame:
         InputError
             A column that holds neither numbers nor text.
         """
-        if not hasattr(table, "iloc") or not hasattr(table, "columns") or hasattr(table, "__dask_graph__"):
+        if not is_frame(table):
             return None
         names = tuple(str(name) for name in table.columns)
         kinds = [_kind(table.iloc[:, j]) for j in range(len(names))]
@@ -86,8 +87,8 @@ class Frame:
         kept = {
             name: dtypes.iloc[j]
             for j, name in enumerate(columns)
-            if hasattr(dtypes.iloc[j], "numpy_dtype")  # numbers that know a missing one of their own
-            or (str(name) in self.categories and not hasattr(dtypes.iloc[j], "categories"))
+            if numpy_dtype(dtypes.iloc[j]) is not dtypes.iloc[j]  # numbers that know a missing one of their own
+            or (str(name) in self.categories and not is_categorical(dtypes.iloc[j]))
         }
         return type(self.template)(columns, copy=False).astype(kept)
 
@@ -95,9 +96,9 @@ class Frame:
         dtype = self.template.dtypes.iloc[j]
         known, is_missing = self.categories.get(str(name)), np.isnan(values)
         if known is None:
-            return values if dtype.kind not in "biu" or is_missing.any() else _lossless(values, _plain(dtype))
+            return values if dtype.kind not in "biu" or is_missing.any() else _lossless(values, numpy_dtype(dtype))
         codes = np.where(is_missing, -1, values).astype(np.intp)
-        if hasattr(dtype, "categories"):
+        if is_categorical(dtype):
             wider = type(dtype)(categories=list(known), ordered=dtype.ordered)
             return type(self.template.iloc[:, j].array).from_codes(codes, dtype=wider)
         return np.array([*known, None], dtype=object)[codes]
@@ -122,7 +123,7 @@ def frame_of(table: Any) -> Any:
     InputError
         It speaks Arrow, and has no way to a data frame of its own.
     """
-    if not hasattr(table, "__arrow_c_stream__") or hasattr(table, "iloc"):
+    if not hasattr(table, "__arrow_c_stream__") or is_pandas(table) or is_lazy(table):
         return table
     for name in TO_FRAME:
         if hasattr(table, name):
@@ -151,7 +152,7 @@ def floats_of(table: Any, what: str) -> FloatArray:
 def _kind(column: Any) -> str:
     """number, boolean, text or categorical."""
     dtype = column.dtype
-    if hasattr(dtype, "categories"):
+    if is_categorical(dtype):
         return "categorical"
     if dtype.kind == "b":
         return "boolean"
@@ -161,7 +162,7 @@ def _kind(column: Any) -> str:
 
 def _categories(column: Any, name: str) -> tuple[Any, ...]:
     """Of a categorical column all that it declares, of text those that it holds, in order."""
-    if hasattr(column.dtype, "categories"):
+    if is_categorical(column.dtype):
         return tuple(column.dtype.categories.tolist())
     found = column.dropna().tolist()
     strange = [value for value in found if not isinstance(value, str)]
@@ -178,8 +179,3 @@ def _lossless(values: FloatArray, dtype: Any) -> Any:
     with np.errstate(invalid="ignore"):
         cast = values.astype(dtype)
     return cast if np.array_equal(cast, values) else values
-
-
-def _plain(dtype: Any) -> Any:
-    """The numpy dtype of whole numbers and booleans, of a nullable one too."""
-    return getattr(dtype, "numpy_dtype", dtype)
