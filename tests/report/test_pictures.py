@@ -79,7 +79,7 @@ def pixels_of(path):
 
 def test_sentences_as_png_have_the_colours(tmp_path):
     """Long words in many lines; text of mathematics is text."""
-    words = (*["$x_"] * 60, "deepest")
+    words = (*["$x_$"] * 60, "deepest")
     given = Sentence("label", words, np.append(np.zeros(60), -3.0))
     shown = pixels_of(sentence_picture([given, Sentence("none", (), np.zeros(0))], tmp_path / "a.png", "title"))
     assert np.isin([[255, 90, 90]], shown).all() and (shown == [255, 90, 90]).all(axis=1).sum() > 100
