@@ -55,8 +55,8 @@ class Players:
 
     def columns(self, masks: BoolArray) -> BoolArray:
         """(m, columns) bool: the columns that are present when the players of masks (m, d) are."""
-        owner, is_held = self.members.argmax(axis=0), self.members.any(axis=0)
-        return np.asarray(np.asarray(masks, dtype=bool)[:, owner] & is_held)
+        owner, has_one = self.members.argmax(axis=0), self.members.any(axis=0)
+        return np.take(np.asarray(masks, dtype=bool), owner, axis=1) & has_one
 
     def fingerprint(self) -> dict[str, list[int]]:
         return {name: [int(c) for c in np.flatnonzero(row)] for name, row in zip(self.names, self.members, strict=True)}

@@ -192,18 +192,24 @@ def _figure(width: float, height: float) -> Any:
 def _words_figure(sentences: Sequence[Sentence], title: str) -> Any:
     indent = 2 + max((len(each.label) for each in sentences), default=0)
     places = [placed(each.words, LINE) for each in sentences]
-    n_lines = sum(1 + each[-1][0] for each in places if each) + 0.4 * len(places) + (1.5 if title else 0.5)
-    figure = _figure(CHARACTER * (indent + LINE + 2), HEIGHT * n_lines)
+    heights = [1.4 + max((line for line, _ in at), default=0) for at in places]
+    top, width = (1.5 if title else 0.5), max(_width(sentences, places), len(title)) + indent
+    figure = _figure(CHARACTER * (width + 2), HEIGHT * (top + sum(heights)))
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(-1, indent + LINE + 1), ylim=(n_lines, 0))
+    axes.set(xlim=(-1, width + 1), ylim=(top + sum(heights), 0))
     axes.axis("off")
-    if title:
-        axes.text(0, 0.7, title, fontsize=10, fontweight="bold", va="center")
-    top = 1.5 if title else 0.5
-    for each, at in zip(sentences, places, strict=True):
+    axes.text(0, 0.7, title, fontsize=10, fontweight="bold", va="center")
+    for each, at, height in zip(sentences, places, heights, strict=True):
         _draw_words(axes, each, at, top, indent)
-        top += 1.4 + (at[-1][0] if at else 0)
+        top += height
     return figure
+
+
+def _width(sentences: Sequence[Sentence], places: Sequence[Sequence[tuple[int, int]]]) -> int:
+    """Characters of the longest line."""
+    words = [word for each in sentences for word in each.words]
+    columns = [column for at in places for _, column in at]
+    return max((column + len(word) for column, word in zip(columns, words, strict=True)), default=0)
 
 
 def _draw_words(axes: Any, given: Sentence, places: Sequence[tuple[int, int]], top: float, indent: int) -> None:
