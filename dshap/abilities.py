@@ -18,6 +18,7 @@ from dshap.records import (
     State,
 )
 from dshap.types import Design, Explained, ValueFunction
+from dshap.vocabulary import Vocabulary
 
 __all__ = [
     "ChoosesFromSample",
@@ -25,6 +26,7 @@ __all__ = [
     "EstimatedBase",
     "Interactions",
     "LearnsFromData",
+    "OfTexts",
     "Pilot",
     "Rounds",
     "StreamsData",
@@ -32,6 +34,7 @@ __all__ = [
     "Work",
     "held_coalitions",
     "interactions_of",
+    "is_of_texts",
     "lacking",
     "learns_from_data",
     "linear",
@@ -176,6 +179,31 @@ class EstimatedBase(LearnsFromData, Protocol):
         ...
 
 
+@runtime_checkable
+class OfTexts(ValueFunction, Protocol):
+    """A value function of texts: a player for each token, as many as a row has; rows are NaN beyond their end."""
+
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+    @property
+    def longest(self) -> int | None:
+        """Tokens that a text may have; None: any number."""
+        ...
+
+    @property
+    def column(self) -> str | None:
+        """Of a table, where the texts are; None: the only one that can hold them."""
+        ...
+
+    def of_length(self, n_tokens: int) -> Self:
+        """The same for texts of at most so many tokens; of texts of exactly as many it is their game."""
+        ...
+
+    def mean_prediction(self) -> FloatArray:
+        """f (k,) where all tokens are absent: v(empty) before the link."""
+        ...
+
+
 def rounds_of(design: Design) -> tuple[Design, ...]:
     """The designs that this one grew through; itself alone where it does not grow."""
     return design.rounds if isinstance(design, Rounds) else (design,)
@@ -233,6 +261,11 @@ def sample_size(value: object) -> int:
 def streams_data(value: object) -> bool:
     """Values are means over a table that is read when they are wanted."""
     return isinstance(value, StreamsData) and value.streams_data
+
+
+def is_of_texts(value: object) -> bool:
+    """Rows have different players, and it knows v(empty) itself."""
+    return isinstance(value, OfTexts)
 
 
 @dataclass(frozen=True)

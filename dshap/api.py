@@ -66,7 +66,8 @@ def explain(
     rows : the instances: a path of Parquet files (file, folder, glob or a list of them), numpy array, pandas DataFrame,
         pyarrow table or record batch, polars frame, DuckDB relation (Arrow's C stream protocol), Dask array or
         dataframe, xarray Dataset or DataArray, or a source of `dshap.sources`.  Columns are matched by name wherever
-        the value function knows names.
+        the value function knows names.  Of `Tokens`, texts of any lengths: lists, an array padded at the end, or a
+        table or path with a column of them.
     design : "auto", "exact", "kernelshap" or a design of `dshap.designs`
         "auto" is exact where all coalitions are at most `max_coalitions`, else kriging with that many (kernelshap for
         more than 1,024 players or 4,096 coalitions).

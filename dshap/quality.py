@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from dshap.abilities import streams_data
+from dshap.abilities import is_of_texts, streams_data
 from dshap.attributors.choice import Chosen
 from dshap.errors import InputError
 from dshap.records import BoolArray, FloatArray
@@ -95,6 +95,10 @@ def _shares_of_sizes(d: int) -> FloatArray:
 def check_measurable(chosen: Chosen) -> Design:
     """The design whose coalitions MSE_v is a mean over; refuses what has none."""
     value = chosen.value
+    if is_of_texts(value):
+        raise InputError(
+            "MSE_v is a mean over one list of coalitions, and texts have a list for each length: leave quality out"
+        )
     if chosen.design is None:
         raise InputError(
             "MSE_v is a mean over coalitions, and a closed form has none: give design='exact', or one of "

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dshap.abilities import streams_data, tuned
+from dshap.abilities import is_of_texts, streams_data, tuned
 from dshap.attributors.choice import check_kinds, choose, learns
 from dshap.blocks import N_ENDS
 from dshap.cube import (
@@ -118,7 +118,7 @@ class Explanation:
             key=key,
             census=census,
             learns=learns(value),
-            reads_data=prepared is None and not isinstance(value, GivenAttributor),
+            reads_data=prepared is None and not isinstance(value, GivenAttributor) and not is_of_texts(value),
         )
         is_active = None if prepared or inputs.data is None else inputs.active_players()
         way = Way.of(inputs.value, session.options, design, seed, is_active, prepared)
@@ -217,18 +217,12 @@ def prepare_value(
 ) -> Prepared:
     """`dshap.prepare` inside a session that is open."""
     check_kinds(value, design)
-    if isinstance(value, GivenAttributor):
-        raise InputError(f"{type(value).__name__} is an attributor: there is nothing to prepare; explain it itself")
+    _refuse_to_prepare(value)
     if path.exists() and any(each.name not in (PREPARED, "state") for each in path.iterdir()):
         raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
     options, missing = session.options, session.options.missing
     if missing == "pass" and learns(value):
         raise InputError('missing = "pass" is for black boxes: prepare a kernel model with "refuse" or "skip"')
-    if streams_data(value):
-        raise InputError(
-            f"{type(value).__name__} reads its data for every row that is explained: there is nothing to prepare; "
-            "explain it itself"
-        )
     if rows is None:
         names, n_columns = value.model.feature_names, value.model.n_columns
         data = open_rows(value.data, session, features=names, n_columns=n_columns, missing=missing)
@@ -261,6 +255,18 @@ def prepare_value(
         raise
     save_prepared(prepared, work.tile_names, probe_of(value, data))
     return prepared
+
+
+def _refuse_to_prepare(value: Explained) -> None:
+    """An InputError where nothing is learned."""
+    why = {
+        "is an attributor": isinstance(value, GivenAttributor),
+        "learns from no rows": is_of_texts(value),
+        "reads its data for every row that is explained": streams_data(value),
+    }
+    for reason, is_so in why.items():
+        if is_so:
+            raise InputError(f"{type(value).__name__} {reason}: there is nothing to prepare; explain it itself")
 
 
 def _states_of(

@@ -13,6 +13,7 @@ import numpy as np
 
 from dshap.abilities import (
     EstimatedBase,
+    is_of_texts,
     needs_predictions,
     pilot_coalitions,
     sample_size,
@@ -32,6 +33,7 @@ from dshap.attributors.learning import (
     PilotPass,
     penalties,
 )
+from dshap.attributors.texts import TextAttributor
 from dshap.engine import Plan
 from dshap.engine.explain import BlockWriter, Evaluation
 from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_pass
@@ -170,6 +172,17 @@ class Run:
         game: Game = kind(design=self.design, tiles=tiles, joined_tiles=joined, **self._shared())
         return game
 
+    def texts(self) -> TextAttributor:
+        """The attributor of texts, a game for each length."""
+        tile, joined = self.plan.coalition_tile, self.plan.join_tiles
+        return TextAttributor(
+            design=self.design,
+            coalition_tile=tile,
+            joined_tiles=joined,
+            n_replicates=self.plan.n_replicates,
+            **self._shared(),
+        )
+
     def closed_form(self) -> ClosedFormAttributor:
         """The attributor of a closed form."""
         form, shared = self.chosen.form, {"state_name": "".join(self.tile_names), **self._shared()}
@@ -185,6 +198,8 @@ def learned(session: Session, run: Run) -> tuple[Attributor, dict[str, Any]]:
         run.cube.write_note(name, content)
     if run.chosen.is_given:
         return run.value, {}
+    if is_of_texts(run.value):
+        return run.texts(), {}
     _learn_base(session, run)
     if run.chosen.form is None:
         return _contraction(session, run), {}

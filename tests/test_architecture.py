@@ -26,6 +26,7 @@ FLOORS = (
         "checks",
         "rows",
         "threads",
+        "vocabulary",
     },
     {"loops"},
     {"designs", "kernels", "predictors"},

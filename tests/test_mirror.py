@@ -52,6 +52,7 @@ ELSEWHERE = {
     "predictors/linear.py": "values/test_linear_gaussian.py",
     "predictors/named.py": "values/test_base.py",
     "predictors/predict_function.py": "predictors/test_frames.py",
+    "predictors/token_function.py": "values/test_tokens.py",
     "predictors/tree_libraries.py": "values/test_trees.py",
     "predictors/tree_model.py": "values/test_trees.py",
     "predictors/tree_shap.py": "values/test_tree_interactions.py",

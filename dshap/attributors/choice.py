@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dshap import designs
-from dshap.abilities import Interactions, Work, lacking, learns_from_data, linear, sample_size
+from dshap.abilities import (
+    Interactions,
+    Work,
+    is_of_texts,
+    lacking,
+    learns_from_data,
+    linear,
+    sample_size,
+)
 from dshap.attributors.closed_form import ClosedForm, PairedForm
 from dshap.attributors.linear import Linear
 from dshap.attributors.quadrature import Quadrature
@@ -196,7 +204,7 @@ def choose(design: Design | str, value: Explained, max_coalitions: int | None, s
             f"{type(value).__name__} is a closed form and lists no coalition: leave design at 'auto', {OTHER}"
         )
     if not isinstance(design, str):
-        return Chosen(value, design)
+        return Chosen(value, design.with_players(len(value.players)) if is_of_texts(value) else design)
     if design in ("quadrature", "closed_form"):
         if form is None:
             raise InputError(
@@ -226,6 +234,9 @@ def choose(design: Design | str, value: Explained, max_coalitions: int | None, s
 def _sampled_by_itself(value: Explained, limit: int, seed: int, why: str) -> Chosen:
     """What "auto" takes where the coalitions are too many to list."""
     n_players = len(value.players)
+    if is_of_texts(value):
+        design = _sampled("kernelshap", n_players, limit, seed)
+        return Chosen(value, design, why=f"{why}; shorter texts take as many, all there are where they are fewer")
     if limit < LEAST["kriging"](n_players):
         design = _sampled("kernelshap", n_players, limit, seed)
         return Chosen(value, design, why=f"{why}, too few coalitions for kriging")

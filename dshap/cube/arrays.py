@@ -100,6 +100,8 @@ def _create_arrays(path: Path, layout: CubeLayout) -> None:
                  flag_meanings=" ".join(re.sub(r"\s+", "_", name) for name in layout.classes))  # fmt: skip
     _per_row(root, layout, "status", "int8", Status.PENDING, (), long_name="how the explanation of this row ended",
              flag_values=list(range(len(Status.MEANINGS))), flag_meanings=" ".join(Status.MEANINGS))  # fmt: skip
+    if layout.vocabulary is not None:
+        _text(root, layout, TEXT if layout.vocabulary.words else "int64")
     for column, kind in layout.keys.items():
         _key(root, layout, layout.key_variables[column], column, kind)
     _names(root, "feature", layout.players, "player: a column or a group of columns")
@@ -118,6 +120,13 @@ def _create_arrays(path: Path, layout: CubeLayout) -> None:
             fill: Any = "" if name == TEXT else np.nan if np.dtype(name).kind == "f" else np.dtype(name).type(0)
             _per_row(rows, layout, layout.row_variables[column], name, fill, (), long_name=column)
         _keep_order(path / "rows", layout.row_variables.values())
+
+
+def _text(root: zarr.Group, layout: CubeLayout, dtype: str) -> None:
+    """What a cube of texts has beside their attributions."""
+    _per_row(root, layout, "length", "int32", 0, (), long_name="tokens of this text: positions beyond have none")
+    _per_row(root, layout, "token", dtype, "" if dtype == TEXT else -1, ("feature",),
+             long_name="token at each position of this text")  # fmt: skip
 
 
 def _keep_order(group: Path, names: Iterable[str]) -> None:

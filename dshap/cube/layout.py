@@ -13,6 +13,7 @@ import zarr
 
 from dshap.cube.created import has_copy
 from dshap.errors import DamagedError, DshapError, InputError
+from dshap.vocabulary import Vocabulary
 
 __all__ = ["TEXT", "CubeLayout", "dims_of", "reading", "refuse_foreign"]
 
@@ -23,6 +24,8 @@ TAKEN = frozenset(
      "n_coalitions", "output", "prediction", "relative_error", "rows", "state", "status", "std_error")
 )  # fmt: skip
 """Names of a cube that no key has."""
+OF_TEXTS = frozenset(("length", "token"))
+"""The same of a cube of texts alone."""
 INSTANCE, FEATURE, OUTPUT = "instance", "feature", "output"
 ARRAYS: Mapping[str, tuple[tuple[tuple[str, ...], ...], str]] = {
     "attribution": (((INSTANCE, FEATURE, OUTPUT),), "f"),
@@ -67,6 +70,8 @@ class CubeLayout:
     """key column -> "int64", "string" or "datetime64[ns]"."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Explained columns that are kept, and their dtypes; empty when they are not."""
+    vocabulary: Vocabulary | None = None
+    """Of rows that are texts: their tokens are kept, and there is no attribution beyond their end."""
     run: Mapping[str, Any] = field(default_factory=dict)
     """Fingerprint and all that describes the run; stored as one JSON string."""
 
@@ -77,8 +82,8 @@ class CubeLayout:
     @property
     def key_variables(self) -> dict[str, str]:
         """key column -> its variable: its own name, after `key_` where the cube has another variable of that name."""
-        names = _variable_names(self.keys)
-        return {column: f"key_{name}" if name in TAKEN else name for column, name in names.items()}
+        names, taken = _variable_names(self.keys), TAKEN if self.vocabulary is None else TAKEN | OF_TEXTS
+        return {column: f"key_{name}" if name in taken else name for column, name in names.items()}
 
     @property
     def row_variables(self) -> dict[str, str]:

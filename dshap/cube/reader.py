@@ -44,6 +44,8 @@ ORDER = (
     "prediction",
     "status",
     "base_value",
+    "length",
+    "token",
 )
 """Of the variables, whatever order the file system lists them in; others follow."""
 

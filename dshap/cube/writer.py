@@ -18,6 +18,7 @@ from dshap.cube.layout import TEXT, CubeLayout
 from dshap.cube.summary import block_sums
 from dshap.errors import DshapError
 from dshap.records import FloatArray
+from dshap.vocabulary import Vocabulary
 
 __all__ = ["SUMMARIES", "CubeWriter", "block_digests", "block_name"]
 
@@ -32,7 +33,7 @@ def block_digests(stored: Mapping[str, np.ndarray]) -> dict[str, str]:
 
 def _digest(values: np.ndarray) -> str:
     is_text = values.dtype.kind == "T"
-    content = "\0".join(values.tolist()).encode() if is_text else np.ascontiguousarray(values).tobytes()
+    content = "\0".join(values.ravel().tolist()).encode() if is_text else np.ascontiguousarray(values).tobytes()
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
@@ -99,6 +100,8 @@ class CubeWriter:
             stored[self.layout.key_variables[column]] = as_stored
         for column, values in block.columns.items():
             stored[f"rows/{self.layout.row_variables[column]}"] = _as_stored(values, self.layout.columns[column])
+        if self.layout.vocabulary is not None:
+            stored |= _of_texts(block.x, stored, self.layout.vocabulary)
         status = np.full(len(block.x), Status.SKIPPED, np.int8)
         status[block.is_ok] = attribution.status
         return stored | {"status": status}
@@ -182,6 +185,16 @@ class CubeWriter:
         if name not in self._arrays:
             self._arrays[name] = zarr.open_array(self.path / name, mode="r+")
         return self._arrays[name]
+
+
+def _of_texts(ids: FloatArray, stored: Mapping[str, np.ndarray], vocabulary: Vocabulary) -> dict[str, np.ndarray]:
+    """Length and tokens of texts whose ids (n, longest) are NaN beyond the end, and no attribution there."""
+    inside = ~np.isnan(ids)
+    of_features = {name: stored[name] for name in ("attribution", "std_error") if name in stored}
+    cut = {
+        name: np.where(inside[..., None], values, np.nan).astype(values.dtype) for name, values in of_features.items()
+    }
+    return {**cut, "length": inside.sum(axis=1).astype(np.int32), "token": vocabulary.shown(ids)}
 
 
 def _as_stored(values: np.ndarray, dtype: str) -> np.ndarray:

@@ -43,13 +43,14 @@ __all__ = [
     "NotEmpty",
     "one_of",
     "options_of",
+    "or_say",
 ]
 
 RESERVED_NAMES = ("rows", "state")
 """Names inside a store that no explanation can take."""
 
 
-def _or_say(message: str) -> WrapValidator:
+def or_say(message: str) -> WrapValidator:
     """The type that stands before it; what it refuses is answered by this message."""
 
     def check(given: Any, handler: ValidatorFunctionWrapHandler) -> Any:
@@ -79,14 +80,14 @@ def _number_or_word(rule: Number, or_list: bool = False) -> Any:
     bounds = "a positive number" if is_positive else replace(rule, words=()).asked
     allowed = ", ".join(f'"{word}"' for word in rule.words) + f" or {bounds}"
     if not or_list:
-        return Annotated[one_of(rule.words) | number, _or_say(f"give {allowed}")]
+        return Annotated[one_of(rule.words) | number, or_say(f"give {allowed}")]
     several = Annotated[tuple[number, ...], Field(min_length=1, strict=False)]
-    return Annotated[one_of(rule.words) | number | several, _or_say(f"give {allowed}, or a list of one a column")]
+    return Annotated[one_of(rule.words) | number | several, or_say(f"give {allowed}, or a list of one a column")]
 
 
 def _count_or(word: str, noun: str) -> Any:
     """This word, or a whole number of at least 1."""
-    return Annotated[one_of([word]) | Count, _or_say(f'give "{word}" or a number of {noun} of at least 1')]
+    return Annotated[one_of([word]) | Count, or_say(f'give "{word}" or a number of {noun} of at least 1')]
 
 
 def _positive(*words: str) -> Number:
@@ -113,14 +114,14 @@ def _memory(given: Any) -> Any:
 
 
 Count = Annotated[int, Field(ge=1)]
-EvenCount = Annotated[int, Field(ge=2, multiple_of=2), _or_say("give an even number of at least 2")]
+EvenCount = Annotated[int, Field(ge=2, multiple_of=2), or_say("give an even number of at least 2")]
 Seed = Annotated[int, Field(ge=0)]
 NotEmpty = Annotated[str, Field(min_length=1)]
 FolderName = Annotated[str, AfterValidator(_folder_name)]
 Place = Annotated[NotEmpty, AfterValidator(os.path.expanduser)]
 """A path, in which "~" is the home folder."""
 Memory = Annotated[str | int, BeforeValidator(_memory)]
-_SAY_NAMES = _or_say('give a column name, or a list of names like ["hr", "temp"]')
+_SAY_NAMES = or_say('give a column name, or a list of names like ["hr", "temp"]')
 _Several = Annotated[tuple[NotEmpty, ...], Field(min_length=1, strict=False)]
 Names = Annotated[_Several, BeforeValidator(_listed), _SAY_NAMES]
 """One name, or a list of them, as a tuple."""
@@ -130,7 +131,7 @@ InstanceKey = Annotated[
     tuple[str | int, ...],
     Field(min_length=1, strict=False),
     BeforeValidator(_listed),
-    _or_say('give the key of a row: a number, a text like "2011-01-01", or a list of one a key column'),
+    or_say('give the key of a row: a number, a text like "2011-01-01", or a list of one a key column'),
 ]
 Lengthscale = _number_or_word(_positive("validate", "median"), or_list=True)
 GivenLengthscale = _number_or_word(_positive("median"), or_list=True)

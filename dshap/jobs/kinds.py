@@ -14,7 +14,10 @@ from pydantic import BaseModel, ConfigDict, create_model
 from dshap.errors import InputError, unknown_name
 from dshap.jobs.fields import options_of
 
-__all__ = ["Kinds", "Made", "Part", "Table", "imported", "one_kind"]
+__all__ = ["CODE", "KindTable", "Kinds", "Made", "Part", "Table", "imported", "one_kind"]
+
+CODE = r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$"
+""""package.module:name\""""
 
 
 class Table(BaseModel):
@@ -46,6 +49,12 @@ class Made(Table):
         """What the table describes, constructed."""
         arguments = {name: part.make(self, rest) for name, part in self.parts.items()}
         return type(self).making(**arguments, **{name: value for name, value in self if name in self.options})
+
+
+class KindTable(Made):
+    """Base of the tables whose `kind` says what else they hold."""
+
+    kind: str
 
 
 @dataclass(frozen=True, eq=False)

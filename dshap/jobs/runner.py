@@ -29,7 +29,7 @@ from dshap.models.expansion import expansion_from
 from dshap.records import Record, digest_of
 from dshap.run import IDLE_WORKER_BYTES, Explanation, fit_model
 from dshap.session import Session
-from dshap.tables import Census, MissingValues, check_targets, missing_values, open_source, take_census
+from dshap.tables import Census, MissingValues, TextFiles, check_targets, missing_values, open_source, take_census
 from dshap.way import NUMERICS_VERSION, Way, refuse_difference
 
 __all__ = ["ExplanationResult", "JobPlan", "JobResult", "fit_report", "plan_job", "run_job"]
@@ -136,7 +136,8 @@ def plan_job(job: Job) -> JobPlan:
         Columns or options that do not fit the table.
     """
     table = JobTable(job)
-    return replace(_plan_of(job, table), missing=missing_values(table.reader))
+    missing = None if isinstance(table.reader, TextFiles) else missing_values(table.reader)
+    return replace(_plan_of(job, table), missing=missing)
 
 
 def _plan_of(job: Job, table: JobTable) -> JobPlan:
@@ -153,11 +154,17 @@ def _planned(job: Job, table: JobTable, model: Model, fit: tuple[Stage, ...]) ->
 
 
 def _plan(explain: ExplainTable, job: Job, model: Model, table: JobTable) -> Plan:
-    value, reader = explain.made(Context(job, table, model)), table.reader
+    value, reader = _value_of(explain, Context(job, table, model)), table.reader
     way = Way.of(value, job.options(), job.design_of(len(value.players)), job.design_seed)
-    plan = way.plan(reader, open_source(value.data))
+    plan = way.plan(reader, None if job.is_of_texts else open_source(value.data))
     check_quality(explain, plan, reader)
     return plan
+
+
+def _value_of(explain: ExplainTable, context: Context) -> Any:
+    """What is explained, of texts for the longest of them."""
+    value = explain.made(context)
+    return value.of_length(len(context.table.reader.feature_names)) if context.job.is_of_texts else value
 
 
 def run_job(job: Job, progress: Progress, *, trusts_files: bool = True) -> JobResult:
@@ -237,7 +244,8 @@ class _Run:
             self.progress.kept("census")
         if not self.job.is_imported:
             check_targets(census, self.reader.missing)
-        if (constant := census.constant_columns(self.reader)) and not self.job.is_of_trees:
+        is_told = not (self.job.is_of_trees or self.job.is_of_texts)
+        if is_told and (constant := census.constant_columns(self.reader)):
             self.progress.say(f"constant: {', '.join(constant)}; the attribution is 0")
         return census
 
@@ -273,7 +281,7 @@ class _Run:
         return fitted
 
     def _prepared(self, explain: ExplainTable, model: Model, census: Census) -> Explanation:
-        value = explain.made(Context(self.job, self.table, model, LoopExecutor()))  # no cluster for a background
+        value = _value_of(explain, Context(self.job, self.table, model, LoopExecutor()))  # no cluster for a background
         return Explanation.of(
             value,
             self.reader,

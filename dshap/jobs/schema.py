@@ -24,8 +24,9 @@ from dshap.jobs.fields import (
     Target,
     options_of,
 )
-from dshap.jobs.kinds import Kinds, Made, Part, Table, one_kind
+from dshap.jobs.kinds import CODE, Kinds, KindTable, Made, Part, Table, one_kind
 from dshap.jobs.parts import CHOSEN_BACKGROUND, MODEL_PARTS, VALUE_PARTS
+from dshap.jobs.texts import TEXT_PARTS, TextTable, check_of_texts
 from dshap.options import RULES, RunOptions, parse_bytes
 from dshap.types import Design
 
@@ -42,12 +43,6 @@ class JobTable(Table):
     """Landmarks, held-out rows, sampled background and coalitions; a design may have its own."""
     dtype: Literal["float64", "float32"] = "float64"
     """Stored type of the attributions; sums are always float64."""
-
-
-class KindTable(Made):
-    """Base of the tables whose `kind` says what else they hold."""
-
-    kind: str
 
 
 class ParquetTable(KindTable):
@@ -84,7 +79,7 @@ class SyntheticRows(KindTable):
 
 SOURCES = Kinds(
     "kind",
-    {"parquet": ParquetTable, "synthetic": SyntheticRows},
+    {"parquet": ParquetTable, "synthetic": SyntheticRows, "texts": TextTable},
     KindTable,
     not_built=("csv", "delta", "duckdb", "postgresql", "sql", "zarr"),
 )
@@ -102,7 +97,7 @@ class ImportedModel(KindTable):
     """[model] kind = "import": a predict function, or for value = "trees" a fitted ensemble, of code that the user
     installed."""
 
-    function: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")]
+    function: Annotated[str, Field(pattern=CODE)]
     """"package.module:name", rows (n, columns) -> (n,) or (n, k)."""
 
 
@@ -154,12 +149,14 @@ VALUES = Kinds(
         "conditional_regression": "dshap.values:ConditionalRegression",
         "gaussian": "dshap.values:Gaussian",
         "copula": "dshap.values:Copula",
+        "tokens": "dshap.values:Tokens",
         "trees": "dshap.values:Trees",
     },
     ExplainTable,
     VALUE_PARTS,
     particular={
         "marginal": {"background": CHOSEN_BACKGROUND},
+        "tokens": TEXT_PARTS,
         "trees": dict.fromkeys(("background", "feature_names")),
     },
     not_built=("linear_gaussian",),
@@ -286,6 +283,7 @@ class Job(Table):
         names = [explain.name for explain in self.explain]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"two [[explain]] are named {twice[0]!r}: give each a name of its own")
+        check_of_texts(self)
         if self.is_imported:
             self._check_imported()
         else:
@@ -338,6 +336,11 @@ class Job(Table):
     def is_imported(self) -> bool:
         """The model is not fitted by the job."""
         return bool(self.model.kind == "import")
+
+    @property
+    def is_of_texts(self) -> bool:
+        """The rows are texts."""
+        return bool(self.source.kind == "texts")
 
     @property
     def is_of_trees(self) -> bool:

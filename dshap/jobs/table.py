@@ -26,15 +26,16 @@ from dshap.jobs.schema import Job
 from dshap.models.logistic import MAX_CLASSES
 from dshap.records import FloatArray, Record, digest_of
 from dshap.rows import read_sample, spans
-from dshap.tables import Census, ParquetSource, SyntheticTable
+from dshap.tables import Census, ParquetSource, SyntheticTable, TextFiles
 from dshap.tables.background import background_of
 from dshap.tables.files import TICK_NS
 from dshap.values.background import Background
+from dshap.vocabulary import Ids
 from dshap.way import NUMERICS_VERSION
 
 __all__ = ["JobTable", "TableReader", "imported_model", "n_classes", "open_table"]
 
-TableReader = ParquetSource | SyntheticTable
+TableReader = ParquetSource | SyntheticTable | TextFiles
 
 KEPT_BYTES = 16 << 20
 """Largest record that is kept: a larger sample is read again."""
@@ -61,6 +62,11 @@ class JobTable:
     @property
     def n_rows(self) -> int:
         return self.reader.n_rows
+
+    @property
+    def texts(self) -> list[Ids]:
+        """The token ids of each row, of a table of texts."""
+        return self.reader.texts if isinstance(self.reader, TextFiles) else []
 
     def kept_census(self) -> Census | None:
         """The census that an earlier run took; None where it has to be taken."""
@@ -140,6 +146,9 @@ class JobTable:
 def open_table(job: Job) -> TableReader:
     """The table of [source], its columns checked; reads no row.  Of trees the columns and categories of the model."""
     source = job.source
+    if job.is_of_texts:
+        tokenizer = source.tokenizer and imported(source.tokenizer, "[source] tokenizer", "function ")
+        return TextFiles(os.path.abspath(source.path), source.column, key=source.key, tokenizer=tokenizer)
     roles: dict[str, Any] = {"features": source.features, "target": source.target, "key": source.key}
     if job.is_of_trees:
         value = values.Trees(imported_model(job))

@@ -236,18 +236,25 @@ def _status_of(parts: Sequence[Part], name: str) -> str:
 
 def _parts(name: str, path: Path, position: int) -> list[Part]:
     row = open_cube(path).isel(instance=position).load()
-    outputs = [str(output) for output in row["output"].values]
-    features = [str(feature) for feature in row["feature"].values]
+    outputs, features = [str(output) for output in row["output"].values], _features(row)
     return [
         Part(
             name if len(outputs) == 1 else f"{name}, {output}",
             float(row["base_value"].values[j]),
-            dict(zip(features, row["attribution"].values[:, j].tolist(), strict=True)),
+            dict(zip(features, row["attribution"].values[: len(features), j].tolist(), strict=True)),
             float(row["prediction"].values[j]),
             Status.MEANINGS[int(row["status"])],
         )
         for j, output in enumerate(outputs)
     ]
+
+
+def _features(row: Any) -> list[str]:
+    """Names of the players of one row of a cube; of a text its tokens, after their position."""
+    names = [str(feature) for feature in row["feature"].values]
+    if not {"length", "token"} <= set(row.data_vars):
+        return names
+    return [f"{name} {token}" for name, token in zip(names[: int(row["length"])], row["token"].values, strict=False)]
 
 
 def breakdown_lines(row: Breakdown, units: str = "") -> list[str]:

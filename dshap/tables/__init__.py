@@ -9,6 +9,7 @@ from dshap.tables.opener import open_rows, open_source
 from dshap.tables.parquet import ParquetSource
 from dshap.tables.spool import write_part
 from dshap.tables.synthetic import SYNTHETIC_TABLES, SyntheticTable
+from dshap.tables.texts import TextFiles, TextSource
 
 __all__ = [
     "SPAN_ROWS",
@@ -20,6 +21,8 @@ __all__ = [
     "MissingValues",
     "ParquetSource",
     "SyntheticTable",
+    "TextFiles",
+    "TextSource",
     "check_targets",
     "from_pandas",
     "missing_values",

@@ -12,7 +12,7 @@ import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -22,7 +22,16 @@ import pyarrow as pa
 from dshap.errors import InputError
 from dshap.tables.columns import repeats
 
-__all__ = ["FileStamp", "Partitions", "Paths", "find_files", "find_partitions", "stamp_file", "whole_file"]
+__all__ = [
+    "FileStamp",
+    "Partitions",
+    "Paths",
+    "find_files",
+    "find_partitions",
+    "stamp_file",
+    "table_stamp",
+    "whole_file",
+]
 
 Paths = str | Path | Sequence[str | Path]
 TICK_NS, COARSE_NS, COARSE_TICK_NS = 20_000_000, 1_000_000_000, 2_000_000_000
@@ -116,6 +125,16 @@ def stamp_file(root: str, name: str) -> FileStamp:
         file.seek(-min(FOOTER_END + length, told.st_size), os.SEEK_END)
         footer = hashlib.blake2b(file.read(), digest_size=16).hexdigest()
     return FileStamp(path, told.st_size, told.st_mtime_ns, told.st_ctime_ns, told.st_ino, footer)
+
+
+def table_stamp(files: Sequence[FileStamp], opened_ns: int, roles: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a source of these files and roles is known by: one of the same stamp gives the same rows.
+
+    None where a file was changed so shortly before it was opened that its times would not tell a further change.
+    """
+    if any(opened_ns - stamp.changed_ns < stamp.tick_ns for stamp in files):
+        return None
+    return {"files": [astuple(stamp) for stamp in files], "roles": roles}
 
 
 @dataclass(frozen=True)

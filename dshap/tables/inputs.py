@@ -8,12 +8,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from dshap.abilities import streams_data
+from dshap.abilities import OfTexts, streams_data
 from dshap.blocks import RowBlock
 from dshap.errors import InputError
 from dshap.records import BoolArray
 from dshap.tables.census import Census, take_census
 from dshap.tables.opener import CodedReader, Site, categories_of, kind_of, open_rows
+from dshap.tables.texts import open_texts
 from dshap.types import Explained, Predictor, RowReader, replaced
 
 __all__ = ["Inputs", "open_for", "refuse_unknown_categories"]
@@ -22,7 +23,9 @@ MAX_CATEGORIES = 65_536
 
 
 def open_for(value: Explained, rows: Any, site: Site, *, key: Any = (), missing: str = "refuse") -> RowReader:
-    """`open_rows` with the columns and the categories of a value function."""
+    """`open_rows` with the columns and the categories of a value function; texts by their own opener."""
+    if isinstance(value, OfTexts):
+        return open_texts(rows, site, value, key=key)
     return open_rows(
         rows,
         site,
@@ -64,6 +67,8 @@ class Inputs:
         `learns`: sums over all rows of the data are wanted, which must be numbers then.
         """
         reader = open_for(value, rows, site, key=key, missing=missing)
+        if isinstance(value, OfTexts):
+            value = value.of_length(len(reader.feature_names))
         if value.model.categories:
             value, reader = _with_all_categories(value, cast(CodedReader, reader), site)
         census = census or take_census(reader, site)

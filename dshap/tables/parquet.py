@@ -7,7 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from dshap.errors import InputError
 from dshap.tables.columns import Layout, Names, kept_dtype, layout_of, said_left_out
-from dshap.tables.files import Partitions, Paths, find_files, find_partitions, stamp_file
+from dshap.tables.files import Partitions, Paths, find_files, find_partitions, stamp_file, table_stamp
 from dshap.tables.reader import BATCH_ROWS, STREAM_BYTES, BatchReader
 
 __all__ = ["ParquetSource"]
@@ -114,13 +114,8 @@ class ParquetSource(BatchReader):
 
     @property
     def stamp(self) -> Mapping[str, Any] | None:
-        """Roles and files: a source of the same stamp gives the same rows (as far as `stamp_file` can tell).
-
-        None where a file was changed so shortly before it was opened that its times would not tell a further change.
-        """
-        if any(self._opened_ns - stamp.changed_ns < stamp.tick_ns for stamp in self._stamps):
-            return None
-        return {"files": [astuple(stamp) for stamp in self._stamps], "roles": self._layout.to_dict()}
+        """Roles and files: see `table_stamp` (as far as `stamp_file` can tell)."""
+        return table_stamp(self._stamps, self._opened_ns, self._layout.to_dict())
 
     def describe(self) -> str:
         """One line for plans and logs."""

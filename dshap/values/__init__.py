@@ -11,6 +11,7 @@ from dshap.values.marginal import Marginal
 from dshap.values.observational import KernelObservational
 from dshap.values.regression import ConditionalRegression
 from dshap.values.subset_table import SubsetTable
+from dshap.values.tokens import Tokens
 from dshap.values.trees import Trees
 
 __all__ = [
@@ -30,5 +31,6 @@ __all__ = [
     "Marginal",
     "Players",
     "SubsetTable",
+    "Tokens",
     "Trees",
 ]

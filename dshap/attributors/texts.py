@@ -1,0 +1,136 @@
+"""Texts: each is explained by the game of its own tokens, and by a design of as many players."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.abilities import OfTexts, Pilot, is_of_texts
+from dshap.attributors.contraction import Contraction
+from dshap.attributors.game import Game, Instances
+from dshap.blocks import N_ENDS, Attribution, Status
+from dshap.errors import InputError
+from dshap.options import RunOptions
+from dshap.predictors.token_function import by_length
+from dshap.records import FloatArray
+from dshap.rows import spans
+from dshap.types import Design, Explained
+
+__all__ = ["TextAttributor", "check_texts", "refuse_pilot"]
+
+
+@dataclass(kw_only=True)
+class TextGame(Game):
+    """The game of the texts of one length."""
+
+    value: OfTexts
+
+    def mean_prediction(self) -> FloatArray:
+        return self.value.mean_prediction()
+
+
+@dataclass(kw_only=True)
+class TextAttributor(Instances):
+    """A design for each length: rows of one length are explained together, whatever rows stand between them."""
+
+    value: OfTexts
+    design: Design
+    """Of the longest text; those of other lengths are of its kind, with their own number of players."""
+    coalition_tile: int
+    joined_tiles: int
+    n_replicates: int
+
+    def attribute(self, rows: FloatArray) -> Attribution:
+        """Attributions of texts (n, columns), NaN beyond the end of each; 0 there."""
+        found = _Filled.of(rows.shape, self.n_outputs, self.n_replicates)
+        for length, at in by_length(rows):
+            texts = np.ascontiguousarray(rows[at, :length])
+            found.put(at, length, self._of_length(length).attribute(texts))
+        has_classes = self.value.link.classes(np.zeros((0, len(self.value.model.output_names)))) is not None
+        return found.attribution(has_classes)
+
+    def _of_length(self, length: int) -> Contraction:
+        """What explains the texts of this length."""
+        design = self.design.with_players(length)
+        tiles = spans(N_ENDS, design.info.n_coalitions, self.coalition_tile)
+        game = TextGame(
+            value=self.value.of_length(length),
+            design=design,
+            tiles=tuple(tiles),
+            joined_tiles=self.joined_tiles,
+            store=self.store,
+            base_name=self.base_name,
+            n_outputs=self.n_outputs,
+            micro_rows=self.micro_rows,
+            is_kept=self.is_kept,
+            is_active=np.ones(length, dtype=bool),
+        )
+        return Contraction(game, (tuple(game.all_tiles),), has_pairs=False)
+
+
+def check_texts(value: Explained, options: RunOptions) -> None:
+    """Refuse what texts, whose players differ from row to row, have not."""
+    if not is_of_texts(value):
+        return
+    asked = {
+        "tol": (options.tol, "lets one list of coalitions grow, and texts have a list for each length"),
+        "interactions": (options.interactions, "are of pairs of players, and each text has its own players"),
+        "stochastic": (options.stochastic, "is for Marginal"),
+        "keep_rows": (options.keep_rows, "keeps columns, and the cube of texts has their tokens"),
+        "coalition_groups": (options.coalition_groups not in (None, 1), "cuts one list of coalitions, and texts have a "
+                             "list for each length"),
+        "missing": (options.missing != "refuse", "is about values that lack, and a text has none"),
+    }  # fmt: skip
+    for name, (is_asked, why) in asked.items():
+        if is_asked:
+            raise InputError(f"{name} {why}: leave {name} out for {type(value).__name__}")
+
+
+def refuse_pilot(value: Explained, design: Design | None) -> None:
+    """An InputError where texts are to be explained by a design that chooses from a few rows."""
+    if is_of_texts(value) and isinstance(design, Pilot):
+        raise InputError(
+            "kriging chooses from a pilot of rows that have the same players, and each text has its own: give "
+            "design='kernelshap' or 'permutation', or one of dshap.designs"
+        )
+
+
+@dataclass(frozen=True)
+class _Filled:
+    """Attributions of all texts of a tile, filled length by length."""
+
+    phi: FloatArray
+    """(n, longest, k)"""
+    replicates: FloatArray
+    """(R, n, longest, k)"""
+    ends: FloatArray
+    """(2, n, k): v(empty) and v(N)"""
+    classes: NDArray[np.int16]
+    """(n,)"""
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], k: int, n_replicates: int) -> _Filled:
+        n, longest = shape
+        return cls(np.zeros((n, longest, k)), np.zeros((n_replicates, n, longest, k)), np.zeros((2, n, k)),
+                   np.zeros(n, np.int16))  # fmt: skip
+
+    def put(self, at: NDArray[np.intp], length: int, found: Attribution) -> None:
+        """Those of the texts at these positions; a design without standard errors has none, and its groups agree."""
+        self.phi[at, :length] = found.phi
+        self.ends[0, at], self.ends[1, at] = found.base, found.prediction
+        self.replicates[:, at, :length] = found.phi
+        if found.replicates is not None:
+            several = found.replicates[: len(self.replicates)]
+            self.replicates[: len(several), at, :length] = several
+        if found.classes is not None:
+            self.classes[at] = found.classes
+
+    def attribution(self, has_classes: bool) -> Attribution:
+        """The record of all rows."""
+        more: dict[str, Any] = {"replicates": self.replicates} if len(self.replicates) else {}
+        more |= {"classes": self.classes} if has_classes else {}
+        base, prediction = self.ends
+        return Attribution(self.phi, base, prediction, np.full(len(self.phi), Status.OK, np.int8), **more)

@@ -1,0 +1,99 @@
+"""Texts in job files: the table of them, and what their value function is made with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from dshap.errors import InputError
+from dshap.jobs.fields import Count, Names, NotEmpty, Place, or_say
+from dshap.jobs.kinds import CODE, KindTable, Part, Table
+from dshap.rows import sample_positions
+
+if TYPE_CHECKING:
+    from dshap.jobs.parts import Context
+    from dshap.jobs.schema import Job
+
+__all__ = ["TEXT_PARTS", "TextTable", "check_of_texts"]
+
+
+class TextTable(KindTable):
+    """[source] kind = "texts": a column of texts."""
+
+    path: Place
+    """Parquet: file, folder or glob; the texts are read whole, by the process that the job is started in."""
+    column: NotEmpty
+    """Lists of token ids, or strings."""
+    key: Names = ()
+    """Column(s) that name a text."""
+    tokenizer: Annotated[str, Field(pattern=CODE)] | None = None
+    """"package.module:name", string -> token ids, where the texts are strings."""
+
+    @property
+    def target(self) -> None:
+        """Nothing is fitted to texts."""
+        return
+
+    @property
+    def missing(self) -> str:
+        """A text that lacks is refused."""
+        return "refuse"
+
+
+class TextBackgroundKeys(Table):
+    """What absent tokens are taken from."""
+
+    background: Count | None = None
+    """As many texts of the table, drawn with the job's seed; where left out absent tokens become the reference."""
+
+
+class VocabularyKeys(Table):
+    """Token ids, and their words."""
+
+    vocabulary: (
+        Annotated[Count | Place, or_say("give the number of token ids, or the path of a file with a word a line")]
+        | None
+    ) = None
+    """How many token ids there are, or a text file of their words, one a line in the order of the ids."""
+
+
+def _background(given: Any, context: Context) -> Any:
+    """Texts of the table, as they are: a seeded sample."""
+    if given.background is None:
+        return None
+    texts = context.table.texts
+    return [texts[row] for row in sample_positions(len(texts), given.background, context.job.job.seed)]
+
+
+def _vocabulary(given: Any, context: Context) -> Any:
+    """The number of ids, or the words of a file."""
+    if not isinstance(given.vocabulary, str):
+        return given.vocabulary
+    try:
+        return Path(given.vocabulary).read_text().splitlines()
+    except OSError as error:
+        raise InputError(f"[[explain]] vocabulary = {given.vocabulary!r}: {error.strerror or error}") from error
+
+
+TEXT_PARTS: Mapping[str, Part | None] = {
+    "background": Part(_background, TextBackgroundKeys),
+    "column": None,
+    "tokenizer": None,
+    "vocabulary": Part(_vocabulary, VocabularyKeys),
+}
+"""Of the value function of texts, whose column and tokenizer are those of the table."""
+
+
+def check_of_texts(job: Job) -> None:
+    """A ValueError where a table of texts is to be explained by a value of columns, or the other way round."""
+    for explain in job.explain:
+        if (explain.value == "tokens") != job.is_of_texts:
+            raise ValueError(
+                f'[[explain]] {explain.name}: value = "tokens" explains [source] kind = "texts", and nothing else '
+                "does: give both or neither"
+            )
+    if job.is_of_texts and not job.is_imported:
+        raise ValueError('[source] kind = "texts" is explained by a predict function: give [model] kind = "import"')

@@ -1,0 +1,73 @@
+"""A predict function of texts: token ids, padded at the end."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.predictors.predict_function import PredictFunction
+from dshap.records import FloatArray
+
+__all__ = ["TokenFunction", "by_length"]
+
+
+class TokenFunction(PredictFunction):
+    """A predict function that takes token ids (n, longest), by rows of floats that are NaN beyond the end of a text.
+
+    Parameters
+    ----------
+    predict : ids (n, longest) int64 -> (n,) or (n, k)
+    probe_rows : (n, columns)
+        On which it is tried.
+    padding : the id beyond the end of a text
+    longest : columns that predict takes; None: as many as the text has tokens, so that nothing is padded
+    output_names, buffer_rows : as in `PredictFunction`
+    """
+
+    def __init__(
+        self,
+        predict: Callable[[Any], Any],
+        probe_rows: FloatArray,
+        padding: int,
+        longest: int | None,
+        *,
+        output_names: Sequence[str] | None,
+        buffer_rows: int,
+    ) -> None:
+        self.padding, self.longest = padding, longest
+        super().__init__(
+            predict, probe_rows, None, feature_names=None, output_names=output_names, buffer_rows=buffer_rows
+        )
+
+    def of_length(self, n_columns: int) -> Self:
+        """The same function of texts of at most so many tokens."""
+        other = copy.copy(self)
+        other.n_columns = n_columns
+        return other
+
+    def call(self, rows: FloatArray) -> FloatArray:
+        """f(x) (n, k) by one call."""
+        n, width = rows.shape
+        ids = np.full((n, self.longest or width), self.padding, np.int64)
+        ids[:, :width] = np.where(np.isnan(rows), self.padding, rows)
+        return super().call(ids)  # type: ignore[arg-type]
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """f(x) (n, k); where nothing is padded, of the texts of each length apart."""
+        if self.longest is not None:
+            return super().__call__(rows)
+        found = np.empty((len(rows), self.n_outputs))
+        for length, at in by_length(rows):
+            found[at] = super().__call__(rows[at, :length])
+        return found
+
+
+def by_length(rows: FloatArray) -> Iterator[tuple[int, NDArray[np.intp]]]:
+    """(length, positions) of the texts of each length among rows that are NaN beyond the end of each."""
+    lengths = np.count_nonzero(~np.isnan(rows), axis=1)
+    for length in np.unique(lengths).tolist():
+        yield length, np.flatnonzero(lengths == length)

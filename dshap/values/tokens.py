@@ -1,0 +1,160 @@
+"""Values of texts: absent tokens become a reference token, or the tokens of other texts at their places."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.checks import checked
+from dshap.errors import InputError, shown
+from dshap.players import Players
+from dshap.predictors.token_function import TokenFunction
+from dshap.records import Cost, FloatArray
+from dshap.types import Link
+from dshap.values.base import PROBE_ROWS, TableValue
+from dshap.values.links import link_of
+from dshap.values.marginal import Marginal
+from dshap.vocabulary import Ids, Tokenizer, Vocabulary
+
+__all__ = ["Tokens"]
+
+PROBE_LENGTH = 8
+"""Tokens of a text that predict is tried on, where it takes texts of any length."""
+
+
+class Tokens(Marginal):
+    """v_S(x) = f(x_S, r_S̄) of texts: each token is a player, and an absent one becomes a reference token r.
+
+    With a background of other texts z_b, the mean of f(x_S, z_b,S̄) over them: an absent token becomes the one of z_b at
+    its position, padding where z_b has ended.  A text keeps its length, whoever is absent.
+
+    Parameters
+    ----------
+    predict : callable
+        token ids (n, longest) int64, padded at the end -> (n,) or (n, k).  It runs on the workers; it must be
+        picklable.
+    vocabulary : int, sequence of str or mapping, optional
+        How many token ids there are, their words in the order of the ids, or word -> id.  With words the cube names
+        tokens by them, and rows may hold words.  Not given: any id is taken.
+    padding : int or str
+        The token beyond the end of a text, which stands in none.
+    reference : int or str, optional
+        What absent tokens become; not given: `padding`.
+    background : list of texts, optional
+        In the place of a reference: texts that absent tokens are taken from.
+    longest : int, optional
+        Columns that predict takes; longer texts are refused.  Not given: predict takes texts of any length, and gets
+        those of one length at a time, with no padding.
+    tokenizer : callable, optional
+        string -> its tokens, as ids or as words of the vocabulary: rows may then be strings.
+    column : str, optional
+        The column of a table that holds the texts; not given: the only one that can.
+    output_names : sequence of str, optional
+    link : str or Link, optional
+        See `Marginal`; "log_probability" explains the probability of each text's predicted class.
+    buffer_rows : int
+        Texts handed to one predict call at most.
+
+    Raises
+    ------
+    InputError
+        A token outside the vocabulary, a reference beside a background.
+    PredictError
+        The predict function fails, or gives another shape; it is tried at once.
+
+    Notes
+    -----
+    A prediction depends on its own text and on `longest`, never on the other texts of a run.  Source of the plug-in
+    reference: Chen, Song, Wainwright & Jordan, L-Shapley and C-Shapley (2019), section 5.
+    """
+
+    model: TokenFunction
+
+    def __init__(
+        self,
+        predict: Callable[[NDArray[np.int64]], Any],
+        vocabulary: int | Sequence[str] | Mapping[str, int] | None = None,
+        *,
+        padding: int | str = 0,
+        reference: int | str | None = None,
+        background: Sequence[Any] | None = None,
+        longest: int | None = None,
+        tokenizer: Tokenizer | None = None,
+        column: str | None = None,
+        output_names: Sequence[str] | None = None,
+        link: str | Link | None = None,
+        buffer_rows: int = 4_096,
+    ) -> None:
+        if not callable(predict) or isinstance(predict, type):
+            raise InputError(f"predict is {shown(predict)}: give a function, such as a model's predict_proba")
+        (buffer_rows, output_names) = checked(buffer_rows=buffer_rows, output_names=output_names)
+        self.longest = None if longest is None else checked(longest=longest)[0]
+        self.vocabulary, self.column = Vocabulary.of(vocabulary, padding, tokenizer), column
+        if background is not None and reference is not None:
+            raise InputError("absent tokens become reference, or the tokens of background: leave one out")
+        self._reference = self.vocabulary.id_of(
+            "reference", self.vocabulary.padding if reference is None else reference
+        )
+        self._others, self.streams_data = self._texts_of(background), False
+        model = TokenFunction(
+            predict,
+            self._background_of(self.longest or max([PROBE_LENGTH, *map(len, self._others)]))[:PROBE_ROWS],
+            self.vocabulary.padding,
+            self.longest,
+            output_names=output_names,
+            buffer_rows=buffer_rows,
+        )
+        TableValue.__init__(self, model, None, None)
+        self.background = self._background_of(model.n_columns)
+        self.link = link_of(link, model.output_names)
+        self.link.check(model.probe)
+
+    def __repr__(self) -> str:
+        return f"Tokens(outputs: {', '.join(self.model.output_names)})"
+
+    def of_length(self, n_tokens: int) -> Self:
+        """The same for texts of at most so many tokens; of texts of exactly as many it is their game."""
+        other = copy.copy(self)
+        other.model = self.model.of_length(n_tokens)
+        other.players = Players(tuple(map(str, range(n_tokens))), np.eye(n_tokens, dtype=bool))
+        other.background = self._background_of(n_tokens)
+        return other
+
+    def mean_prediction(self) -> FloatArray:
+        """f (k,) where all tokens are absent, over the background: v(empty) before the link."""
+        assert self.background is not None
+        mean: FloatArray = self.model(self.background).mean(axis=0)
+        return mean
+
+    def cost(self, m: int, n: int = 1) -> Cost:
+        """As of `Marginal`, with the ids that are made of a mix."""
+        cost, width = super().cost(m, n), max(self.longest or 0, self.n_columns)
+        return replace(cost, task_bytes=cost.task_bytes + 3 * 8 * self.model.buffer_rows * width)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Everything that changes a value, or the name of a token."""
+        given = {"value": "tokens", "longest": self.longest, "players": len(self.players)}
+        return {**super().fingerprint(), **self.vocabulary.fingerprint(), **given}
+
+    def _texts_of(self, background: Any) -> tuple[Ids, ...]:
+        """The ids of the texts that absent tokens are taken from; none where there is a reference."""
+        if background is None:
+            return ()
+        texts = [] if isinstance(background, str) or not np.iterable(background) else list(background)
+        if not texts:
+            raise InputError(f"background is {shown(background)}: give a list of texts")
+        return tuple(self.vocabulary.ids_of(f"background text {b}", text) for b, text in enumerate(texts))
+
+    def _background_of(self, n_columns: int) -> FloatArray:
+        """(b, columns): what absent tokens become, at each position."""
+        if not self._others:
+            return np.full((1, n_columns), float(self._reference))
+        out = np.full((len(self._others), n_columns), float(self.vocabulary.padding))
+        for row, ids in zip(out, self._others, strict=True):
+            row[: len(ids)] = ids[:n_columns]
+        return out

@@ -1,0 +1,229 @@
+"""Texts of different lengths in one run, against each of them explained alone by its own game."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import dshap
+from dshap import designs
+from dshap.cube import CubeWriter, feature_ranking, is_finished, verify_cube
+from dshap.errors import DoesNotFitError, FailedBlocksError, InputError
+from dshap.values import Tokens
+from tests.attributors.texts import N_TOKENS, brute_force, chances, padded, texts_of, two_outputs
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+LENGTHS = [4, 1, 6, 2, 4, 5, 1, 3, 6, 2, 7, 4]
+"""Out of order, one token among them."""
+TEXTS = texts_of(LENGTHS)
+LONGEST = max(LENGTHS)
+
+
+def explained(value, texts=TEXTS, **options):
+    return dshap.explain(value, texts, progress=False, **options)
+
+
+def log_of_predicted(mean: np.ndarray, full: np.ndarray) -> np.ndarray:
+    return np.log(mean[[full.argmax()]])
+
+
+@pytest.mark.parametrize("width", [None, LONGEST, LONGEST + 3])
+@pytest.mark.parametrize("others", [None, [[5]], [[3, 7, 1], [2, 2, 9, 4, 8, 1, 1, 6]]])
+def test_each_text_is_its_own_game(others, width):
+    """The plug-in reference, padding or another; texts shorter and longer than those explained."""
+    given = {} if others is None else {"reference": 5} if others == [[5]] else {"background": others}
+    cube = explained(Tokens(two_outputs, N_TOKENS, longest=width, **given), design="exact")
+    assert cube.sizes == {"instance": len(TEXTS), "feature": LONGEST, "output": 2}
+    for row, text in enumerate(TEXTS):
+        taken = [[0] * 9] if others is None else [[5] * 9] if others == [[5]] else others
+        wanted = brute_force(two_outputs, text, taken, width)
+        assert_allclose(cube.attribution[row, : len(text)], wanted, atol=1e-12)
+        assert np.isnan(cube.attribution[row, len(text) :]).all()
+        empty = [padded([*other, *[0] * 9][: len(text)], width) for other in taken]
+        assert_allclose(cube.base_value[row], two_outputs(np.array(empty)).mean(axis=0), atol=1e-12)
+        assert_allclose(cube.prediction[row], two_outputs(padded(text, width)[None])[0], atol=1e-12)
+
+
+def test_the_logarithm_of_the_predicted_class():
+    """The value of the paper, row by row of another class."""
+    cube = explained(Tokens(chances, N_TOKENS, link="log_probability"), design="exact")
+    for row, text in enumerate(TEXTS):
+        wanted = brute_force(chances, text, [[0] * 9], link=log_of_predicted)
+        assert_allclose(cube.attribution[row, : len(text)], wanted, atol=1e-12)
+    classes = [chances(np.array([text]))[0].argmax() for text in TEXTS]
+    assert_array_equal(cube.explained_class, classes)
+    assert 0 < sum(classes) < len(classes)
+
+
+@pytest.mark.parametrize("design", ["auto", "kernelshap", designs.permutation(4, 40), designs.kernelshap(9, 60)])
+def test_any_design_of_each_length(design):
+    """As a run of the texts of that length alone, by the same design of as many players."""
+    value = Tokens(two_outputs, N_TOKENS, background=texts_of([5, 8, 3], seed=2))
+    cube = explained(value, design=design)
+    for length in set(LENGTHS):
+        rows = [row for row, text in enumerate(TEXTS) if len(text) == length]
+        of_length = design if isinstance(design, str) else design.with_players(length)
+        alone = explained(value, [TEXTS[row] for row in rows], design=of_length)
+        assert_allclose(cube.attribution[rows, :length], alone.attribution, atol=1e-11)
+        assert_allclose(cube.base_value[rows], alone.base_value, atol=1e-13)
+
+
+def test_standard_errors_are_those_of_each_length_alone():
+    value, design = Tokens(two_outputs, N_TOKENS), designs.permutation(2, 60)
+    cube = explained(value, design=design)
+    for row in (2, 10):
+        alone = explained(value, [TEXTS[row]], design=design)
+        assert_allclose(cube.std_error[row, : LENGTHS[row]], alone.std_error[0], atol=1e-14)
+        assert (alone.std_error > 0).any() and np.isnan(cube.std_error[row, LENGTHS[row] :]).all()
+
+
+def test_a_design_without_errors_of_short_texts_has_none_of_theirs():
+    """kernelshap lists all coalitions of a short text, and samples those of a long one."""
+    texts = texts_of([12, 3])
+    cube = explained(Tokens(two_outputs, N_TOKENS), texts, design=designs.kernelshap(12, 120))
+    assert (cube.std_error[0] > 0).all() and (cube.std_error[1, :3] == 0).all()
+
+
+def test_rows_keep_their_order_and_their_numbers_in_any_tiles():
+    value = Tokens(two_outputs, N_TOKENS)
+    whole = explained(value, design="exact")
+    assert_allclose(explained(value, design="exact", instance_tile=1).attribution, whole.attribution, atol=1e-13)
+    order = np.random.default_rng(3).permutation(len(TEXTS))
+    turned = explained(value, [TEXTS[row] for row in order], design="exact", instance_tile=5)
+    assert_allclose(turned.attribution, whole.attribution[order], atol=1e-13)
+    assert_array_equal(turned.length, np.array(LENGTHS)[order])
+
+
+def test_length_and_tokens_stand_in_the_cube():
+    cube = explained(Tokens(two_outputs, N_TOKENS))
+    assert_array_equal(cube.length, LENGTHS)
+    assert cube.token.dims == ("instance", "feature") and cube.token.dtype == np.int64
+    assert cube.token[0].values.tolist() == [*TEXTS[0], -1, -1, -1]
+    words = [f"word{token}" for token in range(N_TOKENS)]
+    named = explained(Tokens(two_outputs, words), [[words[token] for token in text] for text in TEXTS])
+    assert named.token[1].values.tolist() == [words[TEXTS[1][0]], *[""] * 6]
+    assert named.attribution.equals(cube.attribution)
+
+
+def test_a_padding_of_another_id():
+    """The last id pads; 0 is a token like others."""
+
+    def predict(ids):
+        return two_outputs(np.where(ids == 11, 0, np.where(ids == 0, 11, ids)))
+
+    swapped = [[0 if token == 11 else token for token in text] for text in TEXTS]
+    assert any(0 in text for text in swapped)
+    cube = explained(Tokens(predict, N_TOKENS, padding=11, longest=9), swapped, design="exact")
+    assert cube.attribution.equals(explained(Tokens(two_outputs, N_TOKENS, longest=9), design="exact").attribution)
+
+
+def test_the_same_bits_on_a_cluster(client, tmp_path):
+    value = Tokens(chances, N_TOKENS, background=texts_of([5, 2]), link="log_odds")
+    here = explained(value, instance_tile=2)
+    there = explained(value, client=client, store=tmp_path / "cube.zarr", instance_tile=2)
+    assert there.load().drop_attrs().equals(here.drop_attrs())
+    assert verify_cube(tmp_path / "cube.zarr") == []
+
+
+def test_a_killed_run_goes_on(tmp_path, monkeypatch):
+    store, value, write = (
+        tmp_path / "cube.zarr",
+        Tokens(two_outputs, [f"w{j}" for j in range(N_TOKENS)]),
+        CubeWriter.write,
+    )
+    written: list[int] = []
+
+    def stopping(self, tile, block, attribution):
+        if tile == 3:
+            raise KeyboardInterrupt
+        written.append(tile)
+        return write(self, tile, block, attribution)
+
+    monkeypatch.setattr(CubeWriter, "write", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        explained(value, store=store, instance_tile=2)
+    assert not is_finished(store)
+    monkeypatch.setattr(CubeWriter, "write", write)
+    cube = explained(value, store=store, instance_tile=2)
+    assert cube.load().drop_attrs().equals(explained(value, instance_tile=2).drop_attrs())
+    assert verify_cube(store) == []
+
+
+def test_damage_is_seen_and_mended(tmp_path):
+    store, value = tmp_path / "cube.zarr", Tokens(two_outputs, N_TOKENS)
+    explained(value, store=store, instance_tile=4)
+    chunk = next(path for path in (store / "token" / "c").rglob("*") if path.is_file())
+    content = bytearray(chunk.read_bytes())
+    content[len(content) // 2] ^= 1
+    chunk.write_bytes(bytes(content))
+    assert [str(damage) for damage in verify_cube(store) if "token" in str(damage)]
+
+
+def test_rankings_count_what_is_there(tmp_path):
+    """A position beyond the end of a text is worth nothing, and poisons no mean."""
+    store = tmp_path / "cube.zarr"
+    cube = explained(Tokens(two_outputs, N_TOKENS), store=store, instance_tile=5, design=designs.permutation(2, 60))
+    ranking = feature_ranking(store)
+    assert_allclose(ranking["mean"], cube.attribution.fillna(0.0).mean("instance"), atol=1e-13)
+    assert np.isfinite(ranking.mean_magnitude).all() and np.isfinite(ranking.mean_magnitude_std_error).all()
+    assert (ranking.residual < 1e-12).all()
+
+
+def test_the_plan_counts_the_longest():
+    """Bytes and coalitions of the longest text; too little memory is refused before anything is computed."""
+    long = [*TEXTS, texts_of([300])[0]]
+    with pytest.raises(DoesNotFitError):
+        explained(Tokens(two_outputs, N_TOKENS), long, memory_limit="300MB")
+
+
+def test_an_error_of_the_model_names_the_rows():
+    def failing(ids):
+        if (ids == 11).any():
+            raise ValueError("no such word")
+        return two_outputs(ids)
+
+    with pytest.raises((FailedBlocksError, InputError), match="no such word"):
+        explained(Tokens(failing, N_TOKENS), [[1, 2], [11, 3]])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tol": 0.1}, "tol lets one list of coalitions grow, and texts have a list for each length"),
+        ({"interactions": True}, "interactions are of pairs of players"),
+        ({"stochastic": True}, "stochastic is for Marginal"),
+        ({"keep_rows": True}, "keep_rows keeps columns, and the cube of texts has their tokens"),
+        ({"coalition_groups": 2}, "coalition_groups cuts one list of coalitions"),
+        ({"missing": "skip"}, "missing is about values that lack"),
+        ({"design": "kriging"}, "kriging chooses from a pilot of rows that have the same players"),
+        ({"design": designs.kriging(7, 40)}, "kriging chooses from a pilot"),
+        ({"quality": TEXTS}, "MSE_v is a mean over one list of coalitions"),
+        ({"design": "closed_form"}, "Tokens has none"),
+    ],
+)
+def test_what_makes_no_sense_of_texts_is_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        explained(Tokens(two_outputs, N_TOKENS), **options)
+
+
+def test_there_is_nothing_to_prepare(tmp_path):
+    with pytest.raises(InputError, match="Tokens learns from no rows: there is nothing to prepare; explain it itself"):
+        dshap.prepare(Tokens(two_outputs, N_TOKENS), TEXTS, store=tmp_path / "states")
+    assert not (tmp_path / "states").exists()
+
+
+def test_another_run_is_told(tmp_path):
+    """By the words, the padding, the longest text and the rows, as far as they change what the cube holds."""
+    make, store = partial(Tokens, two_outputs), tmp_path / "cube.zarr"
+    explained(make(N_TOKENS), store=store)
+    assert explained(make(N_TOKENS), store=store).equals(dshap.open_cube(store))
+    others = [make([f"w{j}" for j in range(N_TOKENS)]), make(N_TOKENS, reference=3), make(N_TOKENS, longest=7)]
+    for value in others:
+        with pytest.raises(dshap.DshapError, match="holds another run"):
+            explained(value, store=store)
+    with pytest.raises(dshap.DshapError, match="holds another run"):
+        explained(make(N_TOKENS), TEXTS[::-1], store=store)
