@@ -212,7 +212,7 @@ def test_batches_of_texts_are_of_near_lengths():
     for given in (None, lengths):
         found = batches(1_000, 16, given)
         assert_array_equal(np.sort(torch.cat(list(found))), np.arange(1_000))
-    assert max(int(lengths[batch].max() - lengths[batch].min()) for batch in found) < 40 and len(found) == 63
+    assert max(int(lengths[batch].max() - lengths[batch].min()) for batch in found) < 100 and len(found) == 63
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar"])
