@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -228,6 +229,26 @@ def test_the_tiny_form_of_a_command(name, tmp_path, monkeypatch, capsys):
     content = json.loads((tmp_path / f"{name}.json").read_text())
     assert content["instances"] == 4 and content["test_accuracy"] > 0.8
     assert {path.suffix for path in tmp_path.iterdir()} >= {".json", ".png", ".zarr", ".pt"}
+
+
+@pytest.mark.cluster
+def test_two_workers_give_the_same_cubes(tmp_path, monkeypatch):
+    """As one process does."""
+    for package in ("torch", "lime", "matplotlib"):
+        pytest.importorskip(package)
+    command = importlib.import_module("workflows.experiments.mnist")
+    monkeypatch.setattr(command, "EPOCHS", 1)
+    command.main(["--tiny", "--threads", "1", "--out", str(tmp_path / "one")])
+    (tmp_path / "two").mkdir()
+    shutil.copy(tmp_path / "one" / "network.pt", tmp_path / "two")
+    monkeypatch.undo()  # `explain` looks for the current client again
+    command.main(["--tiny", "--threads", "1", "--workers", "2", "--out", str(tmp_path / "two")])
+    for store in (tmp_path / "one" / "cubes").glob("*.zarr"):
+        here, there = store, tmp_path / "two" / "cubes" / store.name
+        assert dshap.open_cube(here).attribution.equals(dshap.open_cube(there).attribution), store.name
+        if store.stem != "Saliency":  # the network was asked elsewhere
+            evaluations = [json.loads(each.with_suffix(".json").read_text())[0] for each in (here, there)]
+            assert evaluations[1] < evaluations[0] / 2, store.name
 
 
 def test_data_must_be_named(capsys):

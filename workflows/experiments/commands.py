@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from dshap.engine import local_client, shut_down
 from workflows.experiments.comparison import Study, compare, result_of
 from workflows.experiments.data import Images
 from workflows.experiments.images import grid_picture, image_methods
 from workflows.experiments.networks import Classifier, n_parameters
 
-__all__ = ["chosen", "explain_images", "options", "tensor_of", "trained"]
+__all__ = ["about", "chosen", "cluster_of", "explain_images", "options", "tensor_of", "trained"]
 
 SEED = 0
 TINY = 4
@@ -29,12 +31,13 @@ SHOWN, WRONG = 6, 2
 
 
 def options(about: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """--data, --out, --instances, --threads, --tiny; torch is given its threads."""
+    """--data, --out, --instances, --threads, --workers, --tiny; torch is given its threads."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder that holds the data; not for --tiny")
     parser.add_argument("--out", type=Path, required=True, help="folder of network, cubes, JSON and pictures")
     parser.add_argument("--instances", type=int, default=1_000, help="test instances to explain (default 1000)")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the network (default: all cores)")
+    parser.add_argument("--workers", type=int, default=0, help="processes of this machine (default: this one alone)")
     parser.add_argument("--tiny", action="store_true", help="made-up data and few instances: seconds")
     given = parser.parse_args(argv)
     if not given.tiny and given.data is None:
@@ -43,6 +46,17 @@ def options(about: str | None, argv: Sequence[str] | None = None) -> argparse.Na
     torch.set_num_threads(given.threads)
     torch.manual_seed(SEED)
     return given
+
+
+@contextmanager
+def cluster_of(workers: int) -> Iterator[None]:
+    """So many worker processes, which `dshap.explain` takes by itself; 0: none."""
+    client = local_client(workers) if workers else None
+    try:
+        yield
+    finally:
+        if client is not None:
+            shut_down(client)
 
 
 def trained(network: nn.Module, path: Path, training: Callable[[nn.Module], nn.Module]) -> nn.Module:
@@ -74,7 +88,8 @@ def explain_images(name: str, title: str, data: Images, network: nn.Module, give
     print(f"test accuracy {accuracy:.4f} of {len(data.x_test):,} images, {n_parameters(network):,} parameters")
     positions = chosen(len(data.x_test), given.instances)
     study = Study(name, title, classifier, data.x_test[positions], data.reference, data.players)
-    results = compare(study, image_methods(study, data.shape), given.out, about(network, accuracy))
+    with cluster_of(given.workers):
+        results = compare(study, image_methods(study, data.shape), given.out, about(network, accuracy))
     of_class = [np.flatnonzero(data.y_test[positions] == label)[:SHOWN] for label in (0, 1)]
     shown = {f"{data.classes[data.y_test[positions[i]]]} ({i})": int(i) for i in np.concatenate(of_class)}
     grid_picture(study, data.shape, results, shown, given.out / f"{name}_masked.png")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -163,7 +164,8 @@ def written(study: Study, results: Sequence[Result], folder: Path, more: Mapping
         "masked_share": SHARES.tolist(),
         "change_in_log_odds": {each.method: each.to_dict() for each in results},
     }
-    (folder / f"{study.name}.json").write_text(json.dumps(content, indent=1) + "\n")
+    text = re.sub(r"\[[^\[\]]*\]", lambda found: " ".join(found[0].split()), json.dumps(content, indent=1))
+    (folder / f"{study.name}.json").write_text(text + "\n")  # a list a line
     picture(study, results, folder / f"{study.name}.png")
 
 

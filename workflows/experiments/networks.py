@@ -64,6 +64,7 @@ class WordNetwork(nn.Module):
     def __init__(self, n_words: int = 5_000, n_embedding: int = 50, n_filters: int = 250, width: int = 3) -> None:
         super().__init__()
         self.embedding = nn.Embedding(n_words, n_embedding)
+        nn.init.uniform_(self.embedding.weight, -0.05, 0.05)  # small, so that training forms them
         self.convolution = nn.Conv1d(n_embedding, n_filters, width)
         self.inner, self.outer = nn.Linear(n_filters, n_filters), nn.Linear(n_filters, 2)
         self.dropout = nn.Dropout(0.2)
