@@ -202,6 +202,10 @@ def test_padding_changes_nothing_of_the_word_network():
     tokens = torch.randint(1, 5_000, (3, 7))
     padded = torch.nn.functional.pad(tokens, (0, 9))
     assert torch.equal(networks.trimmed(padded), tokens)
+    padded[:, [1, 4]] = 0  # absent words among those that are there
+    assert torch.equal(networks.trimmed(padded), padded[:, :7])
+    assert networks.trimmed(torch.zeros(2, 3, dtype=torch.long)).shape == (2, 0)
+    padded[:, [1, 4]] = tokens[:, [1, 4]]
     with torch.inference_mode():
         assert_allclose(network.eval()(padded), network(tokens), atol=1e-6)
 

@@ -48,10 +48,10 @@ def photo_network(height: int, width: int, filters: tuple[int, ...] = (16, 32, 6
     before = 3
     for n in filters:
         layers += [nn.Conv2d(before, n, 3, padding=1), nn.ReLU(), nn.Conv2d(n, n, 3, padding=1), nn.ReLU()]
-        layers += [nn.MaxPool2d(2), nn.Dropout(0.25)]
+        layers += [nn.MaxPool2d(2), nn.Dropout(0.1)]
         before = n
     n_inner = before * (height // 2 ** len(filters)) * (width // 2 ** len(filters))
-    layers += [nn.Flatten(), nn.Linear(n_inner, 256), nn.ReLU(), nn.Dropout(0.5), nn.Linear(256, 2)]
+    layers += [nn.Flatten(), nn.Linear(n_inner, 256), nn.ReLU(), nn.Dropout(0.3), nn.Linear(256, 2)]
     return nn.Sequential(*layers)
 
 
@@ -131,8 +131,9 @@ def mirrored(images: Tensor) -> Tensor:
 
 
 def trimmed(tokens: Tensor) -> Tensor:
-    """Texts (n, longest) without the padding behind the longest of them."""
-    return tokens[:, : int((tokens != 0).sum(dim=1).max())]
+    """Texts (n, longest) without the padding behind all of them; padding among their tokens stays."""
+    held = (tokens != 0).any(dim=0).nonzero()
+    return tokens[:, : int(held.max()) + 1 if len(held) else 0]
 
 
 class Classifier:
