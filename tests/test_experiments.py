@@ -18,7 +18,6 @@ from workflows.experiments import baselines
 from workflows.experiments.comparison import SHARES, Method, Study, changes, compare, log_odds
 from workflows.experiments.data import made_up_images
 from workflows.experiments.images import image_methods, masked
-from workflows.experiments.texts import made_up_reviews, tokens_of, vocabulary_of, words_of
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -166,22 +165,6 @@ def test_made_up_images_tell_their_classes():
     assert images.x_train.shape == (50, 192) and images.reference.shape == (192,) and len(images.players) == 64
 
 
-def test_words_and_their_tokens():
-    """By hand: tags are no words, an apostrophe joins, equally frequent words go by the alphabet."""
-    assert words_of("It's GREAT.<br />A 10/10 film, it's") == ["it's", "great", "a", "10", "10", "film", "it's"]
-    words = vocabulary_of([["b", "a", "b"], ["c", "a", "d"]], 5)
-    assert words == ("<padding>", "<unknown>", "a", "b", "c")
-    assert_array_equal(tokens_of([["b", "z"], ["c"]], words), [[3, 1], [4, 0]])
-    assert_array_equal(tokens_of([[*["a"] * 400, "b"]], words), [[2] * 399 + [3]])
-
-
-def test_made_up_reviews_tell_their_classes():
-    reviews = made_up_reviews(200)
-    said = [[reviews.words[token] for token in row] for row in reviews.x_test]
-    labels = [("good" in words) != ("not" in words) for words in said]
-    assert_array_equal(labels, reviews.y_test)
-
-
 def test_masking_a_text_is_by_its_own_length():
     """Half of the words of each; what stands beyond its end, NaN, is never masked before them."""
     rows = np.zeros((2, N_COLUMNS))
@@ -194,33 +177,7 @@ def test_masking_a_text_is_by_its_own_length():
     assert_allclose(changes(study, phi, np.array([0.5]))[:, 0], expected)
 
 
-def test_padding_changes_nothing_of_the_word_network():
-    torch = pytest.importorskip("torch")
-    networks = importlib.import_module("workflows.experiments.networks")
-    network = networks.WordNetwork()
-    assert networks.n_parameters(network) == 351_002  # of the paper
-    tokens = torch.randint(1, 5_000, (3, 7))
-    padded = torch.nn.functional.pad(tokens, (0, 9))
-    assert torch.equal(networks.trimmed(padded), tokens)
-    padded[:, [1, 4]] = 0  # absent words among those that are there
-    assert torch.equal(networks.trimmed(padded), padded[:, :7])
-    assert networks.trimmed(torch.zeros(2, 3, dtype=torch.long)).shape == (2, 0)
-    padded[:, [1, 4]] = tokens[:, [1, 4]]
-    with torch.inference_mode():
-        assert_allclose(network.eval()(padded), network(tokens), atol=1e-6)
-
-
-def test_batches_of_texts_are_of_near_lengths():
-    torch = pytest.importorskip("torch")
-    batches = importlib.import_module("workflows.experiments.networks").batches
-    lengths = torch.randint(1, 400, (1_000,))
-    for given in (None, lengths):
-        found = batches(1_000, 16, given)
-        assert_array_equal(np.sort(torch.cat(list(found))), np.arange(1_000))
-    assert max(int(lengths[batch].max() - lengths[batch].min()) for batch in found) < 100 and len(found) == 63
-
-
-@pytest.mark.parametrize("name", ["mnist", "cifar"])
+@pytest.mark.parametrize("name", ["mnist"])
 def test_the_tiny_form_of_a_command(name, tmp_path, monkeypatch, capsys):
     for package in ("torch", "lime", "PIL", "matplotlib"):
         pytest.importorskip(package)

@@ -1,1 +1,1 @@
-"""The published comparison of L-Shapley and C-Shapley, run again; README.md says how, and what came out."""
+"""Baselines of the published comparison of L-Shapley and C-Shapley; README.md says how, and what came out."""
