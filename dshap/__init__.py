@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dshap.cube import open_cube
     from dshap.designs.coalitions import BaseDesign as Design
     from dshap.explainer import Explainer
+    from dshap.images import image_players, image_rows
     from dshap.prepared import open_prepared
     from dshap.values.base import PredictedValue as ValueFunction
 
@@ -33,6 +34,8 @@ __all__ = [
     "engine",
     "explain",
     "fit",
+    "image_players",
+    "image_rows",
     "kernels",
     "linear_transform",
     "models",
@@ -51,6 +54,8 @@ _HOMES = {
     "choose_background": "dshap.api",
     "explain": "dshap.api",
     "fit": "dshap.api",
+    "image_players": "dshap.images",
+    "image_rows": "dshap.images",
     "linear_transform": "dshap.attributors.linear",
     "mse_v": "dshap.api",
     "open_cube": "dshap.cube",

@@ -19,6 +19,7 @@ FLOORS = (
         "blocks",
         "records",
         "players",
+        "images",
         "errors",
         "foreign",
         "options",

@@ -96,6 +96,8 @@ WRONG: dict[str, list[Any]] = {
     "bytes": ["much", -1, OBJECT, [1], X],
     "text": [3, None, OBJECT, X],
     "graph": [None, 3, "chain", OBJECT, [], {}, X, CUBE, np.zeros(3), np.triu(np.ones((3, 3))), RAGGED, CLASS],
+    "segments": ["a", 3, OBJECT, X, np.zeros((2, 3)), RAGGED, np.zeros((3, 2), int)],
+    "images": ["a", 3, OBJECT, X, None, [], [np.zeros((2, 2)), np.zeros((2, 3))], [RAGGED], TEXT[None], {}],
 }  # fmt: skip
 """kind of option -> arguments that are a mistake wherever such an option is taken."""
 
@@ -122,7 +124,8 @@ KIND = {
     "client": "client", "key": "key", "target": "target", "progress": "progress", "memory_limit": "bytes",
     "units": "text", "families": "word", "given": "embedding", "decay": "penalty", "shells": "whole",
     "sparse": "word", "tol": "number", "graph": "graph", "order": "optional whole", "outside": "word",
-    "coefficients": "word", "height": "whole", "width": "whole",
+    "coefficients": "word", "height": "whole", "width": "whole", "channels": "whole", "patch": "whole",
+    "segments": "segments", "images": "images",
 }  # fmt: skip
 """option -> its kind; `Place.kinds` says where it is another."""
 
@@ -162,6 +165,9 @@ PLACES = {
                            kinds={"tol": "chance", "quality": "any table"}),
     "dshap.fit": Place(dshap.fit, {"model": KernelRidge(RBF(1.0), Nystrom(5)), "rows": X, "target": Y},
                        kinds={"rows": "any table"}),
+    "dshap.image_players": Place(dshap.image_players, {"height": 2, "width": 3, "patch": 1},
+                                 kinds={"segments": "segments"}),
+    "dshap.image_rows": Place(dshap.image_rows, {"images": np.zeros((2, 3, 3))}, kinds={"images": "images"}),
     "dshap.mse_v": Place(dshap.mse_v, {"value": values.ConditionalRegression(predict, X, **EMBEDDED), "rows": X},
                          kinds={"tol": "chance"}),
     "dshap.open_cube": Place(dshap.open_cube, {"store": "no/such"}, kinds={"store": "folder"}),

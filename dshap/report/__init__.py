@@ -1,4 +1,4 @@
-"""What a person looks at: rankings, one row broken down, a picture, what the stages took."""
+"""What a person looks at: rankings, one row broken down, pictures, what the stages took."""
 
 from dshap.report.attributions import (
     Ranking,
@@ -10,16 +10,23 @@ from dshap.report.attributions import (
     require_matplotlib,
 )
 from dshap.report.notes import accuracy, accuracy_lines, stage_table
+from dshap.report.pictures import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
 
 __all__ = [
+    "Heat",
     "Ranking",
+    "Sentence",
     "accuracy",
     "accuracy_lines",
     "breakdown",
     "breakdown_lines",
+    "heat_map",
+    "heat_picture",
     "ranking_lines",
     "ranking_picture",
     "rankings",
     "require_matplotlib",
+    "sentence",
+    "sentence_picture",
     "stage_table",
 ]

@@ -26,6 +26,7 @@ __all__ = [
     "ranking_picture",
     "rankings",
     "require_matplotlib",
+    "saved",
 ]
 
 SIGNIFICANT = 4
@@ -158,7 +159,7 @@ def ranking_picture(given: Sequence[Ranking], path: str | Path, title: str, unit
     if len(features) > len(shown):
         axes.annotate(f"{len(features) - len(shown)} more features are smaller", (1, 0), (-4, 6),
                       xycoords="axes fraction", textcoords="offset points", ha="right", fontsize=8)  # fmt: skip
-    return _saved(figure, Path(path))
+    return saved(figure, Path(path))
 
 
 def _bars(axes: Any, given: Sequence[Ranking], features: Sequence[str]) -> None:
@@ -183,7 +184,8 @@ def _bars(axes: Any, given: Sequence[Ranking], features: Sequence[str]) -> None:
     axes.legend(loc="lower right", frameon=False, title="explanation", title_fontsize=9, fontsize=9)
 
 
-def _saved(figure: Any, path: Path) -> Path:
+def saved(figure: Any, path: Path) -> Path:
+    """Write a figure of matplotlib as PNG; an `InputError` where it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=150)

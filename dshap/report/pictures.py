@@ -1,0 +1,245 @@
+"""Pictures of single instances of a cube: words on their attributions' colours, images beside their heat maps.
+
+Blue speaks for the output, red against it, the deeper the more; the largest |attribution| of an instance is deepest.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dshap.errors import InputError
+from dshap.images import player_map
+from dshap.records import FloatArray
+from dshap.report.attributions import require_matplotlib, saved
+
+__all__ = ["Heat", "Sentence", "colours", "heat_map", "heat_picture", "sentence", "sentence_picture"]
+
+BLUE, RED = np.array([70, 120, 255]), np.array([255, 90, 90])
+"""Of the largest |attribution|; 0 is white."""
+LINE = 88
+"""Characters of a line of a picture of sentences."""
+CHARACTER, HEIGHT = 0.1, 0.24
+"""Inches that a character is wide, and a line high."""
+PAGE = (
+    '<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>{title}</title></head>\n<body>\n{body}\n</body></html>\n'
+)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Words of an instance and what each is given."""
+
+    label: str
+    """Such as the method; stands before the words."""
+    words: tuple[str, ...]
+    attribution: FloatArray
+    """(words,)"""
+
+
+@dataclass(frozen=True)
+class Heat:
+    """An image and what each of its pixels is given."""
+
+    label: str
+    image: FloatArray
+    """(height, width), or (height, width, 3) from 0 to 1."""
+    attribution: FloatArray
+    """(height, width): of the player that the pixel belongs to; NaN where it belongs to none."""
+
+
+def sentence(
+    cube: Any, instance: int = 0, *, words: Sequence[str] | None = None, output: int = 0, label: str = ""
+) -> Sentence:
+    """The words of an instance of a cube with their attributions.
+
+    Parameters
+    ----------
+    cube : xarray.Dataset, as `dshap.explain` and `dshap.open_cube` give it
+    instance, output : positions
+    words : of this instance; where not given its `token`, or the names of the features
+    label : what stands before the words
+
+    Raises
+    ------
+    InputError
+        Another number of words than there are attributions.
+    """
+    row = cube.isel(instance=instance)
+    phi = np.asarray(row["attribution"].isel(output=output), dtype=float)
+    if words is None:
+        words = [str(word) for word in (row["token"] if "token" in cube else cube["feature"]).values]
+        words = words[: len(phi)] if not np.isnan(phi).any() else words[: int(np.isnan(phi).argmax())]
+    phi = phi[: len(words)]
+    if len(phi) != len(words) or np.isnan(phi).any():
+        raise InputError(f"{len(words)} words for {np.count_nonzero(~np.isnan(phi))} attributions: give one for each")
+    return Sentence(label, tuple(words), phi)
+
+
+def heat_map(
+    cube: Any, instance: int, image: Any, players: dict[str, list[int]], *, output: int = 0, label: str = ""
+) -> Heat:
+    """An image of a cube with the attributions of its pixels.
+
+    Parameters
+    ----------
+    cube : xarray.Dataset, as `dshap.explain` and `dshap.open_cube` give it
+    instance, output : positions
+    image : array (height, width) or (height, width, channels), numbers of 0 to 255, or of 0 to 1
+    players : of the value function, as `dshap.image_players` gave them
+    label : what stands above it
+
+    Raises
+    ------
+    InputError
+        Players that are not the cube's features, or not those of such an image.
+    """
+    if list(players) != [str(name) for name in cube["feature"].values]:
+        raise InputError("players are not the features of the cube: give the image_players(...) of its value function")
+    pixels = np.asarray(image, dtype=float)
+    position = player_map(players, *pixels.shape[:2])
+    phi = np.append(np.asarray(cube["attribution"].isel(instance=instance, output=output), dtype=float), np.nan)
+    shown = pixels / 255.0 if pixels.max() > 1.0 else pixels
+    return Heat(label, shown.squeeze(), phi[position])  # -1 is the last: NaN
+
+
+def colours(attribution: FloatArray) -> FloatArray:
+    """(…, 3) from 0 to 1: white at 0, blue above it, red below, deepest at the largest |attribution|; NaN is white."""
+    phi = np.nan_to_num(attribution)
+    strength = (np.abs(phi) / (np.abs(phi).max(initial=0.0) or 1.0))[..., None]
+    ends = np.where(phi[..., None] > 0, BLUE, RED) / 255.0
+    return np.asarray(1.0 - strength * (1.0 - ends))
+
+
+def sentence_picture(sentences: Sequence[Sentence], path: str | Path, title: str = "") -> Path:
+    """Write sentences, one below the other, as PNG or HTML by the end of `path`.
+
+    Raises
+    ------
+    InputError
+        Another end of the path, matplotlib is not installed (PNG), or the picture cannot be written.
+    """
+    return _written(path, title, lambda: _words_figure(sentences, title), lambda: _words_html(sentences))
+
+
+def heat_picture(heats: Sequence[Heat], path: str | Path, title: str = "") -> Path:
+    """Write images above their heat maps, side by side, as PNG or HTML by the end of `path`.
+
+    Raises
+    ------
+    InputError
+        Another end of the path, matplotlib is not installed, or the picture cannot be written.
+    """
+    return _written(path, title, lambda: _heat_figure(heats, title), lambda: _heat_html(heats))
+
+
+def _written(path: str | Path, title: str, figure: Callable[[], Any], body: Callable[[], str]) -> Path:
+    path = Path(path)
+    if path.suffix == ".png":
+        return saved(figure(), path)
+    if path.suffix != ".html":
+        raise InputError(f"picture {path} ends in {path.suffix!r}: give a path that ends in .png or .html")
+    heading = f"<h3>{html.escape(title)}</h3>\n" if title else ""
+    page = PAGE.format(title=html.escape(title or "attributions"), body=heading + body())
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"picture {path} cannot be written: {error.strerror or error}") from error
+    return path.absolute()
+
+
+def _words_html(sentences: Sequence[Sentence]) -> str:
+    lines = []
+    for each in sentences:
+        shades = (255 * colours(each.attribution)).round().astype(int)
+        marked = " ".join(
+            f'<span style="background:rgb({red},{green},{blue})" title="{phi:+.4g}">{html.escape(word)}</span>'
+            for word, phi, (red, green, blue) in zip(each.words, each.attribution, shades, strict=True)
+        )
+        lines.append(f"<p><b>{html.escape(each.label)}</b> {marked}</p>")
+    return "\n".join(lines)
+
+
+def placed(words: Sequence[str], width: int) -> list[tuple[int, int]]:
+    """(line, column) of each word in lines of `width` characters, one blank between words."""
+    places, line, column = [], 0, 0
+    for word in words:
+        if column and column + len(word) > width:
+            line, column = line + 1, 0
+        places.append((line, column))
+        column += len(word) + 1
+    return places
+
+
+def _figure(width: float, height: float) -> Any:
+    require_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _words_figure(sentences: Sequence[Sentence], title: str) -> Any:
+    indent = 2 + max((len(each.label) for each in sentences), default=0)
+    places = [placed(each.words, LINE) for each in sentences]
+    heights = [1.4 + max((line for line, _ in at), default=0) for at in places]
+    top, width = (1.5 if title else 0.5), max(_width(sentences, places), len(title)) + indent
+    figure = _figure(CHARACTER * (width + 2), HEIGHT * (top + sum(heights)))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(-1, width + 1), ylim=(top + sum(heights), 0))
+    axes.axis("off")
+    axes.text(0, 0.7, title, fontsize=10, fontweight="bold", va="center")
+    for each, at, height in zip(sentences, places, heights, strict=True):
+        _draw_words(axes, each, at, top, indent)
+        top += height
+    return figure
+
+
+def _width(sentences: Sequence[Sentence], places: Sequence[Sequence[tuple[int, int]]]) -> int:
+    """Characters of the longest line."""
+    words = [word for each in sentences for word in each.words]
+    columns = [column for at in places for _, column in at]
+    return max((column + len(word) for column, word in zip(columns, words, strict=True)), default=0)
+
+
+def _draw_words(axes: Any, given: Sentence, places: Sequence[tuple[int, int]], top: float, indent: int) -> None:
+    from matplotlib.patches import Rectangle
+
+    style = {"family": "monospace", "fontsize": 100 * CHARACTER, "va": "center", "parse_math": False}
+    axes.text(0, top + 0.5, given.label, **style, fontweight="bold")
+    for word, shade, (line, column) in zip(given.words, colours(given.attribution), places, strict=True):
+        x, y = indent + column, top + line
+        axes.add_patch(Rectangle((x - 0.3, y + 0.06), len(word) + 0.6, 0.88, color=shade, linewidth=0))
+        axes.text(x + len(word) / 2, y + 0.5, word, ha="center", **style)
+
+
+def _heat_figure(heats: Sequence[Heat], title: str) -> Any:
+    figure = _figure(1.0 + 1.6 * len(heats), 3.9 if title else 3.6)
+    axes = figure.subplots(2, len(heats), squeeze=False)
+    for (above, below), each in zip(axes.T, heats, strict=True):
+        above.imshow(each.image, cmap="gray", vmin=0.0, vmax=1.0)
+        below.imshow(colours(each.attribution))
+        above.set_title(each.label, fontsize=9)
+    for each in axes.flat:
+        each.set_xticks([])
+        each.set_yticks([])
+    if title:
+        figure.suptitle(title, fontsize=11, fontweight="bold")
+    return figure
+
+
+def _heat_html(heats: Sequence[Heat]) -> str:
+    held = io.BytesIO()
+    _heat_figure(heats, "").savefig(held, format="png", dpi=150)
+    labels = html.escape(", ".join(each.label for each in heats))
+    return f'<img alt="{labels}" src="data:image/png;base64,{base64.b64encode(held.getvalue()).decode()}">'

@@ -1,0 +1,125 @@
+"""Networks of the experiments, their training, and a trained one as functions of rows of numbers."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
+from torch import Tensor, nn
+from torch.nn import functional
+
+__all__ = ["Classifier", "digit_network", "n_parameters", "train"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+def digit_network(height: int, width: int) -> nn.Module:
+    """The paper's network of MNIST: convolutions 5 x 5 of 8 and 16 filters, a maximum of 2 x 2 after each, dense."""
+    return nn.Sequential(
+        nn.Conv2d(1, 8, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(16 * (height // 4) * (width // 4), 2),
+    )  # fmt: skip
+
+
+def n_parameters(network: nn.Module) -> int:
+    """Numbers that training changes."""
+    return sum(each.numel() for each in network.parameters())
+
+
+def train(
+    network: nn.Module,
+    x: Tensor,
+    y: IntArray,
+    *,
+    epochs: int,
+    batch: int = 64,
+    rate: float = 1e-3,
+) -> nn.Module:
+    """The network after so many passes over x, shuffled; Adam, the rate falling to zero by a cosine."""
+    optimizer = torch.optim.Adam(network.parameters(), rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * -(-len(x) // batch))
+    labels = torch.as_tensor(y)
+    for epoch in range(epochs):
+        network.train()
+        started, total = time.perf_counter(), 0.0
+        for chosen in torch.randperm(len(x)).split(batch):
+            loss = functional.cross_entropy(network(x[chosen]), labels[chosen])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            total += loss.item() * len(chosen)
+        seconds = time.perf_counter() - started
+        print(f"epoch {epoch + 1} of {epochs}: loss {total / len(x):.4f}, {seconds:.1f} s", flush=True)
+    return network.eval()
+
+
+class Classifier:
+    """A trained network as dshap, LIME and the masking curves call it: rows (n, columns) of numbers in, numbers out.
+
+    Parameters
+    ----------
+    network : nn.Module
+        Gives logits (n, k).
+    classes : tuple of str
+        Names of the k classes.
+    image : (height, width, channels) of the images that rows hold
+    batch : rows that the network sees at once
+    """
+
+    def __init__(
+        self, network: nn.Module, classes: tuple[str, ...], image: tuple[int, int, int], batch: int = 128
+    ) -> None:
+        self.network, self.classes_, self.image, self.batch = network.eval(), classes, image, batch
+        self.n_evaluations, self.seconds = 0, 0.0
+
+    def tensor(self, rows: Any) -> Tensor:
+        """What the network takes: (n, channels, height, width)."""
+        return self.pixels(torch.as_tensor(np.asarray(rows, dtype=np.float32)))
+
+    def pixels(self, rows: Tensor) -> Tensor:
+        """(n, channels, height, width) of rows (n, columns)."""
+        return rows.reshape(-1, *self.image).permute(0, 3, 1, 2)
+
+    def logits(self, rows: FloatArray) -> FloatArray:
+        """(n, k); rows and seconds are counted."""
+        started = time.perf_counter()
+        with torch.inference_mode():
+            parts = [self.network(self.tensor(rows[at : at + self.batch])) for at in range(0, len(rows), self.batch)]
+            found = torch.cat(parts).numpy().astype(np.float64)
+        self.n_evaluations += len(rows)
+        self.seconds += time.perf_counter() - started
+        return found
+
+    def probabilities(self, rows: FloatArray) -> FloatArray:
+        """(n, k)"""
+        return softmax(self.logits(rows), axis=1)
+
+    def log_probabilities(self, rows: FloatArray) -> FloatArray:
+        """(n, k)"""
+        return log_softmax(self.logits(rows), axis=1)
+
+    def predicted(self, rows: FloatArray) -> IntArray:
+        """(n,): position of the likeliest class."""
+        return self.logits(rows).argmax(axis=1)
+
+    def slopes(self, rows: FloatArray, classes: IntArray) -> FloatArray:
+        """(n, columns): the gradient of the log-probability of one class of each image, by its pixels."""
+        parts = []
+        for at in range(0, len(rows), self.batch):
+            given = torch.as_tensor(np.asarray(rows[at : at + self.batch], dtype=np.float32)).requires_grad_()
+            found = functional.log_softmax(self.network(self.pixels(given)), dim=1)
+            chosen = torch.as_tensor(classes[at : at + self.batch])
+            (slope,) = torch.autograd.grad(found.gather(1, chosen[:, None]).sum(), given)
+            parts.append(slope.numpy().astype(np.float64))
+        return np.concatenate(parts)
+
+    def accuracy(self, rows: FloatArray, labels: IntArray) -> float:
+        """The part of the rows that are given their own class."""
+        return float((self.predicted(rows) == labels).mean())
