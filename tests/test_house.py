@@ -9,13 +9,13 @@ from tests.house import circles, importers_of_designs, measured, members
 BOUNDS = {
     "members of ValueFunction": 9,
     "members of Design": 6,
-    "frames from explain to a compiled loop": 10,
-    "frames from explain to predict": 19,
-    "files": 158,
-    "lines": 30_060,
+    "frames from explain to a compiled loop": 8,
+    "frames from explain to predict": 10,
+    "files": 166,
+    "lines": 31_400,
     "files over 400 lines": 0,
     "lines of the longest function outside loops/": 52,
-    "isinstance, hasattr, getattr": 229,
+    "isinstance, hasattr, getattr": 231,
     "modules in circles": 0,
     "modules that import designs outside attributors and the face": 0,
 }
