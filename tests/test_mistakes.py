@@ -96,6 +96,10 @@ WRONG: dict[str, list[Any]] = {
     "bytes": ["much", -1, OBJECT, [1], X],
     "text": [3, None, OBJECT, X],
     "graph": [None, 3, "chain", OBJECT, [], {}, X, CUBE, np.zeros(3), np.triu(np.ones((3, 3))), RAGGED, CLASS],
+    "vocabulary": [0, -1, 1.5, OBJECT, "ab", [], ["a", "a"], {}, {"a": -1}, {"a": 1, "b": 1}],
+    "token": ["nosuch", -1, 9, 1.5, OBJECT, [1], X],
+    "texts": ["a", 3, OBJECT, [], [[]], [[99]], [["a"]], ["a"], [[0]], X, CUBE, {}],
+    "tokenizer": ["split", 3, OBJECT, X],
     "segments": ["a", 3, OBJECT, X, np.zeros((2, 3)), RAGGED, np.zeros((3, 2), int)],
     "images": ["a", 3, OBJECT, X, None, [], [np.zeros((2, 2)), np.zeros((2, 3))], [RAGGED], TEXT[None], {}],
 }  # fmt: skip
@@ -125,7 +129,8 @@ KIND = {
     "units": "text", "families": "word", "given": "embedding", "decay": "penalty", "shells": "whole",
     "sparse": "word", "tol": "number", "graph": "graph", "order": "optional whole", "outside": "word",
     "coefficients": "word", "height": "whole", "width": "whole", "channels": "whole", "patch": "whole",
-    "segments": "segments", "images": "images",
+    "segments": "segments", "images": "images", "vocabulary": "vocabulary", "padding": "token", "reference": "token",
+    "longest": "optional whole", "tokenizer": "tokenizer", "column": "of tables",
 }  # fmt: skip
 """option -> its kind; `Place.kinds` says where it is another."""
 
@@ -151,6 +156,10 @@ def fitted(kernel: Any = None, embedding: Any = None) -> Any:
 
 def explained(value: Any) -> Any:
     return dshap.explain(value, X[:6])
+
+
+def explained_texts(value: Any) -> Any:
+    return dshap.explain(value, [[1, 2], [3, 4, 5]])
 
 
 EMBEDDED = {"embedding": Nystrom(5), "penalty": 1e-3, "kernel": RBF(1.0)}
@@ -215,6 +224,8 @@ PLACES = {
     "values.LinearGaussian": Place(values.LinearGaussian,
                                    {"coef": np.ones(3), "mean": np.zeros(3), "covariance": COVARIANCE},
                                    explained, {"data": "any table"}),
+    "values.Tokens": Place(values.Tokens, {"predict": lambda ids: ids.sum(axis=1), "vocabulary": 9}, explained_texts,
+                           {"background": "texts"}),
     "values.Trees": Place(values.Trees, {"model": TREE}, explained,
                           {"background": "any table", "categories": "categories"}),
     "dshap.linear_transform": Place(dshap.linear_transform, {"mean": np.zeros(3), "covariance": COVARIANCE}),
