@@ -155,6 +155,15 @@ def test_length_and_tokens_stand_in_the_cube():
     assert named.attribution.equals(cube.attribution)
 
 
+def test_padding_takes_no_room(tmp_path):
+    """Seven texts of eight are short: what is stored is as large as the attributions that there are."""
+    texts = texts_of([*[20] * 70, *[400] * 10])
+    explained(Tokens(two_outputs, N_TOKENS), texts, design=designs.permutation(2, 2, n_replicates=0), store=tmp_path)
+    there, padded_to = 8 * 2 * sum(map(len, texts)), 8 * 2 * len(texts) * 400
+    stored = sum(path.stat().st_size for path in (tmp_path / "attribution").rglob("*") if path.is_file())
+    assert stored < 1.1 * there < 0.2 * padded_to
+
+
 def test_a_padding_of_another_id():
     """The last id pads; 0 is a token like others."""
 
