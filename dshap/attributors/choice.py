@@ -20,6 +20,7 @@ from dshap.abilities import (
 from dshap.attributors.closed_form import ClosedForm, PairedForm
 from dshap.attributors.linear import Linear
 from dshap.attributors.quadrature import Quadrature
+from dshap.attributors.texts import of_all_lengths
 from dshap.attributors.trees import TreeForm
 from dshap.blocks import N_ENDS, DesignInfo
 from dshap.errors import InputError, shown, unknown_name
@@ -161,7 +162,8 @@ class Chosen:
     def work(self) -> Work:
         """What a plan is made from."""
         if self.design is not None:
-            return Work.of(self.value, self.design)
+            work = Work.of(self.value, self.design)
+            return replace(work, info=of_all_lengths(work.info)) if is_of_texts(self.value) else work
         by = self.learner
 
         def cost(m: int, n: int = 1) -> Cost:

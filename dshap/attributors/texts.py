@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dshap.abilities import OfTexts, Pilot, is_of_texts
 from dshap.attributors.contraction import Contraction
 from dshap.attributors.game import Game, Instances
-from dshap.blocks import N_ENDS, Attribution, Status
+from dshap.blocks import N_ENDS, Attribution, DesignInfo, Status
 from dshap.designs.by_length import DesignByLength
 from dshap.errors import InputError
 from dshap.options import RunOptions
@@ -23,6 +23,8 @@ from dshap.types import Design, Explained
 __all__ = ["TextAttributor", "check_texts", "design_of_texts", "refuse_pilot"]
 
 
+KEPT_DESIGNS = 8
+"""Designs whose solutions a process keeps at most."""
 TRIED = 8
 """Players of the first design that a function is asked for."""
 
@@ -92,6 +94,12 @@ def check_texts(value: Explained, options: RunOptions) -> None:
     for name, (is_asked, why) in asked.items():
         if is_asked:
             raise InputError(f"{name} {why}: leave {name} out for {type(value).__name__}")
+
+
+def of_all_lengths(info: DesignInfo) -> DesignInfo:
+    """The design of the longest text, with what those of other lengths keep beside it: solutions, one a group."""
+    kept = KEPT_DESIGNS * 8 * (1 + info.n_replicates) * info.n_players**2
+    return replace(info, kept_bytes=info.kept_bytes + kept)
 
 
 def design_of_texts(value: Explained, design: Any) -> Any:
