@@ -329,6 +329,7 @@ RULES: Mapping[str, Rule] = {
     "buffer_rows": Whole(1),
     "categories": CategoryLists(),
     "centred": Flag(),
+    "column": Text(),
     "compute": Flag(),
     "decay": Number(0.0, 1.0, open_low=True, words=("pilot",)),
     "features": Names(),

@@ -100,6 +100,7 @@ WRONG: dict[str, list[Any]] = {
     "token": ["nosuch", -1, 9, 1.5, OBJECT, [1], X],
     "texts": ["a", 3, OBJECT, [], [[]], [[99]], [["a"]], ["a"], [[0]], X, CUBE, {}],
     "tokenizer": ["split", 3, OBJECT, X],
+    "column": [3, OBJECT, X, ["a"]],
     "segments": ["a", 3, OBJECT, X, np.zeros((2, 3)), RAGGED, np.zeros((3, 2), int)],
     "images": ["a", 3, OBJECT, X, None, [], [np.zeros((2, 2)), np.zeros((2, 3))], [RAGGED], TEXT[None], {}],
 }  # fmt: skip
@@ -130,7 +131,7 @@ KIND = {
     "sparse": "word", "tol": "number", "graph": "graph", "order": "optional whole", "outside": "word",
     "coefficients": "word", "height": "whole", "width": "whole", "channels": "whole", "patch": "whole",
     "segments": "segments", "images": "images", "vocabulary": "vocabulary", "padding": "token", "reference": "token",
-    "longest": "optional whole", "tokenizer": "tokenizer", "column": "of tables",
+    "longest": "optional whole", "tokenizer": "tokenizer", "column": "column",
 }  # fmt: skip
 """option -> its kind; `Place.kinds` says where it is another."""
 

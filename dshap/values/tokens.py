@@ -94,7 +94,8 @@ class Tokens(Marginal):
             raise InputError(f"predict is {shown(predict)}: give a function, such as a model's predict_proba")
         (buffer_rows, output_names) = checked(buffer_rows=buffer_rows, output_names=output_names)
         self.longest = None if longest is None else checked(longest=longest)[0]
-        self.vocabulary, self.column = Vocabulary.of(vocabulary, padding, tokenizer), column
+        self.column = None if column is None else checked(column=column)[0]
+        self.vocabulary = Vocabulary.of(vocabulary, padding, tokenizer)
         if background is not None and reference is not None:
             raise InputError("absent tokens become reference, or the tokens of background: leave one out")
         self._reference = self.vocabulary.id_of(
