@@ -83,9 +83,30 @@ PENALISED = {
 }
 
 
+OF_TEXTS = values.Tokens
+"""Its rows are no table: a test of its own."""
+
+
 def test_every_value_function_is_here():
     every = {each for each in vars(values).values() if inspect.isclass(each) and issubclass(each, TableValue)}
-    assert every == EXACT.keys() | NOISY.keys() | PENALISED.keys()
+    assert every == EXACT.keys() | NOISY.keys() | PENALISED.keys() | {OF_TEXTS}
+
+
+def test_tokens_that_the_model_does_not_use_get_nothing():
+    """Of the first three tokens: texts of 3 to 6, and others to take absent tokens from."""
+
+    def of_three(ids):
+        x = np.pad(ids, ((0, 0), (0, 3)))[:, :USED].astype(float)
+        return x[:, 0] * x[:, 1] + x[:, 0] ** 3 / 10 + np.abs(x[:, 2] - 4)
+
+    rng = np.random.default_rng(11)
+    texts = [rng.integers(1, 9, length) for length in (3, 4, 6, 5, 6)]
+    value = OF_TEXTS(of_three, 9, background=[rng.integers(1, 9, 6) for _ in range(7)])
+    phi = dshap.explain(value, texts).attribution.values[..., 0]
+    unused = phi[:, USED:]
+    assert np.isfinite(unused).sum() == 1 + 3 + 2 + 3
+    assert np.nanmax(np.abs(unused)) <= 1e-12 * np.nanmax(np.abs(phi))
+    assert np.abs(phi[:, :USED]).max(axis=0).min() > 0.1
 
 
 @pytest.mark.parametrize("kind", EXACT, ids=lambda kind: kind.__name__)
