@@ -120,7 +120,7 @@ class Explanation:
             key=key,
             census=census,
             learns=learns(value),
-            reads_data=prepared is None and not isinstance(value, GivenAttributor) and not is_of_texts(value),
+            reads_data=prepared is None and not isinstance(value, GivenAttributor),
         )
         is_active = None if prepared or inputs.data is None else inputs.active_players()
         way = Way.of(inputs.value, session.options, design, seed, is_active, prepared)

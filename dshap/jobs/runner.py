@@ -156,7 +156,7 @@ def _planned(job: Job, table: JobTable, model: Model, fit: tuple[Stage, ...]) ->
 def _plan(explain: ExplainTable, job: Job, model: Model, table: JobTable) -> Plan:
     value, reader = _value_of(explain, Context(job, table, model)), table.reader
     way = Way.of(value, job.options(), job.design_of(len(value.players)), job.design_seed)
-    plan = way.plan(reader, None if job.is_of_texts else open_source(value.data))
+    plan = way.plan(reader, None if value.data is None else open_source(value.data))
     check_quality(explain, plan, reader)
     return plan
 
