@@ -132,11 +132,14 @@ def _again_alone(executor: Executor, evaluation: Evaluation, failures: list[Fail
         if failure.reason != KILLED or n_killed == ALIKE:
             left.append(failure)
             continue
-        errors: list[Exception] = []
-        again = iter([_reduction(failure.tile, n_parts)])
-        executor.run(evaluation, again, lambda *_: None, lambda _, error, errors=errors: errors.append(error))
-        left += [replace(failure, reason=_reason(error)) for error in errors]
-        n_killed = n_killed + 1 if errors else 0
+        reasons: list[str] = []
+
+        def failed(_: Reduction, error: Exception, reasons: list[str] = reasons) -> None:
+            reasons.append(_reason(error))
+
+        executor.run(evaluation, iter([_reduction(failure.tile, n_parts)]), lambda *_: None, failed)
+        left += [replace(failure, reason=reason) for reason in reasons]
+        n_killed = n_killed + 1 if reasons else 0
     return left
 
 
