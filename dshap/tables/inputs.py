@@ -74,7 +74,7 @@ class Inputs:
         census = census or take_census(reader, site)
         if reader.missing == "pass" and learns:
             raise InputError('missing = "pass" is for black boxes: explain a kernel model with "refuse" or "skip"')
-        if not reads_data or value.data is None:
+        if not reads_data:
             return cls(value, reader, census, None, None)
         same = (reader, census) if _is_same(value.data, rows) else None
         return cls(value, reader, census, *(same or _open_data(value, reader, site, learns)))
