@@ -23,6 +23,7 @@ from dshap.attributors.quadrature import Quadrature
 from dshap.attributors.texts import of_all_lengths
 from dshap.attributors.trees import TreeForm
 from dshap.blocks import N_ENDS, DesignInfo
+from dshap.designs.graph_design import OfChains
 from dshap.errors import InputError, shown, unknown_name
 from dshap.options import RunOptions
 from dshap.records import JSON, Cost, State
@@ -278,6 +279,11 @@ def check_kinds(value: Any, design: Any) -> None:
         raise InputError(
             f"explain was given {type(value).__name__} as the value function: wrap a model like "
             "dshap.values.Marginal(model.predict, background)"
+        )
+    if isinstance(design, OfChains):
+        raise InputError(
+            f"design is {design!r}, of no graph, and only texts have one by themselves: give dshap.designs.chain"
+            f"({len(value.players)}), grid(height, width) or an adjacency as graph="
         )
     if not isinstance(design, str | type):
         _refuse_lacking(design, Design, "design")

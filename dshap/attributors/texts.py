@@ -13,6 +13,7 @@ from dshap.attributors.contraction import Contraction
 from dshap.attributors.game import Game, Instances
 from dshap.blocks import N_ENDS, Attribution, DesignInfo, Status
 from dshap.designs.by_length import DesignByLength
+from dshap.designs.graph_design import OfChains
 from dshap.errors import InputError
 from dshap.options import RunOptions
 from dshap.predictors.token_function import by_length
@@ -103,9 +104,10 @@ def of_all_lengths(info: DesignInfo) -> DesignInfo:
 
 
 def design_of_texts(value: Explained, design: Any) -> Any:
-    """What was given as the design; a function of the length of a text as one."""
-    is_function = callable(design) and not isinstance(design, Design | type)
-    return DesignByLength(design, TRIED) if is_function and is_of_texts(value) else design
+    """What was given as the design; of texts a function of the length as one, and one of no graph as that of chains."""
+    if isinstance(design, Design | type) or not (callable(design) and is_of_texts(value)):
+        return design
+    return design(TRIED) if isinstance(design, OfChains) else DesignByLength(design, TRIED)
 
 
 def refuse_pilot(value: Explained, design: Design | None) -> None:

@@ -17,6 +17,7 @@ from dshap.designs.graph_design import (
     Terms,
     checked_order,
     highest_order,
+    of_chains_too,
     two_ends,
 )
 from dshap.designs.graphs import Graph
@@ -75,6 +76,7 @@ class ConnectedDesign(GraphDesign):
         return TermList.of(self.n_players, words, terms)
 
 
+@of_chains_too
 def connected(
     graph: Graph,
     order: int | None,
@@ -98,7 +100,8 @@ def connected(
     Parameters
     ----------
     graph : Graph or scipy sparse array (d, d)
-        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.
+        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.  Where
+        it is left out, the chain of each text.
     order : int or None
         k; None: no limit.
     coefficients : {"paper", "boundary"}

@@ -13,7 +13,7 @@ import scipy.sparse
 
 from dshap.blocks import N_ENDS, Groups
 from dshap.checks import Choice
-from dshap.designs.graph_design import GraphDesign, checked_order, highest_order, two_ends
+from dshap.designs.graph_design import GraphDesign, checked_order, highest_order, of_chains_too, two_ends
 from dshap.designs.graphs import Graph
 from dshap.designs.shapley_kernel import ConstrainedSolution
 from dshap.designs.subsets import GROWING_WORDS, MAX_SUBSETS, Words, connected_subsets, sizes, to_masks, to_words
@@ -64,6 +64,7 @@ class ConnectedRegressionDesign(GraphDesign):
         return _solution(self).finish(sums, v_empty, v_full)
 
 
+@of_chains_too
 def connected_regression(
     graph: Graph, order: int | None, *, weights: Literal["uniform", "kernel"] = "uniform"
 ) -> ConnectedRegressionDesign:
@@ -75,7 +76,8 @@ def connected_regression(
     Parameters
     ----------
     graph : Graph or scipy sparse array (d, d)
-        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.
+        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.  Where
+        it is left out, the chain of each text.
     order : int or None
         Longest run, side of the largest square, or largest coalition; None: no limit.
     weights : {"uniform", "kernel"}

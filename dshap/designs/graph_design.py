@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from functools import lru_cache, wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar, overload
 
 import numpy as np
 import scipy.sparse
@@ -23,12 +23,17 @@ __all__ = [
     "OUTSIDE",
     "CoalitionList",
     "GraphDesign",
+    "OfChains",
     "TermList",
     "Terms",
     "checked_order",
     "highest_order",
+    "of_chains_too",
     "two_ends",
 ]
+
+Given = ParamSpec("Given")
+Made = TypeVar("Made", bound="GraphDesign", covariant=True)
 
 OUTSIDE = ("absent", "present")
 """What players beyond a neighbourhood may be."""
@@ -126,6 +131,45 @@ class GraphDesign(BaseDesign):
 @lru_cache(maxsize=8)
 def _listed(design: GraphDesign) -> CoalitionList:
     return design.made()
+
+
+@dataclass(frozen=True)
+class OfChains:
+    """A design that was given no graph: of texts, each of which has the chain of its own tokens."""
+
+    make: Callable[..., GraphDesign]
+    """graph, options -> design"""
+    options: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        self(1)  # options that are wrong are refused here
+
+    def __call__(self, n_players: int) -> GraphDesign:
+        """The design of the chain of so many players."""
+        return self.make(chain(n_players), **self.options)
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={given!r}" for name, given in self.options.items())
+        return f"{self.make.__name__}({options})"
+
+
+class Maker(Protocol[Given, Made]):
+    """A function of a graph and of options, which takes options alone too."""
+
+    @overload
+    def __call__(self, *args: Given.args, **options: Given.kwargs) -> Made: ...
+    @overload
+    def __call__(self, **options: Any) -> OfChains: ...
+
+
+def of_chains_too(make: Callable[Given, Made]) -> Maker[Given, Made]:
+    """The function that makes a design of a graph; where it is given none, `OfChains`."""
+
+    @wraps(make)
+    def made(*args: Any, **options: Any) -> Any:
+        return make(*args, **options) if args or "graph" in options else OfChains(made, options)
+
+    return made
 
 
 def two_ends(d: int) -> Words:

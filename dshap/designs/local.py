@@ -12,7 +12,15 @@ from scipy.special import binom
 from dshap.blocks import DesignInfo
 from dshap.checks import Choice, Whole
 from dshap.designs.coalitions import stream
-from dshap.designs.graph_design import OUTSIDE, GraphDesign, TermList, Terms, checked_order, highest_order
+from dshap.designs.graph_design import (
+    OUTSIDE,
+    GraphDesign,
+    TermList,
+    Terms,
+    checked_order,
+    highest_order,
+    of_chains_too,
+)
 from dshap.designs.graphs import Graph
 from dshap.designs.jackknife import N_REPLICATES, checked_replicates
 from dshap.designs.permutation import LEAST_UNITS, replicates_of_orders
@@ -140,6 +148,7 @@ class LocalDesign(GraphDesign):
         return _n_subsets(self.graph.neighbourhoods(order).sum(axis=1)) <= MAX_TERMS
 
 
+@of_chains_too
 def local(
     graph: Graph,
     order: int | None,
@@ -160,7 +169,8 @@ def local(
     Parameters
     ----------
     graph : Graph or scipy sparse array (d, d)
-        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.
+        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.  Where
+        it is left out, the chain of each text.
     order : int or None
         k; None: no limit.
     outside : {"absent", "present"}

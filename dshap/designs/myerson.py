@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import binom
 
 from dshap.blocks import EMPTY, FULL, Groups
-from dshap.designs.graph_design import GraphDesign, highest_order, two_ends
+from dshap.designs.graph_design import GraphDesign, highest_order, of_chains_too, two_ends
 from dshap.designs.graphs import Graph
 from dshap.designs.subsets import GROWING_WORDS, MAX_SUBSETS, Words, connected_subsets, sizes, to_masks, to_words
 from dshap.errors import InputError
@@ -53,6 +53,7 @@ class MyersonDesign(GraphDesign):
         return listed
 
 
+@of_chains_too
 def myerson(graph: Graph) -> MyersonDesign:
     """The Myerson value, exact: the Shapley value of the game that is played by joined players only.
 
@@ -64,7 +65,8 @@ def myerson(graph: Graph) -> MyersonDesign:
     Parameters
     ----------
     graph : Graph or scipy sparse array (d, d)
-        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.
+        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.  Where
+        it is left out, the chain of each text.
 
     Returns
     -------

@@ -127,6 +127,47 @@ def test_a_function_of_the_length_is_a_design(tmp_path):
         dshap.explain(dshap.values.Marginal(lambda x: x[:, 0], np.zeros((1, 2))), np.ones((2, 2)), design=budget)
 
 
+WITHOUT_GRAPH = [
+    (designs.local, {"order": 2}),
+    (designs.local, {"order": 3, "n_permutations": 4, "outside": "present"}),
+    (designs.connected, {"order": 1, "coefficients": "boundary"}),
+    (designs.connected_regression, {"order": 2}),
+    (designs.myerson, {}),
+]
+
+
+@pytest.mark.filterwarnings("ignore:std_error is NaN")
+@pytest.mark.parametrize(("make", "options"), WITHOUT_GRAPH)
+def test_a_design_without_a_graph_takes_the_chain_of_each_text(make, options, tmp_path):
+    """The run of the design of a chain, of whatever length: the store of one is that of the other."""
+    value, store = Tokens(two_outputs, N_TOKENS), tmp_path / "cube.zarr"
+    cube = explained(value, design=make(**options), store=store).load()
+    assert cube.equals(explained(value, design=make(designs.chain(3), **options), store=store))
+    for row, text in enumerate(TEXTS):
+        alone = explained(value, [text], design=make(designs.chain(len(text)), **options))
+        assert_allclose(cube.attribution[row, : len(text)], alone.attribution[0], atol=1e-12)
+
+
+def test_a_design_without_a_graph_is_for_texts_alone(tmp_path):
+    """Of a table it would have to guess who is beside whom: one line, and nothing is written."""
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    value = dshap.values.ConditionalRegression(
+        lambda x: x[:, 0], rows, dshap.kernels.RBF(1.0), dshap.kernels.Nystrom(5), 1e-3
+    )
+    said = (
+        r"^design is local\(order=2\), of no graph, and only texts have one by themselves: give dshap.designs.chain"
+        r"\(3\), grid\(height, width\) or an adjacency as graph=$"
+    )
+    for run in (
+        lambda: explained(value, rows, design=designs.local(order=2), store=tmp_path / "cube.zarr"),
+        lambda: dshap.prepare(value, rows, designs.local(order=2), tmp_path / "states"),
+        lambda: dshap.mse_v(value, rows, design=designs.local(order=2)),
+    ):
+        with pytest.raises(InputError, match=said):
+            run()
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_design_without_errors_of_short_texts_has_none_of_theirs():
     """kernelshap lists all coalitions of a short text, and samples those of a long one."""
     texts = texts_of([12, 3])
