@@ -27,7 +27,6 @@ __all__ = [
     "TermList",
     "Terms",
     "checked_order",
-    "highest_order",
     "of_chains_too",
     "two_ends",
 ]
@@ -62,18 +61,40 @@ class CoalitionList(Protocol):
 
 @dataclass(frozen=True)
 class GraphDesign(BaseDesign):
-    """Base of the designs of a graph: what is left to write is `made`, and `is_efficient` where it may be."""
+    """Base of the designs of a graph: what is left to write is `of_order` and `refusal`, and `is_efficient` where it
+    may be.  An `__post_init__` checks the options, then calls this one."""
 
     graph: Graph
 
     if TYPE_CHECKING:
 
-        def made(self) -> CoalitionList:
-            """The list of coalitions; it is kept."""
+        @property
+        def order(self) -> int | None:
+            """How far neighbours are; None: no limit."""
+            ...
+
+        def of_order(self, order: int | None) -> CoalitionList | None:
+            """The list of coalitions for this order; None where it would be too long."""
+            ...
+
+        def refusal(self, best: str) -> str:
+            """What is said where the list would be too long; `best` is what `_highest_order` says."""
             ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "graph", graph_of(self.graph))
+        _ = self.listed  # too long a list is refused here
+
+    def made(self) -> CoalitionList:
+        """The list of coalitions, or an InputError that names the highest order that fits."""
+        listed = self.of_order(self.order)
+        if listed is None:
+            raise InputError(self.refusal(_highest_order(self.fits, self.order)))
+        return listed
+
+    def fits(self, order: int) -> bool:
+        """The list for this order is not too long."""
+        return self.of_order(order) is not None
 
     @property
     def n_players(self) -> int:
@@ -256,9 +277,13 @@ def checked_order(order: int | None) -> int | None:
     return None if order is None else checked(order=order)[0]
 
 
-def highest_order(fits: Callable[[int], bool], asked: int | None = None) -> str:
-    """What a refusal says of the orders below the one that was asked for."""
-    order = 0
-    while (asked is None or order + 1 < asked) and fits(order + 1):
-        order += 1
-    return f"the highest order that fits is {order}" if order else "no order fits: group columns into fewer players"
+def _highest_order(fits: Callable[[int], bool], asked: int | None) -> str:
+    """What a refusal says of the orders below the one that was asked for, which does not fit, by bisection."""
+    low, high = 0, 1
+    while (asked is None or high < asked) and fits(high):
+        low, high = high, 2 * high
+    high = high if asked is None else min(high, asked)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return f"the highest order that fits is {low}" if low else "no order fits: group columns into fewer players"
