@@ -92,6 +92,9 @@ def test_a_design_of_neighbours_has_the_chain_of_each_text(graph):
 def test_what_a_design_of_neighbours_lacks_beside_its_graph_is_told():
     with pytest.raises(InputError, match=r'\[design\] kind = "local" needs order'):
         parse_job({**JOB, "design": {"kind": "local"}})
+    of_grid = parse_job({**JOB, "design": {"kind": "myerson", "graph": {"grid": [2, 3]}}})
+    with pytest.raises(InputError, match="of a graph of 6 players that is no chain, and a text has the chain of its"):
+        plan_job(of_grid)
 
 
 def test_texts_of_strings():
