@@ -209,11 +209,7 @@ def restored(value: Explained, fingerprint: Mapping[str, Any]) -> Chosen:
 
 
 def choose(
-    design: Design | str,
-    value: Explained,
-    max_coalitions: int | None,
-    seed: int = 0,
-    by_itself: ByItself | None = None,
+    design: Design | str, value: Explained, max_coalitions: int | None, seed: int = 0, by_itself: ByItself | None = None
 ) -> Chosen:
     """By what a value function is explained; `seed` is that of a design that is sampled and not given, `by_itself` what
     "auto" takes where the coalitions are too many to list."""
@@ -298,10 +294,7 @@ def check_kinds(value: Any, design: Any) -> None:
             "dshap.values.Marginal(model.predict, background)"
         )
     if isinstance(design, OfChains):
-        raise InputError(
-            f"design is {design!r}, of no graph, and only texts have one by themselves: give dshap.designs.chain"
-            f"({len(value.players)}), grid(height, width) or an adjacency as graph="
-        )
+        raise design.refused(len(value.players))
     if not isinstance(design, str | type):
         _refuse_lacking(design, Design, "design")
     if isinstance(design, type) or not isinstance(design, str | Design):

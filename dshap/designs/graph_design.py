@@ -169,6 +169,13 @@ class OfChains:
         """The design of the chain of so many players."""
         return self.make(chain(n_players), **self.options)
 
+    def refused(self, n_players: int) -> InputError:
+        """The error of so many players that are no tokens."""
+        return InputError(
+            f"design is {self!r}, of no graph, and only texts have one by themselves: give dshap.designs.chain"
+            f"({n_players}), grid(height, width) or an adjacency as graph="
+        )
+
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={given!r}" for name, given in self.options.items())
         return f"{self.make.__name__}({options})"
