@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol, Self, TypeGuard, runtime_checkable
 
 from dshap.blocks import DesignInfo, Scored
 from dshap.errors import InputError
@@ -263,7 +263,7 @@ def streams_data(value: object) -> bool:
     return isinstance(value, StreamsData) and value.streams_data
 
 
-def is_of_texts(value: object) -> bool:
+def is_of_texts(value: object) -> TypeGuard[OfTexts]:
     """Rows have different players, and it knows v(empty) itself."""
     return isinstance(value, OfTexts)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dshap.abilities import is_of_texts, streams_data, tuned
-from dshap.attributors.choice import check_kinds, choose, learns
+from dshap.attributors.choice import check_kinds, choose, learns, reads_data
 from dshap.attributors.texts import design_of_texts
 from dshap.blocks import N_ENDS
 from dshap.cube import (
@@ -99,7 +100,7 @@ class Explanation:
         path: Path,
         session: Session,
         *,
-        design: Design | str = "auto",
+        design: Design | Callable[[int], Design] | str = "auto",
         key: Any = None,
         seed: int = 0,
         census: Census | None = None,
@@ -110,8 +111,8 @@ class Explanation:
         `census` is that of `rows`, where it was taken before; `seed` is that of a sampled design that is not given;
         `prepared` holds the states of this value function.
         """
-        design = design_of_texts(value, design)
-        check_kinds(value, design)
+        asked = design_of_texts(value, design)
+        check_kinds(value, asked)
         inputs = Inputs.open(
             value,
             rows,
@@ -120,10 +121,10 @@ class Explanation:
             key=key,
             census=census,
             learns=learns(value),
-            reads_data=prepared is None and not isinstance(value, GivenAttributor) and not is_of_texts(value),
+            reads_data=prepared is None and reads_data(value),
         )
         is_active = None if prepared or inputs.data is None else inputs.active_players()
-        way = Way.of(inputs.value, session.options, design, seed, is_active, prepared)
+        way = Way.of(inputs.value, session.options, asked, seed, is_active, prepared)
         if why := way.chosen.info.why_no_errors:
             warnings.warn(f"std_error is NaN: {why}", RuntimeWarning, stacklevel=3)
         inputs.check_rows(session)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dshap import __version__
-from dshap.abilities import OfTexts, is_of_texts, tuned
+from dshap.abilities import is_of_texts, tuned
 from dshap.attributors.choice import (
     Chosen,
     check_closed,
@@ -23,7 +23,7 @@ from dshap.attributors.choice import (
     with_interactions,
 )
 from dshap.attributors.contraction import N_REPLICATES
-from dshap.attributors.texts import check_texts, refuse_pilot
+from dshap.attributors.texts import choose_of_texts
 from dshap.cube import CONTAINER, TEXT, CubeLayout, read_run, refuse_altered
 from dshap.engine import Plan, make_plan, naming
 from dshap.errors import InputError, StoreMismatchError
@@ -71,16 +71,17 @@ class Way:
     ) -> Way:
         """What is asked for, as far as there is such a thing; refused with an `InputError` else."""
         check_closed(value, options)
-        check_texts(value, options)
         is_active = np.ones(len(value.players), dtype=bool) if is_active is None else is_active
-        if prepared is not None:
+        chosen: Chosen
+        if is_of_texts(value):
+            chosen, options = choose_of_texts(design, value, options, seed)
+        elif prepared is not None:
             chosen, options = _as_prepared(prepared, value, design, options)
         else:
             active = replaced(value, players=value.players.over(is_active))
             chosen = choose(design, active, options.max_coalitions, seed)
             if chosen.info.has_graph:  # a constant column is a neighbour too
                 is_active, chosen = np.ones(len(value.players), dtype=bool), chosen.with_value(value)
-            refuse_pilot(value, chosen.design)
         reasons = [("design", chosen.why)]
         if not is_active.all():
             constant = [name for name, active in zip(value.players.names, is_active, strict=True) if not active]
@@ -91,8 +92,6 @@ class Way:
             chosen = with_interactions(chosen)
         if options.stochastic:
             chosen = of_noisy_model(chosen)
-        if is_of_texts(value):
-            options = replace(options, coalition_groups=1)
         if options.tol is not None:
             chosen, options, why = in_rounds(chosen, design, options)
             reasons.append(("tol", why))
@@ -142,7 +141,7 @@ def layout_of(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> Cube
         players=value.players.names,
         outputs=value.link.outputs(names),
         link="" if value.link.is_identity else value.link.describe(),
-        is_base_by_row=value.link.is_by_row or way.chosen.is_given or is_of_texts(value),
+        is_base_by_row=way.chosen.is_base_by_row,
         classes=names if value.link.classes(np.zeros((0, len(names)))) is not None else (),
         tile=plan.instance_tile,
         chunk=plan.chunk_rows,
@@ -153,7 +152,7 @@ def layout_of(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> Cube
         is_adaptive=plan.tol is not None,
         keys=dict(rows.key_dtypes),
         columns=kept,
-        vocabulary=value.vocabulary if isinstance(value, OfTexts) else None,
+        vocabulary=way.chosen.vocabulary,
         run={"digest": digest_of(run), "fingerprint": run} | about,
     )
 

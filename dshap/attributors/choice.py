@@ -11,7 +11,6 @@ from dshap import designs
 from dshap.abilities import (
     Interactions,
     Work,
-    is_of_texts,
     lacking,
     learns_from_data,
     linear,
@@ -20,9 +19,9 @@ from dshap.abilities import (
 from dshap.attributors.closed_form import ClosedForm, PairedForm
 from dshap.attributors.linear import Linear
 from dshap.attributors.quadrature import Quadrature
-from dshap.attributors.texts import of_all_lengths
 from dshap.attributors.trees import TreeForm
 from dshap.blocks import N_ENDS, DesignInfo
+from dshap.designs.graph_design import OfChains
 from dshap.errors import InputError, shown, unknown_name
 from dshap.options import RunOptions
 from dshap.records import JSON, Cost, State
@@ -30,6 +29,7 @@ from dshap.types import Design, Explained, GivenAttributor, ValueFunction, repla
 from dshap.values.interventional import KernelInterventional
 from dshap.values.linear_gaussian import LinearGaussian
 from dshap.values.trees import Trees
+from dshap.vocabulary import Vocabulary
 
 __all__ = [
     "DESIGN_NAMES",
@@ -40,8 +40,10 @@ __all__ = [
     "form_of",
     "in_rounds",
     "learns",
+    "reads_data",
     "of_noisy_model",
     "restored",
+    "sampled",
     "with_interactions",
 ]
 
@@ -97,6 +99,14 @@ def learns(value: Explained) -> bool:
     return learns_from_data(value) or (form is not None and form.learns)
 
 
+def reads_data(value: Explained) -> bool:
+    """Rows of data stand for absent players, or are learned from: not of an attributor, of texts, of a model's own
+    closed form."""
+    form = form_of(value)
+    is_of_model = form is not None and form.is_only and not form.learns
+    return not (is_of_model or isinstance(value, GivenAttributor) or is_of_texts(value))
+
+
 @dataclass(frozen=True)
 class Chosen:
     """By what rows are explained, and why: a design, a closed form, or where there is neither `value` itself."""
@@ -140,6 +150,16 @@ class Chosen:
         """Rows are explained by an attributor that was given."""
         return self.design is None and self.form is None
 
+    @property
+    def is_base_by_row(self) -> bool:
+        """v(empty) differs from row to row."""
+        return self.is_given or bool(self.value.link.is_by_row)
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """Of rows that are texts, whose tokens are kept."""
+        return None
+
     def with_value(self, value: Any) -> Chosen:
         """The same for another model, other players or other data."""
         return replace(self, value=value, form=self.form and replace(self.form, value=value))
@@ -162,8 +182,7 @@ class Chosen:
     def work(self) -> Work:
         """What a plan is made from."""
         if self.design is not None:
-            work = Work.of(self.value, self.design)
-            return replace(work, info=of_all_lengths(work.info)) if is_of_texts(self.value) else work
+            return Work.of(self.value, self.design)
         by = self.learner
 
         def cost(m: int, n: int = 1) -> Cost:
@@ -184,6 +203,10 @@ class Chosen:
         return {"design": name, "n_players": self.info.n_players, "n_replicates": self.info.n_replicates}
 
 
+ByItself = Callable[[Explained, int, int, str], Chosen]
+"""Value function, most coalitions, seed, and why -> what "auto" takes where the coalitions are too many to list."""
+
+
 def restored(value: Explained, fingerprint: Mapping[str, Any]) -> Chosen:
     """What was chosen, from its `Chosen.fingerprint`."""
     if fingerprint["design"] != "closed_form":
@@ -194,8 +217,11 @@ def restored(value: Explained, fingerprint: Mapping[str, Any]) -> Chosen:
     return Chosen.of(value, form, "given")
 
 
-def choose(design: Design | str, value: Explained, max_coalitions: int | None, seed: int = 0) -> Chosen:
-    """By what a value function is explained; `seed` is that of a design that is sampled and not given."""
+def choose(
+    design: Design | str, value: Explained, max_coalitions: int | None, seed: int = 0, by_itself: ByItself | None = None
+) -> Chosen:
+    """By what a value function is explained; `seed` is that of a design that is sampled and not given, `by_itself` what
+    "auto" takes where the coalitions are too many to list."""
     form = form_of(value)
     if isinstance(value, GivenAttributor):
         if design != "auto":
@@ -206,7 +232,7 @@ def choose(design: Design | str, value: Explained, max_coalitions: int | None, s
             f"{type(value).__name__} is a closed form and lists no coalition: leave design at 'auto', {OTHER}"
         )
     if not isinstance(design, str):
-        return Chosen(value, design.with_players(len(value.players)) if is_of_texts(value) else design)
+        return Chosen(value, design)
     if design in ("quadrature", "closed_form"):
         if form is None:
             raise InputError(
@@ -221,7 +247,7 @@ def choose(design: Design | str, value: Explained, max_coalitions: int | None, s
     if design == "exact":
         return Chosen(value, designs.exact(n_players))
     if design in SAMPLED:
-        return Chosen(value, _sampled(design, n_players, limit, seed), why=f"{limit:,} coalitions at most")
+        return Chosen(value, sampled(design, n_players, limit, seed), why=f"{limit:,} coalitions at most")
     if design != "auto":
         raise InputError(unknown_name("design", design, DESIGN_NAMES))
     if n_players <= 24 and 2**n_players <= limit:
@@ -230,17 +256,14 @@ def choose(design: Design | str, value: Explained, max_coalitions: int | None, s
     why = f"auto: 2^{n_players} coalitions are more than {limit:,}"
     if form is not None and max_coalitions is None:
         return Chosen.of(value, form, f"{why}; {form.describe()} (max_coalitions= samples)")
-    return _sampled_by_itself(value, limit, seed, why)
+    return (by_itself or _sampled_by_itself)(value, limit, seed, why)
 
 
 def _sampled_by_itself(value: Explained, limit: int, seed: int, why: str) -> Chosen:
-    """What "auto" takes where the coalitions are too many to list."""
+    """See `ByItself`."""
     n_players = len(value.players)
-    if is_of_texts(value):
-        design = _sampled("kernelshap", n_players, limit, seed)
-        return Chosen(value, design, why=f"{why}; shorter texts take as many, all there are where they are fewer")
     if limit < LEAST["kriging"](n_players):
-        design = _sampled("kernelshap", n_players, limit, seed)
+        design = sampled("kernelshap", n_players, limit, seed)
         return Chosen(value, design, why=f"{why}, too few coalitions for kriging")
     if n_players <= designs.MAX_KRIGED_PLAYERS and limit <= designs.MAX_KRIGED:
         design = designs.kriging(n_players, limit, seed=seed)
@@ -249,7 +272,7 @@ def _sampled_by_itself(value: Explained, limit: int, seed: int, why: str) -> Cho
     return Chosen(value, design, why=f"{why}, too many players or coalitions for kriging")
 
 
-def _sampled(name: str, d: int, limit: int, seed: int) -> Design:
+def sampled(name: str, d: int, limit: int, seed: int) -> Design:
     """The design of this name with at most so many coalitions, or InputError where they determine nothing."""
     every = 2 ** min(d, 62)
     if min(limit, every) < min(LEAST[name](d), every):
@@ -279,6 +302,8 @@ def check_kinds(value: Any, design: Any) -> None:
             f"explain was given {type(value).__name__} as the value function: wrap a model like "
             "dshap.values.Marginal(model.predict, background)"
         )
+    if isinstance(design, OfChains):
+        raise design.refused(len(value.players))
     if not isinstance(design, str | type):
         _refuse_lacking(design, Design, "design")
     if isinstance(design, type) or not isinstance(design, str | Design):

@@ -8,19 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.abilities import OfTexts, Pilot, is_of_texts
+from dshap.abilities import OfTexts, Pilot, Work, is_of_texts
+from dshap.attributors.choice import Chosen, choose, sampled
 from dshap.attributors.contraction import Contraction
 from dshap.attributors.game import Game, Instances
-from dshap.blocks import N_ENDS, Attribution, DesignInfo, Status
+from dshap.blocks import N_ENDS, Attribution, Status
 from dshap.designs.by_length import DesignByLength
+from dshap.designs.graph_design import GraphDesign, OfChains
 from dshap.errors import InputError
 from dshap.options import RunOptions
 from dshap.predictors.token_function import by_length
 from dshap.records import FloatArray
 from dshap.rows import spans
 from dshap.types import Design, Explained
+from dshap.vocabulary import Vocabulary
 
-__all__ = ["TextAttributor", "check_texts", "design_of_texts", "refuse_pilot"]
+__all__ = ["ChosenOfTexts", "TextAttributor", "choose_of_texts", "design_of_texts"]
 
 
 KEPT_DESIGNS = 8
@@ -78,10 +81,8 @@ class TextAttributor(Instances):
         return Contraction(game, (tuple(game.all_tiles),), has_pairs=False)
 
 
-def check_texts(value: Explained, options: RunOptions) -> None:
+def _check(value: OfTexts, options: RunOptions) -> None:
     """Refuse what texts, whose players differ from row to row, have not."""
-    if not is_of_texts(value):
-        return
     asked = {
         "tol": (options.tol, "lets one list of coalitions grow, and texts have a list for each length"),
         "interactions": (options.interactions, "are of pairs of players, and each text has its own players"),
@@ -96,25 +97,66 @@ def check_texts(value: Explained, options: RunOptions) -> None:
             raise InputError(f"{name} {why}: leave {name} out for {type(value).__name__}")
 
 
-def of_all_lengths(info: DesignInfo) -> DesignInfo:
-    """The design of the longest text, with what those of other lengths keep beside it: solutions, one a group."""
-    kept = KEPT_DESIGNS * 8 * (1 + info.n_replicates) * info.n_players**2
-    return replace(info, kept_bytes=info.kept_bytes + kept)
-
-
 def design_of_texts(value: Explained, design: Any) -> Any:
-    """What was given as the design; a function of the length of a text as one."""
-    is_function = callable(design) and not isinstance(design, Design | type)
-    return DesignByLength(design, TRIED) if is_function and is_of_texts(value) else design
+    """What was given as the design; of texts a function of the length as one, and one of no graph as that of chains."""
+    if isinstance(design, Design | type) or not (callable(design) and is_of_texts(value)):
+        return design
+    return design(TRIED) if isinstance(design, OfChains) else DesignByLength(design, TRIED)
 
 
-def refuse_pilot(value: Explained, design: Design | None) -> None:
-    """An InputError where texts are to be explained by a design that chooses from a few rows."""
-    if is_of_texts(value) and isinstance(design, Pilot):
+@dataclass(frozen=True)
+class ChosenOfTexts(Chosen):
+    """By what texts are explained: the design of the longest, whose kind those of other lengths take."""
+
+    def work(self) -> Work:
+        """With what designs of other lengths keep beside that of the longest: solutions, one a group."""
+        work = super().work()
+        kept = KEPT_DESIGNS * 8 * (1 + work.info.n_replicates) * work.info.n_players**2
+        return replace(work, info=replace(work.info, kept_bytes=work.info.kept_bytes + kept))
+
+    @property
+    def is_base_by_row(self) -> bool:
+        """Of its length at least."""
+        return True
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """See `Chosen`."""
+        found: Vocabulary = self.value.vocabulary
+        return found
+
+
+def choose_of_texts(
+    design: Design | str, value: OfTexts, options: RunOptions, seed: int
+) -> tuple[ChosenOfTexts, RunOptions]:
+    """By what texts are explained, and the options; `value` is that of the longest.
+
+    Raises
+    ------
+    InputError
+        What is asked for is not there where players differ from row to row.
+    """
+    _check(value, options)
+    chosen = choose(design, value, options.max_coalitions, seed, _sampled_by_itself)
+    assert chosen.design is not None  # a value function of texts has no closed form
+    if isinstance(chosen.design, Pilot):
         raise InputError(
             "kriging chooses from a pilot of rows that have the same players, and each text has its own: give "
             "design='kernelshap' or 'permutation', or one of dshap.designs"
         )
+    if isinstance(chosen.design, GraphDesign) and not chosen.design.graph.is_chain:
+        raise InputError(
+            f"the design is of a graph of {chosen.design.n_players} players that is no chain, and a text has the chain "
+            "of its tokens: leave graph out"
+        )
+    of_longest = chosen.design.with_players(len(value.players))
+    return ChosenOfTexts(value, of_longest, why=chosen.why), replace(options, coalition_groups=1)
+
+
+def _sampled_by_itself(value: Explained, limit: int, seed: int, why: str) -> Chosen:
+    """See `ByItself`."""
+    design = sampled("kernelshap", len(value.players), limit, seed)
+    return Chosen(value, design, why=f"{why}; shorter texts take as many, all there are where they are fewer")
 
 
 @dataclass(frozen=True)

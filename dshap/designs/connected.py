@@ -16,13 +16,12 @@ from dshap.designs.graph_design import (
     TermList,
     Terms,
     checked_order,
-    highest_order,
+    of_chains_too,
     two_ends,
 )
 from dshap.designs.graphs import Graph
 from dshap.designs.myerson import BoundaryList, Sides, small_spans
 from dshap.designs.subsets import MAX_SUBSETS, Subsets, Words, connected_subsets, pairs, sizes, to_words
-from dshap.errors import InputError
 from dshap.records import BoolArray
 
 __all__ = ["ConnectedDesign", "connected"]
@@ -38,31 +37,18 @@ class ConnectedDesign(GraphDesign):
     outside: str = "absent"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         object.__setattr__(self, "order", checked_order(self.order))
         Choice(tuple(TERMS))("coefficients", self.coefficients)
         Choice(OUTSIDE)("outside", self.outside)
-        _ = self.listed  # too long a list is refused here
+        super().__post_init__()
 
     @property
     def is_efficient(self) -> bool:
         """The Myerson value of a graph in one component."""
         return self.coefficients == "boundary" and bool(self.graph.neighbourhoods(self.order).all())
 
-    def made(self) -> CoalitionList:
-        """Connected coalitions, for "paper" without each of their players too; InputError where they are too many."""
-        listed = self._of_order(self.order)
-        if listed is None:
-            largest = self.graph.neighbourhoods(self.order).sum(axis=1).max()
-            best = highest_order(lambda order: self._of_order(order) is not None, self.order)
-            raise InputError(
-                f"order {self.order}: the neighbourhoods, of up to {largest} players, have more than {MAX_SUBSETS:,} "
-                f"connected coalitions, or pairs of one and a player: {best}"
-            )
-        return listed
-
-    def _of_order(self, order: int | None) -> CoalitionList | None:
-        """The list for this order; None where it would be too long."""
+    def of_order(self, order: int | None) -> CoalitionList | None:
+        """Connected coalitions, for "paper" without each of their players too; None where they are too many."""
         near = self.graph.neighbourhoods(order)
         if self.coefficients == "boundary" and self.outside == "absent":
             return BoundaryList.of(self.graph, near)
@@ -74,7 +60,16 @@ class ConnectedDesign(GraphDesign):
             words = words | to_words(~near)[terms.player]
         return TermList.of(self.n_players, words, terms)
 
+    def refusal(self, best: str) -> str:
+        """See `GraphDesign`."""
+        largest = self.graph.neighbourhoods(self.order).sum(axis=1).max()
+        return (
+            f"order {self.order}: the neighbourhoods, of up to {largest} players, have more than {MAX_SUBSETS:,} "
+            f"connected coalitions, or pairs of one and a player: {best}"
+        )
 
+
+@of_chains_too
 def connected(
     graph: Graph,
     order: int | None,
@@ -98,7 +93,8 @@ def connected(
     Parameters
     ----------
     graph : Graph or scipy sparse array (d, d)
-        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.
+        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.  Where
+        it is left out, the chain of each text.
     order : int or None
         k; None: no limit.
     coefficients : {"paper", "boundary"}

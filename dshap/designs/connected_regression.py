@@ -13,11 +13,10 @@ import scipy.sparse
 
 from dshap.blocks import N_ENDS, Groups
 from dshap.checks import Choice
-from dshap.designs.graph_design import GraphDesign, checked_order, highest_order, two_ends
+from dshap.designs.graph_design import GraphDesign, checked_order, of_chains_too, two_ends
 from dshap.designs.graphs import Graph
 from dshap.designs.shapley_kernel import ConstrainedSolution
 from dshap.designs.subsets import GROWING_WORDS, MAX_SUBSETS, Words, connected_subsets, sizes, to_masks, to_words
-from dshap.errors import InputError
 from dshap.records import FloatArray
 from dshap.threads import one_blas_thread
 
@@ -38,32 +37,35 @@ class ConnectedRegressionDesign(GraphDesign):
     weights: str = "uniform"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         object.__setattr__(self, "order", checked_order(self.order))
         Choice(tuple(WEIGHTS))("weights", self.weights)
-        _ = self.listed  # too long a list is refused here
+        super().__post_init__()
 
     @property
     def is_efficient(self) -> bool:
         """The regression is constrained."""
         return True
 
-    def made(self) -> RegressionList:
-        """The two ends, and runs, squares or connected coalitions by size; InputError where they are too many."""
-        words = _words(self.graph, self.order)
+    def of_order(self, order: int | None) -> RegressionList | None:
+        """The two ends, and runs, squares or connected coalitions by size; None where they are too many."""
+        words = _words(self.graph, order)
         if words is None:
-            best = highest_order(lambda order: _words(self.graph, order) is not None, self.order)
-            raise InputError(f"order {self.order}: there are more than {MAX_SUBSETS:,} connected coalitions: {best}")
+            return None
         d = self.n_players
         weight = np.array([WEIGHTS[self.weights](d, size) for size in range(d + 1)])[sizes(words)]
         weight[:N_ENDS] = 0.0
         return RegressionList(words, weight, d)
+
+    def refusal(self, best: str) -> str:
+        """See `GraphDesign`."""
+        return f"order {self.order}: there are more than {MAX_SUBSETS:,} connected coalitions: {best}"
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
         """phi (n, d, k) from sums ZᵀΩv (n, d, k) and the ends (n, k): the regression under Σφ = v(N) − v(∅)."""
         return _solution(self).finish(sums, v_empty, v_full)
 
 
+@of_chains_too
 def connected_regression(
     graph: Graph, order: int | None, *, weights: Literal["uniform", "kernel"] = "uniform"
 ) -> ConnectedRegressionDesign:
@@ -75,7 +77,8 @@ def connected_regression(
     Parameters
     ----------
     graph : Graph or scipy sparse array (d, d)
-        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.
+        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.  Where
+        it is left out, the chain of each text.
     order : int or None
         Longest run, side of the largest square, or largest coalition; None: no limit.
     weights : {"uniform", "kernel"}

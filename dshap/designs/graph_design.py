@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from functools import lru_cache, wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar, overload
 
 import numpy as np
 import scipy.sparse
@@ -23,12 +23,16 @@ __all__ = [
     "OUTSIDE",
     "CoalitionList",
     "GraphDesign",
+    "OfChains",
     "TermList",
     "Terms",
     "checked_order",
-    "highest_order",
+    "of_chains_too",
     "two_ends",
 ]
+
+Given = ParamSpec("Given")
+Made = TypeVar("Made", bound="GraphDesign", covariant=True)
 
 OUTSIDE = ("absent", "present")
 """What players beyond a neighbourhood may be."""
@@ -57,18 +61,40 @@ class CoalitionList(Protocol):
 
 @dataclass(frozen=True)
 class GraphDesign(BaseDesign):
-    """Base of the designs of a graph: what is left to write is `made`, and `is_efficient` where it may be."""
+    """Base of the designs of a graph: what is left to write is `of_order` and `refusal`, and `is_efficient` where it
+    may be.  An `__post_init__` checks the options, then calls this one."""
 
     graph: Graph
 
     if TYPE_CHECKING:
 
-        def made(self) -> CoalitionList:
-            """The list of coalitions; it is kept."""
+        @property
+        def order(self) -> int | None:
+            """How far neighbours are; None: no limit."""
+            ...
+
+        def of_order(self, order: int | None) -> CoalitionList | None:
+            """The list of coalitions for this order; None where it would be too long."""
+            ...
+
+        def refusal(self, best: str) -> str:
+            """What is said where the list would be too long; `best` is what `_highest_order` says."""
             ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "graph", graph_of(self.graph))
+        _ = self.listed  # too long a list is refused here
+
+    def made(self) -> CoalitionList:
+        """The list of coalitions, or an InputError that names the highest order that fits."""
+        listed = self.of_order(self.order)
+        if listed is None:
+            raise InputError(self.refusal(_highest_order(self.fits, self.order)))
+        return listed
+
+    def fits(self, order: int) -> bool:
+        """The list for this order is not too long."""
+        return self.of_order(order) is not None
 
     @property
     def n_players(self) -> int:
@@ -126,6 +152,52 @@ class GraphDesign(BaseDesign):
 @lru_cache(maxsize=8)
 def _listed(design: GraphDesign) -> CoalitionList:
     return design.made()
+
+
+@dataclass(frozen=True)
+class OfChains:
+    """A design that was given no graph: of texts, each of which has the chain of its own tokens."""
+
+    make: Callable[..., GraphDesign]
+    """graph, options -> design"""
+    options: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        self(1)  # options that are wrong are refused here
+
+    def __call__(self, n_players: int) -> GraphDesign:
+        """The design of the chain of so many players."""
+        return self.make(chain(n_players), **self.options)
+
+    def refused(self, n_players: int) -> InputError:
+        """The error of so many players that are no tokens."""
+        return InputError(
+            f"design is {self!r}, of no graph, and only texts have one by themselves: give dshap.designs.chain"
+            f"({n_players}), grid(height, width) or an adjacency as graph="
+        )
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={given!r}" for name, given in self.options.items())
+        return f"{self.make.__name__}({options})"
+
+
+class Maker(Protocol[Given, Made]):
+    """A function of a graph and of options, which takes options alone too."""
+
+    @overload
+    def __call__(self, *args: Given.args, **options: Given.kwargs) -> Made: ...
+    @overload
+    def __call__(self, **options: Any) -> OfChains: ...
+
+
+def of_chains_too(make: Callable[Given, Made]) -> Maker[Given, Made]:
+    """The function that makes a design of a graph; where it is given none, `OfChains`."""
+
+    @wraps(make)
+    def made(*args: Any, **options: Any) -> Any:
+        return make(*args, **options) if args or "graph" in options else OfChains(made, options)
+
+    return made
 
 
 def two_ends(d: int) -> Words:
@@ -212,9 +284,13 @@ def checked_order(order: int | None) -> int | None:
     return None if order is None else checked(order=order)[0]
 
 
-def highest_order(fits: Callable[[int], bool], asked: int | None = None) -> str:
-    """What a refusal says of the orders below the one that was asked for."""
-    order = 0
-    while (asked is None or order + 1 < asked) and fits(order + 1):
-        order += 1
-    return f"the highest order that fits is {order}" if order else "no order fits: group columns into fewer players"
+def _highest_order(fits: Callable[[int], bool], asked: int | None) -> str:
+    """What a refusal says of the orders below the one that was asked for, which does not fit, by bisection."""
+    low, high = 0, 1
+    while (asked is None or high < asked) and fits(high):
+        low, high = high, 2 * high
+    high = high if asked is None else min(high, asked)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return f"the highest order that fits is {low}" if low else "no order fits: group columns into fewer players"

@@ -12,7 +12,14 @@ from scipy.special import binom
 from dshap.blocks import DesignInfo
 from dshap.checks import Choice, Whole
 from dshap.designs.coalitions import stream
-from dshap.designs.graph_design import OUTSIDE, GraphDesign, TermList, Terms, checked_order, highest_order
+from dshap.designs.graph_design import (
+    OUTSIDE,
+    GraphDesign,
+    TermList,
+    Terms,
+    checked_order,
+    of_chains_too,
+)
 from dshap.designs.graphs import Graph
 from dshap.designs.jackknife import N_REPLICATES, checked_replicates
 from dshap.designs.permutation import LEAST_UNITS, replicates_of_orders
@@ -40,7 +47,6 @@ class LocalDesign(GraphDesign):
     n_replicates: int = N_REPLICATES
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         object.__setattr__(self, "order", checked_order(self.order))
         Choice(OUTSIDE)("outside", self.outside)
         if self.n_permutations is not None:
@@ -48,7 +54,7 @@ class LocalDesign(GraphDesign):
             object.__setattr__(self, "n_permutations", given)
         object.__setattr__(self, "seed", Whole(0)("seed", self.seed))
         object.__setattr__(self, "n_replicates", checked_replicates(self.n_replicates))
-        self._refuse_too_many()
+        super().__post_init__()
 
     @property
     def neighbourhoods(self) -> BoolArray:
@@ -58,8 +64,7 @@ class LocalDesign(GraphDesign):
     @property
     def is_sampled(self) -> BoolArray:
         """(d,): players in whose neighbourhoods orders are drawn: those of more subsets than an order has values."""
-        n = self.neighbourhoods.sum(axis=1)
-        return np.zeros(len(n), dtype=bool) if self.n_permutations is None else n > np.log2(2 * self.n_permutations)
+        return self._are_drawn(self.neighbourhoods)
 
     @property
     def is_efficient(self) -> bool:
@@ -90,9 +95,14 @@ class LocalDesign(GraphDesign):
             "more"
         )
 
-    def made(self) -> TermList:
-        """The subsets of the neighbourhoods that are listed, then the neighbours before each in drawn orders."""
-        near, is_sampled, is_present = self.neighbourhoods, self.is_sampled, self.outside == "present"
+    def of_order(self, order: int | None) -> TermList | None:
+        """The subsets of the neighbourhoods that are listed, None where they are too many; then the neighbours before
+        each in drawn orders."""
+        near = self.graph.neighbourhoods(order)
+        is_sampled, is_present = self._are_drawn(near), self.outside == "present"
+        self._refuse_steps(int(is_sampled.sum()))
+        if _n_subsets(near[~is_sampled]) > MAX_TERMS:
+            return None
         words, terms = _enumerated(near, ~is_sampled, is_present)
         if not is_sampled.any():
             return TermList.of(self.n_players, words, terms)
@@ -113,33 +123,41 @@ class LocalDesign(GraphDesign):
             out[:, :, drawn] = replicates_of_orders(sums[:, drawn], groups[:, :, drawn], self.n_units)
         return out
 
-    def _refuse_too_many(self) -> None:
-        """An InputError where more would be listed than every process can hold."""
-        size, is_sampled = self.neighbourhoods.sum(axis=1), self.is_sampled
-        drawn = 2 * (self.n_permutations or 0) * int(is_sampled.sum())
+    def fits(self, order: int) -> bool:
+        """See `GraphDesign`; with no order drawn."""
+        return _n_subsets(self.graph.neighbourhoods(order)) <= MAX_TERMS
+
+    def refusal(self, best: str) -> str:
+        """See `GraphDesign`."""
+        near = self.neighbourhoods
+        largest, number = int(near.sum(axis=1).max()), _n_subsets(near[~self.is_sampled])
+        said = f"{number:,}" if largest <= PLAIN_DIGITS else f"2^{largest} and more"
+        other = (
+            "give n_permutations, to sample those that are too large"
+            if self.n_permutations is None
+            else "lower n_permutations"
+        )
+        return (
+            f"order {self.order}: the neighbourhoods, of up to {largest} players, have {said} subsets, at most "
+            f"{MAX_TERMS:,} allowed: {best}; or {other}"
+        )
+
+    def _are_drawn(self, near: BoolArray) -> BoolArray:
+        """(d,): see `is_sampled`; of the neighbourhoods near (d, d)."""
+        n = near.sum(axis=1)
+        return np.zeros(len(n), dtype=bool) if self.n_permutations is None else n > np.log2(2 * self.n_permutations)
+
+    def _refuse_steps(self, n_players: int) -> None:
+        """An InputError where orders of the neighbourhoods of so many players are more than a process can hold."""
+        drawn = 2 * (self.n_permutations or 0) * n_players
         if drawn > MAX_TERMS:
             raise InputError(
-                f"{self.n_permutations} orders of the neighbourhoods of {is_sampled.sum()} players are {drawn:,} "
-                f"steps, at most {MAX_TERMS:,}: lower n_permutations"
-            )
-        if _n_subsets(size[~is_sampled]) > MAX_TERMS:
-            largest = int(size.max())
-            number = f"{_n_subsets(size):,}" if largest <= PLAIN_DIGITS else f"2^{largest} and more"
-            best = highest_order(self._fits, self.order)
-            other = (
-                "give n_permutations, to sample those that are too large"
-                if self.n_permutations is None
-                else "lower n_permutations"
-            )
-            raise InputError(
-                f"order {self.order}: the neighbourhoods, of up to {largest} players, have {number} subsets, at most "
-                f"{MAX_TERMS:,} allowed: {best}; or {other}"
+                f"{self.n_permutations} orders of the neighbourhoods of {n_players} players are {drawn:,} steps, at "
+                f"most {MAX_TERMS:,}: lower n_permutations"
             )
 
-    def _fits(self, order: int) -> bool:
-        return _n_subsets(self.graph.neighbourhoods(order).sum(axis=1)) <= MAX_TERMS
 
-
+@of_chains_too
 def local(
     graph: Graph,
     order: int | None,
@@ -160,7 +178,8 @@ def local(
     Parameters
     ----------
     graph : Graph or scipy sparse array (d, d)
-        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.
+        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.  Where
+        it is left out, the chain of each text.
     order : int or None
         k; None: no limit.
     outside : {"absent", "present"}
@@ -194,9 +213,9 @@ def local(
     return LocalDesign(graph, order, outside, n_permutations, seed, n_replicates)
 
 
-def _n_subsets(size: NDArray[np.int64]) -> int:
-    """Of neighbourhoods of these sizes, together."""
-    return sum(1 << int(n) for n in size)
+def _n_subsets(near: BoolArray) -> int:
+    """Of these neighbourhoods (m, d) together."""
+    return sum(1 << n for n in near.sum(axis=1).tolist())
 
 
 def _enumerated(near: BoolArray, is_listed: BoolArray, is_present: bool) -> tuple[Words, Terms]:

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import binom
 
 from dshap.blocks import EMPTY, FULL, Groups
-from dshap.designs.graph_design import GraphDesign, highest_order, two_ends
+from dshap.designs.graph_design import GraphDesign, of_chains_too, two_ends
 from dshap.designs.graphs import Graph
 from dshap.designs.subsets import GROWING_WORDS, MAX_SUBSETS, Words, connected_subsets, sizes, to_masks, to_words
-from dshap.errors import InputError
 from dshap.records import BoolArray, FloatArray
 
 __all__ = ["BoundaryList", "MyersonDesign", "Sides", "myerson", "small_spans"]
@@ -30,29 +29,28 @@ class MyersonDesign(GraphDesign):
 
     kind = "myerson"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self.listed  # too long a list is refused here
+    @property
+    def order(self) -> None:
+        """No limit."""
 
     @property
     def is_efficient(self) -> bool:
         """In one component; in several the sum is Σ_C v(C) − v(∅) over them."""
         return self.graph.is_connected
 
-    def made(self) -> BoundaryList:
-        """All connected coalitions."""
-        listed = BoundaryList.of(self.graph, self.graph.neighbourhoods(None))
-        if listed is None:
-            best = highest_order(
-                lambda order: BoundaryList.of(self.graph, self.graph.neighbourhoods(order)) is not None
-            )
-            raise InputError(
-                f"this graph of {self.n_players} players has more than {MAX_SUBSETS:,} connected coalitions: give "
-                f'connected(graph, order, coefficients="boundary"), where {best}'
-            )
-        return listed
+    def of_order(self, order: int | None) -> BoundaryList | None:
+        """All connected coalitions; of neighbourhoods of an order."""
+        return BoundaryList.of(self.graph, self.graph.neighbourhoods(order))
+
+    def refusal(self, best: str) -> str:
+        """See `GraphDesign`."""
+        return (
+            f"this graph of {self.n_players} players has more than {MAX_SUBSETS:,} connected coalitions: give "
+            f'connected(graph, order, coefficients="boundary"), where {best}'
+        )
 
 
+@of_chains_too
 def myerson(graph: Graph) -> MyersonDesign:
     """The Myerson value, exact: the Shapley value of the game that is played by joined players only.
 
@@ -64,7 +62,8 @@ def myerson(graph: Graph) -> MyersonDesign:
     Parameters
     ----------
     graph : Graph or scipy sparse array (d, d)
-        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.
+        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.  Where
+        it is left out, the chain of each text.
 
     Returns
     -------

@@ -26,7 +26,7 @@ from dshap.jobs.fields import (
 )
 from dshap.jobs.kinds import CODE, Kinds, KindTable, Made, Table, one_kind
 from dshap.jobs.parts import CHOSEN_BACKGROUND, DESIGN_PARTS, MODEL_PARTS, VALUE_PARTS
-from dshap.jobs.texts import TEXT_PARTS, TextTable, check_of_texts
+from dshap.jobs.texts import TEXT_PARTS, TextTable, check_of_texts, with_chains
 from dshap.options import RULES, RunOptions, parse_bytes
 from dshap.types import Design
 
@@ -272,6 +272,11 @@ class Job(Table):
     cluster: Annotated[Any, BeforeValidator(CLUSTERS)] = KindTable(kind="none")
     run: Annotated[Any, BeforeValidator(Run.model_validate)] = Run()
     report: Report = Report()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_chains(cls, given: Any) -> Any:
+        return with_chains(given, DESIGNS.with_key("graph"))
 
     @model_validator(mode="after")
     def _check(self) -> Job:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dshap.jobs.parts import Context
     from dshap.jobs.schema import Job
 
-__all__ = ["TEXT_PARTS", "TextTable", "check_of_texts"]
+__all__ = ["TEXT_PARTS", "TextTable", "check_of_texts", "with_chains"]
 
 
 class TextTable(KindTable):
@@ -85,6 +85,14 @@ TEXT_PARTS: Mapping[str, Part | None] = {
     "vocabulary": Part(_vocabulary, VocabularyKeys),
 }
 """Of the value function of texts, whose column and tokenizer are those of the table."""
+
+
+def with_chains(given: Any, kinds: Collection[str]) -> Any:
+    """The tables of a job; of texts and a design of one of these kinds its graph is the chain of each text."""
+    match given:
+        case {"source": {"kind": "texts"}, "design": {"kind": kind, **rest}} if kind in kinds and "graph" not in rest:
+            return {**given, "design": {**given["design"], "graph": "chain"}}
+    return given
 
 
 def check_of_texts(job: Job) -> None:

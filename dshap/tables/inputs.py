@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from dshap.abilities import OfTexts, streams_data
+from dshap.abilities import is_of_texts, streams_data
 from dshap.blocks import RowBlock
 from dshap.errors import InputError
 from dshap.records import BoolArray
@@ -24,7 +24,7 @@ MAX_CATEGORIES = 65_536
 
 def open_for(value: Explained, rows: Any, site: Site, *, key: Any = (), missing: str = "refuse") -> RowReader:
     """`open_rows` with the columns and the categories of a value function; texts by their own opener."""
-    if isinstance(value, OfTexts):
+    if is_of_texts(value):
         return open_texts(rows, site, value, key=key)
     return open_rows(
         rows,
@@ -46,7 +46,7 @@ class Inputs:
     rows: RowReader
     census: Census
     data: RowReader | None
-    """None where nothing is learned from them any more."""
+    """None where nothing is learned from them, or not any more."""
     data_census: Census | None
 
     @classmethod
@@ -67,7 +67,7 @@ class Inputs:
         `learns`: sums over all rows of the data are wanted, which must be numbers then.
         """
         reader = open_for(value, rows, site, key=key, missing=missing)
-        if isinstance(value, OfTexts):
+        if is_of_texts(value):
             value = value.of_length(len(reader.feature_names))
         if value.model.categories:
             value, reader = _with_all_categories(value, cast(CodedReader, reader), site)

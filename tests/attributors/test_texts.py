@@ -127,6 +127,47 @@ def test_a_function_of_the_length_is_a_design(tmp_path):
         dshap.explain(dshap.values.Marginal(lambda x: x[:, 0], np.zeros((1, 2))), np.ones((2, 2)), design=budget)
 
 
+WITHOUT_GRAPH = [
+    (designs.local, {"order": 2}),
+    (designs.local, {"order": 3, "n_permutations": 4, "outside": "present"}),
+    (designs.connected, {"order": 1, "coefficients": "boundary"}),
+    (designs.connected_regression, {"order": 2}),
+    (designs.myerson, {}),
+]
+
+
+@pytest.mark.filterwarnings("ignore:std_error is NaN")
+@pytest.mark.parametrize(("make", "options"), WITHOUT_GRAPH)
+def test_a_design_without_a_graph_takes_the_chain_of_each_text(make, options, tmp_path):
+    """The run of the design of a chain, of whatever length: the store of one is that of the other."""
+    value, store = Tokens(two_outputs, N_TOKENS), tmp_path / "cube.zarr"
+    cube = explained(value, design=make(**options), store=store).load()
+    assert cube.equals(explained(value, design=make(designs.chain(3), **options), store=store))
+    for row, text in enumerate(TEXTS):
+        alone = explained(value, [text], design=make(designs.chain(len(text)), **options))
+        assert_allclose(cube.attribution[row, : len(text)], alone.attribution[0], atol=1e-12)
+
+
+def test_a_design_without_a_graph_is_for_texts_alone(tmp_path):
+    """Of a table it would have to guess who is beside whom: one line, and nothing is written."""
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    value = dshap.values.ConditionalRegression(
+        lambda x: x[:, 0], rows, dshap.kernels.RBF(1.0), dshap.kernels.Nystrom(5), 1e-3
+    )
+    said = (
+        r"^design is local\(order=2\), of no graph, and only texts have one by themselves: give dshap.designs.chain"
+        r"\(3\), grid\(height, width\) or an adjacency as graph=$"
+    )
+    for run in (
+        lambda: explained(value, rows, design=designs.local(order=2), store=tmp_path / "cube.zarr"),
+        lambda: dshap.prepare(value, rows, designs.local(order=2), tmp_path / "states"),
+        lambda: dshap.mse_v(value, rows, design=designs.local(order=2)),
+    ):
+        with pytest.raises(InputError, match=said):
+            run()
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_design_without_errors_of_short_texts_has_none_of_theirs():
     """kernelshap lists all coalitions of a short text, and samples those of a long one."""
     texts = texts_of([12, 3])
@@ -184,28 +225,45 @@ def test_the_same_bits_on_a_cluster(client, tmp_path):
     assert verify_cube(tmp_path / "cube.zarr") == []
 
 
-def test_a_killed_run_goes_on(tmp_path, monkeypatch):
-    store, value, write = (
-        tmp_path / "cube.zarr",
-        Tokens(two_outputs, [f"w{j}" for j in range(N_TOKENS)]),
-        CubeWriter.write,
-    )
-    written: list[int] = []
+def stopped_after(n_tiles, monkeypatch, run):
+    """A run that is killed before it writes another tile."""
+    write = CubeWriter.write
 
     def stopping(self, tile, block, attribution):
-        if tile == 3:
+        if tile == n_tiles:
             raise KeyboardInterrupt
-        written.append(tile)
         return write(self, tile, block, attribution)
 
-    monkeypatch.setattr(CubeWriter, "write", stopping)
-    with pytest.raises(KeyboardInterrupt):
-        explained(value, store=store, instance_tile=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(CubeWriter, "write", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            run()
+
+
+def test_a_killed_run_goes_on(tmp_path, monkeypatch):
+    store, value = tmp_path / "cube.zarr", Tokens(two_outputs, [f"w{j}" for j in range(N_TOKENS)])
+    stopped_after(3, monkeypatch, lambda: explained(value, store=store, instance_tile=2))
     assert not is_finished(store)
-    monkeypatch.setattr(CubeWriter, "write", write)
     cube = explained(value, store=store, instance_tile=2)
     assert cube.load().drop_attrs().equals(explained(value, instance_tile=2).drop_attrs())
     assert verify_cube(store) == []
+
+
+@pytest.mark.cluster
+@pytest.mark.filterwarnings("ignore:std_error is NaN")
+@pytest.mark.parametrize("options", [{}, {"n_permutations": 4, "seed": 2}])
+def test_neighbours_of_texts_on_two_workers(options, client, tmp_path, monkeypatch):
+    """The bits of one process: by two workers, and by two that go on where a process was killed."""
+    value, resumed = Tokens(chances, N_TOKENS, background=texts_of([5, 2]), link="log_odds"), tmp_path / "resumed.zarr"
+    given = {"design": designs.local(order=2, **options), "instance_tile": 2}
+    here = explained(value, **given).drop_attrs()
+    there = explained(value, client=client, store=tmp_path / "whole.zarr", **given)
+    stopped_after(3, monkeypatch, lambda: explained(value, store=resumed, **given))
+    assert not is_finished(resumed)
+    later = explained(value, client=client, store=resumed, **given)
+    for cube in (there, later):
+        assert cube.load().drop_attrs().equals(here)
+    assert verify_cube(resumed) == []
 
 
 def test_damage_is_seen_and_mended(tmp_path):
@@ -276,6 +334,57 @@ def test_an_error_of_the_model_names_the_rows():
 def test_what_makes_no_sense_of_texts_is_refused(options, message):
     with pytest.raises(InputError, match=message):
         explained(Tokens(two_outputs, N_TOKENS), **options)
+
+
+ROWS = np.random.default_rng(0).normal(size=(8, 6))
+BAD = {
+    "not square": (lambda: designs.local(np.zeros((3, 4)), 1), r"adjacency of shape \(3, 4\): give a square one"),
+    "not symmetric": (
+        lambda: designs.myerson(np.triu(np.ones((6, 6)))),
+        r"not symmetric: \[0, 1\] is an edge and \[1, 0\]",
+    ),
+    "other players": (lambda: designs.connected(designs.chain(8), 1), "the design has 8 players, the value function 6"),
+    "no order": (lambda: designs.local(~np.eye(6, dtype=bool), 0), "order is 0: give a whole number of at least 1"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_graph_that_does_not_fit_is_one_line(name, tmp_path):
+    make, said = BAD[name]
+    value = dshap.values.Marginal(lambda rows: rows[:, 0], np.zeros((1, 6)))
+    with pytest.raises(InputError, match=said) as caught:
+        explained(value, ROWS, design=make(), store=tmp_path / "cube.zarr")
+    assert "\n" not in str(caught.value) and not any(tmp_path.iterdir())
+
+
+LONG = texts_of([3, 400])
+TOO_MANY = {
+    "local": (
+        lambda: designs.local(order=8),
+        r"order 8: .* have 50,592,768 subsets, at most 2,097,152 allowed: the highest order that fits is 5; or give",
+    ),
+    "connected": (
+        lambda: designs.connected(order=None),
+        r"order None: .* have more than 1,048,576 connected coalitions, .*: the highest order that fits is \d+$",
+    ),
+    "grid": (
+        lambda: designs.local(designs.grid(20, 20), 2),
+        "order 2: .* have 2,402,560 subsets, .*the highest order that fits is 1; or give n_permutations",
+    ),
+    "no chain": (
+        lambda: designs.local(designs.grid(20, 20), 1),
+        "^the design is of a graph of 400 players that is no chain, and a text has the chain of its tokens",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOO_MANY)
+def test_an_order_too_high_for_the_longest_text_is_refused(name, tmp_path):
+    """With the number and the highest that fits, before anything is written."""
+    make, said = TOO_MANY[name]
+    with pytest.raises(InputError, match=said) as caught:
+        explained(Tokens(two_outputs, N_TOKENS), LONG, design=make(), store=tmp_path / "cube.zarr")
+    assert "\n" not in str(caught.value) and not any(tmp_path.iterdir())
 
 
 def test_there_is_nothing_to_prepare(tmp_path):

@@ -78,6 +78,32 @@ def test_another_number_of_players(name):
         MAKERS[name](grid(2, 4)).with_players(5)
 
 
+@pytest.mark.parametrize(("make", "options", "said"), [
+    (local, {"order": 2, "n_permutations": 30}, "local(order=2, n_permutations=30)"),
+    (connected, {"order": None, "coefficients": "boundary"}, "connected(order=None, coefficients='boundary')"),
+    (connected_regression, {"order": 3}, "connected_regression(order=3)"),
+    (myerson, {}, "myerson()"),
+])  # fmt: skip
+def test_without_a_graph_it_is_of_chains_of_any_length(make, options, said):
+    """What is wrong with the options is told at once, as where there is a graph."""
+    found = make(**options)
+    assert found(5) == make(chain(5), **options) == make(graph=chain(5), **options) and repr(found) == said
+    assert pickle.loads(pickle.dumps(found)) == found and not isinstance(found, Design)
+    with pytest.raises(TypeError):
+        make(**options, ordre=2)
+    for wrong in ({"order": 0}, {"outside": "gone"}, {"coefficients": "papers"}):
+        if wrong.keys() <= options.keys():
+            with pytest.raises(InputError):
+                make(**options | wrong)
+
+
+def test_no_graph_is_not_none():
+    with pytest.raises(InputError, match="graph is None"):
+        local(None, 2)
+    with pytest.raises(TypeError, match="order"):
+        local()
+
+
 @pytest.mark.parametrize(
     "make",
     [

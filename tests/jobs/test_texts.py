@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import dshap
 from dshap.cube import verify_cube
@@ -75,6 +75,26 @@ def test_a_job_of_texts():
         assert_array_equal(cube[name], wanted[name], err_msg=name)
     assert cube.id.values.tolist() == list(range(5, 13))
     assert verify_cube(result.paths["a"]) == [] and ran().was_complete
+
+
+@pytest.mark.parametrize("graph", [{}, {"graph": "chain"}])
+def test_a_design_of_neighbours_has_the_chain_of_each_text(graph):
+    """Without a graph too; the job is the same one, and nothing is left."""
+    of_words = {**JOB, "design": {"kind": "local", "order": 1, **graph}}
+    result = run_job(parse_job(of_words), SilentProgress())
+    wanted = dshap.explain(
+        Tokens(two_outputs, WORDS, longest=9), TEXTS, design=dshap.designs.local(order=1), progress=False
+    )
+    assert_allclose(dshap.open_cube(result.paths["a"]).attribution, wanted.attribution, atol=1e-13)
+    assert run_job(parse_job({**JOB, "design": {"kind": "local", "order": 1}}), SilentProgress()).was_complete
+
+
+def test_what_a_design_of_neighbours_lacks_beside_its_graph_is_told():
+    with pytest.raises(InputError, match=r'\[design\] kind = "local" needs order'):
+        parse_job({**JOB, "design": {"kind": "local"}})
+    of_grid = parse_job({**JOB, "design": {"kind": "myerson", "graph": {"grid": [2, 3]}}})
+    with pytest.raises(InputError, match="of a graph of 6 players that is no chain, and a text has the chain of its"):
+        plan_job(of_grid)
 
 
 def test_texts_of_strings():
