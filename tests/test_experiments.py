@@ -16,7 +16,18 @@ from scipy.special import log_softmax, softmax
 import dshap
 from dshap.designs import chain, connected_regression, grid
 from workflows.experiments import baselines
-from workflows.experiments.comparison import PRESENT, SHARES, Method, Study, changes, compare, log_odds, result_of
+from workflows.experiments.comparison import (
+    PRESENT,
+    SHARES,
+    Method,
+    Result,
+    Study,
+    changes,
+    compare,
+    log_odds,
+    of_panel,
+    result_of,
+)
 from workflows.experiments.data import made_up_images
 from workflows.experiments.images import BUDGET, image_methods, masked
 from workflows.experiments.neighbours import REGRESSIONS, FreeRegression, local_methods, ring
@@ -241,6 +252,15 @@ def test_others_are_present_where_the_name_says_so():
 def test_a_ring_joins_the_ends_of_a_chain():
     assert_array_equal(ring(4).toarray(), [[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]])
     assert ring(3).toarray().sum() == 6 and ring(1) == chain(1) and ring(2) == chain(2)
+
+
+def test_a_panel_has_one_convention_and_all_baselines():
+    names = ["L-Shapley", f"L-Shapley{PRESENT}", f"C-Shapley, paper{PRESENT}", "LIME"]
+    results = [Result(name, np.zeros((1, 2)), np.zeros((1, 2)), 1, 1.0, 1.0) for name in names]
+    for end, expected in {"": ["L-Shapley", "LIME"], PRESENT: ["L-Shapley", "C-Shapley, paper", "LIME"]}.items():
+        found = of_panel(results, end)
+        assert list(found) == expected
+        assert found["L-Shapley"].method == f"L-Shapley{end}"
 
 
 def test_made_up_images_tell_their_classes():
