@@ -343,7 +343,7 @@ def test_texts_of_csv(tmp_path):
 
 def test_batches_of_texts_are_of_near_lengths():
     torch = pytest.importorskip("torch")
-    batches = importlib.import_module("workflows.experiments.networks").batches
+    batches = importlib.import_module("workflows.experiments.training").batches
     lengths = torch.randint(1, 400, (1_000,))
     for given in (None, lengths):
         found = batches(1_000, 16, given)
@@ -354,7 +354,7 @@ def test_batches_of_texts_are_of_near_lengths():
 def test_the_best_network_on_rows_held_out_is_kept(capsys):
     """One that unlearns: labels of the rows to train on are wrong, so that the first pass is the best."""
     torch = pytest.importorskip("torch")
-    networks = importlib.import_module("workflows.experiments.networks")
+    networks = importlib.import_module("workflows.experiments.training")
     torch.manual_seed(0)
     x = torch.randn(300, 2)
     y = (x[:, 0] > 0).long().numpy()
@@ -370,7 +370,7 @@ def test_the_best_network_on_rows_held_out_is_kept(capsys):
 def test_images_are_moved_and_mirrored():
     """Each is a part of the image with its mirrored surroundings, or of its mirror image; both happen."""
     torch = pytest.importorskip("torch")
-    networks = importlib.import_module("workflows.experiments.networks")
+    networks = importlib.import_module("workflows.experiments.training")
     torch.manual_seed(0)
     image = torch.rand(1, 2, 8, 8)
     around = torch.nn.functional.pad(image, (4, 4, 4, 4), mode="reflect")[0]
