@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dshap.abilities import is_of_texts, streams_data, tuned
-from dshap.attributors.choice import check_kinds, choose, learns
+from dshap.attributors.choice import check_kinds, choose, learns, reads_data
 from dshap.attributors.texts import design_of_texts
 from dshap.blocks import N_ENDS
 from dshap.cube import (
@@ -121,7 +121,7 @@ class Explanation:
             key=key,
             census=census,
             learns=learns(value),
-            reads_data=prepared is None and not isinstance(value, GivenAttributor) and not is_of_texts(value),
+            reads_data=prepared is None and reads_data(value),
         )
         is_active = None if prepared or inputs.data is None else inputs.active_players()
         way = Way.of(inputs.value, session.options, asked, seed, is_active, prepared)

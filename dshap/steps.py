@@ -200,7 +200,8 @@ def learned(session: Session, run: Run) -> tuple[Attributor, dict[str, Any]]:
         return run.value, {}
     if is_of_texts(run.value):
         return run.texts(), {}
-    _learn_base(session, run)
+    if run.chosen.form is None or run.chosen.learns:
+        _learn_base(session, run)
     if run.chosen.form is None:
         return _contraction(session, run), {}
     _learn_tiles(session, run, [0])

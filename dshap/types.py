@@ -267,7 +267,7 @@ class Explained(Protocol):
     @property
     def data(self) -> Any:
         """The rows whose mean prediction v(empty) is, and that is learned from: an array, or whatever `explain`
-        takes."""
+        takes; None of a closed form of the model alone, which leaves out no player for a constant column."""
         ...
 
     @property

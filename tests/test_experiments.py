@@ -14,10 +14,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_softmax, softmax
 
 import dshap
+from dshap.designs import chain, connected_regression, grid
 from workflows.experiments import baselines
-from workflows.experiments.comparison import SHARES, Method, Study, changes, compare, log_odds
+from workflows.experiments.comparison import PRESENT, SHARES, Method, Study, changes, compare, log_odds, result_of
 from workflows.experiments.data import made_up_images
-from workflows.experiments.images import image_methods, masked
+from workflows.experiments.images import BUDGET, image_methods, masked
+from workflows.experiments.neighbours import REGRESSIONS, FreeRegression, local_methods, ring
+from workflows.experiments.text_methods import text_methods
+from workflows.experiments.texts import made_up_reviews, texts_of_csv, tokens_of, vocabulary_of, words_of
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -28,9 +32,9 @@ N_COLUMNS = 36
 class Linear:
     """Logits that are linear in the row, with what a network of the experiments has."""
 
-    def __init__(self, seed: int = 0) -> None:
-        rng = np.random.default_rng(seed)
-        self.weights, self.offset = rng.normal(size=(N_COLUMNS, 2)), rng.normal(size=2)
+    def __init__(self, n_columns: int = N_COLUMNS) -> None:
+        rng = np.random.default_rng(0)
+        self.weights, self.offset = rng.normal(size=(n_columns, 2)), rng.normal(size=2)
         self.n_evaluations, self.seconds = 0, 0.0
 
     def logits(self, rows):
@@ -50,6 +54,14 @@ class Linear:
     def slopes(self, rows, classes):
         """∂ log p_c / ∂x = w_c − Σ_y p_y w_y"""
         return self.weights.T[classes] - self.probabilities(rows) @ self.weights.T
+
+
+class OfTokens(Linear):
+    """Of texts: the numbers of the tokens in the place of a row."""
+
+    def logits(self, rows):
+        padded = np.pad(rows, ((0, 0), (0, N_COLUMNS - min(N_COLUMNS, rows.shape[1]))))[:, :N_COLUMNS]
+        return super().logits(padded / 10)
 
 
 @pytest.fixture
@@ -144,11 +156,12 @@ def test_a_comparison_leaves_cubes_curves_numbers_and_a_picture(study, tmp_path)
     cubes = {each.method: dshap.open_cube(tmp_path / "cubes" / f"{each.method}.zarr") for each in results}
     for each in results:
         assert_array_equal(cubes[each.method].attribution[..., 0], each.attribution)
-    with xr.open_zarr(tmp_path / "curves.zarr", consolidated=False) as curves:
+    with xr.open_zarr(tmp_path / "made_up_curves.zarr", consolidated=False) as curves:
         assert curves.change.dims == ("explainer", "instance", "share")
         assert_array_equal(curves.change.sel(explainer="exact"), results[3].change)
     content = json.loads((tmp_path / "made_up.json").read_text())
     assert content["instances"] == 5 and content["features"] == 12 and content["more"] == 1
+    assert content["all_methods"]["evaluations"] == sum(each.evaluations for each in results)
     of_exact = content["change_in_log_odds"]["exact"]
     assert_allclose(of_exact["mean"], results[3].change.mean(axis=0), atol=1e-4)
     assert of_exact["mean"][0] == 0 and len(of_exact["mean"]) == len(SHARES)
@@ -158,11 +171,213 @@ def test_a_comparison_leaves_cubes_curves_numbers_and_a_picture(study, tmp_path)
         assert_allclose(cubes[name].attribution, cubes["exact"].attribution, atol=0.3)
 
 
+@pytest.mark.parametrize("size", [(12, 12, 1), (28, 28, 1), (16, 8, 3)])
+def test_no_method_of_images_takes_more_than_its_budget(size):
+    n_columns = int(np.prod(size))
+    players = dshap.image_players(*size)
+    study = Study("made_up", "", Linear(n_columns), np.ones((1, n_columns)), np.zeros(n_columns), players)
+    methods = image_methods(study, size)
+    taken = {name: each.design.info.n_coalitions for name, each in methods.items() if each.design != "auto"}
+    assert len(taken) == 14 and sum(name.endswith(PRESENT) for name in taken) == 6
+    assert max(taken.values()) <= BUDGET * len(players), taken
+    if size == (28, 28, 1):  # squares of 2 x 2 and of 3 x 3
+        found = {
+            name: len(methods[name].value.players) for name in ("C-Shapley, boundary", "C-Shapley, paper", "L-Shapley")
+        }
+        assert list(found.values()) == [196, 100, 100]
+
+
+def test_what_a_patch_is_given_is_shared_among_its_pixels(study, tmp_path):
+    """In a linear function each pixel of a patch gets the mean of them all."""
+    players = dshap.image_players(*SHAPE, patch=2)
+    value = dshap.values.Marginal(study.classifier.logits, study.reference[None], players=players, link=None)
+    found = result_of(study, "patches", Method(value, "exact"), tmp_path).attribution
+    gained = (study.classifier.weights[:, 0] * (study.rows - study.reference)) @ study.members.members.T
+    for patch in ([0, 1, 4, 5], [2, 3, 6, 7], [8, 9], [10, 11]):
+        expected = np.broadcast_to(gained[:, patch].mean(axis=1, keepdims=True), (5, len(patch)))
+        assert_allclose(found[:, patch], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("weights", ["uniform", "kernel"])
+@pytest.mark.parametrize("graph", [chain(1), chain(6), grid(2, 4)], ids=["one", "chain", "grid"])
+@pytest.mark.parametrize("name", REGRESSIONS)
+def test_regressions_are_their_definitions(name, graph, weights):
+    """Σ w (v'(S) − Σ φ)² with and without Σφ = v(N) − v(∅), S what `connected_regression` lists; v' of what is there
+    over nobody, or of what is taken from everybody."""
+    d, rng = graph.n_nodes, np.random.default_rng(4)
+    design, listed = REGRESSIONS[name](graph, 2, weights=weights), connected_regression(graph, 2, weights=weights)
+    v = {mask.tobytes(): rng.normal() for mask in design.masks}
+    empty, full = (v[np.full(d, is_in).tobytes()] for is_in in (False, True))
+    z, w = listed.masks[2:].astype(float), listed.block(2, listed.n_coalitions).score.max(axis=1, initial=0)
+    if name.endswith(PRESENT):
+        target = full - np.array([v[(mask == 0).tobytes()] for mask in z])
+    else:
+        target = np.array([v[(mask == 1).tobytes()] for mask in z]) - empty
+    if ", free" in name:
+        expected = np.linalg.lstsq(np.sqrt(w)[:, None] * z, np.sqrt(w) * target)[0]
+        assert not design.info.is_efficient
+    else:
+        a = np.block([[z.T * w @ z, np.ones((d, 1))], [np.ones((1, d)), np.zeros((1, 1))]])
+        expected = np.linalg.solve(a, np.append(z.T * w @ target, full - empty))[:d]
+    values = np.array([v[mask.tobytes()] for mask in design.masks])
+    assert_allclose(design.operator.T @ values, expected, atol=1e-9)
+
+
+def test_the_constraint_gives_the_border_what_is_left():
+    """A game of everybody together alone: nothing but the constraint gives it to anybody."""
+    phi = connected_regression(grid(10, 10), 4).operator[1].reshape(10, 10)
+    assert phi.sum() == pytest.approx(1) and phi[0, 0] > 6 * abs(phi[2:-2, 2:-2]).max()
+    assert not FreeRegression(grid(10, 10), 4).operator[1].any()
+
+
+def test_others_are_present_where_the_name_says_so():
+    """Any two players apart: those of small coalitions are absent, those of large ones present."""
+    for name, method in local_methods(None, chain(9)).items():
+        sizes = method.design.masks[2:].sum(axis=1)
+        assert (sizes >= 6).all() if name.endswith(PRESENT) else (sizes <= 3).all(), name
+        assert method.design.fingerprint().get("coefficients") in (None, *name.split(", ")[1:2])
+
+
+def test_a_ring_joins_the_ends_of_a_chain():
+    assert_array_equal(ring(4).toarray(), [[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]])
+    assert ring(3).toarray().sum() == 6 and ring(1) == chain(1) and ring(2) == chain(2)
+
+
 def test_made_up_images_tell_their_classes():
     images = made_up_images((8, 8, 3), ("a", "b"), 50)
     upper = images.x_test.reshape(-1, 2, 96).mean(axis=2)
     assert_array_equal(upper.argmax(axis=1), images.y_test)
     assert images.x_train.shape == (50, 192) and images.reference.shape == (192,) and len(images.players) == 64
+
+
+def test_words_and_their_tokens():
+    """By hand: tags are no words, an apostrophe joins, equally frequent words go by the alphabet."""
+    assert words_of("It's GREAT.<br />A 10/10 film, it's") == ["it's", "great", "a", "10", "10", "film", "it's"]
+    words = vocabulary_of([["b", "a", "b"], ["c", "a", "d"]], 5)
+    assert words == ("<padding>", "<unknown>", "a", "b", "c")
+    assert_array_equal(tokens_of([["b", "z"], ["c"]], words), [[3, 1], [4, 0]])
+    assert_array_equal(tokens_of([[*["a"] * 400, "b"]], words), [[2] * 399 + [3]])
+
+
+def test_made_up_reviews_tell_their_classes():
+    reviews = made_up_reviews(200)
+    said = [[reviews.words[token] for token in row] for row in reviews.x_test]
+    labels = [("good" in words) != ("not" in words) for words in said]
+    assert_array_equal(labels, reviews.y_test)
+
+
+def test_padding_changes_nothing_of_the_word_network():
+    """The paper's number of parameters, and the numbers of torch's convolution."""
+    torch = pytest.importorskip("torch")
+    networks = importlib.import_module("workflows.experiments.text_networks")
+    network = networks.WordNetwork().eval()
+    assert sum(each.numel() for each in network.parameters()) == 351_002
+    tokens = torch.randint(1, 5_000, (3, 7))
+    padded = torch.nn.functional.pad(tokens, (0, 9))
+    assert torch.equal(networks.trimmed(padded), tokens)
+    padded[:, [1, 4]] = 0  # absent words among those that are there
+    assert torch.equal(networks.trimmed(padded), padded[:, :7])
+    assert networks.trimmed(torch.zeros(2, 3, dtype=torch.long)).shape == (2, 0)
+    padded[:, [1, 4]] = tokens[:, [1, 4]]
+    with torch.inference_mode():
+        assert_allclose(network(padded), network(tokens), atol=1e-6)
+        embedded = network.embedding(torch.nn.functional.pad(tokens, network.margins))
+        found = network.convolution(embedded.transpose(1, 2)).amax(dim=2).relu()
+        assert_allclose(network(tokens), network.outer(network.inner(found).relu()), atol=1e-6)
+
+
+def test_other_networks_of_texts_read_over_padding():
+    """Behind a text it changes nothing.  The LSTM takes the words that are left, the other blanks in their place."""
+    torch = pytest.importorskip("torch")
+    networks = importlib.import_module("workflows.experiments.text_networks")
+    words = ["<padding>", "<unknown>", "bad", "it's", "very-good", "a"]
+    torch.manual_seed(0)
+    tokens = torch.tensor([[2, 0, 3, 4], [5, 2, 0, 0], [0, 0, 0, 0]])
+    for network in (networks.RecurrentNetwork(6, 3), networks.CharacterNetwork(words, 3)):
+        with torch.inference_mode():
+            found = network.eval()(tokens)
+            assert found.shape == (3, 3) and len(torch.unique(found[:, 0])) == 3
+            assert_allclose(network(torch.nn.functional.pad(tokens, (0, 5))), found, atol=1e-6)
+            assert network(tokens[:, :0]).shape == (3, 3)
+            assert_allclose(network(tokens[:, :0])[0], found[2], atol=1e-6)
+            if isinstance(network, networks.RecurrentNetwork):
+                assert_allclose(network(torch.tensor([[2, 3, 4]])), found[:1], atol=1e-6)
+    codes = network.characters(tokens)
+    assert codes.shape == (3, 1_014)
+    spelled = ["".join(" " if code == 0 else networks.ALPHABET[code - 1] for code in row) for row in codes]
+    assert spelled[0].rstrip() == "bad  it's verygood" and spelled[1].rstrip() == "a bad" and not spelled[2].strip()
+
+
+def test_texts_of_csv(tmp_path):
+    """By hand: classes from 1, columns of text joined, words known from the texts to train on."""
+    (tmp_path / "train.csv").write_text('"2","Wall St.","a ""quoted"" word"\n"1","","Wall"\n')
+    (tmp_path / "test.csv").write_text('"3","none of it","wall"\n')
+    found = texts_of_csv(tmp_path, n_words=4)
+    assert found.words == ("<padding>", "<unknown>", "wall", "a") and found.classes == ("1", "2", "3")
+    assert_array_equal(found.x_train, [[2, 1, 3, 1, 1], [2, 0, 0, 0, 0]])
+    assert_array_equal(found.x_test, [[1, 1, 1, 2]])
+    assert_array_equal(found.y_train, [1, 0])
+    (tmp_path / "classes.txt").write_text("World\nSports\nBusiness\n")
+    assert texts_of_csv(tmp_path).classes == ("World", "Sports", "Business")
+
+
+def test_batches_of_texts_are_of_near_lengths():
+    torch = pytest.importorskip("torch")
+    batches = importlib.import_module("workflows.experiments.networks").batches
+    lengths = torch.randint(1, 400, (1_000,))
+    for given in (None, lengths):
+        found = batches(1_000, 16, given)
+        assert_array_equal(np.sort(torch.cat(list(found))), np.arange(1_000))
+    assert max(int(lengths[batch].max() - lengths[batch].min()) for batch in found) < 100 and len(found) == 63
+
+
+def test_the_best_network_on_rows_held_out_is_kept(capsys):
+    """One that unlearns: labels of the rows to train on are wrong, so that the first pass is the best."""
+    torch = pytest.importorskip("torch")
+    networks = importlib.import_module("workflows.experiments.networks")
+    torch.manual_seed(0)
+    x = torch.randn(300, 2)
+    y = (x[:, 0] > 0).long().numpy()
+    y[100:] = 1 - y[100:]
+    network = torch.nn.Linear(2, 2)
+    network.weight.data = torch.tensor([[-1.0, 0.0], [1.0, 0.0]])
+    networks.train(network, x, y, epochs=4, rate=0.3, n_held_out=100)
+    said = [float(line.split("accuracy ")[1].split()[0]) for line in capsys.readouterr().out.splitlines()]
+    found = float((network(x[:100]).argmax(dim=1).numpy() == y[:100]).mean())
+    assert len(said) == 4 and said[-1] < 0.2 and abs(found - max(said)) < 1e-4
+
+
+def test_images_are_moved_and_mirrored():
+    """Each is a part of the image with its mirrored surroundings, or of its mirror image; both happen."""
+    torch = pytest.importorskip("torch")
+    networks = importlib.import_module("workflows.experiments.networks")
+    torch.manual_seed(0)
+    image = torch.rand(1, 2, 8, 8)
+    around = torch.nn.functional.pad(image, (4, 4, 4, 4), mode="reflect")[0]
+    parts = {(y, x): around[:, y : y + 8, x : x + 8] for y in range(9) for x in range(9)}
+    seen = set()
+    for found in networks.shifted_and_mirrored(image.repeat(60, 1, 1, 1)):
+        met = [
+            (at, turned)
+            for at, part in parts.items()
+            for turned in (0, 1)
+            if torch.equal(found, (part, part.flip(2))[turned])
+        ]
+        assert met
+        seen |= set(met)
+    assert len({at for at, _ in seen}) > 20 and {turned for _, turned in seen} == {0, 1}
+
+
+def test_no_method_of_texts_takes_more_than_its_budget():
+    """At any length, the two ends of a ring apart: a text of four words has 16 coalitions."""
+    words = [f"word{token}" for token in range(N_COLUMNS)]
+    study = Study("made_up", "", OfTokens(), np.ones((1, 60)), np.zeros(60), None, np.array([60]))
+    methods = text_methods(study, words)
+    assert len(methods) == 15
+    for d in (1, 2, 3, 4, 5, 9, 60):
+        made = {name: each.design for name, each in methods.items() if each.design != "auto"}
+        taken = {name: (of(d) if callable(of) else of.with_players(d)).info.n_coalitions for name, of in made.items()}
+        assert max(taken.values()) <= 4 * d + 2 and min(taken.values()) >= min(2 * d, 2**d), (d, taken)
 
 
 def test_masking_a_text_is_by_its_own_length():
@@ -177,19 +392,31 @@ def test_masking_a_text_is_by_its_own_length():
     assert_allclose(changes(study, phi, np.array([0.5]))[:, 0], expected)
 
 
-@pytest.mark.parametrize("name", ["mnist"])
+TINY = {
+    "mnist": ("mnist.EPOCHS", []),
+    "squares": ("mnist.EPOCHS", []),
+    "cifar": ("cifar.EPOCHS", []),
+    "imdb": ("text_commands.TINY_EPOCHS", []),
+    "imdb_recurrent": ("text_commands.TINY_EPOCHS", ["--network", "recurrent"]),
+    "news": ("text_commands.TINY_EPOCHS", []),
+}
+"""Experiment -> how many passes its network is trained for, and more options."""
+
+
+@pytest.mark.parametrize("name", TINY)
 def test_the_tiny_form_of_a_command(name, tmp_path, monkeypatch, capsys):
     for package in ("torch", "lime", "PIL", "matplotlib"):
         pytest.importorskip(package)
-    command = importlib.import_module(f"workflows.experiments.{name}")
-    monkeypatch.setattr(command, "EPOCHS", 10)
+    command, (epochs, more) = importlib.import_module(f"workflows.experiments.{name.split('_')[0]}"), TINY[name]
+    monkeypatch.setattr(f"workflows.experiments.{epochs}", 10)
     for _ in range(2):  # the second finds network and cubes there
-        command.main(["--tiny", "--threads", "1", "--out", str(tmp_path)])
+        command.main(["--tiny", "--threads", "1", "--out", str(tmp_path), *more])
     said = capsys.readouterr().out
     assert said.count("test accuracy") == 2 and said.count("epoch 10 of 10") == 1
     content = json.loads((tmp_path / f"{name}.json").read_text())
     assert content["instances"] == 4 and content["test_accuracy"] > 0.8
     assert {path.suffix for path in tmp_path.iterdir()} >= {".json", ".png", ".zarr", ".pt"}
+    assert (tmp_path / "sentence.png").exists() == name.startswith("imdb")
 
 
 @pytest.mark.cluster
@@ -226,5 +453,5 @@ def test_every_result_that_is_kept_is_of_a_documented_command():
     text = (folder / "README.md").read_text()
     for path in (folder / "results").glob("*.json"):
         content = json.loads(path.read_text())
-        assert f"python -m workflows.experiments.{content['experiment']}" in text
+        assert f"python -m workflows.experiments.{content['experiment'].split('_')[0]}" in text
         assert f"{100 * content['test_accuracy']:.1f} %" in text

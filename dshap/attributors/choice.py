@@ -40,6 +40,7 @@ __all__ = [
     "form_of",
     "in_rounds",
     "learns",
+    "reads_data",
     "of_noisy_model",
     "restored",
     "sampled",
@@ -96,6 +97,14 @@ def learns(value: Explained) -> bool:
     """Its values, or its closed form, need sums over all rows of the data."""
     form = form_of(value)
     return learns_from_data(value) or (form is not None and form.learns)
+
+
+def reads_data(value: Explained) -> bool:
+    """Rows of data stand for absent players, or are learned from: not of an attributor, of texts, of a model's own
+    closed form."""
+    form = form_of(value)
+    is_of_model = form is not None and form.is_only and not form.learns
+    return not (is_of_model or isinstance(value, GivenAttributor) or is_of_texts(value))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
 from dshap.blocks import Attribution, RowBlock
@@ -19,6 +19,7 @@ __all__ = ["BlockWriter", "Evaluation", "Failure", "evaluate", "naming"]
 
 ALIKE = 8
 """Blocks that fail for one reason, before any that does not, after which a run stops."""
+KILLED = "its task killed the worker again and again (most often: out of memory)"
 
 
 @dataclass(frozen=True)
@@ -111,12 +112,35 @@ def evaluate(executor: Executor, evaluation: Evaluation, progress: Progress) -> 
     n_parts = evaluation.attributor.n_parts if isinstance(evaluation.attributor, Divided) else 1
     progress.begin("evaluation", sum(map(n_rows, range(len(tiles)))), "rows", sum(map(n_rows, done)))
     executor.run(evaluation, (_reduction(tile, n_parts) for tile in todo), succeeded, failed)
+    failures = _again_alone(executor, evaluation, failures, n_parts)
     progress.end()
     if not failures and n_parts > 1:
         for tile in range(len(tiles)):
             for part in range(n_parts):
                 evaluation.store.remove(evaluation.part_name(tile, part))
     return failures
+
+
+def _again_alone(executor: Executor, evaluation: Evaluation, failures: list[Failure], n_parts: int) -> list[Failure]:
+    """The failures that are left, after blocks whose worker was killed have run once more, each with nothing beside it.
+
+    Whatever waits on a worker that dies is held to have killed it: only alone is a block told from its neighbours.
+    `ALIKE` kills in a row end the trials.
+    """
+    left, n_killed = [], 0
+    for failure in failures:
+        if failure.reason != KILLED or n_killed == ALIKE:
+            left.append(failure)
+            continue
+        reasons: list[str] = []
+
+        def failed(_: Reduction, error: Exception, reasons: list[str] = reasons) -> None:
+            reasons.append(_reason(error))
+
+        executor.run(evaluation, iter([_reduction(failure.tile, n_parts)]), lambda *_: None, failed)
+        left += [replace(failure, reason=reason) for reason in reasons]
+        n_killed = n_killed + 1 if reasons else 0
+    return left
 
 
 def _reduction(tile: int, n_parts: int) -> Reduction:
@@ -183,5 +207,5 @@ def _stop_if_alike(failures: Sequence[Failure], n_blocks: int) -> None:
 
 def _reason(error: Exception) -> str:
     if type(error).__name__ == "KilledWorker":
-        return "its task killed the worker again and again (most often: out of memory)"
+        return KILLED
     return f"{error}" or type(error).__name__

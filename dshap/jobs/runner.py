@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dshap.attributors.choice import reads_data
 from dshap.cube import CONTAINER, StateFolder, Workspace, create_store, mark_finished, read_job, refuse_altered
 from dshap.engine import (
     LoopExecutor,
@@ -156,7 +157,7 @@ def _planned(job: Job, table: JobTable, model: Model, fit: tuple[Stage, ...]) ->
 def _plan(explain: ExplainTable, job: Job, model: Model, table: JobTable) -> Plan:
     value, reader = _value_of(explain, Context(job, table, model)), table.reader
     way = Way.of(value, job.options(), job.design_of(len(value.players)), job.design_seed)
-    plan = way.plan(reader, None if job.is_of_texts else open_source(value.data))
+    plan = way.plan(reader, open_source(value.data) if reads_data(value) else None)
     check_quality(explain, plan, reader)
     return plan
 

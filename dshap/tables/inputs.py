@@ -46,7 +46,7 @@ class Inputs:
     rows: RowReader
     census: Census
     data: RowReader | None
-    """None where nothing is learned from them any more."""
+    """None where nothing is learned from them, or not any more."""
     data_census: Census | None
 
     @classmethod

@@ -35,7 +35,7 @@ class TableValue:
     ----------
     model : Predictor
     data : array (b, columns), data frame, or any source that `dshap.explain` takes
-        The rows whose mean prediction `base` is given.
+        The rows whose mean prediction `base` is given; None of a closed form of the model alone.
     players : mapping of a player's name to its columns; the other columns stay single
     """
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from dshap.predictors.tree_model import TreeModel, model_of_trees
 from dshap.values.base import TableValue
 
@@ -68,8 +66,7 @@ class Trees(TableValue):
         categories: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
         explained = model_of_trees(model, background, feature_names, output_names, categories)
-        bounds = np.ones(explained.n_columns)
-        super().__init__(explained, np.stack([-bounds, bounds]), None)  # no player of it is constant
+        super().__init__(explained, None, None)
 
     def fingerprint(self) -> dict[str, Any]:
         return {"value": "trees", **self.model.fingerprint()}

@@ -1,1 +1,1 @@
-"""Baselines of the published comparison of L-Shapley and C-Shapley; README.md says how, and what came out."""
+"""The published comparison of L-Shapley and C-Shapley; README.md says how, and what came out."""

@@ -21,7 +21,7 @@ from workflows.experiments.data import Images
 from workflows.experiments.images import grid_picture, image_methods
 from workflows.experiments.networks import Classifier, n_parameters
 
-__all__ = ["about", "chosen", "cluster_of", "explain_images", "options", "tensor_of", "trained"]
+__all__ = ["SEED", "about", "chosen", "cluster_of", "explain_images", "options", "tensor_of", "trained"]
 
 SEED = 0
 TINY = 4
@@ -30,8 +30,11 @@ SHOWN, WRONG = 6, 2
 """Images of each class in the picture of masked pixels; misclassified ones of each class."""
 
 
-def options(about: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """--data, --out, --instances, --threads, --workers, --tiny; torch is given its threads."""
+def options(about: str | None, argv: Sequence[str] | None = None, networks: Sequence[str] = ()) -> argparse.Namespace:
+    """--data, --out, --instances, --threads, --workers, --tiny, and --network where there are several.
+
+    torch is given its threads.
+    """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder that holds the data; not for --tiny")
     parser.add_argument("--out", type=Path, required=True, help="folder of network, cubes, JSON and pictures")
@@ -39,6 +42,8 @@ def options(about: str | None, argv: Sequence[str] | None = None) -> argparse.Na
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the network (default: all cores)")
     parser.add_argument("--workers", type=int, default=0, help="processes of this machine (default: this one alone)")
     parser.add_argument("--tiny", action="store_true", help="made-up data and few instances: seconds")
+    if networks:
+        parser.add_argument("--network", choices=networks, default=networks[0], help=f"default {networks[0]}")
     given = parser.parse_args(argv)
     if not given.tiny and given.data is None:
         parser.error("--data is the folder that holds the data; or give --tiny")

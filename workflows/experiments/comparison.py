@@ -26,14 +26,31 @@ import dshap
 from dshap.report import require_matplotlib
 from dshap.values import Players
 
-__all__ = ["SHARES", "Method", "Result", "Study", "changes", "compare", "log_odds", "written"]
+__all__ = ["GRAPH", "PRESENT", "SHARES", "Method", "Result", "Study", "changes", "compare", "log_odds", "written"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 SHARES = np.array([0, 1, 2, 3, 4, 5, 7.5, 10, 12.5, 15, 17.5, 20, 25, 30, 40]) / 100
 """Of the features that are masked."""
 PACKAGES = ("dshap", "torch", "lime", "numpy")
-COLOURS = ("#33658a", "#f26419", "#758e4f", "#7d5ba6", "#86bbd8", "#f6ae2d", "#444444", "#c1292e", "#2a9d8f", "#b5838d")
+PRESENT = ", others present"
+"""How the name of a method ends that leaves the players present which are not looked at."""
+COLOURS = (
+    "#33658a",
+    "#f26419",
+    "#758e4f",
+    "#7d5ba6",
+    "#86bbd8",
+    "#f6ae2d",
+    "#444444",
+    "#c1292e",
+    "#2a9d8f",
+    "#b5838d",
+    "#9a6b2f",
+)
+GRAPH = ("L-Shapley", "C-Shapley")
+"""How the names of methods of neighbours begin."""
+PANELS = {"others absent": "", "others present": PRESENT}
 
 
 @dataclass(frozen=True)
@@ -82,6 +99,10 @@ class Result:
     of_network: float
     """Seconds of them that the network took."""
 
+    def cost(self) -> tuple[int, float, float]:
+        """Evaluations, seconds, and those of them that the network took."""
+        return self.evaluations, self.seconds, self.of_network
+
     def to_dict(self) -> dict[str, Any]:
         """Means over the instances, their standard errors, and the cost."""
         n = len(self.change)
@@ -129,7 +150,7 @@ def result_of(study: Study, name: str, method: Method, folder: Path) -> Result:
     cost, network, started = store.with_suffix(".json"), study.classifier, time.perf_counter()
     evaluations, seconds = network.n_evaluations, network.seconds
     cube = dshap.explain(method.value, study.rows, design=method.design, store=store, progress=False)
-    phi = cube["attribution"].isel(output=0).to_numpy()
+    phi = spread(study, method, cube["attribution"].isel(output=0).to_numpy())
     took = network.n_evaluations - evaluations, time.perf_counter() - started, network.seconds - seconds
     if not cost.exists():
         cost.write_text(json.dumps(took))
@@ -140,8 +161,17 @@ def result_of(study: Study, name: str, method: Method, folder: Path) -> Result:
     return Result(name, phi, changes(study, phi), *took)
 
 
+def spread(study: Study, method: Method, phi: FloatArray) -> FloatArray:
+    """(n, d): what parts of several players were given (n, parts), shared equally among the columns of each."""
+    if phi.shape[1] == len(study.members):
+        return phi
+    parts = method.value.players.members.astype(float)  # (parts, columns)
+    shares = parts @ study.members.members.T / parts.sum(axis=1, keepdims=True)
+    return np.asarray(phi @ shares)
+
+
 def compare(study: Study, methods: Mapping[str, Method], folder: Path, more: Mapping[str, Any]) -> list[Result]:
-    """Explain by every method; cubes, curves.zarr, a JSON and a PNG of the curves go to the folder.
+    """Explain by every method; cubes, curves, a JSON and a PNG of the curves go to the folder.
 
     `more` goes into the JSON, such as the accuracy of the network.
     """
@@ -154,19 +184,31 @@ def compare(study: Study, methods: Mapping[str, Method], folder: Path, more: Map
 def written(study: Study, results: Sequence[Result], folder: Path, more: Mapping[str, Any]) -> None:
     """The curves as a cube, as JSON with the machine, and as a picture."""
     folder.mkdir(parents=True, exist_ok=True)
-    curves(results).to_zarr(folder / "curves.zarr", mode="w", consolidated=False)
+    curves(results).to_zarr(folder / f"{study.name}_curves.zarr", mode="w", consolidated=False)
     content = {
         "experiment": study.name,
         "instances": len(study.rows),
         "features": len(study.members),
         **more,
         "machine": machine(),
+        "all_methods": cost_of(results),
         "masked_share": SHARES.tolist(),
         "change_in_log_odds": {each.method: each.to_dict() for each in results},
     }
     text = re.sub(r"\[[^\[\]]*\]", lambda found: " ".join(found[0].split()), json.dumps(content, indent=1))
     (folder / f"{study.name}.json").write_text(text + "\n")  # a list a line
     picture(study, results, folder / f"{study.name}.png")
+
+
+def cost_of(results: Sequence[Result]) -> dict[str, float]:
+    """Of all methods together."""
+    evaluations, seconds, network = (sum(parts) for parts in zip(*map(Result.cost, results), strict=True))
+    return {
+        "evaluations": evaluations,
+        "seconds": round(seconds, 1),
+        "evaluations_a_second": round(evaluations / seconds),
+        "share_of_time_in_the_network": round(network / seconds, 3),
+    }
 
 
 def curves(results: Sequence[Result]) -> xr.Dataset:
@@ -190,21 +232,43 @@ def machine() -> dict[str, str]:
 
 
 def picture(study: Study, results: Sequence[Result], path: Path) -> None:
-    """Mean change against the share that is masked, with a band of one standard error."""
+    """Mean change against the share that is masked, a panel for each place of others, baselines in both.
+
+    Bands are one standard error wide at each side.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.0, 4.6), layout="constrained")
+    shown = {title: of_panel(results, end) for title, end in PANELS.items()}
+    figure = Figure(figsize=(6.4 * len(shown), 5.2), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    for each, colour in zip(results, COLOURS, strict=False):
+    both = figure.subplots(1, len(shown), squeeze=False, sharey=True)[0]
+    for axes, (title, drawn) in zip(both, shown.items(), strict=True):
+        draw(axes, drawn)
+        axes.set_title(title, loc="left", fontsize=10)
+        axes.set_xlabel("% of the features masked, top-ranked first")
+    both[0].set_ylabel("change in log-odds of the predicted class")
+    figure.legend(*both[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    figure.suptitle(f"{study.title}, {len(study.rows):,} test instances", fontsize=11, fontweight="bold")
+    figure.savefig(path, dpi=100)
+
+
+def of_panel(results: Sequence[Result], end: str) -> dict[str, Result]:
+    """Name -> result: of L-Shapley and C-Shapley those whose names end so, and all baselines."""
+    is_graph = [each.method.startswith(GRAPH) for each in results]
+    names = [each.method.removesuffix(PRESENT) for each in results]
+    ends = [PRESENT if each.method.endswith(PRESENT) else "" for each in results]
+    return {
+        name: each for each, name, of, own in zip(results, names, is_graph, ends, strict=True) if not of or own == end
+    }
+
+
+def draw(axes: Any, results: Mapping[str, Result]) -> None:
+    """The curve of each; those of neighbours as lines, baselines broken."""
+    for (name, each), colour in zip(results.items(), COLOURS, strict=False):
         mean, error = each.change.mean(axis=0), each.change.std(axis=0) / np.sqrt(len(each.change))
-        axes.plot(100 * SHARES, mean, color=colour, label=each.method)
+        line = "-" if name.startswith(GRAPH) else "--"
+        axes.plot(100 * SHARES, mean, line, color=colour, label=name)
         axes.fill_between(100 * SHARES, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
-    axes.set_xlabel("% of the features masked, top-ranked first")
-    axes.set_ylabel("change in log-odds of the predicted class")
-    axes.set_title(f"{study.title}, {len(study.rows):,} test instances", loc="left", fontsize=11, fontweight="bold")
     axes.grid(True, color="#dddddd", linewidth=0.7)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=110)

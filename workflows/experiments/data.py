@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 import dshap
 
-__all__ = ["Images", "made_up_images", "mnist"]
+__all__ = ["Images", "cifar", "made_up_images", "mnist"]
 
 FloatArray = NDArray[np.float64]
 
@@ -48,6 +51,21 @@ def mnist(folder: Path) -> Images:
     x_train, x_test = (dshap.image_rows(parts[name]) / 255.0 for name in ("x_train", "x_test"))
     y_train, y_test = ((parts[name] == 8).astype(np.int64) for name in ("y_train", "y_test"))
     return Images((28, 28, 1), ("3", "8"), x_train, y_train, x_test, y_test)
+
+
+def cifar(folder: Path) -> Images:
+    """CIFAR-10, deer against horse, of cifar10_deer_vs_horse.parquet: 10,000 and 2,000 JPEG copies of 32 x 32."""
+    table = pd.read_parquet(folder / "cifar10_deer_vs_horse.parquet")
+    of_split = {name: table[table["split"] == name] for name in ("train", "test")}
+    x = {name: dshap.image_rows(_decoded(part["jpeg"])) / 255.0 for name, part in of_split.items()}
+    y = {name: (part["label"] == "horse").to_numpy(np.int64) for name, part in of_split.items()}
+    return Images((32, 32, 3), ("deer", "horse"), x["train"], y["train"], x["test"], y["test"])
+
+
+def _decoded(jpegs: Sequence[bytes]) -> list[NDArray[np.uint8]]:
+    from PIL import Image
+
+    return [np.asarray(Image.open(io.BytesIO(each))) for each in jpegs]
 
 
 def made_up_images(shape: tuple[int, int, int], classes: tuple[str, ...], n: int, seed: int = 0) -> Images:

@@ -12,12 +12,18 @@ from numpy.typing import NDArray
 import dshap
 from workflows.experiments.baselines import Lime, Saliency
 from workflows.experiments.comparison import Method, Result, Study
+from workflows.experiments.neighbours import local_methods, regression_methods
 
 __all__ = ["BUDGET", "grid_picture", "image_methods", "masked"]
 
 FloatArray = NDArray[np.float64]
 BUDGET = 4
 """Evaluations an instance: so many a feature."""
+SIDE = 4
+"""Of the largest squares that C-Shapley's regression takes: those of four sizes come to less than 4d."""
+PATCHES = (3, 2)
+"""Sides of the squares of pixels that L-Shapley and C-Shapley of order 1 may take as players: of single pixels they
+need 13 to 21 evaluations each."""
 BUFFER_ROWS = 4_096
 ACTIVATED, DARK = (0.85, 0.1, 0.1), (0.15, 0.3, 0.9)
 """Colours of masked pixels: brighter than the reference, and not."""
@@ -25,21 +31,40 @@ ACTIVATED, DARK = (0.85, 0.1, 0.1), (0.15, 0.3, 0.9)
 
 def image_methods(study: Study, image: tuple[int, int, int]) -> dict[str, Method]:
     """Name -> method, all with the plug-in reference and at most 4d evaluations; saliency needs two."""
-    d = len(study.members)
-    value = dshap.values.Marginal(
-        study.classifier.probabilities,
-        study.reference[None],
-        players=study.players,
-        link="log_probability",
-        buffer_rows=BUFFER_ROWS,
-    )
-    of_reference = study.classifier, study.reference, study.players
+    d, designs = len(study.members), dshap.designs
+    value, of_reference = value_of(study, study.players), (study.classifier, study.reference, study.players)
     return {
-        "KernelSHAP": Method(value, dshap.designs.kernelshap(d, BUDGET * d, n_replicates=0)),
-        "SampleShapley": Method(value, dshap.designs.permutation(d, BUDGET, n_replicates=0)),
+        **regression_methods(value, designs.grid(*image[:2]), SIDE),
+        **patch_methods(study, image),
+        "KernelSHAP": Method(value, designs.kernelshap(d, BUDGET * d, n_replicates=0)),
+        "SampleShapley": Method(value, designs.permutation(d, BUDGET, n_replicates=0)),
         "LIME": Method(Lime(*of_reference, budget=BUDGET)),
         "Saliency": Method(Saliency(*of_reference)),
     }
+
+
+def patch_methods(study: Study, image: tuple[int, int, int]) -> dict[str, Method]:
+    """L-Shapley and C-Shapley, each on the smallest squares of pixels with which it keeps to the budget."""
+    found: dict[str, Method] = {}
+    for patch in PATCHES:
+        value = value_of(study, dshap.image_players(*image, patch=patch))
+        for name, method in local_methods(
+            value, dshap.designs.grid(*(-(-side // patch) for side in image[:2]))
+        ).items():
+            if method.design.n_coalitions <= BUDGET * len(study.members):
+                found[name] = method
+    return found
+
+
+def value_of(study: Study, players: Mapping[str, Sequence[int]] | None) -> Any:
+    """Log-probability of the predicted class where the reference stands in the place of absent players."""
+    return dshap.values.Marginal(
+        study.classifier.probabilities,
+        study.reference[None],
+        players=players,
+        link="log_probability",
+        buffer_rows=BUFFER_ROWS,
+    )
 
 
 def masked(study: Study, image: tuple[int, int, int], attribution: FloatArray, instance: int, share: float) -> Any:
