@@ -18,13 +18,14 @@ from dshap.abilities import OfTexts
 from dshap.blocks import RowBlock
 from dshap.errors import InputError, shown, unknown_name
 from dshap.records import FloatArray
+from dshap.rows import spans
 from dshap.tables.arrays import ArraySource
 from dshap.tables.columns import Layout, Names, as_names, is_text, key_dtype, key_refusal
 from dshap.tables.files import Partitions, table_stamp
 from dshap.tables.opener import Site, kind_of
 from dshap.tables.parquet import ParquetFiles, open_file
 from dshap.tables.reader import PAGE_BYTES, STREAM_BYTES, TEXT_PAGES, BlockBuilder, LaidOut, check_span
-from dshap.tables.spool import spool_source
+from dshap.tables.spool import write_part
 from dshap.types import RowReader
 from dshap.vocabulary import Ids, Vocabulary
 
@@ -34,6 +35,8 @@ EXACT_IN_FLOAT32 = 1 << 24
 """Ids below this are kept in four bytes."""
 ANY_IDS = Vocabulary(padding=-1)
 """Of texts that are as long as their lists, whatever ids they hold."""
+TOKENS, PART_ROWS = "dshap tokens ", 8_192
+"""Name of the column of spooled texts, and texts of a part: a read decodes its part up to the last that it needs."""
 NO_TEXTS = "there are no texts: give one at least"
 
 
@@ -136,12 +139,7 @@ class TextFiles(ParquetFiles, LaidOut):
         wanted = list(dict.fromkeys([self.column, *(self.key_names if keys else ())]))
         for batch in self._batches(start, stop, wanted):
             for row, text in enumerate(_texts_in(batch.column(self.column)), builder.at):
-                ids = self._ids(start + row, text)
-                if crc32(ids.tobytes()) != self._known[start + row]:
-                    raise InputError(
-                        f"row {start + row}: the text has other tokens than before: keep the table as it is while a "
-                        "run goes, and let the tokenizer cut a text the same way each time, in every process"
-                    )
+                ids = self._same_ids(start + row, text)
                 x[row, : len(ids)] = ids
             builder.add(batch)
         kept = {name: x[:, j] for j, name in enumerate(names)} if columns else {}
@@ -159,6 +157,16 @@ class TextFiles(ParquetFiles, LaidOut):
 
     def _ids(self, row: int, text: Any) -> Ids:
         return _checked(row, text, self.vocabulary, self.longest)
+
+    def _same_ids(self, row: int, text: Any) -> Ids:
+        """Those of the first pass, or an InputError."""
+        ids = self._ids(row, text)
+        if crc32(ids.tobytes()) != self._known[row]:
+            raise InputError(
+                f"row {row}: the text has other tokens than before: keep the table as it is while a run goes, and let "
+                "the tokenizer cut a text the same way each time, in every process"
+            )
+        return ids
 
     def _first_pass(self) -> tuple[NDArray[np.uint32], int]:
         """(n,): what each text is known by; and the tokens of the longest."""
@@ -211,7 +219,16 @@ def open_texts(rows: Any, site: Site, value: OfTexts, *, key: Any = ()) -> RowRe
             texts, keys = _texts_and_keys(rows, value.column, key)
     ids = [_checked(row, text, value.vocabulary, value.longest) for row, text in enumerate(texts)]
     source = TextSource(ids, keys)
-    return source if site.is_local else spool_source(source, site.folder("rows"))
+    return source if site.is_local else _spooled(source, site.folder("rows"))
+
+
+def _spooled(source: TextSource, folder: Path) -> TextFiles:
+    """Texts in memory as lists in Parquet parts, which other processes read by path."""
+    texts, keys = source.texts, source.keys
+    for index, (start, stop) in enumerate(spans(0, len(texts), PART_ROWS)):
+        part = {name: values[start:stop] for name, values in keys.items()}
+        write_part(folder, index, {TOKENS: pa.array(texts[start:stop]), **part})
+    return TextFiles(folder, TOKENS, key=source.key_names)
 
 
 def _checked(row: int, text: Any, vocabulary: Vocabulary, longest: int | None) -> Ids:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -121,12 +122,32 @@ def test_other_processes_get_them_by_path(client, tmp_path):
     assert cube.token[0].values.tolist() == [*[WORDS[token] for token in TEXTS[0]], ""]
 
 
+def test_what_is_spooled_is_as_long_as_the_texts(tmp_path):
+    """In several parts, with keys of every kind; one long text makes none of the others longer."""
+    texts, n = texts_of([*np.random.default_rng(3).integers(1, 6, 19_999).tolist(), 900], seed=4), 20_000
+    when = np.datetime64("2020-01-01", "ns") + np.arange(n)
+    keys = {"id": np.arange(n) + 5, "name": [f"t{j}" for j in range(n)], "when": when}
+    elsewhere = SimpleNamespace(is_local=False, folder=lambda name: tmp_path / name)
+    reader = pickle.loads(pickle.dumps(open_for(value(), texts, elsewhere, key=keys)))
+    assert (reader.n_rows, len(reader.feature_names)) == (n, 900) and reader.key_dtypes["when"] == "datetime64[ns]"
+    for start, stop in ((8_190, 8_195), (19_998, 20_000)):
+        block = reader.read(start, stop, keys=True)
+        wanted = [[*text, *[np.nan] * (900 - len(text))] for text in texts[start:stop]]
+        assert_array_equal(block.x, wanted)
+        assert (
+            block.keys["name"].tolist() == keys["name"][start:stop] and (block.keys["when"] == when[start:stop]).all()
+        )
+    stored = sum(path.stat().st_size for path in tmp_path.rglob("*.parquet"))
+    assert stored < 2 * (8 * sum(map(len, texts)) + n * 32)
+
+
 def test_texts_of_files(tmp_path):
     """Opened by themselves, for any value function of their ids."""
     rows_of(tmp_path)
     source = TextFiles(str(tmp_path), "ids", key="id")
     assert isinstance(source, RowReader) and source.key_names == ("id",)
     assert [ids.tolist() for ids in source.texts(np.array([0, 2, 3]))] == [TEXTS[0], TEXTS[2], TEXTS[3]]
+    assert [ids.tolist() for ids in source.texts(np.array([1, 3]))] == [TEXTS[1], TEXTS[3]]
     assert source.texts(np.array([], dtype=int)) == []
     assert source.describe().endswith("4 texts of up to 4 tokens")
     cube = dshap.explain(value(), source, progress=False)
