@@ -33,6 +33,8 @@ __all__ = ["ANY_IDS", "TextFiles", "TextSource", "open_texts"]
 
 EXACT_IN_FLOAT32 = 1 << 24
 """Ids below this are kept in four bytes."""
+BATCH_TEXTS = 1_024
+"""Texts decoded at once."""
 ANY_IDS = Vocabulary(padding=-1)
 """Of texts that are as long as their lists, whatever ids they hold."""
 TOKENS, PART_ROWS = "dshap tokens ", 8_192
@@ -64,6 +66,10 @@ class TextSource(ArraySource):
         """key column -> (n,)"""
         return dict(self._keys)
 
+    def read_bytes(self, n_rows: int) -> int:
+        """See `text_bytes`."""
+        return text_bytes(self)
+
 
 class TextFiles(ParquetFiles, LaidOut):
     """Texts of a column of Parquet files, read by the block and cut into tokens where they are wanted.
@@ -87,7 +93,7 @@ class TextFiles(ParquetFiles, LaidOut):
         A column that is missing, or a text that is none, with its row.
     """
 
-    batch_rows = 1_024
+    batch_rows = BATCH_TEXTS
 
     def __init__(
         self,
@@ -146,10 +152,8 @@ class TextFiles(ParquetFiles, LaidOut):
         return replace(builder.block(), x=x, columns=kept)
 
     def read_bytes(self, n_rows: int) -> int:
-        """Peak bytes beyond the block: two batches of the longest texts as Arrow has them and as ids, and pages."""
-        of_batch = 4 * 8 * min(self.batch_rows, self.n_rows) * len(self.feature_names)
-        n_columns = 1 + len(self.key_names)
-        return of_batch + n_columns * (TEXT_PAGES * PAGE_BYTES + STREAM_BYTES)
+        """See `text_bytes`."""
+        return text_bytes(self)
 
     def describe(self) -> str:
         """One line for plans and logs."""
@@ -178,6 +182,16 @@ class TextFiles(ParquetFiles, LaidOut):
                 ids = self._ids(row, text)
                 known[row], longest, row = crc32(ids.tobytes()), max(longest, len(ids)), row + 1
         return known, longest
+
+
+def text_bytes(reader: RowReader) -> int:
+    """Peak bytes of reading beyond the block, from shapes alone: the same for files and for texts in memory.
+
+    Two batches of the longest texts, as Arrow has them and as ids, and of each column the open pages.
+    """
+    n, longest = min(BATCH_TEXTS, reader.n_rows), len(reader.feature_names)
+    pages = min(TEXT_PAGES * PAGE_BYTES, TEXT_PAGES * 8 * longest * reader.n_rows)
+    return 4 * 8 * n * longest + (1 + len(reader.key_names)) * (pages + STREAM_BYTES)
 
 
 def padded(ids: Sequence[Ids]) -> FloatArray:

@@ -137,6 +137,7 @@ def test_what_is_spooled_is_as_long_as_the_texts(tmp_path):
         assert (
             block.keys["name"].tolist() == keys["name"][start:stop] and (block.keys["when"] == when[start:stop]).all()
         )
+    assert reader.read_bytes(9) == open_for(value(), texts, SimpleNamespace(is_local=True), key=keys).read_bytes(9)
     stored = sum(path.stat().st_size for path in tmp_path.rglob("*.parquet"))
     assert stored < 2 * (8 * sum(map(len, texts)) + n * 32)
 
