@@ -5,7 +5,7 @@ BIN := .venv/bin
 # Where tests write: memory, where 4 GB of it are free for files (a store syncs each of its files to the disk)
 SCRATCH := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {print "/dev/shm"}')
 
-.PHONY: demo test coverage lint types benchmarks constraints clean
+.PHONY: demo test coverage lint types benchmarks experiments constraints clean
 
 demo: .venv/installed-report
 	$(BIN)/dshap run workflows/bike_sharing.toml
@@ -33,6 +33,15 @@ benchmarks: .venv/installed-dev
 	for name in peers quadrature small_table exactness scaling banana growth quality coverage \
 		estimators black_box linear_gaussian global_means penalties widths alterations checked_stores trees lanes graphs; do \
 		$(BIN)/python -m tests.benchmarks.$$name --tiny || exit 1; done
+
+experiments: build/experiments/installed  # their tests and tiny forms: with PyTorch, which stays out of .venv
+	OMP_NUM_THREADS=1 build/experiments/bin/python -m pytest tests/test_experiments.py
+
+build/experiments/installed: pyproject.toml constraints.txt
+	test -x build/experiments/bin/python || $(PYTHON) -m venv build/experiments
+	build/experiments/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		-e '.[experiments]' pytest pytest-timeout
+	touch $@
 
 .venv/installed-%: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -13,7 +13,8 @@ from torch import nn
 
 from workflows.experiments.commands import SEED, explain_images, options, tensor_of, trained
 from workflows.experiments.data import Images, cifar, made_up_images
-from workflows.experiments.networks import photo_network, shifted_and_mirrored, train
+from workflows.experiments.networks import photo_network
+from workflows.experiments.training import shifted_and_mirrored, train
 
 EPOCHS = 40
 HELD_OUT = 0.1

@@ -26,7 +26,20 @@ import dshap
 from dshap.report import require_matplotlib
 from dshap.values import Players
 
-__all__ = ["GRAPH", "PRESENT", "SHARES", "Method", "Result", "Study", "changes", "compare", "log_odds", "written"]
+__all__ = [
+    "GRAPH",
+    "PRESENT",
+    "SHARES",
+    "Method",
+    "Result",
+    "Study",
+    "changes",
+    "compare",
+    "log_odds",
+    "of_panel",
+    "result_of",
+    "written",
+]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -12,7 +12,8 @@ from torch import nn
 
 from workflows.experiments.commands import explain_images, options, tensor_of, trained
 from workflows.experiments.data import Images, made_up_images, mnist
-from workflows.experiments.networks import digit_network, train
+from workflows.experiments.networks import digit_network
+from workflows.experiments.training import train
 
 EPOCHS = 8
 

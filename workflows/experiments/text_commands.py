@@ -14,10 +14,11 @@ import dshap
 from dshap.report import sentence, sentence_picture
 from workflows.experiments.commands import about, chosen, cluster_of, trained
 from workflows.experiments.comparison import GRAPH, PRESENT, Study, compare
-from workflows.experiments.networks import Classifier, n_parameters, train
+from workflows.experiments.networks import Classifier, n_parameters
 from workflows.experiments.text_methods import exact_method, text_methods
 from workflows.experiments.text_networks import CharacterNetwork, RecurrentNetwork, WordNetwork, trimmed
 from workflows.experiments.texts import SENTENCE, Reviews, tokens_of, words_of
+from workflows.experiments.training import train
 
 __all__ = ["FAMILIES", "compare_texts", "explain_sentence"]
 
