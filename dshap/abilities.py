@@ -40,11 +40,15 @@ __all__ = [
     "linear",
     "needs_predictions",
     "pilot_coalitions",
+    "refuse_lacking",
     "sample_size",
     "rounds_of",
     "streams_data",
     "tuned",
 ]
+
+MOSTLY_THERE = 4
+"""Members that a value function or a design may lack to be told which."""
 
 
 @runtime_checkable
@@ -241,6 +245,16 @@ def lacking(given: object, protocol: type) -> list[str]:
     kinds = [kind for kind in reversed(protocol.__mro__) if getattr(kind, "_is_protocol", False)]
     members = dict.fromkeys(name for kind in kinds for name in vars(kind) if not name.startswith("_"))
     return [name for name in members if not hasattr(given, name)]
+
+
+def refuse_lacking(given: object, kind: type, called: str) -> None:
+    """Name the members that something lacks which is nearly of this kind."""
+    missing = lacking(given, kind)
+    if 0 < len(missing) <= MOSTLY_THERE:
+        raise InputError(
+            f"{type(given).__name__} is no {called}, it lacks {', '.join(missing)}: docs/extending.md shows how to "
+            "write one"
+        )
 
 
 def learns_from_data(value: object) -> bool:

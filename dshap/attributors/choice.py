@@ -11,9 +11,11 @@ from dshap import designs
 from dshap.abilities import (
     Interactions,
     Work,
+    is_of_texts,
     lacking,
     learns_from_data,
     linear,
+    refuse_lacking,
     sample_size,
 )
 from dshap.attributors.closed_form import ClosedForm, PairedForm
@@ -51,8 +53,6 @@ MAX_COALITIONS = 2_048
 """Design "auto": exact up to this many coalitions, sampled above."""
 MAX_TABLE_COALITIONS = 4_096
 """The same where a table of subsets is all there is to a coalition, and a closed form takes over above."""
-MOSTLY_THERE = 4
-"""Members that a value function or a design may lack to be told which."""
 ROUND_SLACK = 10
 """Pairs of the first round beyond those that standard errors need at least."""
 
@@ -296,7 +296,7 @@ def check_kinds(value: Any, design: Any) -> None:
     has_form = form_of(value) is not None
     kind = min(ASKED, key=lambda kind: len(lacking(value, kind)))  # what it is nearest to
     if not has_form and not isinstance(value, type):
-        _refuse_lacking(value, kind, ASKED[kind])
+        refuse_lacking(value, kind, ASKED[kind])
     if isinstance(value, type) or not (has_form or isinstance(value, kind)):
         raise InputError(
             f"explain was given {type(value).__name__} as the value function: wrap a model like "
@@ -305,20 +305,10 @@ def check_kinds(value: Any, design: Any) -> None:
     if isinstance(design, OfChains):
         raise design.refused(len(value.players))
     if not isinstance(design, str | type):
-        _refuse_lacking(design, Design, "design")
+        refuse_lacking(design, Design, "design")
     if isinstance(design, type) or not isinstance(design, str | Design):
         raise InputError(
             f"design is {shown(design)}: give {', '.join(map(repr, DESIGN_NAMES))} or one of dshap.designs"
-        )
-
-
-def _refuse_lacking(given: Any, kind: type, called: str) -> None:
-    """Name the members that something lacks which is nearly of this kind."""
-    missing = lacking(given, kind)
-    if 0 < len(missing) <= MOSTLY_THERE:
-        raise InputError(
-            f"{type(given).__name__} is no {called}, it lacks {', '.join(missing)}: docs/extending.md shows how to "
-            "write one"
         )
 
 

@@ -21,7 +21,7 @@ from dshap.designs.graph_design import (
 )
 from dshap.designs.graphs import Graph
 from dshap.designs.myerson import BoundaryList, Sides, small_spans
-from dshap.designs.subsets import MAX_SUBSETS, Subsets, Words, connected_subsets, pairs, sizes, to_words
+from dshap.designs.subsets import MAX_SUBSETS, Subsets, Words, connected_subsets, n_runs, pairs, sizes, to_words
 from dshap.records import BoolArray
 
 __all__ = ["ConnectedDesign", "connected"]
@@ -59,6 +59,14 @@ class ConnectedDesign(GraphDesign):
         if self.outside == "present":
             words = words | to_words(~near)[terms.player]
         return TermList.of(self.n_players, words, terms)
+
+    def is_too_long(self, order: int | None) -> bool | None:
+        """See `GraphDesign`; known of chains."""
+        if not self.graph.is_chain:
+            return None
+        size = self.graph.neighbourhoods(order).sum(axis=1).tolist()
+        is_plain = self.coefficients == "boundary" and self.outside == "absent"
+        return (n_runs(len(size), max(size)) if is_plain else sum(n_runs(n, n) for n in size)) > MAX_SUBSETS
 
     def refusal(self, best: str) -> str:
         """See `GraphDesign`."""

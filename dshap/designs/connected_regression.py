@@ -16,7 +16,16 @@ from dshap.checks import Choice
 from dshap.designs.graph_design import GraphDesign, checked_order, of_chains_too, two_ends
 from dshap.designs.graphs import Graph
 from dshap.designs.shapley_kernel import ConstrainedSolution
-from dshap.designs.subsets import GROWING_WORDS, MAX_SUBSETS, Words, connected_subsets, sizes, to_masks, to_words
+from dshap.designs.subsets import (
+    GROWING_WORDS,
+    MAX_SUBSETS,
+    Words,
+    connected_subsets,
+    n_runs,
+    sizes,
+    to_masks,
+    to_words,
+)
 from dshap.records import FloatArray
 from dshap.threads import one_blas_thread
 
@@ -55,6 +64,11 @@ class ConnectedRegressionDesign(GraphDesign):
         weight = np.array([WEIGHTS[self.weights](d, size) for size in range(d + 1)])[sizes(words)]
         weight[:N_ENDS] = 0.0
         return RegressionList(words, weight, d)
+
+    def is_too_long(self, order: int | None) -> bool | None:
+        """See `GraphDesign`; known of chains."""
+        d = self.n_players
+        return n_runs(d, min(order or d, d)) > MAX_SUBSETS if self.graph.is_chain else None
 
     def refusal(self, best: str) -> str:
         """See `GraphDesign`."""

@@ -87,14 +87,19 @@ class GraphDesign(BaseDesign):
 
     def made(self) -> CoalitionList:
         """The list of coalitions, or an InputError that names the highest order that fits."""
-        listed = self.of_order(self.order)
+        listed = None if self.is_too_long(self.order) else self.of_order(self.order)
         if listed is None:
             raise InputError(self.refusal(_highest_order(self.fits, self.order)))
         return listed
 
+    def is_too_long(self, order: int | None) -> bool | None:
+        """Whether the list for this order would be too long; None where only making it tells."""
+        return None
+
     def fits(self, order: int) -> bool:
         """The list for this order is not too long."""
-        return self.of_order(order) is not None
+        told = self.is_too_long(order)
+        return self.of_order(order) is not None if told is None else not told
 
     @property
     def n_players(self) -> int:

@@ -14,7 +14,16 @@ from scipy.special import binom
 from dshap.blocks import EMPTY, FULL, Groups
 from dshap.designs.graph_design import GraphDesign, of_chains_too, two_ends
 from dshap.designs.graphs import Graph
-from dshap.designs.subsets import GROWING_WORDS, MAX_SUBSETS, Words, connected_subsets, sizes, to_masks, to_words
+from dshap.designs.subsets import (
+    GROWING_WORDS,
+    MAX_SUBSETS,
+    Words,
+    connected_subsets,
+    n_runs,
+    sizes,
+    to_masks,
+    to_words,
+)
 from dshap.records import BoolArray, FloatArray
 
 __all__ = ["BoundaryList", "MyersonDesign", "Sides", "myerson", "small_spans"]
@@ -41,6 +50,12 @@ class MyersonDesign(GraphDesign):
     def of_order(self, order: int | None) -> BoundaryList | None:
         """All connected coalitions; of neighbourhoods of an order."""
         return BoundaryList.of(self.graph, self.graph.neighbourhoods(order))
+
+    def is_too_long(self, order: int | None) -> bool | None:
+        """See `GraphDesign`; known of chains."""
+        d = self.n_players
+        longest = d if order is None else min(2 * order + 1, d)
+        return n_runs(d, longest) > MAX_SUBSETS if self.graph.is_chain else None
 
     def refusal(self, best: str) -> str:
         """See `GraphDesign`."""

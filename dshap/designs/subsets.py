@@ -23,6 +23,7 @@ __all__ = [
     "Words",
     "connected_subsets",
     "has",
+    "n_runs",
     "pairs",
     "sizes",
     "subsets_of",
@@ -72,6 +73,11 @@ def pairs(words: Words, d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         rows.append(start + row)
         nodes.append(node)
     return np.concatenate(rows), np.concatenate(nodes)
+
+
+def n_runs(d: int, longest: int) -> int:
+    """Runs of at most so many nodes of a chain of d."""
+    return longest * (2 * d - longest + 1) // 2
 
 
 class Subsets(NamedTuple):

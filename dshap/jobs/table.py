@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -25,10 +25,11 @@ from dshap.jobs.kinds import imported
 from dshap.jobs.schema import Job
 from dshap.models.logistic import MAX_CLASSES
 from dshap.records import FloatArray, Record, digest_of
-from dshap.rows import read_sample, spans
+from dshap.rows import read_sample, sample_positions, spans
 from dshap.tables import Census, ParquetSource, SyntheticTable, TextFiles
 from dshap.tables.background import background_of
 from dshap.tables.files import TICK_NS
+from dshap.tables.texts import ANY_IDS
 from dshap.values.background import Background
 from dshap.vocabulary import Ids
 from dshap.way import NUMERICS_VERSION
@@ -63,10 +64,10 @@ class JobTable:
     def n_rows(self) -> int:
         return self.reader.n_rows
 
-    @property
-    def texts(self) -> list[Ids]:
-        """The token ids of each row, of a table of texts."""
-        return self.reader.texts if isinstance(self.reader, TextFiles) else []
+    def texts(self, n_texts: int) -> list[Ids]:
+        """The token ids of a seeded sample of the rows, of a table of texts."""
+        assert isinstance(self.reader, TextFiles)
+        return self.reader.texts(sample_positions(self.n_rows, n_texts, self.job.job.seed))
 
     def kept_census(self) -> Census | None:
         """The census that an earlier run took; None where it has to be taken."""
@@ -148,7 +149,8 @@ def open_table(job: Job) -> TableReader:
     source = job.source
     if job.is_of_texts:
         tokenizer = source.tokenizer and imported(source.tokenizer, "[source] tokenizer", "function ")
-        return TextFiles(os.path.abspath(source.path), source.column, key=source.key, tokenizer=tokenizer)
+        vocabulary = replace(ANY_IDS, tokenizer=tokenizer)
+        return TextFiles(os.path.abspath(source.path), source.column, key=source.key, vocabulary=vocabulary)
     roles: dict[str, Any] = {"features": source.features, "target": source.target, "key": source.key}
     if job.is_of_trees:
         value = values.Trees(imported_model(job))

@@ -11,7 +11,6 @@ from pydantic import Field
 from dshap.errors import InputError
 from dshap.jobs.fields import Count, Names, NotEmpty, Place, or_say
 from dshap.jobs.kinds import CODE, KindTable, Part, Table
-from dshap.rows import sample_positions
 
 if TYPE_CHECKING:
     from dshap.jobs.parts import Context
@@ -24,7 +23,7 @@ class TextTable(KindTable):
     """[source] kind = "texts": a column of texts."""
 
     path: Place
-    """Parquet: file, folder or glob; the texts are read whole, by the process that the job is started in."""
+    """Parquet: file, folder or glob."""
     column: NotEmpty
     """Lists of token ids, or strings."""
     key: Names = ()
@@ -62,10 +61,7 @@ class VocabularyKeys(Table):
 
 def _background(given: Any, context: Context) -> Any:
     """Texts of the table, as they are: a seeded sample."""
-    if given.background is None:
-        return None
-    texts = context.table.texts
-    return [texts[row] for row in sample_positions(len(texts), given.background, context.job.job.seed)]
+    return None if given.background is None else context.table.texts(given.background)
 
 
 def _vocabulary(given: Any, context: Context) -> Any:

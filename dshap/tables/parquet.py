@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from dshap.errors import InputError
 from dshap.tables.columns import Layout, Names, kept_dtype, layout_of, said_left_out
 from dshap.tables.files import Partitions, Paths, find_files, find_partitions, stamp_file, table_stamp
 from dshap.tables.reader import BATCH_ROWS, STREAM_BYTES, BatchReader
 
-__all__ = ["ParquetSource"]
+__all__ = ["ParquetFiles", "ParquetSource"]
 
 OPEN_FILES = 4
 """Files kept open per thread."""
@@ -36,7 +37,69 @@ AS_PARQUET: Mapping[str, str] = {
 """End of a file's name -> what to do with such a file."""
 
 
-class ParquetSource(BatchReader):
+class ParquetFiles:
+    """The files of a table: their rows in order, as Arrow batches of the columns that are asked for.
+
+    It pickles, and opens its files anew where it is unpickled.
+    """
+
+    batch_rows = BATCH_ROWS
+    """Rows of a batch at most."""
+    _starts: NDArray[np.int64]
+    """(files + 1,): the first row of each file, and the number of rows."""
+
+    def __init__(self, path: Paths) -> None:
+        self._root, self._names = find_files(path)
+        self._stamps, self._opened_ns = [stamp_file(self._root, name) for name in self._names], time.time_ns()
+        self._local = threading.local()
+        with open_file(self._root, self._names[0]) as first:
+            inside = first.schema_arrow
+        self._partitions = find_partitions(self._root, self._names, inside)
+        self._schema = self._partitions.schema(inside)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_local"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _local=threading.local())
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files, in the order of their rows."""
+        return tuple(os.path.join(self._root, name) for name in self._names)
+
+    def _batches(self, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+        """The rows start..stop in order, file by file."""
+        inside = [name for name in names if name not in self._partitions.names]
+        index = int(np.searchsorted(self._starts, start, side="right")) - 1
+        while start < stop:
+            low, high = self._starts[index : index + 2].tolist()
+            if start < high:
+                for batch in read_rows(self._open(index), start - low, min(stop, high) - low, inside, self.batch_rows):
+                    yield self._partitions.batch(index, batch, names)
+            start, index = max(start, high), index + 1
+
+    def _open(self, index: int) -> pq.ParquetFile:
+        """A file, kept open per thread (Arrow's handles are not shared between threads)."""
+        files = self._local.__dict__.setdefault("files", OrderedDict())
+        if index not in files:
+            files[index] = open_file(self._root, self._names[index])
+            self._check_unchanged(index, files[index].metadata.num_rows)
+        files.move_to_end(index)
+        if len(files) > OPEN_FILES:
+            files.popitem(last=False)[1].close()
+        return files[index]
+
+    def _check_unchanged(self, index: int, n_rows: int) -> None:
+        expected = int(self._starts[index + 1] - self._starts[index])
+        if n_rows != expected:
+            raise InputError(
+                f"{self.paths[index]} had {expected} rows when it was opened and has {n_rows} now: keep the table as "
+                "it is while a run goes, or start a new run"
+            )
+
+
+class ParquetSource(ParquetFiles, BatchReader):
     """A table in Parquet files, as the tasks read it.
 
     Opening reads the footers only and checks every column that is asked for.  A read touches the row groups that
@@ -78,15 +141,9 @@ class ParquetSource(BatchReader):
         missing: str = "refuse",
         categories: Mapping[str, tuple[Any, ...]] | None = None,
     ) -> None:
-        self._root, self._names = find_files(path)
-        self._stamps, self._opened_ns = [stamp_file(self._root, name) for name in self._names], time.time_ns()
-        self._local = threading.local()
-        with open_file(self._root, self._names[0]) as first:
-            inside = first.schema_arrow
-        self._partitions = find_partitions(self._root, self._names, inside)
-        schema = self._partitions.schema(inside)
+        super().__init__(path)
         roles: dict[str, Any] = {"features": features, "target": target, "key": key, "missing": missing}
-        self._layout = layout_of(schema, **roles, categories=categories)
+        self._layout = layout_of(self._schema, **roles, categories=categories)
         footers = [
             read_footer(self._root, name, self._layout, self._partitions, index)
             for index, name in enumerate(self._names)
@@ -101,17 +158,6 @@ class ParquetSource(BatchReader):
         if self.n_rows == 0:
             raise InputError(f"empty table: {path} holds {len(footers)} file(s) and no rows; give a table with rows")
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_local"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _local=threading.local())
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The files, in the order of their rows."""
-        return tuple(os.path.join(self._root, name) for name in self._names)
-
     @property
     def stamp(self) -> Mapping[str, Any] | None:
         """Roles and files: see `table_stamp` (as far as `stamp_file` can tell)."""
@@ -123,36 +169,6 @@ class ParquetSource(BatchReader):
         names = ", ".join(self.feature_names[:12]) + (", …" if len(self.feature_names) > 12 else "")
         left_out = f", left out, no numbers: {said_left_out(self.left_out)}" if self.left_out else ""
         return self._described(f"parquet {where}", f" ({names})") + left_out
-
-    def _batches(self, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """The rows start..stop in order, file by file."""
-        inside = [name for name in names if name not in self._partitions.names]
-        index = int(np.searchsorted(self._starts, start, side="right")) - 1
-        while start < stop:
-            low, high = self._starts[index : index + 2].tolist()
-            if start < high:
-                for batch in read_rows(self._open(index), start - low, min(stop, high) - low, inside):
-                    yield self._partitions.batch(index, batch, names)
-            start, index = max(start, high), index + 1
-
-    def _open(self, index: int) -> pq.ParquetFile:
-        """A file, kept open per thread (Arrow's handles are not shared between threads)."""
-        files = self._local.__dict__.setdefault("files", OrderedDict())
-        if index not in files:
-            files[index] = open_file(self._root, self._names[index])
-            self._check_unchanged(index, files[index].metadata.num_rows)
-        files.move_to_end(index)
-        if len(files) > OPEN_FILES:
-            files.popitem(last=False)[1].close()
-        return files[index]
-
-    def _check_unchanged(self, index: int, n_rows: int) -> None:
-        expected = int(self._starts[index + 1] - self._starts[index])
-        if n_rows != expected:
-            raise InputError(
-                f"{self.paths[index]} had {expected} rows when it was opened and has {n_rows} now: keep the table as "
-                "it is while a run goes, or start a new run"
-            )
 
 
 def _total(counts: Iterable[int | None]) -> int | None:
@@ -172,14 +188,16 @@ def open_file(root: str, name: str) -> pq.ParquetFile:
         raise InputError(f"{path} is not a Parquet file: {advice}") from None
 
 
-def read_rows(file: pq.ParquetFile, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+def read_rows(
+    file: pq.ParquetFile, start: int, stop: int, names: list[str], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
     """Rows start..stop of one file, from the row groups that overlap them."""
     sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
     ends = np.cumsum(sizes)
     first, last = np.searchsorted(ends, [start, stop - 1], side="right").tolist()
     at = int(ends[first]) - sizes[first]
     groups = list(range(first, last + 1))
-    for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=names, use_threads=False):
+    for batch in file.iter_batches(batch_rows, row_groups=groups, columns=names, use_threads=False):
         low, high = max(start - at, 0), min(stop - at, batch.num_rows)
         if low < high:
             yield batch.slice(low, high - low)

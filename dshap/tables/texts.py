@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pandas as pd
@@ -14,23 +15,31 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dshap.abilities import OfTexts
+from dshap.blocks import RowBlock
 from dshap.errors import InputError, shown, unknown_name
 from dshap.records import FloatArray
+from dshap.rows import spans
 from dshap.tables.arrays import ArraySource
-from dshap.tables.columns import Names, as_names, is_text
-from dshap.tables.files import find_files, stamp_file, table_stamp
+from dshap.tables.columns import Layout, Names, as_names, is_text, key_dtype, key_refusal
+from dshap.tables.files import Partitions, table_stamp
 from dshap.tables.opener import Site, kind_of
-from dshap.tables.parquet import open_file
-from dshap.tables.spool import spool_source
+from dshap.tables.parquet import ParquetFiles, open_file
+from dshap.tables.reader import PAGE_BYTES, STREAM_BYTES, TEXT_PAGES, BlockBuilder, LaidOut, check_span
+from dshap.tables.spool import write_part
 from dshap.types import RowReader
-from dshap.vocabulary import Ids, Tokenizer, Vocabulary
+from dshap.vocabulary import Ids, Vocabulary
 
-__all__ = ["TextFiles", "TextSource", "open_texts"]
+__all__ = ["ANY_IDS", "TextFiles", "TextSource", "open_texts"]
 
 EXACT_IN_FLOAT32 = 1 << 24
 """Ids below this are kept in four bytes."""
-NOWHERE = -1
-"""No padding id: the texts of files are as long as their lists."""
+BATCH_TEXTS = 1_024
+"""Texts decoded at once."""
+ANY_IDS = Vocabulary(padding=-1)
+"""Of texts that are as long as their lists, whatever ids they hold."""
+TOKENS, PART_ROWS = "dshap tokens ", 8_192
+"""Name of the column of spooled texts, and texts of a part: a read decodes its part up to the last that it needs."""
+NO_TEXTS = "there are no texts: give one at least"
 
 
 class TextSource(ArraySource):
@@ -57,36 +66,138 @@ class TextSource(ArraySource):
         """key column -> (n,)"""
         return dict(self._keys)
 
+    def read_bytes(self, n_rows: int) -> int:
+        """See `text_bytes`."""
+        return text_bytes(self)
 
-class TextFiles(TextSource):
-    """Texts of a column of Parquet files, all of them in memory.
+
+class TextFiles(ParquetFiles, LaidOut):
+    """Texts of a column of Parquet files, read by the block and cut into tokens where they are wanted.
+
+    Opening takes a pass over all texts, which finds the longest and what is no text.  Kept are 4 bytes a text, by which
+    it is known again: a tokenizer that cuts it differently the next time, or on a worker, is refused.
 
     Parameters
     ----------
     path : file, folder or glob
-    column : name of the column: lists of token ids, or strings
+    column : name of the column: lists of token ids, or strings; None: the only one that can hold texts
     key : name or names
-    tokenizer : string -> token ids
+    vocabulary : Vocabulary
+        By which texts are checked, with the tokenizer of strings; both go to the workers.
+    longest : int, optional
+        Tokens that a text may have.
+
+    Raises
+    ------
+    InputError
+        A column that is missing, or a text that is none, with its row.
     """
 
-    null_counts: Mapping[str, int | None] = MappingProxyType({})
+    batch_rows = BATCH_TEXTS
 
-    def __init__(self, path: str, column: str, *, key: Names = (), tokenizer: Tokenizer | None = None) -> None:
-        files, opened_ns = [stamp_file(*each) for each in _files(path)], time.time_ns()
-        self._place, self.stamp = path, table_stamp(files, opened_ns, {"tokens": column, "keys": list(as_names(key))})
-        texts, keys = _texts_and_keys(path, column, key)
-        vocabulary = Vocabulary(padding=NOWHERE, tokenizer=tokenizer)
-        super().__init__([vocabulary.ids_of(f"row {row}", text) for row, text in enumerate(texts)], keys)
+    def __init__(
+        self,
+        path: str | Path,
+        column: str | None = None,
+        *,
+        key: Names = (),
+        vocabulary: Vocabulary = ANY_IDS,
+        longest: int | None = None,
+    ) -> None:
+        super().__init__(path)
+        keys = as_names(key)
+        self.column = _only(self._schema, keys) if column is None else column
+        self.vocabulary, self.longest, self._path = vocabulary, longest, path
+        footers = [_footer(self._root, name, self._partitions, self.column, keys) for name in self._names]
+        self._starts = np.concatenate([[0], np.cumsum([n_rows for n_rows, _ in footers])])
+        self.n_rows = int(self._starts[-1])
+        self._known, n_columns = self._first_pass()
+        names = tuple(map(str, range(n_columns)))
+        self._layout = Layout(names, footers[0][1], (), False, "pass")
+        self.column_dtypes = dict.fromkeys(names, np.dtype(np.float64))
+
+    @property
+    def stamp(self) -> Mapping[str, Any] | None:
+        """See `table_stamp`."""
+        return table_stamp(self._stamps, self._opened_ns, {"tokens": self.column, "keys": list(self.key_names)})
+
+    def of(self, value: OfTexts) -> TextFiles:
+        """The same texts for a value function, by its tokenizer where they were opened without."""
+        vocabulary = replace(value.vocabulary, tokenizer=self.vocabulary.tokenizer or value.vocabulary.tokenizer)
+        return TextFiles(self._path, self.column, key=self.key_names, vocabulary=vocabulary, longest=value.longest)
+
+    def texts(self, positions: NDArray[np.int64]) -> list[Ids]:
+        """The token ids of some texts, by their rows in rising order; one pass over the rows between them."""
+        if not len(positions):
+            return []
+        first, wanted = int(positions[0]), set(positions.tolist())
+        batches = self._batches(first, int(positions[-1]) + 1, [self.column])
+        texts = chain.from_iterable(_texts_in(batch.column(self.column)) for batch in batches)
+        return [self._ids(row, text) for row, text in enumerate(texts, first) if row in wanted]
+
+    def read(
+        self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
+    ) -> RowBlock:
+        """Rows start..stop; see `dshap.blocks.RowBlock`."""
+        check_span(start, stop, self.n_rows)
+        names, x = self.feature_names, np.full((stop - start, len(self.feature_names)), np.nan)
+        builder = BlockBuilder(replace(self._layout, features=()), start, len(x), keys, False, {})
+        wanted = list(dict.fromkeys([self.column, *(self.key_names if keys else ())]))
+        for batch in self._batches(start, stop, wanted):
+            for row, text in enumerate(_texts_in(batch.column(self.column)), builder.at):
+                ids = self._same_ids(start + row, text)
+                x[row, : len(ids)] = ids
+            builder.add(batch)
+        kept = {name: x[:, j] for j, name in enumerate(names)} if columns else {}
+        return replace(builder.block(), x=x, columns=kept)
+
+    def read_bytes(self, n_rows: int) -> int:
+        """See `text_bytes`."""
+        return text_bytes(self)
 
     def describe(self) -> str:
         """One line for plans and logs."""
-        return f"parquet {self._place}: {self.n_rows:,} texts of up to {len(self.feature_names)} tokens"
+        return f"parquet {self._path}: {self.n_rows:,} texts of up to {len(self.feature_names)} tokens"
+
+    def _ids(self, row: int, text: Any) -> Ids:
+        return _checked(row, text, self.vocabulary, self.longest)
+
+    def _same_ids(self, row: int, text: Any) -> Ids:
+        """Those of the first pass, or an InputError."""
+        ids = self._ids(row, text)
+        if crc32(ids.tobytes()) != self._known[row]:
+            raise InputError(
+                f"row {row}: the text has other tokens than before: keep the table as it is while a run goes, and let "
+                "the tokenizer cut a text the same way each time, in every process"
+            )
+        return ids
+
+    def _first_pass(self) -> tuple[NDArray[np.uint32], int]:
+        """(n,): what each text is known by; and the tokens of the longest."""
+        if not self.n_rows:
+            raise InputError(NO_TEXTS)
+        known, longest, row = np.empty(self.n_rows, np.uint32), 0, 0
+        for batch in self._batches(0, self.n_rows, [self.column]):
+            for text in _texts_in(batch.column(self.column)):
+                ids = self._ids(row, text)
+                known[row], longest, row = crc32(ids.tobytes()), max(longest, len(ids)), row + 1
+        return known, longest
+
+
+def text_bytes(reader: RowReader) -> int:
+    """Peak bytes of reading beyond the block, from shapes alone: the same for files and for texts in memory.
+
+    Two batches of the longest texts, as Arrow has them and as ids, and of each column the open pages.
+    """
+    n, longest = min(BATCH_TEXTS, reader.n_rows), len(reader.feature_names)
+    pages = min(TEXT_PAGES * PAGE_BYTES, TEXT_PAGES * 8 * longest * reader.n_rows)
+    return 4 * 8 * n * longest + (1 + len(reader.key_names)) * (pages + STREAM_BYTES)
 
 
 def padded(ids: Sequence[Ids]) -> FloatArray:
     """(n, longest): NaN beyond the end of each text."""
     if not len(ids):
-        raise InputError("there are no texts: give one at least")
+        raise InputError(NO_TEXTS)
     dtype = np.float32 if max(int(each.max()) for each in ids) < EXACT_IN_FLOAT32 else np.float64
     x = np.full((len(ids), max(map(len, ids))), np.nan, dtype)
     for row, each in zip(x, ids, strict=True):
@@ -110,19 +221,35 @@ def open_texts(rows: Any, site: Site, value: OfTexts, *, key: Any = ()) -> RowRe
     InputError
         A text that cannot be explained, with its row.
     """
-    is_open = isinstance(rows, TextSource)
-    texts, keys = (rows.texts, rows.keys) if is_open else _texts_and_keys(rows, value.column, key)
-    source = TextSource([_checked(row, text, value) for row, text in enumerate(texts)], keys)
-    return source if site.is_local else spool_source(source, site.folder("rows"))
+    texts: Iterable[Any]
+    match rows:
+        case TextFiles():
+            return rows.of(value)
+        case str() | Path():
+            return TextFiles(rows, value.column, key=key, vocabulary=value.vocabulary, longest=value.longest)
+        case TextSource():
+            texts, keys = rows.texts, rows.keys
+        case _:
+            texts, keys = _texts_and_keys(rows, value.column, key)
+    ids = [_checked(row, text, value.vocabulary, value.longest) for row, text in enumerate(texts)]
+    source = TextSource(ids, keys)
+    return source if site.is_local else _spooled(source, site.folder("rows"))
 
 
-def _checked(row: int, text: Any, value: OfTexts) -> Ids:
+def _spooled(source: TextSource, folder: Path) -> TextFiles:
+    """Texts in memory as lists in Parquet parts, which other processes read by path."""
+    texts, keys = source.texts, source.keys
+    for index, (start, stop) in enumerate(spans(0, len(texts), PART_ROWS)):
+        part = {name: values[start:stop] for name, values in keys.items()}
+        write_part(folder, index, {TOKENS: pa.array(texts[start:stop]), **part})
+    return TextFiles(folder, TOKENS, key=source.key_names)
+
+
+def _checked(row: int, text: Any, vocabulary: Vocabulary, longest: int | None) -> Ids:
     """The ids of a text, or an InputError that names its row."""
-    ids = value.vocabulary.ids_of(f"row {row}", text)
-    if value.longest is not None and len(ids) > value.longest:
-        raise InputError(
-            f"row {row}: the text has {len(ids)} tokens, and predict takes {value.longest} (longest=): cut it"
-        )
+    ids = vocabulary.ids_of(f"row {row}", text)
+    if longest is not None and len(ids) > longest:
+        raise InputError(f"row {row}: the text has {len(ids)} tokens, and predict takes {longest} (longest=): cut it")
     return ids
 
 
@@ -133,51 +260,58 @@ def _texts_and_keys(rows: Any, column: str | None, key: Any) -> tuple[Iterable[A
             if key and not isinstance(key, Mapping):
                 raise InputError("key of a list of texts is values, not names: give key = {name: values}")
             return rows, key or None
-        case "path" | "data frame" | "arrow stream":
-            return _of_table(_table_of(rows, as_names(key), column), column, as_names(key))
+        case "data frame" | "arrow stream":
+            return _of_table(_table_of(rows), column, as_names(key))
     raise InputError(
         f"rows are {shown(rows)}: give a list of texts, an array of token ids padded at the end, a data frame or the "
         "path of Parquet files with a column of them"
     )
 
 
-def _table_of(rows: Any, keys: Sequence[str], column: str | None) -> pa.Table:
-    """A table in memory: of a path the columns that are wanted, where they are named."""
-    if isinstance(rows, str | Path):
-        wanted = None if column is None else list(dict.fromkeys([column, *keys]))
-        parts = [_file(Path(*each), wanted) for each in _files(rows)]
-        return pa.concat_tables(parts, promote_options="permissive")
+def _table_of(rows: Any) -> pa.Table:
+    """A table in memory."""
     return pa.Table.from_pandas(rows, preserve_index=False) if isinstance(rows, pd.DataFrame) else pa.table(rows)
 
 
-def _files(path: str | Path) -> list[tuple[str, str]]:
-    """(folder, name) of each file."""
-    root, names = find_files(path)
-    return [(root, name) for name in names]
+def _footer(
+    root: str, name: str, partitions: Partitions, column: str, keys: Sequence[str]
+) -> tuple[int, dict[str, str]]:
+    """Rows of a file, and key column -> its kind in `KEY_DTYPES`; InputError where a column is missing."""
+    with open_file(root, name) as file:
+        schema, kinds = partitions.schema(file.schema_arrow), dict[str, str]()
+        _check_columns(schema, [column, *keys])
+        for key in keys:
+            kinds[key] = key_dtype(schema.field(key).type) or ""
+            if not kinds[key]:
+                raise InputError(key_refusal(key, schema.field(key).type))
+        return file.metadata.num_rows, kinds
 
 
-def _file(path: Path, columns: Sequence[str] | None) -> pa.Table:
-    """These columns of one file, all where None."""
-    with open_file(str(path.parent), path.name) as file:
-        held = file.schema_arrow.names
-        for name in columns or ():
-            if name not in held:
-                raise InputError(unknown_name("column", name, held))
-        return file.read(columns=columns)
+def _check_columns(schema: pa.Schema, wanted: Iterable[str | None]) -> None:
+    """An InputError where one of these columns is missing."""
+    for name in wanted:
+        if name is not None and name not in schema.names:
+            raise InputError(unknown_name("column", name, schema.names))
+
+
+def _texts_in(column: pa.Array) -> Iterable[Any]:
+    """The texts of a part of a column, lists of ids as arrays; None where there is none."""
+    kind = column.type
+    is_plain = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    texts: Iterable[Any] = column.to_numpy(zero_copy_only=False) if is_plain else column.to_pylist()
+    return texts
 
 
 def _of_table(table: pa.Table, column: str | None, keys: Sequence[str]) -> tuple[Iterable[Any], Any]:
     """The texts of a table, and its key columns."""
-    for name in [*([] if column is None else [column]), *keys]:
-        if name not in table.column_names:
-            raise InputError(unknown_name("column", name, table.column_names))
-    texts = table.column(_only(table, keys) if column is None else column)
+    _check_columns(table.schema, [column, *keys])
+    texts = table.column(_only(table.schema, keys) if column is None else column)
     return texts.to_pylist(), {name: table.column(name).combine_chunks() for name in keys} or None
 
 
-def _only(table: pa.Table, keys: Sequence[str]) -> str:
+def _only(schema: pa.Schema, keys: Sequence[str]) -> str:
     """The only column that can hold texts."""
-    found = [field.name for field in table.schema if field.name not in keys and _can_hold(field.type)]
+    found = [field.name for field in schema if field.name not in keys and _can_hold(field.type)]
     if len(found) != 1:
         held = ", ".join(found) or "none"
         raise InputError(f"columns that can hold texts: {held}; name one, Tokens(..., column=)")

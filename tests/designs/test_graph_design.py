@@ -97,6 +97,35 @@ def test_without_a_graph_it_is_of_chains_of_any_length(make, options, said):
                 make(**options | wrong)
 
 
+@pytest.mark.parametrize(("make", "d"), [
+    (lambda graph: connected(graph, None), 250),
+    (lambda graph: connected(graph, 40, outside="present"), 420),
+])  # fmt: skip
+def test_the_runs_of_a_chain_are_counted_as_they_are_listed(make, d):
+    """A chain, whose runs are counted by a formula, and its adjacency, of which all are made: the same refusal, and the
+    same list of the highest order that fits."""
+    said = []
+    for graph in (chain(d), chain(d).adjacency):
+        with pytest.raises(InputError, match="highest order that fits is") as caught:
+            make(graph)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize(("make", "best"), [
+    (lambda graph: connected(graph, None), 13),
+    (lambda graph: connected(graph, None, coefficients="boundary"), 230),
+    (lambda graph: connected_regression(graph, None), 462),
+    (myerson, 230),
+    (lambda graph: local(graph, None), 4),
+])  # fmt: skip
+def test_of_long_chains_the_highest_order_that_fits_is_told(make, best):
+    """Of 2,500 players 462 · (5,001 − 462)/2 = 1,048,509 runs of up to 462 fit into 2^20, neighbourhoods of order 230
+    have 461, and 378 runs in each of order 13 are 945,000 at most; 2^9 subsets in each of order 4 fit into 2^21."""
+    with pytest.raises(InputError, match=rf"the highest order that fits is {best}(;|$)"):
+        make(chain(2_500))
+
+
 def test_no_graph_is_not_none():
     with pytest.raises(InputError, match="graph is None"):
         local(None, 2)
