@@ -51,14 +51,14 @@ kind = "{cluster}"
 {workers}
 [run]
 coalition_tile = 8
-instance_tile = 256
+instance_tile = 128
 """
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(4_000, 9)), columns=list("abcdefghi"))
+    frame = pd.DataFrame(rng.normal(size=(2_000, 9)), columns=list("abcdefghi"))
     frame["y"] = np.sin(frame["a"]) * frame["b"] + frame["c"]
     frame["id"] = [f"row {i}" for i in range(len(frame))]
     frame.to_parquet(tmp_path / "table.parquet")
