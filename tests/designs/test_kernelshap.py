@@ -263,7 +263,7 @@ def test_finish_takes_one_base_value_for_all_instances():
         (lambda: grown(kernelshap(6, 64), 70), r"there are 2\^6 in all"),
         (lambda: kernelshap(6, 20).block(0, 21), "0 <= start <= stop <= 20"),
         (lambda: kernelshap(6, 20).block(5, 4), "0 <= start <= stop <= 20"),
-        (lambda: kernelshap(300, 500_000).operator, "1.1 GiB, at most 1 GiB"),
+        (lambda: kernelshap(24, 2**24).operator, "3.0 GiB, at most 1 GiB"),
         (lambda: KernelShapDesign(6, (20, 20)), "give at least 22"),
     ],
 )
