@@ -83,15 +83,17 @@ def machine() -> dict[str, str]:
     }
 
 
-def panels(n_panels: int, title: str, width: float = 4.6, height: float = 4.0, **shared: Any) -> tuple[Any, list[Any]]:
-    """(figure, axes): panels side by side, in one look."""
+def panels(
+    n_panels: int, title: str, width: float = 4.6, height: float = 4.0, rows: int = 1, **shared: Any
+) -> tuple[Any, list[Any]]:
+    """(figure, axes): so many panels side by side in each row, in one look."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width * n_panels, height), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-    all_axes = list(figure.subplots(1, n_panels, squeeze=False, **shared)[0])
+    all_axes = list(figure.subplots(rows, n_panels, squeeze=False, **shared).ravel())
     for axes in all_axes:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(True, color="#dddddd", linewidth=0.7)

@@ -96,6 +96,7 @@ def importance_picture(found: pd.DataFrame, title: str, path: Path) -> None:
     place = np.arange(len(found))
     left.barh(place, found[INVERSE], color=COLOURS[4], height=0.7)
     left.set_yticks(place, found.index, fontsize=8)
+    left.set_ylim(-0.7, len(found) - 0.3)
     left.set_title("standard deviation / length-scale", loc="left", fontsize=10)
     for shift, kind, colour in zip((0.2, -0.2), KINDS, COLOURS, strict=False):
         right.barh(place + shift, found[kind], height=0.38, color=colour, label=kind)
