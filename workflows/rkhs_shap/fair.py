@@ -27,7 +27,7 @@ SHADES = ("#fdd0a2", "#fdae6b", "#fd8d3c", "#d94801", "#7f2704")
 REGULARISERS = {"ISV-REG": "interventional", "OSV-REG": "observational"}
 KINDS = ("interventional", "observational")
 SHOWN = {"X4": FOURTH, "X5": LAST}
-LANDMARKS = 200
+LANDMARKS, TINY_LANDMARKS = 200, 60
 """Of the embeddings that measure."""
 EXPLAINED = 600
 """Test rows."""
@@ -37,23 +37,23 @@ Values = dict[Name, FloatArray]
 """Attributions (strengths, n)."""
 
 
-def attributions(model: KernelRidge, kind: str, parts: Parts) -> FloatArray:
+def attributions(model: KernelRidge, kind: str, parts: Parts, landmarks: int) -> FloatArray:
     """(n, 5) of test rows, by all coalitions, learned from the training rows."""
     if kind == "interventional":
         value = dshap.values.KernelInterventional(model, parts.x)
     else:
-        value = dshap.values.KernelObservational(model, parts.x, Nystrom(min(LANDMARKS, len(parts.x))))
+        value = dshap.values.KernelObservational(model, parts.x, Nystrom(landmarks))
     cube = dshap.explain(value, parts.x_test[:EXPLAINED], design="exact", progress=False)
     return np.asarray(cube.attribution.to_numpy()[:, :, 0])
 
 
-def values_of(parts: Parts, strengths: Sequence[float]) -> Values:
+def values_of(parts: Parts, strengths: Sequence[float], landmarks: int) -> Values:
     """Of one table, all regularisers and strengths."""
     found: dict[Name, list[FloatArray]] = {}
     for name, value in REGULARISERS.items():
-        for model in fitted_path(parts, value, list(strengths)):
+        for model in fitted_path(parts, value, strengths):
             for kind in KINDS:
-                phi = attributions(model, kind, parts)
+                phi = attributions(model, kind, parts, landmarks)
                 for column, place in SHOWN.items():
                     found.setdefault((name, kind, column), []).append(phi[:, place])
     return {name: np.array(each) for name, each in found.items()}
@@ -97,10 +97,12 @@ def content_of(all_ratios: Sequence[Mapping[Name, FloatArray]], strengths: Seque
 def main(argv: Sequence[str] | None = None) -> None:
     """Fit all models of all seeds, and write what came out."""
     given = options(__doc__, argv)
-    n, strengths = (TINY_ROWS, TINY_STRENGTHS) if given.tiny else (N_ROWS, STRENGTHS)
+    n, strengths, landmarks = N_ROWS, STRENGTHS, LANDMARKS
+    if given.tiny:
+        n, strengths, landmarks = TINY_ROWS, TINY_STRENGTHS, TINY_LANDMARKS
     all_values = []
     for seed in range(given.seeds):
-        all_values.append(values_of(data_of(n, seed), strengths))
+        all_values.append(values_of(data_of(n, seed), strengths, landmarks))
         last = {" ".join(name): round(float(each[-1]), 3) for name, each in ratios(all_values[-1]).items()}
         print(f"seed {seed}, strength {strengths[-1]:g}: {last}", flush=True)
     content = content_of([ratios(each) for each in all_values], strengths)

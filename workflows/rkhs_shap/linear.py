@@ -6,6 +6,7 @@ y = xᵀβ, β = (1, 2, 3, 4, 10), 3,000 rows, 70 % of them to train.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,13 +15,14 @@ from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge, ShapleyPenalty
 from dshap.records import FloatArray
 
-__all__ = ["LAST", "N_ROWS", "TINY_ROWS", "Parts", "data_of", "fitted_path"]
+__all__ = ["FOURTH", "LAST", "N_ROWS", "TINY_ROWS", "Parts", "data_of", "fitted_path"]
 
 N_ROWS, TINY_ROWS = 3_000, 600
 BETA, CORRELATION, TRAIN = np.array([1.0, 2.0, 3.0, 4.0, 10.0]), 0.9, 0.7
 FOURTH, LAST = 3, 4
 """Positions of X4 and X5."""
 LANDMARKS, PENALTY = 300, 1e-6
+"""Of the models; the penalty is what `penalty="validate"` chooses here."""
 
 
 class Parts(NamedTuple):
@@ -41,8 +43,8 @@ def data_of(n: int, seed: int) -> Parts:
     return Parts(x[:n_train], y[:n_train], x[n_train:], y[n_train:])
 
 
-def fitted_path(parts: Parts, value: str, strengths: list[float]) -> list[KernelRidge]:
+def fitted_path(parts: Parts, value: str, strengths: Sequence[float], penalty: float = PENALTY) -> list[KernelRidge]:
     """A model a strength of the penalty on X5's values of this kind: median length-scales, all coalitions."""
     shapley = ShapleyPenalty(LAST, 0.0, value=value)
-    ridge = KernelRidge(RBF("median"), Nystrom(min(LANDMARKS, len(parts.x))), PENALTY, shapley=shapley)
-    return ridge.fit_path(parts.x, parts.y, strengths)
+    ridge = KernelRidge(RBF("median"), Nystrom(min(LANDMARKS, len(parts.x))), penalty, shapley=shapley)
+    return ridge.fit_path(parts.x, parts.y, list(strengths))

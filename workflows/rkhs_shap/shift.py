@@ -18,7 +18,7 @@ import numpy as np
 from dshap.models import KernelRidge
 from dshap.records import FloatArray
 from workflows.rkhs_shap.common import COLOURS, band, options, panels, saved, summary, written
-from workflows.rkhs_shap.linear import LAST, N_ROWS, TINY_ROWS, Parts, data_of, fitted_path
+from workflows.rkhs_shap.linear import LAST, N_ROWS, PENALTY, TINY_ROWS, Parts, data_of, fitted_path
 
 STRENGTHS = (0.0, 0.1, 1.0, 10.0, 100.0, 1000.0)
 AXIS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5)
@@ -27,6 +27,8 @@ NOISES = (0.0, 0.1, 0.5, 1.0, 1.5)
 """σ."""
 DRAWS = 10
 """Of the noise, a test row."""
+PENALTIES = (1e-6, 1e-5, 1e-4)
+"""Of the norm, at which the paper's formula is looked at."""
 WIDE, AS_PENALTY, AS_PRINTED = "shapley_penalty", "the paper's axis as shapley_penalty", "the paper's axis as λ_S"
 
 
@@ -51,7 +53,7 @@ def rmse(model: KernelRidge, parts: Parts, sigma: float, seed: int) -> float:
 
 
 def run(seeds: int, n: int) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
-    """Way to read -> RMSE (seeds, strengths, σ), and X5's mean squared attribution on training rows (seeds, strengths)."""
+    """Way to read -> RMSE (seeds, strengths, σ); the same of X5's mean squared attribution (seeds, strengths)."""
     errors: dict[str, list[Any]] = {}
     sizes: dict[str, list[Any]] = {}
     for seed in range(seeds):
@@ -66,6 +68,19 @@ def run(seeds: int, n: int) -> tuple[dict[str, FloatArray], dict[str, FloatArray
             sizes.setdefault(way, []).append(trained)
         print(f"seed {seed}: σ = 1.5, RMSE {np.round(np.array(errors[WIDE][-1])[:, -1], 2)}", flush=True)
     return {way: np.array(each) for way, each in errors.items()}, {way: np.array(each) for way, each in sizes.items()}
+
+
+def as_printed(seeds: int, n: int) -> dict[str, Any]:
+    """Penalty -> λ_S of the paper's formula, the ends of its axis -> RMSE at the largest σ."""
+    ends, found = (AXIS[0], AXIS[-1]), {}
+    for penalty in PENALTIES:
+        errors = []
+        for seed in range(seeds):
+            parts = data_of(n, seed)
+            models = fitted_path(parts, "interventional", [end / len(parts.x) for end in ends], penalty)
+            errors.append([rmse(model, parts, NOISES[-1], seed) for model in models])
+        found[f"{penalty:g}"] = {f"{end:g}": summary(np.array(errors)[:, j], 3) for j, end in enumerate(ends)}
+    return found
 
 
 def picture(errors: Mapping[str, FloatArray], path: Path) -> None:
@@ -100,7 +115,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = options(__doc__, argv)
     n = TINY_ROWS if given.tiny else N_ROWS
     errors, sizes = run(given.seeds, n)
-    written(given, "shift", {"rows": n, "seeds": given.seeds, "strengths": content_of(errors, sizes)})
+    content = {"rows": n, "seeds": given.seeds, "penalty": PENALTY, "strengths": content_of(errors, sizes)}
+    printed = {} if given.tiny else {"as_printed_by_penalty": as_printed(given.seeds, n)}
+    written(given, "shift", {**content, **printed})
     picture(errors, given.out / "shift.png")
 
 
