@@ -12,7 +12,7 @@ from dshap.errors import DshapError
 
 if TYPE_CHECKING:
     from dshap import designs, engine, kernels, models, sources, values
-    from dshap.api import choose_background, explain, fit, mse_v, prepare
+    from dshap.api import choose_background, explain, fit, fit_path, mse_v, prepare
     from dshap.attributors.given import BaseAttributor as Attributor
     from dshap.attributors.linear import linear_transform
     from dshap.cube import open_cube
@@ -34,6 +34,7 @@ __all__ = [
     "engine",
     "explain",
     "fit",
+    "fit_path",
     "image_players",
     "image_rows",
     "kernels",
@@ -54,6 +55,7 @@ _HOMES = {
     "choose_background": "dshap.api",
     "explain": "dshap.api",
     "fit": "dshap.api",
+    "fit_path": "dshap.api",
     "image_players": "dshap.images",
     "image_rows": "dshap.images",
     "linear_transform": "dshap.attributors.linear",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,18 +21,18 @@ from dshap.models import KernelModel
 from dshap.options import MISSING_POLICIES
 from dshap.prepared import Prepared
 from dshap.quality import Quality
-from dshap.run import Explanation, fit_model, measure, measured_quality, open_held_out, prepare_value
-from dshap.session import open_session
+from dshap.run import Explanation, fit_model, fit_models, measure, measured_quality, open_held_out, prepare_value
+from dshap.session import Session, open_session
 from dshap.tables import check_targets, open_rows, said_left_out, take_census
 from dshap.tables.background import background_of
 from dshap.tables.reader import LaidOut
-from dshap.types import Design, Explained
+from dshap.types import Design, Explained, RowReader
 from dshap.values import Background
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["choose_background", "explain", "fit", "mse_v", "prepare"]
+__all__ = ["choose_background", "explain", "fit", "fit_path", "mse_v", "prepare"]
 
 AnyModel = TypeVar("AnyModel", bound=KernelModel)
 
@@ -259,6 +260,44 @@ def fit(
     DoesNotFitError
         A worker's memory is too small for the sums.
     """
+    with _fitting(model, rows, target, features, client, missing, progress) as (session, reader):
+        return fit_model(session, model, reader)
+
+
+def fit_path(
+    model: AnyModel,
+    rows: Any,
+    target: Any,
+    strengths: Sequence[float],
+    *,
+    features: list[str] | None = None,
+    client: Any = None,
+    missing: str = "refuse",
+    progress: bool | None = None,
+) -> list[AnyModel]:
+    """Models of several strengths of their Shapley penalty, from all rows of any table: `model.fit_path` on a cluster.
+
+    Parameters
+    ----------
+    model : KernelRidge or KernelLogistic with `shapley=`
+    strengths : of at least 0, one a model
+    rows, target, features, client, missing, progress : as in `fit`
+    """
+    with _fitting(model, rows, target, features, client, missing, progress) as (session, reader):
+        return list(fit_models(session, model, reader, strengths))
+
+
+@contextmanager
+def _fitting(
+    model: Any,
+    rows: Any,
+    target: Any,
+    features: list[str] | None,
+    client: Any,
+    missing: str,
+    progress: bool | None,
+) -> Iterator[tuple[Session, RowReader]]:
+    """An open session, and the rows that a model is fitted to."""
     if not isinstance(model, KernelModel):
         raise InputError(f"model is {shown(model)}: give dshap.models.KernelRidge(...) or KernelLogistic(...)")
     if Choice(MISSING_POLICIES)("missing", missing) == "pass":
@@ -268,7 +307,7 @@ def fit(
         if not reader.has_target:
             raise InputError("there is no target to fit: name its column, or open the source with target=")
         check_targets(take_census(reader, session, takes_nan=False), missing)
-        return fit_model(session, model, reader)
+        yield session, reader
 
 
 def choose_background(

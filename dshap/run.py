@@ -1,14 +1,15 @@
 """A run: plan, learn, explain, measure.
 
 `Explanation` is all of it; `prepare_value` plans and learns, for rows that come later; `measured_quality` plans and
-measures on rows that nothing was learned from; `fit_model` learns a model.  `steps.py` has the steps.
+measures on rows that nothing was learned from; `fit_model` learns a model, `fit_models` several.  `steps.py` has the
+steps.
 """
 
 from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -66,6 +67,7 @@ __all__ = [
     "IDLE_WORKER_BYTES",
     "Explanation",
     "fit_model",
+    "fit_models",
     "measure",
     "measured_quality",
     "open_held_out",
@@ -350,17 +352,34 @@ def fit_model(session: Session, model: AnyModel, reader: RowReader) -> AnyModel:
     DoesNotFitError
         Where a worker cannot hold the sums: said when the sample has told how many outputs there are.
     """
+    return _fit_models(session, model, reader, None)[0]
+
+
+def fit_models(
+    session: Session, model: AnyModel, reader: RowReader, strengths: Sequence[float]
+) -> tuple[AnyModel, ...]:
+    """The models of these strengths of the Shapley penalty: the same bits as `model.fit_path`."""
+    return _fit_models(session, model, reader, model.checked_strengths(strengths))
+
+
+def _fit_models(
+    session: Session, model: AnyModel, reader: RowReader, strengths: tuple[float, ...] | None
+) -> tuple[AnyModel, ...]:
     executor, progress = session.executor, session.progress
     cut = spans(0, reader.n_rows)
-    progress.begin("fit", 1 + model.n_passes + bool(model.holdout), "passes")
+    progress.begin("fit", 1 + model.passes(len(reader.feature_names)) + bool(model.holdout), "passes")
     positions = sample_positions(reader.n_rows, model.sample_size, model.seed)
     inside = [(a, b) for a, b in cut if np.searchsorted(positions, a) < np.searchsorted(positions, b)]
     check = partial(check_fit, model, reader, executor.memory_limit, executor.n_threads)
-    tune = Tune(model, positions, tuple(reader.feature_names), check)
+    tune = Tune(model, positions, tuple(reader.feature_names), check, strengths)
     first = run_pass(executor, tune, reader, inside, progress.advance, n_passes=1)
-    fitted: AnyModel = run_pass(executor, first, reader, cut, progress.advance)
+    found = run_pass(executor, first, reader, cut, progress.advance)
+    models: tuple[AnyModel, ...] = (found,) if strengths is None else found
     if model.holdout:
-        fitted.held_out_score(run_pass(executor, HeldOut(fitted), reader, cut, progress.advance))
+        for fitted in models:
+            fitted.held_out_score(run_pass(executor, HeldOut(fitted), reader, cut))
+        progress.advance()
     progress.end()
-    fitted.warn_unless_converged()
-    return fitted
+    for fitted in models:
+        fitted.warn_unless_converged()
+    return models

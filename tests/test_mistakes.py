@@ -22,7 +22,7 @@ import dshap
 from dshap import designs, kernels, models, values
 from dshap.errors import InputError
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Matern, Nystrom, Product, ProductKernel
-from dshap.models import FourierExpansion, KernelExpansion, KernelLogistic, KernelRidge
+from dshap.models import FourierExpansion, KernelExpansion, KernelLogistic, KernelRidge, ShapleyPenalty
 from dshap.options import RunOptions
 
 RNG = np.random.default_rng(0)
@@ -103,6 +103,13 @@ WRONG: dict[str, list[Any]] = {
     "tokenizer": ["split", 3, OBJECT, X],
     "column": [3, OBJECT, X, ["a"]],
     "segments": ["a", 3, OBJECT, X, np.zeros((2, 3)), RAGGED, np.zeros((3, 2), int)],
+    "positive number": ["much", -1.0, 0.0, None, [1.0, 2.0], np.nan, OBJECT],
+    "player": [None, 1.5, OBJECT, [], "z", 9, ["x0", "x0"], {}, X, CLASS, [None]],
+    "strengths": [None, 3, "a", OBJECT, [], [-1.0], [np.nan], ["a"], CLASS],
+    "shapley": ["x0", 1.0, OBJECT, X, {}, [0], CLASS],
+    "numeric table": [None, 3, OBJECT, [], np.zeros(3), CUBE, X[:, :2], TEXT, RAGGED, {}, predict, CLASS, True,
+                      np.full((2, 3), np.nan)],
+    "amplification": [0.5, "much", OBJECT, np.nan, [1.0, 2.0], X],
     "images": ["a", 3, OBJECT, X, None, [], [np.zeros((2, 2)), np.zeros((2, 3))], [RAGGED], TEXT[None], {}],
 }  # fmt: skip
 """kind of option -> arguments that are a mistake wherever such an option is taken."""
@@ -131,6 +138,8 @@ KIND = {
     "units": "text", "families": "word", "given": "embedding", "decay": "penalty", "shells": "whole",
     "sparse": "word", "tol": "number", "graph": "graph", "order": "optional whole", "outside": "word",
     "coefficients": "word", "height": "whole", "width": "whole", "channels": "whole", "patch": "whole",
+    "delta": "positive number", "n_pairs": "whole", "player": "player", "strength": "number",
+    "strengths": "strengths", "shapley": "shapley", "others": "numeric table", "amplification": "amplification",
     "segments": "segments", "images": "images", "vocabulary": "vocabulary", "padding": "token", "reference": "token",
     "longest": "optional whole", "tokenizer": "tokenizer", "column": "column",
 }  # fmt: skip
@@ -164,6 +173,7 @@ def explained_texts(value: Any) -> Any:
     return dshap.explain(value, [[1, 2], [3, 4, 5]])
 
 
+PENALISED = KernelRidge(RBF(1.0), Nystrom(5), shapley=ShapleyPenalty(0, 1.0))
 EMBEDDED = {"embedding": Nystrom(5), "penalty": 1e-3, "kernel": RBF(1.0)}
 LANDMARKS = {"landmarks": X[:4], "weights": np.ones((4, 1)), "intercept": np.zeros(1)}
 
@@ -176,6 +186,8 @@ PLACES = {
                            kinds={"tol": "chance", "quality": "any table"}),
     "dshap.fit": Place(dshap.fit, {"model": KernelRidge(RBF(1.0), Nystrom(5)), "rows": X, "target": Y},
                        kinds={"rows": "any table"}),
+    "dshap.fit_path": Place(dshap.fit_path, {"model": PENALISED, "rows": X, "target": Y, "strengths": [0.0, 1.0]},
+                            kinds={"rows": "any table"}),
     "dshap.image_players": Place(dshap.image_players, {"height": 2, "width": 3, "patch": 1},
                                  kinds={"segments": "segments"}),
     "dshap.image_rows": Place(dshap.image_rows, {"images": np.zeros((2, 3, 3))}, kinds={"images": "images"}),
@@ -210,6 +222,23 @@ PLACES = {
                                 lambda made: made.fit(X, Y)),
     "models.KernelLogistic": Place(KernelLogistic, {"kernel": RBF(1.0), "embedding": Nystrom(5)},
                                    lambda made: made.fit(X, Y > 0)),
+    "models.ShapleyPenalty": Place(ShapleyPenalty, {"player": 1, "strength": 1.0, "value": "observational"},
+                                   lambda made: made and KernelRidge(RBF(1.0), Nystrom(5), shapley=made).fit(X, Y),
+                                   {"value": "word", "n_coalitions": "optional whole"}),
+    "models.attribution_bound": Place(models.attribution_bound, {"model": RIDGE, "rows": X, "others": X + 0.1},
+                                      kinds={"amplification": "amplification"}),
+    "models.conditional_amplification": Place(
+        models.conditional_amplification,
+        {"model": RIDGE, "data": X, "penalty": ShapleyPenalty(0, 0.0, "observational")},
+        kinds={"data": "numeric table", "penalty": "shapley"}),
+    "models.mean_squared_attribution": Place(models.mean_squared_attribution,
+                                             {"model": RIDGE, "rows": X, "data": X, "penalty": ShapleyPenalty(0, 0.0)},
+                                             kinds={"rows": "numeric table", "data": "numeric table",
+                                                    "penalty": "shapley"}),
+    "models.rkhs_norm": Place(models.rkhs_norm, {"model": RIDGE}),
+    "models.robustness": Place(models.robustness, {"model": RIDGE, "rows": X, "data": X, "delta": 0.1, "n_pairs": 4,
+                                                   "penalty": ShapleyPenalty(0, 0.0)},
+                               kinds={"rows": "numeric table", "data": "numeric table", "penalty": "shapley"}),
     "models.KernelExpansion": Place(KernelExpansion, {"kernel": RBF(1.0), **LANDMARKS}),
     "models.FourierExpansion": Place(FourierExpansion, {"frequencies": X[:4], "phases": np.zeros(4),
                                                         "weights": np.ones((4, 1)), "intercept": np.zeros(1)}),
@@ -248,7 +277,7 @@ RECORDS = {
     "kernels.checked_embedding", "kernels.checked_kernel", "kernels.median_lengthscale", "kernels.pivoted_cholesky",
     "kernels.ridge_solve",
     "models.Convergence", "models.ExpansionSum", "models.FitReport", "models.KernelModel", "models.LogisticStep",
-    "models.TunedRidge",
+    "models.PlayerReport", "models.Robustness", "models.TunedRidge",
     "values.Background", "values.LinearTransform", "values.Players", "values.SubsetTable",
 }  # fmt: skip
 """What the library makes itself: records, protocols and numerics on arrays of its own."""

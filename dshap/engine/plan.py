@@ -207,10 +207,11 @@ def fit_stages(model: KernelModel, reader: RowReader, n_outputs: int = 1) -> tup
     cost = model.cost(reader.n_rows, n_columns, n_outputs)
     held = (2 + n_partial_sums(n_spans)) * cost.sum_bytes
     sums = max(cost.partial_bytes, cost.solve_bytes) + held
+    passes = model.passes(n_columns)
     operations = reader.n_rows * (2.0 * p * n_columns * 8 + cost.row_operations)
     return (
         Stage("tune", 1, read + cost.tune_bytes, 0.0, "rows", "kernel, features", "none"),
-        Stage("fit", n_spans * model.n_passes, read + sums, model.n_passes * operations, "rows", "state/model-*",
+        Stage("fit", n_spans * passes, read + sums, passes * operations, "rows", "state/model-*",
               "fit"),
         Stage("score", n_spans if model.holdout else 0, read + cost.score_bytes,
               2.0 * reader.n_rows * p * model.holdout, "held-out rows", "score", "fit"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -24,14 +24,17 @@ from dshap.jobs.fields import (
     GivenLengthscale,
     Landmarks,
     Lengthscale,
+    Names,
     NotEmpty,
+    Penalty,
     PlayerGraph,
     Seed,
     one_of,
 )
 from dshap.jobs.kinds import Part, Table
 from dshap.kernels.nystrom import SELECTIONS
-from dshap.models import FourierExpansion, KernelExpansion, KernelModel
+from dshap.models import FourierExpansion, KernelExpansion, KernelModel, ShapleyPenalty
+from dshap.models.shapley_penalty import VALUES as SHAPLEY_VALUES
 from dshap.records import FloatArray
 from dshap.tables.background import METHODS
 from dshap.tables.columns import as_names
@@ -178,6 +181,33 @@ class GraphKeys(Table):
     """Of the players, in the order of the columns."""
 
 
+class ShapleyTable(Table):
+    """[model.shapley]: the attributions of one player are held small; see `dshap.models.ShapleyPenalty`."""
+
+    player: Names
+    """A column, or a list of them that are one player."""
+    strength: float = Field(ge=0.0, allow_inf_nan=False)
+    value: one_of(SHAPLEY_VALUES) = "interventional"  # type: ignore[valid-type]
+    landmarks: Landmarks = "model"
+    """Of value = "observational": those of the model, or as many."""
+    penalty: Penalty = "validate"
+    """Of value = "observational"."""
+    n_coalitions: Annotated[int, Field(ge=4)] | None = None
+
+    @model_validator(mode="after")
+    def _check_value(self) -> ShapleyTable:
+        for key in ("landmarks", "penalty"):
+            if key in self.model_fields_set and self.value != "observational":
+                raise ValueError(f'{key} belongs to value = "observational": leave it out')
+        return self
+
+
+class ShapleyKeys(Table):
+    """A Shapley penalty of a model that the job fits."""
+
+    shapley: ShapleyTable | None = None
+
+
 class SeedKeys(Table):
     """A seed."""
 
@@ -277,6 +307,16 @@ def _seed(given: Any, context: Context) -> int:
     return context.job.job.seed if given.seed is None else given.seed
 
 
+def _shapley(given: Any, context: Context) -> ShapleyPenalty | None:
+    """The Shapley penalty of a model; its landmarks are the model's where no number is given."""
+    table, seed = given.shapley, context.job.job.seed
+    if table is None:
+        return None
+    embedding = None if table.landmarks == "model" else kernels.Nystrom(table.landmarks, seed=seed)
+    options = table.strength, table.value, embedding, table.penalty, table.n_coalitions
+    return ShapleyPenalty(list(table.player), *options, seed)
+
+
 def _graph(given: Any, rest: tuple[int, int]) -> designs.Graph:
     """A chain of all players, or a grid."""
     return designs.graph_of({"chain": rest[0]} if given.graph == "chain" else given.graph)
@@ -308,6 +348,7 @@ MODEL_PARTS: Mapping[str, Part] = {
     "embedding": Part(_embedding, ModelEmbeddingKeys),
     "kernel": Part(_kernel, ModelKernelKeys),
     "seed": Part(lambda given, context: context.job.job.seed),
+    "shapley": Part(_shapley, ShapleyKeys),
 }
 """Parameter of a model that the job fits -> how it is made."""
 

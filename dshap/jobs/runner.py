@@ -330,13 +330,18 @@ def _fingerprint(job: Job, reader: TableReader, census: Census) -> dict[str, Any
     return {
         "numerics": NUMERICS_VERSION,
         "seed": job.job.seed,
-        "model": job.model.model_dump(mode="json"),
+        "model": job.model.model_dump(mode="json", exclude=_absent(job.model)),
         "features": list(reader.feature_names),
         "target": list(reader.target_names),
         "keys": dict(reader.key_dtypes),
         "missing": reader.missing,
         "rows": {"digest": census.fingerprint, "n": census.n_rows},
     }
+
+
+def _absent(model: Any) -> set[str]:
+    """Parts that a model has not: without them its fingerprint is that of stores from before there were such."""
+    return {name for name in ("shapley",) if getattr(model, name, None) is None}
 
 
 def _description(job: Job, fingerprint: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from dshap.engine import Executor, learn_from
 from dshap.errors import InputError
 from dshap.jobs.kinds import imported
 from dshap.jobs.schema import Job
-from dshap.models.logistic import MAX_CLASSES
+from dshap.models.labels import MAX_CLASSES
 from dshap.records import FloatArray, Record, digest_of
 from dshap.rows import read_sample, sample_positions, spans
 from dshap.tables import Census, ParquetSource, SyntheticTable, TextFiles

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.blocks import RowBlock
-from dshap.checks import MODEL_PENALTY, checked
+from dshap.checks import MODEL_PENALTY, Number, checked, of_kind
 from dshap.errors import InputError, unknown_name
 from dshap.kernels import RBF, Embedding, Kernel, Nystrom, ProductKernel, checked_embedding, checked_kernel
+from dshap.models.cost import FitCost, player_passes, with_player
 from dshap.models.expansion import UNSEEN, ModelFeatures, choose_features, expansion_from
 from dshap.models.expansion_sum import Expansion
 from dshap.models.report import FitReport
@@ -36,6 +37,8 @@ from dshap.models.rows import (
     row_roles,
     spans,
 )
+from dshap.models.shapley import regularised
+from dshap.models.shapley_penalty import ShapleyPenalty
 from dshap.models.tuning import (
     N_LANDMARKS,
     N_TRAIN,
@@ -52,23 +55,8 @@ from dshap.types import Pass
 
 __all__ = ["FitCost", "HeldOut", "KernelModel", "Tune"]
 
-
-@dataclass(frozen=True)
-class FitCost:
-    """What a fit takes: bytes, at most, and floating-point operations."""
-
-    tune_bytes: int
-    """Peak of `KernelModel.tuned` beyond its rows."""
-    sum_bytes: int
-    """Of the sums of one span."""
-    partial_bytes: int
-    """Peak of `Pass.partial` beyond its rows."""
-    solve_bytes: int
-    """Peak of `Pass.finish` beyond the sums."""
-    score_bytes: int
-    """Peak of `score_moments` beyond its rows."""
-    row_operations: float
-    """Of a pass for each row, the features themselves not counted."""
+INNER = "shapley__"
+"""What the options of the Shapley penalty begin with among those of a model."""
 
 
 class KernelModel(ABC):
@@ -81,7 +69,7 @@ class KernelModel(ABC):
     feature_names_in_: NDArray[Any]
     _estimator_type: ClassVar[str]
     n_passes: ClassVar[int] = 1
-    """Passes over all rows that a fit is expected to take, those that count, sample and score not counted."""
+    """`passes` of a fit without a Shapley penalty."""
 
     def __init__(
         self,
@@ -93,15 +81,18 @@ class KernelModel(ABC):
         seed: int,
         sample_size: int,
         unseen: str,
+        shapley: ShapleyPenalty | None,
     ) -> None:
         self.kernel = RBF() if kernel is None else checked_kernel(kernel)
         self.embedding: Embedding = Nystrom(500) if embedding is None else checked_embedding(embedding)
         self.penalty, (self.standardize,) = MODEL_PENALTY("penalty", penalty), checked(standardize=standardize)
         self.holdout, self.seed, self.sample_size = checked(holdout=holdout, seed=seed, sample_size=sample_size)
         self.unseen = UNSEEN("unseen", unseen)
+        asked = "dshap.models.ShapleyPenalty(player, strength)"
+        self.shapley = None if shapley is None else of_kind("shapley", shapley, ShapleyPenalty, asked)
 
     def __repr__(self) -> str:
-        options = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        options = ", ".join(f"{name}={value!r}" for name, value in self.get_params(deep=False).items())
         return f"{type(self).__name__}({options}){', fitted' if 'expansion_' in vars(self) else ''}"
 
     def __getattr__(self, name: str) -> Any:
@@ -127,22 +118,64 @@ class KernelModel(ABC):
         InputError
             For NaN (with "refuse"), lengths that differ, or more landmarks than rows.
         """
+        (fitted,) = self._fits(X, y, missing, None)
+        fitted.warn_unless_converged()
+        for name in [each for each in vars(self) if each.endswith("_")]:
+            delattr(self, name)  # nothing of an earlier fit stays
+        vars(self).update(vars(fitted))
+        return self
+
+    def fit_path(
+        self, X: Any, y: Any = None, strengths: Sequence[float] = (), *, missing: str = "refuse"
+    ) -> list[Self]:
+        """Models of several strengths of the `ShapleyPenalty`, from the same pass over the rows for all of them.
+
+        Parameters
+        ----------
+        X, y, missing : as in `fit`
+        strengths : (s,) of at least 0
+            In the place of the penalty's own; each model holds its one in `shapley`.
+
+        Returns
+        -------
+        list of s fitted models
+            A ridge needs no pass more than one model does; a logistic fit goes on from the solution of the strength
+            before it, a pass a Newton step.
+        """
+        models = self._fits(X, y, missing, self.checked_strengths(strengths))
+        for model in models:
+            model.warn_unless_converged()
+        return models
+
+    def checked_strengths(self, strengths: Sequence[float]) -> tuple[float, ...]:
+        """In their plain form, or an InputError."""
+        if self.shapley is None:
+            raise InputError("a path goes along the strengths of a Shapley penalty: give the model shapley=")
+        if not np.iterable(strengths) or not len(strengths):
+            raise InputError(f"strengths is {strengths!r}: give a list of numbers of at least 0")
+        return tuple(float(Number(0.0)("strength", each)) for each in strengths)
+
+    def _fits(self, X: Any, y: Any, missing: str, strengths: tuple[float, ...] | None) -> list[Self]:
+        """The fitted model, or those of these strengths."""
         if missing not in ("refuse", "skip"):
             raise InputError(f"missing is {missing!r}: 'refuse' or 'skip'")
         given = as_blocks(X, y)
         names = names_of(X) if y is not None else names_of(next(iter(given()), (None,))[0])
         blocks, known = self._numeric(given)
         sample_x, sample_y, positions = block_sample(blocks, self.sample_size, self.seed, missing)
-        fitted: Any = self.tuned(sample_x, sample_y, positions, feature_names=names, **known)
-        while isinstance(fitted, Pass):
-            fitted = fitted.finish(tree_sum(fitted.partial(block) for block in _row_blocks(blocks)))
+        found: Any = self.tuned(sample_x, sample_y, positions, feature_names=names, strengths=strengths, **known)
+        while isinstance(found, Pass):
+            found = found.finish(tree_sum(found.partial(block) for block in _row_blocks(blocks)))
+        models = [found] if strengths is None else list(found)
         if self.holdout:
-            fitted.held_out_score(tree_sum(HeldOut(fitted).partial(block) for block in _row_blocks(blocks)))
-        fitted.warn_unless_converged()
-        for name in [each for each in vars(self) if each.endswith("_")]:
-            delattr(self, name)  # nothing of an earlier fit stays
-        vars(self).update(vars(fitted))
-        return self
+            for fitted in models:
+                fitted.held_out_score(tree_sum(HeldOut(fitted).partial(block) for block in _row_blocks(blocks)))
+        return models
+
+    def training_rows(self, block: RowBlock) -> FloatArray:
+        """The rows (n, columns) of a block that are neither held out nor skipped."""
+        is_ok = is_finite(block.x, block.targets) & (self.roles(block.positions) != HELD_OUT)
+        return block.x[is_ok]
 
     def _numeric(self, blocks: Blocks) -> tuple[Blocks, dict[str, Any]]:
         """Blocks whose targets are numbers, and what `tuned` has to know of them."""
@@ -154,6 +187,7 @@ class KernelModel(ABC):
         sample_y: Any,
         positions: NDArray[np.integer],
         feature_names: tuple[str, ...] | None = None,
+        strengths: tuple[float, ...] | None = None,
         **known: Any,
     ) -> Pass:
         """Kernel and features chosen from a sample, ready for the first pass.
@@ -164,6 +198,8 @@ class KernelModel(ABC):
             Rows of the table (`sample_size` of them are wanted); those with NaN are passed over.
         positions : (n,)
             Their positions in the table; held-out rows are left out of every choice.
+        strengths
+            Of the models that are wanted, see `fit_path`; None: this one.
         """
         x, y = as_rows(sample_x), np.asarray(sample_y, dtype=float)
         is_ok = is_finite(x, y) & (self.roles(positions) != HELD_OUT)
@@ -171,7 +207,8 @@ class KernelModel(ABC):
             raise InputError("no row of the sample is left: all are held out, or hold NaN or infinity")
         names = feature_names if feature_names is not None else names_of(sample_x)
         with one_blas_thread():
-            return self._first_step(x[is_ok], y[is_ok], self.roles(positions)[is_ok], names, **known)
+            step = self._first_step(x[is_ok], y[is_ok], self.roles(positions)[is_ok], names, **known)
+            return step if self.shapley is None else regularised(step, x[is_ok], names, strengths)
 
     @abstractmethod
     def _first_step(
@@ -246,19 +283,28 @@ class KernelModel(ABC):
 
     def unfitted(self) -> Self:
         """A new model with the same options."""
-        return type(self)(**self.get_params())
+        return type(self)(**self.get_params(deep=False))
+
+    def with_penalty(self, shapley: ShapleyPenalty) -> Self:
+        """A new model with the same options but this Shapley penalty."""
+        return type(self)(**{**self.get_params(deep=False), "shapley": shapley})
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options by name, as scikit-learn asks for them."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        """The options by name, as scikit-learn asks for them; `deep`: those of the Shapley penalty too."""
+        options = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        inner = vars(self.shapley) if deep and self.shapley is not None else {}
+        return options | {f"{INNER}{name}": given for name, given in inner.items()}
 
     def set_params(self, **params: Any) -> Self:
-        """Other options, checked; what was fitted stays."""
+        """Other options, checked; what was fitted stays.  `shapley__strength=` changes that of the penalty."""
         options = self.get_params()
         for name in params:
             if name not in options:
                 raise InputError(unknown_name("option", name, options))
-        type(self).__init__(self, **{**options, **params})
+        outer = {**self.get_params(deep=False), **{n: given for n, given in params.items() if not n.startswith(INNER)}}
+        inner = {name.removeprefix(INNER): given for name, given in params.items() if name.startswith(INNER)}
+        shapley = replace(outer["shapley"], **inner) if inner else outer["shapley"]
+        type(self).__init__(self, **{**outer, "shapley": shapley})
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -277,9 +323,21 @@ class KernelModel(ABC):
     def count_outputs(self, y: FloatArray) -> int:
         """Columns, or classes, of targets (n,) or (n, k)."""
 
-    @abstractmethod
     def cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
         """What a fit on a table of n rows takes."""
+        plain = self._cost(n_rows, n_columns, n_outputs)
+        if self.shapley is None:
+            return plain
+        return with_player(plain, self.shapley, self.embedding, n_columns)
+
+    def passes(self, n_columns: int) -> int:
+        """Passes over all rows that a fit is expected to take, sample and score not counted."""
+        extra = 0 if self.shapley is None else player_passes(self.shapley, self.embedding, n_columns)
+        return self.n_passes + extra
+
+    @abstractmethod
+    def _cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
+        """Without a Shapley penalty."""
 
     def _tune_bytes(self, n_rows: int, n_columns: int) -> int:
         """The trial's kernel matrices, or what the anchors take."""
@@ -307,6 +365,8 @@ class Tune:
     feature_names: tuple[str, ...]
     check: Callable[[int], None]
     """Refuses a fit with so many outputs that does not fit."""
+    strengths: tuple[float, ...] | None = None
+    """See `KernelModel.fit_path`."""
     wants = ("target",)
 
     def partial(self, block: RowBlock) -> Stacked:
@@ -315,7 +375,8 @@ class Tune:
     def finish(self, total: Stacked) -> Pass:
         self.check(self.model.count_outputs(total["target"]))
         names = self.feature_names
-        return self.model.tuned(total["x"], total["target"], total["position"], feature_names=names)
+        rows = total["x"], total["target"], total["position"]
+        return self.model.tuned(*rows, feature_names=names, strengths=self.strengths)
 
 
 @dataclass(frozen=True)

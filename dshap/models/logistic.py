@@ -14,8 +14,10 @@ from dshap.blocks import RowBlock
 from dshap.checks import checked
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel
+from dshap.models.cost import FitCost
 from dshap.models.expansion import ModelFeatures
-from dshap.models.kernel_model import FitCost, KernelModel
+from dshap.models.kernel_model import KernelModel
+from dshap.models.labels import as_labels, check_classes, class_codes, class_name
 from dshap.models.newton import (
     Codes,
     Newton,
@@ -28,14 +30,14 @@ from dshap.models.newton import (
 )
 from dshap.models.report import Convergence, FitReport
 from dshap.models.rows import HELD_OUT, MICRO_BLOCK, SKIPPED, TRAIN, Blocks, is_finite
+from dshap.models.shapley import PlayerForm
+from dshap.models.shapley_penalty import ShapleyPenalty
 from dshap.models.tuning import Tuning
-from dshap.records import BoolArray, FloatArray, Moments
+from dshap.records import FloatArray, Moments
 from dshap.threads import one_blas_thread
 
 __all__ = ["KernelLogistic", "LogisticStep"]
 
-MAX_CLASSES = 256
-"""More distinct targets than this are numbers, not classes."""
 SAMPLE_TOL, SAMPLE_PASSES = 1e-4, 50
 """Newton's method on the sample: its end is the start on all rows, off by the error of sampling anyway."""
 ROLE_NAMES = {HELD_OUT: "held_out", SKIPPED: "skipped"}
@@ -65,6 +67,9 @@ class KernelLogistic(KernelModel):
     standardize, seed, sample_size, unseen : as in `KernelRidge`
     holdout : float in [0, 1)
         Part of the rows that enter no sum and give accuracy and log-loss in `report_.held_out`.
+    shapley : ShapleyPenalty, optional
+        strength/2 · mean over the training rows of φ_A(x)², added up over the functions, beside the objective above;
+        see `KernelRidge`.
     max_iter : int
         Passes over all rows, at most.  `report_.convergence` says how Newton's method ended, and a warning where it
         did not converge.
@@ -110,28 +115,29 @@ class KernelLogistic(KernelModel):
         seed: int = 0,
         sample_size: int = 20_000,
         unseen: str = "other",
+        shapley: ShapleyPenalty | None = None,
         max_iter: int = 30,
         tol: float = 1e-8,
     ) -> None:
-        super().__init__(kernel, embedding, penalty, standardize, holdout, seed, sample_size, unseen)
+        super().__init__(kernel, embedding, penalty, standardize, holdout, seed, sample_size, unseen, shapley)
         self.max_iter, self.tol = checked(max_iter=max_iter, tol=tol)
 
     def _numeric(self, blocks: Blocks) -> tuple[Blocks, dict[str, Any]]:
         """Blocks of class codes, NaN where a label is missing; and all labels there are, from a pass of their own."""
         classes = np.zeros(0)
         for _, labels in blocks():
-            given, is_there = _as_labels(labels)
+            given, is_there = as_labels(labels)
             try:
                 found = np.unique(given[is_there])
                 classes = np.unique(np.concatenate([classes, found])) if len(classes) else found
             except TypeError as error:
                 raise InputError(f"labels of several kinds in one target: {error}") from error
-            _check_classes(classes)
+            check_classes(classes)
         if classes.dtype.kind in "OT":  # text without a fixed width; records hold fixed-width text
             classes = np.array(classes.tolist())
 
         def numbers(labels: Any) -> FloatArray:
-            given, is_there = _as_labels(labels)
+            given, is_there = as_labels(labels)
             codes = np.full(len(given), np.nan)
             codes[is_there] = np.searchsorted(classes, given[is_there].astype(classes.dtype))
             return codes
@@ -146,7 +152,7 @@ class KernelLogistic(KernelModel):
         y, found = y.reshape(-1), np.unique(y)
         classes = known.get("classes", found)
         values = np.arange(len(classes), dtype=float) if known else found
-        _check_classes(classes)
+        check_classes(classes)
         if len(values) == 1:
             raise InputError(
                 f"the target has one class only ({class_name(classes[0])}): there is nothing to tell apart"
@@ -208,10 +214,10 @@ class KernelLogistic(KernelModel):
 
     def count_outputs(self, y: FloatArray) -> int:
         classes = np.unique(y[np.isfinite(y)])
-        _check_classes(classes)
+        check_classes(classes)
         return len(classes)
 
-    def cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
+    def _cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
         """Of the Hessian's blocks and the gradient, for so many classes, as of Newton's system with its factor; on the
         sample features, twice, and Newton's method."""
         p, c = self.embedding.n_features + 1, max(n_outputs - 1, 1)  # features and the intercept; contrasts
@@ -227,54 +233,6 @@ class KernelLogistic(KernelModel):
             score_bytes=self._score_bytes(n_outputs),
             row_operations=2.0 * p * p * pairs,
         )
-
-
-def _as_labels(labels: Any) -> tuple[NDArray[Any], BoolArray]:
-    """Labels (n,), and which of them are there."""
-    given = np.asarray(labels)
-    if given.ndim == 2 and given.shape[1] == 1:
-        given = given[:, 0]
-    if given.ndim != 1:
-        raise InputError(f"the target has shape {given.shape}: KernelLogistic takes one column of labels")
-    if given.dtype.kind == "f":
-        return given, np.isfinite(given)
-    if given.dtype == object:
-        is_gone = [not isinstance(label, str) and str(label) in ("None", "nan", "<NA>", "NaT") for label in given]
-        return given, ~np.array(is_gone, dtype=bool)
-    return given, np.ones(len(given), dtype=bool)
-
-
-def _check_classes(classes: NDArray[Any]) -> None:
-    if len(classes) > MAX_CLASSES:
-        raise InputError(
-            f"the target has more than {MAX_CLASSES} distinct values: for numbers use KernelRidge, or merge classes"
-        )
-
-
-def class_name(label: Any) -> str:
-    """A label for people: 1.0 is 1."""
-    number = np.asarray(label).item()
-    return f"{number:g}" if isinstance(number, float) else str(number)
-
-
-def class_codes(target: FloatArray, values: FloatArray, classes: NDArray[Any], first: int) -> Codes:
-    """(n,): position of each target (n,) in values (K,), for rows of the table that begin at `first`.
-
-    Raises
-    ------
-    InputError
-        A class that the sample does not hold.
-    """
-    codes = np.minimum(np.searchsorted(values, target), len(values) - 1)
-    is_unseen = values[codes] != target
-    if is_unseen.any():
-        unseen = target[is_unseen][0]
-        raise InputError(
-            f"class {class_name(unseen)} occurs in the data ({(is_unseen & (target == unseen)).sum()} of the rows from "
-            f"{first} on, of {len(target)}) and not in the sample, whose classes are "
-            f"{', '.join(map(class_name, classes))}: raise sample_size, or leave out or merge classes so rare"
-        )
-    return codes
 
 
 def with_ones(features: ModelFeatures, x: FloatArray) -> FloatArray:
@@ -314,8 +272,20 @@ class LogisticStep:
     n_sample_passes: int
     feature_names: tuple[str, ...] | None = None
     tuning: Tuning | None = None
+    form: PlayerForm | None = None
+    """Of the Shapley penalty, where there is one."""
 
     wants = ("target",)
+
+    def along(self, strengths: tuple[float, ...]) -> LogisticPath:
+        """The passes that give a model for each strength of the Shapley penalty."""
+        return LogisticPath(self.at(strengths[0]), strengths[1:])
+
+    def at(self, strength: float) -> LogisticStep:
+        """The first step with another strength, from where this one is."""
+        assert self.form is not None
+        form = self.form.at(strength)
+        return replace(self, form=form, model=self.model.with_penalty(form.penalty), newton=self.newton.again())
 
     def partial(self, block: RowBlock) -> Moments:
         """Loss, gradient, Hessian and counts over the rows of a block, y (n,).
@@ -348,14 +318,19 @@ class LogisticStep:
         InputError
             Where no training rows are there, or the penalty is too small for Newton's system to be solved.
         """
+        step = self.next(moments)
+        return step if step.newton.ending is None else step.fitted(moments)
+
+    def next(self, moments: Moments) -> LogisticStep:
+        """The next step, or this one with Newton's method ended."""
         if not moments["counts"].any():
             raise InputError("no training rows: all are held out, or hold NaN or infinity")
         with one_blas_thread():
-            newton = self.newton.next(moments.arrays)
-        step = replace(self, newton=newton)
-        return step if newton.ending is None else step._fitted(moments)
+            newton = self.newton.next(moments.arrays, None if self.form is None else self.form.ridge)
+        return replace(self, newton=newton)
 
-    def _fitted(self, moments: Moments) -> KernelLogistic:
+    def fitted(self, moments: Moments) -> KernelLogistic:
+        """The model where Newton's method has ended."""
         newton, names = self.newton, self.feature_names
         assert newton.ending is not None
         is_binary = len(self.classes) == 2
@@ -369,6 +344,28 @@ class LogisticStep:
         n_rows, n_held_out, n_skipped = (int(moments[name].sum()) for name in ("counts", "n_held_out", "n_skipped"))
         kernel = self.features.kernel.describe(names)
         report = FitReport(
-            kernel, self.features.subset, newton.penalty, n_rows, n_held_out, n_skipped, self.tuning, convergence
-        )
+            kernel, self.features.subset, newton.penalty, n_rows, n_held_out, n_skipped, self.tuning, convergence,
+            shapley=None if self.form is None else self.form.report(weights[:-1]),
+        )  # fmt: skip
         return self.model.fitted(expansion, report, {"classes": self.classes, "class_values": self.values})
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticPath:
+    """Logistic fits that differ in the strength of their Shapley penalty, each from the solution before it."""
+
+    step: LogisticStep
+    left: tuple[float, ...]
+    """Strengths to come."""
+    done: tuple[KernelLogistic, ...] = ()
+    wants = ("target",)
+
+    def partial(self, block: RowBlock) -> Moments:
+        return self.step.partial(block)
+
+    def finish(self, total: Moments) -> LogisticPath | tuple[KernelLogistic, ...]:
+        step = self.step.next(total)
+        if step.newton.ending is None:
+            return replace(self, step=step)
+        done = (*self.done, step.fitted(total))
+        return LogisticPath(step.at(self.left[0]), self.left[1:], done) if self.left else done

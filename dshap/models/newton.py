@@ -125,8 +125,10 @@ class Newton:
     """Why it ended; None while it runs."""
     is_converged: bool = False
 
-    def next(self, sums: Mapping[str, NDArray[Any]]) -> Newton:
-        """The next point, from the sums (see `logistic_sums`) at this one.
+    def next(self, sums: Mapping[str, NDArray[Any]], form: FloatArray | None = None) -> Newton:
+        """The next point, from the sums (see `logistic_sums`) at this one, and the form (p, p) of a Shapley penalty.
+
+        The objective is the mean loss + penalty/2 ‖f‖² + Σ wᵀ form w / 2.
 
         A point whose objective is not above the last one is accepted, and Newton's step taken from there; else the
         step is halved.  It has converged where λ_N²/2 = gᵀH⁻¹g/2, which the full step gains, is at most tol·objective,
@@ -134,16 +136,18 @@ class Newton:
         A start that is worse than no features at all, as from a sample that was separable, is left for that.
         """
         counts, now = sums["counts"], replace(self, n_passes=self.n_passes + 1)
-        n = float(counts.sum())
-        loss = float(sums["loss"][0]) / n
-        objective = loss + self.penalty / 2 * float(np.square(self.weights[:-1]).sum())
-        if self.accepted is None and self.weights[:-1].any() and objective > entr(counts / n).sum():
+        n, w = float(counts.sum()), self.weights[:-1]
+        loss, bent = float(sums["loss"][0]) / n, self.penalty * w  # (p, c)
+        if form is not None:
+            bent = bent + form @ w
+        objective = loss + float(np.vdot(w, bent)) / 2
+        if self.accepted is None and w.any() and objective > entr(counts / n).sum():
             return replace(now, weights=base_rates(counts, self.contrast, len(self.weights)))
         if objective > self.objective + SLACK * self.objective:
             return now._halved()
         gradient = sums["gradient"].copy()
-        gradient[:-1] += n * self.penalty * self.weights[:-1]
-        direction = -self._solved(sums["hessian"], gradient, n * self.penalty)
+        gradient[:-1] += n * bent
+        direction = -self._solved(sums["hessian"], gradient, n * self.penalty, None if form is None else n * form)
         decrement = -float(np.vdot(gradient, direction)) / (2.0 * n)
         now = replace(now, accepted=self.weights, loss=loss, objective=objective, decrement=decrement,
                       direction=direction, step=1.0)  # fmt: skip
@@ -164,12 +168,19 @@ class Newton:
             return replace(self, weights=self.accepted, ending=ending)
         return half
 
-    def _solved(self, hessian: FloatArray, gradient: FloatArray, ridge: float) -> FloatArray:
-        """H⁻¹g (p + 1, c), ridge on all coordinates but the intercepts."""
+    def again(self) -> Newton:
+        """Newton's method for another objective, from the solution of this one."""
+        return Newton(self.penalty, self.contrast, self.weights, self.tol, self.max_iter, self.noun)
+
+    def _solved(self, hessian: FloatArray, gradient: FloatArray, ridge: float, form: FloatArray | None) -> FloatArray:
+        """H⁻¹g (p + 1, c), ridge and form on all coordinates but the intercepts."""
         p, c = gradient.shape
         system = np.empty((c, p, c, p))
         for block, (a, b) in zip(hessian, pairs(c), strict=True):
             system[a, :, b] = system[b, :, a] = block
+        if form is not None:
+            for a in range(c):
+                system[a, :-1, a, :-1] += form
         diagonal = np.full((c, p), ridge)
         diagonal[:, -1] = 0.0
         solved = ridge_solve(system.reshape(c * p, c * p), gradient.T.reshape(-1, 1), diagonal.ravel(), self.noun)

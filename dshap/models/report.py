@@ -13,7 +13,7 @@ from dshap.kernels import FourierFeatures, KeptLandmarks, ProductKernel, SubsetF
 from dshap.models.tuning import Tuning
 from dshap.records import FloatArray
 
-__all__ = ["Convergence", "FitReport"]
+__all__ = ["Convergence", "FitReport", "PlayerReport"]
 
 MEASURES = {"r2": "R²", "accuracy": "accuracy", "log_loss": "log-loss"}
 """Names of held-out scores -> what people call them."""
@@ -59,6 +59,41 @@ class Convergence:
 
 
 @dataclass(frozen=True)
+class PlayerReport:
+    """What a fit with a `ShapleyPenalty` holds small, at its end."""
+
+    player: str
+    value: str
+    """"interventional" or "observational"."""
+    strength: float
+    n_coalitions: int
+    train: FloatArray
+    """(k,): mean of φ_A(x)² over the training rows, of each function of the model's decision."""
+    held_out: FloatArray | None
+    """(k,): the same over the rows held out; None where there are none."""
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        return {
+            "report_player": np.array([self.player, self.value]),
+            "report_player_options": np.array([self.strength, self.n_coalitions]),
+            "report_player_train": self.train,
+            **({} if self.held_out is None else {"report_player_held_out": self.held_out}),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> PlayerReport:
+        (player, value), (strength, n_coalitions) = arrays["report_player"], arrays["report_player_options"]
+        train, held_out = arrays["report_player_train"], arrays.get("report_player_held_out")
+        return cls(str(player), str(value), float(strength), int(n_coalitions), train, held_out)
+
+    def __str__(self) -> str:
+        found = f"{', '.join(f'{each:.4g}' for each in self.train)} (training rows)"
+        if self.held_out is not None:
+            found += f", {', '.join(f'{each:.4g}' for each in self.held_out)} (held out)"
+        return f"mean square of the {self.value} attribution of {self.player} at strength {self.strength:g}: {found}"
+
+
+@dataclass(frozen=True)
 class FitReport:
     """How a fit ended."""
 
@@ -77,6 +112,8 @@ class FitReport:
     """Of models that are fitted in several passes."""
     held_out: Mapping[str, FloatArray] = field(default_factory=dict)
     """Score of the held-out rows (k,) by its name in `MEASURES`, once there is one."""
+    shapley: PlayerReport | None = None
+    """Of a fit with a `ShapleyPenalty`."""
 
     @property
     def r2(self) -> FloatArray | None:
@@ -101,6 +138,7 @@ class FitReport:
             **{f"report_{name}": array for name, array in self.features.to_arrays().items()},
             **{f"report_{name}": score for name, score in self.held_out.items()},
             **({} if self.convergence is None else self.convergence.to_arrays()),
+            **({} if self.shapley is None else self.shapley.to_arrays()),
         }  # fmt: skip
 
     @classmethod
@@ -119,6 +157,7 @@ class FitReport:
             tuning=Tuning(kernel, float(tuning[0]), float(tuning[1]), int(tuning[2])) if len(tuning) else None,
             convergence=Convergence.from_arrays(arrays) if "newton" in stored else None,
             held_out={name: stored[name] for name in MEASURES if name in stored},
+            shapley=PlayerReport.from_arrays(arrays) if "player" in stored else None,
         )
 
     def __str__(self) -> str:
@@ -130,6 +169,8 @@ class FitReport:
             lines.append(f"tuning: validation error {self.tuning.error:.4f} in {self.tuning.evaluations} evaluations")
         if self.convergence is not None:
             lines.append(f"Newton: {self.convergence}")
+        if self.shapley is not None:
+            lines.append(str(self.shapley))
         lines += self.score_lines
         return "\n".join([*lines, *(f"  {name}: {kernel}" for name, kernel in self.kernel.items())])
 

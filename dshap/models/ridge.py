@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -16,10 +16,13 @@ from dshap.blocks import RowBlock
 from dshap.checks import finite_array
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Kernel, ProductKernel, ridge_solve
+from dshap.models.cost import FitCost
 from dshap.models.expansion import ModelFeatures
-from dshap.models.kernel_model import FitCost, KernelModel
+from dshap.models.kernel_model import KernelModel
 from dshap.models.report import FitReport
 from dshap.models.rows import HELD_OUT, MICRO_BLOCK, SKIPPED, TRAIN, VALIDATION, is_finite
+from dshap.models.shapley import PlayerForm
+from dshap.models.shapley_penalty import ShapleyPenalty
 from dshap.models.tuning import Tuning
 from dshap.records import FloatArray, Moments
 from dshap.threads import one_blas_thread
@@ -60,6 +63,9 @@ class KernelRidge(KernelModel):
         categories are, or an `InputError` of the prediction and of `dshap.explain`.
     sample_size : int
         Rows that `tuned` sees.
+    shapley : ShapleyPenalty, optional
+        Holds the attributions of one player small: strength · mean over the training rows of φ_A(x)² beside the mean
+        squared error and λ‖f‖².  Validation chooses λ without it.
 
     Attributes
     ----------
@@ -94,8 +100,9 @@ class KernelRidge(KernelModel):
         seed: int = 0,
         sample_size: int = 20_000,
         unseen: str = "other",
+        shapley: ShapleyPenalty | None = None,
     ) -> None:
-        super().__init__(kernel, embedding, penalty, standardize, holdout, seed, sample_size, unseen)
+        super().__init__(kernel, embedding, penalty, standardize, holdout, seed, sample_size, unseen, shapley)
         self.intercept = intercept if intercept is None else finite_array("intercept", intercept, (0, 1), "() or (k,)")
 
     def _first_step(
@@ -145,7 +152,7 @@ class KernelRidge(KernelModel):
     def count_outputs(self, y: FloatArray) -> int:
         return 1 if y.ndim == 1 else y.shape[1]
 
-    def cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
+    def _cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
         """Of two Grams (training, validation) and their right-hand sides, as of kernel blocks with their temporaries
         and four sums; eigenvectors and their work, or Cholesky."""
         p, k = self.embedding.n_features, n_outputs
@@ -171,6 +178,8 @@ class TunedRidge:
     target_ndim: int
     feature_names: tuple[str, ...] | None = None
     tuning: Tuning | None = None
+    form: PlayerForm | None = None
+    """Of the Shapley penalty, where there is one."""
 
     def __post_init__(self) -> None:
         given = np.shape(0.0 if self.model.intercept is None else self.model.intercept)
@@ -178,6 +187,12 @@ class TunedRidge:
             raise InputError(f"intercept has shape {given} for {self.shift.size} outputs: give one number, or one each")
 
     wants = ("target",)
+
+    def along(self, strengths: tuple[float, ...]) -> RidgePath:
+        """The pass that gives a model for each strength of the Shapley penalty."""
+        assert self.form is not None
+        forms = [self.form.at(strength) for strength in strengths]
+        return RidgePath(tuple(replace(self, form=form, model=self.model.with_penalty(form.penalty)) for form in forms))
 
     def partial(self, block: RowBlock) -> Moments:
         """Sums by role over the rows of a block, y (n,) or (n, k).
@@ -232,12 +247,30 @@ class TunedRidge:
     def _fitted(self, moments: Moments, train: Moments, penalty: float) -> KernelRidge:
         centre, n_rows = self._centre(train), int(train["n"][0])
         right = train["cross"] - np.outer(train["ones"], centre)  # (p, k)
-        weights = ridge_solve(train["gram"], right, n_rows * penalty, self.features.basis.noun)
+        gram = train["gram"] if self.form is None else train["gram"] + n_rows * self.form.ridge
+        weights = ridge_solve(gram, right, n_rows * penalty, self.features.basis.noun)
         expansion = self.features.expansion(weights, self.shift + centre, self.feature_names)
         n_held_out, n_skipped = int(moments["n_held_out"][0]), int(moments["n_skipped"][0])
         kernel = self.features.kernel.describe(self.feature_names)
-        report = FitReport(kernel, self.features.subset, penalty, n_rows, n_held_out, n_skipped, self.tuning)
+        shapley = None if self.form is None else self.form.report(weights)
+        report = FitReport(
+            kernel, self.features.subset, penalty, n_rows, n_held_out, n_skipped, self.tuning, shapley=shapley
+        )
         return self.model.fitted(expansion, report, {"target_ndim": np.array(self.target_ndim)})
+
+
+@dataclass(frozen=True, eq=False)
+class RidgePath:
+    """Ridges that differ in the strength of their Shapley penalty, from one pass over the rows."""
+
+    steps: tuple[TunedRidge, ...]
+    wants = ("target",)
+
+    def partial(self, block: RowBlock) -> Moments:
+        return self.steps[0].partial(block)
+
+    def finish(self, total: Moments) -> tuple[KernelRidge, ...]:
+        return tuple(step.finish(total) for step in self.steps)
 
 
 def _of_role(moments: Moments, role: str) -> Moments:

@@ -30,7 +30,7 @@ from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.values.base import KernelValue
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue
 
-__all__ = ["KernelObservational"]
+__all__ = ["KernelObservational", "coalition_weights", "product_parts"]
 
 POINTS = 8
 """Points x whose f(x_S, X_S̄) tell the error of an embedding: more of them choose the same penalties."""
@@ -263,7 +263,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         at, inside = self._lattices(columns, columns, len(rows))
         self._fill(at, inside, rows)
         out = np.empty((len(rows), len(columns), self.n_outputs))
-        prepared = list(_coalitions(state, self._r, self._parts))
+        prepared = list(coalition_weights(state, self._r, self._parts))
         for j in at.order.tolist():  # landmarks first: rows lie next to each other
             kept, weights = prepared[j]
             order = _kept_first(kept, self._r) if is_form else np.arange(self._r)
@@ -273,7 +273,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 out[:, j, 0] = _form_values(weights.reshape(self._r, -1), present.T)
             else:
                 products = present[kept] if inside.is_shared else at.product(j, kept).T
-                conditional = weights.T @ _parts(products.T).T  # (r, n) μ_r(S̄ | x_S)
+                conditional = weights.T @ product_parts(products.T).T  # (r, n) μ_r(S̄ | x_S)
                 conditional *= present
                 out[:, j, :k] = (amplitudes.T @ conditional).real.T
             if self.centred:
@@ -332,7 +332,7 @@ def _solve(gram: FloatArray, cross: NDArray[Any], ridge: float, noun: str) -> ND
     return np.asarray(both[:, : cross.shape[1]] + 1j * both[:, cross.shape[1] :])
 
 
-def _parts(products: NDArray[Any]) -> FloatArray:
+def product_parts(products: NDArray[Any]) -> FloatArray:
     """What the weights of a state are multiplied with: the products (n, q), or their real and imaginary parts."""
     if not np.iscomplexobj(products):
         return products
@@ -340,7 +340,7 @@ def _parts(products: NDArray[Any]) -> FloatArray:
 
 
 def _folded(subset: SubsetFeatures, white: NDArray[Any]) -> NDArray[Any]:
-    """Weights of `_parts` from those of the whitened features."""
+    """Weights of `product_parts` from those of the whitened features."""
     return subset.coefficients(white) if subset.n_features == len(subset.kept) else white
 
 
@@ -372,7 +372,7 @@ def _form_values(form: FloatArray, products: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("ij,ij->i", half, kept))
 
 
-def _coalitions(state: State, r: int, parts: int) -> Iterator[tuple[np.ndarray, NDArray[Any]]]:
+def coalition_weights(state: State, r: int, parts: int) -> Iterator[tuple[np.ndarray, NDArray[Any]]]:
     """(kept (q,), weights (q·parts, r)) of each coalition of a state."""
     arrays = (state[name].reshape(-1, r) for name in sorted(state.arrays) if name.startswith("weights"))
     weights, at, first = next(arrays), 0, 0

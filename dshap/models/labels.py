@@ -1,0 +1,65 @@
+"""Labels of classes: which are there, their codes, their names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.errors import InputError
+from dshap.models.newton import Codes
+from dshap.records import BoolArray, FloatArray
+
+__all__ = ["MAX_CLASSES", "as_labels", "check_classes", "class_codes", "class_name"]
+
+MAX_CLASSES = 256
+"""More distinct targets than this are numbers, not classes."""
+
+
+def as_labels(labels: Any) -> tuple[NDArray[Any], BoolArray]:
+    """Labels (n,), and which of them are there."""
+    given = np.asarray(labels)
+    if given.ndim == 2 and given.shape[1] == 1:
+        given = given[:, 0]
+    if given.ndim != 1:
+        raise InputError(f"the target has shape {given.shape}: KernelLogistic takes one column of labels")
+    if given.dtype.kind == "f":
+        return given, np.isfinite(given)
+    if given.dtype == object:
+        is_gone = [not isinstance(label, str) and str(label) in ("None", "nan", "<NA>", "NaT") for label in given]
+        return given, ~np.array(is_gone, dtype=bool)
+    return given, np.ones(len(given), dtype=bool)
+
+
+def check_classes(classes: NDArray[Any]) -> None:
+    if len(classes) > MAX_CLASSES:
+        raise InputError(
+            f"the target has more than {MAX_CLASSES} distinct values: for numbers use KernelRidge, or merge classes"
+        )
+
+
+def class_name(label: Any) -> str:
+    """A label for people: 1.0 is 1."""
+    number = np.asarray(label).item()
+    return f"{number:g}" if isinstance(number, float) else str(number)
+
+
+def class_codes(target: FloatArray, values: FloatArray, classes: NDArray[Any], first: int) -> Codes:
+    """(n,): position of each target (n,) in values (K,), for rows of the table that begin at `first`.
+
+    Raises
+    ------
+    InputError
+        A class that the sample does not hold.
+    """
+    codes = np.minimum(np.searchsorted(values, target), len(values) - 1)
+    is_unseen = values[codes] != target
+    if is_unseen.any():
+        unseen = target[is_unseen][0]
+        raise InputError(
+            f"class {class_name(unseen)} occurs in the data ({(is_unseen & (target == unseen)).sum()} of the rows from "
+            f"{first} on, of {len(target)}) and not in the sample, whose classes are "
+            f"{', '.join(map(class_name, classes))}: raise sample_size, or leave out or merge classes so rare"
+        )
+    return codes

@@ -1,0 +1,239 @@
+"""The Shapley regulariser: fits that hold the attributions of one player small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dshap.attributors.player import OnePlayer, PlayerLearning, PlayerTerms
+from dshap.blocks import RowBlock
+from dshap.checks import as_array
+from dshap.errors import InputError
+from dshap.kernels import Embedding, Nystrom
+from dshap.models.cost import player_tile
+from dshap.models.expansion import FourierExpansion, KernelExpansion, ModelFeatures
+from dshap.models.report import PlayerReport
+from dshap.models.rows import HELD_OUT, MICRO_BLOCK, SKIPPED, as_rows, is_finite
+from dshap.models.shapley_penalty import ShapleyPenalty, checked_penalty
+from dshap.predictors.expansion import expansion_of
+from dshap.records import FloatArray, Moments, tree_sum
+from dshap.rows import sample_positions, spans
+from dshap.threads import one_blas_thread
+from dshap.types import Pass, replaced
+from dshap.values.terms import InterventionalTerms, ObservationalTerms, TermValue
+
+__all__ = ["PlayerForm", "PlayerSquares", "mean_squared_attribution", "player_attributions", "regularised"]
+
+RANK_TOLERANCE = 1e-6
+"""Of the conditional embeddings, as in `KernelObservational`."""
+N_LANDMARKS = 256
+"""Of the conditional embeddings of a model that has none of its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlayerForm:
+    """A Shapley penalty in the weights of a model f = c + Φw: strength · wᵀ train w."""
+
+    penalty: ShapleyPenalty
+    player: str
+    n_coalitions: int
+    train: FloatArray
+    """(p, p): mean of ζζᵀ over the training rows, in the whitened features."""
+    held_out: FloatArray | None
+    """The same over the rows held out; None where there are none."""
+
+    @property
+    def ridge(self) -> FloatArray:
+        """(p, p): what a training row adds to the system of a fit."""
+        return self.penalty.strength * self.train
+
+    def at(self, strength: float) -> PlayerForm:
+        """Of another strength."""
+        return replace(self, penalty=replace(self.penalty, strength=strength))
+
+    def report(self, weights: FloatArray) -> PlayerReport:
+        """Of a model with weights (p, k)."""
+        train, held_out = _quadratic(self.train, weights), None
+        if self.held_out is not None:
+            held_out = _quadratic(self.held_out, weights)
+        penalty = self.penalty
+        return PlayerReport(self.player, penalty.value, penalty.strength, self.n_coalitions, train, held_out)
+
+
+@dataclass(frozen=True, eq=False)
+class PlayerSquares:
+    """The pass that gives a step of a fit its `PlayerForm`."""
+
+    step: Any
+    """`TunedRidge` or `LogisticStep`"""
+    player: str
+    strengths: tuple[float, ...] | None
+    """Of the models that are wanted; None: the one of the step."""
+    terms: PlayerTerms
+    wants = ("target",)
+
+    def partial(self, block: RowBlock) -> Moments:
+        """Σζζᵀ, and the number of rows, of the training rows and of those held out."""
+        model, x = self.step.model, block.x
+        roles = np.where(is_finite(x, block.targets), model.roles(block.positions), SKIPPED)
+        with one_blas_thread():
+            train, held_out = self._gram(x[roles < HELD_OUT]), self._gram(x[roles == HELD_OUT])
+        counts = [np.array(float((roles < HELD_OUT).sum())), np.array(float((roles == HELD_OUT).sum()))]
+        return Moments(
+            dict(zip(("train", "held_out", "n_train", "n_held_out"), (train, held_out, *counts), strict=True))
+        )
+
+    def _gram(self, rows: FloatArray) -> FloatArray:
+        features = self.step.features
+        out = np.zeros((features.size, features.size))
+        for start in range(0, len(rows), MICRO_BLOCK):
+            zeta = features.subset.whitened(self.terms(rows[start : start + MICRO_BLOCK]))
+            out += zeta.T @ zeta
+        return out
+
+    def finish(self, total: Moments) -> Pass:
+        n_held_out = float(total["n_held_out"])
+        form = PlayerForm(
+            self.step.model.shapley,
+            self.player,
+            len(self.terms.coalitions.score) + 2,
+            total["train"] / float(total["n_train"]),
+            total["held_out"] / n_held_out if n_held_out else None,
+        )
+        step = replace(self.step, form=form)
+        found: Pass = step if self.strengths is None else step.along(self.strengths)
+        return found
+
+
+def regularised(
+    step: Any, sample: FloatArray, names: Sequence[str] | None, strengths: tuple[float, ...] | None = None
+) -> Pass:
+    """The passes that give a step its `PlayerForm`, and then the step; from a sample (n, columns) of the rows.
+
+    Raises
+    ------
+    InputError
+        A player that does not exist.
+    """
+    model, features = step.model, step.features
+    is_real = features.basis.dtype is np.float64
+    own = Nystrom(landmarks=features.anchors) if is_real else model.embedding
+    terms = _Terms.of(model.shapley, _unit_of(features), own, sample, names)
+    then = partial(PlayerSquares, step, terms.player.name, strengths)
+    tile = player_tile(model.shapley, model.embedding)
+    return PlayerLearning.of(terms.value, terms.player.coalitions, tile, model.training_rows, then).first
+
+
+def mean_squared_attribution(model: Any, rows: Any, data: Any, penalty: ShapleyPenalty) -> FloatArray:
+    """Mean over rows of φ_A(x)² (k,) of a fitted kernel model: what the penalty would hold small, whatever the fit did.
+
+    Parameters
+    ----------
+    model : a fitted model, or an expansion
+    rows : (n, columns) array or table
+        Whose attributions are averaged.
+    data : (b, columns) array or table
+        The background of interventional values, or what observational ones are learned from.
+    penalty : ShapleyPenalty
+        The player, the kind of values and how they are computed; `strength` does not count.
+
+    Raises
+    ------
+    InputError
+        No kernel model, a player that does not exist, rows with NaN.
+    """
+    phi = player_attributions(model, rows, data, penalty)
+    return np.asarray(np.square(phi).mean(axis=0))
+
+
+def player_attributions(model: Any, rows: Any, data: Any, penalty: ShapleyPenalty) -> FloatArray:
+    """φ_A(x) (n, k) of the player of a penalty, of a fitted kernel model; see `mean_squared_attribution`."""
+    expansion: Any = expansion_of(model)
+    x, terms = numbers_of(expansion, rows, "rows"), learned_terms(expansion, data, penalty)
+    with one_blas_thread():
+        zeta = (terms(x[start : start + MICRO_BLOCK]) for start in range(0, len(x), MICRO_BLOCK))
+        return np.concatenate([(each @ expansion.coefficients).real for each in zeta])
+
+
+def learned_terms(expansion: Any, data: Any, penalty: ShapleyPenalty) -> PlayerTerms:
+    """ζ of the player of a penalty, in the terms of an expansion, learned from data (b, columns)."""
+    penalty, x = checked_penalty(penalty), numbers_of(expansion, data, "data")
+    own, unit = Nystrom(landmarks=_landmarks_of(expansion, x)), expansion.mapped(_with_unit_weights)
+    terms, tile = _Terms.of(penalty, unit, own, x, expansion.feature_names), player_tile(penalty, own)
+    found: Any = PlayerLearning.of(terms.value, terms.player.coalitions, tile, _all_rows, _as_it_is).first
+    blocks = [RowBlock(start, x[start:stop], np.ones(stop - start, dtype=bool)) for start, stop in spans(0, len(x))]
+    with one_blas_thread():
+        while isinstance(found, Pass):
+            found = found.finish(tree_sum(found.partial(block) for block in blocks))
+    learned: PlayerTerms = found
+    return learned
+
+
+def numbers_of(expansion: Any, given: Any, noun: str) -> FloatArray:
+    """Rows (n, columns) for an expansion, one at least, without NaN."""
+    x = as_rows(as_array(noun, given), expansion.n_columns, expansion.feature_names)
+    if not len(x) or not np.isfinite(x).all():
+        raise InputError(f"{noun} of shape {x.shape} hold no row, or NaN or infinity: drop such rows")
+    return x
+
+
+@dataclass(frozen=True, eq=False)
+class _Terms:
+    """The basis functions of a model, their values, and the player whose attributions are wanted."""
+
+    value: TermValue
+    player: OnePlayer
+
+    @classmethod
+    def of(
+        cls, penalty: ShapleyPenalty, unit: Any, own: Embedding, sample: FloatArray, names: Sequence[str] | None
+    ) -> _Terms:
+        """Of an expansion whose coefficients are all 1, `own` its embedding, `sample` rows of the data."""
+        player = OnePlayer.of(penalty.columns, unit.n_columns, names, penalty.most_coalitions, penalty.seed)
+        value: Any = InterventionalTerms(unit, sample)
+        if penalty.value == "observational":
+            value = ObservationalTerms(unit, sample, penalty.embedding or own, penalty.penalty, RANK_TOLERANCE)
+            value = value.chosen(value.choose(sample)) if value.sample_size else value
+        return cls(replaced(value, players=player.players, data=None), player)
+
+
+def _unit_of(features: ModelFeatures) -> KernelExpansion | FourierExpansion:
+    """The sum of the basis functions of a fit, each with the coefficient 1."""
+    q = len(features.anchors)
+    if features.basis.dtype is np.float64:
+        return KernelExpansion(features.kernel, features.anchors, np.ones((q, 1)), np.zeros(1))
+    return FourierExpansion(features.anchors, np.zeros(q), np.ones((q, 1)), np.zeros(1), kernel=features.kernel)
+
+
+def _with_unit_weights(part: Any) -> Any:
+    """An expansion of the same terms with the coefficient 1 each."""
+    if isinstance(part, KernelExpansion):
+        return replace(part, weights=np.ones((part.size, 1)), intercept=np.zeros(1), output_names=None)
+    q = part.term_frequencies
+    return FourierExpansion(q, np.zeros(len(q)), np.ones((len(q), 1)), np.zeros(1), kernel=part.kernel)
+
+
+def _landmarks_of(expansion: Any, data: FloatArray) -> FloatArray:
+    """Those of a kernel model; of Fourier features, which have none, rows of the data."""
+    landmarks = getattr(expansion, "landmarks", None)
+    if landmarks is None:
+        positions = sample_positions(len(data), min(len(data), N_LANDMARKS), 0)
+        return data[positions]
+    return np.asarray(landmarks)
+
+
+def _quadratic(form: FloatArray, weights: FloatArray) -> FloatArray:
+    """wᵀ form w (k,) of each output."""
+    return np.asarray(np.einsum("pk,pq,qk->k", weights, form, weights))
+
+
+def _all_rows(block: RowBlock) -> FloatArray:
+    return block.x
+
+
+def _as_it_is(terms: PlayerTerms) -> PlayerTerms:
+    return terms

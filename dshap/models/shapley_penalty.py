@@ -1,0 +1,90 @@
+"""What is asked of a Shapley regulariser: which player, how much, which values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dshap.checks import Choice, Number, Whole, check_fields, of_kind, refused
+from dshap.kernels import Embedding, checked_embedding
+
+__all__ = ["VALUES", "ShapleyPenalty", "checked_penalty"]
+
+VALUES = ("interventional", "observational")
+N_COALITIONS = {"interventional": 4_096, "observational": 256}
+"""Coalitions that are listed or drawn where no number is given: each costs r operations a row, or r²."""
+
+
+@dataclass(frozen=True)
+class ShapleyPenalty:
+    """strength · mean over the training rows of φ_A(x)², beside the loss and the norm of a kernel model.
+
+    φ_A is the attribution of player A.  Its "interventional" values break the dependence of A and the other columns: a
+    model that is fitted so leans less on A, which helps where A is expected to shift (ISV-REG).  "observational" values
+    keep it: what comes in through columns that go with A counts too, as in fair learning (OSV-REG).
+
+    Parameters
+    ----------
+    player : str, int, or a list of them
+        A column by its name or position, or several that are one player.
+    strength : float
+        Of at least 0, in the unit of the loss over that of f²; 0 is the model without it.
+    value : {"interventional", "observational"}
+    embedding : Nystrom or Fourier, optional
+        Of observational values; the model's own landmarks or features where None.
+    penalty : float or "validate"
+        λ of observational values, as in `KernelObservational`; "validate" chooses one for each coalition.
+    n_coalitions : int, optional
+        All 2^d are listed where they are no more, d players; else so many are drawn: size uniform, then a uniform
+        subset.  4,096 of interventional, 256 of observational values where None.
+    seed : int
+
+    Notes
+    -----
+    φ_A(x) = Σ_r a_r ζ_r(x) in the weights a of the basis functions, so the penalty is strength · aᵀ(ζᵀζ/n)a: the
+    background of ζ, and what its embeddings are learned from, are the training rows.  Costs a pass over the rows for
+    each tile of coalitions, and one for ζᵀζ.  Of several outputs the penalties add up.  Source: Chau, Hu, Gonzalez &
+    Sejdinovic, RKHS-SHAP (2022), section 4 and Proposition 7; λ_S of the paper is strength · n.
+    """
+
+    player: Any
+    strength: float
+    value: str = "interventional"
+    embedding: Embedding | None = None
+    penalty: float | str = "validate"
+    n_coalitions: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.columns  # noqa: B018 - refuses what is no player
+        check_fields(self, "penalty", "seed")
+        object.__setattr__(self, "strength", Number(0.0)("strength", self.strength))
+        Choice(VALUES)("value", self.value)
+        if self.n_coalitions is not None:
+            Whole(4)("n_coalitions", self.n_coalitions)
+        if self.embedding is not None:
+            checked_embedding(self.embedding)
+
+    @property
+    def columns(self) -> tuple[str | int, ...]:
+        """The player's, as given."""
+        given = [self.player] if isinstance(self.player, str | int | np.integer) else self.player
+        is_list = isinstance(given, Sequence | np.ndarray) and len(given) > 0
+        if not is_list or not all(isinstance(each, str | int | np.integer) for each in given):
+            raise refused("player", self.player, "a column's name or position, or a list of them")
+        return tuple(given)
+
+    @property
+    def most_coalitions(self) -> int:
+        """That are listed or drawn."""
+        return self.n_coalitions or N_COALITIONS[self.value]
+
+
+def checked_penalty(given: Any) -> ShapleyPenalty:
+    """The penalty, or an InputError for anything else."""
+    asked = "dshap.models.ShapleyPenalty(player, strength)"
+    penalty: ShapleyPenalty = of_kind("penalty", given, ShapleyPenalty, asked)
+    return penalty

@@ -1,0 +1,114 @@
+"""Kernel values term by term: what each basis function of a model is worth, before a fit has given it a weight.
+
+v_S(x) = c + Σ_r a_r t_S,r(x) with t_S,r(x) = k_S(x, z_r) μ_r(S̄) or k_S(x, z_r) μ_r(S̄ | x_S): t_S,r is the value of
+the basis function k(·, z_r) itself, and nothing in it depends on the weights a.  So the Shapley values of a player in
+each basis function (ζ of the Shapley regulariser) are sums over coalitions of t_S,r, one for each row and term.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.kernels import NystromBasis, SubsetFeatures
+from dshap.loops.subset_products import rows_last
+from dshap.loops.term_sums import term_sum_items, term_sums
+from dshap.predictors.expansion import Expansion
+from dshap.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.values.interventional import KernelInterventional
+from dshap.values.observational import POINTS, KernelObservational, coalition_weights, product_parts
+
+__all__ = ["InterventionalTerms", "ObservationalTerms", "TermValue"]
+
+TERM_ROWS = 256
+"""Rows whose factors are held at once."""
+PROBE_SEED = 0
+
+
+class TermValue(Protocol):
+    """Values of the terms of an expansion whose coefficients are all 1."""
+
+    @property
+    def expansion(self) -> Expansion: ...
+    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments: ...
+    def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State: ...
+    def terms(self, state: State, score: FloatArray, rows: FloatArray) -> NDArray[Any]:
+        """Σ_S score_S t_S,r(x) (n, r) of the coalitions of a state, score (m,), for rows (n, columns)."""
+        ...
+
+    def cost(self, m: int, n: int = 1) -> Cost: ...
+
+
+class InterventionalTerms(KernelInterventional):
+    """t_S,r(x) = k_S(x, z_r) μ_r(S̄), of an expansion whose coefficients are all 1."""
+
+    def terms(self, state: State, score: FloatArray, rows: FloatArray) -> NDArray[Any]:
+        """Σ_S score_S t_S,r(x) (n, r) of the coalitions of a state, score (m,)."""
+        weights = score[:, None] * state["table"][:, 0]  # (m, r)
+        out = np.empty((len(rows), self._r), weights.dtype)
+        for start in range(0, len(rows), TERM_ROWS):
+            block = slice(start, start + TERM_ROWS)
+            factors = rows_last(self.expansion.factors(rows[block]))
+            out[block] = term_sums(factors, state["columns"], weights)
+        return out
+
+    def cost(self, m: int, n: int = 1) -> Cost:
+        """As of the values of one output; `task_bytes` and `operations` are those of `terms`."""
+        c, r, item = self.n_columns, self._r, self._item
+        factors = item * min(n, TERM_ROWS) * r * (c + 3)
+        held = factors + item * (n * r + term_sum_items(min(n, TERM_ROWS), c, m, r))
+        return replace(super().cost(m, n), task_bytes=held, operations=item / 2.0 * n * m * r)
+
+
+class ObservationalTerms(KernelObservational):
+    """t_S,r(x) = k_S(x, z_r) [Φ_S(x) W_S]_r, of an expansion whose coefficients are all 1.
+
+    Where penalties are to be chosen they are those that are good for k_S̄(X, z_r), all terms alike: sums of them with
+    random signs are the targets of the cross-validation.
+    """
+
+    _is_form = False
+
+    def _probes(self, subset: SubsetFeatures, present: BoolArray) -> NDArray[Any]:
+        signs = np.random.default_rng(PROBE_SEED).choice([-1.0, 1.0], (self._r, POINTS, 1))
+        return signs.astype(self.expansion.coefficients.dtype)
+
+    def terms(self, state: State, score: FloatArray, rows: FloatArray) -> NDArray[Any]:
+        """Σ_S score_S t_S,r(x) (n, r) of the coalitions of a state, score (m,)."""
+        out = np.zeros((self._r, len(rows)), self.expansion.coefficients.dtype)
+        at, inside = self._lattices(state["columns"], state["columns"], TERM_ROWS)
+        prepared = list(coalition_weights(state, self._r, self._parts))
+        for start in range(0, len(rows), TERM_ROWS):
+            block = slice(start, start + TERM_ROWS)
+            self._fill(at, inside, rows[block])
+            for j in at.order.tolist():
+                kept, weights = prepared[j]
+                present = inside.product(j).T  # (r, n) k_S(x, z)
+                products = present[kept] if inside.is_shared else at.product(j, kept).T
+                conditional = (score[j] * weights).T @ product_parts(products.T).T
+                conditional *= present
+                out[:, block] += conditional
+        return out.T
+
+    def amplification(self, state: State) -> float:
+        """max over the coalitions of a state of tr[(K_S + nλI)⁻¹ K_S (K_S + nλI)⁻¹ K_S̄], of landmarks.
+
+        With Φ_S of the rows it is ‖(Φ_SᵀΦ_S + nλI)⁻¹ Φ_Sᵀ Φ_S̄‖², Φ_S̄ the features of the model's own landmarks.
+        """
+        columns, basis = state["columns"], self._bound_basis
+        model = NystromBasis(self.expansion.kernel, self.expansion.landmarks, self.rank_tolerance)  # type: ignore[attr-defined]
+        largest = 0.0
+        for present, (_, weights) in zip(columns, coalition_weights(state, self._r, self._parts), strict=True):
+            white, away = basis.subset(present).factor.T @ weights, model.subset(~present)  # type: ignore[attr-defined]
+            largest = max(largest, float(np.square(away.whitened(white[:, away.kept])).sum()))
+        return largest
+
+    def cost(self, m: int, n: int = 1) -> Cost:
+        """`task_bytes` and `operations` are those of `terms`."""
+        item, r, rows = self._item, self._r, min(n, TERM_ROWS)
+        held = self._block_bytes(rows) + item * (3 * rows * r + n * r + self._p * r)
+        operations = item / 4.0 * n * m * r * (self._p + 2.0)
+        return replace(super().cost(m, n), task_bytes=held, operations=operations)
