@@ -103,7 +103,7 @@ def test_shift(tmp_path):
 
 
 def test_fair(tmp_path):
-    """600 rows, one seed: ratios of spreads at the largest strength.  Seen, in the order below: 0.02, 3.0, 0.07, 0.40."""
+    """600 rows, one seed: ratios of spreads at the largest strength.  Seen in this order: 0.02, 3.0, 0.07, 0.40."""
     ratios = run("fair", tmp_path)["ratio_of_spreads"]
     last = {name: {own: each["1000"]["mean"] for own, each in of_reg.items()} for name, of_reg in ratios.items()}
     assert last["ISV-REG"]["interventional, X5"] < 0.1 and last["ISV-REG"]["interventional, X4"] > 2

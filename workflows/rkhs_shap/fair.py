@@ -4,7 +4,8 @@ python -m workflows.rkhs_shap.fair --out FOLDER [--seeds 10] [--tiny]
 
 X5 is the sensitive column, X4 goes with it.  Models are fitted with a penalty on X5's interventional values (ISV-REG)
 or on its observational ones (OSV-REG); then both kinds of values of X4 and X5 are taken on the test rows.  The spread
-of values is their standard deviation; a ratio is the spread at a strength over that of the plain model.
+of values is their standard deviation; a ratio is the spread at a strength over that of the plain model.  What it costs
+is the RMSE on the test rows.
 """
 
 from __future__ import annotations
@@ -47,16 +48,29 @@ def attributions(model: KernelRidge, kind: str, parts: Parts, landmarks: int) ->
     return np.asarray(cube.attribution.to_numpy()[:, :, 0])
 
 
-def values_of(parts: Parts, strengths: Sequence[float], landmarks: int) -> Values:
+def paths_of(parts: Parts, strengths: Sequence[float]) -> dict[str, list[KernelRidge]]:
+    """Regulariser -> a model a strength."""
+    return {name: fitted_path(parts, value, strengths) for name, value in REGULARISERS.items()}
+
+
+def values_of(parts: Parts, paths: Mapping[str, Sequence[KernelRidge]], landmarks: int) -> Values:
     """Of one table, all regularisers and strengths."""
     found: dict[Name, list[FloatArray]] = {}
-    for name, value in REGULARISERS.items():
-        for model in fitted_path(parts, value, strengths):
+    for name, models in paths.items():
+        for model in models:
             for kind in KINDS:
                 phi = attributions(model, kind, parts, landmarks)
                 for column, place in SHOWN.items():
                     found.setdefault((name, kind, column), []).append(phi[:, place])
     return {name: np.array(each) for name, each in found.items()}
+
+
+def errors_of(parts: Parts, paths: Mapping[str, Sequence[KernelRidge]]) -> dict[str, FloatArray]:
+    """Regulariser -> RMSE on the test rows (strengths,)."""
+    return {
+        name: np.array([np.sqrt(np.square(each.predict(parts.x_test) - parts.y_test).mean()) for each in models])
+        for name, models in paths.items()
+    }
 
 
 def ratios(values: Values) -> dict[Name, FloatArray]:
@@ -84,13 +98,18 @@ def picture(values: Values, strengths: Sequence[float], path: Path) -> None:
     saved(figure, path)
 
 
+def of_seeds(each: Sequence[FloatArray], strengths: Sequence[float]) -> dict[str, dict[str, float]]:
+    """Strength -> mean and standard deviation over seeds of numbers (strengths,)."""
+    table = np.array(each)  # (seeds, strengths)
+    return {f"{strength:g}": summary(table[:, j], 3) for j, strength in enumerate(strengths)}
+
+
 def content_of(all_ratios: Sequence[Mapping[Name, FloatArray]], strengths: Sequence[float]) -> dict[str, Any]:
     """Regulariser -> "kind, column" -> strength -> ratio of spreads over the seeds."""
     out: dict[str, Any] = {}
     for name, kind, column in all_ratios[0]:
-        each = np.array([own[name, kind, column] for own in all_ratios])  # (seeds, strengths)
-        of_strength = {f"{strength:g}": summary(each[:, j], 3) for j, strength in enumerate(strengths)}
-        out.setdefault(name, {})[f"{kind}, {column}"] = of_strength
+        ratio = [own[name, kind, column] for own in all_ratios]
+        out.setdefault(name, {})[f"{kind}, {column}"] = of_seeds(ratio, strengths)
     return out
 
 
@@ -100,14 +119,22 @@ def main(argv: Sequence[str] | None = None) -> None:
     n, strengths, landmarks = N_ROWS, STRENGTHS, LANDMARKS
     if given.tiny:
         n, strengths, landmarks = TINY_ROWS, TINY_STRENGTHS, TINY_LANDMARKS
-    all_values = []
+    values, errors = [], []
     for seed in range(given.seeds):
-        all_values.append(values_of(data_of(n, seed), strengths, landmarks))
-        last = {" ".join(name): round(float(each[-1]), 3) for name, each in ratios(all_values[-1]).items()}
+        parts = data_of(n, seed)
+        paths = paths_of(parts, strengths)
+        values.append(values_of(parts, paths, landmarks))
+        errors.append(errors_of(parts, paths))
+        last = {" ".join(name): round(float(each[-1]), 3) for name, each in ratios(values[-1]).items()}
         print(f"seed {seed}, strength {strengths[-1]:g}: {last}", flush=True)
-    content = content_of([ratios(each) for each in all_values], strengths)
-    written(given, "fair", {"rows": n, "seeds": given.seeds, "ratio_of_spreads": content})
-    picture(all_values[0], strengths, given.out / "fair.png")
+    content = {
+        "rows": n,
+        "seeds": given.seeds,
+        "ratio_of_spreads": content_of([ratios(each) for each in values], strengths),
+        "rmse": {name: of_seeds([each[name] for each in errors], strengths) for name in REGULARISERS},
+    }
+    written(given, "fair", content)
+    picture(values[0], strengths, given.out / "fair.png")
 
 
 if __name__ == "__main__":
