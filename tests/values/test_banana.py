@@ -8,21 +8,19 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
 import dshap
-from tests.benchmarks.banana import (
-    ASKED,
+from tests.benchmarks.banana import ASKED, METHODS, fitted
+from tests.values.oracles import shapley
+from workflows.rkhs_shap.truth import (
     BENDS,
-    METHODS,
     banana,
     bend,
     conditional_bend,
     f,
-    fitted,
     interventional_truth,
     observational_truth,
     printed_form,
     r2,
 )
-from tests.values.oracles import shapley
 
 ASKED_METHODS = [name for name, method in METHODS.items() if method.is_asked]
 
