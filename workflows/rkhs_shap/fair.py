@@ -94,7 +94,8 @@ def picture(values: Values, strengths: Sequence[float], path: Path) -> None:
         axes.set_yticks([])
     for axes in all_axes[4:]:
         axes.set_xlabel("attribution")
-    all_axes[0].legend(frameon=False, fontsize=8, title="shapley_penalty", title_fontsize=8, loc="upper left")
+    figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize=9,
+                  title="shapley_penalty", title_fontsize=9)  # fmt: skip
     saved(figure, path)
 
 
