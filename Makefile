@@ -31,7 +31,8 @@ types: .venv/installed-dev
 
 benchmarks: .venv/installed-dev
 	for name in peers quadrature small_table exactness scaling banana growth quality coverage \
-		estimators black_box linear_gaussian global_means penalties widths alterations checked_stores trees lanes graphs; do \
+		estimators black_box linear_gaussian global_means penalties widths alterations checked_stores trees lanes graphs \
+		regulariser robustness; do \
 		$(BIN)/python -m tests.benchmarks.$$name --tiny || exit 1; done
 
 experiments: build/experiments/installed  # their tests and tiny forms: with PyTorch, which stays out of .venv

@@ -11,6 +11,7 @@ __all__ = [
     "is_frame",
     "is_lazy",
     "is_pandas",
+    "is_sparse",
     "name_of",
     "numpy_dtype",
     "of_estimator",
@@ -36,6 +37,11 @@ def is_frame(given: Any) -> bool:
 def has_columns(given: Any) -> bool:
     """Anything whose columns have names."""
     return hasattr(given, "columns")
+
+
+def is_sparse(given: Any) -> bool:
+    """A sparse matrix of scipy."""
+    return hasattr(given, "toarray")
 
 
 def shape_of(given: Any) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dshap.blocks import RowBlock
 from dshap.designs.contributions import Contributions, contributions
-from dshap.errors import InputError, unknown_name
+from dshap.errors import InputError
 from dshap.players import Players
 from dshap.records import FloatArray, Moments, State
 from dshap.rows import spans
@@ -40,23 +40,15 @@ class OnePlayer:
     @classmethod
     def of(
         cls,
-        columns: Sequence[str | int],
+        positions: Sequence[int],
         n_columns: int,
         column_names: Sequence[str] | None,
         n_coalitions: int,
         seed: int,
     ) -> OnePlayer:
-        """The player that holds these columns; all others hold one each.
-
-        Raises
-        ------
-        InputError
-            A column that does not exist, or is named twice.
-        """
+        """The player that holds these columns; all others hold one each."""
         names = [str(name) for name in column_names] if column_names else [f"x{j}" for j in range(n_columns)]
-        held = [names[_position(each, names)] for each in columns]
-        if len(set(held)) < len(held):
-            raise InputError(f"player {list(columns)} names a column twice: give each once")
+        held = [names[position] for position in positions]
         name = " + ".join(held)
         players = Players.of(n_columns, names, {name: held} if len(held) > 1 else None)
         return cls(name, players, contributions(len(players), players.names.index(name), n_coalitions, seed))
@@ -166,12 +158,3 @@ def _products(value: TermValue, rows: FloatArray) -> NDArray[Any]:
         block = slice(start, start + PRODUCT_ROWS)
         out[block] = expansion.factors(rows[block]).prod(axis=0)
     return out
-
-
-def _position(column: str | int, names: Sequence[str]) -> int:
-    """Of a column that is given by its name or its position."""
-    if column in names:
-        return names.index(str(column))
-    if isinstance(column, str) or not 0 <= column < len(names):
-        raise InputError(unknown_name("player", str(column), names))
-    return int(column)

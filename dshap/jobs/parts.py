@@ -371,6 +371,8 @@ def model_of(job: Job, table: JobTable) -> KernelModel:
             f"[model] landmarks = {given.landmarks}: the table has {reader.n_rows} rows, give at most that"
         )
     model: KernelModel = given.made(context)
+    if model.shapley is not None:
+        model.shapley.positions(len(reader.feature_names), reader.feature_names)
     return model
 
 

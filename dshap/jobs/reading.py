@@ -6,7 +6,7 @@ import copy
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
@@ -85,7 +85,17 @@ def _place(loc: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[str, type[Ta
         place = "[[explain]]"
         if rest:
             place, entry = place + _label(entry, rest[0]), entry[rest.pop(0)]
-    return place, kinds.record(entry) if rest else Job, ".".join(map(str, rest[:1]))
+    record = kinds.record(entry) if rest else Job
+    if len(rest) > 1 and (inner := _inner_table(record, rest[0])):  # a table in the table, such as [model.shapley]
+        return f"{place[:-1]}.{rest[0]}]", inner, str(rest[1])
+    return place, record, ".".join(map(str, rest[:1]))
+
+
+def _inner_table(record: type[Table], key: Any) -> type[Table] | None:
+    """The record of a key that is a table itself."""
+    field = record.model_fields.get(str(key))
+    kinds = () if field is None else get_args(field.annotation)
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Table)), None)
 
 
 def _label(entries: Any, index: int) -> str:

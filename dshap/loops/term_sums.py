@@ -8,10 +8,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dshap.loops.subset_products import FUSED, GROUP, Coalitions
+from dshap.loops.subset_products import FUSED, Coalitions
 from dshap.records import BoolArray
 
-__all__ = ["term_sum_items", "term_sums"]
+__all__ = ["term_sums"]
 
 ROWS = 64
 """Rows that one step takes: compilers make vectors of loops of so many."""
@@ -34,12 +34,6 @@ def term_sums(factors: NDArray[Any], columns: BoolArray, weights: NDArray[Any]) 
     summed = _term_sums if factors.dtype == np.float64 else _complex_term_sums
     summed(factors, coalitions.codes, coalitions.bounds, coalitions.n_entries, by_term, out)
     return out.T
-
-
-def term_sum_items(n: int, n_columns: int, m: int, r: int) -> int:
-    """Numbers that `term_sums` of n rows holds, its result counted."""
-    groups = max(2, -(-n_columns // GROUP))
-    return n * r + m * r + ROWS * (groups * (1 << -(-n_columns // groups)) + 2)
 
 
 def _steps(factors, codes, bounds, n_entries, weights, out):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dshap.errors import InputError
+from dshap.foreign import is_sparse
 from dshap.kernels import ProductKernel
 from dshap.kernels.unbound import MATERN
 from dshap.models.expansion import KernelExpansion
@@ -133,7 +134,7 @@ def fitted(estimator: Any, *names: str) -> tuple[Any, ...]:
         found = [getattr(estimator, name) for name in names]
     except AttributeError as error:
         raise InputError(f"{class_name(estimator)} is not fitted ({error}): fit it first") from error
-    return tuple(each.toarray() if hasattr(each, "toarray") else each for each in found)
+    return tuple(each.toarray() if is_sparse(each) else each for each in found)
 
 
 def terms_of(kernel: Any, gamma: float | None, n_columns: int, owner: str) -> list[Term]:

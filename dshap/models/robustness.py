@@ -86,6 +86,8 @@ def conditional_amplification(model: Any, data: Any, penalty: ShapleyPenalty) ->
             f'give ShapleyPenalty(0, 0.0, "observational", n_coalitions=2**{expansion.n_columns}): every coalition of '
             f"{expansion.n_columns} columns is looked at"
         )
+    if penalty.embedding is not None and penalty.embedding.dtype is not np.float64:
+        raise InputError("the embedding has no landmarks: the norm is of dshap.kernels.Nystrom embeddings")
     terms, largest = learned_terms(expansion, data, penalty), 1.0
     for state in terms.states:
         largest = max(largest, terms.value.amplification(state))  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dshap.checks import plain_array
 from dshap.errors import InputError, refuse_rounded, refuse_rounded_columns
-from dshap.foreign import has_columns
+from dshap.foreign import has_columns, is_sparse
 from dshap.records import BoolArray, FloatArray
 from dshap.rows import SPAN_ROWS, row_draws, sample_positions
 
@@ -62,8 +62,11 @@ def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = 
             raise InputError(f"column {missing[0]!r} is missing: the model was fitted on {', '.join(names)}")
         x = x[[labels[name] for name in names]]
     refuse_rounded_columns(x)
+    if is_sparse(x):
+        raise InputError("sparse input is not supported: give rows as a dense array, X.toarray()")
     given = plain_array(x)
     refuse_rounded(given, "the table")
+    _refuse_complex(given)
     try:
         rows = np.asarray(given, dtype=float)
     except (TypeError, ValueError) as error:
@@ -113,9 +116,16 @@ def spans(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         yield start, *_joined(waiting)
 
 
+def _refuse_complex(given: NDArray[Any]) -> None:
+    """An InputError for complex numbers, whose imaginary parts would be lost."""
+    if given.dtype.kind == "c":
+        raise InputError("Complex data not supported: give real numbers, such as the real and the imaginary parts")
+
+
 def _as_targets(y: Any) -> FloatArray:
     given = np.asarray(y)
     refuse_rounded(given, "the target")
+    _refuse_complex(given)
     try:
         return np.asarray(given, dtype=float)
     except (TypeError, ValueError) as error:

@@ -193,7 +193,8 @@ class _Terms:
         cls, penalty: ShapleyPenalty, unit: Any, own: Embedding, sample: FloatArray, names: Sequence[str] | None
     ) -> _Terms:
         """Of an expansion whose coefficients are all 1, `own` its embedding, `sample` rows of the data."""
-        player = OnePlayer.of(penalty.columns, unit.n_columns, names, penalty.most_coalitions, penalty.seed)
+        d = unit.n_columns
+        player = OnePlayer.of(penalty.positions(d, names), d, names, penalty.most_coalitions, penalty.seed)
         value: Any = InterventionalTerms(unit, sample)
         if penalty.value == "observational":
             value = ObservationalTerms(unit, sample, penalty.embedding or own, penalty.penalty, RANK_TOLERANCE)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dshap.checks import Choice, Number, Whole, check_fields, of_kind, refused
+from dshap.errors import InputError, unknown_name
 from dshap.kernels import Embedding, checked_embedding
 
 __all__ = ["VALUES", "ShapleyPenalty", "checked_penalty"]
@@ -77,10 +78,33 @@ class ShapleyPenalty:
             raise refused("player", self.player, "a column's name or position, or a list of them")
         return tuple(given)
 
+    def positions(self, n_columns: int, names: Sequence[str] | None) -> list[int]:
+        """Of the player's columns in a table; without names they are called x0, x1, ….
+
+        Raises
+        ------
+        InputError
+            A column that does not exist, or is named twice.
+        """
+        known = [str(name) for name in names] if names else [f"x{j}" for j in range(n_columns)]
+        found = [_position(each, known) for each in self.columns]
+        if len(set(found)) < len(found):
+            raise InputError(f"player {list(self.columns)} names a column twice: give each once")
+        return found
+
     @property
     def most_coalitions(self) -> int:
         """That are listed or drawn."""
         return self.n_coalitions or N_COALITIONS[self.value]
+
+
+def _position(column: str | int, names: Sequence[str]) -> int:
+    """Of a column that is given by its name or its position."""
+    if column in names:
+        return names.index(str(column))
+    if isinstance(column, str) or not 0 <= column < len(names):
+        raise InputError(unknown_name("player", str(column), names))
+    return int(column)
 
 
 def checked_penalty(given: Any) -> ShapleyPenalty:

@@ -23,7 +23,7 @@ class Expansion(Protocol):
     """What kernel value functions need of a model: f(x) = c + Re Σ_r A_r Π_j factors_jr(x_j), a sum of products.
 
     Kernel models have the factors k_j(x_j, z_rj), models of random Fourier features e^{iω_rj x_j}.  It is met by its
-    shape: values and models live on one floor.
+    shape: models stand above values.
     """
 
     feature_names: tuple[str, ...] | None

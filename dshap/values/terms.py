@@ -7,7 +7,6 @@ each basis function (ζ of the Shapley regulariser) are sums over coalitions of 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,9 +14,9 @@ from numpy.typing import NDArray
 
 from dshap.kernels import NystromBasis, SubsetFeatures
 from dshap.loops.subset_products import rows_last
-from dshap.loops.term_sums import term_sum_items, term_sums
+from dshap.loops.term_sums import term_sums
 from dshap.predictors.expansion import Expansion
-from dshap.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.records import BoolArray, FloatArray, Moments, State
 from dshap.values.interventional import KernelInterventional
 from dshap.values.observational import POINTS, KernelObservational, coalition_weights, product_parts
 
@@ -39,8 +38,6 @@ class TermValue(Protocol):
         """Σ_S score_S t_S,r(x) (n, r) of the coalitions of a state, score (m,), for rows (n, columns)."""
         ...
 
-    def cost(self, m: int, n: int = 1) -> Cost: ...
-
 
 class InterventionalTerms(KernelInterventional):
     """t_S,r(x) = k_S(x, z_r) μ_r(S̄), of an expansion whose coefficients are all 1."""
@@ -54,13 +51,6 @@ class InterventionalTerms(KernelInterventional):
             factors = rows_last(self.expansion.factors(rows[block]))
             out[block] = term_sums(factors, state["columns"], weights)
         return out
-
-    def cost(self, m: int, n: int = 1) -> Cost:
-        """As of the values of one output; `task_bytes` and `operations` are those of `terms`."""
-        c, r, item = self.n_columns, self._r, self._item
-        factors = item * min(n, TERM_ROWS) * r * (c + 3)
-        held = factors + item * (n * r + term_sum_items(min(n, TERM_ROWS), c, m, r))
-        return replace(super().cost(m, n), task_bytes=held, operations=item / 2.0 * n * m * r)
 
 
 class ObservationalTerms(KernelObservational):
@@ -105,10 +95,3 @@ class ObservationalTerms(KernelObservational):
             white, away = basis.subset(present).factor.T @ weights, model.subset(~present)  # type: ignore[attr-defined]
             largest = max(largest, float(np.square(away.whitened(white[:, away.kept])).sum()))
         return largest
-
-    def cost(self, m: int, n: int = 1) -> Cost:
-        """`task_bytes` and `operations` are those of `terms`."""
-        item, r, rows = self._item, self._r, min(n, TERM_ROWS)
-        held = self._block_bytes(rows) + item * (3 * rows * r + n * r + self._p * r)
-        operations = item / 4.0 * n * m * r * (self._p + 2.0)
-        return replace(super().cost(m, n), task_bytes=held, operations=operations)

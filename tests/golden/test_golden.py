@@ -1,7 +1,8 @@
 """Stored numbers, and the names of what is learnt, are those of the file that was written when they were proved.
 
 Digests of blocks, and names of states, which follow from the bits of fitted models, are compared where the linear
-algebra is that of the file, a few numbers of every variable and the kinds of states on any machine.  Where a step changes a number for a good reason: `python -m tests.golden`, and the reason in its commit.
+algebra is that of the file, a few numbers of every variable and the kinds of states on any machine.  Where a step
+changes a number for a good reason: `python -m tests.golden`, and the reason in its commit.
 """
 
 from __future__ import annotations

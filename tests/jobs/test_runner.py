@@ -108,6 +108,29 @@ def test_a_finished_job_reads_no_row_but_the_probes(folder, reads, monkeypatch, 
     assert {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()} == files
 
 
+@pytest.mark.parametrize("value", ["interventional", "observational"])
+def test_a_job_fits_with_a_shapley_penalty(folder, value):
+    """The model of `fit`, whose penalty is in the report of the run; another strength is another job."""
+    shapley = {"player": ["temp", "hum"], "strength": 2.0, "value": value}
+    done = run(("model.shapley", shapley), ("explain", [ALL_ROWS]))
+    penalty = dshap.models.ShapleyPenalty(["temp", "hum"], 2.0, value)
+    kernel, embedding = dshap.kernels.RBF([1.0, 2.0, 1.5]), dshap.kernels.Nystrom(30)
+    table = pd.concat(map(pd.read_parquet, ("table/a.parquet", "table/b.parquet")))
+    columns = ["hr", "temp", "hum"]
+    model = dshap.models.KernelRidge(kernel, embedding, 1e-4, holdout=0.1, shapley=penalty)
+    model.fit(table[columns], table["y"])
+    stored = dshap.open_cube("out.zarr/a")
+    np.testing.assert_allclose(stored.prediction.values[:, 0], model.predict(table[columns]), rtol=1e-9)
+    assert "temp + hum" in str(done.report) and value in str(done.report)
+    with pytest.raises(StoreMismatchError):
+        run(("model.shapley", {**shapley, "strength": 3.0}), ("explain", [ALL_ROWS]))
+
+
+def test_a_player_that_is_no_column_is_refused(folder):
+    with pytest.raises(InputError, match="unknown player 'tmp'; did you mean 'temp'"):
+        run(("model.shapley", {"player": "tmp", "strength": 1.0}), ("explain", [ALL_ROWS]))
+
+
 @pytest.mark.parametrize("graph", ["chain", {"grid": [1, 3]}])
 def test_a_job_has_designs_of_graphs(folder, graph):
     """The numbers of `explain`; a job of another graph is another job."""

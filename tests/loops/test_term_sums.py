@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dshap.loops.term_sums import term_sum_items, term_sums
+from dshap.loops.term_sums import term_sums
 from tests.loops.twins import plain_subset_products
 
 
@@ -35,7 +35,3 @@ def test_no_coalition_is_nothing():
 def test_the_empty_coalition_is_its_weight():
     found = term_sums(np.full((3, 2, 4), 7.0), np.zeros((1, 3), dtype=bool), np.array([[2.0, 5.0]]))
     np.testing.assert_array_equal(found, np.tile([2.0, 5.0], (4, 1)))
-
-
-def test_items_grow_with_rows_and_coalitions():
-    assert term_sum_items(10, 8, 254, 16) >= 10 * 16 + 254 * 16

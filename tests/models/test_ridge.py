@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge as PeerRidge  # scikit-learn 1.5 or later
 from sklearn.metrics import r2_score
@@ -341,3 +342,13 @@ def test_a_category_that_was_not_seen_is_another_one_or_refused(rng, tmp_path):
     assert again.unseen == "refuse" and again.digest() == model.expansion_.digest() != stranger.digest()
     with pytest.raises(InputError, match="unseen"):
         KernelRidge(unseen="ignore")
+
+
+def test_what_is_no_table_of_real_numbers_is_refused():
+    """Complex numbers would lose their imaginary parts; sparse matrices are no arrays."""
+    x, y = make_table()
+    for given, target in ((x + 1j, y), (x, y + 1j), (scipy.sparse.csr_array(x), y)):
+        with pytest.raises(InputError, match="not supported"):
+            KernelRidge(RBF(1.0), Nystrom(10)).fit(given, target)
+    with pytest.raises(InputError, match="Complex data"):
+        KernelRidge(RBF(1.0), Nystrom(10)).fit(x, y).predict(x + 1j)

@@ -123,3 +123,5 @@ def test_what_has_no_bound_is_refused():
         attribution_bound(model, x[:2], x[:3])
     with pytest.raises(InputError, match=r"amplification is 0.5: give a number of at least 1"):
         attribution_bound(model, x[:2], x[:2], 0.5)
+    with pytest.raises(InputError, match="the embedding has no landmarks"):
+        conditional_amplification(model, x, ShapleyPenalty(0, 0.0, "observational", Fourier(20)))

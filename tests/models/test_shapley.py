@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import warnings
 from functools import partial
 from itertools import combinations
 from math import comb
@@ -13,6 +14,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import check_estimator
 
 import dshap
 from dshap import designs
@@ -379,3 +381,34 @@ def test_a_system_that_cannot_be_solved_says_so():
     flat = np.repeat(x[:40], 2, axis=0)
     with pytest.raises(InputError, match="too small for the"):
         KernelRidge(RBF(50.0), Nystrom(40), penalty=0.0, shapley=ShapleyPenalty(0, 1e9)).fit(flat, y[:80])
+
+
+OTHERWISE = {
+    "check_estimators_unfitted": "an AttributeError that says to fit, not scikit-learn's own class",
+    "check_do_not_raise_errors_in_init_or_set_params": "options are checked where they are given",
+    "check_set_params": "options are checked where they are given",
+    "check_parameters_default_constructible": "a kernel of None becomes the default one",
+    "check_n_features_in_after_fitting": "another wording",
+    "check_dtype_object": "text and objects are refused with another class of error",
+    "check_estimators_empty_data_messages": "another wording",
+    "check_estimators_nan_inf": "predictions of rows with NaN are NaN",
+    "check_fit2d_1sample": "another wording",
+    "check_fit2d_predict1d": "another wording",
+    "check_requires_y_none": "another wording",
+    "check_regressors_train": "five landmarks are not enough for its score",
+    "check_classifiers_regression_target": "numbers are labels too",
+    "check_supervised_y_2d": "a column of targets is an output of its own, without a warning",
+    "check_non_transformer_estimators_n_iter": "the report counts the passes",
+}
+"""Checks of scikit-learn that kernel models do not pass, with or without a penalty, and why."""
+
+
+@pytest.mark.parametrize("kind", [KernelRidge, KernelLogistic])
+def test_penalised_models_are_estimators_of_scikit_learn(kind):
+    """Its other checks, some forty, pass."""
+    model = kind(RBF("median"), Nystrom(5), 1e-2, shapley=ShapleyPenalty(0, 1.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = check_estimator(model, expected_failed_checks=OTHERWISE, on_fail=None, on_skip=None)
+    assert [each["check_name"] for each in found if each["status"] == "failed"] == []
+    assert sum(each["status"] == "passed" for each in found) >= 35
