@@ -24,7 +24,7 @@ from workflows.rkhs_shap.explained import importance_of, importance_picture, ran
 
 COLUMNS = ["sex_male", "equipment", "bodyweight_kg", "year", "month", "meet_entrants", "squat_kg", "bench_kg"]
 TARGET = "deadlift_kg"
-LANDMARKS, EMBEDDED, LEARNED, EXPLAINED = 300, 128, 20_000, 2_000
+LANDMARKS, EMBEDDED, LEARNED, EXPLAINED = 500, 200, 50_000, 5_000
 """Landmarks of the model and of the embeddings; rows that these are learned from, and that are explained."""
 TINY = (40, 30, 400, 50)
 TINY_ROWS = 2_000
