@@ -30,11 +30,13 @@ STRENGTHS, TINY_STRENGTHS = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0), (0.0, 10.0)
 REGULARISERS = {"ISV-REG": "interventional", "OSV-REG": "observational"}
 DROPPED, PLAIN = "no column sex", "0"
 SEX = "sex"
-TRAIN, LANDMARKS, EMBEDDED, PENALTY = 10_000, 200, 128, 1e-4
-"""Training rows; landmarks of the models and of the embeddings; penalty of the norm."""
+LANDMARKS, EMBEDDED, PENALTY = 200, 128, 1e-4
+"""Landmarks of the models and of the embeddings; penalty of the norm."""
 EXPLAINED = 2_000
 """Test rows whose attributions are measured."""
 TINY_LANDMARKS = 30
+SHOWN = 1.0
+"""Strengths that are written beside the points: from this on, the others lie close together."""
 MALE = 1.0
 """Code of men, sorted after women; of the tiny form some value."""
 
@@ -132,11 +134,11 @@ def picture(found: Mapping[str, Mapping[str, Mapping[str, float]]], path: Path) 
             y = [each["accuracy"] for each in of_strength.values()]
             axes.plot(x, y, "*" if name == DROPPED else "o-", color=colour, label=name, ms=11 if name == DROPPED else 4)
             for place, strength in zip(zip(x, y, strict=True), of_strength, strict=True):
-                if name != DROPPED and strength != PLAIN:
+                if float(strength) >= SHOWN:
                     axes.annotate(strength, place, (3, 4), textcoords="offset points", fontsize=7, color=colour)
         start = plain[kind] if kind == "gap" else np.sqrt(plain[kind])
         axes.plot([start], [plain["accuracy"]], "s", color="#444444", label="no penalty")
-        axes.set_xlim(left=0.0)
+        axes.set_xlim(left=-0.03 * axes.get_xlim()[1])
         axes.set_title(titles.get(kind, "predicted share of men less that of women"), loc="left", fontsize=10)
         axes.set_xlabel("difference of shares" if kind == "gap" else "root mean squared attribution, log-odds")
     all_axes[0].set_ylabel("accuracy")
@@ -148,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Fit all models, measure them, and write what came out."""
     given = options(__doc__, argv, needs_data=True)
     kinds = {name: "code" if name in ADULT_CODES else "number" for name in ADULT}
-    table = made_up("adult", kinds) if given.tiny else adult(given.data, TRAIN)
+    table = made_up("adult", kinds) if given.tiny else adult(given.data)
     landmarks, strengths = (TINY_LANDMARKS, TINY_STRENGTHS) if given.tiny else (LANDMARKS, STRENGTHS)
     n_rows = min(EXPLAINED, int((~table.is_train).sum()))
     found = scores(table, landmarks, strengths, n_rows)

@@ -69,11 +69,10 @@ def league(folder: Path) -> Table:
     return Table("league", rows, table["blueWins"].to_numpy(np.int64), split(len(table)))
 
 
-def adult(folder: Path, n_train: int) -> Table:
-    """Adult: some of the training rows, drawn at random, and all test rows, complete ones; text as codes."""
-    table = pd.read_parquet(folder / "adult.parquet", columns=[*ADULT, "income_gt_50k", "split"]).dropna()
-    train = table[table["split"] == "train"].sample(n_train, random_state=SEED)
-    table = pd.concat([train, table[table["split"] == "test"]], ignore_index=True)
+def adult(folder: Path) -> Table:
+    """Adult: all rows that are complete in these columns, by the split of the table; text as codes."""
+    wanted = [*ADULT, "income_gt_50k", "split"]
+    table = pd.read_parquet(folder / "adult.parquet", columns=wanted).dropna().reset_index(drop=True)
     is_train = (table["split"] == "train").to_numpy()
     return Table("adult", codes(table[list(ADULT)]), table["income_gt_50k"].to_numpy(np.int64), is_train)
 

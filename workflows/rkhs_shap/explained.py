@@ -14,11 +14,11 @@ from scipy.stats import spearmanr
 
 import dshap
 from dshap.kernels import RBF, Nystrom
-from dshap.models import KernelLogistic
+from dshap.models import KernelLogistic, KernelModel
 from workflows.rkhs_shap.common import COLOURS, panels, saved
 from workflows.rkhs_shap.data import Table
 
-__all__ = ["Explanation", "explanation", "importance_picture", "ranks", "row_picture"]
+__all__ = ["Explanation", "explanation", "importance_of", "importance_picture", "ranks", "row_picture"]
 
 INVERSE = "inverse length-scale"
 KINDS = ("interventional", "observational")
@@ -52,14 +52,9 @@ class Explanation:
         return {"row": self.rows.iloc[row].to_dict(), "log_odds": round(float(self.log_odds[row]), 3), **phi}
 
     def importance(self) -> pd.DataFrame:
-        """Column -> inverse length-scale, in units of the column's standard deviation, and mean |attribution|."""
+        """See `importance_of`."""
         train, _ = self.table.part(True)
-        kernel = self.model.expansion_.kernel
-        assert kernel is not None
-        found = pd.DataFrame({INVERSE: train.std().to_numpy() / kernel.parameters}, index=train.columns)
-        for kind in KINDS:
-            found[kind] = abs(self.phi(kind)).mean(axis=0)
-        return found
+        return importance_of(self.model, train.std(), {kind: self.phi(kind) for kind in KINDS})
 
     def scores(self) -> dict[str, float]:
         """How good the model is."""
@@ -82,13 +77,21 @@ def explanation(table: Table, landmarks: int, n_rows: int, design: Mapping[str, 
     return Explanation(table, model, rows, target, cubes)
 
 
+def importance_of(model: KernelModel, spread: pd.Series, phi: Mapping[str, Any]) -> pd.DataFrame:
+    """Column -> inverse length-scale, in units of the column's standard deviation, and mean |attribution|."""
+    kernel = model.expansion_.kernel
+    assert kernel is not None
+    found = pd.DataFrame({INVERSE: spread.to_numpy() / kernel.parameters}, index=spread.index)
+    return found.assign(**{kind: abs(each).mean(axis=0) for kind, each in phi.items()})
+
+
 def ranks(importance: pd.DataFrame) -> dict[str, float]:
     """Rank correlations of the columns by inverse length-scale with those by mean |attribution|, and of the latter."""
     pairs = [(INVERSE, kind) for kind in KINDS] + [KINDS]
     return {f"{a}, {b}": round(float(spearmanr(importance[a], importance[b])[0]), 3) for a, b in pairs}
 
 
-def importance_picture(found: pd.DataFrame, title: str, path: Path) -> None:
+def importance_picture(found: pd.DataFrame, title: str, path: Path, units: str = "log-odds") -> None:
     """Bars: inverse length-scales beside mean |attribution| of both kinds."""
     found = found.sort_values("interventional")
     height = 1.6 + 0.22 * len(found)
@@ -100,7 +103,7 @@ def importance_picture(found: pd.DataFrame, title: str, path: Path) -> None:
     left.set_title("standard deviation / length-scale", loc="left", fontsize=10)
     for shift, kind, colour in zip((0.2, -0.2), KINDS, COLOURS, strict=False):
         right.barh(place + shift, found[kind], height=0.38, color=colour, label=kind)
-    right.set_title("mean |attribution|, log-odds", loc="left", fontsize=10)
+    right.set_title(f"mean |attribution|, {units}", loc="left", fontsize=10)
     left.yaxis.grid(False)
     right.yaxis.grid(False)
     right.legend(frameon=False, loc="lower right", fontsize=9)

@@ -21,7 +21,7 @@ from dshap.kernels import Nystrom
 from dshap.models import KernelRidge
 from dshap.records import FloatArray
 from workflows.rkhs_shap.common import options, panels, saved, summary, written
-from workflows.rkhs_shap.linear import FOURTH, LAST, N_ROWS, TINY_ROWS, Parts, data_of, fitted_path
+from workflows.rkhs_shap.linear import FOURTH, LAST, N_ROWS, TINY_ROWS, Parts, data_of, fitted_path, rmse
 
 STRENGTHS, TINY_STRENGTHS = (0.0, 1.0, 10.0, 100.0, 1000.0), (0.0, 1000.0)
 SHADES = ("#fdd0a2", "#fdae6b", "#fd8d3c", "#d94801", "#7f2704")
@@ -67,10 +67,8 @@ def values_of(parts: Parts, paths: Mapping[str, Sequence[KernelRidge]], landmark
 
 def errors_of(parts: Parts, paths: Mapping[str, Sequence[KernelRidge]]) -> dict[str, FloatArray]:
     """Regulariser -> RMSE on the test rows (strengths,)."""
-    return {
-        name: np.array([np.sqrt(np.square(each.predict(parts.x_test) - parts.y_test).mean()) for each in models])
-        for name, models in paths.items()
-    }
+    test = parts.x_test, parts.y_test
+    return {name: np.array([rmse(model, *test) for model in models]) for name, models in paths.items()}
 
 
 def ratios(values: Values) -> dict[Name, FloatArray]:
@@ -94,7 +92,8 @@ def picture(values: Values, strengths: Sequence[float], path: Path) -> None:
         axes.set_yticks([])
     for axes in all_axes[4:]:
         axes.set_xlabel("attribution")
-    all_axes[0].legend(frameon=False, fontsize=8, title="shapley_penalty", title_fontsize=8, loc="upper left")
+    figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize=9,
+                  title="shapley_penalty", title_fontsize=9)  # fmt: skip
     saved(figure, path)
 
 

@@ -15,7 +15,7 @@ from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge, ShapleyPenalty
 from dshap.records import FloatArray
 
-__all__ = ["FOURTH", "LAST", "N_ROWS", "TINY_ROWS", "Parts", "data_of", "fitted_path"]
+__all__ = ["FOURTH", "LAST", "N_ROWS", "TINY_ROWS", "Parts", "data_of", "fitted_path", "rmse"]
 
 N_ROWS, TINY_ROWS = 3_000, 600
 BETA, CORRELATION, TRAIN = np.array([1.0, 2.0, 3.0, 4.0, 10.0]), 0.9, 0.7
@@ -48,3 +48,8 @@ def fitted_path(parts: Parts, value: str, strengths: Sequence[float], penalty: f
     shapley = ShapleyPenalty(LAST, 0.0, value=value)
     ridge = KernelRidge(RBF("median"), Nystrom(min(LANDMARKS, len(parts.x))), penalty, shapley=shapley)
     return ridge.fit_path(parts.x, parts.y, list(strengths))
+
+
+def rmse(model: KernelRidge, rows: FloatArray, target: FloatArray) -> float:
+    """Root of the mean squared error of the predictions."""
+    return float(np.sqrt(np.square(model.predict(rows) - target).mean()))
