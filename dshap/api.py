@@ -280,9 +280,20 @@ def fit_path(
     Parameters
     ----------
     model : KernelRidge or KernelLogistic with `shapley=`
-    strengths : of at least 0, one a model
+    strengths : (s,) of at least 0
     rows, target, features, client, missing, progress : as in `fit`
+
+    Returns
+    -------
+    list of s fitted models
+
+    Raises
+    ------
+    InputError, DoesNotFitError
+        As `fit`; a model without a penalty, a strength below 0.
     """
+    if isinstance(model, KernelModel):
+        model.checked_strengths(strengths)  # before anything is opened
     with _fitting(model, rows, target, features, client, missing, progress) as (session, reader):
         return list(fit_models(session, model, reader, strengths))
 

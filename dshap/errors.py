@@ -45,7 +45,7 @@ class PredictError(InputError):
     """A predict function failed or returned the wrong shape."""
 
 
-class DoesNotFitError(DshapError, MemoryError):
+class DoesNotFitError(MemoryError, DshapError):  # in this order it travels from a worker as itself
     """The plan needs more memory than there is; raised before anything starts."""
 
     exit_status = 3

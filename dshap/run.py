@@ -41,7 +41,7 @@ from dshap.engine.learn import run_pass
 from dshap.engine.plan import check_fit
 from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
 from dshap.models import KernelModel
-from dshap.models.kernel_model import HeldOut, Tune
+from dshap.models.passes import HeldOut, Tune
 from dshap.options import RunOptions
 from dshap.prepared import PREPARED, DataSummary, Prepared, open_prepared, probe_of, refuse_other, save_prepared
 from dshap.quality import Quality, check_measurable, mean_by_sizes
@@ -376,9 +376,9 @@ def _fit_models(
     found = run_pass(executor, first, reader, cut, progress.advance)
     models: tuple[AnyModel, ...] = (found,) if strengths is None else found
     if model.holdout:
-        for fitted in models:
-            fitted.held_out_score(run_pass(executor, HeldOut(fitted), reader, cut))
-        progress.advance()
+        scored = run_pass(executor, HeldOut(models), reader, cut, progress.advance)
+        for fitted, sums in zip(models, scored, strict=True):
+            fitted.held_out_score(sums)
     progress.end()
     for fitted in models:
         fitted.warn_unless_converged()

@@ -20,12 +20,9 @@ from dshap.players import Players
 from dshap.records import FloatArray, Moments, State
 from dshap.rows import spans
 from dshap.types import Pass
-from dshap.values.terms import TermValue
+from dshap.values.terms import TERM_ROWS, TermValue
 
 __all__ = ["OnePlayer", "PlayerLearning", "PlayerTerms", "PlayerTile"]
-
-PRODUCT_ROWS = 256
-"""Rows whose factors are held at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +151,7 @@ def _products(value: TermValue, rows: FloatArray) -> NDArray[Any]:
     """The basis functions themselves (n, r): products of all columns."""
     expansion = value.expansion
     out = np.empty((len(rows), expansion.size), expansion.coefficients.dtype)
-    for start in range(0, len(rows), PRODUCT_ROWS):
-        block = slice(start, start + PRODUCT_ROWS)
+    for start in range(0, len(rows), TERM_ROWS):
+        block = slice(start, start + TERM_ROWS)
         out[block] = expansion.factors(rows[block]).prod(axis=0)
     return out

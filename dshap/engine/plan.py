@@ -221,6 +221,8 @@ def fit_stages(model: KernelModel, reader: RowReader, n_outputs: int = 1) -> tup
 def check_fit(model: KernelModel, reader: RowReader, memory_limit: int | None, threads: int, n_outputs: int) -> None:
     """Refuse a fit that a worker with this limit cannot hold: a `DoesNotFitError`."""
     remedy = "ask for fewer landmarks or features, merge classes"
+    if model.shapley is not None:
+        remedy += ", give the ShapleyPenalty fewer n_coalitions or a smaller embedding"
     check_stages(fit_stages(model, reader, n_outputs), memory_limit, threads, OVERHEAD_BYTES, remedy)
 
 

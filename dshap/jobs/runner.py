@@ -330,7 +330,7 @@ def _fingerprint(job: Job, reader: TableReader, census: Census) -> dict[str, Any
     return {
         "numerics": NUMERICS_VERSION,
         "seed": job.job.seed,
-        "model": job.model.model_dump(mode="json", exclude=_absent(job.model)),
+        "model": _described(job.model),
         "features": list(reader.feature_names),
         "target": list(reader.target_names),
         "keys": dict(reader.key_dtypes),
@@ -339,9 +339,12 @@ def _fingerprint(job: Job, reader: TableReader, census: Census) -> dict[str, Any
     }
 
 
-def _absent(model: Any) -> set[str]:
-    """Parts that a model has not: without them its fingerprint is that of stores from before there were such."""
-    return {name for name in ("shapley",) if getattr(model, name, None) is None}
+def _described(model: Any) -> dict[str, Any]:
+    """The table of a model; without a Shapley penalty as it was before there were any, so that stores stay known."""
+    described: dict[str, Any] = model.model_dump(mode="json")
+    if described.get("shapley", "") is None:
+        del described["shapley"]
+    return described
 
 
 def _description(job: Job, fingerprint: dict[str, Any]) -> dict[str, Any]:

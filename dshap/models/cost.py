@@ -6,15 +6,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dshap.kernels import Embedding
+from dshap.kernels import RBF, Embedding
+from dshap.models.expansion import FourierExpansion, KernelExpansion
 from dshap.models.rows import MICRO_BLOCK
 from dshap.models.shapley_penalty import ShapleyPenalty
-from dshap.records import Cost
+from dshap.values.terms import InterventionalTerms, ObservationalTerms
 
 __all__ = ["FitCost", "player_passes", "player_tile", "with_player"]
 
 TILE_BYTES = 1 << 26
 """Of the sums of the coalitions that ζ is learned from in one pass over the rows."""
+COST_ROWS = 512
+"""Whose factors are held at once, at most."""
+SAMPLE_ROWS = 20_000
+"""That embeddings choose landmarks from."""
 
 
 @dataclass(frozen=True)
@@ -36,37 +41,34 @@ class FitCost:
 
 
 def with_player(plain: FitCost, penalty: ShapleyPenalty, embedding: Embedding, n_columns: int) -> FitCost:
-    """The cost of a fit with a Shapley penalty, from that of the fit without it."""
-    player, square = _player_cost(penalty, embedding, n_columns), 2 * 8 * embedding.n_features**2
+    """The cost of a fit with a Shapley penalty, from that of the fit without it.
+
+    Passes carry the states of all coalitions so far: a worker holds them three times while it takes them in.
+    """
+    value, square = _placeholder(penalty, embedding, n_columns), 2 * 8 * embedding.n_features**2
+    tile, m = player_tile(penalty, embedding, n_columns), _n_listed(penalty, n_columns)
+    player = value.cost(min(tile, m), COST_ROWS)
+    zeta = 4 * int(np.dtype(embedding.dtype).itemsize) * MICRO_BLOCK * embedding.size
+    states = 3 * value.cost(m, 1).state_bytes
+    anchors = 0 if penalty.embedding is None else penalty.embedding.anchor_bytes(SAMPLE_ROWS, n_columns)
     return replace(
         plain,
+        tune_bytes=max(plain.tune_bytes, anchors),
         sum_bytes=max(plain.sum_bytes, player.moment_bytes, square),
-        partial_bytes=max(plain.partial_bytes, player.moment_task_bytes, player.task_bytes) + player.state_bytes,
+        partial_bytes=max(plain.partial_bytes, player.moment_task_bytes, player.task_bytes + zeta) + states,
         solve_bytes=max(plain.solve_bytes, player.prepare_bytes) + square,
-        row_operations=max(plain.row_operations, player.operations),
-    )
-
-
-def _player_cost(penalty: ShapleyPenalty, embedding: Embedding, n_columns: int) -> Cost:
-    """What ζ takes beside the sums of a fit with this embedding: of all coalitions the states, of a tile of them the
-    sums, of a row the operations."""
-    m, q, rows = _n_listed(penalty, n_columns), embedding.size, MICRO_BLOCK
-    item, p = int(np.dtype(embedding.dtype).itemsize), _n_embedded(penalty, embedding)
-    tile, weights = min(m, player_tile(penalty, embedding)), item * q * max(1, p)
-    sums, lattice = tile * _sum_bytes(penalty, embedding), 32 * item * rows * (q + p)
-    return Cost(
-        state_bytes=m * weights,
-        prepare_bytes=2 * sums + tile * weights,
-        task_bytes=lattice + 4 * item * rows * q,
-        operations=item / 4.0 * m * q * (p + 2.0),
-        moment_bytes=sums,
-        moment_task_bytes=lattice + sums,
+        row_operations=max(plain.row_operations, value.cost(m, 1).operations),
     )
 
 
 def player_passes(penalty: ShapleyPenalty, embedding: Embedding, n_columns: int) -> int:
     """Passes over the rows that ζ takes: one a tile of coalitions, and one for ζᵀζ."""
-    return -(-_n_listed(penalty, n_columns) // player_tile(penalty, embedding)) + 1
+    return -(-_n_listed(penalty, n_columns) // player_tile(penalty, embedding, n_columns)) + 1
+
+
+def player_tile(penalty: ShapleyPenalty, embedding: Embedding, n_columns: int) -> int:
+    """Coalitions that ζ is learned from in one pass over the rows."""
+    return max(1, TILE_BYTES // _placeholder(penalty, embedding, n_columns).cost(1).moment_bytes)
 
 
 def _n_listed(penalty: ShapleyPenalty, n_columns: int) -> int:
@@ -75,17 +77,16 @@ def _n_listed(penalty: ShapleyPenalty, n_columns: int) -> int:
     return min(1 << max(d, 0), penalty.most_coalitions)
 
 
-def _n_embedded(penalty: ShapleyPenalty, embedding: Embedding) -> int:
-    """Features that a coalition is regressed on, at most; 0 of interventional values."""
-    return (penalty.embedding or embedding).n_features if penalty.value == "observational" else 0
-
-
-def _sum_bytes(penalty: ShapleyPenalty, embedding: Embedding) -> int:
-    """Of the sums of a coalition, at most."""
-    p, item = _n_embedded(penalty, embedding), int(np.dtype(embedding.dtype).itemsize)
-    return 8 * p * p + item * embedding.size * max(1, p)
-
-
-def player_tile(penalty: ShapleyPenalty, embedding: Embedding) -> int:
-    """Coalitions that ζ is learned from in one pass over the rows."""
-    return max(1, TILE_BYTES // _sum_bytes(penalty, embedding))
+def _placeholder(
+    penalty: ShapleyPenalty, embedding: Embedding, n_columns: int
+) -> InterventionalTerms | ObservationalTerms:
+    """A value function of the size of that of a fit, which knows what it costs."""
+    kernel, q = RBF(1.0).bind(n_columns), embedding.size
+    row, ones, zero = np.zeros((1, n_columns)), np.ones((q, 1)), np.zeros(1)
+    unit: KernelExpansion | FourierExpansion = KernelExpansion(kernel, np.zeros((q, n_columns)), ones, zero)
+    if embedding.dtype is not np.float64:
+        frequencies = np.tile(np.arange(1.0, q + 1.0)[:, None], n_columns)
+        unit = FourierExpansion(frequencies, np.zeros(q), ones, zero, kernel=kernel)
+    if penalty.value == "interventional":
+        return InterventionalTerms(unit, row)
+    return ObservationalTerms(unit, row, penalty.embedding or embedding, penalty.penalty, kernel=kernel)

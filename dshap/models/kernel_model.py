@@ -10,8 +10,8 @@ from __future__ import annotations
 import inspect
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,15 +19,17 @@ from numpy.typing import NDArray
 
 from dshap.blocks import RowBlock
 from dshap.checks import MODEL_PENALTY, Number, checked, of_kind
-from dshap.errors import InputError, unknown_name
+from dshap.errors import InputError, shown, unknown_name
 from dshap.kernels import RBF, Embedding, Kernel, Nystrom, ProductKernel, checked_embedding, checked_kernel
 from dshap.models.cost import FitCost, player_passes, with_player
 from dshap.models.expansion import UNSEEN, ModelFeatures, choose_features, expansion_from
 from dshap.models.expansion_sum import Expansion
+from dshap.models.passes import HeldOut
 from dshap.models.report import FitReport
 from dshap.models.rows import (
     HELD_OUT,
     MICRO_BLOCK,
+    SKIPPED,
     Blocks,
     as_blocks,
     as_rows,
@@ -48,12 +50,11 @@ from dshap.models.tuning import (
     landmark_coordinates,
     tune,
 )
-from dshap.records import FloatArray, Moments, Record, Stacked, tree_sum
-from dshap.rows import chosen_rows
+from dshap.records import FloatArray, Moments, Record, tree_sum
 from dshap.threads import one_blas_thread
 from dshap.types import Pass
 
-__all__ = ["FitCost", "HeldOut", "KernelModel", "Tune"]
+__all__ = ["KernelModel"]
 
 INNER = "shapley__"
 """What the options of the Shapley penalty begin with among those of a model."""
@@ -151,9 +152,10 @@ class KernelModel(ABC):
         """In their plain form, or an InputError."""
         if self.shapley is None:
             raise InputError("a path goes along the strengths of a Shapley penalty: give the model shapley=")
-        if not np.iterable(strengths) or not len(strengths):
-            raise InputError(f"strengths is {strengths!r}: give a list of numbers of at least 0")
-        return tuple(float(Number(0.0)("strength", each)) for each in strengths)
+        given = list(strengths) if np.iterable(strengths) and not isinstance(strengths, str) else []
+        if not given:
+            raise InputError(f"strengths is {shown(strengths)}: give a list of numbers of at least 0")
+        return tuple(float(Number(0.0)("strength", each)) for each in given)
 
     def _fits(self, X: Any, y: Any, missing: str, strengths: tuple[float, ...] | None) -> list[Self]:
         """The fitted model, or those of these strengths."""
@@ -168,14 +170,20 @@ class KernelModel(ABC):
             found = found.finish(tree_sum(found.partial(block) for block in _row_blocks(blocks)))
         models = [found] if strengths is None else list(found)
         if self.holdout:
-            for fitted in models:
-                fitted.held_out_score(tree_sum(HeldOut(fitted).partial(block) for block in _row_blocks(blocks)))
+            scoring = HeldOut(tuple(models))
+            total = tree_sum(scoring.partial(block) for block in _row_blocks(blocks))
+            for fitted, sums in zip(models, scoring.finish(total), strict=True):
+                fitted.held_out_score(sums)
         return models
 
     def training_rows(self, block: RowBlock) -> FloatArray:
         """The rows (n, columns) of a block that are neither held out nor skipped."""
-        is_ok = is_finite(block.x, block.targets) & (self.roles(block.positions) != HELD_OUT)
-        return block.x[is_ok]
+        return block.x[self.roles_of(block) < HELD_OUT]
+
+    def roles_of(self, block: RowBlock) -> NDArray[np.int8]:
+        """(n,): the role of each row; `SKIPPED` where a feature or the target is not finite."""
+        is_ok = is_finite(block.x, block.targets)
+        return np.where(is_ok, self.roles(block.positions), SKIPPED).astype(np.int8)
 
     def _numeric(self, blocks: Blocks) -> tuple[Blocks, dict[str, Any]]:
         """Blocks whose targets are numbers, and what `tuned` has to know of them."""
@@ -297,14 +305,22 @@ class KernelModel(ABC):
 
     def set_params(self, **params: Any) -> Self:
         """Other options, checked; what was fitted stays.  `shapley__strength=` changes that of the penalty."""
-        options = self.get_params()
-        for name in params:
+        inner = {name.removeprefix(INNER): given for name, given in params.items() if name.startswith(INNER)}
+        outer = {name: given for name, given in params.items() if not name.startswith(INNER)}
+        options = self.get_params(deep=False)
+        for name in outer:
             if name not in options:
                 raise InputError(unknown_name("option", name, options))
-        outer = {**self.get_params(deep=False), **{n: given for n, given in params.items() if not n.startswith(INNER)}}
-        inner = {name.removeprefix(INNER): given for name, given in params.items() if name.startswith(INNER)}
-        shapley = replace(outer["shapley"], **inner) if inner else outer["shapley"]
-        type(self).__init__(self, **{**outer, "shapley": shapley})
+        shapley = outer.get("shapley", self.shapley)
+        if inner and isinstance(shapley, ShapleyPenalty):
+            known = vars(shapley)
+            for name in inner:
+                if name not in known:
+                    raise InputError(unknown_name("option", f"{INNER}{name}", [f"{INNER}{each}" for each in known]))
+            outer["shapley"] = replace(shapley, **inner)
+        elif inner:
+            raise InputError(f"{INNER}{next(iter(inner))} belongs to a Shapley penalty: give shapley= first")
+        type(self).__init__(self, **{**options, **outer})
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -353,41 +369,3 @@ class KernelModel(ABC):
 def _row_blocks(blocks: Blocks) -> Iterator[RowBlock]:
     """Spans of the rows, each a block as readers give them; a fit finds the rows that are no numbers by itself."""
     return (RowBlock(start, x, np.ones(len(x), dtype=bool), target=y) for start, x, y in spans(blocks))
-
-
-@dataclass(frozen=True)
-class Tune:
-    """The pass over a sample of the rows that a fit begins with."""
-
-    model: KernelModel
-    positions: NDArray[np.int64]
-    """Of the sample in the table, sorted."""
-    feature_names: tuple[str, ...]
-    check: Callable[[int], None]
-    """Refuses a fit with so many outputs that does not fit."""
-    strengths: tuple[float, ...] | None = None
-    """See `KernelModel.fit_path`."""
-    wants = ("target",)
-
-    def partial(self, block: RowBlock) -> Stacked:
-        return chosen_rows(block, self.positions)
-
-    def finish(self, total: Stacked) -> Pass:
-        self.check(self.model.count_outputs(total["target"]))
-        names = self.feature_names
-        rows = total["x"], total["target"], total["position"]
-        return self.model.tuned(*rows, feature_names=names, strengths=self.strengths)
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """The pass that scores a fitted model on the rows that were held out."""
-
-    fitted: KernelModel
-    wants = ("target",)
-
-    def partial(self, block: RowBlock) -> Moments:
-        return self.fitted.score_moments(block)
-
-    def finish(self, total: Moments) -> Moments:
-        return total

@@ -296,7 +296,7 @@ class LogisticStep:
             A class that the sample does not hold.
         """
         x, y = block.x, block.targets
-        roles = np.where(is_finite(x, y), self.model.roles(block.positions), SKIPPED)
+        roles = self.model.roles_of(block)
         is_there, first = roles != SKIPPED, block.start if len(x) else 0
         codes = np.full(len(x), -1, dtype=np.intp)
         codes[is_there] = class_codes(y.reshape(-1)[is_there], self.values, self.classes, first)

@@ -67,6 +67,7 @@ class PlayerReport:
     """"interventional" or "observational"."""
     strength: float
     n_coalitions: int
+    """Listed or drawn, the empty and the full one counted."""
     train: FloatArray
     """(k,): mean of φ_A(x)² over the training rows, of each function of the model's decision."""
     held_out: FloatArray | None

@@ -200,7 +200,7 @@ class TunedRidge:
         Of the whitened features Φ (n, p) of the rows: ΦᵀΦ, Φᵀy, Φᵀ1, Σy, Σy² and n; rows with NaN are only counted.
         """
         x, y = block.x, block.targets
-        roles = np.where(is_finite(x, y), self.model.roles(block.positions), SKIPPED)
+        roles = self.model.roles_of(block)
         target = y.reshape(len(y), -1) - self.shift  # (n, k)
         micro = [slice(start, start + MICRO_BLOCK) for start in range(0, max(len(x), 1), MICRO_BLOCK)]
         with one_blas_thread():
@@ -226,17 +226,17 @@ class TunedRidge:
         InputError
             Where no training or validation rows are there, or the penalty is too small for the system to be solved.
         """
+        return self.fitted(moments, self.chosen_penalty(moments))
+
+    def chosen_penalty(self, moments: Moments) -> float:
+        """λ as given, or validated."""
         train = _of_role(moments, "train")
         if not train["n"]:
             raise InputError("no training rows: all are held out, or hold NaN or infinity")
+        if self.model.penalty != "validate":
+            return float(self.model.penalty)
         with one_blas_thread():
-            if self.model.penalty == "validate":
-                validation = _of_role(moments, "validation")
-                penalty = _validated_penalty(train, validation, self._centre(train))
-                train = train + validation
-            else:
-                penalty = float(self.model.penalty)
-            return self._fitted(moments, train, penalty)
+            return _validated_penalty(train, _of_role(moments, "validation"), self._centre(train))
 
     def _centre(self, train: Moments) -> FloatArray:
         """(k,): the intercept, less the shift."""
@@ -244,11 +244,16 @@ class TunedRidge:
             return train["y"] / train["n"]
         return np.broadcast_to(np.asarray(self.model.intercept, dtype=float), self.shift.shape) - self.shift
 
-    def _fitted(self, moments: Moments, train: Moments, penalty: float) -> KernelRidge:
+    def fitted(self, moments: Moments, penalty: float) -> KernelRidge:
+        """The model with this λ."""
+        train = _of_role(moments, "train")
+        if self.model.penalty == "validate":
+            train = train + _of_role(moments, "validation")
         centre, n_rows = self._centre(train), int(train["n"][0])
         right = train["cross"] - np.outer(train["ones"], centre)  # (p, k)
         gram = train["gram"] if self.form is None else train["gram"] + n_rows * self.form.ridge
-        weights = ridge_solve(gram, right, n_rows * penalty, self.features.basis.noun)
+        with one_blas_thread():
+            weights = ridge_solve(gram, right, n_rows * penalty, self.features.basis.noun)
         expansion = self.features.expansion(weights, self.shift + centre, self.feature_names)
         n_held_out, n_skipped = int(moments["n_held_out"][0]), int(moments["n_skipped"][0])
         kernel = self.features.kernel.describe(self.feature_names)
@@ -270,7 +275,8 @@ class RidgePath:
         return self.steps[0].partial(block)
 
     def finish(self, total: Moments) -> tuple[KernelRidge, ...]:
-        return tuple(step.finish(total) for step in self.steps)
+        penalty = self.steps[0].chosen_penalty(total)
+        return tuple(step.fitted(total, penalty) for step in self.steps)
 
 
 def _of_role(moments: Moments, role: str) -> Moments:

@@ -19,12 +19,20 @@ from dshap.records import FloatArray
 
 __all__ = ["Robustness", "attribution_bound", "conditional_amplification", "rkhs_norm", "robustness"]
 
+MAX_COLUMNS = 16
+"""Whose coalitions are all looked at."""
 INTERVENTIONAL = 4.0
 """Of Theorem 6: ‖φ_x − φ_x'‖² ≤ 4 (1 − k(x, x')), where 0 ≤ k_j ≤ 1 and k_j(x, x) = 1."""
 
 
 def rkhs_norm(model: Any) -> FloatArray:
-    """‖f‖ (k,) = (aᵀ K(Z, Z) a)^½ of each output of a kernel model, the intercept apart."""
+    """‖f‖ (k,) = (aᵀ K(Z, Z) a)^½ of each output of a kernel model, the intercept apart; r² operations.
+
+    Raises
+    ------
+    InputError
+        A model of Fourier features, or a sum of models: no sum over landmarks of one product kernel.
+    """
     expansion = _product_kernel_of(model)
     squares = np.zeros(expansion.n_outputs)
     for block in _blocks(expansion.size):
@@ -50,6 +58,11 @@ def attribution_bound(model: Any, rows: Any, others: Any, amplification: float |
     Source: RKHS-SHAP (2022), Theorem 6, with k(x, x') in the place of its least value exp(−dδ/(2l²)), so for any
     product kernel.  Its argument does not quite give the factor of observational values: it is stated as a bound
     that is not known to be broken.
+
+    Raises
+    ------
+    InputError
+        No model of landmarks, other numbers of rows, rows with NaN, an amplification below 1.
     """
     expansion = _product_kernel_of(model)
     x, z = (numbers_of(expansion, given, noun) for given, noun in ((rows, "rows"), (others, "others")))
@@ -70,21 +83,26 @@ def conditional_amplification(model: Any, data: Any, penalty: ShapleyPenalty) ->
 
     Parameters
     ----------
+    model : a kernel model, or its expansion
     data : (b, columns)
         What the embeddings are learned from.
     penalty : ShapleyPenalty
-        Of observational values: its embedding and λ count.
+        Of observational values: its embedding and λ count, the player does not.
 
     Raises
     ------
     InputError
-        More coalitions than the penalty lists.
+        No model of landmarks, more coalitions than the penalty lists, interventional values, an embedding without
+        landmarks.
     """
-    expansion, penalty = _product_kernel_of(model), checked_penalty(penalty)
-    if penalty.value != "observational" or 1 << expansion.n_columns > penalty.most_coalitions:
+    expansion, penalty = _product_kernel_of(model), replace(checked_penalty(penalty), player=0)
+    d = expansion.n_columns
+    if penalty.value != "observational":
+        raise InputError('the penalty is of interventional values: give ShapleyPenalty(..., value="observational")')
+    if d > MAX_COLUMNS or 1 << d > penalty.most_coalitions:
         raise InputError(
-            f'give ShapleyPenalty(0, 0.0, "observational", n_coalitions=2**{expansion.n_columns}): every coalition of '
-            f"{expansion.n_columns} columns is looked at"
+            f"every coalition of the {d} columns is looked at, and the penalty lists {penalty.most_coalitions}: "
+            + (f"give n_coalitions=2**{d}" if d <= MAX_COLUMNS else f"give a model of at most {MAX_COLUMNS} columns")
         )
     if penalty.embedding is not None and penalty.embedding.dtype is not np.float64:
         raise InputError("the embedding has no landmarks: the norm is of dshap.kernels.Nystrom embeddings")
@@ -106,7 +124,7 @@ class Robustness:
     """(k,): of any two rows with |x_j − x'_j|² ≤ δ."""
     n_pairs: int
     n_violations: int
-    """Pairs of rows, players and outputs beyond the bound of their own k(x, x')."""
+    """Of pairs, players and outputs: those beyond the bound of their own k(x, x')."""
     largest_ratio: float
     """Of |φ_i(x) − φ_i(x')| over that bound: 1 is tight."""
 
@@ -131,24 +149,35 @@ def robustness(
     data, penalty : as in `mean_squared_attribution`
         The player does not count: all of them are looked at.
     delta : float
-        δ, in squared units of the columns.
+        δ, in squared units of the columns; categorical columns stay as they are.
     n_pairs : int
+        Pairs of rows.
+    seed : int
+        Of the rows and their moves.
+
+    Raises
+    ------
+    InputError
+        As `attribution_bound` and `conditional_amplification`.
     """
     expansion = _product_kernel_of(model)
     penalty, x = checked_penalty(penalty), numbers_of(expansion, rows, "rows")
     rng = np.random.default_rng(*checked(seed=seed))
-    step = np.sqrt(float(Number(0.0, open_low=True)("delta", delta)))
+    has_distances = np.array([family != "categorical" for family in expansion.kernel.families])
+    step = np.where(has_distances, np.sqrt(float(Number(0.0, open_low=True)("delta", delta))), 0.0)  # (columns,)
     near = x[rng.integers(0, len(x), Whole(1)("n_pairs", n_pairs))]
     moved = near + rng.uniform(-step, step, near.shape)
     amplification = None
     if penalty.value == "observational":
         amplification = conditional_amplification(expansion, data, penalty)
     bound = attribution_bound(expansion, near, moved, amplification)  # (n_pairs, k)
-    ratios = [_moved_by(expansion, near, moved, data, penalty, j) / bound for j in range(expansion.n_columns)]
+    changes = [_moved_by(expansion, near, moved, data, penalty, j) for j in range(expansion.n_columns)]
+    rounding = rkhs_norm(expansion) * np.sqrt(8.0 * np.finfo(float).eps * expansion.n_columns)  # (k,): of 1 − k(x, x')
+    n_violations = sum(int((change > bound + rounding).sum()) for change in changes)
+    is_known = bound > rounding
+    largest = max(float(np.max(change[is_known] / bound[is_known], initial=0.0)) for change in changes)
     origin = np.zeros((1, expansion.n_columns))
     widest = attribution_bound(expansion, origin, origin + step, amplification)[0]
-    n_violations = sum(int((ratio > 1.0).sum()) for ratio in ratios)
-    largest = float(np.max(ratios))
     return Robustness(rkhs_norm(expansion), amplification, widest, len(near), n_violations, largest)
 
 
@@ -165,8 +194,8 @@ def _product_kernel_of(model: Any) -> KernelExpansion:
     expansion = expansion_of(model)
     if not isinstance(expansion, KernelExpansion):
         raise InputError(
-            f"a {type(expansion).__name__} is no sum over landmarks of one product kernel, which the bound is of: fit "
-            "with Nystrom landmarks"
+            f"the norm and the bound need landmarks and one product kernel, which {type(expansion).__name__} has not: "
+            "fit with Nystrom landmarks"
         )
     return expansion
 

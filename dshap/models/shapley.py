@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dshap.attributors.player import OnePlayer, PlayerLearning, PlayerTerms
 from dshap.blocks import RowBlock
@@ -15,9 +16,9 @@ from dshap.checks import as_array
 from dshap.errors import InputError
 from dshap.kernels import Embedding, Nystrom
 from dshap.models.cost import player_tile
-from dshap.models.expansion import FourierExpansion, KernelExpansion, ModelFeatures
+from dshap.models.expansion import FourierExpansion, KernelExpansion
 from dshap.models.report import PlayerReport
-from dshap.models.rows import HELD_OUT, MICRO_BLOCK, SKIPPED, as_rows, is_finite
+from dshap.models.rows import HELD_OUT, MICRO_BLOCK, as_rows
 from dshap.models.shapley_penalty import ShapleyPenalty, checked_penalty
 from dshap.predictors.expansion import expansion_of
 from dshap.records import FloatArray, Moments, tree_sum
@@ -26,7 +27,15 @@ from dshap.threads import one_blas_thread
 from dshap.types import Pass, replaced
 from dshap.values.terms import InterventionalTerms, ObservationalTerms, TermValue
 
-__all__ = ["PlayerForm", "PlayerSquares", "mean_squared_attribution", "player_attributions", "regularised"]
+__all__ = [
+    "PlayerForm",
+    "PlayerSquares",
+    "learned_terms",
+    "mean_squared_attribution",
+    "numbers_of",
+    "player_attributions",
+    "regularised",
+]
 
 RANK_TOLERANCE = 1e-6
 """Of the conditional embeddings, as in `KernelObservational`."""
@@ -79,7 +88,7 @@ class PlayerSquares:
     def partial(self, block: RowBlock) -> Moments:
         """Σζζᵀ, and the number of rows, of the training rows and of those held out."""
         model, x = self.step.model, block.x
-        roles = np.where(is_finite(x, block.targets), model.roles(block.positions), SKIPPED)
+        roles = model.roles_of(block)
         with one_blas_thread():
             train, held_out = self._gram(x[roles < HELD_OUT]), self._gram(x[roles == HELD_OUT])
         counts = [np.array(float((roles < HELD_OUT).sum())), np.array(float((roles == HELD_OUT).sum()))]
@@ -120,11 +129,12 @@ def regularised(
         A player that does not exist.
     """
     model, features = step.model, step.features
+    unit = _with_unit_weights(features.expansion(np.zeros((features.size, 1)), np.zeros(1), None))
     is_real = features.basis.dtype is np.float64
-    own = Nystrom(landmarks=features.anchors) if is_real else model.embedding
-    terms = _Terms.of(model.shapley, _unit_of(features), own, sample, names)
+    embedding = Nystrom(landmarks=features.anchors) if is_real else model.embedding
+    terms = _Terms.of(model.shapley, unit, embedding, sample, names)
     then = partial(PlayerSquares, step, terms.player.name, strengths)
-    tile = player_tile(model.shapley, model.embedding)
+    tile = player_tile(model.shapley, model.embedding, unit.n_columns)
     return PlayerLearning.of(terms.value, terms.player.coalitions, tile, model.training_rows, then).first
 
 
@@ -153,17 +163,21 @@ def mean_squared_attribution(model: Any, rows: Any, data: Any, penalty: ShapleyP
 def player_attributions(model: Any, rows: Any, data: Any, penalty: ShapleyPenalty) -> FloatArray:
     """φ_A(x) (n, k) of the player of a penalty, of a fitted kernel model; see `mean_squared_attribution`."""
     expansion: Any = expansion_of(model)
-    x, terms = numbers_of(expansion, rows, "rows"), learned_terms(expansion, data, penalty)
+    x, terms = numbers_of(expansion, rows, "rows"), learned_terms(model, data, penalty)
     with one_blas_thread():
         zeta = (terms(x[start : start + MICRO_BLOCK]) for start in range(0, len(x), MICRO_BLOCK))
         return np.concatenate([(each @ expansion.coefficients).real for each in zeta])
 
 
-def learned_terms(expansion: Any, data: Any, penalty: ShapleyPenalty) -> PlayerTerms:
-    """ζ of the player of a penalty, in the terms of an expansion, learned from data (b, columns)."""
+def learned_terms(model: Any, data: Any, penalty: ShapleyPenalty) -> PlayerTerms:
+    """ζ of the player of a penalty, in the terms of a kernel model, learned from data (b, columns)."""
+    expansion: Any = expansion_of(model)
     penalty, x = checked_penalty(penalty), numbers_of(expansion, data, "data")
-    own, unit = Nystrom(landmarks=_landmarks_of(expansion, x)), expansion.mapped(_with_unit_weights)
-    terms, tile = _Terms.of(penalty, unit, own, x, expansion.feature_names), player_tile(penalty, own)
+    if penalty.value == "observational" and len(expansion.parts) > 1:
+        raise InputError("observational values of a sum of models have no one kernel to embed: give one model")
+    embedding, unit = _embedding_of(model, expansion, x), expansion.mapped(_with_unit_weights)
+    terms = _Terms.of(penalty, unit, embedding, x, expansion.feature_names, expansion.coefficients)
+    tile = player_tile(penalty, embedding, expansion.n_columns)
     found: Any = PlayerLearning.of(terms.value, terms.player.coalitions, tile, _all_rows, _as_it_is).first
     blocks = [RowBlock(start, x[start:stop], np.ones(stop - start, dtype=bool)) for start, stop in spans(0, len(x))]
     with one_blas_thread():
@@ -176,8 +190,14 @@ def learned_terms(expansion: Any, data: Any, penalty: ShapleyPenalty) -> PlayerT
 def numbers_of(expansion: Any, given: Any, noun: str) -> FloatArray:
     """Rows (n, columns) for an expansion, one at least, without NaN."""
     x = as_rows(as_array(noun, given), expansion.n_columns, expansion.feature_names)
-    if not len(x) or not np.isfinite(x).all():
-        raise InputError(f"{noun} of shape {x.shape} hold no row, or NaN or infinity: drop such rows")
+    if not len(x):
+        raise InputError(f"{noun} of shape {x.shape} hold no row: give one at least")
+    if not (is_ok := np.isfinite(x).all(axis=1)).all():
+        raise InputError(
+            f"{(~is_ok).sum()} of {len(x)} {noun} hold NaN or infinity, the first is row {is_ok.argmin()}: drop them"
+        )
+    for part in expansion.parts:
+        part.check(x)
     return x
 
 
@@ -190,24 +210,24 @@ class _Terms:
 
     @classmethod
     def of(
-        cls, penalty: ShapleyPenalty, unit: Any, own: Embedding, sample: FloatArray, names: Sequence[str] | None
+        cls,
+        penalty: ShapleyPenalty,
+        unit: Any,
+        embedding: Embedding,
+        sample: FloatArray,
+        names: Sequence[str] | None,
+        weights: NDArray[Any] | None = None,
     ) -> _Terms:
-        """Of an expansion whose coefficients are all 1, `own` its embedding, `sample` rows of the data."""
+        """Of an expansion whose coefficients are all 1, the embedding of its model, rows of the data (n, columns), and
+        the coefficients (r, k) of the model, where it is fitted."""
         d = unit.n_columns
         player = OnePlayer.of(penalty.positions(d, names), d, names, penalty.most_coalitions, penalty.seed)
         value: Any = InterventionalTerms(unit, sample)
         if penalty.value == "observational":
-            value = ObservationalTerms(unit, sample, penalty.embedding or own, penalty.penalty, RANK_TOLERANCE)
+            value = ObservationalTerms(unit, sample, penalty.embedding or embedding, penalty.penalty, RANK_TOLERANCE)
             value = value.chosen(value.choose(sample)) if value.sample_size else value
+            value.weights = weights
         return cls(replaced(value, players=player.players, data=None), player)
-
-
-def _unit_of(features: ModelFeatures) -> KernelExpansion | FourierExpansion:
-    """The sum of the basis functions of a fit, each with the coefficient 1."""
-    q = len(features.anchors)
-    if features.basis.dtype is np.float64:
-        return KernelExpansion(features.kernel, features.anchors, np.ones((q, 1)), np.zeros(1))
-    return FourierExpansion(features.anchors, np.zeros(q), np.ones((q, 1)), np.zeros(1), kernel=features.kernel)
 
 
 def _with_unit_weights(part: Any) -> Any:
@@ -218,13 +238,13 @@ def _with_unit_weights(part: Any) -> Any:
     return FourierExpansion(q, np.zeros(len(q)), np.ones((len(q), 1)), np.zeros(1), kernel=part.kernel)
 
 
-def _landmarks_of(expansion: Any, data: FloatArray) -> FloatArray:
-    """Those of a kernel model; of Fourier features, which have none, rows of the data."""
-    landmarks = getattr(expansion, "landmarks", None)
-    if landmarks is None:
-        positions = sample_positions(len(data), min(len(data), N_LANDMARKS), 0)
-        return data[positions]
-    return np.asarray(landmarks)
+def _embedding_of(model: Any, expansion: Any, data: FloatArray) -> Embedding:
+    """The landmarks of a kernel model; the features of a fit; rows of the data, where a model has neither."""
+    if isinstance(expansion, KernelExpansion):
+        return Nystrom(landmarks=expansion.landmarks)
+    if isinstance(embedding := getattr(model, "embedding", None), Embedding):
+        return embedding
+    return Nystrom(landmarks=data[sample_positions(len(data), min(len(data), N_LANDMARKS), 0)])
 
 
 def _quadratic(form: FloatArray, weights: FloatArray) -> FloatArray:

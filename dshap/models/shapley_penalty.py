@@ -17,6 +17,8 @@ __all__ = ["VALUES", "ShapleyPenalty", "checked_penalty"]
 VALUES = ("interventional", "observational")
 N_COALITIONS = {"interventional": 4_096, "observational": 256}
 """Coalitions that are listed or drawn where no number is given: each costs r operations a row, or r²."""
+MOST = 1 << 20
+"""Coalitions, at most."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,11 @@ class ShapleyPenalty:
     embedding : Nystrom or Fourier, optional
         Of observational values; the model's own landmarks or features where None.
     penalty : float or "validate"
-        λ of observational values, as in `KernelObservational`; "validate" chooses one for each coalition.
+        λ of observational values.  "validate" chooses one for each coalition: a fit, which has no weights yet, for all
+        basis functions alike, where `KernelObservational` and `mean_squared_attribution` choose for the model itself.
     n_coalitions : int, optional
         All 2^d are listed where they are no more, d players; else so many are drawn: size uniform, then a uniform
-        subset.  4,096 of interventional, 256 of observational values where None.
+        subset.  4,096 of interventional, 256 of observational values where None; 2^20 at most.
     seed : int
 
     Notes
@@ -60,23 +63,29 @@ class ShapleyPenalty:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self.columns  # noqa: B018 - refuses what is no player
+        object.__setattr__(self, "player", self._plain_player())
         check_fields(self, "penalty", "seed")
         object.__setattr__(self, "strength", Number(0.0)("strength", self.strength))
         Choice(VALUES)("value", self.value)
-        if self.n_coalitions is not None:
-            Whole(4)("n_coalitions", self.n_coalitions)
+        if self.n_coalitions is not None and Whole(4)("n_coalitions", self.n_coalitions) > MOST:
+            raise refused("n_coalitions", self.n_coalitions, f"a whole number of at most {MOST}")
         if self.embedding is not None:
             checked_embedding(self.embedding)
+
+    def _plain_player(self) -> str | int | tuple[str | int, ...]:
+        """The player as a text, a number or a tuple of them."""
+        is_one = isinstance(self.player, str | int | np.integer)
+        given = [self.player] if is_one else self.player
+        is_list = isinstance(given, Sequence | np.ndarray) and len(given) > 0
+        if not is_list or not all(_is_column(each) for each in given):
+            raise refused("player", self.player, "a column's name or position, or a list of them")
+        plain = tuple(each if isinstance(each, str) else int(each) for each in given)
+        return plain[0] if is_one else plain
 
     @property
     def columns(self) -> tuple[str | int, ...]:
         """The player's, as given."""
-        given = [self.player] if isinstance(self.player, str | int | np.integer) else self.player
-        is_list = isinstance(given, Sequence | np.ndarray) and len(given) > 0
-        if not is_list or not all(isinstance(each, str | int | np.integer) for each in given):
-            raise refused("player", self.player, "a column's name or position, or a list of them")
-        return tuple(given)
+        return self.player if isinstance(self.player, tuple) else (self.player,)
 
     def positions(self, n_columns: int, names: Sequence[str] | None) -> list[int]:
         """Of the player's columns in a table; without names they are called x0, x1, ….
@@ -100,11 +109,20 @@ class ShapleyPenalty:
 
 def _position(column: str | int, names: Sequence[str]) -> int:
     """Of a column that is given by its name or its position."""
-    if column in names:
-        return names.index(str(column))
-    if isinstance(column, str) or not 0 <= column < len(names):
-        raise InputError(unknown_name("player", str(column), names))
-    return int(column)
+    if isinstance(column, str):
+        if column not in names:
+            raise InputError(unknown_name("player", column, names))
+        return names.index(column)
+    if not 0 <= column < len(names):
+        raise InputError(
+            f"player {column} is no column: a whole number is a position, 0 to {len(names) - 1}; give a name as text"
+        )
+    return column
+
+
+def _is_column(given: Any) -> bool:
+    """A name, or a position."""
+    return isinstance(given, str | int | np.integer) and not isinstance(given, bool)
 
 
 def checked_penalty(given: Any) -> ShapleyPenalty:

@@ -113,8 +113,13 @@ class KernelObservational(EmbeddedValue, KernelValue):
 
     @property
     def _k(self) -> int:
-        """Outputs of the model."""
-        return int(self.expansion.coefficients.shape[1])
+        """Functions that penalties are chosen for."""
+        return int(self._probed.shape[1])
+
+    @property
+    def _probed(self) -> NDArray[Any]:
+        """(r, k): coefficients of the functions that penalties are chosen for, those of the model."""
+        return self.expansion.coefficients
 
     def _probes(self, subset: SubsetFeatures, present: BoolArray) -> NDArray[Any]:
         """A_rk k_S(x, z_r) (r, POINTS, k) of points x: with k_S̄(X, z_r) they sum to f(x_S, X_S̄) less its intercept."""
@@ -122,7 +127,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         points = self._bound_basis.points
         rows = points[subset.kept[subset.kept < len(points)][:POINTS]]
         products = self.expansion.factors(rows)[present].prod(axis=0)  # (points, r)
-        out[:, : len(rows)] = products.T[:, :, None] * self.expansion.coefficients[:, None]
+        out[:, : len(rows)] = products.T[:, :, None] * self._probed[:, None]
         return out
 
     @property

@@ -20,7 +20,7 @@ from dshap.records import BoolArray, FloatArray, Moments, State
 from dshap.values.interventional import KernelInterventional
 from dshap.values.observational import POINTS, KernelObservational, coalition_weights, product_parts
 
-__all__ = ["InterventionalTerms", "ObservationalTerms", "TermValue"]
+__all__ = ["TERM_ROWS", "InterventionalTerms", "ObservationalTerms", "TermValue"]
 
 TERM_ROWS = 256
 """Rows whose factors are held at once."""
@@ -56,13 +56,22 @@ class InterventionalTerms(KernelInterventional):
 class ObservationalTerms(KernelObservational):
     """t_S,r(x) = k_S(x, z_r) [Φ_S(x) W_S]_r, of an expansion whose coefficients are all 1.
 
-    Where penalties are to be chosen they are those that are good for k_S̄(X, z_r), all terms alike: sums of them with
-    random signs are the targets of the cross-validation.
+    Where penalties are to be chosen they are those that are good for the model whose coefficients are `weights`; where
+    it has none yet for k_S̄(X, z_r), all terms alike: sums of them with random signs are the targets of the
+    cross-validation.
     """
 
     _is_form = False
+    weights: NDArray[Any] | None = None
+    """(r, k)"""
+
+    @property
+    def _probed(self) -> NDArray[Any]:
+        return self.expansion.coefficients if self.weights is None else self.weights
 
     def _probes(self, subset: SubsetFeatures, present: BoolArray) -> NDArray[Any]:
+        if self.weights is not None:
+            return super()._probes(subset, present)
         signs = np.random.default_rng(PROBE_SEED).choice([-1.0, 1.0], (self._r, POINTS, 1))
         return signs.astype(self.expansion.coefficients.dtype)
 

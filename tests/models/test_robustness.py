@@ -117,11 +117,32 @@ def test_what_has_no_bound_is_refused():
     with pytest.raises(InputError, match="fit with Nystrom landmarks"):
         rkhs_norm(fourier)
     model = KernelRidge(RBF(1.0), Nystrom(20), 1e-3).fit(x, y)
-    with pytest.raises(InputError, match="n_coalitions=2\\*\\*4"):
+    with pytest.raises(InputError, match="the penalty is of interventional values"):
         conditional_amplification(model, x, ShapleyPenalty(0, 0.0))
+    with pytest.raises(InputError, match=r"lists 4: give n_coalitions=2\*\*4"):
+        conditional_amplification(model, x, ShapleyPenalty(0, 0.0, "observational", n_coalitions=4))
     with pytest.raises(InputError, match="rows are 2 and others 3"):
         attribution_bound(model, x[:2], x[:3])
     with pytest.raises(InputError, match=r"amplification is 0.5: give a number of at least 1"):
         attribution_bound(model, x[:2], x[:2], 0.5)
     with pytest.raises(InputError, match="the embedding has no landmarks"):
         conditional_amplification(model, x, ShapleyPenalty(0, 0.0, "observational", Fourier(20)))
+
+
+def test_the_player_of_the_penalty_does_not_count():
+    """A group would leave out the coalitions that part it."""
+    x, y = make_table(n=200)
+    model = KernelRidge(RBF(1.0), Nystrom(40), 1e-3).fit(x, y)
+    found = [conditional_amplification(model, x, ShapleyPenalty(player, 0.0, "observational", penalty=1e-3))
+             for player in (0, [0, 1], [0, 1, 2, 3])]  # fmt: skip
+    assert found[0] == found[1] == found[2] > 2.0
+
+
+def test_moves_too_small_to_be_seen_are_no_violations():
+    """A bound of 0, and an output that is constant."""
+    x, y = make_table(n=200)
+    model = KernelRidge(RBF(1.0), Nystrom(40), 1e-3).fit(x, np.column_stack([y, np.ones(200)]))
+    for delta in (1e-22, 1e-2):
+        found = robustness(model, x, x, ShapleyPenalty(0, 0.0), delta, n_pairs=20)
+        assert found.n_violations == 0 and np.isfinite(found.largest_ratio)
+    assert found.largest_ratio > 0.0

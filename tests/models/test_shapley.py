@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import tracemalloc
 import warnings
 from functools import partial
 from itertools import combinations
@@ -18,11 +19,13 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import dshap
 from dshap import designs
+from dshap.blocks import RowBlock
 from dshap.errors import InputError
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product
 from dshap.models import KernelLogistic, KernelRidge, ShapleyPenalty, mean_squared_attribution
 from dshap.models.shapley import player_attributions
 from dshap.records import Record
+from dshap.types import Pass
 
 STRENGTHS = (0.0, 0.1, 1.0, 10.0, 100.0)
 VALUES = ("interventional", "observational")
@@ -149,6 +152,76 @@ def test_drawn_coalitions_come_near_to_all():
     model = KernelRidge(RBF(4.0), Nystrom(30), 1e-3).fit(x, x[:, 0] * x[:, 3] + x[:, 5])
     drawn, whole = (player_attributions(model, x, x, ShapleyPenalty(0, 0.0, n_coalitions=m)) for m in (None, 1 << 14))
     assert 0 < np.abs(drawn - whole).max() < 0.05 * np.abs(whole).max()
+
+
+@pytest.mark.parametrize("embedding", [Nystrom(30), Fourier(40)])
+def test_validated_penalties_of_a_fitted_model_are_those_of_explain(embedding):
+    """λ is chosen for the model itself; a fit, which has no weights yet, chooses for all basis functions alike."""
+    x, y = make_table()
+    model = KernelRidge(RBF(1.5), embedding, 1e-3).fit(x, y)
+    same = embedding if isinstance(embedding, Fourier) else Nystrom(landmarks=model.expansion_.landmarks)
+    cube = dshap.explain(dshap.values.KernelObservational(model, x, same), x[:20], design=designs.exact(4))
+    for player in range(4):
+        found = player_attributions(model, x[:20], x, ShapleyPenalty(player, 0.0, "observational"))
+        assert_allclose(found[:, 0], cube.attribution.values[:, player, 0], atol=1e-9)
+
+
+@pytest.mark.parametrize("d", [8, 100, 300])
+@pytest.mark.parametrize("value", VALUES)
+def test_a_fit_takes_no_more_than_it_says(d, value):
+    """Peak of numpy's arrays in the pass over a tile of coalitions and in that of ζᵀζ."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1_024, d))
+    y = x[:, 0] + x[:, 1] ** 2
+    model = KernelRidge(RBF(float(d)), Nystrom(64), 1e-3, shapley=ShapleyPenalty(0, 1.0, value, n_coalitions=32))
+    block = RowBlock(0, x, np.ones(len(x), dtype=bool), target=y)
+    found, allowed = model.tuned(x, y, np.arange(len(x))), model.cost(len(x), d, 1)
+    while isinstance(found, Pass):
+        tracemalloc.start()
+        total = found.partial(block)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak <= allowed.partial_bytes and total.nbytes <= allowed.sum_bytes
+        found = found.finish(total)
+    assert found.report_.shapley.strength == 1.0
+
+
+def test_columns_whose_names_are_numbers_go_by_position():
+    x, y = make_table()
+    table = pd.DataFrame(x, columns=[3, 2, 1, 0])
+    model = KernelRidge(RBF(1.5), Nystrom(20), 1e-3, shapley=ShapleyPenalty(3, 1.0)).fit(table, y)
+    assert model.report_.shapley.player == "0"
+    assert (
+        KernelRidge(RBF(1.5), Nystrom(20), 1e-3, shapley=ShapleyPenalty("3", 1.0)).fit(table, y).report_.shapley.player
+        == "3"
+    )
+    with pytest.raises(InputError, match="a whole number is a position, 0 to 3"):
+        KernelRidge(RBF(1.5), Nystrom(20), 1e-3, shapley=ShapleyPenalty(-1, 1.0)).fit(table, y)
+
+
+def test_parameters_of_a_penalty_are_set_with_it_or_alone():
+    model = KernelRidge(RBF(1.5), Nystrom(20))
+    model.set_params(shapley=ShapleyPenalty(0, 1.0), shapley__strength=3.0)
+    assert model.shapley.strength == 3.0 == model.get_params()["shapley__strength"]
+    for wrong in ({"shapley__strenght": 1.0}, {"shapley": None, "shapley__strength": 1.0}, {"shapley": 3}):
+        with pytest.raises(InputError):
+            model.set_params(**wrong)
+    assert model.fit_path(*make_table(), (each for each in (0.0, 1.0)))[1].shapley.strength == 1.0
+
+
+def test_what_a_diagnosis_cannot_do_is_refused():
+    x, y = make_table()
+    one, other = (KernelRidge(RBF(scale), Nystrom(20), 1e-3).fit(x, y).expansion_ for scale in (1.0, 3.0))
+    found = mean_squared_attribution([one, other], x, x, ShapleyPenalty(0, 0.0))
+    phi = sum(player_attributions(each, x, x, ShapleyPenalty(0, 0.0)) for each in (one, other))
+    assert_allclose(found, np.square(phi).mean(axis=0))
+    with pytest.raises(InputError, match="sum of models"):
+        mean_squared_attribution([one, other], x, x, ShapleyPenalty(0, 0.0, "observational"))
+    table = np.column_stack([np.arange(300) % 3, x[:, 0]]).astype(float)
+    kernel = Product([Categorical(0.2), RBF(1.0)])
+    strict = KernelRidge(kernel, Nystrom(20), 1e-3, unseen="refuse").fit(table, y)
+    with pytest.raises(InputError, match="7"):
+        mean_squared_attribution(strict, [[7.0, 0.0]], table, ShapleyPenalty(0, 0.0))
 
 
 @pytest.mark.parametrize("value", VALUES)
@@ -312,7 +385,7 @@ def test_more_coalitions_than_a_pass_holds_take_several(monkeypatch):
     build = partial(KernelRidge, RBF(1.5), Nystrom(30), 1e-3)
     asked = ShapleyPenalty(0, 1.0, "observational", penalty=1e-3)
     whole = build(shapley=asked).fit(x, y)
-    monkeypatch.setattr("dshap.models.cost.TILE_BYTES", 3 * 16 * 30**2)
+    monkeypatch.setattr("dshap.models.cost.TILE_BYTES", 3 * (16 * 30**2 + 8))
     model = build(shapley=asked)
     assert model.passes(4) == 1 + 6 + 1  # 16 coalitions by threes, ζᵀζ, the fit
     assert_allclose(model.fit(x, y).expansion_.weights, whole.expansion_.weights, rtol=1e-9)
@@ -334,7 +407,9 @@ def test_records_pickles_and_clones_keep_the_penalty():
     "options, words",
     [
         ({"player": "x9"}, "unknown player 'x9'"),
-        ({"player": 4}, "unknown player '4'"),
+        ({"player": 4}, "player 4 is no column: a whole number is a position, 0 to 3"),
+        ({"player": True}, "a column's name or position"),
+        ({"n_coalitions": 2**30}, "n_coalitions is 1073741824"),
         ({"player": ["x0", "x0"]}, "names a column twice"),
         ({"player": []}, "a column's name or position"),
         ({"player": 1.5}, "a column's name or position"),
