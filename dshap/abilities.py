@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeGuard, runtime_checkable
+from typing import Any, Protocol, Self, TypeGuard, runtime_checkable
 
 from dshap.blocks import DesignInfo, Scored
 from dshap.errors import InputError
@@ -17,10 +17,11 @@ from dshap.records import (
     Record,
     State,
 )
-from dshap.types import Design, Explained, ValueFunction
+from dshap.types import Design, Explained, Pass, ValueFunction
 from dshap.vocabulary import Vocabulary
 
 __all__ = [
+    "Accumulates",
     "ChoosesFromSample",
     "DirectSums",
     "EstimatedBase",
@@ -49,6 +50,20 @@ __all__ = [
 
 MOSTLY_THERE = 4
 """Members that a value function or a design may lack to be told which."""
+
+
+@runtime_checkable
+class Accumulates(Pass, Protocol):
+    """A pass of several steps whose results it keeps: workers are sent the step alone."""
+
+    @property
+    def step(self) -> Pass:
+        """The next step, by itself."""
+        ...
+
+    def after(self, found: Any) -> Any:
+        """What is left to do, or what was learned, once the step has given this."""
+        ...
 
 
 @runtime_checkable

@@ -12,10 +12,10 @@ BOUNDS = {
     "frames from explain to a compiled loop": 8,
     "frames from explain to predict": 10,
     "files": 176,
-    "lines": 33_400,
+    "lines": 33_450,
     "files over 400 lines": 0,
     "lines of the longest function outside loops/": 52,
-    "isinstance, hasattr, getattr": 246,
+    "isinstance, hasattr, getattr": 247,
     "modules in circles": 0,
     "modules that import designs outside attributors and the face": 0,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,11 @@ from dshap.blocks import RowBlock
 from dshap.designs.contributions import Contributions, contributions
 from dshap.errors import InputError
 from dshap.players import Players
-from dshap.records import FloatArray, Moments, State
+from dshap.records import BoolArray, FloatArray, Moments, State
 from dshap.rows import spans
-from dshap.types import Pass
 from dshap.values.terms import TERM_ROWS, TermValue
 
-__all__ = ["OnePlayer", "PlayerLearning", "PlayerTerms", "PlayerTile"]
+__all__ = ["OnePlayer", "PlayerLearning", "PlayerTerms", "PlayerTile", "Tile"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,79 +71,84 @@ class PlayerTerms:
 
 
 @dataclass(frozen=True, eq=False)
-class PlayerLearning:
-    """What the passes over the data share."""
+class PlayerTile:
+    """The pass over the data for one tile of coalitions (m, d), none where m is 0; gives its `Tile`."""
 
     value: TermValue
-    coalitions: Contributions
-    tiles: Sequence[tuple[int, int]]
-    """Ranges of coalitions that are learned from in one pass; one at least."""
+    masks: BoolArray
     rows_of: Callable[[RowBlock], FloatArray]
     """The rows of a block that are learned from."""
-    then: Callable[[PlayerTerms], Any]
-    """What follows."""
-    wants: tuple[str, ...] = ("target",)
-
-    @classmethod
-    def of(
-        cls,
-        value: TermValue,
-        coalitions: Contributions,
-        tile: int,
-        rows_of: Callable[[RowBlock], FloatArray],
-        then: Callable[[PlayerTerms], Any],
-    ) -> PlayerLearning:
-        """In tiles of so many coalitions."""
-        tiles = spans(0, len(coalitions.score), tile) or [(0, 0)]
-        return cls(value, coalitions, tiles, rows_of, then)
-
-    @property
-    def first(self) -> Pass:
-        return PlayerTile(self)
-
-
-@dataclass(frozen=True, eq=False)
-class PlayerTile:
-    """The pass over the data for one tile of coalitions; the next tile follows, after the last one `then`."""
-
-    shared: PlayerLearning
-    states: tuple[State, ...] = ()
-    """Of the tiles before."""
-    mean: NDArray[Any] | None = None
-    """(r,) of the basis functions, from the first pass."""
-
-    @property
-    def wants(self) -> tuple[str, ...]:
-        return self.shared.wants
-
-    @property
-    def _masks(self) -> NDArray[np.bool_]:
-        return self.shared.coalitions.masks[slice(*self.shared.tiles[len(self.states)])]
+    wants = ("target",)
 
     def partial(self, block: RowBlock) -> Moments:
-        value, rows, masks = self.shared.value, self.shared.rows_of(block), self._masks
-        sums = dict(value.moments(masks, rows).arrays) if len(masks) else {"count": np.array(float(len(rows)))}
-        if self.mean is None:
-            sums["basis"] = _products(value, rows).sum(axis=0)
-        return Moments(sums)
+        rows = self.rows_of(block)
+        sums = dict(self.value.moments(self.masks, rows).arrays) if len(self.masks) else {}
+        return Moments({**sums, "rows": np.array(float(len(rows))), "basis": _products(self.value, rows).sum(axis=0)})
 
-    def finish(self, total: Moments) -> Any:
+    def finish(self, total: Moments) -> Tile:
         """
         Raises
         ------
         InputError
             No rows.
         """
-        shared, masks, count = self.shared, self._masks, float(total["count"])
+        sums = dict(total.arrays)
+        count, basis = float(sums.pop("rows")), sums.pop("basis")
         if not count:
             raise InputError("no training rows: all are held out, or hold NaN or infinity")
-        mean = total["basis"] / count if self.mean is None else self.mean
-        moments = Moments({name: array for name, array in total.arrays.items() if name != "basis"})
-        states = (*self.states, shared.value.prepare(masks, moments)) if len(masks) else self.states
-        if len(states) < len(shared.tiles) and len(masks):
-            return replace(self, states=states, mean=mean)
-        tiles = shared.tiles if len(masks) else ()
-        return shared.then(PlayerTerms(shared.value, shared.coalitions, tiles, states, mean))
+        return Tile(self.value.prepare(self.masks, Moments(sums)) if len(self.masks) else None, basis / count)
+
+
+class Tile(NamedTuple):
+    """What a tile of coalitions is worth."""
+
+    state: State | None
+    """None of no coalition."""
+    mean: NDArray[Any]
+    """(r,) of the basis functions over the data."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlayerLearning:
+    """Passes over the data, a tile of coalitions each, and after the last one `then`.
+
+    Workers are sent one tile at a time; what was learned before stays here (`dshap.abilities.Accumulates`).
+    """
+
+    value: TermValue
+    coalitions: Contributions
+    n_together: int
+    """Coalitions of a tile."""
+    rows_of: Callable[[RowBlock], FloatArray]
+    then: Callable[[PlayerTerms], Any]
+    """What follows."""
+    states: tuple[State, ...] = ()
+    """Of the tiles before."""
+    wants = ("target",)
+
+    @property
+    def tiles(self) -> list[tuple[int, int]]:
+        """Ranges of coalitions."""
+        return spans(0, len(self.coalitions.score), self.n_together)
+
+    @property
+    def step(self) -> PlayerTile:
+        """The pass of the next tile, by itself."""
+        start, stop = self.tiles[len(self.states)] if self.tiles else (0, 0)
+        return PlayerTile(self.value, self.coalitions.masks[start:stop], self.rows_of)
+
+    def after(self, found: Tile) -> Any:
+        """The passes that are left once the next tile is known, or what follows."""
+        states = self.states if found.state is None else (*self.states, found.state)
+        if len(states) < len(self.tiles):
+            return replace(self, states=states)
+        return self.then(PlayerTerms(self.value, self.coalitions, self.tiles, states, found.mean))
+
+    def partial(self, block: RowBlock) -> Moments:
+        return self.step.partial(block)
+
+    def finish(self, total: Moments) -> Any:
+        return self.after(self.step.finish(total))
 
 
 def _products(value: TermValue, rows: FloatArray) -> NDArray[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dshap.abilities import Accumulates
 from dshap.blocks import RowBlock
 from dshap.engine.graph import Call, Executor, LoopExecutor, Reduction
 from dshap.records import FloatArray, Record
@@ -100,7 +101,10 @@ def run_pass(
     found: Any = one
     leaves = tuple(Call(_leaf, span) for span in spans)
     while isinstance(found, Pass) and n_passes != 0:
-        found = _only(executor, (found, reader), Reduction("pass", leaves, Call(_finish)))
+        whole = found if isinstance(found, Accumulates) else None
+        step = found if whole is None else whole.step
+        found = _only(executor, (step, reader), Reduction("pass", leaves, Call(_finish)))
+        found = found if whole is None else whole.after(found)
         n_passes = None if n_passes is None else n_passes - 1
         on_done()
     return found

@@ -43,7 +43,7 @@ class FitCost:
 def with_player(plain: FitCost, penalty: ShapleyPenalty, embedding: Embedding, n_columns: int) -> FitCost:
     """The cost of a fit with a Shapley penalty, from that of the fit without it.
 
-    Passes carry the states of all coalitions so far: a worker holds them three times while it takes them in.
+    The pass of ζᵀζ carries the states of all coalitions: a worker holds them three times while it takes them in.
     """
     value, square = _placeholder(penalty, embedding, n_columns), 2 * 8 * embedding.n_features**2
     tile, m = player_tile(penalty, embedding, n_columns), _n_listed(penalty, n_columns)

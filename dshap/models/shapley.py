@@ -135,7 +135,7 @@ def regularised(
     terms = _Terms.of(model.shapley, unit, embedding, sample, names)
     then = partial(PlayerSquares, step, terms.player.name, strengths)
     tile = player_tile(model.shapley, model.embedding, unit.n_columns)
-    return PlayerLearning.of(terms.value, terms.player.coalitions, tile, model.training_rows, then).first
+    return PlayerLearning(terms.value, terms.player.coalitions, tile, model.training_rows, then)
 
 
 def mean_squared_attribution(model: Any, rows: Any, data: Any, penalty: ShapleyPenalty) -> FloatArray:
@@ -178,7 +178,7 @@ def learned_terms(model: Any, data: Any, penalty: ShapleyPenalty) -> PlayerTerms
     embedding, unit = _embedding_of(model, expansion, x), expansion.mapped(_with_unit_weights)
     terms = _Terms.of(penalty, unit, embedding, x, expansion.feature_names, expansion.coefficients)
     tile = player_tile(penalty, embedding, expansion.n_columns)
-    found: Any = PlayerLearning.of(terms.value, terms.player.coalitions, tile, _all_rows, _as_it_is).first
+    found: Any = PlayerLearning(terms.value, terms.player.coalitions, tile, _all_rows, _as_it_is)
     blocks = [RowBlock(start, x[start:stop], np.ones(stop - start, dtype=bool)) for start, stop in spans(0, len(x))]
     with one_blas_thread():
         while isinstance(found, Pass):

@@ -349,18 +349,20 @@ def test_any_cutting_of_the_rows_gives_the_same_bits():
         np.testing.assert_array_equal(whole.expansion_.weights, parts.expansion_.weights)
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize("kind", [KernelRidge, KernelLogistic])
-def test_a_cluster_fits_the_same_bits(kind, tmp_path):
-    """`dshap.fit` and `dshap.fit_path` of a file, in this process by passes over its spans."""
+def test_a_cluster_fits_the_same_bits(kind, tmp_path, client, monkeypatch):
+    """`dshap.fit` and `dshap.fit_path` of a file, in several passes over its rows."""
+    monkeypatch.setattr("dshap.models.cost.TILE_BYTES", 4 * (16 * 30**2 + 8))
     x, y = make_table()
     table = pd.DataFrame(x, columns=list("abcd")).assign(y=(y > 3.0).astype(int) if kind is KernelLogistic else y)
     table.to_parquet(tmp_path / "t.parquet")
     model = kind(RBF(1.5), Nystrom(30), 1e-3, holdout=0.2, shapley=ShapleyPenalty("b", 1.0, "observational"))
     local = model.fit(table[list("abcd")], table["y"])
-    apart = dshap.fit(model, tmp_path / "t.parquet", "y")
+    apart = dshap.fit(model, tmp_path / "t.parquet", "y", client=client)
     np.testing.assert_array_equal(local.expansion_.weights, apart.expansion_.weights)
     assert apart.report_.shapley.player == "b"
-    path = dshap.fit_path(model, tmp_path / "t.parquet", "y", [0.5, 1.0])
+    path = dshap.fit_path(model, tmp_path / "t.parquet", "y", [0.5, 1.0], client=client)
     np.testing.assert_array_equal(path[1].report_.shapley.strength, 1.0)
     if kind is KernelRidge:
         np.testing.assert_array_equal(path[1].expansion_.weights, local.expansion_.weights)
