@@ -351,9 +351,8 @@ def test_any_cutting_of_the_rows_gives_the_same_bits():
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("kind", [KernelRidge, KernelLogistic])
-def test_a_cluster_fits_the_same_bits(kind, tmp_path, client, monkeypatch):
-    """`dshap.fit` and `dshap.fit_path` of a file, in several passes over its rows."""
-    monkeypatch.setattr("dshap.models.cost.TILE_BYTES", 4 * (16 * 30**2 + 8))
+def test_a_cluster_fits_the_same_bits(kind, tmp_path, client):
+    """`dshap.fit` and `dshap.fit_path` of a file."""
     x, y = make_table()
     table = pd.DataFrame(x, columns=list("abcd")).assign(y=(y > 3.0).astype(int) if kind is KernelLogistic else y)
     table.to_parquet(tmp_path / "t.parquet")
@@ -391,6 +390,8 @@ def test_more_coalitions_than_a_pass_holds_take_several(monkeypatch):
     model = build(shapley=asked)
     assert model.passes(4) == 1 + 6 + 1  # 16 coalitions by threes, ζᵀζ, the fit
     assert_allclose(model.fit(x, y).expansion_.weights, whole.expansion_.weights, rtol=1e-9)
+    apart = dshap.fit(model, x, y)  # by the executor, which is sent one tile at a time
+    np.testing.assert_array_equal(apart.expansion_.weights, model.expansion_.weights)
 
 
 def test_records_pickles_and_clones_keep_the_penalty():
