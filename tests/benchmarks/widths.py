@@ -29,6 +29,7 @@ from scipy.stats import t
 
 import dshap
 from dshap import designs
+from dshap.attributors.rounds import at_once
 from dshap.cube import feature_ranking
 from dshap.errors import InputError
 from dshap.records import FloatArray
@@ -57,7 +58,7 @@ class Cell:
     covered: list[float] = field(default_factory=list)
     of_means: list[float] = field(default_factory=list)
     beyond: list[float] = field(default_factory=list)
-    """With a tolerance: whether the worst player of a row that reached it is off by more than 2.09 of it."""
+    """With a tolerance: whether the worst player of a row whose rounds ended by it is off by more than 2.09 of it."""
     seconds: list[float] = field(default_factory=list)
 
     def rms(self, name: str) -> float:
@@ -75,7 +76,7 @@ class Cell:
             f"{self.n_players:>5}{self.budget or 'default':>9}  {self.kind:<20}{self.design:<11}"
             f"{self.rms('default'):>10.5f}{self.rms('kernelshap'):>11.5f}{self.rms('permutation'):>12.5f}"
             f"{self.ratio:>7.2f}{_share(self.covered):>9}{_share(self.of_means):>8}{np.mean(self.seconds):>9.2f}"
-            + (f"{_share(self.beyond):>9} of {len(self.beyond)}" if self.beyond else "")
+            + (f"{_share(self.beyond):>9} of {len(self.beyond):>3}" if self.beyond else "")
         )
 
 
@@ -105,7 +106,7 @@ class Explained:
     """(d,): over the rows, from the summaries of the cube's blocks."""
     mean_error: FloatArray
     reached: FloatArray
-    """(n,): relative error at which the rounds of a row ended; NaN without rounds."""
+    """(n,): largest standard error of a row over its range; NaN without rounds."""
     design: str
     seconds: float
 
@@ -167,7 +168,7 @@ def add(cell: Cell, seed: int, tol: float | None) -> None:
             shares.append(float(np.mean(np.abs(error) <= T_QUANTILE * std_error + rounding)))
     if tol is not None:
         worst = np.abs(found.phi - truth).max(axis=1) / np.maximum(np.ptp(truth, axis=1), 1e-300)
-        cell.beyond += (worst > T_QUANTILE * tol)[found.reached <= tol].astype(float).tolist()
+        cell.beyond += (worst > T_QUANTILE * tol)[found.reached * at_once(d) <= tol].astype(float).tolist()
 
 
 def main(given: argparse.Namespace) -> None:
@@ -177,7 +178,7 @@ def main(given: argparse.Namespace) -> None:
         players, kinds, seeds = [1, 2, 8, 12, 20], ["order 3", "votes"], 1
     print(
         f"{'d':>5}{'budget':>9}  {'games':<20}{'design':<11}{'default':>10}{'kernelshap':>11}{'permutation':>12}"
-        f"{'ratio':>7}{'covered':>9}{'means':>8}{'seconds':>9}" + (f"{'beyond tol':>9}" if given.tol else "")
+        f"{'ratio':>7}{'covered':>9}{'means':>8}{'seconds':>9}" + (f"{'beyond tol':>16}" if given.tol else "")
     )
     cells = []
     for d in players:
