@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 import dshap
 from workflows.experiments.baselines import Lime, Saliency
 from workflows.experiments.comparison import Method, Result, Study
-from workflows.experiments.neighbours import KeptMarginal, local_methods, regression_methods
+from workflows.experiments.kept import KeptMarginal
+from workflows.experiments.neighbours import local_methods, regression_methods
 
 __all__ = ["BUDGET", "grid_picture", "image_methods", "masked"]
 
@@ -47,7 +48,7 @@ def patch_methods(study: Study, image: tuple[int, int, int]) -> dict[str, Method
     """L-Shapley and C-Shapley, each on the smallest squares of pixels with which it keeps to the budget."""
     found: dict[str, Method] = {}
     for patch in PATCHES:
-        value = value_of(study, dshap.image_players(*image, patch=patch))
+        value = value_of(study, dshap.image_players(*image, patch=patch), KeptMarginal)
         for name, method in local_methods(
             value, dshap.designs.grid(*(-(-side // patch) for side in image[:2]))
         ).items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,15 +15,13 @@ from dshap.blocks import N_ENDS, CoalitionBlock
 from dshap.designs import ConnectedRegressionDesign, Graph, chain
 from dshap.designs.coalitions import spans
 from dshap.designs.shapley_kernel import normal_matrix
-from dshap.records import FloatArray, State
+from dshap.records import FloatArray
 from workflows.experiments.comparison import PRESENT, Method
 
 __all__ = [
     "REGRESSIONS",
     "FreeRegression",
     "FreeRemovalRegression",
-    "KeptMarginal",
-    "KeptTokens",
     "RemovalRegression",
     "local_methods",
     "regression_methods",
@@ -62,29 +59,6 @@ def _solved(graph: Graph, order: int | None, weights: Literal["uniform", "kernel
     matrix = normal_matrix(plain.block(*span) for span in spans(plain.n_coalitions, plain.n_players))
     offsets = matrix.diagonal().copy()
     return np.linalg.inv(matrix + np.diag(offsets == 0)), offsets  # a single player is in nothing but an end
-
-
-class Kept:
-    """Of a value function that several methods ask for the same coalitions: what they are worth is computed once."""
-
-    def __init__(self, *given: Any, **options: Any) -> None:
-        super().__init__(*given, **options)
-        self.kept: dict[bytes, FloatArray] = {}
-
-    def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
-        """Values (n, m, k)."""
-        key = hashlib.blake2b(state["bits"].tobytes() + rows.tobytes()).digest()
-        if key not in self.kept:
-            self.kept[key] = super().evaluate(state, rows)  # type: ignore[misc]
-        return self.kept[key]
-
-
-class KeptMarginal(Kept, dshap.values.Marginal):
-    """Of images."""
-
-
-class KeptTokens(Kept, dshap.values.Tokens):
-    """Of texts."""
 
 
 class Removals:
@@ -129,8 +103,8 @@ REGRESSIONS: Mapping[str, Any] = {
 def regression_methods(value: Any, graph: Graph, order: int) -> dict[str, Method]:
     """C-Shapley by regression, with both weights, and without its constraint.
 
-    With the weights of the kernel the constraint changes no ranking: attributions are v({i}) and a constant.  The
-    regressions of one convention have the same coalitions: give a value function that keeps what they are worth.
+    With the weights of the kernel the constraint changes no ranking: attributions are v({i}) and a constant.  All of
+    one convention have the same coalitions: give a value function that keeps what they are worth.
     """
     found = {name: Method(value, make(graph, order)) for name, make in REGRESSIONS.items()}
     for end in ("", PRESENT):

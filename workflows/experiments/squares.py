@@ -13,8 +13,9 @@ import dshap
 from workflows.experiments.commands import about, chosen, cluster_of, options
 from workflows.experiments.comparison import Method, Study, compare
 from workflows.experiments.images import BUDGET, value_of
+from workflows.experiments.kept import KeptMarginal
 from workflows.experiments.mnist import images_and_network
-from workflows.experiments.neighbours import REGRESSIONS, KeptMarginal
+from workflows.experiments.neighbours import REGRESSIONS
 from workflows.experiments.networks import Classifier
 
 SIDES = (2, 4, 8)
