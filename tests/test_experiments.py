@@ -361,16 +361,17 @@ def test_inference_forms_are_their_networks():
 def test_normalisation_is_folded_into_the_convolutions(name):
     """Of a network that has been trained for a step, so that there is something to fold."""
     torch = pytest.importorskip("torch")
-    networks = importlib.import_module("workflows.experiments.networks")
+    network = getattr(importlib.import_module("workflows.experiments.networks"), name)
+    folded = importlib.import_module("workflows.experiments.folding").folded
     torch.manual_seed(0)
-    network = getattr(networks, name)(8, 8)
+    network = network(8, 8)
     images = torch.rand(5, network[0].in_channels, 8, 8)
     optimizer = torch.optim.SGD(network.parameters(), 0.01)
     network(images).square().sum().backward()
     optimizer.step()
     with torch.inference_mode():
-        assert_allclose(networks.folded(network)(images), network.eval()(images), atol=1e-5)
-    assert not any(isinstance(layer, torch.nn.BatchNorm2d) for layer in networks.folded(network))
+        assert_allclose(folded(network)(images), network.eval()(images), atol=1e-5)
+    assert not any(isinstance(layer, torch.nn.BatchNorm2d) for layer in folded(network))
 
 
 def test_logits_stand_where_their_texts_do():

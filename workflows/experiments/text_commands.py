@@ -46,7 +46,7 @@ class Family:
 FAMILIES: Mapping[str, Family] = {
     "word": Family("word network", lambda words, k: WordNetwork(len(words), k), epochs=3, batch=8),
     "recurrent": Family("LSTM", lambda words, k: RecurrentNetwork(len(words), k), epochs=4, batch=128),
-    "character": Family("character network", CharacterNetwork, epochs=5, batch=16, n_words=200_000, longest=180),
+    "character": Family("character network", CharacterNetwork, epochs=4, batch=16, n_words=200_000, longest=180),
 }
 """Name of `--network` -> family: the three of the paper."""
 

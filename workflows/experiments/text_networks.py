@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
+from workflows.experiments.folding import folded
+
 __all__ = ["CharacterNetwork", "RecurrentNetwork", "WordNetwork", "trimmed"]
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789'"
@@ -187,7 +189,7 @@ class CharacterNetwork(nn.Module):
     """The network of Zhang, Zhao and LeCun that the paper takes for AG's news, with a quarter of its filters.
 
     Six convolutions, three maxima of three places, two dense layers, on the first 1,014 characters.  An absent word
-    is a blank.
+    is a blank.  Each convolution is normalised over its batch, without which so few texts teach it nothing.
     """
 
     def __init__(self, words: Sequence[str], n_classes: int = 2, n_filters: int = 64, n_inner: int = 256) -> None:
@@ -196,13 +198,13 @@ class CharacterNetwork(nn.Module):
         layers: list[nn.Module] = []
         before = len(ALPHABET)
         for width, is_pooled in ((7, True), (7, True), (3, False), (3, False), (3, False), (3, True)):
-            layers += [nn.Conv1d(before, n_filters, width), nn.ReLU(), *[nn.MaxPool1d(3)] * is_pooled]
+            layers += [nn.Conv1d(before, n_filters, width), nn.BatchNorm1d(n_filters), nn.ReLU()]
+            layers += [nn.MaxPool1d(3)] * is_pooled
             before = n_filters
-        self.n_convolved = len(layers)
         layers += [nn.Flatten(), nn.LazyLinear(n_inner), nn.ReLU(), nn.Dropout(0.5)]
         layers += [nn.Linear(n_inner, n_inner), nn.ReLU(), nn.Dropout(0.5), nn.Linear(n_inner, n_classes)]
         self.layers = nn.Sequential(*layers)
-        self.layers(torch.zeros(1, len(ALPHABET), N_CHARACTERS))  # so that it knows its sizes
+        self.layers(torch.zeros(2, len(ALPHABET), N_CHARACTERS))  # so that it knows its sizes
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits (n, classes) of tokens (n, length)."""
@@ -226,9 +228,10 @@ class CharacterForm:
     """
 
     def __init__(self, network: CharacterNetwork) -> None:
-        first, layers = network.layers[0], network.layers
+        first, _, _, *layers = folded(network.layers)
         self.characters, self.width = network.characters, first.kernel_size[0]
-        self.convolved, self.dense = layers[3 : network.n_convolved], layers[network.n_convolved :]
+        at = [isinstance(layer, nn.Flatten) for layer in layers].index(True)
+        self.convolved, self.dense = nn.Sequential(*layers[:at]), nn.Sequential(*layers[at:])
         self.lengths = (network.spelled >= 0).sum(dim=1)
         with torch.inference_mode():
             of_place = functional.pad(first.weight.permute(2, 1, 0), (0, 0, 1, 0))  # (width, characters, filters)
