@@ -123,7 +123,8 @@ def wrong_picture(study: Study, data: Images, folder: Path) -> None:
 
 
 def about(network: nn.Module, accuracy: float, folder: Path) -> dict[str, Any]:
-    """What the JSON says of the network that is stored in the folder."""
-    threads, took = torch.get_num_threads(), json.loads((folder / "network.json").read_text())
+    """What the JSON says of the network of the folder, with what its training took where that is known."""
+    threads, path = torch.get_num_threads(), folder / "network.json"
+    took = json.loads(path.read_text()) if path.exists() else {}
     found = {"parameters": n_parameters(network), "test_accuracy": round(accuracy, 4), "threads": threads}
     return found | {name: round(seconds, 1) for name, seconds in took.items()}
