@@ -29,8 +29,16 @@ from workflows.experiments.comparison import (
     result_of,
 )
 from workflows.experiments.data import made_up_images
-from workflows.experiments.images import BUDGET, image_methods, masked
-from workflows.experiments.neighbours import REGRESSIONS, FreeRegression, local_methods, ring
+from workflows.experiments.images import BUDGET, image_methods, masked, value_of
+from workflows.experiments.kept import KeptMarginal
+from workflows.experiments.neighbours import (
+    REGRESSIONS,
+    FreeRegression,
+    local_methods,
+    regression_methods,
+    ring,
+)
+from workflows.experiments.tables import differences, table
 from workflows.experiments.text_methods import text_methods
 from workflows.experiments.texts import made_up_reviews, texts_of_csv, tokens_of, vocabulary_of, words_of
 
@@ -256,7 +264,7 @@ def test_a_ring_joins_the_ends_of_a_chain():
 
 def test_a_panel_has_one_convention_and_all_baselines():
     names = ["L-Shapley", f"L-Shapley{PRESENT}", f"C-Shapley, paper{PRESENT}", "LIME"]
-    results = [Result(name, np.zeros((1, 2)), np.zeros((1, 2)), 1, 1.0, 1.0) for name in names]
+    results = [Result(name, np.zeros((1, 2)), np.zeros((1, 2)), 1, 1, 1.0, 1.0) for name in names]
     for end, expected in {"": ["L-Shapley", "LIME"], PRESENT: ["L-Shapley", "C-Shapley, paper", "LIME"]}.items():
         found = of_panel(results, end)
         assert list(found) == expected
@@ -326,6 +334,73 @@ def test_other_networks_of_texts_read_over_padding():
     assert codes.shape == (3, 1_014)
     spelled = ["".join(" " if code == 0 else networks.ALPHABET[code - 1] for code in row) for row in codes]
     assert spelled[0].rstrip() == "bad  it's verygood" and spelled[1].rstrip() == "a bad" and not spelled[2].strip()
+
+
+def test_inference_forms_are_their_networks():
+    """To float32 rounding, at any number of absent words, texts of nothing else among them."""
+    torch = pytest.importorskip("torch")
+    networks = importlib.import_module("workflows.experiments.text_networks")
+    torch.manual_seed(0)
+    words = ["<padding>", "<unknown>", *("abcdefghij"[: 1 + token % 10] for token in range(2, 50))]
+    tokens = torch.randint(1, 50, (6, 190))
+    for share, row in zip((0.0, 0.1, 0.5, 0.9, 0.99, 1.0), tokens, strict=True):
+        row[torch.rand(190) < share] = 0
+    tokens[1, 90:] = 0
+    for made in (networks.WordNetwork(50, 3), networks.RecurrentNetwork(50, 3), networks.CharacterNetwork(words, 3)):
+        network = made.eval()
+        with torch.inference_mode():
+            expected, form = network(tokens), network.inference_form()
+            assert_allclose(form(tokens), expected, atol=1e-6)
+            for row, logits in zip(tokens, expected, strict=True):  # each by itself, as far as it goes
+                assert_allclose(form(networks.trimmed(row[None]))[0], logits, atol=1e-6)
+        sizes = form.sizes(tokens)
+        assert sizes.shape == (6,) and sizes.argmax() == 0 and sizes.argmin() == 5
+
+
+@pytest.mark.parametrize("name", ["digit_network", "photo_network"])
+def test_normalisation_is_folded_into_the_convolutions(name):
+    """Of a network that has been trained for a step, so that there is something to fold."""
+    torch = pytest.importorskip("torch")
+    network = getattr(importlib.import_module("workflows.experiments.networks"), name)
+    folded = importlib.import_module("workflows.experiments.folding").folded
+    torch.manual_seed(0)
+    network = network(8, 8)
+    images = torch.rand(5, network[0].in_channels, 8, 8)
+    optimizer = torch.optim.SGD(network.parameters(), 0.01)
+    network(images).square().sum().backward()
+    optimizer.step()
+    with torch.inference_mode():
+        assert_allclose(folded(network)(images), network.eval()(images), atol=1e-5)
+    assert not any(isinstance(layer, torch.nn.BatchNorm2d) for layer in folded(network))
+
+
+def test_logits_stand_where_their_texts_do():
+    """Texts of near sizes go through the network together, whatever their order."""
+    torch = pytest.importorskip("torch")
+    networks = importlib.import_module("workflows.experiments.networks")
+    network = importlib.import_module("workflows.experiments.text_networks").RecurrentNetwork(50)
+    rows = np.random.default_rng(0).integers(0, 50, (9, 12)).astype(float)
+    found = networks.Classifier(network, ("a", "b"), None, batch=2).logits(rows)
+    with torch.inference_mode():
+        assert_allclose(found, network(torch.as_tensor(rows)), atol=1e-6)
+
+
+def test_methods_share_their_values(study, tmp_path):
+    """No mix of a row is computed twice, and attributions are those of values that are not kept."""
+    kept, alone = value_of(study, study.players, KeptMarginal), value_of(study, study.players)
+    graph, seen = grid(3, 4), set()
+    remembering, plain = (regression_methods(value, graph, 2) | local_methods(value, graph) for value in (kept, alone))
+    for name, first in remembering.items():
+        before = kept.memory.n_saved
+        results = [result_of(study, name, each, tmp_path / str(i)) for i, each in enumerate((first, plain[name]))]
+        assert_array_equal(results[0].attribution, results[1].attribution)
+        proper = first.design.block(2, first.design.info.n_coalitions).masks
+        asked = {mask.tobytes() for mask in proper}
+        assert kept.memory.n_saved - before == 5 * len(asked & seen), name
+        assert results[0].evaluations - results[0].computed == 5 * len(asked & seen), name
+        assert results[1].evaluations == results[1].computed == results[0].evaluations, name
+        seen |= asked
+    assert kept.memory.n_saved > 5 * len(seen)
 
 
 def test_texts_of_csv(tmp_path):
@@ -468,6 +543,24 @@ def test_data_must_be_named(capsys):
     assert "--data is the folder" in capsys.readouterr().err
 
 
+def test_a_table_has_a_row_for_each_method():
+    """By hand."""
+    changed = {"mean": [-1.0, -2.0, -3.0, -4.0], "std_error": [0.1, 0.2, 0.3, 0.4]}
+    methods = {"LIME": changed | {"evaluations_an_instance": 1234.4, "computed_an_instance": 2.6}}
+    found = table({"masked_share": [0.05, 0.1, 0.2, 0.4], "change_in_log_odds": methods}).splitlines()
+    assert found[0] == "| | 5 % | 10 % | 20 % | 40 % | evaluations | computed |"
+    assert found[2:] == ["| LIME | −1.00 ± 0.10 | −2.00 ± 0.20 | −3.00 ± 0.30 | −4.00 ± 0.40 | 1,234 | 3 |"]
+
+
+def test_differences_are_taken_instance_by_instance():
+    change = np.zeros((2, 3, 4))
+    change[0, :, 1] = [1.0, 2.0, 3.0]
+    coordinates = {"explainer": ["a", "b"], "share": [0.05, 0.1, 0.2, 0.4]}
+    curves = xr.Dataset({"change": (("explainer", "instance", "share"), change)}, coords=coordinates)
+    zero = "0.00 ± 0.00"
+    assert list(differences(curves, "a")) == [f"| b | {zero} | 2.00 ± 0.47 | {zero} | {zero} |"]
+
+
 def test_every_result_that_is_kept_is_of_a_documented_command():
     """README names the command of each JSON of results/, and its numbers are those of the file."""
     folder = Path(importlib.import_module("workflows.experiments").__file__).parent
@@ -476,3 +569,4 @@ def test_every_result_that_is_kept_is_of_a_documented_command():
         content = json.loads(path.read_text())
         assert f"python -m workflows.experiments.{content['experiment'].split('_')[0]}" in text
         assert f"{100 * content['test_accuracy']:.1f} %" in text
+        assert table(content) in text

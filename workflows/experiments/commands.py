@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -65,13 +67,15 @@ def cluster_of(workers: int) -> Iterator[None]:
 
 
 def trained(network: nn.Module, path: Path, training: Callable[[nn.Module], nn.Module]) -> nn.Module:
-    """The network as it was stored at the path; trained, and stored there, where it was not."""
+    """The network as it was stored at the path; trained, and stored there with what it took, where it was not."""
     if path.exists():
         network.load_state_dict(torch.load(path, weights_only=True))
         print(f"network: {path}")
         return network.eval()
+    started = time.process_time()
     network = training(network)
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".json").write_text(json.dumps({"training_processor_seconds": time.process_time() - started}))
     torch.save(network.state_dict(), path)
     return network
 
@@ -94,7 +98,7 @@ def explain_images(name: str, title: str, data: Images, network: nn.Module, give
     positions = chosen(len(data.x_test), given.instances)
     study = Study(name, title, classifier, data.x_test[positions], data.reference, data.players)
     with cluster_of(given.workers):
-        results = compare(study, image_methods(study, data.shape), given.out, about(network, accuracy))
+        results = compare(study, image_methods(study, data.shape), given.out, about(network, accuracy, given.out))
     of_class = [np.flatnonzero(data.y_test[positions] == label)[:SHOWN] for label in (0, 1)]
     shown = {f"{data.classes[data.y_test[positions[i]]]} ({i})": int(i) for i in np.concatenate(of_class)}
     grid_picture(study, data.shape, results, shown, given.out / f"{name}_masked.png")
@@ -118,7 +122,9 @@ def wrong_picture(study: Study, data: Images, folder: Path) -> None:
     grid_picture(of_wrong, data.shape, [result], labels, folder / f"{study.name}_misclassified.png")
 
 
-def about(network: nn.Module, accuracy: float) -> dict[str, Any]:
-    """What the JSON says of a network."""
-    threads = torch.get_num_threads()
-    return {"parameters": n_parameters(network), "test_accuracy": round(accuracy, 4), "threads": threads}
+def about(network: nn.Module, accuracy: float, folder: Path) -> dict[str, Any]:
+    """What the JSON says of the network of the folder, with what its training took where that is known."""
+    threads, path = torch.get_num_threads(), folder / "network.json"
+    took = json.loads(path.read_text()) if path.exists() else {}
+    found = {"parameters": n_parameters(network), "test_accuracy": round(accuracy, 4), "threads": threads}
+    return found | {name: round(seconds, 1) for name, seconds in took.items()}

@@ -25,6 +25,7 @@ from scipy.special import logsumexp
 import dshap
 from dshap.report import require_matplotlib
 from dshap.values import Players
+from workflows.experiments.kept import n_saved
 
 __all__ = [
     "GRAPH",
@@ -107,14 +108,17 @@ class Result:
     change: FloatArray
     """(n, shares): of the log-odds."""
     evaluations: int
-    """Of the network, for all instances."""
+    """That it asked for, for all instances."""
+    computed: int
+    """Evaluations of the network: those of them that no method before had asked for."""
     seconds: float
+    """Of the processor."""
     of_network: float
     """Seconds of them that the network took."""
 
-    def cost(self) -> tuple[int, float, float]:
-        """Evaluations, seconds, and those of them that the network took."""
-        return self.evaluations, self.seconds, self.of_network
+    def cost(self) -> tuple[int, int, float, float]:
+        """Evaluations, those that were computed, seconds of the processor, and those of them that the network took."""
+        return self.evaluations, self.computed, self.seconds, self.of_network
 
     def to_dict(self) -> dict[str, Any]:
         """Means over the instances, their standard errors, and the cost."""
@@ -123,8 +127,9 @@ class Result:
             "mean": self.change.mean(axis=0).round(4).tolist(),
             "std_error": (self.change.std(axis=0) / np.sqrt(n)).round(4).tolist(),
             "evaluations_an_instance": round(self.evaluations / n, 1),
-            "seconds": round(self.seconds, 1),
-            "evaluations_a_second": round(self.evaluations / self.seconds),
+            "computed_an_instance": round(self.computed / n, 1),
+            "processor_seconds": round(self.seconds, 1),
+            "computed_a_processor_second": round(self.computed / self.seconds),
             "share_of_time_in_the_network": round(self.of_network / self.seconds, 3),
         }
 
@@ -146,12 +151,12 @@ def changes(study: Study, attribution: FloatArray, shares: FloatArray = SHARES) 
     n, d = attribution.shape
     lengths = np.full(n, d) if study.lengths is None else study.lengths
     rank = np.argsort(np.argsort(-attribution, axis=1, kind="stable"), axis=1)  # (n, d)
-    logits = study.classifier.logits(study.rows)
+    logits, members = study.classifier.logits(study.rows), study.members
     classes = logits.argmax(axis=1)
     before = log_odds(logits, classes)
     out = np.zeros((n, len(shares)))
     for j, share in enumerate(shares):
-        kept = study.members.columns(rank >= np.round(share * lengths)[:, None])
+        kept = members.columns(rank >= np.round(share * lengths)[:, None])
         masked = np.where(kept, study.rows, study.reference)
         out[:, j] = log_odds(study.classifier.logits(masked), classes) - before
     return out
@@ -160,15 +165,18 @@ def changes(study: Study, attribution: FloatArray, shares: FloatArray = SHARES) 
 def result_of(study: Study, name: str, method: Method, folder: Path) -> Result:
     """Of one method; its cube goes to the folder, what it took beside it, and both are used where they are there."""
     store = folder / f"{name.replace(' ', '_').replace(',', '')}.zarr"
-    cost, network, started = store.with_suffix(".json"), study.classifier, time.perf_counter()
-    evaluations, seconds = network.n_evaluations, network.seconds
+    cost, network, started = store.with_suffix(".json"), study.classifier, time.process_time()
+    computed, saved, seconds = network.n_evaluations, n_saved(method.value), network.seconds
     cube = dshap.explain(method.value, study.rows, design=method.design, store=store, progress=False)
     phi = spread(study, method, cube["attribution"].isel(output=0).to_numpy())
-    took = network.n_evaluations - evaluations, time.perf_counter() - started, network.seconds - seconds
+    computed, saved = network.n_evaluations - computed, n_saved(method.value) - saved
+    took = computed + saved, computed, time.process_time() - started, network.seconds - seconds
     if not cost.exists():
         cost.write_text(json.dumps(took))
     took = json.loads(cost.read_text())
-    print(f"{name}: {took[1]:.1f} s, {100 * took[2] / took[1]:.0f} % of them in the network", flush=True)
+    print(
+        f"{name}: {took[2]:.1f} s of the processor, {100 * took[3] / took[2]:.0f} % of them in the network", flush=True
+    )
     if study.lengths is not None:  # padding ranks last
         phi = np.where(np.arange(phi.shape[1]) < study.lengths[:, None], phi, np.nan)
     return Result(name, phi, changes(study, phi), *took)
@@ -215,11 +223,12 @@ def written(study: Study, results: Sequence[Result], folder: Path, more: Mapping
 
 def cost_of(results: Sequence[Result]) -> dict[str, float]:
     """Of all methods together."""
-    evaluations, seconds, network = (sum(parts) for parts in zip(*map(Result.cost, results), strict=True))
+    evaluations, computed, seconds, network = (sum(parts) for parts in zip(*map(Result.cost, results), strict=True))
     return {
         "evaluations": evaluations,
-        "seconds": round(seconds, 1),
-        "evaluations_a_second": round(evaluations / seconds),
+        "computed": computed,
+        "processor_seconds": round(seconds, 1),
+        "computed_a_processor_second": round(computed / seconds),
         "share_of_time_in_the_network": round(network / seconds, 3),
     }
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import dshap
 from workflows.experiments.baselines import Lime, Saliency
 from workflows.experiments.comparison import Method, Result, Study
+from workflows.experiments.kept import KeptMarginal
 from workflows.experiments.neighbours import local_methods, regression_methods
 
 __all__ = ["BUDGET", "grid_picture", "image_methods", "masked"]
@@ -34,7 +35,7 @@ def image_methods(study: Study, image: tuple[int, int, int]) -> dict[str, Method
     d, designs = len(study.members), dshap.designs
     value, of_reference = value_of(study, study.players), (study.classifier, study.reference, study.players)
     return {
-        **regression_methods(value, designs.grid(*image[:2]), SIDE),
+        **regression_methods(value_of(study, study.players, KeptMarginal), designs.grid(*image[:2]), SIDE),
         **patch_methods(study, image),
         "KernelSHAP": Method(value, designs.kernelshap(d, BUDGET * d, n_replicates=0)),
         "SampleShapley": Method(value, designs.permutation(d, BUDGET, n_replicates=0)),
@@ -47,7 +48,7 @@ def patch_methods(study: Study, image: tuple[int, int, int]) -> dict[str, Method
     """L-Shapley and C-Shapley, each on the smallest squares of pixels with which it keeps to the budget."""
     found: dict[str, Method] = {}
     for patch in PATCHES:
-        value = value_of(study, dshap.image_players(*image, patch=patch))
+        value = value_of(study, dshap.image_players(*image, patch=patch), KeptMarginal)
         for name, method in local_methods(
             value, dshap.designs.grid(*(-(-side // patch) for side in image[:2]))
         ).items():
@@ -56,9 +57,11 @@ def patch_methods(study: Study, image: tuple[int, int, int]) -> dict[str, Method
     return found
 
 
-def value_of(study: Study, players: Mapping[str, Sequence[int]] | None) -> Any:
+def value_of(
+    study: Study, players: Mapping[str, Sequence[int]] | None, kind: type[dshap.values.Marginal] = dshap.values.Marginal
+) -> Any:
     """Log-probability of the predicted class where the reference stands in the place of absent players."""
-    return dshap.values.Marginal(
+    return kind(
         study.classifier.probabilities,
         study.reference[None],
         players=players,

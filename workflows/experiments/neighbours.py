@@ -103,7 +103,8 @@ REGRESSIONS: Mapping[str, Any] = {
 def regression_methods(value: Any, graph: Graph, order: int) -> dict[str, Method]:
     """C-Shapley by regression, with both weights, and without its constraint.
 
-    With the weights of the kernel the constraint changes no ranking: attributions are v({i}) and a constant.
+    With the weights of the kernel the constraint changes no ranking: attributions are v({i}) and a constant.  All of
+    one convention have the same coalitions: give a value function that keeps what they are worth.
     """
     found = {name: Method(value, make(graph, order)) for name, make in REGRESSIONS.items()}
     for end in ("", PRESENT):

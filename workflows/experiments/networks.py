@@ -12,6 +12,7 @@ from scipy.special import log_softmax, softmax
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workflows.experiments.folding import folded
 from workflows.experiments.text_networks import trimmed
 
 __all__ = ["Classifier", "digit_network", "n_parameters", "photo_network"]
@@ -29,8 +30,8 @@ def digit_network(height: int, width: int) -> nn.Module:
     )  # fmt: skip
 
 
-def photo_network(height: int, width: int, filters: tuple[int, ...] = (16, 32, 64)) -> nn.Module:
-    """The paper's network of CIFAR-10 with a third of its filters: six convolutions 3 x 3, two dense layers.
+def photo_network(height: int, width: int, filters: tuple[int, ...] = (8, 16, 32)) -> nn.Module:
+    """The paper's network of CIFAR-10 with a sixth of its filters: six convolutions 3 x 3, two dense layers.
 
     Every two convolutions are followed by a maximum of 2 x 2 and a dropout; `filters` are those of each two.  Each
     convolution is normalised over its batch, which the paper's is not said to be.
@@ -67,7 +68,11 @@ class Classifier:
     def __init__(
         self, network: nn.Module, classes: tuple[str, ...], image: tuple[int, int, int] | None, batch: int = 32
     ) -> None:
-        self.network = network.eval().to(memory_format=torch.channels_last)  # twice as fast as channels first
+        self.network = network.eval()
+        if image is None:
+            self.form = network.inference_form()
+        else:
+            self.form = folded(network).to(memory_format=torch.channels_last)  # twice as fast as channels first
         self.classes_, self.image, self.batch = classes, image, batch
         self.n_evaluations, self.seconds = 0, 0.0
 
@@ -82,14 +87,22 @@ class Classifier:
         assert self.image is not None
         return rows.reshape(-1, *self.image).permute(0, 3, 1, 2)
 
+    def order(self, rows: FloatArray) -> IntArray:
+        """(n,): positions of the rows, texts of near sizes beside each other: they go through the network together."""
+        if self.image is not None:
+            return np.arange(len(rows))
+        return self.form.sizes(torch.as_tensor(np.asarray(rows, dtype=np.int64))).argsort(stable=True).numpy()
+
     def logits(self, rows: FloatArray) -> FloatArray:
-        """(n, k); rows and seconds are counted."""
-        started = time.perf_counter()
+        """(n, k); rows and seconds of the processor are counted."""
+        started = time.process_time()
+        order = self.order(rows)
         with torch.inference_mode():
-            parts = [self.network(self.tensor(rows[at : at + self.batch])) for at in range(0, len(rows), self.batch)]
-            found = torch.cat(parts).numpy().astype(np.float64)
+            batches = np.split(order, range(self.batch, len(rows), self.batch))
+            found = torch.cat([self.form(self.tensor(rows[batch])) for batch in batches]).numpy().astype(np.float64)
+        found[order] = found.copy()
         self.n_evaluations += len(rows)
-        self.seconds += time.perf_counter() - started
+        self.seconds += time.process_time() - started
         return found
 
     def probabilities(self, rows: FloatArray) -> FloatArray:

@@ -13,6 +13,7 @@ import dshap
 from workflows.experiments.commands import about, chosen, cluster_of, options
 from workflows.experiments.comparison import Method, Study, compare
 from workflows.experiments.images import BUDGET, value_of
+from workflows.experiments.kept import KeptMarginal
 from workflows.experiments.mnist import images_and_network
 from workflows.experiments.neighbours import REGRESSIONS
 from workflows.experiments.networks import Classifier
@@ -23,9 +24,10 @@ SIDES = (2, 4, 8)
 def square_methods(study: Study, image: tuple[int, int, int]) -> dict[str, Method]:
     """Name -> method: regressions by their largest squares, and baselines that sample as those of the paper do."""
     d, designs = len(study.members), dshap.designs
-    value, pixels = value_of(study, study.players), designs.grid(*image[:2])
+    pixels, value = designs.grid(*image[:2]), value_of(study, study.players)
+    kept = value_of(study, study.players, KeptMarginal)
     found = {
-        name.replace("regression", f"squares of {side}"): Method(value, make(pixels, side))
+        name.replace("regression", f"squares of {side}"): Method(kept, make(pixels, side))
         for name, make in REGRESSIONS.items()
         for side in SIDES
         if side < min(image[:2])
@@ -46,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     rows = data.x_test[chosen(len(data.x_test), given.instances)]
     study = Study("squares", "MNIST, 3 against 8", classifier, rows, data.reference, data.players)
     with cluster_of(given.workers):
-        compare(study, square_methods(study, data.shape), given.out, about(network, accuracy))
+        compare(study, square_methods(study, data.shape), given.out, about(network, accuracy, given.out))
 
 
 if __name__ == "__main__":

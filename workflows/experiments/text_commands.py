@@ -46,7 +46,7 @@ class Family:
 FAMILIES: Mapping[str, Family] = {
     "word": Family("word network", lambda words, k: WordNetwork(len(words), k), epochs=3, batch=8),
     "recurrent": Family("LSTM", lambda words, k: RecurrentNetwork(len(words), k), epochs=4, batch=128),
-    "character": Family("character network", CharacterNetwork, epochs=8, batch=16, n_words=200_000, longest=180),
+    "character": Family("character network", CharacterNetwork, epochs=4, batch=16, n_words=200_000, longest=180),
 }
 """Name of `--network` -> family: the three of the paper."""
 
@@ -64,7 +64,10 @@ def compare_texts(name: str, title: str, reviews: Reviews, given: argparse.Names
     print(f"test accuracy {accuracy:.4f} of {len(reviews.x_test):,} texts, {n_parameters(network):,} parameters")
     study = study_of(name, f"{title}, {family.title}", classifier, reviews, given)
     assert study.lengths is not None
-    more = about(network, accuracy) | {"network": given.network, "mean_length": round(float(study.lengths.mean()), 1)}
+    more = about(network, accuracy, given.out) | {
+        "network": given.network,
+        "mean_length": round(float(study.lengths.mean()), 1),
+    }
     with cluster_of(given.workers):
         compare(study, text_methods(study, reviews.words), given.out, more)
     return study
