@@ -135,7 +135,7 @@ class KernelModel(ABC):
         ----------
         X, y, missing : as in `fit`
         strengths : (s,) of at least 0
-            In the place of the penalty's own; each model holds its one in `shapley`.
+            In the place of that of the penalty; `shapley` of each model holds it.
 
         Returns
         -------

@@ -124,7 +124,7 @@ class Robustness:
     """(k,): of any two rows with |x_j − x'_j|² ≤ δ."""
     n_pairs: int
     n_violations: int
-    """Of pairs, players and outputs: those beyond the bound of their own k(x, x')."""
+    """Of pairs, players and outputs: those beyond the bound by k(x, x')."""
     largest_ratio: float
     """Of |φ_i(x) − φ_i(x')| over that bound: 1 is tight."""
 
@@ -132,7 +132,7 @@ class Robustness:
         bound = ", ".join(f"{each:.4g}" for each in self.bound)
         return (
             f"{self.n_violations} violations in {self.n_pairs:,} perturbed pairs; attributions may move by {bound}; at "
-            f"the worst they moved by {self.largest_ratio:.2g} of the bound of their own pair"
+            f"the worst they moved by {self.largest_ratio:.2g} of the bound of that pair"
         )
 
 
