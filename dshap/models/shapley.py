@@ -37,8 +37,6 @@ __all__ = [
     "regularised",
 ]
 
-RANK_TOLERANCE = 1e-6
-"""Of the conditional embeddings, as in `KernelObservational`."""
 N_LANDMARKS = 256
 """Of the conditional embeddings of a model that has none of its own."""
 
@@ -224,7 +222,8 @@ class _Terms:
         player = OnePlayer.of(penalty.positions(d, names), d, names, penalty.most_coalitions, penalty.seed)
         value: Any = InterventionalTerms(unit, sample)
         if penalty.value == "observational":
-            value = ObservationalTerms(unit, sample, penalty.embedding or embedding, penalty.penalty, RANK_TOLERANCE)
+            options = penalty.embedding or embedding, penalty.penalty, penalty.rank_tolerance
+            value = ObservationalTerms(unit, sample, *options)
             value = value.chosen(value.choose(sample)) if value.sample_size else value
             value.weights = weights
         return cls(replaced(value, players=player.players, data=None), player)

@@ -45,6 +45,8 @@ class ShapleyPenalty:
         All 2^d are listed where they are no more, d players; else so many are drawn: size uniform, then a uniform
         subset.  4,096 of interventional, 256 of observational values where None; 2^20 at most.
     seed : int
+    rank_tolerance : float
+        Of the embeddings of observational values, as in `KernelObservational`.
 
     Notes
     -----
@@ -61,10 +63,11 @@ class ShapleyPenalty:
     penalty: float | str = "validate"
     n_coalitions: int | None = None
     seed: int = 0
+    rank_tolerance: float = 1e-6
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "player", self._plain_player())
-        check_fields(self, "penalty", "seed")
+        check_fields(self, "penalty", "seed", "rank_tolerance")
         object.__setattr__(self, "strength", Number(0.0)("strength", self.strength))
         Choice(VALUES)("value", self.value)
         if self.n_coalitions is not None and Whole(4)("n_coalitions", self.n_coalitions) > MOST:

@@ -246,14 +246,14 @@ def test_every_row_a_landmark_is_proposition_7(value):
     zeta = brute_force(worth, d, player, (n, n))
     system = gram @ gram + n * penalty * gram + strength * zeta.T @ zeta
     weights = np.linalg.solve(system, gram @ (y - y.mean()))
-    asked = ShapleyPenalty(player, strength, value, Nystrom(landmarks=x), embedding_penalty)
+    embedding = Nystrom(landmarks=x)
+    asked = ShapleyPenalty(player, strength, value, embedding, embedding_penalty, rank_tolerance=1e-13)
     model = KernelRidge(RBF(0.7), Nystrom(landmarks=x), penalty, shapley=asked).fit(x, y)
     found = model.expansion_
     order = [int(np.flatnonzero((x == z).all(axis=1))[0]) for z in found.landmarks]
     assert len(order) == n
-    tolerance = 1e-6 if value == "interventional" else 1e-4  # rank_tolerance 1e-6 of the embedding over a λ of 0.05
-    assert_allclose(found.weights[:, 0], weights[order], atol=tolerance * np.abs(weights).max())
-    assert_allclose(model.report_.shapley.train, [np.square(zeta @ weights).mean()], rtol=100 * tolerance)
+    assert_allclose(found.weights[:, 0], weights[order], atol=1e-6 * np.abs(weights).max())
+    assert_allclose(model.report_.shapley.train, [np.square(zeta @ weights).mean()], rtol=1e-6)
 
 
 @pytest.mark.parametrize("embedding", [Nystrom(40), Fourier(60)])
