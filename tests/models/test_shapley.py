@@ -490,3 +490,18 @@ def test_penalised_models_are_estimators_of_scikit_learn(kind):
         found = check_estimator(model, expected_failed_checks=OTHERWISE, on_fail=None, on_skip=None)
     assert [each["check_name"] for each in found if each["status"] == "failed"] == []
     assert sum(each["status"] == "passed" for each in found) >= 35
+
+
+@pytest.mark.parametrize("value, border", [("interventional", 12), ("observational", 8)])
+@pytest.mark.parametrize("more", [None, -1, 0, 1, 64, 100, 300])
+def test_defaults_hold_on_both_sides_of_the_border_and_far_from_it(value, border, more):
+    """All coalitions up to so many players, drawn ones beyond; 1 player; a background of 1 row."""
+    d = 1 if more is None else border + more if abs(more) <= 1 else more
+    x = np.random.default_rng(0).normal(size=(150, d))
+    model = KernelRidge(RBF(2.0 * d**0.5), Nystrom(20), 1e-3, shapley=ShapleyPenalty(0, 0.0, value))
+    path = model.fit_path(x, 3.0 * x[:, 0] + np.sin(x[:, -1]), [0.0, 1.0, 100.0])
+    size = [each.report_.shapley.train[0] for each in path]
+    assert size[0] > size[1] > size[2] > 0.0
+    assert (path[0].report_.shapley.n_coalitions == 1 << d) == (d <= border)
+    alone = player_attributions(path[0], x[:3], x[:1], ShapleyPenalty(0, 0.0, value, penalty=1e-3))
+    assert alone.shape == (3, 1) and np.isfinite(alone).all()
