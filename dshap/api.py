@@ -83,7 +83,7 @@ def explain(
         Column(s) of the rows that name them; for arrays a mapping name -> values.
     tol : float, optional
         Rounds: coalitions are drawn for a row, in each output, until the attributions of all players at once are known
-        to 2.09 tol of their range with 95 %: its largest std_error is then tol/1.4 (8 players) to tol/1.7 (60 players)
+        to 2.09 tol of their range with 95 %: its largest std_error is then tol/1.5 (8 players) to tol/1.9 (60 players)
         of the range.  `n_coalitions (instance)` and `relative_error (instance, output)`, that largest std_error over
         the range, say what each row took and reached.
     max_coalitions : int, default 2,048

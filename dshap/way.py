@@ -45,7 +45,7 @@ __all__ = [
     "stored_plan",
 ]
 
-NUMERICS_VERSION = 10
+NUMERICS_VERSION = 11
 """Raised when the same options give other numbers; a store of another version is not resumed."""
 
 

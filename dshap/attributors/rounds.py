@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from dshap.abilities import interactions_of, rounds_of
 from dshap.attributors.contraction import of_all_values
@@ -58,7 +58,7 @@ class RoundsAttributor:
             used[left] = grown.info.n_coalitions
             errors = np.sqrt(np.square(replicates[:, left] - phi[left]).sum(axis=0))
             reached = relative_errors(phi[left], errors, v_empty[left], v_full[left])
-            is_left = ~(reached * at_once(d) <= self.tol).all(axis=1)
+            is_left = ~(reached * at_once(d, design.info.n_replicates) <= self.tol).all(axis=1)
             left, values = left[is_left], values[is_left]
             if not len(left):
                 break
@@ -75,11 +75,13 @@ def forecast(design: Design, values: FloatArray, tol: float) -> Mapping[str, NDA
     phi, replicates = of_all_values(first, values[:, : first.info.n_coalitions, None])
     ends = values[:, EMPTY, None], values[:, FULL, None]
     errors = relative_errors(phi, np.sqrt(np.square(replicates - phi).sum(axis=0)), *ends)
-    wanted = first.info.n_coalitions * np.maximum(errors * at_once(design.info.n_players) / tol, 1.0) ** 2
+    factor = at_once(design.info.n_players, design.info.n_replicates)
+    wanted = first.info.n_coalitions * np.maximum(errors * factor / tol, 1.0) ** 2
     return {"relative_error": np.array(np.median(errors)), "forecast_coalitions": np.array(np.median(wanted).round())}
 
 
-def at_once(d: int) -> float:
-    """What a standard error is multiplied with so that its interval holds all d players at once (Bonferroni)."""
-    normal = NormalDist()
-    return normal.inv_cdf(1 - 0.025 / d) / normal.inv_cdf(0.975)
+def at_once(d: int, n_replicates: int) -> float:
+    """What a standard error from R replicates is multiplied with so that its interval holds all d players at once
+    (Bonferroni): t_{R−1}(1 − 0.025/d)/t_{R−1}(0.975)."""
+    degrees = max(n_replicates - 1, 1)
+    return float(stdtrit(degrees, 1 - 0.025 / d) / stdtrit(degrees, 0.975))

@@ -32,7 +32,8 @@ def kriging(
     phi is its posterior mean given the values.  Within an order σ²_T goes with Π_{i∈T} r_i: players of larger
     attributions, of relevance r_i, have larger interactions.  It is linear in the values, meets all of them and the
     two ends, is exact for games with interactions of two players, and nearly so of three once sizes 1 and 2 and their
-    complements are there.  `KrigingDesign` says what is listed, what sparse terms and standard errors are, and sources.
+    complements are there.  `KrigingDesign` says what is listed, where games have
+    a process of their own or sparse terms, what standard errors are, and sources.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ def kriging(
         Outer sizes that are taken whole, as far as they fit; "pilot" with a given decay: 1.
     sparse : bool or "pilot"
         Sparse terms of three players: for 6 to 64 players and more than 4 coalitions a player; "pilot" with a given
-        decay: none.
+        decay: none.  False: attributions stay linear in the values, as no game has a process of its own either.
     seed : int
     n_replicates : int
         Contrasts that standard errors come from, 2 to 100; 0: none.

@@ -12,11 +12,12 @@ from dshap.blocks import N_ENDS, CoalitionBlock, DesignInfo, Groups
 from dshap.checks import Whole, checked
 from dshap.designs.coalitions import BaseDesign, checked_span
 from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior
+from dshap.designs.game_process import GameProcesses
 from dshap.designs.jackknife import N_REPLICATES, checked_replicates
 from dshap.designs.kriging_list import PairList, checked_budgets, odd_values
-from dshap.designs.kriging_pilot import DEFAULT_DECAY, DEFAULT_VARIATION, GAIN, best_shells, held_out, likeliest
+from dshap.designs.kriging_pilot import DEFAULT_DECAY, DEFAULT_VARIATION, best_shells, by_games, likeliest
 from dshap.designs.kriging_solution import Process, Solution, error_contrasts, interaction_weights, random_signs
-from dshap.designs.sparse_terms import FITTED_BYTES, TermBase
+from dshap.designs.sparse_terms import FITTED_BYTES
 from dshap.errors import InputError
 from dshap.records import FloatArray, Record
 from dshap.threads import one_blas_thread
@@ -41,10 +42,18 @@ class KrigingDesign(BaseDesign):
     every size, without replacement (leverage sampling).  After a quarter of it a pilot asks what the rest is worth:
     where interactions are weak enough, the next sizes are taken whole before the others get their shares.
 
-    Sparse terms: where that predicts coalitions which the pilot holds out better (0.8 of the error or less), each
-    instance has coefficients of up to 200 interactions of three players beside the process, found in its
-    values by empirical Bayes.  Boosted trees on many columns or words have few interactions: the error there is 0.005
-    to 0.5 of that without.  Attributions are then no more linear in the values, and take 10 to 80 ms an instance.
+    Games that differ: which columns matter differs from row to row.  Where the games of the pilot expect 0.95 of the
+    error or less by it, each game that is likelier so has a process of its own, whose players are as relevant as the
+    attributions are large that the shared process finds.  On airports, networks, logistic models, words and images the
+    error is 0.2 to 0.9 of that with one process for all.
+
+    Sparse terms: where that predicts coalitions which the pilot holds out better (0.8 of the error or less, 0.64 beside
+    processes of their own), each instance has coefficients of up to 200 interactions of three players beside the
+    process, found in its values by empirical Bayes.  Boosted trees on many columns or words have few interactions: the
+    error there is 0.005 to 0.5 of that without.
+
+    With either, attributions are no more linear in the values, and an instance takes 1 to 10 ms with 256 coalitions, 10
+    to 200 ms with 2,048; `sparse=False` leaves both out.
 
     Notes
     -----
@@ -55,8 +64,8 @@ class KrigingDesign(BaseDesign):
     in the prior where there are many pairs, none where there are few.  The square of the error is the mean of that and
     of the posterior variance times the mean square of e_j over its own deviation; above 128 players, the latter alone.
     Both are summed through n_replicates contrasts with random signs, linear in the values until the end: phi ± t_{R−1}
-    std_error.  With sparse terms W and e of the first are those that the terms of the instance leave, and the error is
-    multiplied with what the pilot's held out coalitions say that the choice of terms makes it too small by.
+    std_error.  Of a game's own process and with sparse terms W and e of the first are those that these leave, and the
+    error is multiplied with what the pilot's held out coalitions say that the choice makes it too small by.
     Measured coverage, of games like the prior and of votes, airports, products, heavy tails, networks and logistic
     models: `python -m tests.benchmarks.widths`.
 
@@ -86,8 +95,11 @@ class KrigingDesign(BaseDesign):
     """The pilot's choice: of the list after its first part."""
     sparse: bool | None = None
     """Each game has sparse interactions of three players beside the process; None: a pilot is to choose it."""
+    by_game: bool = False
+    """The pilot's choice: each game may have a process of its own, whose players are as relevant as its attributions
+    are large."""
     doubt: float = 1.0
-    """The pilot's: what the standard errors of such games are multiplied with."""
+    """The pilot's: what the standard errors of games that differ so are multiplied with."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_replicates", checked_replicates(self.n_replicates))
@@ -112,8 +124,8 @@ class KrigingDesign(BaseDesign):
         columns = d if d <= MAX_CONTRASTED_PLAYERS else 1
         entries = columns if self.n_replicates else 0
         solution = SQUARES * 8 * n_pairs**2 + 8 * n_pairs * (self.n_replicates * entries + 4 * d)
-        if self.held_coalitions:  # products of two players, and the largest of a game that is fitted
-            solution += n_pairs * (4 * d**2 + FITTED_BYTES)
+        if self.held_coalitions:  # a game's process, products of two players, and the largest of a game that is fitted
+            solution += SQUARES * 8 * n_pairs**2 + n_pairs * (4 * d**2 + FITTED_BYTES)
         return DesignInfo(
             n_players=d,
             n_coalitions=self.budgets[-1],
@@ -135,10 +147,10 @@ class KrigingDesign(BaseDesign):
         return f"{n_coalitions} coalitions of {d} players are too few for standard errors: give {least}"
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
-        """Coalitions start..stop; the two ends have scores too.  With sparse terms there are no scores: NaN."""
+        """Coalitions start..stop; the two ends have scores too.  Where games differ there are no scores: NaN."""
         checked_span(self.budgets[-1], start, stop)
         masks = self.pair_list.masks(start, stop)
-        if self._has_terms:
+        if self._games_differ:
             return CoalitionBlock(masks, np.full(masks.shape, np.nan), Groups.none(self.info.group_columns))
         return _solution(self).block(masks, start)
 
@@ -154,15 +166,16 @@ class KrigingDesign(BaseDesign):
 
     @property
     def operator(self) -> FloatArray:
-        """See `BaseDesign.operator`; InputError where there are sparse terms."""
-        if self._has_terms:
+        """See `BaseDesign.operator`; InputError where each game has its own terms or process."""
+        if self._games_differ:
             raise InputError("this design is not linear in the values: give them to its of_values")
         return super().operator
 
     def with_players(self, n_players: int) -> KrigingDesign:
         """As many coalitions of another number of players, all there are where they are fewer; in one round."""
         budget = min(self.budgets[-1], 1 << n_players)
-        return replace(self, n_players=n_players, budgets=(budget,), relevance=None, later_shells=None, doubt=1.0)
+        alike = replace(self, by_game=False, doubt=1.0)
+        return replace(alike, n_players=n_players, budgets=(budget,), relevance=None, later_shells=None)
 
     def fingerprint(self) -> dict[str, Any]:
         """Name and parameters, but what a pilot estimates beside its choices."""
@@ -171,12 +184,10 @@ class KrigingDesign(BaseDesign):
 
     @property
     def rounds(self) -> tuple[Self, ...]:
-        """One design a budget; sparse terms, which the pilot chose for the whole list, are the last one's."""
-        whole = len(self.budgets)
-        return tuple(
-            replace(self, budgets=self.budgets[:n], sparse=self.sparse if n == whole else False)
-            for n in range(1, whole + 1)
-        )
+        """One design a budget; what games have for themselves, which the pilot chose for the whole list, is the last
+        one's."""
+        linear = replace(self, sparse=False, by_game=False)
+        return *(replace(linear, budgets=self.budgets[:n]) for n in range(1, len(self.budgets))), self
 
     @property
     def pilot_coalitions(self) -> int:
@@ -190,16 +201,15 @@ class KrigingDesign(BaseDesign):
     def tune(self, values: FloatArray) -> Record:
         """From values (games, m) of the `pilot_coalitions` of some instances and outputs, what is open: `later_shells`,
         such that likely priors promise the least error, then decay, variation and relevance of the likeliest, and
-        whether there are sparse terms."""
+        what games have for themselves."""
         odd, pairs = odd_values(values), self.pair_list
         with one_blas_thread():
             if pairs.is_open:
                 return Record({"later_shells": np.array(best_shells(pairs, odd, self._prior))})
             chosen = likeliest(pairs.pairs, odd, self._prior, self.seed)
             if self.held_coalitions:
-                gain, doubt = held_out(_base(self.tuned(Record(chosen))), odd, self.seed)
-                is_sparse = self._has_terms or gain <= GAIN
-                chosen |= {"sparse": np.array(is_sparse), "sparse_gain": np.array(gain), "doubt": np.array(doubt)}
+                processes = _processes(self.tuned(Record(chosen)))
+                chosen |= by_games(processes, odd, self.seed, must_have_terms=self._has_terms)
             return Record(chosen)
 
     def tuned(self, record: Record) -> KrigingDesign:
@@ -216,30 +226,31 @@ class KrigingDesign(BaseDesign):
             variation=float(arrays["variation"]),
             relevance=tuple(arrays["relevance"].tolist()),
             sparse=bool(arrays.get("sparse", False)),
+            by_game=bool(arrays.get("by_game", False)),
             doubt=float(arrays.get("doubt", 1.0)),
         )
 
     @property
     def held_coalitions(self) -> int:
-        """All, where each game may have sparse terms; else 0."""
-        asks = self.sparse is None and self.decay is None and self._may_be_sparse
-        return self.budgets[-1] if self._has_terms or asks else 0
+        """All, where each game may have sparse terms or a process of its own; else 0."""
+        asks = self.sparse is None and self.decay is None and self._may_differ
+        return self.budgets[-1] if self._games_differ or asks else 0
 
     def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """phi (n, d, k) and replicates (R, n, d, k) from the values (n, m, k) of all coalitions, each game with its own
-        sparse terms."""
+        process and sparse terms."""
         n, _, k = values.shape
-        odd, base = odd_values(values.swapaxes(1, 2).reshape(n * k, -1)), _base(self)
+        odd, processes = odd_values(values.swapaxes(1, 2).reshape(n * k, -1)), _processes(self)
         signs = _signs(self)[:, : self.n_replicates if self._has_errors else 0]
         with one_blas_thread():
-            phi, moves = base.estimates(odd, signs, self.doubt, self._has_terms)
+            phi, moves = processes.estimates(odd, signs, self.doubt, self._has_terms, self._has_processes)
         shape = n, k, self.n_players
         replicates = phi + moves if self._has_errors else np.full((self.n_replicates, *phi.shape), np.nan)
         return phi.reshape(shape).swapaxes(1, 2), replicates.reshape(-1, *shape).swapaxes(2, 3)
 
     def linear(self) -> KrigingDesign:
-        """Without sparse terms."""
-        return replace(self, sparse=False)
+        """All games alike."""
+        return replace(self, sparse=False, by_game=False)
 
     def interactions(self, start: int, stop: int) -> FloatArray:
         """Posterior mean of the Shapley interaction index, I_ij = Σ_{T ∋ i, j, |T| even} 4 c_T/(|T| − 1)."""
@@ -264,14 +275,22 @@ class KrigingDesign(BaseDesign):
         return self.n_replicates > 0 and not self.why_no_errors
 
     @property
-    def _may_be_sparse(self) -> bool:
+    def _may_differ(self) -> bool:
         """There are triples to choose from, not too many, and values enough to choose by."""
         is_few, pairs = MIN_SPARSE_PLAYERS <= self.n_players <= MAX_RELEVANT_PLAYERS, self.pair_list
         return is_few and not pairs.is_whole and pairs.n_pairs > LEAST_SPARSE_PAIRS * self.n_players
 
     @property
     def _has_terms(self) -> bool:
-        return self.sparse is True and self._may_be_sparse
+        return self.sparse is True and self._may_differ
+
+    @property
+    def _has_processes(self) -> bool:
+        return self.by_game and self._may_differ
+
+    @property
+    def _games_differ(self) -> bool:
+        return self._has_terms or self._has_processes
 
 
 def _signs(design: KrigingDesign) -> FloatArray:
@@ -294,16 +313,14 @@ def _solution(design: KrigingDesign) -> Solution:
         return Solution(weights, contrasts, spread)
 
 
-def _base(design: KrigingDesign) -> TermBase:
-    """The process that the games of a design have sparse terms beside."""
-    return _base_of(replace(design, sparse=None, doubt=1.0))
+def _processes(design: KrigingDesign) -> GameProcesses:
+    """What the games of a design have, or choose from."""
+    return _processes_of(replace(design, sparse=None, by_game=False, doubt=1.0))
 
 
 @lru_cache(maxsize=2)
-def _base_of(design: KrigingDesign) -> TermBase:
-    """The same bits on any number of cores."""
-    with one_blas_thread():
-        return TermBase.at(design.pair_list.pairs, design._prior)
+def _processes_of(design: KrigingDesign) -> GameProcesses:
+    return GameProcesses(design.pair_list.pairs, design._prior)
 
 
 @lru_cache(maxsize=4)

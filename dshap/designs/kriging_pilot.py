@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from dshap.designs.coalitions import stream
-from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior, correlations
+from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior, correlations, player_sizes
+from dshap.designs.game_process import ROUGHNESS, GameProcesses
 from dshap.designs.kriging_list import PairList
 from dshap.designs.kriging_solution import CONTRASTS, NUGGET, Process
 from dshap.designs.sparse_terms import ROUNDS, Screen, TermBase, fitted
 from dshap.records import FloatArray
 
-__all__ = ["DECAYS", "DEFAULT_DECAY", "DEFAULT_VARIATION", "GAIN", "best_shells", "deviance", "held_out", "likeliest"]
+__all__ = [
+    "DECAYS",
+    "DEFAULT_DECAY",
+    "DEFAULT_VARIATION",
+    "best_shells",
+    "by_games",
+    "deviance",
+    "held_out",
+    "likeliest",
+]
 
 DECAYS = tuple(float(f"{10.0**exponent:.3g}") for exponent in np.arange(-3.0, 0.25, 0.5))
 VARIATIONS = (0.0, 0.03, 0.3, 3.0)
 """What a pilot chooses from."""
 DEFAULT_DECAY, DEFAULT_VARIATION = 0.03, 0.0
 """Where no pilot is run.  Boosted trees and networks on four tables had decays of 0.001 to 0.01."""
-LEAST_SIZE = 0.01
-"""Of the attributions of a player over that of the largest ones."""
 POWERS = (0.5, 1.0)
 """Of that size, which a player's relevance may be, beside 0: all players alike."""
 SLACK = 6.63
 """A pilot takes the smallest decay whose deviance is within this of the least (χ² of one degree of freedom, 1 %): where
 a few games leave it open, too small a decay costs a few per cent of error and too large a one a multiple."""
-ROUGHNESS = 1e-16
-"""Of the sum of squares of a game: less is left by an additive one."""
 UNLIKELY = 0.05
 """Likelihood over the largest, of priors that do not count in the choice of a list."""
 GAIN = 0.8
 """More sizes are taken whole, and sparse terms are looked for, where the pilot promises this part of the root mean
-square error, or less."""
+square error, or less; beside processes of their own, which are a first choice by the same values, its square."""
+OWN_GAIN = 0.95
+"""Games may have processes of their own where those of the pilot expect this part of the root mean square error, or
+less.  What they expect says little of what they reach: with 0.8 to 0.95 it was 0.4 to 0.9 on seven models of words,
+images and columns, above it 0.9 to 1.1 on ten, votes among them."""
 PILOT_PAIRS = 512
 """Pairs that the likelihood is computed on, or half as many again as there are players."""
-HELD_SHARE, SPARSE_GAMES = 5, 8
-"""Sparse terms are tried on so many games, with one pair in so many held out."""
+HELD_SHARE, TRIED_GAMES = 5, 8
+"""Processes of their own and sparse terms are tried on so many games, with one pair in so many held out."""
 
 Family = list[tuple[float, Prior]]
 """(deviance, prior) of each decay, rising."""
@@ -77,42 +86,124 @@ def likeliest(pairs: FloatArray, odd: FloatArray, first: Prior, seed: int) -> di
     return {"decay": np.array(prior.decay), "variation": np.array(prior.variation), "relevance": relevance}
 
 
-def held_out(base: TermBase, odd: FloatArray, seed: int) -> tuple[float, float]:
-    """(gain, doubt): what sparse terms do for games odd (games, p) at pairs that were held out.
+def by_games(processes: GameProcesses, odd: FloatArray, seed: int, must_have_terms: bool) -> dict[str, FloatArray]:
+    """What each game (games, p) may have for itself: `by_game`, a process of its own; `sparse`, terms beside it; what
+    the pilot promises by either, and the `doubt` that the choice throws on standard errors."""
+    some = np.unique(np.linspace(0, len(odd) - 1, min(len(odd), TRIED_GAMES)).round().astype(int))
+    own_gain = float(np.exp(np.mean([np.log(processes.expected_ratio(game)) for game in odd[some]])))
+    is_by_game = own_gain <= OWN_GAIN
+    gain, doubts = held_out(processes, odd[some], seed, is_by_game)
+    is_sparse = must_have_terms or gain <= (GAIN**2 if is_by_game else GAIN)
+    return {
+        "by_game": np.array(is_by_game),
+        "by_game_gain": np.array(own_gain),
+        "sparse": np.array(is_sparse),
+        "sparse_gain": np.array(gain),
+        "doubt": np.array(doubts[is_sparse]),
+    }
 
-    gain: root mean square errors over those without terms.  doubt: how much less terms leave of the leave-one-out
-    errors of pairs that they were chosen on, all of them and those that were not held out (at least 1).  Geometric
-    means over up to `SPARSE_GAMES` games that are not additive; 1, 1 of none.
 
-    With P of all pairs, what the base predicts of some from the others is off by (P_hh)⁻¹(Py)_h, and the precision
-    of the others is P_tt − P_th(P_hh)⁻¹P_ht.
+def held_out(
+    processes: GameProcesses, odd: FloatArray, seed: int, is_by_game: bool
+) -> tuple[float, tuple[float, float]]:
+    """(gain, (doubt without sparse terms, doubt with them)), from pairs of the games odd (games, p) that are held out.
+
+    gain: root mean square errors there with sparse terms over those without.  doubt: how much less a game's own process
+    and its terms leave of the leave-one-out errors of pairs that they were chosen on, all of them and those that were
+    not held out, than of the errors at those held out (at least 1).  Geometric means over games that are not additive;
+    1 of none.
     """
-    some = np.unique(np.linspace(0, len(odd) - 1, min(len(odd), SPARSE_GAMES)).round().astype(int))
-    y, precision, pairs = odd[some].T, base.precision, base.screen.pairs
-    held, kept = _split(len(pairs), seed)
-    inverse, across = np.linalg.inv(precision[np.ix_(held, held)]), precision[np.ix_(kept, held)]
-    of_kept = precision[np.ix_(kept, kept)] - across @ inverse @ across.T
-    parts = fitted(Screen(pairs[kept]), of_kept, y[kept], base.of_triple, ROUNDS)
-    wholes = fitted(base.screen, precision, y, base.of_triple, ROUNDS)
-    gains, doubts = [], []
-    for game, part, whole in zip(y.T, parts, wholes, strict=True):
-        rest = game - pairs[:, part.triples].prod(axis=2) @ part.coefficients
-        without, beside = (_mean_square(inverse @ (precision @ each)[held]) for each in (game, rest))
-        if without > ROUGHNESS * _mean_square(game):
-            plain = _mean_square(precision @ game / np.diag(precision))
-            plain *= _mean_square(of_kept @ game[kept] / np.diag(of_kept))
-            left_out = _mean_square(whole.left_out(game, precision))
-            left_out *= _mean_square(part.left_out(game[kept], of_kept))
-            gains.append(max(beside / without, ROUGHNESS))
-            doubts.append(gains[-1] * np.sqrt(plain / max(left_out, ROUGHNESS**2 * plain)))
-    return _root_mean(gains), max(_root_mean(doubts), 1.0)
+    split, gains = _Split.of(processes.pairs, seed), list[float]()
+    doubts: tuple[list[float], list[float]] = [], []
+    shared, posterior = _Trial.of(split, processes.shared), None
+    if is_by_game:  # what a game's own process is made of must not know the held pairs
+        of_kept, variance = Process.at(processes.pairs[split.kept], processes.prior).posterior()
+        weights = np.zeros(processes.pairs.shape)
+        weights[split.kept] = of_kept
+        posterior = weights, variance
+    for game in odd:
+        plain = shared.without_terms(game)
+        if not plain.held > ROUGHNESS * _mean_square(game):
+            continue
+        own = None if posterior is None else processes.likelier(game, posterior)
+        trial = shared if own is None else _Trial.of(split, processes.base(own))
+        without, beside = trial.without_terms(game), trial.with_terms(game)
+        gains.append(max(beside.held / without.held, ROUGHNESS))
+        doubts[1].append(beside.doubt(plain))
+        if own is not None:
+            doubts[0].append(without.doubt(plain))
+    without_terms, with_terms = (max(_root_mean(each), 1.0) for each in doubts)
+    return _root_mean(gains), (without_terms, with_terms)
 
 
-def _split(n_pairs: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Positions of the pairs that are held out, and of the others, the ends among them."""
-    order = 1 + stream(seed, CONTRASTS, 2).permutation(n_pairs - 1)
-    n_held = len(order) // HELD_SHARE
-    return np.sort(order[:n_held]), np.sort(np.r_[0, order[n_held:]])
+@dataclass(frozen=True)
+class _Split:
+    """Pairs z, some of them held out."""
+
+    held: NDArray[np.intp]
+    kept: NDArray[np.intp]
+    """That of the ends among them."""
+    screen: Screen
+    """Of the kept pairs."""
+
+    @classmethod
+    def of(cls, pairs: FloatArray, seed: int) -> _Split:
+        order = 1 + stream(seed, CONTRASTS, 2).permutation(len(pairs) - 1)
+        n_held = len(order) // HELD_SHARE
+        kept = np.sort(np.r_[0, order[n_held:]])
+        return cls(np.sort(order[:n_held]), kept, Screen(pairs[kept]))
+
+
+@dataclass(frozen=True)
+class _Errors:
+    """Mean squares: at the held pairs, and of leave-one-out errors, of all pairs times of the kept ones."""
+
+    held: float
+    left_out: float
+
+    def doubt(self, plain: _Errors) -> float:
+        """How much more leave-one-out errors shrink than those at the held pairs, squared."""
+        left_out = max(self.left_out / plain.left_out, ROUGHNESS**2)
+        return max(self.held / plain.held, ROUGHNESS) / float(np.sqrt(left_out))
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A process, and what it predicts of the held pairs from the others.
+
+    With P of all pairs it is off by (P_hh)⁻¹(Py)_h, and the precision of the others is P_tt − P_th(P_hh)⁻¹P_ht.
+    """
+
+    split: _Split
+    base: TermBase
+    inverse: FloatArray
+    """(P_hh)⁻¹"""
+    of_kept: FloatArray
+    """P of the kept pairs alone."""
+
+    @classmethod
+    def of(cls, split: _Split, base: TermBase) -> _Trial:
+        precision, held, kept = base.precision, split.held, split.kept
+        inverse, across = np.linalg.inv(precision[np.ix_(held, held)]), precision[np.ix_(kept, held)]
+        return cls(split, base, np.asarray(inverse), precision[np.ix_(kept, kept)] - across @ inverse @ across.T)
+
+    def without_terms(self, game: FloatArray) -> _Errors:
+        """Errors on a game (p,)."""
+        precision, kept = self.base.precision, self.of_kept @ game[self.split.kept]
+        left_out = _mean_square(precision @ game / np.diag(precision))
+        return _Errors(self._held(game), left_out * _mean_square(kept / np.diag(self.of_kept)))
+
+    def with_terms(self, game: FloatArray) -> _Errors:
+        """Errors on a game (p,) that has sparse terms, from the kept pairs and from all."""
+        base, y = self.base, game[self.split.kept]
+        part = next(fitted(self.split.screen, self.of_kept, y[:, None], base.of_triple, ROUNDS))
+        whole = next(fitted(base.screen, base.precision, game[:, None], base.of_triple, ROUNDS))
+        rest = game - base.screen.pairs[:, part.triples].prod(axis=2) @ part.coefficients
+        left_out = _mean_square(whole.left_out(game, base.precision)) * _mean_square(part.left_out(y, self.of_kept))
+        return _Errors(self._held(rest), left_out)
+
+    def _held(self, game: FloatArray) -> float:
+        return _mean_square(self.inverse @ (self.base.precision @ game)[self.split.held])
 
 
 def _mean_square(x: FloatArray) -> float:
@@ -159,14 +250,10 @@ def _family(
 
 def deviance(pairs: FloatArray, prior: Prior, odd: FloatArray, known: FloatArray | None = None) -> float:
     """−2 × the restricted log-likelihood of games odd (p, games), each of its own scale; inf: all are additive."""
-    p, d = pairs.shape
     process = Process.at(pairs, prior, known)
-    squares = np.square(process.residual(solve_triangular(process.factor, odd, lower=True))).sum(axis=0)
+    squares = process.squares(odd)
     is_rough = squares > ROUGHNESS * np.square(odd).sum(axis=0)
-    if not is_rough.any():
-        return np.inf
-    volume = np.log(np.diag(process.factor)).sum() + np.log(np.diag(process.gram)).sum()
-    return float((p - d) * np.log(squares[is_rough]).sum() + 2 * is_rough.sum() * volume)
+    return float(process.deviances(squares[is_rough]).sum()) if is_rough.any() else np.inf
 
 
 def _least(families: list[Family]) -> tuple[float, Prior]:
@@ -191,12 +278,3 @@ def _smallest_decay(families: list[Family]) -> Prior:
         return Prior.of(len(best.variances) - 1, DEFAULT_DECAY, DEFAULT_VARIATION, None)
     family = next(family for family in families if any(prior is best for _, prior in family))
     return next(prior for dev, prior in family if dev <= least + SLACK)
-
-
-def player_sizes(phi: FloatArray) -> FloatArray:
-    """(d,): root mean square over games of phi (games, d), each game scaled to the same, the largest of them 1."""
-    squares = np.square(phi)
-    norm = squares.sum(axis=1, keepdims=True)
-    size = np.sqrt((squares / np.where(norm > 0, norm, 1.0)).mean(axis=0))
-    largest = size.max()
-    return np.maximum(size / largest, LEAST_SIZE) if largest > 0 else np.ones(len(size))

@@ -101,6 +101,21 @@ class Process:
         """Whitened values (p, games) without their trend."""
         return np.asarray(whitened - self.trend @ cho_solve((self.gram, True), self.trend.T @ whitened))
 
+    def squares(self, odd: FloatArray) -> FloatArray:
+        """yᵀPy (games,) of odd values (p, games)."""
+        whitened = self.residual(solve_triangular(self.factor, odd, lower=True))
+        return np.asarray(np.square(whitened).sum(axis=0))
+
+    @property
+    def volume(self) -> float:
+        """Half the logarithm of the determinant of the values' covariance once the trend is taken off."""
+        return float(np.log(np.diag(self.factor)).sum() + np.log(np.diag(self.gram)).sum())
+
+    def deviances(self, squares: FloatArray) -> FloatArray:
+        """−2 × the restricted log-likelihood (games,) of games of these `squares`, each of its own scale."""
+        p, d = self.trend.shape
+        return (p - d) * np.log(squares) + 2 * self.volume
+
     def precision(self) -> FloatArray:
         """P (p, p) of the values once the trend is taken off: e_j = (P y)_j/P_jj is how far the value of pair j is from
         what the others predict, and 1/P_jj the variance of that in units of scale."""

@@ -109,6 +109,7 @@ class TermBase:
     """The process that games have sparse terms beside."""
 
     screen: Screen
+    process: Process
     precision: FloatArray
     """P (p, p)"""
     weights: FloatArray
@@ -121,8 +122,13 @@ class TermBase:
     @classmethod
     def at(cls, pairs: FloatArray, prior: Prior) -> TermBase:
         """At pairs z (p, d)."""
-        process, d = Process.at(pairs, prior), pairs.shape[1]
-        return cls(Screen(pairs), process.precision(), *process.posterior(), prior.variances[3] / comb(d, 3))
+        return cls.of(Screen(pairs), Process.at(pairs, prior), prior)
+
+    @classmethod
+    def of(cls, screen: Screen, process: Process, prior: Prior) -> TermBase:
+        """Of a process at the pairs of the screen, of the prior's variances."""
+        of_triple = prior.variances[3] / comb(screen.pairs.shape[1], 3)
+        return cls(screen, process, process.precision(), *process.posterior(), of_triple)
 
     def estimates(self, odd: FloatArray, signs: FloatArray, doubt: float, has_terms: bool) -> tuple[FloatArray, ...]:
         """phi (games, d) and moves (R, games, d) of odd values (games, p), std_error² the sum of squared moves.

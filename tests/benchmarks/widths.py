@@ -31,6 +31,7 @@ import dshap
 from dshap import designs
 from dshap.attributors.rounds import at_once
 from dshap.cube import feature_ranking
+from dshap.designs.jackknife import N_REPLICATES
 from dshap.errors import InputError
 from dshap.records import FloatArray
 from dshap.types import Design
@@ -168,7 +169,9 @@ def add(cell: Cell, seed: int, tol: float | None) -> None:
             shares.append(float(np.mean(np.abs(error) <= T_QUANTILE * std_error + rounding)))
     if tol is not None:
         worst = np.abs(found.phi - truth).max(axis=1) / np.maximum(np.ptp(truth, axis=1), 1e-300)
-        cell.beyond += (worst > T_QUANTILE * tol)[found.reached * at_once(d) <= tol].astype(float).tolist()
+        cell.beyond += (
+            (worst > T_QUANTILE * tol)[found.reached * at_once(d, N_REPLICATES) <= tol].astype(float).tolist()
+        )
 
 
 def main(given: argparse.Namespace) -> None:

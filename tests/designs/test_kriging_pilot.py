@@ -20,11 +20,12 @@ from design_games import (
 
 from dshap.designs import kriging
 from dshap.designs.coalitions import stream
-from dshap.designs.game_prior import Prior
+from dshap.designs.game_prior import Prior, player_sizes
+from dshap.designs.game_process import GameProcesses
 from dshap.designs.kriging_list import odd_values
-from dshap.designs.kriging_pilot import DECAYS, deviance, held_out, player_sizes
+from dshap.designs.kriging_pilot import DECAYS, deviance, held_out
 from dshap.designs.kriging_solution import CONTRASTS, NUGGET, Process
-from dshap.designs.sparse_terms import ROUNDS, Screen, TermBase, fitted
+from dshap.designs.sparse_terms import ROUNDS, Screen, fitted
 from dshap.records import Record
 from dshap.types import Design
 
@@ -112,7 +113,7 @@ def test_a_pilot_finds_who_is_relevant():
     tuned = design.tuned(design.tune(np.array([v for v, _ in drawn[:20]])[:, codes(design.masks)]))
     found = np.array(tuned.relevance)
     assert found.mean() == pytest.approx(1.0) and found[:4].min() > 2 * found[4:].max()
-    for each in (tuned, replace(tuned, relevance=None)):
+    for each in (tuned.linear(), replace(tuned.linear(), relevance=None)):
         errors.append(np.mean([np.square(attribute(each, v) - phi).mean() for v, phi in drawn[20:]]))
     assert errors[0] < 0.5 * errors[1]
 
@@ -162,8 +163,9 @@ def test_held_out_coalitions_are_predicted_from_the_others():
             left /= np.diag(p - terms.weighted @ terms.covariance @ terms.weighted.T)
             ratios.append(np.square(p @ y[at] / np.diag(p)).mean() / np.square(left).mean())
         doubts.append(logs[-1] + np.log(ratios).mean() / 2)
-    gain, doubt = held_out(TermBase.at(pairs, prior), odd, design.seed)
+    gain, (alike, doubt) = held_out(GameProcesses(pairs, prior), odd, design.seed, is_by_game=False)
     np.testing.assert_allclose([gain, doubt], [np.exp(np.mean(logs)), max(np.exp(np.mean(doubts)), 1)], rtol=1e-4)
+    assert alike == 1.0
 
 
 @pytest.mark.parametrize(("kind", "wanted"), [("few", True), ("every order", False), ("pairs", False)])
