@@ -10,6 +10,7 @@ from typing import Any
 from dshap import designs
 from dshap.abilities import (
     Interactions,
+    ValuesAtOnce,
     Work,
     is_of_texts,
     lacking,
@@ -247,12 +248,11 @@ def choose(
     if design == "exact":
         return Chosen(value, designs.exact(n_players))
     if design in SAMPLED:
-        return Chosen(value, sampled(design, n_players, limit, seed), why=f"{limit:,} coalitions at most")
+        return _chosen(value, sampled(design, n_players, limit, seed), f"{limit:,} coalitions at most")
     if design != "auto":
         raise InputError(unknown_name("design", design, DESIGN_NAMES))
     if n_players <= 24 and 2**n_players <= limit:
-        why = f"auto: all 2^{n_players} coalitions are at most {limit:,}"
-        return Chosen(value, designs.exact(n_players), why=why)
+        return Chosen(value, designs.exact(n_players), why=f"auto: all 2^{n_players} coalitions are at most {limit:,}")
     why = f"auto: 2^{n_players} coalitions are more than {limit:,}"
     if form is not None and max_coalitions is None:
         return Chosen.of(value, form, f"{why}; {form.describe()} (max_coalitions= samples)")
@@ -266,10 +266,16 @@ def _sampled_by_itself(value: Explained, limit: int, seed: int, why: str) -> Cho
         design = sampled("kernelshap", n_players, limit, seed)
         return Chosen(value, design, why=f"{why}, too few coalitions for kriging")
     if n_players <= designs.MAX_KRIGED_PLAYERS and limit <= designs.MAX_KRIGED:
-        design = designs.kriging(n_players, limit, seed=seed)
-        return Chosen(value, design, why=f"{why}; kriging makes the most of them")
+        return _chosen(value, designs.kriging(n_players, limit, seed=seed), f"{why}; kriging makes the most of them")
     design = designs.kernelshap(n_players, limit, seed=seed)
     return Chosen(value, design, why=f"{why}, too many players or coalitions for kriging")
+
+
+def _chosen(value: Any, design: Design, why: str) -> Chosen:
+    """With one process for all rows where values call no model: one for each would take a hundred times as long."""
+    if isinstance(design, ValuesAtOnce) and math.isfinite(value.cost(1).operations):
+        return Chosen(value, design.linear(), why=f"{why}, one process for all rows")
+    return Chosen(value, design, why=why)
 
 
 def sampled(name: str, d: int, limit: int, seed: int) -> Design:
@@ -316,10 +322,8 @@ def check_closed(value: Explained, options: RunOptions) -> None:
     """Refuse what a value function that is a closed form, or an attributor, has not, whatever the design."""
     form, is_given = form_of(value), isinstance(value, GivenAttributor)
     is_paired = isinstance(form, PairedForm)
-    asked = [
-        name for name, is_asked in (("interactions", options.interactions and not is_paired), ("tol", options.tol))
-        if is_asked
-    ]  # fmt: skip
+    can_be_asked = ("interactions", options.interactions and not is_paired), ("tol", options.tol)
+    asked = [name for name, is_asked in can_be_asked if is_asked]
     if asked and (is_given or (form is not None and form.is_only)):
         kind = "an attributor" if is_given else "a closed form, exact without any"
         raise InputError(
@@ -375,8 +379,7 @@ def in_rounds(chosen: Chosen, asked: Design | str, options: RunOptions) -> tuple
         raise InputError("tol needs standard errors, and the design has n_replicates=0: give 20")
     d, last = design.info.n_players, design.info.n_coalitions
     if isinstance(asked, str):
-        first = min(last, 2 * max(2 * d, d + design.info.n_replicates + ROUND_SLACK))
-        design = replace(design, budgets=(first,))
+        design = replace(design, budgets=(min(last, 2 * max(2 * d, d + design.info.n_replicates + ROUND_SLACK)),))
     else:
         last = (options.max_coalitions or MAX_COALITIONS) // 2 * 2  # pairs stay whole
     while design.info.n_coalitions < min(last, 1 << d):
