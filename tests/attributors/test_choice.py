@@ -8,7 +8,7 @@ import pytest
 from dshap.attributors.choice import LEAST, choose
 from dshap.designs import kriging
 from dshap.errors import InputError
-from dshap.kernels import RBF
+from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelExpansion
 from dshap.values import ConditionalRegression, KernelInterventional, Marginal
 
@@ -44,8 +44,9 @@ def test_auto_says_why_it_is_no_kriging(d):
 def test_values_that_call_no_model_share_a_process():
     """100,000 rows a second, where a process for each row takes 100 ms; a given design is left as it is."""
     rows = np.random.default_rng(0).normal(size=(30, 20))
-    model = KernelExpansion(RBF(), rows, np.ones((30, 1)), 0.0)
-    for quick in (ConditionalRegression(model, data=rows), KernelInterventional(model, data=rows)):
+    model = KernelExpansion(RBF(1.0).bind(20), rows, np.ones((30, 1)), np.zeros(1))
+    regression = ConditionalRegression(model.predict, rows, RBF(1.0), Nystrom(10))
+    for quick in (regression, KernelInterventional(model, rows)):
         for name in ("auto", "kriging"):
             chosen = choose(name, quick, 400)
             assert chosen.design.held_coalitions == 0 and chosen.design.pilot_coalitions > 0
