@@ -38,6 +38,7 @@ __all__ = [
     "is_of_texts",
     "lacking",
     "learns_from_data",
+    "game_seconds",
     "linear",
     "needs_predictions",
     "pilot_coalitions",
@@ -122,6 +123,11 @@ class ValuesAtOnce(Design, Protocol):
 
     def linear(self) -> Design:
         """This design, or one like it whose `held_coalitions` are 0: linear in the values."""
+        ...
+
+    @property
+    def game_seconds(self) -> float:
+        """Seconds of a core, about, that `of_values` takes for a game, where that is a pilot's choice; else 0."""
         ...
 
 
@@ -253,6 +259,11 @@ def interactions_of(design: Design, start: int, stop: int) -> FloatArray:
 def linear(design: Design) -> Design:
     """The design, or one like it that is linear in the values."""
     return design.linear() if isinstance(design, ValuesAtOnce) else design
+
+
+def game_seconds(design: Design) -> float:
+    """Of `ValuesAtOnce`; 0 of a design that has none."""
+    return design.game_seconds if isinstance(design, ValuesAtOnce) else 0.0
 
 
 def lacking(given: object, protocol: type) -> list[str]:

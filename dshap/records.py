@@ -106,6 +106,8 @@ class Cost:
     """Peak of `evaluate`, `scored` or `attribute` on a micro-block of n rows, the result counted."""
     operations: float
     """Of the values of n rows; infinity where a black box hides them."""
+    predictions: float = 0.0
+    """Rows that a black box predicts for the values of n rows, at most."""
     moment_bytes: int = 0
     """Of the Moments."""
     moment_task_bytes: int = 0

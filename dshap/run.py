@@ -126,7 +126,7 @@ class Explanation:
             reads_data=prepared is None and reads_data(value),
         )
         is_active = None if prepared or inputs.data is None else inputs.active_players()
-        way = Way.of(inputs.value, session.options, asked, seed, is_active, prepared)
+        way = Way.of(inputs.value, session.options, asked, seed, inputs.rows.n_rows, is_active, prepared)
         if why := way.chosen.info.why_no_errors:
             warnings.warn(f"std_error is NaN: {why}", RuntimeWarning, stacklevel=3)
         inputs.check_rows(session)

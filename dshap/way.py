@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dshap import __version__
-from dshap.abilities import is_of_texts, tuned
+from dshap.abilities import game_seconds, is_of_texts, linear, tuned
 from dshap.attributors.choice import (
     Chosen,
     check_closed,
@@ -26,6 +27,7 @@ from dshap.attributors.contraction import N_REPLICATES
 from dshap.attributors.texts import choose_of_texts
 from dshap.cube import CONTAINER, TEXT, CubeLayout, read_run, refuse_altered
 from dshap.engine import Plan, make_plan, naming
+from dshap.engine.plan import OPERATIONS_PER_SECOND
 from dshap.errors import InputError, StoreMismatchError
 from dshap.options import RunOptions
 from dshap.prepared import DataSummary, Prepared
@@ -49,6 +51,12 @@ NUMERICS_VERSION = 11
 """Raised when the same options give other numbers; a store of another version is not resumed."""
 
 
+GAME_SECONDS = 120.0
+"""Of a core, that what rows have for themselves may take in all, where their values take less."""
+PREDICTION_SECONDS = 1e-6
+"""That a black box is held to take for a row: linear models of few columns take less, trees and networks more."""
+
+
 @dataclass(frozen=True)
 class Way:
     """The way that rows are explained: by what, with which options, and why."""
@@ -66,10 +74,11 @@ class Way:
         options: RunOptions,
         design: Design | str,
         seed: int,
+        n_rows: int,
         is_active: BoolArray | None = None,
         prepared: Prepared | None = None,
     ) -> Way:
-        """What is asked for, as far as there is such a thing; refused with an `InputError` else."""
+        """What is asked for, for so many rows, as far as there is such a thing; refused with an `InputError` else."""
         check_closed(value, options)
         is_active = np.ones(len(value.players), dtype=bool) if is_active is None else is_active
         chosen: Chosen
@@ -95,6 +104,8 @@ class Way:
         if options.tol is not None:
             chosen, options, why = in_rounds(chosen, design, options)
             reasons.append(("tol", why))
+        chosen, why = _alike_where_quicker(chosen, n_rows)
+        reasons += [("rows", why)] if why else []
         if why := chosen.info.why_no_errors:
             reasons.append(("std_error", f"NaN: {why}"))
         return cls(chosen.without_data(), options, is_active, tuple(reasons))
@@ -103,6 +114,23 @@ class Way:
         """The tiles and the stages; `data_rows` are those that prepared states were fitted to."""
         work, noise = self.chosen.work(), N_REPLICATES if self.options.stochastic else 0
         return make_plan(work, rows, data, self.options, self.reasons, data_rows=data_rows, noise_replicates=noise)
+
+
+def _alike_where_quicker(chosen: Chosen, n_rows: int) -> tuple[Chosen, str]:
+    """With a design that is linear in the values, and why, where what a pilot may choose for each row would take longer
+    than the row's values, and more than `GAME_SECONDS` in all."""
+    if chosen.design is None:
+        return chosen, ""
+    seconds = game_seconds(chosen.design) * len(chosen.value.model.output_names)
+    if seconds * n_rows <= GAME_SECONDS:
+        return chosen, ""
+    cost = chosen.value.cost(chosen.info.n_coalitions)
+    is_known = math.isfinite(cost.operations)
+    values = cost.operations / OPERATIONS_PER_SECOND if is_known else cost.predictions * PREDICTION_SECONDS
+    if seconds <= values:
+        return chosen, ""
+    why = f"share a process, as one each would take {seconds * n_rows / 60:,.0f} minutes of a core, their values less"
+    return replace(chosen, design=linear(chosen.design)), f"{why} (kriging(sparse=True) has one each)"
 
 
 def _as_prepared(

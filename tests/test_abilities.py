@@ -32,6 +32,8 @@ def test_of_designs():
     assert abilities.rounds_of(permutation) == (permutation,) and abilities.rounds_of(kernelshap)[-1] == kernelshap
     assert abilities.held_coalitions(permutation) == 0 < abilities.held_coalitions(kriging)
     assert abilities.held_coalitions(abilities.linear(kriging)) == 0 and abilities.linear(exact) is exact
+    assert abilities.game_seconds(exact) == abilities.game_seconds(abilities.linear(kriging)) == 0.0
+    assert 1e-4 < abilities.game_seconds(kriging) < 1e-1
     assert abilities.tuned(exact, Record()) is exact and abilities.tuned(kriging, Record()) is not kriging
     assert abilities.interactions_of(exact, 0, 8).shape == (8, 3)
     with pytest.raises(InputError, match=r"interactions are those of designs\.exact or designs\.kriging"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 
 import dask.array as da
 import numpy as np
@@ -29,8 +30,10 @@ from dshap.errors import (
 )
 from dshap.kernels import RBF, Categorical, Nystrom, Product
 from dshap.models import KernelExpansion, KernelRidge
+from dshap.options import RunOptions
 from dshap.tables import ParquetSource
-from dshap.values import KernelInterventional, KernelObservational, Marginal
+from dshap.values import ConditionalRegression, Gaussian, KernelInterventional, KernelObservational, Marginal
+from dshap.way import Way
 from tests.cube.cubes import bytes_of
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -222,6 +225,41 @@ def test_auto_takes_kriging_above_exact():
     cube = dshap.explain(Marginal(lambda x: x.prod(axis=1) + x[:, 0], rows), rows, max_coalitions=100)
     run = json.loads(cube.attrs["dshap_run"])["fingerprint"]["design"]
     assert run["design"] == "kriging" and run["budgets"] == [100] and float(cube.std_error.max()) > 0
+
+
+def way_of(value, n_rows, design="auto"):
+    """What is chosen for so many rows, and the reason that names them."""
+    way = Way.of(value, RunOptions(), design, 0, n_rows)
+    return way.chosen.design, dict(way.reasons).get("rows", "")
+
+
+@pytest.mark.parametrize("kind", ["a background of 20", "a background of 200", "regression"])
+def test_rows_share_a_process_where_one_each_takes_longer(kind):
+    """With 2,048 coalitions of 20 columns one each takes 90 ms: 1,000 rows have it, 3,000 only of a background whose
+    predictions are held to take more; of sums that call no model, which take less, never so many."""
+    x = np.random.default_rng(0).normal(size=(200, 20))
+    if kind == "regression":
+        value = ConditionalRegression(lambda x: x[:, 0], x, RBF(1.0), Nystrom(10))
+    else:
+        value = Marginal(lambda x: x[:, 0], x[: 20 if kind == "a background of 20" else 200])
+    for design in ("auto", "kriging", kriging(20, 2_048)):
+        few, why = way_of(value, 1_000, design)
+        assert few.held_coalitions == 2_048 and why == ""
+        many, why = way_of(value, 3_000, design)
+        if kind == "a background of 200":
+            assert many == few and why == ""
+        else:
+            assert many == few.linear() != few and many.pilot_coalitions > 0
+            assert re.fullmatch(r"share a process, as one each would take [4-6] minutes .*sparse=True\) has .*", why)
+    assert way_of(value, 10**7, "kernelshap")[1] == way_of(value, 10**7, kriging(20, 2_048, sparse=True))[1] == ""
+
+
+def test_what_a_black_box_predicts():
+    """Rows × coalitions × background rows, or draws."""
+    x = np.random.default_rng(0).normal(size=(30, 4))
+    assert Marginal(lambda x: x[:, 0], x).cost(10, 7).predictions == 10 * 7 * 30
+    assert Gaussian(lambda x: x[:, 0], x, n_samples=50).cost(10, 7).predictions == 10 * 7 * 50
+    assert ConditionalRegression(lambda x: x[:, 0], x, RBF(1.0), Nystrom(5)).cost(10, 7).predictions == 0
 
 
 @pytest.mark.parametrize("order", [NAMES, ["a", "const", "b", "c"]], ids=["constant last", "constant within"])

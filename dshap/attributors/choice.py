@@ -10,7 +10,6 @@ from typing import Any
 from dshap import designs
 from dshap.abilities import (
     Interactions,
-    ValuesAtOnce,
     Work,
     is_of_texts,
     lacking,
@@ -248,7 +247,7 @@ def choose(
     if design == "exact":
         return Chosen(value, designs.exact(n_players))
     if design in SAMPLED:
-        return _chosen(value, sampled(design, n_players, limit, seed), f"{limit:,} coalitions at most")
+        return Chosen(value, sampled(design, n_players, limit, seed), why=f"{limit:,} coalitions at most")
     if design != "auto":
         raise InputError(unknown_name("design", design, DESIGN_NAMES))
     if n_players <= 24 and 2**n_players <= limit:
@@ -266,16 +265,10 @@ def _sampled_by_itself(value: Explained, limit: int, seed: int, why: str) -> Cho
         design = sampled("kernelshap", n_players, limit, seed)
         return Chosen(value, design, why=f"{why}, too few coalitions for kriging")
     if n_players <= designs.MAX_KRIGED_PLAYERS and limit <= designs.MAX_KRIGED:
-        return _chosen(value, designs.kriging(n_players, limit, seed=seed), f"{why}; kriging makes the most of them")
+        design = designs.kriging(n_players, limit, seed=seed)
+        return Chosen(value, design, why=f"{why}; kriging makes the most of them")
     design = designs.kernelshap(n_players, limit, seed=seed)
     return Chosen(value, design, why=f"{why}, too many players or coalitions for kriging")
-
-
-def _chosen(value: Any, design: Design, why: str) -> Chosen:
-    """With one process for all rows where values call no model: one for each would take a hundred times as long."""
-    if isinstance(design, ValuesAtOnce) and math.isfinite(value.cost(1).operations):
-        return Chosen(value, design.linear(), why=f"{why}, one process for all rows")
-    return Chosen(value, design, why=why)
 
 
 def sampled(name: str, d: int, limit: int, seed: int) -> Design:

@@ -156,7 +156,7 @@ def _planned(job: Job, table: JobTable, model: Model, fit: tuple[Stage, ...]) ->
 
 def _plan(explain: ExplainTable, job: Job, model: Model, table: JobTable) -> Plan:
     value, reader = _value_of(explain, Context(job, table, model)), table.reader
-    way = Way.of(value, job.options(), job.design_of(len(value.players)), job.design_seed)
+    way = Way.of(value, job.options(), job.design_of(len(value.players)), job.design_seed, reader.n_rows)
     plan = way.plan(reader, open_source(value.data) if reads_data(value) else None)
     check_quality(explain, plan, reader)
     return plan

@@ -233,6 +233,7 @@ class Gaussian(Shifted, PredictedValue):
             prepare_bytes=moments + state + 8 * 12 * c * c + drawn + 3 * m * c,
             task_bytes=8 * (3 * buffer * (c + k) + n * (4 * c + (m + 3) * k) + 2 * draws * c),
             operations=math.inf,
+            predictions=float(n) * m * draws,
             moment_bytes=moments,
             moment_task_bytes=8 * 3 * min(n, SUM_ROWS) * c + 2 * moments,
             moment_operations=2.0 * n * c**2,

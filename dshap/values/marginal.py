@@ -143,6 +143,7 @@ class Marginal(PredictedValue):
             prepare_bytes=2 * state,
             task_bytes=8 * (3 * buffer * (c + k) + 2 * n * m * k) + 2 * chunk,
             operations=math.inf,
+            predictions=float(m) * pairs,
         )
 
     def fingerprint(self) -> dict[str, Any]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from dshap.attributors.choice import LEAST, choose
-from dshap.designs import kriging
 from dshap.errors import InputError
-from dshap.kernels import RBF, Nystrom
-from dshap.models import KernelExpansion
-from dshap.values import ConditionalRegression, KernelInterventional, Marginal
+from dshap.values import Marginal
 
 DRAWN = sorted(LEAST)
 
@@ -39,20 +35,3 @@ def test_auto_says_why_it_is_no_kriging(d):
         InputError, match=f"max_coalitions={2 * d - 1}: kernelshap of {d} players takes at least {2 * d}"
     ):
         choose("auto", value(d), 2 * d - 1)
-
-
-def test_values_that_call_no_model_share_a_process():
-    """100,000 rows a second, where a process for each row takes 100 ms; a given design is left as it is."""
-    rows = np.random.default_rng(0).normal(size=(30, 20))
-    model = KernelExpansion(RBF(1.0).bind(20), rows, np.ones((30, 1)), np.zeros(1))
-    regression = ConditionalRegression(model.predict, rows, RBF(1.0), Nystrom(10))
-    for quick in (regression, KernelInterventional(model, rows)):
-        for name in ("auto", "kriging"):
-            chosen = choose(name, quick, 400)
-            assert chosen.design.held_coalitions == 0 and chosen.design.pilot_coalitions > 0
-            assert chosen.why.endswith("one process for all rows")
-        assert choose("kernelshap", quick, 400).why == "400 coalitions at most"
-        assert choose(kriging(20, 400), quick, None).design.held_coalitions == 400
-    for name in ("auto", "kriging"):
-        chosen = choose(name, value(20), 400)
-        assert chosen.design.held_coalitions == 400 and "one process" not in chosen.why
