@@ -130,7 +130,7 @@ def _alike_where_quicker(chosen: Chosen, n_rows: int) -> tuple[Chosen, str]:
     if seconds <= values:
         return chosen, ""
     why = f"share a process, as one each would take {seconds * n_rows / 60:,.0f} minutes of a core, their values less"
-    return replace(chosen, design=linear(chosen.design)), f"{why} (kriging(sparse=True) has one each)"
+    return replace(chosen, design=linear(chosen.design)), f"{why} (kriging(sparse=True) leaves that to the pilot)"
 
 
 def _as_prepared(

@@ -250,7 +250,7 @@ def test_rows_share_a_process_where_one_each_takes_longer(kind):
             assert many == few and why == ""
         else:
             assert many == few.linear() != few and many.pilot_coalitions > 0
-            assert re.fullmatch(r"share a process, as one each would take [4-6] minutes .*sparse=True\) has .*", why)
+            assert re.fullmatch(r"share a process, as one each would take [4-6] minutes .*sparse=True\) leaves .*", why)
     assert way_of(value, 10**7, "kernelshap")[1] == way_of(value, 10**7, kriging(20, 2_048, sparse=True))[1] == ""
 
 

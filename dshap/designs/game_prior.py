@@ -110,6 +110,10 @@ class Covariances:
     phi: FloatArray
     """(d,): variance of φ_i."""
 
+    def times(self, share: float) -> Covariances:
+        """With `share` of all variances."""
+        return Covariances(share * self.values, share * self.with_phi, share * self.phi)
+
     def __add__(self, other: Covariances) -> Covariances:
         return Covariances(self.values + other.values, self.with_phi + other.with_phi, self.phi + other.phi)
 

@@ -15,7 +15,7 @@ from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior
 from dshap.designs.game_process import GameProcesses
 from dshap.designs.jackknife import N_REPLICATES, checked_replicates
 from dshap.designs.kriging_list import PairList, checked_budgets, odd_values
-from dshap.designs.kriging_pilot import DEFAULT_DECAY, DEFAULT_VARIATION, best_shells, by_games, likeliest
+from dshap.designs.kriging_pilot import DEFAULT_DECAY, DEFAULT_VARIATION, best_shells, for_games, likeliest
 from dshap.designs.kriging_solution import Process, Solution, error_contrasts, interaction_weights, random_signs
 from dshap.designs.sparse_terms import FITTED_BYTES
 from dshap.errors import InputError
@@ -55,8 +55,8 @@ class KrigingDesign(BaseDesign):
     process, found in its values by empirical Bayes.  Boosted trees on many columns or words have few interactions: the
     error there is 0.005 to 0.5 of that without.
 
-    With either, attributions are no more linear in the values, and an instance takes 1 to 10 ms with 256 coalitions, 10
-    to 200 ms with 2,048; `sparse=False` leaves both out.
+    With either, attributions are no more linear in the values, and an instance takes 1 to 10 ms with 256 coalitions, 40
+    to 280 ms with 2,048; `sparse=False` leaves both out.
 
     Notes
     -----
@@ -128,7 +128,7 @@ class KrigingDesign(BaseDesign):
         entries = columns if self.n_replicates else 0
         solution = SQUARES * 8 * n_pairs**2 + 8 * n_pairs * (self.n_replicates * entries + 4 * d)
         if self.held_coalitions:  # a game's process, products of two players, and the largest of a game that is fitted
-            solution += SQUARES * 8 * n_pairs**2 + n_pairs * (4 * d**2 + FITTED_BYTES)
+            solution += (SQUARES + 2) * 8 * n_pairs**2 + n_pairs * (4 * d**2 + FITTED_BYTES)
         return DesignInfo(
             n_players=d,
             n_coalitions=self.budgets[-1],
@@ -177,13 +177,15 @@ class KrigingDesign(BaseDesign):
     def with_players(self, n_players: int) -> KrigingDesign:
         """As many coalitions of another number of players, all there are where they are fewer; in one round."""
         budget = min(self.budgets[-1], 1 << n_players)
-        alike = replace(self, by_game=False, doubt=1.0)
-        return replace(alike, n_players=n_players, budgets=(budget,), relevance=None, later_shells=None)
+        return replace(
+            self, n_players=n_players, budgets=(budget,), relevance=None, later_shells=None, by_game=False, doubt=1.0
+        )
 
     def fingerprint(self) -> dict[str, Any]:
-        """Name and parameters, but what a pilot estimates beside its choices."""
-        parameters = super().fingerprint() | {"budgets": list(self.budgets)}
-        return {name: value for name, value in parameters.items() if name not in ("relevance", "doubt")}
+        """Name and parameters; those that a pilot estimates beside its choices, once there was one."""
+        lists = {"budgets": list(self.budgets), "relevance": self.relevance and list(self.relevance)}
+        left_out = () if self.decay is not None else ("relevance", "doubt")
+        return {name: value for name, value in (super().fingerprint() | lists).items() if name not in left_out}
 
     @property
     def rounds(self) -> tuple[Self, ...]:
@@ -212,7 +214,7 @@ class KrigingDesign(BaseDesign):
             chosen = likeliest(pairs.pairs, odd, self._prior, self.seed)
             if self.held_coalitions:
                 processes = _processes(self.tuned(Record(chosen)))
-                chosen |= by_games(processes, odd, self.seed, must_have_terms=self._has_terms)
+                chosen |= for_games(processes, odd, self.seed, must_have_terms=self._has_terms)
             return Record(chosen)
 
     def tuned(self, record: Record) -> KrigingDesign:

@@ -20,8 +20,8 @@ __all__ = [
     "DEFAULT_DECAY",
     "DEFAULT_VARIATION",
     "best_shells",
-    "by_games",
     "deviance",
+    "for_games",
     "held_out",
     "likeliest",
 ]
@@ -47,6 +47,8 @@ less.  What they expect says little of what they reach: with 0.8 to 0.95 it was 
 images and columns, above it 0.9 to 1.1 on ten, votes among them."""
 PILOT_PAIRS = 512
 """Pairs that the likelihood is computed on, or half as many again as there are players."""
+MOST_DOUBT = 10.0
+"""That a single game throws on the standard errors of all."""
 HELD_SHARE, TRIED_GAMES = 5, 8
 """Processes of their own and sparse terms are tried on so many games, with one pair in so many held out."""
 
@@ -86,11 +88,13 @@ def likeliest(pairs: FloatArray, odd: FloatArray, first: Prior, seed: int) -> di
     return {"decay": np.array(prior.decay), "variation": np.array(prior.variation), "relevance": relevance}
 
 
-def by_games(processes: GameProcesses, odd: FloatArray, seed: int, must_have_terms: bool) -> dict[str, FloatArray]:
+def for_games(processes: GameProcesses, odd: FloatArray, seed: int, must_have_terms: bool) -> dict[str, FloatArray]:
     """What each game (games, p) may have for itself: `by_game`, a process of its own; `sparse`, terms beside it; what
     the pilot promises by either, and the `doubt` that the choice throws on standard errors."""
     some = np.unique(np.linspace(0, len(odd) - 1, min(len(odd), TRIED_GAMES)).round().astype(int))
-    own_gain = float(np.exp(np.mean([np.log(processes.expected_ratio(game)) for game in odd[some]])))
+    ratios = np.array([processes.expected_ratio(game) for game in odd[some]])
+    ratios = ratios[np.isfinite(ratios)]
+    own_gain = float(np.exp(np.log(ratios).mean())) if len(ratios) else 1.0
     is_by_game = own_gain <= OWN_GAIN
     gain, doubts = held_out(processes, odd[some], seed, is_by_game)
     is_sparse = must_have_terms or gain <= (GAIN**2 if is_by_game else GAIN)
@@ -108,32 +112,30 @@ def held_out(
 ) -> tuple[float, tuple[float, float]]:
     """(gain, (doubt without sparse terms, doubt with them)), from pairs of the games odd (games, p) that are held out.
 
-    gain: root mean square errors there with sparse terms over those without.  doubt: how much less a game's own process
-    and its terms leave of the leave-one-out errors of pairs that they were chosen on, all of them and those that were
-    not held out, than of the errors at those held out (at least 1).  Geometric means over games that are not additive;
-    1 of none.
+    gain: root mean square errors there with sparse terms over those without, the median of the games: one that terms
+    solve says nothing of the others.  doubt: how much less a game's own process and its terms leave of the
+    leave-one-out errors of pairs that they were chosen on, all of them and those that were not held out, than of the
+    errors at those held out; the geometric mean of the games, none of which counts less than 1/`MOST_DOUBT` or more
+    than `MOST_DOUBT`, and at least 1.  Games that are additive do not count; 1 of none.
     """
     split, gains = _Split.of(processes.pairs, seed), list[float]()
     doubts: tuple[list[float], list[float]] = [], []
-    shared, posterior = _Trial.of(split, processes.shared), None
-    if is_by_game:  # what a game's own process is made of must not know the held pairs
-        of_kept, variance = Process.at(processes.pairs[split.kept], processes.prior).posterior()
-        weights = np.zeros(processes.pairs.shape)
-        weights[split.kept] = of_kept
-        posterior = weights, variance
+    shared, kept = _Trial.of(split, processes.shared), GameProcesses(split.screen.pairs, processes.prior)
     for game in odd:
         plain = shared.without_terms(game)
         if not plain.held > ROUGHNESS * _mean_square(game):
             continue
-        own = None if posterior is None else processes.likelier(game, posterior)
-        trial = shared if own is None else _Trial.of(split, processes.base(own))
+        own = kept.likelier(game[split.kept]) if is_by_game else None
+        trial = shared
+        if own is not None:
+            trial = _Trial.of(split, processes.base(processes.process(own.relevance)))
         without, beside = trial.without_terms(game), trial.with_terms(game)
-        gains.append(max(beside.held / without.held, ROUGHNESS))
+        gains.append(float(np.sqrt(max(beside.held / without.held, ROUGHNESS))))
         doubts[1].append(beside.doubt(plain))
         if own is not None:
             doubts[0].append(without.doubt(plain))
-    without_terms, with_terms = (max(_root_mean(each), 1.0) for each in doubts)
-    return _root_mean(gains), (without_terms, with_terms)
+    without_terms, with_terms = (max(float(np.exp(np.log(each or [1.0]).mean())), 1.0) for each in doubts)
+    return float(np.median(gains or [1.0])), (without_terms, with_terms)
 
 
 @dataclass(frozen=True)
@@ -156,15 +158,16 @@ class _Split:
 
 @dataclass(frozen=True)
 class _Errors:
-    """Mean squares: at the held pairs, and of leave-one-out errors, of all pairs times of the kept ones."""
+    """Mean squares at the held pairs, and of leave-one-out errors of all pairs, and of the kept ones alone."""
 
     held: float
-    left_out: float
+    left_out: tuple[float, float]
 
     def doubt(self, plain: _Errors) -> float:
-        """How much more leave-one-out errors shrink than those at the held pairs, squared."""
-        left_out = max(self.left_out / plain.left_out, ROUGHNESS**2)
-        return max(self.held / plain.held, ROUGHNESS) / float(np.sqrt(left_out))
+        """How much more leave-one-out errors shrink than those at the held pairs, from those of `plain`."""
+        shrunk = [now / max(then, ROUGHNESS**2) for now, then in zip(self.left_out, plain.left_out, strict=True)]
+        ratio = self.held / plain.held / max(float(np.sqrt(shrunk[0] * shrunk[1])), ROUGHNESS)
+        return float(np.sqrt(np.clip(ratio, MOST_DOUBT**-2, MOST_DOUBT**2)))
 
 
 @dataclass(frozen=True)
@@ -189,9 +192,10 @@ class _Trial:
 
     def without_terms(self, game: FloatArray) -> _Errors:
         """Errors on a game (p,)."""
-        precision, kept = self.base.precision, self.of_kept @ game[self.split.kept]
-        left_out = _mean_square(precision @ game / np.diag(precision))
-        return _Errors(self._held(game), left_out * _mean_square(kept / np.diag(self.of_kept)))
+        errors = []
+        for precision, y in ((self.base.precision, game), (self.of_kept, game[self.split.kept])):
+            errors.append(_mean_square(precision @ y / np.diag(precision)))
+        return _Errors(self._held(game), (errors[0], errors[1]))
 
     def with_terms(self, game: FloatArray) -> _Errors:
         """Errors on a game (p,) that has sparse terms, from the kept pairs and from all."""
@@ -199,7 +203,7 @@ class _Trial:
         part = next(fitted(self.split.screen, self.of_kept, y[:, None], base.of_triple, ROUNDS))
         whole = next(fitted(base.screen, base.precision, game[:, None], base.of_triple, ROUNDS))
         rest = game - base.screen.pairs[:, part.triples].prod(axis=2) @ part.coefficients
-        left_out = _mean_square(whole.left_out(game, base.precision)) * _mean_square(part.left_out(y, self.of_kept))
+        left_out = _mean_square(whole.left_out(game, base.precision)), _mean_square(part.left_out(y, self.of_kept))
         return _Errors(self._held(rest), left_out)
 
     def _held(self, game: FloatArray) -> float:
@@ -208,11 +212,6 @@ class _Trial:
 
 def _mean_square(x: FloatArray) -> float:
     return float(np.square(x).mean())
-
-
-def _root_mean(squares: list[float]) -> float:
-    """Root of the geometric mean; 1 of none."""
-    return float(np.exp(np.log(squares).mean() / 2)) if squares else 1.0
 
 
 def _sample(n_pairs: int, d: int, seed: int) -> NDArray[np.intp]:

@@ -15,7 +15,7 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
 from dshap.blocks import CoalitionBlock, Groups
 from dshap.designs.coalitions import stream
-from dshap.designs.game_prior import Prior, krawtchouk, order_kernel, order_variances
+from dshap.designs.game_prior import Covariances, Prior, krawtchouk, order_kernel, order_variances
 from dshap.errors import InputError
 from dshap.records import BoolArray, FloatArray
 
@@ -67,7 +67,11 @@ class Process:
         InputError
             Pairs that are alike, or that do not tell the players apart.
         """
-        parts = prior.covariances(pairs, known)
+        return cls.of(pairs, prior.covariances(pairs, known))
+
+    @classmethod
+    def of(cls, pairs: FloatArray, parts: Covariances) -> Process:
+        """With these covariances at the pairs; raises as `at`."""
         try:
             factor = cholesky(parts.values + NUGGET * np.eye(len(pairs)), lower=True)
             trend = solve_triangular(factor, pairs, lower=True)
@@ -99,11 +103,12 @@ class Process:
 
     def residual(self, whitened: FloatArray) -> FloatArray:
         """Whitened values (p, games) without their trend."""
-        return np.asarray(whitened - self.trend @ cho_solve((self.gram, True), self.trend.T @ whitened))
+        by_trend = cho_solve((self.gram, True), self.trend.T @ whitened, check_finite=False)
+        return np.asarray(whitened - self.trend @ by_trend)
 
     def squares(self, odd: FloatArray) -> FloatArray:
         """yᵀPy (games,) of odd values (p, games)."""
-        whitened = self.residual(solve_triangular(self.factor, odd, lower=True))
+        whitened = self.residual(solve_triangular(self.factor, odd, lower=True, check_finite=False))
         return np.asarray(np.square(whitened).sum(axis=0))
 
     @property
