@@ -154,7 +154,13 @@ class PredictedValue(Predicted):
         """Of values that call the model: as a black box, whose own memory and operations are not known."""
         state, values = m * self.n_columns, 8 * n * m * self.n_outputs
         buffer = 8 * self.model.buffer_rows * (self.n_columns + self.n_outputs)
-        return Cost(state_bytes=state, prepare_bytes=2 * state, task_bytes=3 * buffer + 4 * values, operations=math.inf)
+        return Cost(
+            state_bytes=state,
+            prepare_bytes=2 * state,
+            task_bytes=3 * buffer + 4 * values,
+            operations=math.inf,
+            predictions=float(n) * m,
+        )
 
 
 class KernelValue(TableValue):
