@@ -14,13 +14,11 @@ import numpy as np
 
 from dshap.designs.game_prior import Covariances, Prior, player_sizes
 from dshap.designs.kriging_solution import Process
-from dshap.designs.sparse_terms import Screen, TermBase
+from dshap.designs.sparse_terms import ROUGHNESS, Screen, TermBase
 from dshap.records import FloatArray
 
-__all__ = ["ROUGHNESS", "GameProcesses", "OwnProcess"]
+__all__ = ["GameProcesses", "OwnProcess"]
 
-ROUGHNESS = 1e-16
-"""Of the sum of squares of a game: less is left by an additive one."""
 SHARED_PART = 0.2
 """Of the variance of a game's own process, that is as in the shared one.  It costs a twentieth of the gain on networks,
 words and images; without it players whose interactions are large but whose attributions cancel double the error."""

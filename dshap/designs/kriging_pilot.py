@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from dshap.designs.coalitions import stream
 from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior, correlations, player_sizes
-from dshap.designs.game_process import ROUGHNESS, GameProcesses
+from dshap.designs.game_process import GameProcesses
 from dshap.designs.kriging_list import PairList
 from dshap.designs.kriging_solution import CONTRASTS, NUGGET, Process
-from dshap.designs.sparse_terms import ROUNDS, Screen, TermBase, fitted
+from dshap.designs.sparse_terms import ROUGHNESS, ROUNDS, Screen, TermBase, fitted
 from dshap.records import FloatArray
 
 __all__ = [

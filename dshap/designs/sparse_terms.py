@@ -21,7 +21,7 @@ from dshap.designs.game_prior import Prior
 from dshap.designs.kriging_solution import Process, exact_weights, halfway, influence, scale_weights
 from dshap.records import FloatArray
 
-__all__ = ["FITTED_BYTES", "ROUNDS", "Fit", "Screen", "TermBase", "fitted"]
+__all__ = ["FITTED_BYTES", "ROUGHNESS", "ROUNDS", "Fit", "Screen", "TermBase", "fitted"]
 
 ROUNDS, TERMS, STEPS = 4, 50, 6
 """Products with the largest gradients of the likelihood are taken up in so many rounds, so many at a time, and all
@@ -30,8 +30,8 @@ BATCH = 32
 """Games that are screened at once."""
 LEAST_VARIANCE = 1e-14
 """Of a coefficient, in units of scale."""
-ADDITIVE = 1e-16
-"""Of the sum of squares of a game: where the base leaves less, nothing is looked for."""
+ROUGHNESS = 1e-16
+"""Of the sum of squares of a game: a process leaves less of an additive one, in which nothing is looked for."""
 LEAST_SCALE = 1e-10
 """Of the scale without terms: variances, which are in units of it, stay such that no precision is lost."""
 ROUNDING = 1e-6
@@ -200,7 +200,7 @@ class _Game:
     @property
     def is_rough(self) -> bool:
         """The base leaves something to be found."""
-        return self.squares > ADDITIVE * float(self.odd @ self.odd)
+        return self.squares > ROUGHNESS * float(self.odd @ self.odd)
 
     def take_up(self, screen: Screen, precision: FloatArray, gradients: FloatArray, variance: float) -> None:
         """The products of the largest gradients (triples,) join, and all variances are estimated anew.
