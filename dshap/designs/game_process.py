@@ -17,7 +17,7 @@ from dshap.designs.kriging_solution import Process
 from dshap.designs.sparse_terms import ROUGHNESS, Screen, TermBase
 from dshap.records import FloatArray
 
-__all__ = ["GameProcesses", "OwnProcess"]
+__all__ = ["GameProcess", "GameProcesses"]
 
 SHARED_PART = 0.2
 """Of the variance of a game's own process, that is as in the shared one.  It costs a twentieth of the gain on networks,
@@ -25,7 +25,7 @@ words and images; without it players whose interactions are large but whose attr
 
 
 @dataclass(frozen=True)
-class OwnProcess:
+class GameProcess:
     """The process of a game that is likelier by it."""
 
     relevance: FloatArray
@@ -50,7 +50,7 @@ class GameProcesses:
     def _parts(self) -> Covariances:
         return self.prior.covariances(self.pairs)
 
-    def likelier(self, odd: FloatArray) -> OwnProcess | None:
+    def likelier(self, odd: FloatArray) -> GameProcess | None:
         """The own process of a game odd (p,), where its values are likelier by that; None: by the shared one.
 
         The relevance of a player is the root of its mean φ² under the shared process: φ̂² and its variance.
@@ -61,9 +61,9 @@ class GameProcesses:
             return None
         mean_square = np.square(odd @ shared.weights) + shared.variance * squares[0] / (p - d)
         size = player_sizes(np.sqrt(mean_square)[None])
-        own = OwnProcess(size / size.mean(), self.process(size / size.mean()))
-        is_likelier = own.process.deviances(own.process.squares(odd[:, None])) < shared.process.deviances(squares)
-        return own if is_likelier[0] else None
+        found = GameProcess(size / size.mean(), self.process(size / size.mean()))
+        is_likelier = found.process.deviances(found.process.squares(odd[:, None])) < shared.process.deviances(squares)
+        return found if is_likelier[0] else None
 
     def process(self, relevance: FloatArray) -> Process:
         """That of a game whose players have this relevance (d,)."""
@@ -78,12 +78,12 @@ class GameProcesses:
     def expected_ratio(self, odd: FloatArray) -> float:
         """Root mean square error of φ that the likelier process of a game odd (p,) expects, over that of the shared;
         NaN of an additive game."""
-        squares, own = self.shared.process.squares(odd[:, None])[0], self.likelier(odd)
+        squares, found = self.shared.process.squares(odd[:, None])[0], self.likelier(odd)
         if not squares > ROUGHNESS * (odd @ odd):
             return np.nan
-        if own is None:
+        if found is None:
             return 1.0
-        variance = own.process.posterior()[1].sum() * own.process.squares(odd[:, None])[0]
+        variance = found.process.posterior()[1].sum() * found.process.squares(odd[:, None])[0]
         return float(np.sqrt(variance / (self.shared.variance.sum() * squares)))
 
     def estimates(
@@ -96,10 +96,10 @@ class GameProcesses:
         phi = np.zeros((len(odd), self.pairs.shape[1]))
         moves, is_alike = np.zeros((signs.shape[1], *phi.shape)), np.ones(len(odd), dtype=bool)
         for game in range(len(odd)) if is_by_game else ():
-            own, one = self.likelier(odd[game]), slice(game, game + 1)
-            if own is not None:
+            found, one = self.likelier(odd[game]), slice(game, game + 1)
+            if found is not None:
                 is_alike[game] = False
-                phi[one], moves[:, one] = self.base(own.process).estimates(odd[one], signs, doubt, has_terms)
+                phi[one], moves[:, one] = self.base(found.process).estimates(odd[one], signs, doubt, has_terms)
         shared_doubt = doubt if has_terms else 1.0
         phi[is_alike], moves[:, is_alike] = self.shared.estimates(odd[is_alike], signs, shared_doubt, has_terms)
         return phi, moves

@@ -41,7 +41,7 @@ UNLIKELY = 0.05
 GAIN = 0.8
 """More sizes are taken whole, and sparse terms are looked for, where the pilot promises this part of the root mean
 square error, or less; beside processes of their own, which are a first choice by the same values, its square."""
-OWN_GAIN = 0.95
+BY_GAME_GAIN = 0.95
 """Games may have processes of their own where those of the pilot expect this part of the root mean square error, or
 less.  What they expect says little of what they reach: with 0.8 to 0.95 it was 0.4 to 0.9 on seven models of words,
 images and columns, above it 0.9 to 1.1 on ten, votes among them."""
@@ -94,13 +94,13 @@ def for_games(processes: GameProcesses, odd: FloatArray, seed: int, must_have_te
     some = np.unique(np.linspace(0, len(odd) - 1, min(len(odd), TRIED_GAMES)).round().astype(int))
     ratios = np.array([processes.expected_ratio(game) for game in odd[some]])
     ratios = ratios[np.isfinite(ratios)]
-    own_gain = float(np.exp(np.log(ratios).mean())) if len(ratios) else 1.0
-    is_by_game = own_gain <= OWN_GAIN
+    by_game_gain = float(np.exp(np.log(ratios).mean())) if len(ratios) else 1.0
+    is_by_game = by_game_gain <= BY_GAME_GAIN
     gain, doubts = held_out(processes, odd[some], seed, is_by_game)
     is_sparse = must_have_terms or gain <= (GAIN**2 if is_by_game else GAIN)
     return {
         "by_game": np.array(is_by_game),
-        "by_game_gain": np.array(own_gain),
+        "by_game_gain": np.array(by_game_gain),
         "sparse": np.array(is_sparse),
         "sparse_gain": np.array(gain),
         "doubt": np.array(doubts[is_sparse]),
@@ -125,14 +125,14 @@ def held_out(
         plain = shared.without_terms(game)
         if not plain.held > ROUGHNESS * _mean_square(game):
             continue
-        own = kept.likelier(game[split.kept]) if is_by_game else None
+        found = kept.likelier(game[split.kept]) if is_by_game else None
         trial = shared
-        if own is not None:
-            trial = _Trial.of(split, processes.base(processes.process(own.relevance)))
+        if found is not None:
+            trial = _Trial.of(split, processes.base(processes.process(found.relevance)))
         without, beside = trial.without_terms(game), trial.with_terms(game)
         gains.append(float(np.sqrt(max(beside.held / without.held, ROUGHNESS))))
         doubts[1].append(beside.doubt(plain))
-        if own is not None:
+        if found is not None:
             doubts[0].append(without.doubt(plain))
     without_terms, with_terms = (max(float(np.exp(np.log(each or [1.0]).mean())), 1.0) for each in doubts)
     return float(np.median(gains or [1.0])), (without_terms, with_terms)
