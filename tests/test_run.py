@@ -18,7 +18,7 @@ import dshap
 from dshap.blocks import Status
 from dshap.cube import cube_status, feature_ranking, kept_row, open_cube, read_run, verify_cube
 from dshap.designs import exact, kernelshap, kriging, permutation
-from dshap.designs.kriging_pilot import DECAYS
+from dshap.designs.kriging_pilot import FINE_DECAYS
 from dshap.errors import (
     DoesNotFitError,
     DshapError,
@@ -215,7 +215,7 @@ def test_few_rows_have_a_pilot_of_three(wide, n, n_pilot):
     first = kriging(8, 200).pilot_coalitions - 2
     n_first = min(n, 16, n_pilot * (200 // (first + 2)))
     assert sum(calls) <= (n + n_pilot) * 198 * 2 + n_first * (first * 2 + 2) + 2 * n_pilot + min(64, n) + n + 2 + 52
-    assert json.loads(cube.attrs["pilot"])["decay"] in DECAYS
+    assert json.loads(cube.attrs["pilot"])["decay"] in FINE_DECAYS
 
 
 def test_auto_takes_kriging_above_exact():

@@ -19,6 +19,7 @@ __all__ = [
     "DECAYS",
     "DEFAULT_DECAY",
     "DEFAULT_VARIATION",
+    "FINE_DECAYS",
     "best_shells",
     "deviance",
     "for_games",
@@ -26,9 +27,10 @@ __all__ = [
     "likeliest",
 ]
 
-DECAYS = tuple(float(f"{10.0**exponent:.3g}") for exponent in np.arange(-3.0, 0.25, 0.5))
+FINE_DECAYS = tuple(float(f"{10.0**exponent:.3g}") for exponent in np.arange(-3.25, 0.25, 0.25))
+DECAYS = FINE_DECAYS[1::2]
 VARIATIONS = (0.0, 0.03, 0.3, 3.0)
-"""What a pilot chooses from."""
+"""What a pilot chooses from; then whether a decay half a step finer will do."""
 DEFAULT_DECAY, DEFAULT_VARIATION = 0.03, 0.0
 """Where no pilot is run.  Boosted trees and networks on four tables had decays of 0.001 to 0.01."""
 POWERS = (0.5, 1.0)
@@ -83,7 +85,7 @@ def likeliest(pairs: FloatArray, odd: FloatArray, first: Prior, seed: int) -> di
     """The `relevance` (d,), a power of the size of the attributions, the `variation`, and the smallest `decay` that
     the restricted likelihood, pooled over the games (games, p), does not contradict."""
     chosen, d = _sample(len(pairs), pairs.shape[1], seed), pairs.shape[1]
-    prior = _smallest_decay(_families(pairs[chosen], odd[:, chosen], first))
+    prior = _smallest_decay(pairs[chosen], odd[:, chosen], first)
     relevance = np.ones(d) if prior.relevance is None else prior.relevance / prior.relevance.mean()
     return {"decay": np.array(prior.decay), "variation": np.array(prior.variation), "relevance": relevance}
 
@@ -269,11 +271,15 @@ def _likelihoods(families: list[Family]) -> dict[tuple[float, float], float]:
     return {kind: likelihood for kind, likelihood in out.items() if likelihood > UNLIKELY}
 
 
-def _smallest_decay(families: list[Family]) -> Prior:
-    """The prior of smallest decay, in the family of the likeliest, that is not contradicted; the default where all
-    games are additive."""
+def _smallest_decay(pairs: FloatArray, odd: FloatArray, first: Prior) -> Prior:
+    """The prior of smallest decay, to half a step, in the family of the likeliest, that the games odd (games, p) do
+    not contradict; the default where all are additive."""
+    families = _families(pairs, odd, first)
     least, best = _least(families)
     if not np.isfinite(least):
-        return Prior.of(len(best.variances) - 1, DEFAULT_DECAY, DEFAULT_VARIATION, None)
+        return Prior.of(pairs.shape[1], DEFAULT_DECAY, DEFAULT_VARIATION, None)
     family = next(family for family in families if any(prior is best for _, prior in family))
-    return next(prior for dev, prior in family if dev <= least + SLACK)
+    smallest = next(prior for dev, prior in family if dev <= least + SLACK)
+    decay = FINE_DECAYS[FINE_DECAYS.index(smallest.decay) - 1]
+    finer = Prior.of(pairs.shape[1], decay, smallest.variation, smallest.relevance)
+    return finer if deviance(pairs, finer, odd.T) <= least + SLACK else smallest

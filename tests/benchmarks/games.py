@@ -2,7 +2,7 @@
 
 Sums of a_T [T ⊆ S] by φ_i = Σ_{T∋i} a_T/|T|; functions of a weighted sum of the players present (votes, logistic
 models) by the distribution of that sum; airports by their costs in order; networks by every coalition, or by 40,000
-orders and their reversals above 16 players.  Every game has v(∅) = 0.
+orders and their reversals above 20 players.  Every game has v(∅) = 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dshap.types import Design
 
 __all__ = ["KINDS", "Games", "estimated", "games_of", "settled"]
 
-MAX_ENUMERATED = 16
+MAX_ENUMERATED = 20
 N_STEPS = 800_000
 """Steps of all orders that a network's values are the mean over; 40,000 orders of 20 players."""
 FAINT = 1e-15

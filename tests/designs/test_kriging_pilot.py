@@ -23,7 +23,7 @@ from dshap.designs.coalitions import stream
 from dshap.designs.game_prior import Prior, player_sizes
 from dshap.designs.game_process import GameProcesses
 from dshap.designs.kriging_list import odd_values
-from dshap.designs.kriging_pilot import DECAYS, deviance, held_out
+from dshap.designs.kriging_pilot import DECAYS, FINE_DECAYS, deviance, held_out
 from dshap.designs.kriging_solution import CONTRASTS, NUGGET, Process
 from dshap.designs.sparse_terms import ROUNDS, Screen, fitted
 from dshap.records import Record
@@ -88,20 +88,24 @@ def test_a_pilot_leaves_players_alike_whose_interactions_are():
     assert (design.tune(games[:, codes(design.masks)])["relevance"] == 1.0).all()
 
 
-def test_the_smallest_decay_that_is_not_contradicted():
-    """One game and few coalitions leave the decay open: the least within 6.63 of the likeliest, of its power."""
+@pytest.mark.parametrize(("seed", "is_half"), [(5, True), (10, False)])
+def test_the_smallest_decay_that_is_not_contradicted(seed, is_half):
+    """One game and few coalitions leave the decay open: the least, to half a step, within 6.63 of the likeliest, of its
+    power."""
     design = kriging(8, 60, seed=2)
-    v = fourier_game(8, np.random.default_rng(5), 0.1)[0][codes(design.masks)]
+    v = fourier_game(8, np.random.default_rng(seed), 0.1)[0][codes(design.masks)]
     odd, pairs = (v[1::2] - v[0::2]) / 2 * np.where(np.arange(30), -1, 1), design.pair_list.pairs
     size = player_sizes(odd[None] @ Process.at(pairs, Prior.of(8, 0.03, 0.0, None)).posterior()[0])
     tried = {
         (power, decay): deviance(pairs, Prior.of(8, decay, 0.0, size**power if power else None), odd[:, None])
-        for power, decay in itertools.product((0.0, 0.5, 1.0), DECAYS)
+        for power, decay in itertools.product((0.0, 0.5, 1.0), FINE_DECAYS)
     }
-    power, likeliest = min(tried, key=tried.get)
-    least = min(decay for decay in DECAYS if tried[power, decay] <= min(tried.values()) + 6.63)
+    steps = {each: tried[each] for each in tried if each[1] in DECAYS}
+    power, likeliest = min(steps, key=steps.get)
+    least = min(decay for decay in FINE_DECAYS if tried[power, decay] <= min(steps.values()) + 6.63)
     found = design.tune(v[None])
     assert float(found["decay"]) == least < likeliest and float(found["variation"]) == 0.0
+    assert (least not in DECAYS) == is_half
     np.testing.assert_allclose(found["relevance"], size**power / np.mean(size**power))
 
 
