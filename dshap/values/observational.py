@@ -32,8 +32,8 @@ from dshap.values.embedded import SUM_ROWS, EmbeddedValue
 
 __all__ = ["KernelObservational", "coalition_weights", "product_parts"]
 
-POINTS = 8
-"""Points x whose f(x_S, X_S̄) tell the error of an embedding: more of them choose the same penalties."""
+POINTS = 4
+"""Points x whose f(x_S, X_S̄) tell the error of an embedding: twice as many choose penalties that are no better."""
 
 
 class KernelObservational(EmbeddedValue, KernelValue):
@@ -52,7 +52,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
     penalty : float or "validate"
         λ of the mean squared loss: the ridge is λn.  "validate": one for each coalition, the largest whose
         cross-validated error is within one standard error of the least, see `kernels.ridge.chosen_penalty`.  The error
-        is the embedding's in f itself, mean over rows X and up to eight points x of (f(x_S, X_S̄) − [its regression on
+        is the embedding's in f itself, mean over rows X and up to four points x of (f(x_S, X_S̄) − [its regression on
         Φ_S](X_S))²; the points are the landmarks that pivoted Cholesky keeps first.
     rank_tolerance : float
         Landmarks whose part of the kernel is explained by others up to this residual are left out, per coalition.
@@ -122,7 +122,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return self.expansion.coefficients
 
     def _probes(self, subset: SubsetFeatures, present: BoolArray) -> NDArray[Any]:
-        """A_rk k_S(x, z_r) (r, POINTS, k) of points x: with k_S̄(X, z_r) they sum to f(x_S, X_S̄) less its intercept."""
+        """A_rk k_S(x, z_r) (r, points, k) of points x: with k_S̄(X, z_r) they sum to f(x_S, X_S̄) less its intercept."""
         out = np.zeros((self._r, POINTS, self._k), self.expansion.coefficients.dtype)
         points = self._bound_basis.points
         rows = points[subset.kept[subset.kept < len(points)][:POINTS]]
@@ -161,7 +161,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         """`gram` ΦᵀΦ, `cross` Φᵀk_S̄(X, z) of the coalitions one after the other, flat; `count`.
 
         With `centred` or `with_interventional` also `ones` Φᵀ1 and `mean` Σ k_S̄(X, z); where penalties are to be chosen
-        `squares` (m, POINTS, k) Σ (f(x_S, X_S̄) − c)².  Φ are whitened rows, see `ridge_solve`.
+        `squares` (m, points, k) Σ (f(x_S, X_S̄) − c)².  Φ are whitened rows, see `ridge_solve`.
         """
         columns = self.players.columns(masks)
         features, dtype = self._features(columns), self.expansion.coefficients.dtype
@@ -170,7 +170,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         cross, crosses = stacked_zeros([(p, self._r) for p in sizes], dtype)
         one, ones = stacked_zeros([(p,) for p in sizes])
         probes = [self._probes(*pair) for pair in zip(features, columns, strict=True)] if self._is_validated else []
-        squares = np.zeros((len(probes), POINTS, self._k))
+        squares = np.array([np.zeros(own.shape[1:]) for own in probes])
         mean = np.zeros((len(features), self._r), dtype)
         at, away = self._lattices(columns, ~columns, SUM_ROWS)
         for start in range(0, len(rows), SUM_ROWS):
@@ -243,12 +243,12 @@ class KernelObservational(EmbeddedValue, KernelValue):
         mean: NDArray[Any],
         n: float,
     ) -> Penalty:
-        """As given, or chosen by Φᵀ(f(x_S, X_S̄) − c) and `squares` (POINTS, k); outputs count by their own squares."""
+        """As given, or chosen by Φᵀ(f(x_S, X_S̄) − c) and `squares` (points, k); outputs count by their own squares."""
         if not isinstance(self.penalty, str):
             return Penalty(self.penalty, np.nan)
         probes = self._probes(subset, present)
         spread = np.maximum(squares - n * np.square(np.tensordot(mean, probes, 1).real), 0.0).sum(axis=0)  # (k,)
-        targets = np.tensordot(cross, probes, 1).real.transpose(1, 0, 2)  # (POINTS, p, k)
+        targets = np.tensordot(cross, probes, 1).real.transpose(1, 0, 2)  # (points, p, k)
         scaled, total = of_unit_spread(np.concatenate(targets), spread)
         right = scaled.reshape(targets.shape).transpose(1, 0, 2).reshape(len(gram), -1)
         return chosen_penalty(gram, right, total, n, caution=1.0)

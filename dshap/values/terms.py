@@ -18,13 +18,14 @@ from dshap.loops.term_sums import term_sums
 from dshap.predictors.expansion import Expansion
 from dshap.records import BoolArray, FloatArray, Moments, State
 from dshap.values.interventional import KernelInterventional
-from dshap.values.observational import POINTS, KernelObservational, coalition_weights, product_parts
+from dshap.values.observational import KernelObservational, coalition_weights, product_parts
 
 __all__ = ["TERM_ROWS", "InterventionalTerms", "ObservationalTerms", "TermValue"]
 
 TERM_ROWS = 256
 """Rows whose factors are held at once."""
-PROBE_SEED = 0
+SIGNED_SUMS, PROBE_SEED = 8, 0
+"""Of all terms, that stand for a model which has no weights yet."""
 
 
 class TermValue(Protocol):
@@ -72,7 +73,7 @@ class ObservationalTerms(KernelObservational):
     def _probes(self, subset: SubsetFeatures, present: BoolArray) -> NDArray[Any]:
         if self.weights is not None:
             return super()._probes(subset, present)
-        signs = np.random.default_rng(PROBE_SEED).choice([-1.0, 1.0], (self._r, POINTS, 1))
+        signs = np.random.default_rng(PROBE_SEED).choice([-1.0, 1.0], (self._r, SIGNED_SUMS, 1))
         return signs.astype(self.expansion.coefficients.dtype)
 
     def terms(self, state: State, score: FloatArray, rows: FloatArray) -> NDArray[Any]:

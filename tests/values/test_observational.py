@@ -240,7 +240,7 @@ def test_the_penalty_of_the_embedding_is_validated_by_default(rng, is_shared, ce
         inside, outside = np.flatnonzero(present).tolist(), np.flatnonzero(~present).tolist()
         phi, kept = oracles.whitened(kernel, z, data, inside, 1e-6)
         there, absent = (
-            model.kernel.matrix(z[kept[:8]], data[:40], inside),
+            model.kernel.matrix(z[kept[:4]], data[:40], inside),
             model.kernel.matrix(data, data[:40], outside),
         )
         g = np.einsum("jr,ir,rk->ijk", there, absent, model.coefficients)  # (n, points, k)
