@@ -91,8 +91,8 @@ class Pilot(Design, Protocol):
         ...
 
     def tuned(self, record: Record) -> Design:
-        """This design with that choice made, which may leave a next one open; `pilot_coalitions` stay in the list, and
-        where the record is empty the rest of the list is settled too."""
+        """This design with that choice made, which may leave a next one open, of another number of `pilot_coalitions`;
+        where the record is empty the rest of the list is settled too.  The list may be another one."""
         ...
 
 

@@ -31,6 +31,7 @@ from dshap.errors import (
 from dshap.kernels import RBF, Categorical, Nystrom, Product
 from dshap.models import KernelExpansion, KernelRidge
 from dshap.options import RunOptions
+from dshap.records import Record
 from dshap.tables import ParquetSource
 from dshap.values import ConditionalRegression, Gaussian, KernelInterventional, KernelObservational, Marginal
 from dshap.way import Way
@@ -185,6 +186,39 @@ def test_a_pilot_chooses_decay_and_relevance_of_kriging(wide, tmp_path):
     before = bytes_of(store)
     dshap.explain(value, wide, design=design, store=store)
     assert bytes_of(store) == before
+
+
+@pytest.mark.parametrize("takes", [0, 1])
+def test_a_scouted_list_may_be_drawn_anew(takes, tmp_path):
+    """130 coalitions of 30 columns.  Interactions of three, learned from data: size 1 is whole; products of many: the
+    list goes on.  The cube is that of the settled design; a finished run does nothing, a run whose last choice is lost
+    makes it again."""
+    rng, d = np.random.default_rng(3), 30
+    sizes = np.full(180, 3) if takes else rng.integers(8, 16, 180)
+    terms, weights = [rng.permutation(d)[:size] for size in sizes], rng.normal(size=180)
+    x = rng.uniform(0.8, 1.2, (300, d)) * (1.0 if takes else rng.choice([-1.0, 1.0], (300, d)))
+
+    def f(rows):
+        return np.stack([rows[:, term].prod(axis=1) for term in terms], axis=1) @ weights
+
+    value = ConditionalRegression(f, x, RBF("median"), Nystrom(20)) if takes else Marginal(f, np.zeros((1, d)))
+    rows, design, store = x[:6], kriging(d, 130, seed=1), tmp_path / "cube.zarr"
+    cube = dshap.explain(value, rows, design=design, store=store)
+    noted = json.loads(cube.attrs["pilot"])
+    assert noted["later_shells"] == takes
+    chosen = design.tuned(Record({name: np.array(noted[name]) for name in noted}))
+    assert (np.count_nonzero(chosen.masks.sum(axis=1) == 1) == d) == bool(takes)
+    given = dshap.explain(value, rows, design=chosen)
+    np.testing.assert_allclose(cube.attribution, given.attribution, atol=1e-9)
+    np.testing.assert_allclose(cube.std_error, given.std_error, atol=1e-9)
+    before = bytes_of(store)
+    dshap.explain(value, rows, design=design, store=store)
+    assert bytes_of(store) == before
+    pilots = sorted(store.glob("state/pilot-*"))
+    assert len(pilots) == 2
+    pilots[-1].unlink()
+    again = dshap.explain(value, rows, design=design, store=store)
+    np.testing.assert_array_equal(again.attribution, cube.attribution)
 
 
 def test_a_pilot_leaves_out_rows_that_the_model_fails_on(wide):

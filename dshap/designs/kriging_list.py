@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -22,10 +22,12 @@ MAX_KRIGED = 4_096
 """Coalitions: a matrix of half as many squared is factored in every process (seconds, and 130 MB there)."""
 MAX_KRIGED_PLAYERS = 1_024
 LEAST_PAIRS = 3
-"""A player, of more than 64: of fewer, half and more would be of size 1.  With two pairs for each of 500 players the
-errors of airports, products and heavy tails are a third of those with size 1 whole."""
+"""A player: of fewer, a third and more would be of size 1.  With two pairs for each of 500 players the errors of
+airports, products and heavy tails are a third of those with size 1 whole; of three-way interactions a fifth more."""
 PILOT_SHARE = 4
 """The part of the coalitions that the others are chosen by is one in so many."""
+LEAST_SCOUTED = 1.25
+"""Pairs a player that determine the attributions without those of size 1, and tell which games need these."""
 
 
 def checked_budgets(d: int, asked: tuple[int, ...]) -> tuple[int, ...]:
@@ -80,27 +82,39 @@ class PairList:
     def first_pairs(self) -> int:
         """Pairs of the first round that a pilot may choose the others by, that of the ends apart."""
         n_pairs = self.budgets[0] // 2 - 1
-        return min(n_pairs, max(n_pairs // PILOT_SHARE, 2 * self.n_players))
+        most = n_pairs - self.is_scouted  # a pilot of the whole list is the next one
+        return min(most, max(n_pairs // PILOT_SHARE, 2 * self.n_players))
 
     @property
     def least_shells(self) -> int:
-        """Sizes that are whole where no pilot says more: none where they would be half of the list and more."""
-        is_thin = self.n_players > MAX_RELEVANT_PLAYERS and self.n_pairs < LEAST_PAIRS * self.n_players
-        return 0 if is_thin else 1
+        """Sizes that are whole where no pilot says more: of many players none where they would be a third and more."""
+        return 0 if self._is_thin and self.n_players > MAX_RELEVANT_PLAYERS else 1
+
+    @property
+    def is_scouted(self) -> bool:
+        """A pilot of a list without size 1 chooses; where it takes it, the list is drawn anew."""
+        return self._is_thin and self.shells is None and self.budgets[0] < 1 << self.n_players
+
+    @property
+    def _is_thin(self) -> bool:
+        """Size 1 would be a third of the first round and more, and there are pairs enough to leave it out."""
+        first = self.budgets[0] // 2
+        return LEAST_SCOUTED * self.n_players <= first - 2 and first < LEAST_PAIRS * self.n_players
 
     @property
     def choices(self) -> tuple[int, ...]:
         """Numbers of `later_shells` that make different lists."""
-        if self.least_shells == 0:
+        if self.least_shells == 0 and not self.is_scouted:
             return (0,)
         lists = dict[tuple[int, ...], int]()  # the pairs of each size that a list ends with -> the choice
         strata = strata_of(self.n_players, paired=True)
         for shells, stratum in enumerate(strata, start=1):
             if shells > 1 and stratum.n_units > self.n_pairs:
                 break
-            counts = counts_by_leverage(strata, self._step_pairs, self.seed, self._step_shells(shells))
-            lists.setdefault(counts[-1], shells)
-        return tuple(lists.values()) or (1,)
+            steps = replace(self, later_shells=shells)._steps
+            lists.setdefault(counts_by_leverage(strata, steps[0], self.seed, steps[1])[-1], shells)
+        whole = tuple(lists.values()) or (1,)
+        return (0, *whole) if self.is_scouted else whole
 
     @property
     def pairs(self) -> FloatArray:
@@ -115,26 +129,26 @@ class PairList:
         return unpack(_listed(self)[pair], self.n_players) ^ is_complement.astype(bool)[:, None]
 
     @property
-    def _step_pairs(self) -> list[int]:
-        """Pairs after each step that the list is drawn in, that of the ends apart."""
+    def _steps(self) -> tuple[list[int], list[int]]:
+        """Of the steps that the list is drawn in: pairs after each, that of the ends apart, and sizes taken whole; of
+        an open list no more than need be."""
         pairs = [budget // 2 - 1 for budget in self.budgets]
-        return pairs if self.shells is not None or self.first_pairs == pairs[0] else [self.first_pairs, *pairs]
-
-    def _step_shells(self, later: int) -> list[int]:
-        """Sizes taken whole in each step of the list, `later` where a pilot chooses."""
         if self.shells is not None:
-            return [self.shells] * len(self._step_pairs)
-        return [self.least_shells, *[later] * (len(self._step_pairs) - 1)]
+            return pairs, [self.shells] * len(pairs)
+        is_anew = self.is_scouted and bool(self.later_shells)
+        first = int(is_anew) if self.is_scouted else self.least_shells
+        later = first if self.later_shells is None else self.later_shells
+        if not is_anew and self.first_pairs < pairs[0]:
+            pairs = [self.first_pairs, *pairs]
+        return pairs, [first, *[later] * (len(pairs) - 1)]
 
 
 @lru_cache(maxsize=8)
 def _listed(pairs: PairList) -> NDArray[np.uint8]:
-    """The first coalition of each pair, packed (p, ⌈d/8⌉); of an open list no more sizes are whole than need be."""
+    """The first coalition of each pair, packed (p, ⌈d/8⌉)."""
     d, units = pairs.n_players, np.zeros((0, pairs.n_players), dtype=bool)
     if d > 1:
-        later = pairs.least_shells if pairs.later_shells is None else pairs.later_shells
-        steps, shells = pairs._step_pairs, pairs._step_shells(later)
-        units = draw_by_leverage(strata_of(d, paired=True), steps, pairs.seed, shells).units
+        units = draw_by_leverage(strata_of(d, paired=True), pairs._steps[0], pairs.seed, pairs._steps[1]).units
     return pack(np.concatenate([np.zeros((1, d), dtype=bool), units]))
 
 

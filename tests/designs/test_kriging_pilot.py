@@ -53,6 +53,28 @@ def test_the_pilot_fills_sizes_where_that_pays_and_starves_none_where_it_does_no
     assert d == 14 or counts.min() >= 0.9 * counts[(d - 4) // 2]
 
 
+@pytest.mark.parametrize(("d", "m"), [(30, 130), (60, 256), (90, 400)])
+def test_a_scout_takes_size_one_where_it_tells_much(d, m):
+    """Interactions of three players: whole; products over many players: not.  The other list has more error."""
+    rng = np.random.default_rng(d)
+    rank = rng.random((6 * d, d)).argsort(axis=1).argsort(axis=1)
+    for terms, takes in ((rank < 3, 1), (rank < rng.integers(8, 16, (6 * d, 1)), 0)):
+        weights = rng.normal(size=(len(terms), 4))
+        truth = weights.T @ (terms / terms.sum(axis=1, keepdims=True))
+
+        def values(masks, terms=terms, weights=weights):
+            return (((~masks).astype(float) @ terms.T.astype(float) == 0) @ weights).T
+
+        design, errors = kriging(d, m, seed=1), []
+        chosen = design.tuned(design.tune(values(design.block(0, design.pilot_coalitions).masks)))
+        assert design.later_shells is None and chosen.later_shells == takes
+        for later in (takes, 1 - takes):
+            each = replace(design, later_shells=later)
+            each = each.tuned(each.tune(values(each.masks))).linear()
+            errors.append(np.sqrt(np.square(values(each.masks) @ each.operator - truth).mean()))
+        assert errors[0] < 0.9 * errors[1]
+
+
 @pytest.mark.parametrize("decay", [0.01, 0.1, 1.0])
 def test_a_pilot_finds_the_decay(decay):
     """30 games of the prior, 12 players would be slow: 9 players, 200 of 512 coalitions; within a step of the grid."""
