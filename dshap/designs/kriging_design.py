@@ -42,9 +42,9 @@ class KrigingDesign(BaseDesign):
     """The posterior mean of a Gaussian process of games; `dshap.designs.kriging` makes it, and says of which.
 
     The list: size 1 whole, then as many coalitions of every size, without replacement (leverage sampling).  After a
-    quarter of it a pilot asks what the rest is worth: where interactions are weak enough, the next sizes are taken whole
-    before the others get their shares.  With 1.25 to three pairs a player the pilot sees a list without size 1 first and
-    asks what that is worth: the list is drawn anew with it, or goes on.
+    quarter of it a pilot asks what the rest is worth: where interactions are weak enough, the next sizes are taken
+    whole before the others get their shares.  With 1.25 to three pairs a player the pilot sees a list without size 1
+    first and asks what that is worth: the list is drawn anew with it, or goes on.
 
     Games that differ: which columns matter differs from row to row.  Where the games of the pilot expect 0.95 of the
     error or less by it, each game that is likelier so has a process of its own, whose players are as relevant as the
