@@ -82,6 +82,8 @@ class PairList:
     def first_pairs(self) -> int:
         """Pairs of the first round that a pilot may choose the others by, that of the ends apart."""
         n_pairs = self.budgets[0] // 2 - 1
+        if self._is_thin and not self.is_scouted:
+            return n_pairs
         most = n_pairs - self.is_scouted  # a pilot of the whole list is the next one
         return min(most, max(n_pairs // PILOT_SHARE, 2 * self.n_players))
 
@@ -92,8 +94,10 @@ class PairList:
 
     @property
     def is_scouted(self) -> bool:
-        """A pilot of a list without size 1 chooses; where it takes it, the list is drawn anew."""
-        return self._is_thin and self.shells is None and self.budgets[0] < 1 << self.n_players
+        """A pilot of a list without size 1 chooses; where it takes it, the list is drawn anew.  Not of a first round of
+        up to 64 players that others follow: votes would end with too large an error more often."""
+        is_alone = len(self.budgets) == 1 or self.n_players > MAX_RELEVANT_PLAYERS
+        return self._is_thin and is_alone and self.shells is None and self.budgets[0] < 1 << self.n_players
 
     @property
     def _is_thin(self) -> bool:
