@@ -28,6 +28,7 @@ from dshap.designs.kriging_solution import CONTRASTS, NUGGET, Process
 from dshap.designs.sparse_terms import ROUNDS, Screen, fitted
 from dshap.records import Record
 from dshap.types import Design
+from tests.benchmarks.games import estimated, games_of, settled
 
 
 @pytest.mark.parametrize(("d", "m"), [(14, 256), (18, 1_976), (18, 2_048), (38, 2_048)])
@@ -129,6 +130,19 @@ def test_the_smallest_decay_that_is_not_contradicted(seed, is_half):
     assert float(found["decay"]) == least < likeliest and float(found["variation"]) == 0.0
     assert (least not in DECAYS) == is_half
     np.testing.assert_allclose(found["relevance"], size**power / np.mean(size**power))
+
+
+@pytest.mark.parametrize("seed", [4, 12])
+def test_decays_that_a_part_of_the_pairs_leaves_open_are_compared_on_all(seed):
+    """Votes of 20 players, 2,700 coalitions, all of up to three players and few others: 512 pairs of three games do not
+    contradict the smallest decay, which has twice the error of the one that is found, and more than 2,048 coalitions."""
+    votes, errors = games_of("votes", 20, 6, seed), []
+    for m in (2_048, 2_700):
+        design = settled(kriging(20, m, seed=seed), lambda masks: votes.values(masks)[[0, 2, 5]])
+        v = votes.values(design.masks)
+        tried = (replace(design, decay=decay) for decay in (design.decay, FINE_DECAYS[0]))
+        errors.append([np.sqrt(np.square(estimated(each, v)[0] - votes.shapley).mean()) for each in tried])
+    assert errors[1][0] < 0.9 * errors[0][0] and errors[1][0] < 0.6 * errors[1][1]
 
 
 def test_a_pilot_finds_who_is_relevant():
