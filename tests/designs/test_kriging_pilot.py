@@ -135,7 +135,7 @@ def test_the_smallest_decay_that_is_not_contradicted(seed, is_half):
 @pytest.mark.parametrize("seed", [4, 12])
 def test_decays_that_a_part_of_the_pairs_leaves_open_are_compared_on_all(seed):
     """Votes of 20 players, 2,700 coalitions, all of up to three players and few others: 512 pairs of three games do not
-    contradict the smallest decay, which has twice the error of the one that is found, and more than 2,048 coalitions."""
+    contradict the smallest decay, which has twice the error of the one that is found, and that more than with 2,048."""
     votes, errors = games_of("votes", 20, 6, seed), []
     for m in (2_048, 2_700):
         design = settled(kriging(20, m, seed=seed), lambda masks: votes.values(masks)[[0, 2, 5]])
