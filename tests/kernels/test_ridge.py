@@ -118,5 +118,10 @@ def test_bad_sums_are_told():
         chosen_penalty(np.full((2, 2), np.nan), np.ones((2, 1)), 1.0, 10.0)
 
 
+def test_sums_that_are_no_gram_matrix_are_told():
+    with pytest.raises(InputError, match=r"not positive definite with a ridge of 1.0e\+01: give a penalty"):
+        chosen_penalty(np.diag([5.0, -20.0, 3.0]), np.ones((3, 1)), 1.0, 10.0)
+
+
 def test_the_grid_begins_at_one():
     assert ridge.PENALTIES[0] == 1.0 and (np.diff(np.log10(ridge.PENALTIES)) < 0).all()

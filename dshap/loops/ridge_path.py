@@ -1,0 +1,68 @@
+"""Ridge regressions of one tridiagonal system for many ridges at once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from dshap.records import FloatArray
+
+__all__ = ["RidgePath", "ridge_path"]
+
+
+class RidgePath(NamedTuple):
+    """Of L ridges."""
+
+    fits: FloatArray
+    """(T + ridge I)⁻¹ right (p, k, L)."""
+    traces: FloatArray
+    """tr (T + ridge I)⁻¹ (L,)."""
+    pivots: FloatArray
+    """The least pivot of T + ridge I and T + ridge I/2 (L,): where it is positive, both are positive definite."""
+
+
+def ridge_path(diagonal: FloatArray, below: FloatArray, right: FloatArray, ridges: FloatArray) -> RidgePath:
+    """From T's diagonal (p,) and what is below it (p − 1,), right (p, k) and ridges (L,).
+
+    T + ridge I = LDLᵀ with d_i = t_i + ridge − b²_{i−1}/d_{i−1}; the trace is the derivative of Σ log d_i by the ridge,
+    Σ d'_i/d_i with d'_i = 1 + (b_{i−1}/d_{i−1})² d'_{i−1}, in which nothing cancels.
+    """
+    p, k, n = len(diagonal), right.shape[1], len(ridges)
+    path = RidgePath(np.empty((p, k, n)), np.zeros(n), np.full(n, np.inf))
+    _ridge_path(diagonal, below, np.ascontiguousarray(right), ridges, *path)
+    return path
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _ridge_path(diagonal, below, right, ridges, fits, traces, pivots):
+    (p, k), n = right.shape, len(ridges)
+    factor, inverse = np.empty((p, n)), np.empty((p, n))  # b_{i−1}/d_{i−1}, 1/d_i
+    half, slope = np.empty(n), np.empty(n)
+    for i in range(p):
+        for j in range(n):
+            pivot, halved, rise = diagonal[i] + ridges[j], diagonal[i] + 0.5 * ridges[j], 1.0
+            factor[i, j] = 0.0
+            if i > 0:
+                b = below[i - 1]
+                ratio = b * inverse[i - 1, j]
+                factor[i, j] = ratio
+                pivot -= b * ratio
+                halved -= b * b / half[j]
+                rise += ratio * ratio * slope[j]
+            inverse[i, j] = 1.0 / pivot
+            half[j], slope[j] = halved, rise
+            traces[j] += rise * inverse[i, j]
+            pivots[j] = min(pivots[j], pivot, halved)
+        for c in range(k):
+            for j in range(n):
+                fits[i, c, j] = right[i, c]
+                if i > 0:
+                    fits[i, c, j] -= factor[i, j] * fits[i - 1, c, j]
+    for i in range(p - 1, -1, -1):
+        for c in range(k):
+            for j in range(n):
+                fits[i, c, j] *= inverse[i, j]
+                if i < p - 1:
+                    fits[i, c, j] -= factor[i + 1, j] * fits[i + 1, c, j]
