@@ -10,9 +10,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dshap.loops.subset_products import Coalitions
-from dshap.records import BoolArray
+from dshap.records import BoolArray, FloatArray
 
-__all__ = ["Lattice"]
+__all__ = ["Lattice", "squares_of_sums"]
 
 PRODUCT_GROUP = 4
 """Columns of a group, at most: 16 entries a group."""
@@ -49,6 +49,35 @@ def _kept_products(lattice, codes, kept, out):
             entry = codes[group]
             for row in range(n):
                 out[position, row] *= lattice[group, entry, term, row]
+
+
+@njit(nogil=True, cache=True)
+def _sums(products, weights, out):
+    """out (k, n) = Σ_r weights (r, k) products (r, n), four terms at a time."""
+    r, n = products.shape
+    whole = r - r % 4
+    for term in range(0, whole, 4):
+        for j in range(weights.shape[1]):
+            w = weights[term : term + 4, j]
+            for row in range(n):
+                out[j, row] += (w[0] * products[term, row] + w[1] * products[term + 1, row]) + (
+                    w[2] * products[term + 2, row] + w[3] * products[term + 3, row]
+                )
+    for term in range(whole, r):
+        for j in range(weights.shape[1]):
+            for row in range(n):
+                out[j, row] += weights[term, j] * products[term, row]
+
+
+def squares_of_sums(products: NDArray[Any], weights: NDArray[Any]) -> FloatArray:
+    """Σ_rows (Re Σ_r weights_r products_r)² (…), of products (n, r) as `Lattice.product` gives them and weights (r, …).
+
+    For a few sums: matrix products would spend half their time on copies of the products.
+    """
+    few = np.ascontiguousarray(weights.reshape(len(weights), -1))
+    sums = np.zeros((few.shape[1], len(products)), products.dtype)
+    _sums(products.T, few, sums)
+    return np.asarray(np.square(sums.real).sum(axis=1).reshape(weights.shape[1:]))
 
 
 class Lattice:

@@ -23,7 +23,7 @@ from dshap.kernels.ridge import (
     stacked_zeros,
     symmetric,
 )
-from dshap.loops.lattice import Lattice
+from dshap.loops.lattice import Lattice, squares_of_sums
 from dshap.loops.subset_products import rows_last
 from dshap.predictors.expansion import BothKinds, expansion_model
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
@@ -185,7 +185,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
                     ones[j] += phi.sum(axis=0)
                     mean[j] += absent.sum(axis=0)
                 if probes:
-                    squares[j] += np.square(np.tensordot(absent, probes[j], 1).real).sum(axis=0)
+                    squares[j] += squares_of_sums(absent, probes[j])
         sums = {"gram": gram, "cross": cross, "count": np.array(float(len(rows)))}
         if self._sums_means:
             sums |= {"ones": one, "mean": mean}

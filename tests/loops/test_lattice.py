@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dshap.loops.lattice import Lattice
+from dshap.loops.lattice import Lattice, squares_of_sums
 from tests.loops import twins
 from tests.loops.test_subset_products import KINDS, draws
 
@@ -30,6 +30,14 @@ def test_lattice_products(rng, c, kind):
             assert_allclose(lattice.product(j, kept), plain[kept].T, rtol=1e-14)
             assert_allclose(lattice.product(j), plain.T, rtol=1e-14)
             assert_allclose(other.product(j), twins.plain_subset_products(factors, ~present).T, rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("r", "n"), [(1, 1), (3, 7), (8, 5), (50, 512)])
+def test_squares_of_sums(rng, r, n, kind):
+    products, weights = draws(rng, kind, (r, n)).T, draws(rng, kind, (r, 4, 2))
+    plain = np.square(np.tensordot(products, weights, 1).real).sum(axis=0)
+    assert_allclose(squares_of_sums(products, weights), plain, rtol=1e-12)
 
 
 def test_a_lattice_is_freed_with_its_last_name():
