@@ -29,8 +29,9 @@ __all__ = [
 
 FINE_DECAYS = tuple(float(f"{10.0**exponent:.3g}") for exponent in np.arange(-3.25, 0.25, 0.25))
 DECAYS = FINE_DECAYS[1::2]
-VARIATIONS = (0.0, 0.03, 0.3, 3.0)
-"""What a pilot chooses from; then whether a decay half a step finer will do."""
+VARIATIONS = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0)
+"""What a pilot chooses from; then whether a decay half a step finer will do.  Of products over up to 15 of 60 players a
+variation of 0.3 has 7 % more error than 1, and its intervals cover 2 to 3 % less of a nominal 95 %."""
 DEFAULT_DECAY, DEFAULT_VARIATION = 0.03, 0.0
 """Where no pilot is run.  Boosted trees and networks on four tables had decays of 0.001 to 0.01."""
 POWERS = (0.5, 1.0)
