@@ -145,6 +145,17 @@ def test_decays_that_a_part_of_the_pairs_leaves_open_are_compared_on_all(seed):
     assert errors[1][0] < 0.9 * errors[0][0] and errors[1][0] < 0.6 * errors[1][1]
 
 
+@pytest.mark.parametrize("seed", [2, 3])
+def test_a_pilot_finds_the_variation(seed):
+    """Products over up to 15 of 60 players: 1, which has less error than 0.3 and none."""
+    products = games_of("products over 15", 60, 6, seed)
+    design = settled(kriging(60, 2_048, seed=seed), lambda masks: products.values(masks)[[0, 2, 5]])
+    v = products.values(design.masks)
+    tried = (replace(design, variation=variation) for variation in (design.variation, 0.3, 0.0))
+    errors = [np.square(estimated(each, v)[0] - products.shapley).mean() for each in tried]
+    assert design.variation == 1.0 and errors[0] < 0.9 * errors[1] and errors[0] < 0.75 * errors[2]
+
+
 def test_a_pilot_finds_who_is_relevant():
     """Interactions of the first four players alone: the design tuned on some games has less error on others."""
     rng, relevance = np.random.default_rng(6), np.array([1.0, 1.0, 1.0, 1.0, 0.02, 0.02, 0.02, 0.02, 0.02])
