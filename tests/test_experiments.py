@@ -393,7 +393,7 @@ def test_methods_share_their_values(study, tmp_path):
     for name, first in remembering.items():
         before = kept.memory.n_saved
         results = [result_of(study, name, each, tmp_path / str(i)) for i, each in enumerate((first, plain[name]))]
-        assert_array_equal(results[0].attribution, results[1].attribution)
+        assert_allclose(results[0].attribution, results[1].attribution, rtol=0, atol=1e-13)  # calls of fewer rows
         proper = first.design.block(2, first.design.info.n_coalitions).masks
         asked = {mask.tobytes() for mask in proper}
         assert kept.memory.n_saved - before == 5 * len(asked & seen), name

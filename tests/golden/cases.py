@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 import threadpoolctl
 import xarray as xr
+from llvmlite.binding import get_host_cpu_name
 from sklearn.ensemble import GradientBoostingRegressor
 
 import dshap
@@ -255,8 +256,8 @@ def _some(values: np.ndarray) -> list[float]:
 
 
 def processor() -> str:
-    """The linear algebra that a machine takes: roundings are its own."""
+    """The linear algebra that a machine takes, and what its loops are compiled for: roundings are their own."""
     kinds = {
         f"{own['internal_api']} {own['version']} {own.get('architecture')}" for own in threadpoolctl.threadpool_info()
     }
-    return ", ".join(sorted(kind for kind in kinds if "blas" in kind or "mkl" in kind))
+    return ", ".join([*sorted(kind for kind in kinds if "blas" in kind or "mkl" in kind), get_host_cpu_name()])
