@@ -517,7 +517,7 @@ def test_the_tiny_form_of_a_command(name, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.cluster
 def test_two_workers_give_the_same_cubes(tmp_path, monkeypatch):
-    """As one process does."""
+    """As one process does, to the rounding of the network."""
     for package in ("torch", "lime", "matplotlib"):
         pytest.importorskip(package)
     command = importlib.import_module("workflows.experiments.mnist")
@@ -529,7 +529,8 @@ def test_two_workers_give_the_same_cubes(tmp_path, monkeypatch):
     command.main(["--tiny", "--threads", "1", "--workers", "2", "--out", str(tmp_path / "two")])
     for store in (tmp_path / "one" / "cubes").glob("*.zarr"):
         here, there = store, tmp_path / "two" / "cubes" / store.name
-        assert dshap.open_cube(here).attribution.equals(dshap.open_cube(there).attribution), store.name
+        one, two = (dshap.open_cube(each).attribution for each in (here, there))
+        assert_allclose(two, one, rtol=0, atol=1e-5, err_msg=store.name)  # the network is float32, its calls differ
         if store.stem != "Saliency":  # the network was asked elsewhere
             evaluations = [json.loads(each.with_suffix(".json").read_text())[0] for each in (here, there)]
             assert evaluations[1] < evaluations[0] / 2, store.name
