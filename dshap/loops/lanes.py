@@ -1,10 +1,10 @@
-"""The sums of one row in explicit vectors, which a compiler does not find by itself: it must expect that what is
-written overlaps what is read, and keeps no sum in a register.  Any processor runs them, with the widest registers that
-it has.
+"""The steps over rows that share values in explicit vectors, which a compiler does not find by itself: it must expect
+that what is written overlaps what is read, and keeps no sum in a register.  Any processor runs them, with the widest
+registers that it has.
 
-The same in plain numba takes 1.4 to 1.5 times as long in whole runs over rows that share values
-(`python -m tests.benchmarks.lanes`), to the same bits.  Who changes this file alone deletes `__pycache__`: numba's
-caches look at the file of the loop.
+The same in plain numba takes up to 1.5 times as long in whole runs over rows that share values
+(`python -m tests.benchmarks.lanes`), to the same bits; how much longer depends on the processor.  Who changes this file
+alone deletes `__pycache__`: numba's caches look at the file of the loop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 
 from dshap.loops.subset_products import GROUP
 
-__all__ = ["LAST_COLUMNS", "TERM_BLOCK", "WIDTH", "add_shared_row"]
+__all__ = ["LAST_COLUMNS", "TERM_BLOCK", "WIDTH", "add_shared_products", "add_shared_row", "expand"]
 
 WIDTH = 8
 """Terms of a block whose sums are kept apart until the end: one number each of a vector; narrower processors take it in
@@ -105,19 +105,23 @@ class _SharedRow(_Step):
                 yield ROW_SUMS - MAX_MEMBERS + member
 
 
+def _generated(step: type[Any], arrays: tuple[int, ...], offsets: tuple[int, ...], counts: tuple[int, ...]) -> Any:
+    """What makes the instructions of a step, from the places of its arrays, their offsets and its counts."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, given: Any) -> Any:
+        data = [context.make_array(signature.args[n])(context, builder, given[n]).data for n in arrays]
+        step(builder, data, [given[n] for n in offsets]).write(*(given[n] for n in counts))
+        return context.get_dummy_value()
+
+    return generate
+
+
 def _add_shared_row(
     typing: Any, table: Any, at: Any, factors: Any, first: Any, second: Any, third: Any, n: Any, total: Any, to: Any
 ) -> Any:
     """What numba calls."""
-
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-        held, begin, given, i, j, k, n_members, sums, start = arguments
-        arrays = ((0, held), (2, given), (2, given), (2, given), (7, sums))
-        data = [context.make_array(signature.args[n])(context, builder, array).data for n, array in arrays]
-        _SharedRow(builder, data, [begin, i, j, k, start]).write(n_members)
-        return context.get_dummy_value()
-
-    return types.void(table, at, factors, first, second, third, n, total, to), generate
+    signature = types.void(table, at, factors, first, second, third, n, total, to)
+    return signature, _generated(_SharedRow, (0, 2, 2, 2, 7), (1, 3, 4, 5, 8), (6,))
 
 
 add_shared_row: Any = intrinsic(_add_shared_row)
@@ -126,3 +130,77 @@ factors[second + q] and factors[third + q] over the bits of the entry e, the fir
 table[at + (1 + a·8 + e)·TERM_BLOCK + q]: sums over q < TERM_BLOCK, kept apart by q modulo WIDTH,
 total[to …] += Σ_q p_7[q] table[at + q], total[to + e·WIDTH …] += Σ_q p_e[q] T_0,e[q] for every e from 1 to 7, and
 total[to + (7 + a)·WIDTH …] += Σ_q Σ_e p_e[q] T_a,e[q] for a from 1 to n, at most `MAX_MEMBERS`."""
+
+
+class _SharedProducts(_Step):
+    """Writes total[e] += Σ over rows of the products of the last columns, e from 1; see `add_shared_products`."""
+
+    def write(self, stride: Any, n_rows: Any) -> None:
+        factors, where, total = range(3)
+        sums = [cgutils.alloca_once(self.builder, self.vector) for _ in range((1 << LAST_COLUMNS) - 1)]
+        begin, index = list(self.offsets), n_rows.type
+        with cgutils.for_range(self.builder, ir.Constant(index, TERM_BLOCK // WIDTH)) as lanes:
+            ahead = self.builder.mul(lanes.index, ir.Constant(index, WIDTH))
+            self.offsets[total] = self.builder.add(begin[total], ahead)
+            for entry, added in enumerate(sums, start=1):
+                self.builder.store(self.load(total, entry * TERM_BLOCK), added)
+            with cgutils.for_range(self.builder, n_rows) as rows:
+                self.offsets[where] = self.builder.add(begin[where], self.builder.mul(rows.index, stride))
+                columns = []
+                for column in range(LAST_COLUMNS):
+                    value = self.builder.load(self.address(where, column))
+                    first = self.builder.mul(value, ir.Constant(index, TERM_BLOCK))
+                    self.offsets[factors] = self.builder.add(begin[factors], self.builder.add(first, ahead))
+                    columns.append(self.load(factors, 0))
+                for added, product in zip(sums, self.subset_products(columns), strict=True):
+                    self.builder.store(self.plus(self.builder.load(added), product), added)
+            for entry, added in enumerate(sums, start=1):
+                self.builder.store(self.builder.load(added), self.vector_at(total, entry * TERM_BLOCK), align=8)
+        self.offsets = begin
+
+
+def _add_shared_products(
+    typing: Any, factors: Any, at: Any, where: Any, first: Any, stride: Any, n: Any, store: Any, to: Any
+) -> Any:
+    """What numba calls."""
+    signature = types.void(factors, at, where, first, stride, n, store, to)
+    return signature, _generated(_SharedProducts, (0, 2, 6), (1, 3, 7), (4, 5))
+
+
+add_shared_products: Any = intrinsic(_add_shared_products)
+"""(factors, at, where, first, stride, n, store, to): store[to + e·TERM_BLOCK + q] += Σ_{i < n} of the products, over
+the bits of the entry e from 1 to 7, of factors[at + where[first + i·stride + j]·TERM_BLOCK + q], j < 3, j = 0 the
+highest bit; q < TERM_BLOCK."""
+
+
+class _Expansion(_Step):
+    """Writes half a table of entries into both halves of the next; see `expand`."""
+
+    def write(self, half: Any) -> None:
+        low, high, factors, given = range(4)
+        lanes = range(0, TERM_BLOCK, WIDTH)
+        held, zero = [self.load(factors, lane) for lane in lanes], ir.Constant(self.vector, [0.0] * WIDTH)
+        begin = list(self.offsets)
+        with cgutils.for_range(self.builder, half) as loop:
+            ahead = self.builder.mul(loop.index, ir.Constant(loop.index.type, TERM_BLOCK))
+            for array in (low, high, given):
+                self.offsets[array] = self.builder.add(begin[array], ahead)
+            for lane, factor in zip(lanes, held, strict=True):
+                sums = self.load(given, lane)
+                product = self.plus(self.load(high, lane), self.times(factor, sums))
+                self.builder.store(self.plus(self.load(low, lane), sums), self.vector_at(low, lane), align=8)
+                self.builder.store(product, self.vector_at(high, lane), align=8)
+                self.builder.store(zero, self.vector_at(given, lane), align=8)
+        self.offsets = begin
+
+
+def _expand(typing: Any, store: Any, low: Any, high: Any, factors: Any, at: Any, given: Any, half: Any) -> Any:
+    """What numba calls."""
+    signature = types.void(store, low, high, factors, at, given, half)
+    return signature, _generated(_Expansion, (0, 0, 3, 0), (1, 2, 4, 5), (6,))
+
+
+expand: Any = intrinsic(_expand)
+"""(store, low, high, factors, at, given, half), with x_e[q] = store[given + e·TERM_BLOCK + q], which is then 0:
+store[low + e·TERM_BLOCK + q] += x_e[q], store[high + e·TERM_BLOCK + q] += factors[at + q] · x_e[q], e < half,
+q < TERM_BLOCK."""

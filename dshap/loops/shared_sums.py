@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dshap.loops.lanes import LAST_COLUMNS, TERM_BLOCK, WIDTH, add_shared_row
+from dshap.loops.lanes import LAST_COLUMNS, TERM_BLOCK, WIDTH, add_shared_products, add_shared_row, expand
 from dshap.loops.shared_rows import Block, SharedRows
 from dshap.loops.subset_products import FUSED, GROUP, aligned_zeros
 from dshap.records import BoolArray, FloatArray
@@ -97,7 +97,7 @@ def shared_subset_sums(factor: Factor, shared: SharedRows, columns: BoolArray, r
     m, c = columns.shape
     total = _empty_table(1 << c, 1, r)[:, 0]
     for block, factors, changed in _blocks(factor, shared, r):
-        _add_subset_sums(factors, block.where, changed, total)
+        expanded_sums(factors, block.where, changed, total)
     entries, out = _entries(columns[:, shared.columns]), np.empty((m, r))
     for block_of_terms, start in zip(total, range(0, r, TERM_BLOCK), strict=True):
         out[:, start : start + TERM_BLOCK] = block_of_terms[entries, : r - start]
@@ -251,58 +251,31 @@ def finished_sums(sums, c):
     return out
 
 
-@njit(nogil=True, cache=True, fastmath=FUSED)
-def _add_row_products(first, second, third, total):
-    """total[e, q] += the products of the last three columns of one row, e from 1."""
-    for q in range(TERM_BLOCK):
-        a, b, c = first[q], second[q], third[q]
-        bc = b * c
-        total[1, q] += c
-        total[2, q] += b
-        total[3, q] += bc
-        total[4, q] += a
-        total[5, q] += a * c
-        total[6, q] += a * b
-        total[7, q] += a * bc
-
-
-@njit(nogil=True, cache=True, fastmath=FUSED)
-def _expand(low, high, factor, given, half):
-    """low += x, high += factor · x, x = 0, for half a table of entries x in `given`."""
-    for entry in range(half):
-        for q in range(TERM_BLOCK):
-            x = given[entry, q]
-            low[entry, q] += x
-            high[entry, q] += factor[q] * x
-            given[entry, q] = 0.0
-
-
 @njit(nogil=True, cache=True)
-def _add_subset_sums(factors, where, changed, total):
-    """total (blocks, 2^c, TERM_BLOCK) += Σ over rows of the products of all subsets."""
+def expanded_sums(factors, where, changed, total):
+    """total (blocks, 2^c, TERM_BLOCK) += Σ over rows of the products of all subsets; arrays in C order."""
     n, c = where.shape
     depth = c - LAST_COLUMNS
     begin = np.zeros(depth + 2, dtype=np.int64)
     for column in range(depth + 1):
-        begin[column + 1] = begin[column] + (1 << (c - column))
-    store = aligned_zeros(begin[depth + 1] * TERM_BLOCK).reshape(begin[depth + 1], TERM_BLOCK)
+        begin[column + 1] = begin[column] + (1 << (c - column)) * TERM_BLOCK
+    store = aligned_zeros(begin[depth + 1])
+    size = factors.shape[1] * TERM_BLOCK
     for block in range(factors.shape[0]):
-        store[: begin[1]] = total[block]
+        store[: begin[1]] = total[block].reshape(begin[1])
         start = 0
         while start < n:
             stop = start + 1
             while stop < n and changed[stop] >= depth:
                 stop += 1
-            last = store[begin[depth] :]
-            for row in range(start, stop):
-                first, second = factors[block, where[row, depth]], factors[block, where[row, depth + 1]]
-                _add_row_products(first, second, factors[block, where[row, depth + 2]], last)
+            first = block * size
+            add_shared_products(factors, first, where, start * c + depth, c, stop - start, store, begin[depth])
             for q in range(TERM_BLOCK):
-                last[0, q] += stop - start
+                store[begin[depth] + q] += stop - start
             left = changed[stop] if stop < n else 0
             for column in range(depth - 1, left - 1, -1):
                 half, low = 1 << (c - column - 1), begin[column]
-                factor = factors[block, where[start, column]]
-                _expand(store[low:], store[low + half :], factor, store[begin[column + 1] :], half)
+                at = first + where[start, column] * TERM_BLOCK
+                expand(store, low, low + half * TERM_BLOCK, factors, at, begin[column + 1], half)
             start = stop
-        total[block] = store[: begin[1]]
+        total[block] = store[: begin[1]].reshape(total[block].shape)

@@ -71,7 +71,7 @@ def add_row(store, first, second, third, depth, sums):
 
 
 @njit(nogil=True)
-def plain_sums(table, whole, factors, where, changed):
+def plain_contracted_sums(table, whole, factors, where, changed):
     """`dshap.loops.shared_sums.contracted_sums` without explicit vectors."""
     n, c = where.shape
     blocks, k = table.shape[:2]
@@ -93,6 +93,63 @@ def plain_sums(table, whole, factors, where, changed):
                 third = factors[block, where[row, depth + 2]]
                 add_row(store[begin[depth] :], first, second, third, depth, sums[output, row])
     return finished_sums(sums, c)
+
+
+@njit(nogil=True, fastmath=FUSED)
+def add_row_products(first, second, third, total):
+    """total[e, q] += the products of the last three columns of one row, e from 1."""
+    for q in range(TERM_BLOCK):
+        a, b, c = first[q], second[q], third[q]
+        bc = b * c
+        total[1, q] += c
+        total[2, q] += b
+        total[3, q] += bc
+        total[4, q] += a
+        total[5, q] += a * c
+        total[6, q] += a * b
+        total[7, q] += a * bc
+
+
+@njit(nogil=True, fastmath=FUSED)
+def expand(low, high, factor, given, half):
+    """low += x, high += factor · x, x = 0, for half a table of entries x in `given`."""
+    for entry in range(half):
+        for q in range(TERM_BLOCK):
+            x = given[entry, q]
+            low[entry, q] += x
+            high[entry, q] += factor[q] * x
+            given[entry, q] = 0.0
+
+
+@njit(nogil=True)
+def plain_expanded_sums(factors, where, changed, total):
+    """`dshap.loops.shared_sums.expanded_sums` without explicit vectors."""
+    n, c = where.shape
+    depth = c - LAST_COLUMNS
+    begin = np.zeros(depth + 2, dtype=np.int64)
+    for column in range(depth + 1):
+        begin[column + 1] = begin[column] + (1 << (c - column))
+    store = aligned_zeros(begin[depth + 1] * TERM_BLOCK).reshape(begin[depth + 1], TERM_BLOCK)
+    for block in range(factors.shape[0]):
+        store[: begin[1]] = total[block]
+        start = 0
+        while start < n:
+            stop = start + 1
+            while stop < n and changed[stop] >= depth:
+                stop += 1
+            last = store[begin[depth] :]
+            for row in range(start, stop):
+                first, second = factors[block, where[row, depth]], factors[block, where[row, depth + 1]]
+                add_row_products(first, second, factors[block, where[row, depth + 2]], last)
+            for q in range(TERM_BLOCK):
+                last[0, q] += stop - start
+            left = changed[stop] if stop < n else 0
+            for column in range(depth - 1, left - 1, -1):
+                half, low = 1 << (c - column - 1), begin[column]
+                factor = factors[block, where[start, column]]
+                expand(store[low:], store[low + half :], factor, store[begin[column + 1] :], half)
+            start = stop
+        total[block] = store[: begin[1]]
 
 
 def made_up(name: str, n: int) -> FloatArray:
@@ -125,17 +182,20 @@ def timed(function: Callable[[], Any]) -> tuple[float, float, str]:
 def compare(name: str, rows: FloatArray, landmarks: int) -> None:
     """One line of the table."""
     x, design = rows[:, :-1] / rows[:, :-1].std(axis=0), designs.exact(rows.shape[1] - 1)
-    kinds = {"lanes": shared_sums.contracted_sums, "plain": plain_sums}
+    kinds = {
+        "lanes": (shared_sums.contracted_sums, shared_sums.expanded_sums),
+        "plain": (plain_contracted_sums, plain_expanded_sums),
+    }
     runs: dict[str, list[tuple[float, float, str]]] = {kind: [] for kind in kinds}
     with one_blas_thread():
         model = KernelRidge(RBF(3.0), Nystrom(landmarks), penalty=1e-6).fit(x, rows[:, -1])
         value = dshap.values.KernelInterventional(model, x)
         for turn in range(4):  # the first compiles
-            for kind, loop in kinds.items():
-                shared_sums.contracted_sums = loop
+            for kind, loops in kinds.items():
+                shared_sums.contracted_sums, shared_sums.expanded_sums = loops
                 run = timed(lambda: dshap.explain(value, x, design=design, progress=False))
                 runs[kind] += [run] if turn else []
-    shared_sums.contracted_sums = kinds["lanes"]
+    shared_sums.contracted_sums, shared_sums.expanded_sums = kinds["lanes"]
     (a, b), (p, q) = ([statistics.median(run[unit] for run in runs[kind]) for unit in (0, 1)] for kind in kinds)
     same = "same" if len({run[2] for kind in kinds for run in runs[kind]}) == 1 else "DIFFER"
     print(f"{name:<8}{a:>9.2f} s{p:>9.2f} s{p / a:>8.2f}{b:>9.2f} s{q:>9.2f} s{q / b:>8.2f}{same:>9}", flush=True)
