@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,7 +142,7 @@ class Attribution:
         errors = self.std_error
         return None if errors is None else relative_errors(self.phi, errors, self.base, self.prediction)
 
-    @property
+    @cached_property
     def std_error(self) -> FloatArray | None:
         """(n, d, k), in the units of phi."""
         if self.replicates is None:
