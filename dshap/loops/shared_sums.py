@@ -263,12 +263,11 @@ def expanded_sums(factors, where, changed, total):
     size = factors.shape[1] * TERM_BLOCK
     for block in range(factors.shape[0]):
         store[: begin[1]] = total[block].reshape(begin[1])
-        start = 0
+        first, start = block * size, 0
         while start < n:
             stop = start + 1
             while stop < n and changed[stop] >= depth:
                 stop += 1
-            first = block * size
             add_shared_products(factors, first, where, start * c + depth, c, stop - start, store, begin[depth])
             for q in range(TERM_BLOCK):
                 store[begin[depth] + q] += stop - start

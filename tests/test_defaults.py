@@ -1,0 +1,93 @@
+"""What `explain` gives without options, on both sides of every number of players at which the choice changes, and far
+from them; games with interactions of every order whose Shapley values have a closed form, of one row of background."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import dshap
+from dshap.attributors.choice import choose
+from dshap.blocks import Status
+from dshap.records import FloatArray
+from dshap.values import Marginal
+
+N = 4
+CHOICES = {1: "exact", 2: "exact", 11: "exact", 12: "kriging", 64: "kriging", 65: "kriging", 128: "kriging",
+           129: "kriging", 300: "kriging", 512: "kriging", 513: "kriging"}  # fmt: skip
+"""Players -> design: all coalitions up to 2^11, relevances up to 64, errors of each player up to 128, 4 coalitions a
+player from 513 on."""
+BORDERS = {14: (30, 212), 20: (42, 422), 30: (62, 932)}
+"""Players -> coalitions that are all of size 1, and of 2, with their complements and the two ends."""
+
+
+def products(d: int) -> tuple[Marginal, FloatArray, FloatArray]:
+    """f = exp Σ x_j/√d: φ_i = (a_i − b_i) ∫ Π_{j ≠ i} (b_j + t (a_j − b_j)) dt, a and b the factors of the two rows."""
+    rng = np.random.default_rng(d)
+    rows, background = rng.normal(size=(N, d)), rng.normal(size=(1, d))
+    a, b = np.exp(rows / np.sqrt(d)), np.exp(background / np.sqrt(d))
+    nodes, weights = np.polynomial.legendre.leggauss(d // 2 + 1)
+    mixed = b[:, :, None] + (a - b)[:, :, None] * (nodes + 1) / 2
+    truth = (a - b) * np.einsum("ndt,t->nd", mixed.prod(axis=1, keepdims=True) / mixed, weights / 2)
+    return Marginal(lambda x: np.exp(x.sum(axis=1) / np.sqrt(d)), background), rows, truth
+
+
+def airports(d: int) -> tuple[Marginal, FloatArray, FloatArray]:
+    """f = max x_j ≥ 0 over a row of zeros: with costs in rising order φ_i = Σ_{k ≤ i} (c_k − c_{k−1})/(d − k + 1)."""
+    rows = np.random.default_rng(d).random((N, d))
+    shares = np.diff(np.sort(rows, axis=1), axis=1, prepend=0.0) / np.arange(d, 0, -1)
+    truth = np.take_along_axis(shares.cumsum(axis=1), rows.argsort(axis=1).argsort(axis=1), axis=1)
+    return Marginal(lambda x: x.max(axis=1), np.zeros((1, d))), rows, truth
+
+
+GAMES = {"products": products, "airports": airports}
+
+
+def check(cube, truth: FloatArray, is_exact: bool) -> None:
+    """All rows are ok and add up; errors are there, of the size that they state, and none is beyond all doubt."""
+    phi = cube.attribution.to_numpy()[..., 0]
+    assert (cube.status == Status.OK).all()
+    gap = cube.prediction.to_numpy()[:, 0] - cube.base_value.to_numpy() - phi.sum(axis=1)
+    scale = np.abs(truth).sum(axis=1).max()
+    assert np.abs(gap).max() < 1e-8 * scale
+    if is_exact:
+        return assert_allclose(phi, truth, atol=1e-10 * scale)
+    errors = cube.std_error.to_numpy()[..., 0]
+    assert np.isfinite(errors).all()
+    ratio = (phi - truth) / (errors + 1e-9 * scale)
+    assert np.abs(ratio).max() < 8 and np.square(ratio).mean() < 3
+    assert np.square(ratio).mean() > 0.1 or errors.max() < 1e-5 * scale
+
+
+@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize(
+    ("game", "d"), [(game, d) for d in CHOICES for game in GAMES if d <= 300 or game == "products"]
+)
+def test_the_default_is_right_at_every_width(game, d):
+    value, rows, truth = GAMES[game](d)
+    kind = type(choose("auto", value, None).design).__name__.removesuffix("Design").lower()
+    assert kind == CHOICES[d]
+    check(dshap.explain(value, rows, progress=False), truth, kind == "exact")
+
+
+@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize("d", BORDERS)
+@pytest.mark.parametrize("game", GAMES)
+def test_nothing_breaks_at_a_border_of_enumeration(game, d):
+    """Just below, at and just above it: honest errors, and no jump of the true ones."""
+    value, rows, truth = GAMES[game](d)
+    for border in BORDERS[d][1:]:
+        off = []
+        for budget in (border - 2, border, border + 2):
+            cube = dshap.explain(value, rows, max_coalitions=budget, progress=False)
+            check(cube, truth, is_exact=False)
+            off.append(np.sqrt(np.square(cube.attribution.to_numpy()[..., 0] - truth).mean()))
+        assert max(off) < 1.5 * min(off)
+
+
+def test_more_players_than_kriging_takes():
+    """Said why, with 4 coalitions a player."""
+    below, above = (choose("auto", airports(d)[0], None) for d in (1_024, 1_025))
+    assert "kriging makes the most" in below.why and below.design.n_coalitions <= 4_096
+    assert "too many players" in above.why and above.design.n_coalitions <= 4_100
