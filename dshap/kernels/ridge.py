@@ -13,7 +13,7 @@ from scipy.linalg.blas import dgemm, dsyrk, ssyrk
 from scipy.linalg.lapack import dormqr, dpotrf, dpotrs, dsytrd
 
 from dshap.errors import InputError
-from dshap.loops.ridge_path import ridge_path
+from dshap.loops.ridge_path import moved_squares, ridge_path
 from dshap.records import FloatArray
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "ridge_solve",
     "stacked_parts",
     "stacked_zeros",
-    "symmetric",
 ]
 
 PENALTIES = 10.0 ** -np.arange(0.0, 16.01, 0.25)
@@ -58,11 +57,6 @@ def add_cross(cross: NDArray[Any], phi: FloatArray, right: NDArray[Any]) -> None
         cross += phi.T @ right
 
 
-def symmetric(lower: FloatArray) -> FloatArray:
-    """The matrix whose lower triangle this is."""
-    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
-
-
 def stacked_zeros(shapes: Sequence[tuple[int, ...]], dtype: Any = float) -> tuple[FloatArray, list[FloatArray]]:
     """An array of zeros for matrices of different sizes, one after the other, and the matrices in it."""
     array = np.zeros(sum(math.prod(shape) for shape in shapes), dtype)
@@ -86,7 +80,7 @@ def ridge_solve(
     Parameters
     ----------
     gram, cross : (p, p), (p, k)
-        ΦᵀΦ and Φᵀy.
+        ΦᵀΦ, whose lower triangle alone is read, and Φᵀy.
     ridge : float or (p,)
         λn: the penalty of the mean loss times the number of rows; one a feature where some are not penalised.
     what : str
@@ -97,12 +91,18 @@ def ridge_solve(
     InputError
         Where the system is not positive definite in float64; says the rank, the smallest eigenvalue and a ridge.
     """
-    system = gram + ridge * np.eye(len(gram))
-    factor, info = dpotrf(system, lower=1)
+    factor, info = dpotrf(_with_ridge(gram, ridge), lower=1, clean=0, overwrite_a=1)
     diagonal = np.square(np.diagonal(factor))
     if info or diagonal.min() <= len(gram) * np.finfo(float).eps * diagonal.max():
-        raise InputError(_singular(system, float(np.max(ridge)), what))
+        raise InputError(_singular(_with_ridge(gram, ridge), float(np.max(ridge)), what))
     return np.asarray(dpotrs(factor, cross, lower=1)[0])
+
+
+def _with_ridge(gram: FloatArray, ridge: float | FloatArray) -> FloatArray:
+    """The lower triangle of G + ridge·I, a copy in Fortran order."""
+    system = np.array(gram, order="F")
+    np.einsum("ii->i", system)[...] += ridge
+    return system
 
 
 def _singular(system: FloatArray, ridge: float, what: str) -> str:
@@ -144,7 +144,7 @@ def chosen_penalty(gram: FloatArray, cross: FloatArray, total: float, n: float, 
     Parameters
     ----------
     gram : (p, p)
-        G = ΦᵀΦ, symmetric.
+        G = ΦᵀΦ, whose lower triangle alone is read.
     cross : (p, k)
         c = Φᵀg of the targets g, in units in which their errors may be added.
     total : float
@@ -168,7 +168,7 @@ def chosen_penalty(gram: FloatArray, cross: FloatArray, total: float, n: float, 
     Gaussian regression (2004), for γ = 1.4; Breiman et al., Classification and Regression Trees (1984), for the
     standard error.
     """
-    if not (np.isfinite(gram).all() and np.isfinite(cross).all()):
+    if not (np.isfinite(np.diagonal(gram)).all() and np.isfinite(cross).all()):  # |G_ij| ≤ (G_ii + G_jj) / 2
         raise InputError("the sums of a coalition hold NaN or infinity: drop such rows, or check the length-scales")
     if not total > 0.0:
         return Penalty(float(PENALTIES[0]), 0.0)
@@ -182,17 +182,15 @@ def chosen_penalty(gram: FloatArray, cross: FloatArray, total: float, n: float, 
             "a larger rank_tolerance"
         )
     left = 1.0 - caution * (len(system[0]) - ridges * path.traces + 1.0) / n
-    used = (left > 0.0) & (path.pivots > 0.0)
-    if not used.any():  # fewer rows than any fit takes: the calmest
+    used = int(np.logical_and.accumulate((left > 0.0) & (path.pivots > 0.0)).sum())
+    if not used:  # fewer rows than any fit takes: the calmest
         return Penalty(float(PENALTIES[0]), float("nan"))
-    ridges, fits, left = ridges[used], path.fits[:, :, used], left[used]
-    residual = -np.sum((system[2][:, :, None] + ridges * fits) * fits, axis=(0, 1))  # Σ‖g − Φw‖² less Σg²
-    errors = np.maximum(1.0 + residual / total, np.finfo(float).eps) / np.square(left)
-    best = int(errors[: _admitted(errors, ridges, n)].argmin())
-    moved = _squares(*system[:2], fits[:, :, : best + 1] - fits[:, :, [best]]) / total
-    allowed = np.maximum(2.0 * np.sqrt(errors[best] * np.maximum(moved, 0.0) / n), SLACK * errors[best])
+    errors = np.maximum(1.0 - path.explained / total, np.finfo(float).eps)[:used] / np.square(left[:used])
+    best = int(errors[: _admitted(errors, ridges[:used], n)].argmin())
+    moved = np.maximum(moved_squares(*system[:2], path.fits, best) / total, 0.0)
+    allowed = np.maximum(2.0 * np.sqrt(errors[best] * moved / n), SLACK * errors[best])
     first = int(np.argmax(errors[: best + 1] <= errors[best] + allowed))
-    return Penalty(float(PENALTIES[used.nonzero()[0][first]]), float(errors[first]))
+    return Penalty(float(PENALTIES[first]), float(errors[first]))
 
 
 def _admitted(errors: FloatArray, ridges: FloatArray, n: float) -> int:
@@ -215,11 +213,7 @@ def _tridiagonal(gram: FloatArray, cross: FloatArray) -> tuple[FloatArray, Float
 
 def _largest(diagonal: FloatArray, below: FloatArray) -> float:
     """A bound on the eigenvalues of T ⪰ 0: the sum of all, or Gershgorin's."""
-    beside = np.abs(np.r_[0.0, below]) + np.abs(np.r_[below, 0.0])
-    return float(min(diagonal.sum(), (diagonal + beside).max()))
-
-
-def _squares(diagonal: FloatArray, below: FloatArray, vectors: FloatArray) -> FloatArray:
-    """Σ_k vᵀTv (L,) of vectors (p, k, L)."""
-    own = np.einsum("i,ikj,ikj->j", diagonal, vectors, vectors)
-    return np.asarray(own + 2.0 * np.einsum("i,ikj,ikj->j", below, vectors[1:], vectors[:-1]))
+    rows = np.array(diagonal)
+    rows[1:] += np.abs(below)
+    rows[:-1] += np.abs(below)
+    return float(min(diagonal.sum(), rows.max()))

@@ -6,7 +6,7 @@ import numpy as np
 
 from dshap.loops.exponents import add_exponents
 from dshap.loops.lattice import Lattice
-from dshap.loops.ridge_path import ridge_path
+from dshap.loops.ridge_path import moved_squares, ridge_path
 from dshap.loops.subset_products import Coalitions, SubsetSums, table_values
 
 __all__ = ["warm_up"]
@@ -25,4 +25,5 @@ def warm_up() -> None:
     lattice = Lattice(columns, 2, 1, np.float64)
     lattice.fill(factors)
     lattice.product(0)
-    ridge_path(np.ones(1), np.empty(0), one, np.ones(1))
+    path = ridge_path(np.ones(1), np.empty(0), one, np.ones(1))
+    moved_squares(np.ones(1), np.empty(0), path.fits, 0)

@@ -9,7 +9,7 @@ from numba import njit
 
 from dshap.records import FloatArray
 
-__all__ = ["RidgePath", "ridge_path"]
+__all__ = ["RidgePath", "moved_squares", "ridge_path"]
 
 
 class RidgePath(NamedTuple):
@@ -17,6 +17,8 @@ class RidgePath(NamedTuple):
 
     fits: FloatArray
     """(T + ridge I)⁻¹ right (p, k, L)."""
+    explained: FloatArray
+    """Σ (right + ridge · fit) fit (L,): what a fit takes away from Σ‖g‖² with T = ΦᵀΦ, right = Φᵀg."""
     traces: FloatArray
     """tr (T + ridge I)⁻¹ (L,)."""
     pivots: FloatArray
@@ -30,13 +32,13 @@ def ridge_path(diagonal: FloatArray, below: FloatArray, right: FloatArray, ridge
     Σ d'_i/d_i with d'_i = 1 + (b_{i−1}/d_{i−1})² d'_{i−1}, in which nothing cancels.
     """
     p, k, n = len(diagonal), right.shape[1], len(ridges)
-    path = RidgePath(np.empty((p, k, n)), np.zeros(n), np.full(n, np.inf))
+    path = RidgePath(np.empty((p, k, n)), np.zeros(n), np.zeros(n), np.full(n, np.inf))
     _ridge_path(diagonal, below, np.ascontiguousarray(right), ridges, *path)
     return path
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _ridge_path(diagonal, below, right, ridges, fits, traces, pivots):
+def _ridge_path(diagonal, below, right, ridges, fits, explained, traces, pivots):
     (p, k), n = right.shape, len(ridges)
     factor, inverse = np.empty((p, n)), np.empty((p, n))  # b_{i−1}/d_{i−1}, 1/d_i
     half, slope = np.empty(n), np.empty(n)
@@ -66,3 +68,27 @@ def _ridge_path(diagonal, below, right, ridges, fits, traces, pivots):
                 fits[i, c, j] *= inverse[i, j]
                 if i < p - 1:
                     fits[i, c, j] -= factor[i + 1, j] * fits[i + 1, c, j]
+    for i in range(p):
+        for c in range(k):
+            for j in range(n):
+                explained[j] += (right[i, c] + ridges[j] * fits[i, c, j]) * fits[i, c, j]
+
+
+def moved_squares(diagonal: FloatArray, below: FloatArray, fits: FloatArray, best: int) -> FloatArray:
+    """Σ‖Φ(w_j − w_best)‖² = Σ_c vᵀTv (best + 1,) of the first fits (p, k, L) of a path up to that of `best`."""
+    own, beside = np.zeros(best + 1), np.zeros(best + 1)
+    _moved_squares(diagonal, below, fits, own, beside)
+    return own + 2.0 * beside
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _moved_squares(diagonal, below, fits, own, beside):
+    p, k, _ = fits.shape
+    best = len(own) - 1
+    for i in range(p):
+        for c in range(k):
+            for j in range(best + 1):
+                moved = fits[i, c, j] - fits[i, c, best]
+                own[j] += diagonal[i] * moved * moved
+                if i > 0:
+                    beside[j] += below[i - 1] * moved * (fits[i - 1, c, j] - fits[i - 1, c, best])

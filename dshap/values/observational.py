@@ -21,7 +21,6 @@ from dshap.kernels.ridge import (
     ridge_solve,
     stacked_parts,
     stacked_zeros,
-    symmetric,
 )
 from dshap.loops.lattice import Lattice, squares_of_sums
 from dshap.loops.subset_products import rows_last
@@ -34,6 +33,8 @@ __all__ = ["KernelObservational", "coalition_weights", "product_parts"]
 
 POINTS = 4
 """Points x whose f(x_S, X_S̄) tell the error of an embedding: twice as many choose penalties that are no better."""
+TOGETHER = 16
+"""Coalitions whose points are taken at once."""
 
 
 class KernelObservational(EmbeddedValue, KernelValue):
@@ -121,14 +122,20 @@ class KernelObservational(EmbeddedValue, KernelValue):
         """(r, k): coefficients of the functions that penalties are chosen for, those of the model."""
         return self.expansion.coefficients
 
-    def _probes(self, subset: SubsetFeatures, present: BoolArray) -> NDArray[Any]:
-        """A_rk k_S(x, z_r) (r, points, k) of points x: with k_S̄(X, z_r) they sum to f(x_S, X_S̄) less its intercept."""
-        out = np.zeros((self._r, POINTS, self._k), self.expansion.coefficients.dtype)
+    def _probes(self, features: Sequence[SubsetFeatures], columns: BoolArray) -> Iterator[NDArray[Any]]:
+        """A_rk k_S(x, z_r) (r, points, k) of each coalition's points x: with k_S̄(X, z_r) they sum to f(x_S, X_S̄) less
+        its intercept.  Nothing where the penalty is given."""
         points = self._bound_basis.points
-        rows = points[subset.kept[subset.kept < len(points)][:POINTS]]
-        products = self.expansion.factors(rows)[present].prod(axis=0)  # (points, r)
-        out[:, : len(rows)] = products.T[:, :, None] * self._probed[:, None]
-        return out
+        for start in range(0, len(features) if self._is_validated else 0, TOGETHER):
+            own = [each.kept[each.kept < len(points)][:POINTS] for each in features[start : start + TOGETHER]]
+            rows, at = np.unique(np.concatenate(own), return_inverse=True)
+            factors = self.expansion.factors(points[rows])  # (columns, rows, r)
+            ends = np.cumsum([len(each) for each in own])
+            for present, places in zip(columns[start:], np.split(at, ends[:-1]), strict=False):
+                out = np.zeros((self._r, POINTS, self._k), factors.dtype)
+                products = factors[np.ix_(present.nonzero()[0], places)].prod(axis=0)  # (points, r)
+                out[:, : len(places)] = products.T[:, :, None] * self._probed[:, None]
+                yield out
 
     @property
     def _is_shared(self) -> bool:
@@ -169,7 +176,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         gram, grams = stacked_zeros([(p, p) for p in sizes])
         cross, crosses = stacked_zeros([(p, self._r) for p in sizes], dtype)
         one, ones = stacked_zeros([(p,) for p in sizes])
-        probes = [self._probes(*pair) for pair in zip(features, columns, strict=True)] if self._is_validated else []
+        probes = list(self._probes(features, columns))
         squares = np.array([np.zeros(own.shape[1:]) for own in probes])
         mean = np.zeros((len(features), self._r), dtype)
         at, away = self._lattices(columns, ~columns, SUM_ROWS)
@@ -208,14 +215,15 @@ class KernelObservational(EmbeddedValue, KernelValue):
         )
         no_mean = np.zeros((len(masks), r), self.expansion.coefficients.dtype)
         mean = moments["mean"] / n if self.centred else no_mean
-        weights, shift, found = [], mean.copy(), []
+        weights, shift, found, probes = [], mean.copy(), [], self._probes(features, columns)
         for j, subset in enumerate(features):
-            gram, cross = symmetric(grams[j]), crosses[j]
+            gram, cross = grams[j], crosses[j]
             if self.centred:
                 gram, cross = gram - np.outer(ones[j], ones[j]) / n, cross - np.outer(ones[j], mean[j])
-            squares = moments["squares"][j] if self._is_validated else np.zeros(0)
-            found.append(self._penalty_of(subset, columns[j], gram, cross, squares, mean[j], n))
-            white = _solve(gram, cross, found[-1].penalty * n, self._bound_basis.noun)
+            if self._is_validated:
+                found.append(_chosen(next(probes), gram, cross, moments["squares"][j], mean[j], n))
+            penalty = found[-1].penalty if isinstance(self.penalty, str) else self.penalty
+            white = _solve(gram, cross, penalty * n, self._bound_basis.noun)
             shift[j] -= (ones[j] / n) @ white if self.centred else 0.0
             folded = _folded(subset, white)
             if self._is_form:
@@ -232,26 +240,6 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 **(dict(zip(("penalty", "error"), np.array(found).T, strict=True)) if self._is_validated else {}),
             }
         )
-
-    def _penalty_of(
-        self,
-        subset: SubsetFeatures,
-        present: BoolArray,
-        gram: FloatArray,
-        cross: NDArray[Any],
-        squares: FloatArray,
-        mean: NDArray[Any],
-        n: float,
-    ) -> Penalty:
-        """As given, or chosen by Φᵀ(f(x_S, X_S̄) − c) and `squares` (points, k); outputs count by their own squares."""
-        if not isinstance(self.penalty, str):
-            return Penalty(self.penalty, np.nan)
-        probes = self._probes(subset, present)
-        spread = np.maximum(squares - n * np.square(np.tensordot(mean, probes, 1).real), 0.0).sum(axis=0)  # (k,)
-        targets = np.tensordot(cross, probes, 1).real.transpose(1, 0, 2)  # (points, p, k)
-        scaled, total = of_unit_spread(np.concatenate(targets), spread)
-        right = scaled.reshape(targets.shape).transpose(1, 0, 2).reshape(len(gram), -1)
-        return chosen_penalty(gram, right, total, n, caution=1.0)
 
     def join(self, states: Sequence[State]) -> State:
         """One State of the coalitions of several, in their order; the weights, nearly all of it, are not copied."""
@@ -327,6 +315,17 @@ class KernelObservational(EmbeddedValue, KernelValue):
             "with_interventional": self.with_interventional,
             **self._embedding_fingerprint(),
         }
+
+
+def _chosen(
+    probes: NDArray[Any], gram: FloatArray, cross: NDArray[Any], squares: FloatArray, mean: NDArray[Any], n: float
+) -> Penalty:
+    """By Φᵀ(f(x_S, X_S̄) − c) and `squares` (points, k); outputs count by their own squares."""
+    flat = probes.reshape(len(probes), -1)  # (r, points · k)
+    spread = np.maximum(squares - n * np.square((mean @ flat).real.reshape(squares.shape)), 0.0).sum(axis=0)  # (k,)
+    targets = np.reshape((cross @ flat).real, (-1, len(spread)))  # (p · points, k)
+    scaled, total = of_unit_spread(targets, spread)
+    return chosen_penalty(gram, scaled.reshape(len(gram), -1), total, n, caution=1.0)
 
 
 def _solve(gram: FloatArray, cross: NDArray[Any], ridge: float, noun: str) -> NDArray[Any]:

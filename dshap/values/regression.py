@@ -19,7 +19,6 @@ from dshap.kernels.ridge import (
     ridge_solve,
     stacked_parts,
     stacked_zeros,
-    symmetric,
 )
 from dshap.loops.lattice import Lattice
 from dshap.loops.member_sums import MemberSums
@@ -199,8 +198,8 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
             strict=True,
         )
         table, found = np.zeros((len(masks), k, self._q), self.embedding.dtype), []
-        for each, into, (lower, cross, ones) in zip(features, table, sums, strict=True):
-            gram, right = symmetric(lower), cross - np.outer(ones, mean)
+        for each, into, (gram, cross, ones) in zip(features, table, sums, strict=True):
+            right = cross - np.outer(ones, mean)
             found.append(self._penalty_of(gram, right, spread, n))
             weights = ridge_solve(gram, right, found[-1].penalty * n, self._bound_basis.noun)
             into[:, each.kept] = each.coefficients(weights).T

@@ -7,6 +7,8 @@ each basis function (ζ of the Shapley regulariser) are sums over coalitions of 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Any, Protocol
 
 import numpy as np
@@ -70,11 +72,11 @@ class ObservationalTerms(KernelObservational):
     def _probed(self) -> NDArray[Any]:
         return self.expansion.coefficients if self.weights is None else self.weights
 
-    def _probes(self, subset: SubsetFeatures, present: BoolArray) -> NDArray[Any]:
-        if self.weights is not None:
-            return super()._probes(subset, present)
+    def _probes(self, features: Sequence[SubsetFeatures], columns: BoolArray) -> Iterator[NDArray[Any]]:
+        if self.weights is not None or not self._is_validated:
+            return super()._probes(features, columns)
         signs = np.random.default_rng(PROBE_SEED).choice([-1.0, 1.0], (self._r, SIGNED_SUMS, 1))
-        return signs.astype(self.expansion.coefficients.dtype)
+        return repeat(signs.astype(self.expansion.coefficients.dtype), len(features))
 
     def terms(self, state: State, score: FloatArray, rows: FloatArray) -> NDArray[Any]:
         """Σ_S score_S t_S,r(x) (n, r) of the coalitions of a state, score (m,)."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dshap.loops.ridge_path import ridge_path
+from dshap.loops.ridge_path import moved_squares, ridge_path
 
 
 @pytest.mark.parametrize(("p", "k"), [(1, 1), (2, 1), (5, 3), (60, 2), (256, 1)])
@@ -27,3 +27,21 @@ def test_a_pivot_is_negative_where_half_the_ridge_is_too_little():
     path = ridge_path(np.ones(2), np.full(1, 2.0), np.ones((2, 1)), np.array([3.0, 1.5, 0.5]))
     assert (path.pivots > 0.0).tolist() == [True, False, False]
     assert_allclose(path.fits[:, 0, :2], [[1 / 6, 1 / 4.5], [1 / 6, 1 / 4.5]])
+
+
+@pytest.mark.parametrize(("p", "k", "best"), [(1, 1, 0), (2, 1, 2), (5, 3, 4), (60, 2, 6)])
+def test_what_fits_explain_and_how_far_they_move(p, k, best):
+    """T = ΦᵀΦ and right = Φᵀg: Σ‖g‖² − Σ‖g − Φw‖², and Σ‖Φ(w − w_best)‖²."""
+    rng, ridges = np.random.default_rng(p), 10.0 ** np.arange(2.0, -5.0, -1.0)
+    phi, targets = (
+        np.diag(1.0 + rng.random(p)) + np.diag(rng.random(p - 1), 1),
+        rng.normal(size=(p, k)),
+    )  # ΦᵀΦ is tridiagonal
+    matrix, right = phi.T @ phi, phi.T @ targets
+    diagonal, below = np.diag(matrix).copy(), np.diag(matrix, -1).copy()
+    path = ridge_path(diagonal, below, right, ridges)
+    fitted = [phi @ path.fits[:, :, j] for j in range(len(ridges))]
+    left = [np.square(targets - own).sum() for own in fitted]
+    assert_allclose(np.square(targets).sum() - path.explained, left, atol=1e-12 * np.square(targets).sum())
+    moved = [np.square(own - fitted[best]).sum() for own in fitted[: best + 1]]
+    assert_allclose(moved_squares(diagonal, below, path.fits, best), moved, rtol=1e-9, atol=1e-14)
