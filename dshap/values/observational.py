@@ -33,7 +33,7 @@ __all__ = ["KernelObservational", "coalition_weights", "product_parts"]
 
 POINTS = 4
 """Points x whose f(x_S, X_S̄) tell the error of an embedding: twice as many choose penalties that are no better."""
-TOGETHER = 16
+TOGETHER = 8
 """Coalitions whose points are taken at once."""
 
 
@@ -286,18 +286,19 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return self._lattice_bytes(n, self._q, self._basis_item) + away
 
     def cost(self, m: int, n: int = 1) -> Cost:
-        """Of `prepare` Moments, the weights twice (a list, then one array), the features and one coalition's solve; of
-        `moments` lattices, features, Φ, a cross product, and the Moments."""
+        """Of `prepare` Moments, the weights twice (a list, then one array), the features, the points of some coalitions
+        and one coalition's solve; of `moments` lattices, features, Φ, a cross product, and the Moments."""
         c, p, q, r, item = self.n_columns, self._p, self._q, self._r, self._item
         features, k = self._feature_bytes(m), self._k * self._is_validated
         state = m * (item * (r * (q * self._parts + 2)) + 8 * q + c + 24)
         moments = m * (8 * p * p + item * p * r + self._sums_means * (8 * p + item * r) + 8 * POINTS * k) + 8
         block = self._block_bytes(min(n, SUM_ROWS)) + 2 * 8 * SUM_ROWS * p + item * p * r
         probes = item * POINTS * k * (m * r + 2 * SUM_ROWS)
+        factors = item * min(m, TOGETHER) * POINTS * r * (c + 1) * self._is_validated
         each = p * (r - p / 2.0) if self._is_form else item / 8.0 * p * r
         return Cost(
             state_bytes=state,
-            prepare_bytes=moments + 2 * state + features + 4 * 8 * p**2 + 3 * item * p * r,
+            prepare_bytes=moments + 2 * state + features + factors + 4 * 8 * p**2 + 3 * item * p * r,
             task_bytes=self._block_bytes(n) + 3 * item * n * r + 16 * n * m * self.n_outputs,
             operations=n * (m * (each + 2.0 * r) + 16.0 * c * (q + r)),
             moment_bytes=moments,
