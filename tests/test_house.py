@@ -12,7 +12,7 @@ BOUNDS = {
     "frames from explain to a compiled loop": 8,
     "frames from explain to predict": 10,
     "files": 179,
-    "lines": 33_936,
+    "lines": 33_937,
     "files over 400 lines": 0,
     "lines of the longest function outside loops/": 52,
     "isinstance, hasattr, getattr": 248,

@@ -566,7 +566,11 @@ REFUSED = {
     "a size of nonsense": ({"memory_limit": "big"}, InputError, "memory size 'big' is not understood"),
     "little memory": ({"memory_limit": "2MB"}, DoesNotFitError, r"stage \w+ needs .* but workers have 1.9 MiB: lower"),
     "tol": ({"tol": 1.5}, InputError, "tol is 1.5: give a number above 0 and below 1"),
-    "few coalitions": ({"max_coalitions": 4}, InputError, "max_coalitions=4: kernelshap of 3 players takes at least 6"),
+    "few coalitions": (
+        {"max_coalitions": 4},
+        InputError,
+        "max_coalitions=4: permutation of 3 players takes .* 6",
+    ),
     "an unknown key": ({"key": "ix"}, InputError, "ix.*Allowed|unknown.*'ix'"),
 }
 BAD_ROWS = {

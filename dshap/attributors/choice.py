@@ -262,7 +262,7 @@ def _sampled_by_itself(value: Explained, limit: int, seed: int, why: str) -> Cho
     """See `ByItself`."""
     n_players = len(value.players)
     if limit < LEAST["kriging"](n_players):
-        design = sampled("kernelshap", n_players, limit, seed)
+        design = sampled("permutation", n_players, limit, seed)  # a regression has as many unknowns as coalitions
         return Chosen(value, design, why=f"{why}, too few coalitions for kriging")
     if n_players <= designs.MAX_KRIGED_PLAYERS and limit <= designs.MAX_KRIGED:
         design = designs.kriging(n_players, limit, seed=seed)

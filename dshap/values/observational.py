@@ -127,11 +127,12 @@ class KernelObservational(EmbeddedValue, KernelValue):
         its intercept.  Nothing where the penalty is given."""
         points = self._bound_basis.points
         for start in range(0, len(features) if self._is_validated else 0, TOGETHER):
-            own = [each.kept[each.kept < len(points)][:POINTS] for each in features[start : start + TOGETHER]]
-            rows, at = np.unique(np.concatenate(own), return_inverse=True)
+            part = slice(start, start + TOGETHER)
+            first = [each.kept[each.kept < len(points)][:POINTS] for each in features[part]]
+            rows, at = np.unique(np.concatenate(first), return_inverse=True)
             factors = self.expansion.factors(points[rows])  # (columns, rows, r)
-            ends = np.cumsum([len(each) for each in own])
-            for present, places in zip(columns[start:], np.split(at, ends[:-1]), strict=False):
+            ends = np.cumsum([len(each) for each in first])
+            for present, places in zip(columns[part], np.split(at, ends[:-1]), strict=True):
                 out = np.zeros((self._r, POINTS, self._k), factors.dtype)
                 products = factors[np.ix_(present.nonzero()[0], places)].prod(axis=0)  # (points, r)
                 out[:, : len(places)] = products.T[:, :, None] * self._probed[:, None]

@@ -32,6 +32,6 @@ def test_auto_says_why_it_is_no_kriging(d):
     assert choose("auto", value(d), 2 * d).why.endswith("too few coalitions for kriging")
     assert "kriging makes the most" in choose("auto", value(d), 2 * d + 2).why
     with pytest.raises(
-        InputError, match=f"max_coalitions={2 * d - 1}: kernelshap of {d} players takes at least {2 * d}"
+        InputError, match=f"max_coalitions={2 * d - 1}: permutation of {d} players takes at least {2 * d}"
     ):
         choose("auto", value(d), 2 * d - 1)

@@ -93,7 +93,7 @@ def budgets_of(d: int, with_borders: bool) -> Iterator[int | None]:
         whole += math.comb(d, s) * (1 if 2 * s == d else 2)
         if whole > designs.MAX_KRIGED or whole + 2 >= 2**d:
             return
-        yield from (border for border in (whole - 2, whole, whole + 2) if border >= 4 * d)
+        yield from (whole - 2, whole, whole + 2)
 
 
 @dataclass(frozen=True)
