@@ -93,7 +93,7 @@ def test_nothing_breaks_at_a_border_of_enumeration(game, d):
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.filterwarnings("ignore:std_error is NaN:RuntimeWarning")
 @pytest.mark.parametrize("budget", ["2 d", "2 d + 1"])
-@pytest.mark.parametrize("d", [3, 12, 14, 20, 30, 100])
+@pytest.mark.parametrize("d", [3, 12, 14, 20, 30])
 @pytest.mark.parametrize("game", GAMES)
 def test_the_fewest_coalitions_of_all_are_not_regressed(game, d, budget):
     """A regression has as many unknowns there, and was off by up to a hundred times the attributions."""
