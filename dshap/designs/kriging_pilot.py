@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from dshap.designs.coalitions import stream
 from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior, correlations, player_sizes
 from dshap.designs.game_process import GameProcesses
+from dshap.designs.kriging_average import weighted_priors
 from dshap.designs.kriging_list import PairList
 from dshap.designs.kriging_solution import CONTRASTS, NUGGET, Process
 from dshap.designs.sparse_terms import ROUGHNESS, ROUNDS, Screen, TermBase, fitted
-from dshap.records import FloatArray
+from dshap.records import BoolArray, FloatArray
 
 __all__ = [
     "DECAYS",
@@ -22,6 +23,7 @@ __all__ = [
     "FINE_DECAYS",
     "best_shells",
     "deviance",
+    "for_few",
     "for_games",
     "held_out",
     "likeliest",
@@ -111,6 +113,16 @@ def likeliest(pairs: FloatArray, odd: FloatArray, first: Prior, seed: int) -> di
     prior = _half_a_step_less(pairs[chosen], odd[:, chosen], _likely(family))
     relevance = np.ones(d) if prior.relevance is None else prior.relevance / prior.relevance.mean()
     return {"decay": np.array(prior.decay), "variation": np.array(prior.variation), "relevance": relevance}
+
+
+def for_few(pairs: FloatArray, odd: FloatArray, first: Prior) -> dict[str, FloatArray]:
+    """The `average` of few pairs and the `sizes` of attributions, from the values (games, p); nothing where all games
+    are additive."""
+    is_rough = _is_rough(Process.at(pairs, first).squares(odd.T), odd.T)
+    if not is_rough.any():
+        return {}
+    average, sizes = weighted_priors(pairs, odd[is_rough], first)
+    return {"average": average, "sizes": sizes}
 
 
 def for_games(processes: GameProcesses, odd: FloatArray, seed: int, must_have_terms: bool) -> dict[str, FloatArray]:
@@ -283,8 +295,13 @@ def deviance(pairs: FloatArray, prior: Prior, odd: FloatArray, known: FloatArray
     """−2 × the restricted log-likelihood of games odd (p, games), each of its own scale; inf: all are additive."""
     process = Process.at(pairs, prior, known)
     squares = process.squares(odd)
-    is_rough = squares > ROUGHNESS * np.square(odd).sum(axis=0)
+    is_rough = _is_rough(squares, odd)
     return float(process.deviances(squares[is_rough]).sum()) if is_rough.any() else np.inf
+
+
+def _is_rough(squares: FloatArray, odd: FloatArray) -> BoolArray:
+    """Whether games odd (p, games) of these `Process.squares` are not additive."""
+    return np.asarray(squares > ROUGHNESS * np.square(odd).sum(axis=0))
 
 
 def _least(families: list[Family]) -> tuple[float, Prior]:

@@ -94,12 +94,17 @@ class Process:
         The pair (N, ∅) gets what makes Σφ exact.
         """
         by_trend = cho_solve((self.gram, True), self.missing)
-        weights = solve_triangular(self.factor, self.covariance + self.trend @ by_trend, lower=True, trans="T")
-        total = np.zeros(len(weights))
-        total[0] = 2.0  # Σ_i φ_i = v(N) − v(∅), and of nothing else
-        weights += ((total - weights.sum(axis=1)) / weights.shape[1])[:, None]
+        weights = self.weights(by_trend)
         explained = np.square(self.covariance).sum(axis=0) - (self.missing * by_trend).sum(axis=0)
         return weights, np.maximum(self.variance - explained, 0.0)
+
+    def weights(self, by_trend: FloatArray, share: float = 1.0) -> FloatArray:
+        """`share` of the weights (p, d) of the odd values, of which the trend's are by_trend (d, d)."""
+        weights = solve_triangular(self.factor, share * self.covariance + self.trend @ by_trend, lower=True, trans="T")
+        total = np.zeros(len(weights))
+        total[0] = 2.0 * share  # Σ_i φ_i = v(N) − v(∅), and of nothing else
+        weights += ((total - weights.sum(axis=1)) / weights.shape[1])[:, None]
+        return np.asarray(weights)
 
     def residual(self, whitened: FloatArray) -> FloatArray:
         """Whitened values (p, games) without their trend."""
@@ -151,9 +156,9 @@ class Solution:
         return CoalitionBlock(masks, sign[:, None] * self.weights[pair], groups)
 
 
-def random_signs(n_pairs: int, n_groups: int, seed: int) -> FloatArray:
-    """Of the leave-one-out error of each pair in each contrast (p, R)."""
-    return np.where(stream(seed, CONTRASTS).random((n_pairs, n_groups)) < 0.5, -1.0, 1.0)
+def random_signs(n_pairs: int, n_groups: int, seed: int, *of: int) -> FloatArray:
+    """Of the leave-one-out error of each pair, or of what else they are drawn for, in each contrast (p, R)."""
+    return np.where(stream(seed, CONTRASTS, *of).random((n_pairs, n_groups)) < 0.5, -1.0, 1.0)
 
 
 def error_contrasts(

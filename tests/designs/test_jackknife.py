@@ -148,6 +148,11 @@ def test_one_player_has_no_error():
     assert std_errors(kernelshap(1, 2), np.array([1.0, 3.0])).tolist() == [0.0]
 
 
+@pytest.mark.parametrize(("n", "is_said"), [(24, True), (34, True), (36, False), (46, False)])
+def test_a_regression_of_hardly_more_coalitions_than_unknowns_says_so(n, is_said):
+    assert ("off by a multiple of themselves" in kernelshap(12, n).why_no_errors) == is_said
+
+
 @pytest.mark.parametrize(
     ("d", "n", "paired", "least"), [(12, 62, True, 64), (7, 30, True, 54), (12, 40, False, 48), (7, 27, False, 28)]
 )

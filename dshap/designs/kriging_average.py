@@ -1,0 +1,157 @@
+"""Few coalitions: the mean over priors, each as likely as the values of some instances say.
+
+To the other processes of games any effect of single players is as likely, so that what interactions of many players add
+to the values of outer sizes is taken for effects of one: of two coalitions a player, errors on heavy tails were nine
+times the attributions.  Here these effects have a variance too, the *slope*, and attributions are drawn to shares by
+relevance, the more the larger interactions are.  How large they are, few values leave open: no single prior is chosen,
+all of them count by their likelihoods (Bayesian model averaging).
+
+Of odd values y = Zβ + g at pairs z (p, d), g of covariance K and β_i of variance slope r_i/d, r the relevance of mean
+1, and flat along r: E β = H ZᵀK⁻¹y with H = (ZᵀK⁻¹Z + (d/slope) Q)⁻¹ and Q = diag(1/r) − 11ᵀ/d.  The trend of the other
+processes has a slope without bound, Q = 0.
+
+References
+----------
+J. A. Hoeting, D. Madigan, A. E. Raftery and C. T. Volinsky, "Bayesian model averaging: a tutorial", Statistical Science
+14 (1999).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.special import softmax
+
+from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior, correlations, player_sizes
+from dshap.designs.kriging_solution import Process
+from dshap.records import FloatArray
+
+__all__ = ["PRIORS", "averaged_share", "averaged_weights", "weighted_priors"]
+
+FEW_PAIRS, MANY_PAIRS = 2, 4
+"""A player: with fewer than the first attributions are a mean over priors, from the second on those of the likeliest;
+of more than 64 players, whose relevances are alike, from the first on."""
+PRIORS = 3
+"""Second coordinate of the stream of the signs of priors."""
+
+DECAYS, VARIATIONS, POWERS = (0.001, 0.1, 1.0), (0.0, 0.3, 3.0), (0.0, 0.5, 1.0)
+SLOPES = (0.003, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e3, 1e5)
+"""Of the priors, all of them as likely before any value is known; the powers are those of `_Family`."""
+LEAST_SLOPE = 0.001
+"""A part of every slope that counts as an interaction: of few players, those of three say nothing of some values."""
+COUNTED_GAMES = 2
+"""That the games of a pilot count for at most: those of one model are alike, and say less of the next than as many
+independent ones.  With their full number priors of small slopes win by chance, with one alone on few columns."""
+UNLIKELY = 0.001
+"""Of the weight of the likeliest prior: those of less are left out."""
+
+
+class _Family(NamedTuple):
+    """Priors but for their slopes; relevances are this power of the sizes of the attributions."""
+
+    decay: float
+    variation: float
+    power: float
+
+
+def averaged_share(d: int, n_pairs: int) -> float:
+    """Of attributions, that is a mean over priors: it falls with the logarithm of the pairs."""
+    if d > MAX_RELEVANT_PLAYERS:
+        return float(n_pairs < FEW_PAIRS * d)
+    return float(np.clip(1 - np.log(n_pairs / (FEW_PAIRS * d)) / np.log(MANY_PAIRS / FEW_PAIRS), 0.0, 1.0))
+
+
+def weighted_priors(pairs: FloatArray, odd: FloatArray, first: Prior) -> tuple[FloatArray, FloatArray]:
+    """Rows (K, 5) of decay, variation, power, slope and weight, and the sizes (d,) of the attributions by a `first`
+    prior, from the values odd (games, p) at pairs z (p, d)."""
+    sizes = player_sizes(odd @ Process.at(pairs, first).posterior()[0])
+    families = list(
+        map(_Family._make, product(DECAYS, VARIATIONS, POWERS if len(sizes) <= MAX_RELEVANT_PLAYERS else (0.0,)))
+    )
+    choices = np.array([(*family, slope) for family, slope in product(families, SLOPES)])
+    deviances = [process.deviances(odd.T) for process in _processes(pairs, families, sizes)]
+    counted = min(1.0, COUNTED_GAMES / len(odd))
+    weights = softmax(-0.5 * counted * np.concatenate(deviances))
+    kept = weights > UNLIKELY * weights.max()
+    return np.column_stack([choices, weights / weights[kept].sum()])[kept], sizes
+
+
+def averaged_weights(
+    pairs: FloatArray, average: FloatArray, sizes: FloatArray, signs: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Weights W (p, d) of the odd values at pairs z (p, d), the mean of W_k of weighted priors (K, 5), and how they
+    differ (p, R, d): Σ_k sign_k √weight_k (W_k − W) by random signs (K, R), the mean of whose squares over the signs is
+    the variance between the priors."""
+    shares = np.column_stack([average[:, 4], signs * np.sqrt(average[:, [4]])])  # (K, 1 + R)
+    sums, of_family = np.zeros((shares.shape[1], *pairs.shape)), average[:, :3]
+    families = list(map(_Family._make, dict.fromkeys(map(tuple, of_family.tolist()))))
+    for family, process in zip(families, _processes(pairs, families, sizes), strict=True):
+        chosen = (of_family == family).all(axis=1)
+        sums += process.weights(average[chosen, 3], shares[chosen])
+    mean, rest = sums[0], shares[:, 1:].sum(axis=0)
+    return mean, np.moveaxis(sums[1:] - rest[:, None, None] * mean, 0, 1)
+
+
+def _processes(pairs: FloatArray, families: list[_Family], sizes: FloatArray) -> Iterator[_Sloped]:
+    """Of these families, in their order."""
+    known = dict[float, FloatArray]()
+    for decay, variation, power in families:
+        if power and power not in known:
+            known[power] = correlations(pairs, pairs, sizes**power)
+        prior = Prior.of(len(sizes), decay, variation, sizes**power if power else None)
+        yield _Sloped.of(pairs, prior, known.get(power))
+
+
+@dataclass(frozen=True)
+class _Sloped:
+    """A process whose slope is still open."""
+
+    process: Process
+    """With `LEAST_SLOPE`."""
+    gram: FloatArray
+    """ZᵀK⁻¹Z (d, d)"""
+    relevance: FloatArray
+    """r (d,)"""
+
+    @classmethod
+    def of(cls, pairs: FloatArray, prior: Prior, known: FloatArray | None) -> _Sloped:
+        """With this prior; `known` are the `correlations` of the pairs by its relevance."""
+        variances = prior.variances.copy()
+        variances[1] = LEAST_SLOPE
+        process = Process.at(pairs, replace(prior, variances=variances), known)
+        relevance = np.ones(pairs.shape[1]) if prior.relevance is None else prior.relevance / prior.relevance.mean()
+        return cls(process, process.trend.T @ process.trend, relevance)
+
+    def deviances(self, odd: FloatArray) -> list[float]:
+        """−2 × the log-likelihood of games odd (p, games), each of its own scale, together, of every slope."""
+        (p, d), process, out = self.process.trend.shape, self.process, []
+        whitened = solve_triangular(process.factor, odd, lower=True)
+        by_player, squares = process.trend.T @ whitened, np.square(whitened).sum(axis=0)
+        for slope in SLOPES:
+            factor = self._factor(slope)
+            left = squares - np.square(solve_triangular(factor, by_player, lower=True)).sum(axis=0)
+            left = np.maximum(left, np.finfo(float).eps * squares)
+            volume = 2 * np.log(np.diag(process.factor)).sum() + 2 * np.log(np.diag(factor)).sum()
+            volume += np.log(self.relevance).sum() - (d - 1) * np.log(d / (slope - LEAST_SLOPE))
+            out.append(float(((p - 1) * np.log(left) + volume).sum()))
+        return out
+
+    def weights(self, slopes: FloatArray, shares: FloatArray) -> FloatArray:
+        """Σ share W (c, p, d) over slopes, of c columns of shares (slopes, c)."""
+        by_trend = np.zeros((shares.shape[1], *self.gram.shape))
+        for slope, share in zip(slopes.tolist(), shares, strict=True):
+            by_trend += share[:, None, None] * cho_solve((self._factor(slope), True), self.process.missing)
+        return np.stack(
+            [self.process.weights(*each) for each in zip(by_trend, shares.sum(axis=0).tolist(), strict=True)]
+        )
+
+    def _factor(self, slope: float) -> FloatArray:
+        """Cholesky factor (d, d), lower, of H⁻¹."""
+        d = len(self.gram)
+        ridge = np.diag(1 / self.relevance) - 1 / d
+        return np.asarray(cholesky(self.gram + d / (slope - LEAST_SLOPE) * ridge, lower=True))

@@ -1,0 +1,135 @@
+"""The mean over priors, of few coalitions.  Games have interactions of every order unless a test says otherwise."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from design_games import attribute, codes, dividends, game, prior_of, shapley_of_dividends
+from scipy.stats import multivariate_normal
+
+from dshap.designs import kriging, restored
+from dshap.designs.game_prior import Prior
+from dshap.designs.kriging_average import LEAST_SLOPE, SLOPES, _Sloped, averaged_weights, weighted_priors
+from tests.benchmarks.games import estimated, games_of, settled
+
+FLAT = 1e7
+
+
+def pairs_of(d, m, seed=1):
+    return kriging(d, m, decay=0.1, seed=seed).pair_list.pairs
+
+
+def written_out(pairs, decay, slope, relevance):
+    """Covariance of the odd values, and cov(φ, y), from every odd coefficient; the flat one has a large variance."""
+    d = pairs.shape[1]
+    subsets = [T for s in range(1, d + 1, 2) for T in itertools.combinations(range(d), s)]
+    prior = prior_of(d, decay, relevance)
+    parts = LEAST_SLOPE / d + (slope - LEAST_SLOPE) * relevance / relevance.mean() / d
+    variance = np.array([parts[T[0]] if len(T) == 1 else prior[T] for T in subsets])
+    features = np.array([pairs[:, list(T)].prod(axis=1) for T in subsets]).T
+    to_phi = np.array([[2 / len(T) if i in T else 0.0 for i in range(d)] for T in subsets])
+    flat = pairs @ relevance  # along the relevance
+    covariance = (features * variance) @ features.T + FLAT * np.outer(flat, flat)
+    return covariance, (features * variance) @ to_phi + FLAT * np.outer(flat, 2 * relevance)
+
+
+@pytest.mark.parametrize("slope", [0.03, 1.0, 100.0])
+@pytest.mark.parametrize("is_uneven", [False, True])
+def test_weights_and_likelihood_against_every_coefficient(slope, is_uneven):
+    """Bayes' rule in the space of all coefficients, in other code; the likelihood but for what all slopes share."""
+    d, rng = 6, np.random.default_rng(3)
+    pairs, relevance = pairs_of(d, 22), rng.uniform(0.1, 1, d) if is_uneven else np.ones(d)
+    process = _Sloped.of(pairs, Prior.of(d, 0.1, 0.0, relevance if is_uneven else None), None)
+    covariance, with_phi = written_out(pairs, 0.1, slope, relevance)
+    weights = process.weights(np.array([slope]), np.ones((1, 1)))[0]
+    wanted = np.linalg.solve(covariance, with_phi)
+    np.testing.assert_allclose(weights, wanted, atol=2e-5 * np.abs(wanted).max())
+    np.testing.assert_allclose(weights.sum(axis=1), np.r_[2.0, np.zeros(len(pairs) - 1)], atol=1e-9)
+    y, found = rng.normal(size=len(pairs)), []
+    for other in (slope, 10.0):
+        other_covariance, _ = written_out(pairs, 0.1, other, relevance)
+        scale = y @ np.linalg.solve(other_covariance, y) / (len(pairs) - 1)
+        at_best = -2 * multivariate_normal(cov=scale * other_covariance, allow_singular=True).logpdf(y) - np.log(scale)
+        deviance = process.deviances(y[:, None])[SLOPES.index(other)]
+        found.append((at_best, deviance))
+    assert found[0][1] - found[1][1] == pytest.approx(found[0][0] - found[1][0], abs=1e-3)
+
+
+def test_the_mean_over_priors_and_how_they_differ():
+    d, rng = 7, np.random.default_rng(0)
+    pairs, sizes = pairs_of(d, 24), rng.uniform(0.1, 1, d)
+    average = np.array([[0.1, 0.0, 0.0, 1.0, 0.5], [0.1, 0.0, 0.0, 30.0, 0.2], [1.0, 0.3, 0.5, 0.1, 0.3]])
+    each = []
+    for decay, variation, power, slope, _ in average:
+        prior = Prior.of(d, decay, variation, sizes**power if power else None)
+        each.append(_Sloped.of(pairs, prior, None).weights(np.array([slope]), np.ones((1, 1)))[0])
+    signs = np.where(rng.random((3, 4_000)) < 0.5, -1.0, 1.0)
+    mean, differences = averaged_weights(pairs, average, sizes, signs)
+    wanted = np.tensordot(average[:, 4], np.array(each), 1)
+    np.testing.assert_allclose(mean, wanted, atol=1e-10)
+    spread = np.tensordot(average[:, 4], np.square(np.array(each) - wanted), 1)
+    np.testing.assert_allclose(np.square(differences).mean(axis=1), spread, rtol=0.15, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_games", [1, 2, 8])
+def test_weights_of_priors_count_at_most_two_games(n_games):
+    """Eight times the same game tells as much as twice."""
+    d = 8
+    pairs, v = pairs_of(d, 26), game(dividends(d, np.random.default_rng(2)))
+    masks = pairs > 0
+    odd = (v[codes(masks)] - v[codes(~masks)])[None] / 2
+    first = Prior.of(d, 0.03, 0.0, None)
+    average, sizes = weighted_priors(pairs, np.repeat(odd, n_games, axis=0), first)
+    assert average[:, 4].sum() == pytest.approx(1.0) and sizes.shape == (d,) and sizes.max() == 1.0
+    twice, _ = weighted_priors(pairs, np.repeat(odd, 2, axis=0), first)
+    assert (len(average) == len(twice) and np.allclose(average, twice)) == (n_games > 1)
+
+
+@pytest.mark.parametrize("d", [4, 5, 9, 12])
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_few_coalitions_add_up_and_are_linear(d, share):
+    """Between 2d + 2 and 4d coalitions, and where the design comes from a file."""
+    m = min(int(2 * d + 2 + share * (2 * d - 2)), 2**d - 2)
+    rng = np.random.default_rng(d)
+    one, other = (game(dividends(d, rng)) for _ in range(2))
+    design = settled(kriging(d, m), lambda masks: np.array([one, other])[:, codes(masks)])
+    assert design.average is not None and restored(design.fingerprint()) == design
+    phi = attribute(design, one)
+    assert phi.sum() == pytest.approx(one[-1] - one[0])
+    np.testing.assert_allclose(
+        attribute(design, 2 * one - 3 * other), 2 * phi - 3 * attribute(design, other), atol=1e-8
+    )
+
+
+def test_additive_games_and_pairs_stay_exact():
+    a = dividends(9, np.random.default_rng(1), order=2)
+    design = settled(kriging(9, 24), lambda masks: game(a)[None, codes(masks)])
+    assert design.average is None
+    np.testing.assert_allclose(attribute(design, game(a)), shapley_of_dividends(a), atol=1e-9)
+
+
+@pytest.mark.parametrize("n_games", [1, 6])
+@pytest.mark.parametrize("kind", ["order 3", "products over 15", "airports", "heavy tails", "network"])
+@pytest.mark.parametrize(("d", "m"), [(20, 42), (20, 60), (30, 75), (30, 118)])
+def test_less_error_than_by_the_likeliest_prior(kind, d, m, n_games):
+    """Of products and heavy tails much; of none more; of one row that chooses for itself, and of six."""
+    mean, alone = [], []
+    for seed in range(4):
+        games = games_of(kind, d, 6, seed)
+        design = settled(kriging(d, m), lambda masks, games=games: games.values(masks)[:n_games])
+        values, truth = games.values(design.masks)[:n_games], games.shapley[:n_games]
+        for errors, each in ((mean, design), (alone, replace(design, average=None))):
+            errors.append(np.square(estimated(each, values)[0] - truth).sum() / np.square(truth).sum())
+    assert np.mean(mean) < (0.85 if kind in ("products over 15", "heavy tails") else 1.1) * np.mean(alone)
+
+
+@pytest.mark.parametrize(("d", "m", "is_averaged"), [(20, 158, True), (20, 160, False), (64, 510, True),
+                                                      (65, 258, True), (65, 260, False), (200, 798, True)])  # fmt: skip
+def test_where_priors_are_averaged(d, m, is_averaged):
+    """Up to eight coalitions a player, of more than 64 players up to four; the share falls to nothing."""
+    rng = np.random.default_rng(d)
+    terms, weights = rng.random((40, d)) < 6 / d, rng.normal(size=(40, 2))
+    design = settled(kriging(d, m), lambda masks: (((~masks).astype(float) @ terms.T.astype(float) == 0) @ weights).T)
+    assert (design.average is not None) == is_averaged
+    assert design._averaged_share == pytest.approx(1.0 if d > 64 and is_averaged else 0.0, abs=0.02)
