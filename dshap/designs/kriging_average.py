@@ -31,7 +31,7 @@ from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior, correlations, 
 from dshap.designs.kriging_solution import Process
 from dshap.records import FloatArray
 
-__all__ = ["PRIORS", "averaged_share", "averaged_weights", "weighted_priors"]
+__all__ = ["PRIORS", "Sloped", "averaged_share", "averaged_weights", "weighted_priors"]
 
 FEW_PAIRS, MANY_PAIRS = 2, 4
 """A player: with fewer than the first attributions are a mean over priors, from the second on those of the likeliest;
@@ -97,18 +97,18 @@ def averaged_weights(
     return mean, np.moveaxis(sums[1:] - rest[:, None, None] * mean, 0, 1)
 
 
-def _processes(pairs: FloatArray, families: list[_Family], sizes: FloatArray) -> Iterator[_Sloped]:
+def _processes(pairs: FloatArray, families: list[_Family], sizes: FloatArray) -> Iterator[Sloped]:
     """Of these families, in their order."""
     known = dict[float, FloatArray]()
     for decay, variation, power in families:
         if power and power not in known:
             known[power] = correlations(pairs, pairs, sizes**power)
         prior = Prior.of(len(sizes), decay, variation, sizes**power if power else None)
-        yield _Sloped.of(pairs, prior, known.get(power))
+        yield Sloped.of(pairs, prior, known.get(power))
 
 
 @dataclass(frozen=True)
-class _Sloped:
+class Sloped:
     """A process whose slope is still open."""
 
     process: Process
@@ -119,7 +119,7 @@ class _Sloped:
     """r (d,)"""
 
     @classmethod
-    def of(cls, pairs: FloatArray, prior: Prior, known: FloatArray | None) -> _Sloped:
+    def of(cls, pairs: FloatArray, prior: Prior, known: FloatArray | None) -> Sloped:
         """With this prior; `known` are the `correlations` of the pairs by its relevance."""
         variances = prior.variances.copy()
         variances[1] = LEAST_SLOPE

@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 
 from dshap.designs import kriging, restored
 from dshap.designs.game_prior import Prior
-from dshap.designs.kriging_average import LEAST_SLOPE, SLOPES, _Sloped, averaged_weights, weighted_priors
+from dshap.designs.kriging_average import LEAST_SLOPE, SLOPES, Sloped, averaged_share, averaged_weights, weighted_priors
 from tests.benchmarks.games import estimated, games_of, settled
 
 FLAT = 1e7
@@ -40,7 +40,7 @@ def test_weights_and_likelihood_against_every_coefficient(slope, is_uneven):
     """Bayes' rule in the space of all coefficients, in other code; the likelihood but for what all slopes share."""
     d, rng = 6, np.random.default_rng(3)
     pairs, relevance = pairs_of(d, 22), rng.uniform(0.1, 1, d) if is_uneven else np.ones(d)
-    process = _Sloped.of(pairs, Prior.of(d, 0.1, 0.0, relevance if is_uneven else None), None)
+    process = Sloped.of(pairs, Prior.of(d, 0.1, 0.0, relevance if is_uneven else None), None)
     covariance, with_phi = written_out(pairs, 0.1, slope, relevance)
     weights = process.weights(np.array([slope]), np.ones((1, 1)))[0]
     wanted = np.linalg.solve(covariance, with_phi)
@@ -63,7 +63,7 @@ def test_the_mean_over_priors_and_how_they_differ():
     each = []
     for decay, variation, power, slope, _ in average:
         prior = Prior.of(d, decay, variation, sizes**power if power else None)
-        each.append(_Sloped.of(pairs, prior, None).weights(np.array([slope]), np.ones((1, 1)))[0])
+        each.append(Sloped.of(pairs, prior, None).weights(np.array([slope]), np.ones((1, 1)))[0])
     signs = np.where(rng.random((3, 4_000)) < 0.5, -1.0, 1.0)
     mean, differences = averaged_weights(pairs, average, sizes, signs)
     wanted = np.tensordot(average[:, 4], np.array(each), 1)
@@ -132,4 +132,4 @@ def test_where_priors_are_averaged(d, m, is_averaged):
     terms, weights = rng.random((40, d)) < 6 / d, rng.normal(size=(40, 2))
     design = settled(kriging(d, m), lambda masks: (((~masks).astype(float) @ terms.T.astype(float) == 0) @ weights).T)
     assert (design.average is not None) == is_averaged
-    assert design._averaged_share == pytest.approx(1.0 if d > 64 and is_averaged else 0.0, abs=0.02)
+    assert averaged_share(d, m // 2) == pytest.approx(1.0 if d > 64 and is_averaged else 0.0, abs=0.02)
