@@ -27,7 +27,7 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.special import softmax
 
-from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior, correlations, player_sizes
+from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior, correlations
 from dshap.designs.kriging_solution import Process
 from dshap.records import FloatArray
 
@@ -66,10 +66,9 @@ def averaged_share(d: int, n_pairs: int) -> float:
     return float(np.clip(1 - np.log(n_pairs / (FEW_PAIRS * d)) / np.log(MANY_PAIRS / FEW_PAIRS), 0.0, 1.0))
 
 
-def weighted_priors(pairs: FloatArray, odd: FloatArray, first: Prior) -> tuple[FloatArray, FloatArray]:
-    """Rows (K, 5) of decay, variation, power, slope and weight, and the sizes (d,) of the attributions by a `first`
-    prior, from the values odd (games, p) at pairs z (p, d)."""
-    sizes = player_sizes(odd @ Process.at(pairs, first).posterior()[0])
+def weighted_priors(pairs: FloatArray, odd: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Rows (K, 5) of decay, variation, power, slope and weight from the values odd (games, p) at pairs z (p, d);
+    relevances are powers of the sizes (d,) of the attributions."""
     families = list(
         map(_Family._make, product(DECAYS, VARIATIONS, POWERS if len(sizes) <= MAX_RELEVANT_PLAYERS else (0.0,)))
     )
@@ -78,7 +77,7 @@ def weighted_priors(pairs: FloatArray, odd: FloatArray, first: Prior) -> tuple[F
     counted = min(1.0, COUNTED_GAMES / len(odd))
     weights = softmax(-0.5 * counted * np.concatenate(deviances))
     kept = weights > UNLIKELY * weights.max()
-    return np.column_stack([choices, weights / weights[kept].sum()])[kept], sizes
+    return np.column_stack([choices, weights / weights[kept].sum()])[kept]
 
 
 def averaged_weights(

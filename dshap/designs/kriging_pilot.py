@@ -118,11 +118,12 @@ def likeliest(pairs: FloatArray, odd: FloatArray, first: Prior, seed: int) -> di
 def for_few(pairs: FloatArray, odd: FloatArray, first: Prior) -> dict[str, FloatArray]:
     """The `average` of few pairs and the `sizes` of attributions, from the values (games, p); nothing where all games
     are additive."""
-    is_rough = _is_rough(Process.at(pairs, first).squares(odd.T), odd.T)
-    if not is_rough.any():
+    process = Process.at(pairs, first)
+    rough = odd[_is_rough(process.squares(odd.T), odd.T)]
+    if not len(rough):
         return {}
-    average, sizes = weighted_priors(pairs, odd[is_rough], first)
-    return {"average": average, "sizes": sizes}
+    sizes = player_sizes(rough @ process.posterior()[0])
+    return {"average": weighted_priors(pairs, rough, sizes), "sizes": sizes}
 
 
 def for_games(processes: GameProcesses, odd: FloatArray, seed: int, must_have_terms: bool) -> dict[str, FloatArray]:

@@ -79,10 +79,10 @@ def test_weights_of_priors_count_at_most_two_games(n_games):
     pairs, v = pairs_of(d, 26), game(dividends(d, np.random.default_rng(2)))
     masks = pairs > 0
     odd = (v[codes(masks)] - v[codes(~masks)])[None] / 2
-    first = Prior.of(d, 0.03, 0.0, None)
-    average, sizes = weighted_priors(pairs, np.repeat(odd, n_games, axis=0), first)
-    assert average[:, 4].sum() == pytest.approx(1.0) and sizes.shape == (d,) and sizes.max() == 1.0
-    twice, _ = weighted_priors(pairs, np.repeat(odd, 2, axis=0), first)
+    sizes = np.random.default_rng(3).uniform(0.1, 1, d)
+    average = weighted_priors(pairs, np.repeat(odd, n_games, axis=0), sizes)
+    assert average[:, 4].sum() == pytest.approx(1.0)
+    twice = weighted_priors(pairs, np.repeat(odd, 2, axis=0), sizes)
     assert (len(average) == len(twice) and np.allclose(average, twice)) == (n_games > 1)
 
 
