@@ -14,9 +14,17 @@ from dshap.designs.coalitions import BaseDesign, checked_span
 from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior
 from dshap.designs.game_process import GameProcesses
 from dshap.designs.jackknife import N_REPLICATES, checked_replicates
-from dshap.designs.kriging_average import PRIORS, averaged_share, averaged_weights
-from dshap.designs.kriging_list import PairList, checked_budgets, odd_values
-from dshap.designs.kriging_pilot import DEFAULT_DECAY, DEFAULT_VARIATION, best_shells, for_few, for_games, likeliest
+from dshap.designs.kriging_average import Mean, averaged_share, mixed_weights
+from dshap.designs.kriging_list import PairList, checked_budgets, determines, odd_values
+from dshap.designs.kriging_pilot import (
+    DEFAULT_DECAY,
+    DEFAULT_VARIATION,
+    for_few,
+    for_games,
+    for_list,
+    found_fields,
+    likeliest,
+)
 from dshap.designs.kriging_solution import Process, Solution, error_contrasts, interaction_weights, random_signs
 from dshap.designs.sparse_terms import FITTED_BYTES
 from dshap.errors import InputError
@@ -44,19 +52,21 @@ class KrigingDesign(BaseDesign):
 
     The list: size 1 whole, then as many coalitions of every size, without replacement (leverage sampling).  After a
     quarter of it a pilot asks what the rest is worth: where interactions are weak enough, the next sizes are taken
-    whole before the others get their shares.  With 1.25 to three pairs a player the pilot sees a list without size 1
+    whole before the others get their shares.  With up to three pairs a player the pilot sees a list without size 1
     first and asks what that is worth: the list is drawn anew with it, or goes on.
 
-    Few coalitions: up to four a player (eight, of which the share falls, up to 64 players) attributions are the mean
+    Few coalitions: up to four a player (sixteen, of which the share falls, up to 64 players) attributions are the mean
     over priors that say how large effects of single players are beside interactions, weighted by the likelihoods of the
-    pilot's values (`dshap.designs.kriging_average`).  On products, airports, heavy tails and votes of 14 to 60 players
-    the error is 0.2 to 0.9 of that by the likeliest prior, on boosted trees 0.7 to 1.04.
+    pilot's values (`dshap.designs.kriging_average`); not where held out coalitions are more than 1.1 times as far from
+    it.  On products, airports, heavy tails and votes of 14 to 60 players the error is 0.2 to 0.9 of that by
+    the likeliest prior, on boosted trees 0.7 to 1.06.
 
     Games that differ: which columns matter differs from row to row.  Where the games of the pilot expect 0.95 of the
-    error or less by it, each game that is likelier so has a process of its own, whose players are as relevant as the
-    attributions are large that the shared process finds; a fifth of its variance is as in the shared one.  On airports,
-    networks, logistic models, words and images the error is 0.2 to 0.9 of that with one process for all; where strong
-    interactions are of players whose attributions cancel, it may be 1.6 times as large.
+    error or less by it (with a mean over priors: where it predicts held out coalitions better), each game that is
+    likelier so has a process of its own, whose players are as relevant as the attributions are large that the shared
+    process finds; a fifth of its variance is as in the shared one.  On airports, networks, logistic models, words and
+    images the error is 0.2 to 0.9 of that with one process for all; where strong interactions are of players whose
+    attributions cancel, it may be 1.6 times as large.
 
     Sparse terms: where that predicts coalitions which the pilot holds out better (0.8 of the error or less, 0.64 beside
     processes of their own), each instance has coefficients of up to 200 interactions of three players beside the
@@ -113,8 +123,7 @@ class KrigingDesign(BaseDesign):
     doubt: float = 1.0
     """The pilot's: what the standard errors of games that differ so are multiplied with."""
     average: tuple[tuple[float, ...], ...] | None = None
-    """The pilot's, where there are few pairs: decay, variation, power, slope and weight of the priors that attributions
-    are the mean over, as `dshap.designs.kriging_average` has them."""
+    """The pilot's, where there are few pairs: decay, variation, power, slope and weight of the priors averaged over."""
     sizes: tuple[float, ...] | None = None
     """(d,): of the attributions, whose powers are the relevances in these priors."""
 
@@ -166,10 +175,11 @@ class KrigingDesign(BaseDesign):
         return f"{n_coalitions} coalitions of {d} players are too few for standard errors: give {least}"
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
-        """Coalitions start..stop; the two ends have scores too.  Where games differ there are no scores: NaN."""
+        """Coalitions start..stop; the two ends have scores too.  Where games differ, or an open list does not tell the
+        players apart, there are none: NaN."""
         checked_span(self.budgets[-1], start, stop)
         masks = self.pair_list.masks(start, stop)
-        if self._games_differ:
+        if self._games_differ or (self.pair_list.is_open and not determines(self.pair_list)):
             return CoalitionBlock(masks, np.full(masks.shape, np.nan), Groups.none(self.info.group_columns))
         return _solution(self).block(masks, start)
 
@@ -213,7 +223,8 @@ class KrigingDesign(BaseDesign):
             "average": self.average and [list(row) for row in self.average],
             "sizes": self.sizes and list(self.sizes),
         }
-        left_out = () if self.decay is not None else ("relevance", "doubt", "average", "sizes")
+        later = ("relevance", "doubt") if self.average else ("relevance", "doubt", "average", "sizes")
+        left_out = () if self.decay is not None else later
         return {name: value for name, value in (super().fingerprint() | lists).items() if name not in left_out}
 
     @property
@@ -239,13 +250,15 @@ class KrigingDesign(BaseDesign):
         odd, pairs = odd_values(values), self.pair_list
         with one_blas_thread():
             if pairs.is_open:
-                return Record({"later_shells": np.array(best_shells(pairs, odd, self._prior))})
+                return Record(for_list(pairs, odd, self._prior))
             chosen = likeliest(pairs.pairs, odd, self._prior, self.seed)
+            design = self.tuned(Record(chosen))
             if self._averaged_share:
-                chosen |= for_few(pairs.pairs, odd, self._prior)
+                likely = design._prior if self._is_determined else None
+                chosen |= for_few(pairs.pairs, odd, self._prior, self.average, likely, self.seed)
+                design = self.tuned(Record(chosen))
             if self.held_coalitions:
-                processes = _processes(self.tuned(Record(chosen)))
-                chosen |= for_games(processes, odd, self.seed, must_have_terms=self._has_terms)
+                chosen |= for_games(_processes(design), odd, self.seed, self._has_terms, design._mean)
             return Record(chosen)
 
     def tuned(self, record: Record) -> KrigingDesign:
@@ -253,20 +266,7 @@ class KrigingDesign(BaseDesign):
         pairs, arrays = self.pair_list, record.arrays
         if not arrays:
             return replace(self, later_shells=pairs.least_shells) if pairs.is_open else self
-        design = replace(self, later_shells=int(arrays["later_shells"])) if "later_shells" in arrays else self
-        if "decay" not in arrays:
-            return design
-        return replace(
-            design,
-            decay=float(arrays["decay"]),
-            variation=float(arrays["variation"]),
-            relevance=tuple(arrays["relevance"].tolist()),
-            sparse=bool(arrays.get("sparse", False)),
-            by_game=bool(arrays.get("by_game", False)),
-            doubt=float(arrays.get("doubt", 1.0)),
-            average=tuple(map(tuple, arrays["average"].tolist())) if "average" in arrays else None,
-            sizes=tuple(arrays["sizes"].tolist()) if "sizes" in arrays else None,
-        )
+        return replace(self, **found_fields(arrays))
 
     @property
     def held_coalitions(self) -> int:
@@ -321,14 +321,26 @@ class KrigingDesign(BaseDesign):
         return 0.0 if self.pair_list.is_whole else averaged_share(self.n_players, self.pair_list.n_pairs)
 
     @property
+    def _mean(self) -> Mean | None:
+        """Over priors, which attributions are by its share."""
+        if self.average is None or self.sizes is None or not self._averaged_share:
+            return None
+        return Mean(self._averaged_share, np.array(self.average), np.array(self.sizes))
+
+    @property
     def _has_errors(self) -> bool:
         return self.n_replicates > 0 and not self.why_no_errors
 
     @property
     def _may_differ(self) -> bool:
         """There are triples to choose from, not too many, and values enough to choose by."""
-        is_few, pairs = MIN_SPARSE_PLAYERS <= self.n_players <= MAX_RELEVANT_PLAYERS, self.pair_list
-        return is_few and not pairs.is_whole and pairs.n_pairs > LEAST_SPARSE_PAIRS * self.n_players
+        is_few = MIN_SPARSE_PLAYERS <= self.n_players <= MAX_RELEVANT_PLAYERS
+        return is_few and not self.pair_list.is_whole and self._is_determined
+
+    @property
+    def _is_determined(self) -> bool:
+        """A part of the pairs tells attributions too."""
+        return self.pair_list.n_pairs > LEAST_SPARSE_PAIRS * self.n_players
 
     @property
     def _has_terms(self) -> bool:
@@ -356,7 +368,8 @@ def _solution(design: KrigingDesign) -> Solution:
         process = Process.at(pairs, design._prior)
         weights, variance = process.posterior()
         is_by_player = design.n_players <= MAX_CONTRASTED_PLAYERS
-        weights, differences = _averaged(design, weights, n_groups if design._has_errors and is_by_player else 0)
+        n_differences = n_groups if design._has_errors and is_by_player else 0
+        weights, differences = mixed_weights(pairs, weights, design._mean, n_differences, design.seed)
         if design.pair_list.is_whole or not design._has_errors:
             contrasts = np.zeros((len(pairs), n_groups if design._has_errors else 0, c))
             return Solution(weights, contrasts, np.zeros(len(variance)))
@@ -365,16 +378,6 @@ def _solution(design: KrigingDesign) -> Solution:
         if is_by_player:
             contrasts += differences / np.sqrt(n_groups)
         return Solution(weights, contrasts, spread)
-
-
-def _averaged(design: KrigingDesign, weights: FloatArray, n_groups: int) -> tuple[FloatArray, FloatArray]:
-    """Those weights (p, d) and the mean over priors by its share, and how the priors differ (p, n_groups, d)."""
-    share, pairs = design._averaged_share, design.pair_list.pairs
-    if design.average is None or not share:
-        return weights, np.zeros((len(pairs), n_groups, design.n_players))
-    signs = random_signs(len(design.average), n_groups, design.seed, PRIORS)
-    mean, differences = averaged_weights(pairs, np.array(design.average), np.array(design.sizes), signs)
-    return (1 - share) * weights + share * mean, share * differences
 
 
 def _processes(design: KrigingDesign) -> GameProcesses:

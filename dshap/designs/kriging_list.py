@@ -16,7 +16,7 @@ from dshap.designs.sampling import counts_by_leverage, draw_by_leverage, strata_
 from dshap.errors import InputError
 from dshap.records import BoolArray, FloatArray
 
-__all__ = ["MAX_KRIGED", "MAX_KRIGED_PLAYERS", "PairList", "checked_budgets", "odd_values"]
+__all__ = ["MAX_KRIGED", "MAX_KRIGED_PLAYERS", "PairList", "checked_budgets", "determines", "odd_values"]
 
 MAX_KRIGED = 4_096
 """Coalitions: a matrix of half as many squared is factored in every process (seconds, and 130 MB there)."""
@@ -97,7 +97,13 @@ class PairList:
         """A pilot of a list without size 1 chooses; where it takes it, the list is drawn anew.  Not of a first round of
         up to 64 players that others follow: votes would end with too large an error more often."""
         is_alone = len(self.budgets) == 1 or self.n_players > MAX_RELEVANT_PLAYERS
-        return self._is_thin and is_alone and self.shells is None and self.budgets[0] < 1 << self.n_players
+        is_few = self._is_thin or self.is_at_border
+        return is_few and is_alone and self.shells is None and self.budgets[0] < 1 << self.n_players
+
+    @property
+    def is_at_border(self) -> bool:
+        """Hardly more pairs than players: without size 1 they do not determine the attributions."""
+        return self.budgets[0] // 2 - 2 < LEAST_SCOUTED * self.n_players
 
     @property
     def _is_thin(self) -> bool:
@@ -154,6 +160,12 @@ def _listed(pairs: PairList) -> NDArray[np.uint8]:
     if d > 1:
         units = draw_by_leverage(strata_of(d, paired=True), pairs._steps[0], pairs.seed, pairs._steps[1]).units
     return pack(np.concatenate([np.zeros((1, d), dtype=bool), units]))
+
+
+@lru_cache(maxsize=8)
+def determines(pairs: PairList) -> bool:
+    """Whether the list tells all players apart."""
+    return pairs.n_pairs >= LEAST_SCOUTED * pairs.n_players or np.linalg.matrix_rank(pairs.pairs) == pairs.n_players
 
 
 def odd_values(values: FloatArray) -> FloatArray:

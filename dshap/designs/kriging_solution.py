@@ -8,6 +8,7 @@ from what the others predict.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import comb, lgamma
 
 import numpy as np
@@ -51,8 +52,6 @@ class Process:
     """L (p, p), lower, LLᵀ = K of the prior, with a part of the trend that changes no result."""
     trend: FloatArray
     """(p, d)"""
-    gram: FloatArray
-    """Cholesky factor (d, d), lower, of the trend's Gram."""
     covariance: FloatArray
     """L⁻¹ cov(y, φ) (p, d)."""
     variance: FloatArray
@@ -65,7 +64,7 @@ class Process:
         Raises
         ------
         InputError
-            Pairs that are alike, or that do not tell the players apart.
+            Pairs that are alike.
         """
         return cls.of(pairs, prior.covariances(pairs, known))
 
@@ -74,14 +73,19 @@ class Process:
         """With these covariances at the pairs; raises as `at`."""
         try:
             factor = cholesky(parts.values + NUGGET * np.eye(len(pairs)), lower=True)
-            trend = solve_triangular(factor, pairs, lower=True)
-            gram = cholesky(trend.T @ trend, lower=True)
         except LinAlgError:
-            raise InputError(
-                f"the {2 * len(pairs)} coalitions of this kriging design do not determine the attributions of "
-                f"{pairs.shape[1]} players: raise n_coalitions or give another seed"
-            ) from None
-        return cls(factor, trend, gram, solve_triangular(factor, parts.with_phi, lower=True), parts.phi)
+            raise _undetermined(pairs.shape) from None
+        trend = solve_triangular(factor, pairs, lower=True)
+        return cls(factor, trend, solve_triangular(factor, parts.with_phi, lower=True), parts.phi)
+
+    @cached_property
+    def gram(self) -> FloatArray:
+        """Cholesky factor (d, d), lower, of the trend's Gram; InputError of pairs that do not tell the players
+        apart."""
+        try:
+            return np.asarray(cholesky(self.trend.T @ self.trend, lower=True))
+        except LinAlgError:
+            raise _undetermined(self.trend.shape) from None
 
     @property
     def missing(self) -> FloatArray:
@@ -131,6 +135,14 @@ class Process:
         what the others predict, and 1/P_jj the variance of that in units of scale."""
         whitened = self.residual(solve_triangular(self.factor, np.eye(len(self.factor)), lower=True))
         return np.asarray(whitened.T @ whitened)
+
+
+def _undetermined(shape: tuple[int, ...]) -> InputError:
+    """Of so many pairs and players."""
+    return InputError(
+        f"the {2 * shape[0]} coalitions of this kriging design do not determine the attributions of {shape[1]} "
+        "players: raise n_coalitions or give another seed"
+    )
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from dshap.designs import kriging, restored
 from dshap.designs.coalitions import stream
 from dshap.designs.game_prior import Prior
 from dshap.designs.game_process import GameProcesses
+from dshap.designs.kriging_held_out import held_out
 from dshap.designs.kriging_list import odd_values
-from dshap.designs.kriging_pilot import held_out
 from dshap.designs.kriging_solution import CONTRASTS, random_signs
 from dshap.designs.sparse_terms import TermBase
 from dshap.errors import InputError

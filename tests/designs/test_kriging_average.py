@@ -10,7 +10,18 @@ from scipy.stats import multivariate_normal
 
 from dshap.designs import kriging, restored
 from dshap.designs.game_prior import Prior
-from dshap.designs.kriging_average import LEAST_SLOPE, SLOPES, Sloped, averaged_share, averaged_weights, weighted_priors
+from dshap.designs.kriging_average import (
+    LEAST_SLOPE,
+    SLOPES,
+    Sloped,
+    averaged_log_error,
+    averaged_precisions,
+    averaged_share,
+    averaged_weights,
+    weighted_priors,
+)
+from dshap.designs.kriging_list import odd_values
+from dshap.designs.kriging_pilot import for_few
 from tests.benchmarks.games import estimated, games_of, settled
 
 FLAT = 1e7
@@ -124,12 +135,63 @@ def test_less_error_than_by_the_likeliest_prior(kind, d, m, n_games):
     assert np.mean(mean) < (0.85 if kind in ("products over 15", "heavy tails") else 1.1) * np.mean(alone)
 
 
-@pytest.mark.parametrize(("d", "m", "is_averaged"), [(20, 158, True), (20, 160, False), (64, 510, True),
+@pytest.mark.parametrize(("d", "m", "is_averaged"), [(20, 318, True), (20, 320, False), (64, 1_022, True),
                                                       (65, 258, True), (65, 260, False), (200, 798, True)])  # fmt: skip
 def test_where_priors_are_averaged(d, m, is_averaged):
-    """Up to eight coalitions a player, of more than 64 players up to four; the share falls to nothing."""
-    rng = np.random.default_rng(d)
-    terms, weights = rng.random((40, d)) < 6 / d, rng.normal(size=(40, 2))
-    design = settled(kriging(d, m), lambda masks: (((~masks).astype(float) @ terms.T.astype(float) == 0) @ weights).T)
+    """Up to sixteen coalitions a player, of more than 64 players up to four; the share falls to nothing."""
+    design = settled(kriging(d, m), games_of("votes", d, 2, 0).values)
     assert (design.average is not None) == is_averaged
     assert averaged_share(d, m // 2) == pytest.approx(1.0 if d > 64 and is_averaged else 0.0, abs=0.02)
+    assert d > 64 or averaged_share(d, 2 * d) == 2 * averaged_share(d, 4 * d) == 1.0
+
+
+def test_not_where_it_predicts_held_out_values_worse():
+    """One product of all 14 players: the error of attributions by the mean is a quarter larger."""
+    games, errors = games_of("products over 15", 14, 6, 0), []
+    design = settled(kriging(14, 112, sparse=False), games.values)
+    assert design.average is None
+    values = games.values(design.masks)
+    pairs = design.pair_list.pairs
+    few = for_few(pairs, odd_values(values), Prior.of(14, 0.03, 0.0, None), None, None, 0)
+    by_mean, _ = averaged_weights(pairs, few["average"], few["sizes"], np.zeros((len(few["average"]), 0)))
+    for phi in (odd_values(values) @ by_mean, estimated(design, values)[0]):
+        errors.append(np.square(phi - games.shapley).mean())
+    assert errors[0] > 1.2 * errors[1]
+
+
+@pytest.mark.parametrize("is_uneven", [False, True])
+def test_precisions_and_promised_errors_against_every_coefficient(is_uneven):
+    """The precision is the inverse of the covariance of all coefficients; the error the trace of what is left of φ."""
+    d, rng = 6, np.random.default_rng(5)
+    pairs, sizes = pairs_of(d, 22), rng.uniform(0.1, 1, d)
+    slopes, power = np.array([0.1, 30.0]), 1.0 if is_uneven else 0.0
+    average = np.array([[0.1, 0.0, power, slope, weight] for slope, weight in zip(slopes, (0.3, 0.7), strict=True)])
+    log_errors, relevance = [], sizes if is_uneven else np.ones(d)
+    for (weight, precision), slope in zip(averaged_precisions(pairs, average, sizes), slopes, strict=True):
+        covariance, with_phi = written_out(pairs, 0.1, slope, relevance)
+        np.testing.assert_allclose(precision, np.linalg.inv(covariance), atol=1e-5 * np.abs(precision).max())
+        # the variance of φ before any value, from all pairs there are, which know it
+        every = np.array([[1.0, *z] for z in itertools.product((1.0, -1.0), repeat=d - 1)])
+        full, full_phi = written_out(every, 0.1, slope, relevance)
+        before = np.einsum("pi,pi->", full_phi, np.linalg.solve(full + 1e-9 * np.eye(len(full)), full_phi))
+        left = before - np.einsum("pi,pi->", with_phi, np.linalg.solve(covariance, with_phi))
+        log_errors.append(weight * np.log(left) / 2)
+    assert averaged_log_error(pairs, average, sizes) == pytest.approx(sum(log_errors), abs=1e-3)
+
+
+def test_weights_that_other_pairs_gave_are_where_these_begin():
+    """Their product; priors that the others left out stay out."""
+    d, v = 8, game(dividends(8, np.random.default_rng(2)))
+    sizes, found = np.random.default_rng(3).uniform(0.1, 1, d), []
+    for seed in (1, 2):
+        pairs = pairs_of(d, 26, seed)
+        odd = (v[codes(pairs > 0)] - v[codes(pairs < 0)])[None] / 2
+        found.append((pairs, odd, weighted_priors(pairs, odd, sizes)))
+    (_, _, before), (pairs, odd, alone) = found
+    both = weighted_priors(pairs, odd, sizes, before)
+    first, second, product = ({tuple(row[:4]): row[4] for row in each} for each in (before, alone, both))
+    assert set(product) <= set(first)
+    common = [each for each in product if each in second]
+    scale = [product[each] / (first[each] * second[each]) for each in common]
+    assert len(common) > 5
+    np.testing.assert_allclose(scale, scale[0])

@@ -8,8 +8,7 @@ import pytest
 from design_games import grown
 
 from dshap import designs
-from dshap.attributors.contraction import of_all_values
-from dshap.designs import kernelshap, kriging
+from dshap.designs import kriging
 
 
 @pytest.mark.parametrize(
@@ -72,17 +71,34 @@ def test_a_list_that_size_one_would_be_a_third_of_is_scouted(d, m):
     assert np.count_nonzero(kriging(d, 6 * d).masks[: 2 * d + 2].sum(axis=1) == 1) == d
 
 
-@pytest.mark.parametrize(("d", "m"), [(40, 100), (70, 170), (80, 162), (300, 610)])
-def test_too_few_coalitions_to_scout(d, m):
-    """Fewer than 2.5 a player: size 1 is whole, as a draw of all sizes hardly determines the attributions; random games
-    of three-way interactions have at most twice the error that kernelshap has."""
-    design, rng = kriging(d, m), np.random.default_rng(d)
-    assert design.later_shells == 1 and design.pilot_coalitions == m  # for the decay
-    assert np.count_nonzero(design.masks.sum(axis=1) == 1) == d
-    terms = rng.random((3 * d, d)).argsort(axis=1).argsort(axis=1) < 3
-    weights = rng.normal(size=(len(terms), 4))
-    truth, errors = weights.T @ terms / 3, []
-    for each in (replace(design, decay=0.03), kernelshap(d, m, n_replicates=0)):
-        v = ((~each.masks).astype(float) @ terms.T == 0) @ weights
-        errors.append(np.square(of_all_values(each, v.T[:, :, None])[0][..., 0] - truth).mean())
-    assert errors[0] < 4 * errors[1]
+@pytest.mark.parametrize(("d", "m"), [(4, 10), (12, 26), (40, 100), (70, 170), (80, 162), (300, 610)])
+def test_hardly_more_pairs_than_players_are_scouted_too(d, m):
+    """Fewer than 2.5 coalitions a player: the pilot sees all of a list without size 1 but a pair."""
+    design = kriging(d, m, seed=1)
+    assert design.later_shells is None and design.pilot_coalitions == m - 2
+    first = design.block(0, m - 2).masks
+    thin, whole = (replace(design, later_shells=later) for later in (0, 1))
+    np.testing.assert_array_equal(thin.masks[: m - 2], first)
+    ones = [np.count_nonzero(each.masks.sum(axis=1) == 1) for each in (thin, whole)]
+    assert ones[0] < max(0.5 * d, 4) and ones[1] == d
+    for each in (thin, whole):
+        assert len(np.unique(each.masks, axis=0)) == m and each.pilot_coalitions == m
+    fixed = kriging(d, m, decay=0.1, seed=1)
+    assert fixed.pilot_coalitions == 0 and np.count_nonzero(fixed.masks.sum(axis=1) == 1) == d
+
+
+def test_a_list_that_does_not_tell_the_players_apart():
+    """Of few players a draw without size 1 may miss a direction: it has no scores, and the pilot takes size 1."""
+    singular = 0
+    for seed in range(40):
+        design = kriging(8, 18, seed=seed)
+        pairs, block = design.pair_list.pairs, design.block(0, 4)
+        if np.linalg.matrix_rank(pairs) == 8:
+            assert np.isfinite(block.score).all()
+            continue
+        singular += 1
+        assert np.isnan(block.score).all()
+        values = np.random.default_rng(seed).normal(size=(3, design.pilot_coalitions))
+        chosen = design.tuned(design.tune(values))
+        assert chosen.later_shells == 1 and np.isfinite(chosen.block(0, 4).score).all()
+    assert singular
