@@ -255,7 +255,7 @@ class KrigingDesign(BaseDesign):
             design = self.tuned(Record(chosen))
             if self._averaged_share:
                 likely = design._prior if self._is_determined else None
-                chosen |= for_few(pairs.pairs, odd, self._prior, self.average, likely, self.seed)
+                chosen |= for_few(pairs, odd, self._prior, self.average, likely, self.seed)
                 design = self.tuned(Record(chosen))
             if self.held_coalitions:
                 chosen |= for_games(_processes(design), odd, self.seed, self._has_terms, design._mean)

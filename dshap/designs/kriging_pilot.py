@@ -154,7 +154,7 @@ def likeliest(pairs: FloatArray, odd: FloatArray, first: Prior, seed: int) -> di
 
 
 def for_few(
-    pairs: FloatArray,
+    pair_list: PairList,
     odd: FloatArray,
     first: Prior,
     before: Sequence[Sequence[float]] | None,
@@ -165,11 +165,15 @@ def for_few(
     nothing where all games are additive, or where held out pairs are further from it than from the prior that is
     likely, if that is given."""
     none = {} if before is None else {"average": np.zeros((0, 5)), "sizes": np.zeros(0)}
+    pairs = pair_list.pairs
     process = Process.at(pairs, first)
     rough = odd[_is_rough(process.squares(odd.T), odd.T)]
     if not len(rough):
         return none
-    sizes = player_sizes(rough @ process.posterior()[0])
+    if pair_list.is_at_border:
+        sizes = expected_sizes(pairs, rough, first)
+    else:
+        sizes = player_sizes(rough @ process.posterior()[0])
     average = weighted_priors(pairs, rough, sizes, None if before is None else np.array(before))
     if likely is not None:
         folds, games = Folds(pairs, seed), tried(odd)

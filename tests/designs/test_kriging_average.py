@@ -152,7 +152,7 @@ def test_not_where_it_predicts_held_out_values_worse():
     assert design.average is None
     values = games.values(design.masks)
     pairs = design.pair_list.pairs
-    few = for_few(pairs, odd_values(values), Prior.of(14, 0.03, 0.0, None), None, None, 0)
+    few = for_few(design.pair_list, odd_values(values), Prior.of(14, 0.03, 0.0, None), None, None, 0)
     by_mean, _ = averaged_weights(pairs, few["average"], few["sizes"], np.zeros((len(few["average"]), 0)))
     for phi in (odd_values(values) @ by_mean, estimated(design, values)[0]):
         errors.append(np.square(phi - games.shapley).mean())
