@@ -30,7 +30,8 @@ def tried(odd: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Folds:
-    """The pairs z (p, d) but that of the ends in five parts, and what is predicted of each from all others."""
+    """The pairs z (p, d) but that of the ends in five parts, and what is predicted of each from all others; nothing, an
+    error of 0, of a part without which the players cannot be told apart."""
 
     pairs: FloatArray
     seed: int
@@ -65,7 +66,8 @@ class Folds:
     def _parts(self) -> list[NDArray[np.intp]]:
         order = _order(len(self.pairs), self.seed)
         borders = len(order) * np.arange(HELD_SHARE + 1) // HELD_SHARE
-        return [np.sort(order[start:stop]) for start, stop in pairwise(borders.tolist())]
+        parts = [np.sort(order[start:stop]) for start, stop in pairwise(borders.tolist())]
+        return [held for held in parts if _is_determined(np.delete(self.pairs, held, axis=0))]
 
 
 def ratio(errors: FloatArray, others: FloatArray, odd: FloatArray) -> float:
@@ -86,9 +88,12 @@ def held_out(
     solve says nothing of the others.  doubt: how much less a game's own process and its terms leave of the
     leave-one-out errors of pairs that they were chosen on, all of them and those that were not held out, than of the
     errors at those held out; the geometric mean of the games, none of which counts less than 1/`MOST_DOUBT` or more
-    than `MOST_DOUBT`, and at least 1.  Games that are additive do not count; 1 of none.
+    than `MOST_DOUBT`, and at least 1.  Games that are additive do not count; 1 of none, and where the pairs that are
+    kept do not tell the players apart.
     """
     split, gains = _Split.of(processes.pairs, seed), list[float]()
+    if not _is_determined(split.screen.pairs):
+        return 1.0, (1.0, 1.0)
     doubts: tuple[list[float], list[float]] = [], []
     shared, kept = _Trial.of(split, processes.shared), GameProcesses(split.screen.pairs, processes.prior)
     for game in odd:
@@ -178,6 +183,11 @@ class _Trial:
 
     def _held(self, game: FloatArray) -> float:
         return _mean_square(self.inverse @ (self.base.precision @ game)[self.split.held])
+
+
+def _is_determined(pairs: FloatArray) -> bool:
+    """Whether they tell the players apart."""
+    return bool(np.linalg.matrix_rank(pairs) == pairs.shape[1])
 
 
 def _order(n_pairs: int, seed: int) -> NDArray[np.intp]:

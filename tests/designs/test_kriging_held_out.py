@@ -74,6 +74,24 @@ def test_the_mean_over_priors_is_that_of_their_predictions(known):
     np.testing.assert_allclose(folds.errors_of_mean(average, sizes, odd), 0.25 * each[0] + 0.75 * each[1], atol=1e-12)
 
 
+def test_a_part_that_the_players_need_is_not_held_out():
+    """Few pairs of seven players, some of whose parts the others cannot be told apart without: a pilot gets through."""
+    is_lacking = []
+    for seed in range(12):
+        for m in (30, 34):
+            games = games_of("airports", 7, 3, seed)
+            design = settled(kriging(7, m, seed=seed), games.values)
+            pairs = design.pair_list.pairs
+            odd = np.random.default_rng(seed).normal(size=(2, len(pairs)))
+            errors = Folds(pairs, seed).errors(Process.at(pairs, Prior.of(7, 0.1, 0.0, None)).precision(), odd)
+            is_lacking.append((errors[:, 1:] == 0).any())
+            for part in np.flatnonzero(errors[0, 1:] == 0) + 1:
+                assert (errors[:, part] == 0).all()
+            phi, _ = estimated(design, games.values(design.masks))
+            np.testing.assert_allclose(phi.sum(axis=1), games.shapley.sum(axis=1), rtol=1e-6)
+    assert any(is_lacking) and not all(is_lacking)
+
+
 def test_ratios_and_the_games_that_count():
     rng = np.random.default_rng(0)
     odd, errors = rng.normal(size=(3, 20)), rng.normal(size=(3, 20))
