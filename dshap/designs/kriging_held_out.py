@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dshap.designs.coalitions import stream
 from dshap.designs.game_process import GameProcesses
 from dshap.designs.kriging_average import averaged_precisions
+from dshap.designs.kriging_list import tell_apart
 from dshap.designs.kriging_solution import CONTRASTS
 from dshap.designs.sparse_terms import ROUGHNESS, ROUNDS, Screen, TermBase, fitted
 from dshap.records import FloatArray
@@ -67,7 +68,7 @@ class Folds:
         order = _order(len(self.pairs), self.seed)
         borders = len(order) * np.arange(HELD_SHARE + 1) // HELD_SHARE
         parts = [np.sort(order[start:stop]) for start, stop in pairwise(borders.tolist())]
-        return [held for held in parts if _is_determined(np.delete(self.pairs, held, axis=0))]
+        return [held for held in parts if tell_apart(np.delete(self.pairs, held, axis=0))]
 
 
 def ratio(errors: FloatArray, others: FloatArray, odd: FloatArray) -> float:
@@ -92,7 +93,7 @@ def held_out(
     kept do not tell the players apart.
     """
     split, gains = _Split.of(processes.pairs, seed), list[float]()
-    if not _is_determined(split.screen.pairs):
+    if not tell_apart(split.screen.pairs):
         return 1.0, (1.0, 1.0)
     doubts: tuple[list[float], list[float]] = [], []
     shared, kept = _Trial.of(split, processes.shared), GameProcesses(split.screen.pairs, processes.prior)
@@ -183,11 +184,6 @@ class _Trial:
 
     def _held(self, game: FloatArray) -> float:
         return _mean_square(self.inverse @ (self.base.precision @ game)[self.split.held])
-
-
-def _is_determined(pairs: FloatArray) -> bool:
-    """Whether they tell the players apart."""
-    return bool(np.linalg.matrix_rank(pairs) == pairs.shape[1])
 
 
 def _order(n_pairs: int, seed: int) -> NDArray[np.intp]:

@@ -16,7 +16,7 @@ from dshap.designs.sampling import counts_by_leverage, draw_by_leverage, strata_
 from dshap.errors import InputError
 from dshap.records import BoolArray, FloatArray
 
-__all__ = ["MAX_KRIGED", "MAX_KRIGED_PLAYERS", "PairList", "checked_budgets", "determines", "odd_values"]
+__all__ = ["MAX_KRIGED", "MAX_KRIGED_PLAYERS", "PairList", "checked_budgets", "determines", "odd_values", "tell_apart"]
 
 MAX_KRIGED = 4_096
 """Coalitions: a matrix of half as many squared is factored in every process (seconds, and 130 MB there)."""
@@ -163,9 +163,14 @@ def _listed(pairs: PairList) -> NDArray[np.uint8]:
 
 
 @lru_cache(maxsize=8)
-def determines(pairs: PairList) -> bool:
-    """Whether the list tells all players apart."""
-    return pairs.n_pairs >= LEAST_SCOUTED * pairs.n_players or np.linalg.matrix_rank(pairs.pairs) == pairs.n_players
+def determines(pair_list: PairList) -> bool:
+    """Whether a list tells all players apart; one of 1.25 pairs a player and more is taken to."""
+    return not pair_list.is_at_border or tell_apart(pair_list.pairs)
+
+
+def tell_apart(pairs: FloatArray) -> bool:
+    """Whether no two additive games have the same values at pairs z (p, d)."""
+    return bool(np.linalg.matrix_rank(pairs) == pairs.shape[1])
 
 
 def odd_values(values: FloatArray) -> FloatArray:

@@ -191,18 +191,9 @@ def for_games(
 
     Beside a mean over priors, promises are of held out pairs.
     """
-    some, of_mean = tried(odd), 1.0
-    if mean is None:
-        ratios = np.array([processes.expected_ratio(game) for game in some])
-        ratios = ratios[np.isfinite(ratios)]
-        by_game_gain = float(np.exp(np.log(ratios).mean())) if len(ratios) else 1.0
-        is_by_game = by_game_gain <= BY_GAME_GAIN
-    else:
-        folds = Folds(processes.pairs, seed)
-        shared, own = folds.errors(processes.shared.precision, some), folds.errors_of_own(processes, some)
-        mixed = (1 - mean.share) * shared + mean.share * folds.errors_of_mean(mean.average, mean.sizes, some)
-        by_game_gain, of_mean = max(ratio(own, shared, some), ratio(own, mixed, some)), ratio(mixed, shared, some)
-        is_by_game = by_game_gain < 1
+    some = tried(odd)
+    by_game_gain, of_mean = _expected(processes, some) if mean is None else _predicted(processes, some, seed, mean)
+    is_by_game = by_game_gain <= BY_GAME_GAIN if mean is None else by_game_gain < 1
     gain, doubts = held_out(processes, some, seed, is_by_game)
     is_sparse = must_have_terms or gain <= (GAIN**2 if is_by_game else GAIN * min(of_mean, 1.0))
     return {
@@ -212,6 +203,23 @@ def for_games(
         "sparse_gain": np.array(gain),
         "doubt": np.array(doubts[is_sparse]),
     }
+
+
+def _expected(processes: GameProcesses, odd: FloatArray) -> tuple[float, float]:
+    """Root mean square error of φ that processes of their own expect of games (games, p), over that of the shared one,
+    the geometric mean; and 1."""
+    ratios = np.array([processes.expected_ratio(game) for game in odd])
+    ratios = ratios[np.isfinite(ratios)]
+    return float(np.exp(np.log(ratios).mean())) if len(ratios) else 1.0, 1.0
+
+
+def _predicted(processes: GameProcesses, odd: FloatArray, seed: int, mean: Mean) -> tuple[float, float]:
+    """How far held out pairs of games (games, p) are from what processes of their own predict, over the better of the
+    shared one and of that with its mean over priors; and the second of these over the first."""
+    folds = Folds(processes.pairs, seed)
+    shared, own = folds.errors(processes.shared.precision, odd), folds.errors_of_own(processes, odd)
+    mixed = (1 - mean.share) * shared + mean.share * folds.errors_of_mean(mean.average, mean.sizes, odd)
+    return max(ratio(own, shared, odd), ratio(own, mixed, odd)), ratio(mixed, shared, odd)
 
 
 def _sample(n_pairs: int, d: int, seed: int) -> NDArray[np.intp]:
