@@ -7,7 +7,7 @@ of ±1, the pair (N, ∅) first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
@@ -15,7 +15,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.loops.elementary import elementary_products
+from dshap.loops.elementary import elementary_products, others_sums
 from dshap.records import FloatArray
 
 __all__ = [
@@ -133,29 +133,25 @@ def _of_relevance(
     pairs: FloatArray, variances: FloatArray, relevance: FloatArray, known: FloatArray | None
 ) -> Covariances:
     """Of the orders in which players differ; `known` are the `correlations` of the pairs, where they are there."""
-    (p, d), orders = pairs.shape, _relevant_orders(pairs.shape[1])
-    values = np.zeros((p, p))
-    for start in range(0, p, ROW_BLOCK):
-        block, later = slice(start, start + ROW_BLOCK), slice(start, p)
-        part = correlations(pairs[block], pairs[later], relevance) if known is None else known[:, block, later]
-        values[block, later] = np.tensordot(variances[orders], part, 1)
-        values[later, block] = values[block, later].T
-    weights = variances[orders] / _elementary(relevance[:, None], d)[orders, 0]  # σ²_T/Π_{i in T} r_i
-    variance = _others_sums(np.ones((1, d)), relevance, weights * 4 / orders**2)[0]
-    return Covariances(values, pairs * _others_sums(pairs, relevance, weights * 2 / orders), variance)
+    orders = _relevant_orders(len(relevance))
+    if known is None:
+        values = np.zeros((len(pairs), len(pairs)))
+        for block, later, part in _correlated_blocks(pairs, relevance):
+            values[block, later] = np.tensordot(variances[orders], part, 1)
+            values[later, block] = values[block, later].T
+    else:
+        values = np.tensordot(variances[orders], known, 1)
+    weights = np.zeros(max(orders))
+    weights[orders - 1] = variances[orders] * 2 / (orders * _elementary(relevance)[orders])  # cov(φ_i, y) by order − 1
+    of_phi = np.zeros_like(weights)
+    of_phi[orders - 1] = weights[orders - 1] * 2 / orders
+    variance = relevance * others_sums(relevance[None], of_phi)[0]
+    return Covariances(values, pairs * relevance * others_sums(pairs * relevance, weights), variance)
 
 
 def _relevant_orders(d: int) -> NDArray[np.int64]:
     """Those of `RELEVANT_ORDERS` that d players have."""
     return np.array([s for s in RELEVANT_ORDERS if s <= d], dtype=np.int64)
-
-
-def _others_sums(pairs: FloatArray, relevance: FloatArray, weights: FloatArray) -> FloatArray:
-    """r_i Σ_s weight_s Σ over |U| = s − 1 without i of Π_{j in U} r_j z_j, for pairs z (p, d): (p, d)."""
-    others = 1.0 - np.eye(pairs.shape[1])  # (d, d)
-    products = (column[:, None] * rest for column, rest in zip((pairs * relevance).T, others, strict=True))
-    sums = _elementary(products, len(others))[_relevant_orders(len(others)) - 1]
-    return np.asarray(relevance * np.tensordot(weights, sums, 1))
 
 
 def _of_sizes(pairs: FloatArray, variation: float) -> Covariances:
@@ -198,23 +194,32 @@ def krawtchouk(d: int) -> FloatArray:
     return out
 
 
-def _elementary(numbers: Iterable[FloatArray], n: int) -> FloatArray:
-    """e_0, e_1, … (orders, …) of n arrays of numbers: sums of the products of s of them, to the last relevant order."""
-    out = np.zeros(0)
-    for array in numbers:
-        if not out.size:
-            out = np.zeros((min(n, RELEVANT_ORDERS[-1]) + 1, *array.shape))
-            out[0] = 1.0
-        for s in range(len(out) - 1, 0, -1):
-            out[s] += array * out[s - 1]
+def _elementary(numbers: FloatArray) -> FloatArray:
+    """e_0, e_1, … (orders,) of numbers (n,): sums of the products of s of them, to the last relevant order."""
+    out = np.zeros(min(len(numbers), RELEVANT_ORDERS[-1]) + 1)
+    out[0] = 1.0
+    for number in numbers:
+        out[1:] += number * out[:-1]
     return out
 
 
-def correlations(left: FloatArray, right: FloatArray, relevance: FloatArray) -> FloatArray:
-    """Of the values at two pairs, by each of the relevant orders: (orders, q, p) from z (q, d) and (p, d)."""
-    d, orders = len(relevance), _relevant_orders(len(relevance))
-    totals = _elementary(relevance[:, None], d)[orders]  # (orders, 1)
-    return elementary_products(left * relevance, right, orders) / totals[:, :, None]
+def correlations(pairs: FloatArray, relevance: FloatArray) -> FloatArray:
+    """Of the values at pairs z (p, d), by each of the relevant orders: (orders, p, p)."""
+    out = np.empty((len(_relevant_orders(len(relevance))), len(pairs), len(pairs)))
+    for block, later, part in _correlated_blocks(pairs, relevance):
+        out[:, block, later] = part
+        out[:, later, block] = part.transpose(0, 2, 1)
+    return out
+
+
+def _correlated_blocks(pairs: FloatArray, relevance: FloatArray) -> Iterator[tuple[slice, slice, FloatArray]]:
+    """Pairs of a block, these and all later ones, and the `correlations` (orders, q, p) of the two."""
+    orders = _relevant_orders(len(relevance))
+    totals = _elementary(relevance)[orders]
+    for start in range(0, len(pairs), ROW_BLOCK):
+        block, later = slice(start, start + ROW_BLOCK), slice(start, None)
+        sums = elementary_products(pairs[block] * relevance, pairs[later], orders)
+        yield block, later, sums / totals[:, None, None]
 
 
 def player_sizes(phi: FloatArray) -> FloatArray:

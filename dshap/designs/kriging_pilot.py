@@ -53,11 +53,11 @@ BY_GAME_GAIN = 0.95
 """Games may have processes of their own where those of the pilot expect this part of the root mean square error, or
 less.  What they expect says little of what they reach: with 0.8 to 0.95 it was 0.4 to 0.9 on seven models of words,
 images and columns, above it 0.9 to 1.1 on ten, votes among them."""
-SCOUTED_GAIN, MANY_GAIN = 0.96, 0.9
-"""The same of size 1, where it would be a third of a list and more; the second, of more than 64 players and 1.25 pairs
-for each, by priors without a slope.  By the first 0.3 to 0.8 is promised of models of words, images and columns, of
-three-way interactions and networks, whose error is 0.1 to 0.6 of that without it; 0.97 to 1.2 of airports and products
-over many players, whose error is 1.1 to 2 times that without it."""
+SCOUTED_GAIN = 0.96
+"""The same of size 1, where it would be a third of a list and more, by priors with a slope.  Of up to 64 players 0.3 to
+0.8 is promised of models of words, images and columns, of three-way interactions and networks, whose error is 0.1 to
+0.6 of that without it; 0.97 to 1.2 of airports and products over many players, whose error is 1.1 to 2 times that
+without it."""
 PILOT_PAIRS = 512
 """Pairs that the likelihood is computed on, or half as many again as there are players; decays that they leave
 open are compared on all pairs.  Votes of 20 players, all of up to three and a few more: 512 pairs of three games
@@ -74,7 +74,7 @@ Family = list[tuple[float, Prior]]
 
 def for_list(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str, FloatArray]:
     """What an open list waits for, from the values (games, p) of its first pairs."""
-    if pair_list.is_scouted and (pair_list.is_at_border or pair_list.n_players <= MAX_RELEVANT_PLAYERS):
+    if pair_list.is_scouted:
         return _for_scouted(pair_list, odd, first)
     return {"later_shells": np.array(_best_shells(pair_list, odd, first))}
 
@@ -94,19 +94,13 @@ def _best_shells(pair_list: PairList, odd: FloatArray, first: Prior) -> int:
     """How many outer sizes to take whole, from the values (games, p) of the first pairs of a list.
 
     More where that promises `GAIN` of the error of φ, in the geometric mean over all priors of decay and variation,
-    weighted by their likelihoods, that of the best relevances.  Of a scouted list size 1, where it promises `MANY_GAIN`
-    of the error after the first round.
+    weighted by their likelihoods, that of the best relevances.
     """
     families = _families(pair_list.pairs[: odd.shape[1]], odd, first)
     if not np.isfinite(_least(families)[0]):  # all games are additive: any list will do
         return pair_list.least_shells
     likely, choices, d = _likelihoods(families), pair_list.choices, pair_list.n_players
     lists = [replace(pair_list, later_shells=shells).pairs for shells in choices]
-    if pair_list.is_scouted:
-        thin, whole = _log_errors([pairs[: pair_list.budgets[0] // 2] for pairs in lists[:2]], likely, d)
-        if whole >= thin + np.log(MANY_GAIN):
-            return 0
-        lists, choices = lists[1:], choices[1:]
     log_error, best = _log_errors(lists, likely, d), 0
     for i in range(1, len(lists)):
         if log_error[i] < log_error[best] + np.log(GAIN):
@@ -116,18 +110,22 @@ def _best_shells(pair_list: PairList, odd: FloatArray, first: Prior) -> int:
 
 def _for_scouted(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str, FloatArray]:
     """The `later_shells` of few pairs, from the values (games, p) of a list without size 1: none, unless it promises
-    `SCOUTED_GAIN` of the error, by priors with a slope, as these values may not determine the attributions.  The
-    `average` and `sizes` of pairs that are drawn anew begin with what these values say."""
+    `SCOUTED_GAIN` of the error after the first round, by priors with a slope, as these values may not determine the
+    attributions; or, where they do, and of more than 64 players, less error by priors without.  The `average` and
+    `sizes` of pairs that are drawn anew begin with what these values say."""
     pairs, games = pair_list.pairs[: odd.shape[1]], odd[np.square(odd).sum(axis=1) > 0]
     if not len(games):
         return {"later_shells": np.array(1)}
     sizes = expected_sizes(pairs, games, first)
     average = weighted_priors(pairs, games, sizes)
-    thin, whole = (replace(pair_list, later_shells=shells).pairs for shells in (0, 1))
-    gain = averaged_log_error(whole, average, sizes) - averaged_log_error(thin, average, sizes)
-    if gain >= np.log(SCOUTED_GAIN) and determines(replace(pair_list, later_shells=0)):
-        return {"later_shells": np.array(0)}
-    return {"later_shells": np.array(1), "average": average, "sizes": sizes}
+    lists = [replace(pair_list, later_shells=shells).pairs[: pair_list.budgets[0] // 2] for shells in (0, 1)]
+    thin, whole = (averaged_log_error(each, average, sizes) for each in lists)
+    is_whole = whole < thin + np.log(SCOUTED_GAIN) or not determines(replace(pair_list, later_shells=0))
+    if not (is_whole or pair_list.is_at_border or pair_list.n_players <= MAX_RELEVANT_PLAYERS):
+        thin, whole = _log_errors(lists, _likelihoods(_families(pairs, odd, first)), pair_list.n_players)
+        is_whole = bool(whole < thin)
+    found = {"average": average, "sizes": sizes} if is_whole else {}
+    return {"later_shells": np.array(int(is_whole)), **found}
 
 
 def _log_errors(lists: list[FloatArray], likely: dict[tuple[float, float], float], d: int) -> FloatArray:
@@ -238,7 +236,7 @@ def _families(pairs: FloatArray, odd: FloatArray, first: Prior) -> list[Family]:
     variation = _least(families)[1].variation
     size = player_sizes(odd @ Process.at(pairs, first).posterior()[0])
     for power in POWERS if pairs.shape[1] <= MAX_RELEVANT_PLAYERS else ():
-        known = correlations(pairs, pairs, size**power)
+        known = correlations(pairs, size**power)
         families += [_family(pairs, odd, each, size**power, known) for each in sorted({0.0, variation})]
     return families
 
@@ -258,7 +256,7 @@ def _deviances(pairs: FloatArray, odd: FloatArray, priors: list[Prior], known: F
     """Of the games odd (games, p) under priors of one relevance, whose correlations `known` are."""
     relevance = priors[0].relevance
     if known is None and relevance is not None:
-        known = correlations(pairs, pairs, relevance)
+        known = correlations(pairs, relevance)
     return [(deviance(pairs, prior, odd.T, known), prior) for prior in priors]
 
 

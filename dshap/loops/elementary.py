@@ -1,4 +1,4 @@
-"""Elementary symmetric sums of the products of two tables' rows: what priors of games with relevant players want."""
+"""Elementary symmetric sums of tables' rows and of their products: what priors of games with relevant players want."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dshap.loops.subset_products import FUSED
 from dshap.records import FloatArray
 
-__all__ = ["elementary_products"]
+__all__ = ["elementary_products", "others_sums"]
 
 STRETCH = 128
 """Rows of the right table that are taken at once: all orders of their sums stay in cache."""
@@ -43,3 +43,35 @@ def _elementary_products(left, right, orders, out):
                         sums[order, lane] += product[lane] * sums[order - 1, lane]
             for place in range(len(orders)):
                 out[place, row, first : first + size] = sums[orders[place], :size]
+
+
+def others_sums(table: FloatArray, weights: FloatArray) -> FloatArray:
+    """Σ_s weight_s Σ over |U| = s, k not in U, of Π_{j in U} x_ij (n, d), for rows x_i (n, d); s = 0, 1, …"""
+    out = np.zeros(table.shape)
+    _others_sums(np.ascontiguousarray(table), weights, out)
+    return out
+
+
+@njit(cache=True, fastmath=FUSED)
+def _others_sums(table, weights, out):
+    """out (n, d), from table (n, d) and weights (S,); no sum is divided: a large factor would leave rounding alone."""
+    n_players, orders = table.shape[1], len(weights)
+    before = np.zeros((n_players + 1, orders))  # sums of the players before each
+    before[0, 0] = 1.0
+    after = np.empty(orders)
+    for row in range(table.shape[0]):
+        for player in range(n_players):
+            before[player + 1, 0] = 1.0
+            for order in range(1, orders):
+                before[player + 1, order] = before[player, order] + table[row, player] * before[player, order - 1]
+        after[:] = 0.0
+        after[0] = 1.0
+        for player in range(n_players - 1, -1, -1):
+            for order in range(orders):
+                if weights[order] != 0.0:
+                    total = 0.0
+                    for part in range(order + 1):
+                        total += before[player, part] * after[order - part]
+                    out[row, player] += weights[order] * total
+            for order in range(orders - 1, 0, -1):
+                after[order] += table[row, player] * after[order - 1]

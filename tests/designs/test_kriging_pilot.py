@@ -56,10 +56,16 @@ def test_the_pilot_fills_sizes_where_that_pays_and_starves_none_where_it_does_no
     assert d == 14 or counts.min() >= 0.9 * counts[(d - 4) // 2]
 
 
-@pytest.mark.parametrize(("kind", "takes"), [("order 3", 1), ("products over 15", 0)])
-@pytest.mark.parametrize(("d", "m"), [(30, 130), (60, 256), (90, 400)])
-def test_a_scout_takes_size_one_where_it_tells_much(d, m, kind, takes):
-    """Interactions of three players: whole; products over many players: not.  The other list has more error."""
+@pytest.mark.parametrize(
+    ("kind", "d", "m", "takes"),
+    [(kind, d, m, takes) for kind, takes in (("order 3", 1), ("products over 15", 0))
+     for d, m in ((30, 130), (60, 256), (90, 400))]
+    + [("heavy tails", 150, 404, 1), ("logistic model", 100, 300, 1)],
+)  # fmt: skip
+def test_a_scout_takes_size_one_where_it_tells_much(kind, d, m, takes):
+    """Interactions of three players: whole; products over many players: not.  The other list has more error.  Of many
+    players either kind of prior suffices: heavy tails are promised less error with a slope alone, probabilities by
+    priors without."""
     games, errors = games_of(kind, d, 6, 0), []
     design = kriging(d, m, seed=1)
     chosen = design.tuned(design.tune(games.values(design.block(0, design.pilot_coalitions).masks)))
