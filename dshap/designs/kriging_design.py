@@ -55,11 +55,11 @@ class KrigingDesign(BaseDesign):
     whole before the others get their shares.  With up to three pairs a player the pilot sees a list without size 1
     first and asks what that is worth: the list is drawn anew with it, or goes on.
 
-    Few coalitions: up to four a player (sixteen, of which the share falls, up to 64 players) attributions are the mean
-    over priors that say how large effects of single players are beside interactions, weighted by the likelihoods of the
-    pilot's values (`dshap.designs.kriging_average`); not where held out coalitions are more than 1.1 times as far from
-    it.  On products, airports, heavy tails and votes of 14 to 60 players the error is 0.2 to 0.9 of that by
-    the likeliest prior, on boosted trees 0.7 to 1.06.
+    Few coalitions: up to four a player (sixteen, of which the share falls) attributions are the mean over priors that
+    say how large effects of single players are beside interactions, weighted by the likelihoods of the pilot's values
+    (`dshap.designs.kriging_average`); not where held out coalitions are more than 1.1 times as far from it.  On
+    products, airports, heavy tails and votes of 14 to 256 players the error is 0.2 to 0.9 of that by the likeliest
+    prior, on boosted trees 0.7 to 1.06.
 
     Games that differ: which columns matter differs from row to row.  Where the games of the pilot expect 0.95 of the
     error or less by it (with a mean over priors: where it predicts held out coalitions better), each game that is
@@ -85,9 +85,10 @@ class KrigingDesign(BaseDesign):
     in the prior where there are many pairs, none where there are few.  The square of the error is the mean of that and
     of the posterior variance times the mean square of e_j over its own deviation; above 128 players, the latter alone.
     Both are summed through n_replicates contrasts with random signs, linear in the values until the end: phi ± t_{R−1}
-    std_error.  Where attributions are a mean over priors, the variance between these is added.  Of a game's own process
-    and with sparse terms W and e of the first are those that these leave, and the error is multiplied with what the
-    pilot's held out coalitions say that the choice makes it too small by.
+    std_error.  Where attributions are a mean over priors, the variance between these is added; above 128 players errors
+    are those of the likeliest prior, which are larger.  Of a game's own process and with sparse terms W and e of the
+    first are those that these leave, and the error is multiplied with what the pilot's held out coalitions say that the
+    choice makes it too small by.
     Measured coverage, of games like the prior and of votes, airports, products, heavy tails, networks and logistic
     models: `python -m tests.benchmarks.widths`.
 
