@@ -32,7 +32,7 @@ __all__ = [
 RELEVANT_ORDERS = (3, 5, 7, 9)
 """In which players differ; in higher ones, which are weak where that matters, all are alike."""
 MAX_RELEVANT_PLAYERS = 64
-"""Of more, all are alike: the sums over products of so many are slow."""
+"""Of more, all are alike but in a mean over priors: the sums over products of so many are slow."""
 ROW_BLOCK = 128
 """Pairs whose correlations with all others are computed at once."""
 LEAST_SIZE = 0.01
