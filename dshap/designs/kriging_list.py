@@ -114,7 +114,9 @@ class PairList:
     @property
     def choices(self) -> tuple[int, ...]:
         """Numbers of `later_shells` that make different lists."""
-        if self.least_shells == 0 and not self.is_scouted:
+        if self.is_scouted:
+            return (0, 1)
+        if self.least_shells == 0:
             return (0,)
         lists = dict[tuple[int, ...], int]()  # the pairs of each size that a list ends with -> the choice
         strata = strata_of(self.n_players, paired=True)
@@ -123,8 +125,7 @@ class PairList:
                 break
             steps = replace(self, later_shells=shells)._steps
             lists.setdefault(counts_by_leverage(strata, steps[0], self.seed, steps[1])[-1], shells)
-        whole = tuple(lists.values()) or (1,)
-        return (0, *whole) if self.is_scouted else whole
+        return tuple(lists.values()) or (1,)
 
     @property
     def pairs(self) -> FloatArray:
