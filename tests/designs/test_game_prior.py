@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
 from dshap.designs import exact, kriging
 from dshap.designs.game_prior import Prior, krawtchouk
@@ -22,19 +23,24 @@ def test_krawtchouk_against_integers():
             assert abs(float(Fraction(total, math.comb(d, s))) - table[s, h]) < 1e-13
 
 
-def test_effects_that_change_with_the_size():
-    """The part of the prior that depends on sizes, against the games z_i g(|S|) of a basis, by every coalition."""
-    d, variation = 6, 0.7
-    design = kriging(d, 2**d)
-    z = np.where(design.masks[1::2], 1.0, -1.0)
+@pytest.mark.parametrize(("d", "p", "of_common"), [(6, 6, 0), (6, 9, 1 / 4), (6, 12, 1), (7, 55, 1), (7, 56, 0)])
+def test_effects_that_change_with_the_size(d, p, of_common):
+    """Parts of the prior that depend on sizes, against the games z_i g(|S|) and t h(|S|) of a basis, by every
+    coalition: the second rises to two pairs a player, and ends at eight."""
+    variation, every = 0.7, exact(d).masks
+    z = np.where(kriging(d, 2**d).masks[1::2], 1.0, -1.0)[:p]
     z[1:] *= -1  # of pairs the first
-    every = np.where(design.masks, 1.0, -1.0)
     t = np.abs(2 * np.arange(d + 1) - d) / d
     root = np.linalg.cholesky(np.exp(-np.abs(t[:, None] - t) / 0.3) + 1e-9 * np.eye(d + 1))
-    basis = [(i, g) for i in range(d) for g in root.T * np.sqrt(variation / d)]
-    sizes = (z > 0).sum(axis=1), (every > 0).sum(axis=1)
-    at_pairs = np.array([z[:, i] * (g[sizes[0]] + g[d - sizes[0]]) / 2 for i, g in basis])
-    of_phi = np.array([exact(d).operator.T @ _values_of(exact(d).masks, i, g) for i, g in basis])
+    own, common = root.T * np.sqrt(variation / d), root.T * np.sqrt(10 * of_common * variation)
+
+    def games(z):
+        sizes = (z > 0).sum(axis=1)
+        of_players = [z[:, i] * g[sizes] for i in range(d) for g in own]
+        return np.array(of_players + [z.mean(axis=1) * h[sizes] for h in common])
+
+    at_pairs = (games(z) - games(-z)) / 2
+    of_phi = games(np.where(every, 1.0, -1.0)) @ exact(d).operator
     prior = Prior.of(d, 0.1, variation, None)
     process, without = Process.at(z, prior), Process.at(z, replace(prior, variation=0.0))
     found = process.factor @ process.factor.T - without.factor @ without.factor.T
@@ -42,7 +48,3 @@ def test_effects_that_change_with_the_size():
     np.testing.assert_allclose(process.variance - without.variance, np.square(of_phi).sum(axis=0), atol=1e-6)
     cross = process.factor @ process.covariance - without.factor @ without.covariance
     np.testing.assert_allclose(cross, at_pairs.T @ of_phi, atol=1e-6)
-
-
-def _values_of(masks, i, g):
-    return np.where(masks[:, i], 1.0, -1.0) * g[masks.sum(axis=1)]

@@ -165,10 +165,21 @@ def test_many_players_are_of_different_relevance(d, m):
     assert by_kriging < 0.9 * by_orders
 
 
+@pytest.mark.parametrize(("d", "m"), [(30, 104), (30, 150), (60, 240), (100, 400)])
+def test_a_jump_that_all_share_is_no_difference_between_players(d, m):
+    """Votes, of which so few coalitions tell hardly more than that players are alike: 1.3 to 1.7 times the error of equal
+    shares where the prior knows no effect of size that all share."""
+    for seed in range(2):
+        games = games_of("votes", d, 6, seed)
+        design = settled(kriging(d, m), games.values)
+        error2 = np.square(estimated(design, games.values(design.masks))[0] - games.shapley).sum()
+        assert error2 < 1.2**2 * np.square(games.shapley.mean(axis=1, keepdims=True) - games.shapley).sum()
+
+
 def test_not_where_it_predicts_held_out_values_worse():
-    """One product of all 14 players: the error of attributions by the mean is a quarter larger."""
+    """One product of all 14 players: attributions have more than twice the error by the mean."""
     games, errors = games_of("products over 15", 14, 6, 0), []
-    design = settled(kriging(14, 112, sparse=False), games.values)
+    design = settled(kriging(14, 60, sparse=False), games.values)
     assert design.average is None
     values = games.values(design.masks)
     pairs = design.pair_list.pairs
@@ -176,7 +187,7 @@ def test_not_where_it_predicts_held_out_values_worse():
     by_mean, _ = averaged_weights(pairs, few["average"], few["sizes"], np.zeros((len(few["average"]), 0)))
     for phi in (odd_values(values) @ by_mean, estimated(design, values)[0]):
         errors.append(np.square(phi - games.shapley).mean())
-    assert errors[0] > 1.2 * errors[1]
+    assert errors[0] > 4 * errors[1]
 
 
 @pytest.mark.parametrize("is_uneven", [False, True])

@@ -150,7 +150,7 @@ def test_a_pilot_leaves_players_alike_whose_interactions_are():
     assert (design.tune(games[:, codes(design.masks)])["relevance"] == 1.0).all()
 
 
-@pytest.mark.parametrize(("seed", "is_half"), [(5, True), (10, False)])
+@pytest.mark.parametrize(("seed", "is_half"), [(5, True), (87, False)])
 def test_the_smallest_decay_that_is_not_contradicted(seed, is_half):
     """One game and few coalitions leave the decay open: the least, to half a step, within 6.63 of the likeliest, of its
     power."""
