@@ -168,19 +168,18 @@ def _of_sizes(pairs: FloatArray, variation: float) -> Covariances:
     """
     (p, d), size = pairs.shape, (pairs > 0).sum(axis=1)
     t = (2 * np.arange(d + 1) - d) / d
-    alike = np.exp(-np.abs(np.abs(t)[:, None] - np.abs(t)) / SIZE_LENGTH)  # (d + 1, d + 1)
-    rho = variation / d * alike
+    rho = variation * np.exp(-np.abs(np.abs(t)[:, None] - np.abs(t)) / SIZE_LENGTH)  # (d + 1, d + 1)
 
     def effects(g: FloatArray) -> tuple[FloatArray, FloatArray]:
         alpha = 2 / d * (g[1:d].sum(axis=0) + g[d])
         return alpha, (2 * g[d] - alpha) / max(d - 1, 1)
 
-    alpha, beta = effects(rho)  # of the sizes of coalitions
+    alpha, beta = effects(rho / d)  # of the sizes of coalitions
     with_phi = pairs * (alpha - beta)[size, None] + (pairs.sum(axis=1) * beta[size])[:, None]
     variance = effects(alpha)[0] + (d - 1) * effects(beta)[1]
-    parts = Covariances(pairs @ pairs.T * rho[np.ix_(size, size)], with_phi, np.full(d, variance))
+    parts = Covariances(pairs @ pairs.T / d * rho[np.ix_(size, size)], with_phi, np.full(d, variance))
     if d < p < MOST_COMMON_PAIRS * d:
-        common = COMMON * min(p / d - 1, 1.0) ** 2 * variation * t * t[:, None] * alike
+        common = COMMON * min(p / d - 1, 1.0) ** 2 * t * t[:, None] * rho
         with_phi = np.repeat(2 / d * common[size, d][:, None], d, axis=1)
         parts += Covariances(common[np.ix_(size, size)], with_phi, np.full(d, 4 / d**2 * common[d, d]))
     return parts

@@ -56,8 +56,7 @@ images and columns, above it 0.9 to 1.1 on ten, votes among them."""
 SCOUTED_GAIN = 0.98
 """The same of size 1, where it would be a third of a list and more, by priors with a slope, of up to 64 players: 0.3 to
 0.8 is promised of real models, three-way interactions and networks, whose error is 0.1 to 0.6 of that without it, 0.73
-to 0.98 of heavy tails (0.65 to 1), 0.98 to 1.2 of airports and products over many of 30 players and more (1.05 to 1.8).
-Of more players airports and products are promised 1.15 and more, heavy tails 0.95 to 0.99."""
+to 0.99 of heavy tails (0.6 to 1), 0.98 to 1.4 of airports and products of 30 players and more (1.05 to 1.8)."""
 PILOT_PAIRS = 512
 """Pairs that the likelihood is computed on, or half as many again as there are players; decays that they leave
 open are compared on all pairs.  Votes of 20 players, all of up to three and a few more: 512 pairs of three games

@@ -167,8 +167,7 @@ def test_many_players_are_of_different_relevance(d, m):
 
 @pytest.mark.parametrize(("d", "m"), [(30, 104), (30, 150), (60, 240), (100, 400)])
 def test_a_jump_that_all_share_is_no_difference_between_players(d, m):
-    """Votes, of which so few coalitions tell hardly more than that players are alike: 1.3 to 1.7 times the error of equal
-    shares where the prior knows no effect of size that all share."""
+    """Votes: 1.3 to 1.7 times the error of equal shares, if the prior knows no effect of size that all share."""
     for seed in range(2):
         games = games_of("votes", d, 6, seed)
         design = settled(kriging(d, m), games.values)
