@@ -40,10 +40,9 @@ LEAST_SIZE = 0.01
 SIZE_LENGTH = 0.3
 """Of |2|S|/d − 1|, over which a player's effect changes.  Voting, airport and product games of 15 to 38 players have
 the same errors within 5 % from 0.1 to 1."""
-COMMON = 10.0
+COMMON, COMMON_PAIRS = 10.0, 30
 """Variance, of the players' variation, of an effect of size that all share: a vote jumps at its quota whoever is there.
-Of fewer than two pairs a player it goes with the square of those that are more than the players: where size 1 is whole
-and hardly more, airports, products and heavy tails would have 1.2 to 2.5 times the error."""
+Of p pairs (p − d)²/(30 d) of it, at most all: just above size 1 airports and products would have 1.2 to 2.5 × the error."""
 MOST_COMMON_PAIRS = 8
 """A player, from which on it is left out: votes would gain 2 %, airports and products of 60 players lose up to 7."""
 
@@ -179,7 +178,7 @@ def _of_sizes(pairs: FloatArray, variation: float) -> Covariances:
     variance = effects(alpha)[0] + (d - 1) * effects(beta)[1]
     parts = Covariances(pairs @ pairs.T / d * rho[np.ix_(size, size)], with_phi, np.full(d, variance))
     if d < p < MOST_COMMON_PAIRS * d:
-        common = COMMON * min(p / d - 1, 1.0) ** 2 * t * t[:, None] * rho
+        common = COMMON * min((p - d) ** 2 / (COMMON_PAIRS * d), 1.0) * t * t[:, None] * rho
         with_phi = np.repeat(2 / d * common[size, d][:, None], d, axis=1)
         parts += Covariances(common[np.ix_(size, size)], with_phi, np.full(d, 4 / d**2 * common[d, d]))
     return parts

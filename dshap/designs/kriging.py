@@ -25,15 +25,16 @@ def kriging(
 ) -> KrigingDesign:
     """The Shapley values of the likeliest game through the values of n_coalitions coalitions.
 
-    A game is v(S) = Σ_T c_T χ_T(S) + Σ_i z_i g_i(|S|), χ_T the product of ±1 over the players of T, z_i = ±1 for player
-    i: only the odd part counts, which is what pairs of complements show, and there φ_i = Σ_{T∋i, |T| odd} 2 c_T/|T|.
-    Independent c_T ~ N(0, σ²_T), flat for |T| = 1 and of total variance decay^((s−3)/2) for the orders s = 3, 5, …,
-    and effects g_i that change with the size of the coalition, of variance `variation`/d, make φ a Gaussian process;
-    phi is its posterior mean given the values.  Within an order σ²_T goes with Π_{i∈T} r_i: players of larger
-    attributions, of relevance r_i, have larger interactions.  It is linear in the values, meets all of them and the
-    two ends, is exact for games with interactions of two players, and nearly so of three once sizes 1 and 2 and their
-    complements are there.  `KrigingDesign` says what is listed, where games have
-    a process of their own or sparse terms, what standard errors are, and sources.
+    A game is v(S) = Σ_T c_T χ_T(S) + Σ_i z_i g_i(|S|) + t h(|S|), χ_T the product of ±1 over the players of T, z_i = ±1
+    for player i, t the mean of z: only the odd part counts, which is what pairs of complements show, and there φ_i =
+    Σ_{T∋i, |T| odd} 2 c_T/|T|.  Independent c_T ~ N(0, σ²_T), flat for |T| = 1 and of total variance decay^((s−3)/2)
+    for the orders s = 3, 5, …, effects g_i that change with the size of the coalition, of variance `variation`/d, and,
+    with fewer than 16 coalitions a player, h that all share, of up to 10 `variation`, make φ a Gaussian process; phi is
+    its posterior mean given the values.  Within an order σ²_T goes with Π_{i∈T} r_i: players of larger attributions, of
+    relevance r_i, have larger interactions.  It is linear in the values, meets all of them and the two ends, is exact
+    for games with interactions of two players, and nearly so of three once sizes 1 and 2 and their complements are
+    there.  `KrigingDesign` says what is listed, where games have a process of their own or sparse terms, what standard
+    errors are, and sources.
 
     Parameters
     ----------
