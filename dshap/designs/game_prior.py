@@ -42,7 +42,7 @@ SIZE_LENGTH = 0.3
 the same errors within 5 % from 0.1 to 1."""
 COMMON, COMMON_PAIRS = 10.0, 30
 """Variance, of the players' variation, of an effect of size that all share: a vote jumps at its quota whoever is there.
-Of p pairs (p − d)²/(30 d) of it, at most all: just above size 1 airports and products would have 1.2 to 2.5 × the error."""
+Of p pairs (p − d)²/(30 d) of it, at most all: just above size 1 airports would have 1.2 to 2.5 times the error."""
 MOST_COMMON_PAIRS = 8
 """A player, from which on it is left out: votes would gain 2 %, airports and products of 60 players lose up to 7."""
 
