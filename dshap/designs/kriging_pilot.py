@@ -53,10 +53,10 @@ BY_GAME_GAIN = 0.95
 """Games may have processes of their own where those of the pilot expect this part of the root mean square error, or
 less.  What they expect says little of what they reach: with 0.8 to 0.95 it was 0.4 to 0.9 on seven models of words,
 images and columns, above it 0.9 to 1.1 on ten, votes among them."""
-SCOUTED_GAIN = 0.98
+SCOUTED_GAIN = 0.96
 """The same of size 1, where it would be a third of a list and more, by priors with a slope, of up to 64 players: 0.3 to
 0.8 is promised of real models, three-way interactions and networks, whose error is 0.1 to 0.6 of that without it, 0.73
-to 0.99 of heavy tails (0.6 to 1), 0.98 to 1.4 of airports and products of 30 players and more (1.05 to 1.8)."""
+to 0.99 of heavy tails (0.6 to 1), 0.95 to 1.4 of airports and products of 30 players and more (1 to 1.8)."""
 PILOT_PAIRS = 512
 """Pairs that the likelihood is computed on, or half as many again as there are players; decays that they leave
 open are compared on all pairs.  Votes of 20 players, all of up to three and a few more: 512 pairs of three games
@@ -109,8 +109,8 @@ def _best_shells(pair_list: PairList, odd: FloatArray, first: Prior) -> int:
 def _for_scouted(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str, FloatArray]:
     """The `later_shells` of few pairs, from the values (games, p) of a list without size 1: none, unless it promises
     `SCOUTED_GAIN` of the error after the first round, by priors with a slope, as these values may not determine the
-    attributions; of more than 64 players, less error by these, or, where the values determine the attributions, by
-    priors without.  The `average` and `sizes` of pairs that are drawn anew begin with what these values say."""
+    attributions; of more than 64 players, where they do, unless it promises less error by these, or by priors without.
+    The `average` and `sizes` of pairs that are drawn anew begin with what these values say."""
     pairs, games = pair_list.pairs[: odd.shape[1]], odd[np.square(odd).sum(axis=1) > 0]
     if not len(games):
         return {"later_shells": np.array(1)}
@@ -118,10 +118,10 @@ def _for_scouted(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str
     average = weighted_priors(pairs, games, sizes)
     lists = [replace(pair_list, later_shells=shells).pairs[: pair_list.budgets[0] // 2] for shells in (0, 1)]
     thin, whole = (averaged_log_error(each, average, sizes) for each in lists)
-    has_many = pair_list.n_players > MAX_RELEVANT_PLAYERS
+    has_many = pair_list.n_players > MAX_RELEVANT_PLAYERS and not pair_list.is_at_border
     gain = 1.0 if has_many else SCOUTED_GAIN
     is_whole = whole < thin + np.log(gain) or not determines(replace(pair_list, later_shells=0))
-    if has_many and not (is_whole or pair_list.is_at_border):
+    if has_many and not is_whole:
         thin, whole = _log_errors(lists, _likelihoods(_families(pairs, odd, first)), pair_list.n_players)
         is_whole = bool(whole < thin)
     found = {"average": average, "sizes": sizes} if is_whole else {}
