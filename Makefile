@@ -29,11 +29,11 @@ lint: .venv/installed-dev
 types: .venv/installed-dev
 	$(BIN)/mypy
 
-benchmarks: .venv/installed-dev
-	for name in peers quadrature small_table exactness scaling banana growth quality coverage \
-		estimators black_box linear_gaussian global_means penalties widths alterations checked_stores trees lanes graphs \
-		regulariser robustness; do \
-		$(BIN)/python -m tests.benchmarks.$$name --tiny || exit 1; done
+BENCHMARKS := peers global_means quadrature checked_stores scaling small_table black_box widths alterations lanes growth \
+	banana coverage regulariser exactness estimators linear_gaussian quality trees robustness penalties graphs
+
+benchmarks: .venv/installed-dev  # two at a time, the longest first
+	printf '%s\n' $(BENCHMARKS) | xargs -P 2 -I NAME $(BIN)/python -m tests.benchmarks.NAME --tiny
 
 experiments: build/experiments/installed  # their tests and tiny forms: with PyTorch, which stays out of .venv
 	OMP_NUM_THREADS=1 build/experiments/bin/python -m pytest tests/test_experiments.py
