@@ -76,7 +76,7 @@ class Prior:
     """(d + 1,): total variance of each order; that of order 1 is a part of the trend, which changes no result."""
     variation: float
     """Variance of Σ_i z_i g_i(|S|)/√d, g_i(|S|) of variance 1 and correlation exp(−||t| − |t'||/`SIZE_LENGTH`) at the
-    sizes t = 2|S|/d − 1: what independent coefficients cannot say of a vote, whose players matter near the quota."""
+    sizes t = 2|S|/d − 1, and, by `COMMON`, of t h(|S|): what independent coefficients cannot say of a vote."""
     relevance: FloatArray | None
     """(d,): σ²_T goes with the product over T, in `RELEVANT_ORDERS`; None: all players are alike."""
     decay: float
