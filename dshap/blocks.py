@@ -26,6 +26,7 @@ __all__ = [
     "RowBlock",
     "Scored",
     "Status",
+    "jackknife_errors",
     "relative_errors",
 ]
 
@@ -145,10 +146,15 @@ class Attribution:
     @cached_property
     def std_error(self) -> FloatArray | None:
         """(n, d, k), in the units of phi."""
-        if self.replicates is None:
-            return None
-        errors: FloatArray = np.sqrt(np.square(self.replicates - self.phi).sum(axis=0))
-        return errors
+        return None if self.replicates is None else jackknife_errors(self.phi, self.replicates)
+
+
+def jackknife_errors(estimate: FloatArray, replicates: FloatArray) -> FloatArray:
+    """√Σ_g (x_(g) − x)² of x (…) and x_(g) (R, …), one group after the other: all their differences fill no cache."""
+    total = np.zeros(estimate.shape)
+    for replicate in replicates:
+        total += np.square(replicate - estimate)
+    return np.sqrt(total)
 
 
 ROUNDING = 1e-12

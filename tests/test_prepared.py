@@ -136,7 +136,8 @@ def test_a_gram_matrix_that_cannot_be_factored_leaves_nothing_behind(name, model
         "regression": ConditionalRegression(model.predict, data[:50], RBF(1.5), Fourier(120), 1e-22),
     }
     message = (
-        r"too small for the 120 Fourier features \(rank \d+, smallest eigenvalue -?\d.*e-\d+\): make it \de-\d+ or more"
+        r"too small for the Fourier features \(120 weights, rank \d+, smallest eigenvalue -?\d.*e-\d+\): "
+        r"make it \de-\d+ or more"
     )
     for carry_out in (dshap.prepare, lambda value, store: dshap.explain(value, data[:5], store=store)):
         with pytest.raises(InputError, match=message):

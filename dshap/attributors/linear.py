@@ -95,8 +95,7 @@ class Linear(ClosedForm):
 
     def replicates(self, state: State, rows: FloatArray) -> FloatArray:
         """φ_(g) (R, n, d, k)."""
-        offset = rows - state["mean"]
-        return np.stack([_product(offset, matrix) for matrix in state["replicates"]])
+        return _product(rows - state["mean"], state["replicates"])
 
     def describe(self) -> str:
         """How M is made, in a line."""
@@ -132,9 +131,9 @@ class Linear(ClosedForm):
 
 
 def _product(offset: FloatArray, matrix: FloatArray) -> FloatArray:
-    """(n, d, k) of offsets (n, columns) and a matrix (d, columns, k), by one matrix product."""
-    d, c, k = matrix.shape
-    return np.asarray(offset @ matrix.transpose(1, 0, 2).reshape(c, d * k)).reshape(len(offset), d, k)
+    """(…, n, d, k) of offsets (n, columns) and matrices (…, d, columns, k), by one matrix product each."""
+    *groups, d, c, k = matrix.shape
+    return np.asarray(offset @ matrix.swapaxes(-3, -2).reshape(*groups, c, d * k)).reshape(*groups, len(offset), d, k)
 
 
 def linear_transform(

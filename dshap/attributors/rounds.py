@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 from dshap.abilities import interactions_of, rounds_of
 from dshap.attributors.contraction import of_all_values
 from dshap.attributors.game import Found, Game, check_additivity
-from dshap.blocks import EMPTY, FULL, Attribution, relative_errors
+from dshap.blocks import EMPTY, FULL, Attribution, jackknife_errors, relative_errors
 from dshap.records import FloatArray
 from dshap.types import Design
 
@@ -56,7 +56,7 @@ class RoundsAttributor:
             if pairs is not None:
                 pairs[left] = np.matmul(interactions_of(grown, 0, grown.info.n_coalitions).T, values)
             used[left] = grown.info.n_coalitions
-            errors = np.sqrt(np.square(replicates[:, left] - phi[left]).sum(axis=0))
+            errors = jackknife_errors(phi[left], replicates[:, left])
             reached = relative_errors(phi[left], errors, v_empty[left], v_full[left])
             is_left = ~(reached * at_once(d, design.info.n_replicates) <= self.tol).all(axis=1)
             left, values = left[is_left], values[is_left]
@@ -74,7 +74,7 @@ def forecast(design: Design, values: FloatArray, tol: float) -> Mapping[str, NDA
     first = rounds_of(design)[0]
     phi, replicates = of_all_values(first, values[:, : first.info.n_coalitions, None])
     ends = values[:, EMPTY, None], values[:, FULL, None]
-    errors = relative_errors(phi, np.sqrt(np.square(replicates - phi).sum(axis=0)), *ends)
+    errors = relative_errors(phi, jackknife_errors(phi, replicates), *ends)
     factor = at_once(design.info.n_players, design.info.n_replicates)
     wanted = first.info.n_coalitions * np.maximum(errors * factor / tol, 1.0) ** 2
     return {"relative_error": np.array(np.median(errors)), "forecast_coalitions": np.array(np.median(wanted).round())}

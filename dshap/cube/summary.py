@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from dshap.blocks import Attribution
+from dshap.blocks import Attribution, jackknife_errors
 from dshap.records import FloatArray
 
 __all__ = ["STATISTICS", "Estimate", "block_sums", "estimates", "split_magnitude"]
@@ -20,8 +20,8 @@ __all__ = ["STATISTICS", "Estimate", "block_sums", "estimates", "split_magnitude
 STATISTICS = ("sum", "sum_of_magnitudes", "sum_of_squares", "sum_of_split_magnitudes", "sum_of_variances")
 """What is summed over the rows of a block."""
 
-FAR = 40.0
-"""Standard errors beyond which the normal density is 0."""
+FAR = 9.0
+"""Standard errors from which on Φ is 1 to the last digit, and the normal density, at most 1e-18, adds nothing to it."""
 MOST = 1e12
 """Ratio of signal to noise beyond which w is 2/3."""
 DOUBT = 0.2
@@ -44,8 +44,9 @@ def split_magnitude(phi: FloatArray, std_error: FloatArray) -> tuple[FloatArray,
     """
     size = np.abs(phi)
     ratio = np.minimum(np.divide(size, std_error, out=np.full_like(size, FAR), where=std_error != 0), FAR)
-    density = np.exp(-0.5 * np.square(ratio)) / np.sqrt(2 * np.pi)
-    inside = 2 * ndtr(ratio) - 1
+    density, inside, is_near = np.zeros_like(size), np.ones_like(size), ~(ratio >= FAR)  # or NaN
+    density[is_near] = np.exp(-0.5 * np.square(ratio[is_near])) / np.sqrt(2 * np.pi)
+    inside[is_near] = 2 * ndtr(ratio[is_near]) - 1
     return size * inside - 2 * std_error * density, np.sign(phi) * (inside + 4 * ratio * density)
 
 
@@ -86,10 +87,11 @@ def estimates(means: Mapping[str, FloatArray]) -> dict[str, Estimate]:
     signal = np.maximum(square[0] - noise, 0.0)
     magnitude = split + _share_of_plain(signal, noise) * (plain - split)
     doubt = DOUBT * (plain[0] - split[0])
+    of_mean, of_magnitude, of_square = (jackknife_errors(each[0], each[1:]) for each in (mean, magnitude, square))
     found = {
-        "mean": Estimate(mean[0], _error(mean)),
-        "mean_magnitude": Estimate(np.maximum(magnitude[0], 0.0), np.hypot(_error(magnitude), doubt)),
-        "mean_square": Estimate(signal, np.hypot(_error(square), np.sqrt(2) * noise)),
+        "mean": Estimate(mean[0], of_mean),
+        "mean_magnitude": Estimate(np.maximum(magnitude[0], 0.0), np.hypot(of_magnitude, doubt)),
+        "mean_square": Estimate(signal, np.hypot(of_square, np.sqrt(2) * noise)),
     }
     raw = {"mean": mean[0], "mean_magnitude": plain[0], "mean_square": square[0]}
     return {
@@ -103,9 +105,3 @@ def _share_of_plain(signal: FloatArray, noise: FloatArray) -> FloatArray:
     root = np.sqrt((1 + ratio) * (2 + ratio)) + ratio
     share: FloatArray = 2 * np.sqrt(ratio) * root / ((np.sqrt(2 + ratio) + np.sqrt(ratio)) * (2 + 3 * ratio))
     return share
-
-
-def _error(of_groups: FloatArray) -> FloatArray:
-    """(d, k): root of Σ_g (x_(g) − x)², of x (1 + R, d, k)."""
-    error: FloatArray = np.sqrt(np.square(of_groups[1:] - of_groups[0]).sum(axis=0))
-    return error

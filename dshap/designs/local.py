@@ -90,10 +90,7 @@ class LocalDesign(GraphDesign):
         """Fewer than 15 pairs of orders."""
         if not self.n_replicates or self.n_units >= LEAST_UNITS or not self.is_sampled.any():
             return ""
-        return (
-            f"{self.n_permutations} orders are too few for standard errors: give n_permutations={2 * LEAST_UNITS} or "
-            "more"
-        )
+        return f"n_permutations={self.n_permutations} is too few for standard errors: give {2 * LEAST_UNITS} or more"
 
     def of_order(self, order: int | None) -> TermList | None:
         """The subsets of the neighbourhoods that are listed, None where they are too many; then the neighbours before

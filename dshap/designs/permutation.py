@@ -88,7 +88,7 @@ class PermutationDesign(BaseDesign):
         if not self.n_replicates or self.n_units >= LEAST_UNITS or self.n_players == 1:
             return ""
         least = LEAST_UNITS * self.n_permutations // self.n_units
-        return f"{self.n_permutations} orders are too few for standard errors: give n_permutations={least} or more"
+        return f"n_permutations={self.n_permutations} is too few for standard errors: give {least} or more"
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop; the two ends have scores too."""

@@ -112,7 +112,7 @@ def _singular(system: FloatArray, ridge: float, what: str) -> str:
     values = eigvalsh(system)
     floor = len(values) * np.finfo(float).eps * values[-1]
     return (
-        f"penalty times rows is {ridge:.3g}, too small for the {len(values)} {what} (rank "
+        f"penalty times rows is {ridge:.3g}, too small for the {what} ({len(values)} weights, rank "
         f"{int((values > floor).sum())}, smallest eigenvalue {values[0]:.1e}): make it {10.0 * floor:.1g} or more, "
         "or ask for fewer"
     )

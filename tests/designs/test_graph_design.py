@@ -239,7 +239,7 @@ def test_standard_errors_reach_the_cube(rng):
         cube = dshap.explain(value, rows, design=few, progress=False)
     np.testing.assert_array_equal(np.isnan(cube.std_error.values).all(axis=(0, 2)), few.is_sampled)
     assert [str(each.message) for each in caught if "std_error is NaN" in str(each.message)] == [
-        "std_error is NaN: 8 orders are too few for standard errors: give n_permutations=30 or more"
+        "std_error is NaN: n_permutations=8 is too few for standard errors: give 30 or more"
     ]
 
 

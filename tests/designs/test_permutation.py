@@ -117,7 +117,7 @@ def test_many_players():
 def test_too_few_orders_give_nan_and_say_so(n, antithetic, least):
     design = permutation(6, n, antithetic=antithetic)
     assert np.isnan(estimates(design, np.arange(64.0) ** 2)[1]).all()
-    assert design.why_no_errors == f"{n} orders are too few for standard errors: give n_permutations={least} or more"
+    assert design.why_no_errors == f"n_permutations={n} is too few for standard errors: give {least} or more"
     enough = permutation(6, least, antithetic=antithetic)
     assert not enough.why_no_errors and (std_errors(enough, np.arange(64.0) ** 2) < np.inf).all()
     assert permutation(6, 2, n_replicates=0).why_no_errors == ""

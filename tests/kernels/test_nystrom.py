@@ -147,5 +147,5 @@ def test_a_ridge_that_float64_cannot_solve_is_refused(rng):
     own = RBF(3.0).bind(2).matrix(x, x)
     keep = pivoted_cholesky(own, 1e-14)
     phi = keep.whitened(own[:, keep.kept])
-    with pytest.raises(InputError, match=r"too small for the \d+ landmarks that were kept \(rank \d+, smallest"):
+    with pytest.raises(InputError, match=r"for the landmarks that were kept \(\d+ weights, rank \d+, smallest"):
         ridge_solve(phi[:20].T @ phi[:20], phi[:20].T @ own[:20], 1e-18)
