@@ -9,12 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dshap.checks import Choice, checked
-from dshap.cube import (
-    CubeLayout,
-    is_running,
-    open_cube,
-    read_job,
-)
+from dshap.cube import CubeLayout, is_running, open_cube, read_job
 from dshap.engine import format_bytes
 from dshap.errors import DoesNotFitError, InputError, LockedError, shown
 from dshap.models import KernelModel
@@ -87,7 +82,7 @@ def explain(
         of the range.  `n_coalitions (instance)` and `relative_error (instance, output)`, that largest std_error over
         the range, say what each row took and reached.
     max_coalitions : int, default 2,048
-        Where rounds end, and what "auto" chooses by.
+        Where rounds end, and what "auto" chooses by; a design that takes more is refused.
     quality : rows that nothing was learned from, optional
         MSE_v on them, as `mse_v` gives it, in the cube's attribute `mse_v`, by coalition size too.
     compute : False creates the store with its plan, every row pending, and computes nothing

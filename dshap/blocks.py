@@ -10,10 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.records import (
-    BoolArray,
-    FloatArray,
-)
+from dshap.records import BoolArray, FloatArray
 
 __all__ = [
     "EMPTY",

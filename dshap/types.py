@@ -18,22 +18,9 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.blocks import (
-    Attribution,
-    CoalitionBlock,
-    DesignInfo,
-    RowBlock,
-)
+from dshap.blocks import Attribution, CoalitionBlock, DesignInfo, RowBlock
 from dshap.players import Players
-from dshap.records import (
-    JSON,
-    BoolArray,
-    Cost,
-    FloatArray,
-    Moments,
-    Record,
-    State,
-)
+from dshap.records import JSON, BoolArray, Cost, FloatArray, Moments, Record, State
 
 __all__ = [
     "Attributor",

@@ -232,7 +232,7 @@ def choose(
             f"{type(value).__name__} is a closed form and lists no coalition: leave design at 'auto', {OTHER}"
         )
     if not isinstance(design, str):
-        return Chosen(value, design)
+        return Chosen(value, _within(design, max_coalitions))
     if design in ("quadrature", "closed_form"):
         if form is None:
             raise InputError(
@@ -245,7 +245,7 @@ def choose(
     n_players, most = len(value.players), MAX_COALITIONS if form is None else MAX_TABLE_COALITIONS
     limit = max_coalitions or max(most, 4 * n_players)
     if design == "exact":
-        return Chosen(value, designs.exact(n_players))
+        return Chosen(value, _within(designs.exact(n_players), max_coalitions))
     if design in SAMPLED:
         return Chosen(value, sampled(design, n_players, limit, seed), why=f"{limit:,} coalitions at most")
     if design != "auto":
@@ -269,6 +269,14 @@ def _sampled_by_itself(value: Explained, limit: int, seed: int, why: str) -> Cho
         return Chosen(value, design, why=f"{why}; kriging makes the most of them")
     design = designs.kernelshap(n_players, limit, seed=seed)
     return Chosen(value, design, why=f"{why}, too many players or coalitions for kriging")
+
+
+def _within(design: Design, limit: int | None) -> Design:
+    """The design, or InputError where it takes more coalitions than this."""
+    if limit is not None and design.info.n_coalitions > limit:
+        takes = f"takes {design.info.n_coalitions:,} coalitions of {design.info.n_players} players"
+        raise InputError(f"max_coalitions={limit}: this design {takes}, give as many or leave it out")
+    return design
 
 
 def sampled(name: str, d: int, limit: int, seed: int) -> Design:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dshap import designs
 from dshap.attributors.choice import LEAST, choose
 from dshap.errors import InputError
 from dshap.values import Marginal
@@ -31,7 +32,15 @@ def test_the_fewest_coalitions_are_enough_and_fewer_are_refused(name, d):
 def test_auto_says_why_it_is_no_kriging(d):
     assert choose("auto", value(d), 2 * d).why.endswith("too few coalitions for kriging")
     assert "kriging makes the most" in choose("auto", value(d), 2 * d + 2).why
-    with pytest.raises(
-        InputError, match=f"max_coalitions={2 * d - 1}: permutation of {d} players takes at least {2 * d}"
-    ):
+    with pytest.raises(InputError, match=f"permutation of {d} players takes at least {2 * d}"):
         choose("auto", value(d), 2 * d - 1)
+
+
+def test_a_design_that_takes_more_is_refused():
+    """All 256 of 8 players, or a list of one's own; what takes no more is taken."""
+    given = designs.kernelshap(8, 64)
+    for design, n in (("exact", 256), (given, 64)):
+        assert choose(design, value(8), n).design.info.n_coalitions == n
+        message = f"max_coalitions={n - 1}: this design takes {n} coalitions of 8 players, give as many or leave it out"
+        with pytest.raises(InputError, match=message):
+            choose(design, value(8), n - 1)
