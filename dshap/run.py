@@ -27,9 +27,9 @@ from dshap.cube import (
     CubeWriter,
     StateFolder,
     create_cube,
-    feature_ranking,
     has_copy,
     is_finished,
+    largest_residual,
     mark_finished,
     read_run,
     renew_cube,
@@ -180,7 +180,7 @@ class Explanation:
         if stated:
             work.cube.write_note("closed_form", {**stated, **work.cube.stated()})
         if not failures:
-            work.cube.write_note("additivity", {"residual": feature_ranking(self.path)["residual"].values.tolist()})
+            work.cube.write_note("additivity", {"residual": largest_residual(self.path).tolist()})
             mark_finished(self.path)
         return replace(self, failures=tuple(failures))
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 import zarr
+from numpy.typing import NDArray
 
 from dshap.blocks import Status
 from dshap.checks import as_path, checked
@@ -21,6 +22,7 @@ from dshap.cube.layout import reading, refuse_foreign
 from dshap.cube.summary import STATISTICS, estimates
 from dshap.cube.writer import block_name
 from dshap.errors import InputError
+from dshap.records import FloatArray
 
 __all__ = [
     "CubeStatus",
@@ -29,6 +31,7 @@ __all__ = [
     "feature_ranking",
     "find_row",
     "kept_row",
+    "largest_residual",
     "open_cube",
     "read_notes",
     "row_key",
@@ -182,20 +185,30 @@ def feature_ranking(path: Path) -> xr.Dataset:
 
 def _ranking(path: Path) -> xr.Dataset:
     blocks = xr.open_zarr(path / "blocks", consolidated=False, chunks=None)
-    names = set(receipts_of(path).names())
-    done = np.array([block_name(block) in names for block in range(blocks.sizes["block"])])
-    chosen = blocks.isel(block=np.flatnonzero(done)).load()
+    chosen = blocks.isel(block=_finished(path, blocks.sizes["block"])).load()
     count = int(chosen["count"].sum())
     total = chosen["attribution"].sum("block", skipna=False) / max(count, 1)  # (replicate, statistic, feature, output)
     found = estimates({name: total.sel(statistic=name).values for name in STATISTICS})
     dims = ("feature", "output")
     out = xr.Dataset({name: (dims, estimate.value) for name, estimate in found.items()})
     out = out.assign({f"{name}_std_error": (dims, estimate.std_error) for name, estimate in found.items()})
-    out = out.assign(root_mean_square=np.sqrt(out["mean_square"]))
-    residual = chosen["residual"].max("block") if done.any() else out["mean"].isel(feature=0, drop=True) * np.nan
-    out = out.assign(residual=residual)
-    with xr.open_zarr(path, consolidated=False, chunks=None) as cube:
-        return out.assign_coords(feature=cube["feature"].values, output=cube["output"].values).assign_attrs(rows=count)
+    out = out.assign(root_mean_square=np.sqrt(out["mean_square"]), residual=("output", largest_residual(path)))
+    names = {dim: np.asarray(zarr.open_array(path / dim, mode="r")[:]) for dim in dims}
+    return out.assign_coords(names).assign_attrs(rows=count)
+
+
+def largest_residual(path: Path) -> FloatArray:
+    """(output,): the largest |Σφ + base value − prediction| of a row of the finished blocks; NaN where none is."""
+    with reading(path):
+        residual = np.asarray(zarr.open_array(path / "blocks" / "residual", mode="r")[:], float)
+        finished = _finished(path, len(residual))
+    return residual[finished].max(axis=0) if len(finished) else np.full(residual.shape[1], np.nan)
+
+
+def _finished(path: Path, n_blocks: int) -> NDArray[np.intp]:
+    """The blocks that have a receipt."""
+    names = set(receipts_of(path).names())
+    return np.flatnonzero([block_name(block) in names for block in range(n_blocks)])
 
 
 def read_notes(path: Path) -> dict[str, Any]:

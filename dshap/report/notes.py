@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.cube import feature_ranking, read_notes
+from dshap.cube import largest_residual, read_notes
 from dshap.engine import format_bytes
 
 __all__ = ["accuracy", "accuracy_lines", "stage_table"]
@@ -20,8 +20,7 @@ def accuracy(cubes: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
     """explanation -> `residual` of each output over the blocks that are finished; `mse_v`, `pilot` where there are."""
     found = {}
     for name, path in cubes.items():
-        notes = read_notes(path)
-        residual = feature_ranking(path)["residual"].values
+        notes, residual = read_notes(path), largest_residual(path)
         measured = {key: notes[key] for key in ("mse_v", "pilot") if key in notes}
         found[name] = {"residual": residual[~np.isnan(residual)].tolist()} | measured
     return found
