@@ -12,7 +12,7 @@ BOUNDS = {
     "frames from explain to a compiled loop": 8,
     "frames from explain to predict": 10,
     "files": 181,
-    "lines": 34_500,
+    "lines": 34_700,
     "files over 400 lines": 0,
     "lines of the longest function outside loops/": 52,
     "isinstance, hasattr, getattr": 248,

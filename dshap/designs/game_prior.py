@@ -19,6 +19,7 @@ from dshap.loops.elementary import elementary_products, others_sums
 from dshap.records import FloatArray
 
 __all__ = [
+    "MANY_PLAYERS",
     "MAX_RELEVANT_PLAYERS",
     "Covariances",
     "Prior",
@@ -31,8 +32,9 @@ __all__ = [
 
 RELEVANT_ORDERS = (3, 5, 7, 9)
 """In which players differ; in higher ones, which are weak where that matters, all are alike."""
-MAX_RELEVANT_PLAYERS = 64
-"""Of more, all are alike but in a mean over priors: the sums over products of so many are slow."""
+MANY_PLAYERS, MAX_RELEVANT_PLAYERS = 64, 256
+"""More than the first are many: they have no sparse terms, and fewer priors.  More than the second are all alike but in
+a mean over priors: the sums over products of so many are slow."""
 ROW_BLOCK = 128
 """Pairs whose correlations with all others are computed at once."""
 LEAST_SIZE = 0.01

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dshap.checks import Whole, checked
-from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS
+from dshap.designs.game_prior import MANY_PLAYERS
 from dshap.designs.jackknife import N_REPLICATES
 from dshap.designs.kriging_design import LEAST_SPARSE_PAIRS, MIN_SPARSE_PLAYERS, KrigingDesign
 from dshap.designs.kriging_pilot import DEFAULT_VARIATION
@@ -81,8 +81,8 @@ def _checked_sparse(sparse: bool | str, d: int, n_coalitions: int, decay: float 
     """None for "pilot", or InputError where sparse terms cannot be had."""
     if not isinstance(sparse, bool | str) or sparse not in (True, False, "pilot"):
         raise InputError(f'sparse is {shown(sparse)}: give True, False or "pilot"')
-    if sparse is True and not MIN_SPARSE_PLAYERS <= d <= MAX_RELEVANT_PLAYERS:
-        raise InputError(f"sparse=True is for {MIN_SPARSE_PLAYERS} to {MAX_RELEVANT_PLAYERS} players, not {d}")
+    if sparse is True and not MIN_SPARSE_PLAYERS <= d <= MANY_PLAYERS:
+        raise InputError(f"sparse=True is for {MIN_SPARSE_PLAYERS} to {MANY_PLAYERS} players, not {d}")
     if sparse is True and n_coalitions <= 2 * LEAST_SPARSE_PAIRS * d:
         raise InputError(
             f"sparse=True with n_coalitions={n_coalitions} for {d} players: give {2 * LEAST_SPARSE_PAIRS * d + 2}"

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.special import softmax
 
-from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior, correlations, player_sizes
+from dshap.designs.game_prior import MANY_PLAYERS, Prior, correlations, player_sizes
 from dshap.designs.kriging_solution import NUGGET, Process, random_signs
 from dshap.records import BoolArray, FloatArray
 
@@ -96,7 +96,7 @@ def weighted_priors(
 ) -> FloatArray:
     """Rows (K, 5) of decay, variation, power, slope and weight from the values odd (games, p) at pairs z (p, d);
     relevances are powers of the sizes (d,) of the attributions.  `before` are those that other pairs gave."""
-    powers = POWERS if len(sizes) <= MAX_RELEVANT_PLAYERS else POWERS_OF_MANY
+    powers = POWERS if len(sizes) <= MANY_PLAYERS else POWERS_OF_MANY
     families = list(map(_Family._make, product(DECAYS, VARIATIONS, powers)))
     choices = np.array([(*family, slope) for family, slope in product(families, SLOPES)])
     deviances = [process.deviances(odd.T) for process in _processes(pairs, families, sizes)]

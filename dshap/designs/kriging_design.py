@@ -11,39 +11,41 @@ import numpy as np
 from dshap.blocks import N_ENDS, CoalitionBlock, DesignInfo, Groups
 from dshap.checks import Whole, checked
 from dshap.designs.coalitions import BaseDesign, checked_span
-from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior
-from dshap.designs.game_process import GameProcesses
+from dshap.designs.game_prior import MANY_PLAYERS, MAX_RELEVANT_PLAYERS, Prior
+from dshap.designs.game_process import GameProcesses, own_seconds
 from dshap.designs.jackknife import N_REPLICATES, checked_replicates
 from dshap.designs.kriging_average import Mean, averaged_share, mixed_weights
-from dshap.designs.kriging_list import PairList, checked_budgets, determines, odd_values
+from dshap.designs.kriging_list import PairList, checked_budgets, determines, odd_values, too_few_for_errors
 from dshap.designs.kriging_pilot import (
     DEFAULT_DECAY,
     DEFAULT_VARIATION,
+    NOTHING_FOUND,
     for_few,
     for_games,
     for_list,
     found_fields,
     likeliest,
 )
-from dshap.designs.kriging_solution import Process, Solution, error_contrasts, interaction_weights, random_signs
-from dshap.designs.sparse_terms import FITTED_BYTES
+from dshap.designs.kriging_solution import (
+    Process,
+    Solution,
+    error_contrasts,
+    listed_interactions,
+    random_signs,
+    solution_bytes,
+)
+from dshap.designs.sparse_terms import held_bytes
 from dshap.errors import InputError
 from dshap.records import FloatArray, Record
 from dshap.threads import one_blas_thread
 
 __all__ = ["LEAST_SPARSE_PAIRS", "MIN_SPARSE_PLAYERS", "KrigingDesign"]
 
-MAX_PAIRED_PLAYERS = 64
-"""Of interactions: 2,016 pairs."""
 MAX_CONTRASTED_PLAYERS = 128
 """Of more, the errors of all players come from one contrast of the values: one for each would be slow."""
-SQUARES = 6
-"""Matrices of pairs × pairs that a solution takes at a time."""
-SQUARE_SECONDS, CUBE_SECONDS = 1.3e-9, 6e-11
-"""What a game's own process takes for p pairs of d players: p²·d of the first and p³ of the second, as measured with
-128 and 1,024 pairs of 12 to 60 players."""
-MIN_SPARSE_PLAYERS, LEAST_SPARSE_PAIRS = 6, 2
-"""Players, and pairs for each of them, from which on a pilot tries sparse terms."""
+MIN_SPARSE_PLAYERS, LEAST_SPARSE_PAIRS, LEAST_OWN_PAIRS = 6, 2, 6
+"""Players, and pairs for each of them, from which on a pilot tries sparse terms; and, of many players, processes of
+their own."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ class KrigingDesign(BaseDesign):
     products, airports, heavy tails and votes of 14 to 256 players the error is 0.2 to 0.9 of that by the likeliest
     prior, on boosted trees 0.7 to 1.06.
 
-    Games that differ: which columns matter differs from row to row.  Where the games of the pilot expect 0.95 of the
+    Games that differ: which columns matter differs from row to row.  Of up to 256 players (above 64 with six pairs for
+    each and more), where the games of the pilot expect 0.95 of the
     error or less by it (with a mean over priors: where it predicts held out coalitions better), each game that is
     likelier so has a process of its own, whose players are as relevant as the attributions are large that the shared
     process finds; a fifth of its variance is as in the shared one.  On airports, networks, logistic models, words and
@@ -84,6 +87,9 @@ class KrigingDesign(BaseDesign):
     ratio of the posterior variance to the same sum under the prior, to the power of 3/4 − 2d/pairs (0 at least): trust
     in the prior where there are many pairs, none where there are few.  The square of the error is the mean of that and
     of the posterior variance times the mean square of e_j over its own deviation; above 128 players, the latter alone.
+    Above 64 players, whose prior may draw the largest attributions towards 0, what φ_i misses if the e_j of the n_s
+    pairs of size s stand for all N_s, Σ_j w_ji (N_s − n_s)/n_s e_j (a difference estimate), is an error too: that part
+    of its square which is beyond what is usual of the row's players, (median/0.6745)², is added.
     Both are summed through n_replicates contrasts with random signs, linear in the values until the end: phi ± t_{R−1}
     std_error.  Where attributions are a mean over priors, the variance between these is added; above 128 players errors
     are those of the likeliest prior, which are larger.  Of a game's own process and with sparse terms W and e of the
@@ -94,7 +100,8 @@ class KrigingDesign(BaseDesign):
 
     References
     ----------
-    Universal kriging: N. Cressie, Statistics for Spatial Data (1993), section 3.4; Fourier coefficients of games and
+    Difference estimates: C.-E. Särndal, B. Swensson and J. Wretman, Model Assisted Survey Sampling (1992), chapter 6;
+    universal kriging: N. Cressie, Statistics for Spatial Data (1993), section 3.4; Fourier coefficients of games and
     their Shapley values: R. O'Donnell, Analysis of Boolean Functions (2014), and M. Grabisch, Set Functions, Games and
     Capacities in Decision Making (2016), section 2.12; leave-one-out errors in sandwich variances: J. G. MacKinnon and
     H. White, Journal of Econometrics 29 (1985), HC3; C. Musco and R. T. Witter, ICLR 2025, for leverage sampling.
@@ -121,6 +128,8 @@ class KrigingDesign(BaseDesign):
     by_game: bool = False
     """The pilot's choice: each game may have a process of its own, whose players are as relevant as its attributions
     are large."""
+    own_decay: float | None = None
+    """The pilot's: of these processes; None: as `decay`."""
     doubt: float = 1.0
     """The pilot's: what the standard errors of games that differ so are multiplied with."""
     average: tuple[tuple[float, ...], ...] | None = None
@@ -151,10 +160,12 @@ class KrigingDesign(BaseDesign):
         """What is known of the design before any value; a process keeps the matrices that it factors."""
         d, n_pairs = self.n_players, self.pair_list.n_pairs
         columns = d if d <= MAX_CONTRASTED_PLAYERS else 1
+        if self._has_errors and not self._is_few:
+            columns += -(-d // self.n_replicates)
         entries = columns if self.n_replicates else 0
-        solution = SQUARES * 8 * n_pairs**2 + 8 * n_pairs * (self.n_replicates * entries + 4 * d)
-        if self.held_coalitions:  # a game's process, products of two players, and the largest of a game that is fitted
-            solution += (SQUARES + 2) * 8 * n_pairs**2 + n_pairs * (4 * d**2 + FITTED_BYTES)
+        solution = solution_bytes(d, n_pairs, self.n_replicates * entries)
+        if self.held_coalitions:
+            solution += held_bytes(d, n_pairs, self._is_few)
         return DesignInfo(
             n_players=d,
             n_coalitions=self.budgets[-1],
@@ -169,11 +180,7 @@ class KrigingDesign(BaseDesign):
     @property
     def why_no_errors(self) -> str:
         """Fewer than 4d coalitions, or fewer contrasts than replicates."""
-        d, n_coalitions = self.n_players, self.budgets[-1]
-        least = min(max(4 * d, 2 * (d + self.n_replicates)), 1 << d)
-        if not self.n_replicates or n_coalitions >= least:
-            return ""
-        return f"{n_coalitions} coalitions of {d} players are too few for standard errors: give {least}"
+        return too_few_for_errors(self.n_players, self.budgets[-1], self.n_replicates)
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop; the two ends have scores too.  Where games differ, or an open list does not tell the
@@ -189,10 +196,10 @@ class KrigingDesign(BaseDesign):
         return sums
 
     def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """phi + spread · contrast_g (R, n, d, k), contrasts (R, n, c, k)."""
+        """phi + the moves of the `Solution` (R, n, d, k), by contrasts (R, n, c, k)."""
         if self.why_no_errors:
             return np.full((self.n_replicates, *sums.shape), np.nan)
-        return np.asarray(sums + groups * _solution(self).spread[:, None])
+        return np.asarray(sums + _solution(self).moves(groups))
 
     @property
     def operator(self) -> FloatArray:
@@ -204,17 +211,8 @@ class KrigingDesign(BaseDesign):
     def with_players(self, n_players: int) -> KrigingDesign:
         """As many coalitions of another number of players, all there are where they are fewer; in one round."""
         budget = min(self.budgets[-1], 1 << n_players)
-        return replace(
-            self,
-            n_players=n_players,
-            budgets=(budget,),
-            relevance=None,
-            later_shells=None,
-            by_game=False,
-            doubt=1.0,
-            average=None,
-            sizes=None,
-        )
+        untuned = NOTHING_FOUND | {"relevance": None, "later_shells": None}
+        return replace(self, n_players=n_players, budgets=(budget,), **untuned)
 
     def fingerprint(self) -> dict[str, Any]:
         """Name and parameters; those that a pilot estimates beside its choices, once there was one."""
@@ -224,7 +222,7 @@ class KrigingDesign(BaseDesign):
             "average": self.average and [list(row) for row in self.average],
             "sizes": self.sizes and list(self.sizes),
         }
-        later = ("relevance", "doubt") if self.average else ("relevance", "doubt", "average", "sizes")
+        later = ("relevance", "doubt", "own_decay") + (() if self.average else ("average", "sizes"))
         left_out = () if self.decay is not None else later
         return {name: value for name, value in (super().fingerprint() | lists).items() if name not in left_out}
 
@@ -259,7 +257,8 @@ class KrigingDesign(BaseDesign):
                 chosen |= for_few(pairs, odd, self._prior, self.average, likely, self.seed)
                 design = self.tuned(Record(chosen))
             if self.held_coalitions:
-                chosen |= for_games(_processes(design), odd, self.seed, self._has_terms, design._mean)
+                mean = design._mean if self._is_few else None  # its share of many players is a fifth at most
+                chosen |= for_games(_processes(design), odd, self.seed, self._terms, mean)
             return Record(chosen)
 
     def tuned(self, record: Record) -> KrigingDesign:
@@ -294,19 +293,15 @@ class KrigingDesign(BaseDesign):
     def interactions(self, start: int, stop: int) -> FloatArray:
         """Posterior mean of the Shapley interaction index, I_ij = Σ_{T ∋ i, j, |T| even} 4 c_T/(|T| − 1)."""
         checked_span(self.budgets[-1], start, stop)
-        if self.n_players > MAX_PAIRED_PLAYERS:
-            raise InputError(
-                f"interactions are for at most {MAX_PAIRED_PLAYERS} players, not {self.n_players}: group columns"
-            )
-        return 0.5 * _interaction_weights(self)[np.arange(start, stop) // 2]
+        decay = DEFAULT_DECAY if self.decay is None else self.decay
+        return 0.5 * listed_interactions(self.pair_list, decay)[np.arange(start, stop) // 2]
 
     @property
     def game_seconds(self) -> float:
         """Of a process of its own: its kernel, which is a sum over products of players, and its factors."""
         if not self.held_coalitions or self.sparse is not None:
             return 0.0
-        d, p = self.n_players, float(self.pair_list.n_pairs)
-        return p**2 * (SQUARE_SECONDS * d + CUBE_SECONDS * p)
+        return own_seconds(self.n_players, self.pair_list.n_pairs)
 
     @property
     def _prior(self) -> Prior:
@@ -334,9 +329,10 @@ class KrigingDesign(BaseDesign):
 
     @property
     def _may_differ(self) -> bool:
-        """There are triples to choose from, not too many, and values enough to choose by."""
-        is_few = MIN_SPARSE_PLAYERS <= self.n_players <= MAX_RELEVANT_PLAYERS
-        return is_few and not self.pair_list.is_whole and self._is_determined
+        """There are triples to choose from, not too many players, and values enough to choose by."""
+        d, n_pairs = self.n_players, self.pair_list.n_pairs
+        is_enough = self._is_determined if self._is_few else n_pairs >= LEAST_OWN_PAIRS * d
+        return MIN_SPARSE_PLAYERS <= d <= MAX_RELEVANT_PLAYERS and is_enough and not self.pair_list.is_whole
 
     @property
     def _is_determined(self) -> bool:
@@ -344,8 +340,17 @@ class KrigingDesign(BaseDesign):
         return self.pair_list.n_pairs > LEAST_SPARSE_PAIRS * self.n_players
 
     @property
+    def _terms(self) -> bool | None:
+        """`sparse`, where there are not too many triples."""
+        return self.sparse if self._is_few else False
+
+    @property
+    def _is_few(self) -> bool:
+        return self.n_players <= MANY_PLAYERS
+
+    @property
     def _has_terms(self) -> bool:
-        return self.sparse is True and self._may_differ
+        return self._terms is True and self._may_differ
 
     @property
     def _has_processes(self) -> bool:
@@ -370,15 +375,16 @@ def _solution(design: KrigingDesign) -> Solution:
         weights, variance = process.posterior()
         is_by_player = design.n_players <= MAX_CONTRASTED_PLAYERS
         n_differences = n_groups if design._has_errors and is_by_player else 0
-        weights, differences = mixed_weights(pairs, weights, design._mean, n_differences, design.seed)
+        mixed, differences = mixed_weights(pairs, weights, design._mean, n_differences, design.seed)
         if design.pair_list.is_whole or not design._has_errors:
             contrasts = np.zeros((len(pairs), n_groups if design._has_errors else 0, c))
-            return Solution(weights, contrasts, np.zeros(len(variance)))
+            return Solution(mixed, contrasts, np.zeros(len(variance)))
         precision = process.precision()
-        contrasts, spread = error_contrasts(pairs, precision, weights, variance, _signs(design), is_by_player)
+        contrasts, spread = error_contrasts(pairs, precision, mixed, variance, _signs(design), is_by_player)
         if is_by_player:
             contrasts += differences / np.sqrt(n_groups)
-        return Solution(weights, contrasts, spread)
+        solution = Solution(mixed, contrasts, spread)
+        return solution if design._is_few else solution.with_missed(pairs, precision, weights)
 
 
 def _processes(design: KrigingDesign) -> GameProcesses:
@@ -388,12 +394,4 @@ def _processes(design: KrigingDesign) -> GameProcesses:
 
 @lru_cache(maxsize=2)
 def _processes_of(design: KrigingDesign) -> GameProcesses:
-    return GameProcesses(design.pair_list.pairs, design._prior)
-
-
-@lru_cache(maxsize=4)
-def _interaction_weights(design: KrigingDesign) -> FloatArray:
-    """Weights (p, pairs of players) of the even values; the same bits on any number of cores."""
-    decay = DEFAULT_DECAY if design.decay is None else design.decay
-    with one_blas_thread():
-        return interaction_weights(design.pair_list.pairs, None if design.pair_list.is_whole else decay)
+    return GameProcesses(design.pair_list.pairs, design._prior, design.own_decay)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dshap.designs.coalitions import stream
+from dshap.designs.game_prior import MANY_PLAYERS, correlations
 from dshap.designs.game_process import GameProcesses
 from dshap.designs.kriging_average import averaged_precisions
 from dshap.designs.kriging_list import tell_apart
@@ -20,13 +21,14 @@ __all__ = ["Folds", "held_out", "ratio", "tried"]
 
 MOST_DOUBT = 10.0
 """That a single game throws on the standard errors of all."""
-HELD_SHARE, TRIED_GAMES = 5, 8
-"""Choices are tried on so many games, with one pair in so many held out."""
+HELD_SHARE, TRIED_GAMES, TRIED_OF_MANY = 5, 8, 3
+"""Choices are tried with one pair in so many held out, on so many games, or so many of many players."""
 
 
-def tried(odd: FloatArray) -> FloatArray:
-    """Some of the games (games, p)."""
-    return odd[np.unique(np.linspace(0, len(odd) - 1, min(len(odd), TRIED_GAMES)).round().astype(int))]
+def tried(odd: FloatArray, d: int) -> FloatArray:
+    """Some of the games (games, p) of d players."""
+    most = TRIED_GAMES if d <= MANY_PLAYERS else TRIED_OF_MANY
+    return odd[np.unique(np.linspace(0, len(odd) - 1, min(len(odd), most)).round().astype(int))]
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,13 @@ class Folds:
         out, shared = np.zeros_like(odd), processes.shared.precision
         for held in self._parts:
             kept = np.setdiff1d(np.arange(len(self.pairs)), held)
-            known = GameProcesses(self.pairs[kept], processes.prior)
+            known = replace(processes, pairs=self.pairs[kept])
             for game, y in enumerate(odd):
-                found = known.likelier(y[kept])
-                precision = shared if found is None else processes.process(found.relevance).precision()
+                precision, relevance = shared, known.relevance(y[kept])
+                if relevance is not None:
+                    of_all = correlations(self.pairs, relevance)
+                    if known.is_likelier(known.process(relevance, of_all[:, kept[:, None], kept]), y[kept]):
+                        precision = processes.process(relevance, of_all).precision()
                 out[game, held] = np.linalg.solve(precision[np.ix_(held, held)], (precision @ y)[held])
         return out
 
@@ -81,7 +86,7 @@ def ratio(errors: FloatArray, others: FloatArray, odd: FloatArray) -> float:
 
 
 def held_out(
-    processes: GameProcesses, odd: FloatArray, seed: int, is_by_game: bool
+    processes: GameProcesses, odd: FloatArray, seed: int, is_by_game: bool, may_have_terms: bool
 ) -> tuple[float, tuple[float, float]]:
     """(gain, (doubt without sparse terms, doubt with them)), from pairs of the games odd (games, p) that are held out.
 
@@ -89,14 +94,14 @@ def held_out(
     solve says nothing of the others.  doubt: how much less a game's own process and its terms leave of the
     leave-one-out errors of pairs that they were chosen on, all of them and those that were not held out, than of the
     errors at those held out; the geometric mean of the games, none of which counts less than 1/`MOST_DOUBT` or more
-    than `MOST_DOUBT`, and at least 1.  Games that are additive do not count; 1 of none, and where the pairs that are
-    kept do not tell the players apart.
+    than `MOST_DOUBT`, and at least 1.  Games that are additive do not count; 1 of none, of terms that there may not be,
+    and where the pairs that are kept do not tell the players apart.
     """
     split, gains = _Split.of(processes.pairs, seed), list[float]()
     if not tell_apart(split.screen.pairs):
         return 1.0, (1.0, 1.0)
     doubts: tuple[list[float], list[float]] = [], []
-    shared, kept = _Trial.of(split, processes.shared), GameProcesses(split.screen.pairs, processes.prior)
+    shared, kept = _Trial.of(split, processes.shared), replace(processes, pairs=split.screen.pairs)
     for game in odd:
         plain = shared.without_terms(game)
         if not plain.held > ROUGHNESS * _mean_square(game):
@@ -105,9 +110,11 @@ def held_out(
         trial = shared
         if found is not None:
             trial = _Trial.of(split, processes.base(processes.process(found.relevance)))
-        without, beside = trial.without_terms(game), trial.with_terms(game)
-        gains.append(float(np.sqrt(max(beside.held / without.held, ROUGHNESS))))
-        doubts[1].append(beside.doubt(plain))
+        without = trial.without_terms(game)
+        if may_have_terms:
+            beside = trial.with_terms(game)
+            gains.append(float(np.sqrt(max(beside.held / without.held, ROUGHNESS))))
+            doubts[1].append(beside.doubt(plain))
         if found is not None:
             doubts[0].append(without.doubt(plain))
     without_terms, with_terms = (max(float(np.exp(np.log(each or [1.0]).mean())), 1.0) for each in doubts)

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from dshap.checks import Whole
 from dshap.designs.coalitions import pack, unpack
-from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS
+from dshap.designs.game_prior import MANY_PLAYERS
 from dshap.designs.sampling import counts_by_leverage, draw_by_leverage, strata_of
 from dshap.errors import InputError
 from dshap.records import BoolArray, FloatArray
 
-__all__ = ["MAX_KRIGED", "MAX_KRIGED_PLAYERS", "PairList", "checked_budgets", "determines", "odd_values", "tell_apart"]
+__all__ = ["MAX_KRIGED", "MAX_KRIGED_PLAYERS", "PairList", "checked_budgets", "determines", "odd_values", "tell_apart",
+           "too_few_for_errors"]  # fmt: skip
 
 MAX_KRIGED = 4_096
 """Coalitions: a matrix of half as many squared is factored in every process (seconds, and 130 MB there)."""
@@ -48,6 +49,14 @@ def checked_budgets(d: int, asked: tuple[int, ...]) -> tuple[int, ...]:
         if grown <= now:
             raise InputError(f"n_coalitions={grown} of a design that has {now} already: give at least {now + 2}")
     return budgets
+
+
+def too_few_for_errors(d: int, n_coalitions: int, n_replicates: int) -> str:
+    """Why there are no standard errors: fewer than 4d coalitions, or fewer contrasts than replicates; else empty."""
+    least = min(max(4 * d, 2 * (d + n_replicates)), 1 << d)
+    if not n_replicates or n_coalitions >= least:
+        return ""
+    return f"{n_coalitions} coalitions of {d} players are too few for standard errors: give {least}"
 
 
 @dataclass(frozen=True)
@@ -90,13 +99,13 @@ class PairList:
     @property
     def least_shells(self) -> int:
         """Sizes that are whole where no pilot says more: of many players none where they would be a third and more."""
-        return 0 if self._is_thin and self.n_players > MAX_RELEVANT_PLAYERS else 1
+        return 0 if self._is_thin and self.n_players > MANY_PLAYERS else 1
 
     @property
     def is_scouted(self) -> bool:
         """A pilot of a list without size 1 chooses; where it takes it, the list is drawn anew.  Not of a first round of
         up to 64 players that others follow: votes would end with too large an error more often."""
-        is_alone = len(self.budgets) == 1 or self.n_players > MAX_RELEVANT_PLAYERS
+        is_alone = len(self.budgets) == 1 or self.n_players > MANY_PLAYERS
         is_few = self._is_thin or self.is_at_border
         return is_few and is_alone and self.shells is None and self.budgets[0] < 1 << self.n_players
 

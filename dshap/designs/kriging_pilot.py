@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.designs.coalitions import stream
-from dshap.designs.game_prior import MAX_RELEVANT_PLAYERS, Prior, correlations, player_sizes
+from dshap.designs.game_prior import MANY_PLAYERS, MAX_RELEVANT_PLAYERS, Prior, correlations, player_sizes
 from dshap.designs.game_process import GameProcesses
 from dshap.designs.kriging_average import Mean, averaged_log_error, expected_sizes, weighted_priors
 from dshap.designs.kriging_held_out import Folds, held_out, ratio, tried
@@ -24,6 +24,7 @@ __all__ = [
     "DEFAULT_DECAY",
     "DEFAULT_VARIATION",
     "FINE_DECAYS",
+    "NOTHING_FOUND",
     "deviance",
     "for_few",
     "for_games",
@@ -34,9 +35,12 @@ __all__ = [
 
 FINE_DECAYS = tuple(float(f"{10.0**exponent:.3g}") for exponent in np.arange(-3.25, 0.25, 0.25))
 DECAYS = FINE_DECAYS[1::2]
+NEAR_ONE, LEAST_NEAR_ONE = (FINE_DECAYS[-2], 0.75, 0.86, 0.92, 0.955, 0.98), 48
 VARIATIONS = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0)
-"""What a pilot chooses from; then whether a decay half a step finer will do.  Of products over up to 15 of 60 players a
-variation of 0.3 has 7 % more error than 1, and its intervals cover 2 to 3 % less of a nominal 95 %."""
+"""What a pilot chooses from; then whether a decay half a step finer will do, and, of 48 players and more, one near 1:
+the mean order of their interactions is about 1/(1 − decay).  With 0.75 to 0.92 errors on products and airports of 80
+players are 0.5 to 0.7 times those with 1, of 45 they are 0.9 times those, of 30 as large.  Of products over up to 15 of
+45 players a variation of 0.3 has 1 to 5 % more error than 1, and one of 3 has 2 to 4 %."""
 DEFAULT_DECAY, DEFAULT_VARIATION = 0.03, 0.0
 """Where no pilot is run.  Boosted trees and networks on four tables had decays of 0.001 to 0.01."""
 POWERS = (0.5, 1.0)
@@ -57,6 +61,11 @@ SCOUTED_GAIN = 0.96
 """The same of size 1, where it would be a third of a list and more, by priors with a slope, of up to 64 players: 0.3 to
 0.8 is promised of real models, three-way interactions and networks, whose error is 0.1 to 0.6 of that without it, 0.73
 to 0.99 of heavy tails (0.6 to 1), 0.95 to 1.4 of airports and products of 30 players and more (1 to 1.8)."""
+NOTHING_FOUND: dict[str, Any] = {"own_decay": None, "average": None, "sizes": None, "by_game": False, "doubt": 1.0}
+"""Fields of a design of which a pilot found nothing."""
+OWN_PAIRS = 8
+"""A player, on which the decay of processes of their own is chosen: with six, airports of 150 players have a tenth more
+error."""
 PILOT_PAIRS = 512
 """Pairs that the likelihood is computed on, or half as many again as there are players; decays that they leave
 open are compared on all pairs.  Votes of 20 players, all of up to three and a few more: 512 pairs of three games
@@ -79,13 +88,13 @@ def for_list(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str, Fl
 
 def found_fields(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The fields of a design that a pilot's record has, and what those are that a record with a decay leaves out."""
-    kinds = {"later_shells": int, "decay": float, "variation": float, "doubt": float, "sparse": bool, "by_game": bool}
+    kinds = {"later_shells": int, "sparse": bool, "by_game": bool}
+    kinds |= dict.fromkeys(("decay", "variation", "own_decay", "doubt"), float)
     fields: dict[str, Any] = {name: kind(arrays[name]) for name, kind in kinds.items() if name in arrays}
     fields |= {name: tuple(arrays[name].tolist()) or None for name in ("relevance", "sizes") if name in arrays}
     if "average" in arrays:
         fields["average"] = tuple(map(tuple, arrays["average"].tolist())) or None
-    others = {"average": None, "sizes": None, "sparse": False, "by_game": False, "doubt": 1.0}
-    return others | fields if "decay" in arrays else fields
+    return NOTHING_FOUND | {"sparse": False} | fields if "decay" in arrays else fields
 
 
 def _best_shells(pair_list: PairList, odd: FloatArray, first: Prior) -> int:
@@ -118,7 +127,7 @@ def _for_scouted(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str
     average = weighted_priors(pairs, games, sizes)
     lists = [replace(pair_list, later_shells=shells).pairs[: pair_list.budgets[0] // 2] for shells in (0, 1)]
     thin, whole = (averaged_log_error(each, average, sizes) for each in lists)
-    has_many = pair_list.n_players > MAX_RELEVANT_PLAYERS and not pair_list.is_at_border
+    has_many = pair_list.n_players > MANY_PLAYERS and not pair_list.is_at_border
     gain = 1.0 if has_many else SCOUTED_GAIN
     is_whole = whole < thin + np.log(gain) or not determines(replace(pair_list, later_shells=0))
     if has_many and not is_whole:
@@ -141,8 +150,8 @@ def _log_errors(lists: list[FloatArray], likely: dict[tuple[float, float], float
 def likeliest(pairs: FloatArray, odd: FloatArray, first: Prior, seed: int) -> dict[str, FloatArray]:
     """The `relevance` (d,), a power of the size of the attributions, the `variation`, and the smallest `decay` that
     the restricted likelihood, pooled over the games (games, p), does not contradict."""
-    chosen, d = _sample(len(pairs), pairs.shape[1], seed), pairs.shape[1]
-    family = _likeliest_family(pairs[chosen], odd[:, chosen], first)
+    chosen, d = _sample(len(pairs), 3 * pairs.shape[1] // 2, seed), pairs.shape[1]
+    family = _near_one(pairs[chosen], odd[:, chosen], _likeliest_family(pairs[chosen], odd[:, chosen], first))
     if len(_likely(family)) > 1 and len(chosen) < len(pairs):
         chosen = np.arange(len(pairs))
         family = _deviances(pairs, odd, [prior for _, prior in family])
@@ -174,7 +183,7 @@ def for_few(
         sizes = player_sizes(rough @ process.posterior()[0])
     average = weighted_priors(pairs, rough, sizes, None if before is None else np.array(before))
     if likely is not None:
-        folds, games = Folds(pairs, seed), tried(odd)
+        folds, games = Folds(pairs, seed), tried(odd, pairs.shape[1])
         errors = folds.errors_of_mean(average, sizes, games)
         if ratio(errors, folds.errors(Process.at(pairs, likely).precision(), games), games) > MOST_LOSS:
             return none
@@ -182,25 +191,49 @@ def for_few(
 
 
 def for_games(
-    processes: GameProcesses, odd: FloatArray, seed: int, must_have_terms: bool, mean: Mean | None
+    processes: GameProcesses, odd: FloatArray, seed: int, sparse: bool | None, mean: Mean | None
 ) -> dict[str, FloatArray]:
     """What each game (games, p) may have for itself: `by_game`, a process of its own; `sparse`, terms beside it; what
-    the pilot promises by either, and the `doubt` that the choice throws on standard errors.
+    the pilot promises by either, and the `doubt` that the choice throws on standard errors; `sparse` where it is open.
 
     Beside a mean over priors, promises are of held out pairs.
     """
-    some = tried(odd)
+    some = tried(odd, processes.pairs.shape[1])
+    processes = _with_own_decay(processes, some, seed)
     by_game_gain, of_mean = _expected(processes, some) if mean is None else _predicted(processes, some, seed, mean)
     is_by_game = by_game_gain <= BY_GAME_GAIN if mean is None else by_game_gain < 1
-    gain, doubts = held_out(processes, some, seed, is_by_game)
-    is_sparse = must_have_terms or gain <= (GAIN**2 if is_by_game else GAIN * min(of_mean, 1.0))
-    return {
+    gain, doubts = held_out(processes, some, seed, is_by_game, sparse is not False)
+    is_sparse = gain <= (GAIN**2 if is_by_game else GAIN * min(of_mean, 1.0)) if sparse is None else sparse
+    own = {} if processes.own_decay is None else {"own_decay": np.array(processes.own_decay)}
+    return own | {
         "by_game": np.array(is_by_game),
         "by_game_gain": np.array(by_game_gain),
         "sparse": np.array(is_sparse),
         "sparse_gain": np.array(gain),
         "doubt": np.array(doubts[is_sparse]),
     }
+
+
+def _with_own_decay(processes: GameProcesses, odd: FloatArray, seed: int) -> GameProcesses:
+    """With a decay of the processes that games odd (games, p) have of their own, from that of the shared one down while
+    these are likelier; players whose relevance is known have fewer interactions of high orders.  That of few players is
+    the same: their orders are few."""
+    d, shared = processes.pairs.shape[1], processes.prior.decay
+    chosen = _sample(len(processes.pairs), OWN_PAIRS * d, seed)
+    few, least, games = replace(processes, pairs=processes.pairs[chosen]), np.inf, []
+    for y in odd[:, chosen] if d >= LEAST_NEAR_ONE else ():
+        relevance = few.relevance(y)
+        if relevance is not None:
+            games.append((y[:, None], relevance, correlations(few.pairs, relevance)))
+    for decay in (shared, *sorted((each for each in DECAYS + NEAR_ONE if each < shared), reverse=True)):
+        own, deviances = replace(few, own_decay=decay), 0.0
+        for y, relevance, known in games:
+            process = own.process(relevance, known)
+            deviances += process.deviances(process.squares(y))[0]
+        if not games or deviances > least:
+            break
+        least, processes = deviances, replace(processes, own_decay=decay)
+    return processes
 
 
 def _expected(processes: GameProcesses, odd: FloatArray) -> tuple[float, float]:
@@ -220,9 +253,9 @@ def _predicted(processes: GameProcesses, odd: FloatArray, seed: int, mean: Mean)
     return max(ratio(own, shared, odd), ratio(own, mixed, odd)), ratio(mixed, shared, odd)
 
 
-def _sample(n_pairs: int, d: int, seed: int) -> NDArray[np.intp]:
+def _sample(n_pairs: int, least: int, seed: int) -> NDArray[np.intp]:
     """Pairs that the likelihood is computed on, the ends among them."""
-    most = max(PILOT_PAIRS, 3 * d // 2)
+    most = max(PILOT_PAIRS, least)
     if n_pairs <= most:
         return np.arange(n_pairs)
     rest = stream(seed, CONTRASTS, 1).permutation(n_pairs - 1)[: most - 1]
@@ -296,6 +329,16 @@ def _likeliest_family(pairs: FloatArray, odd: FloatArray, first: Prior) -> Famil
     return next(family for family in families if any(prior is best for _, prior in family))
 
 
+def _near_one(pairs: FloatArray, odd: FloatArray, family: Family) -> Family:
+    """With the decays near 1, of players enough, where the likeliest of the games odd (games, p) is one of the last
+    two."""
+    least, likeliest = min(family, key=lambda each: each[0])
+    if not np.isfinite(least) or likeliest.decay < DECAYS[-2] or pairs.shape[1] < LEAST_NEAR_ONE:
+        return family
+    near = [Prior.of(pairs.shape[1], decay, likeliest.variation, likeliest.relevance) for decay in NEAR_ONE]
+    return sorted(family + _deviances(pairs, odd, near), key=lambda each: each[1].decay)
+
+
 def _likely(family: Family) -> Family:
     """Those that are not contradicted."""
     least = min(dev for dev, _ in family)
@@ -306,7 +349,7 @@ def _half_a_step_less(pairs: FloatArray, odd: FloatArray, likely: Family) -> Pri
     """The first of the priors, or that of a decay half a step smaller where the games odd (games, p) do not contradict
     it."""
     least, smallest = min(dev for dev, _ in likely), likely[0][1]
-    if not np.isfinite(least):
+    if not np.isfinite(least) or (smallest.decay >= NEAR_ONE[0] and pairs.shape[1] >= LEAST_NEAR_ONE):
         return smallest
     decay = FINE_DECAYS[FINE_DECAYS.index(smallest.decay) - 1]
     finer = Prior.of(pairs.shape[1], decay, smallest.variation, smallest.relevance)

@@ -8,7 +8,7 @@ from what the others predict.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import comb, lgamma
 
 import numpy as np
@@ -17,29 +17,42 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from dshap.blocks import CoalitionBlock, Groups
 from dshap.designs.coalitions import stream
 from dshap.designs.game_prior import Covariances, Prior, krawtchouk, order_kernel, order_variances
+from dshap.designs.kriging_list import PairList
 from dshap.errors import InputError
 from dshap.records import BoolArray, FloatArray
+from dshap.threads import one_blas_thread
 
 __all__ = [
     "CONTRASTS",
     "NUGGET",
+    "SQUARES",
     "Process",
     "Solution",
+    "beyond_usual",
     "error_contrasts",
     "exact_weights",
     "halfway",
     "influence",
     "interaction_weights",
+    "listed_interactions",
+    "missed_weights",
     "random_signs",
     "scale_weights",
+    "solution_bytes",
 ]
 
 NUGGET = 1e-10
 """Of the variance of a value, added to the diagonal: rounding."""
+MAX_PAIRED_PLAYERS = 64
+"""Of interactions: 2,016 pairs."""
+SQUARES = 6
+"""Matrices of pairs × pairs that a solution takes at a time."""
 SHELL_WEIGHT = 1 / 4
 """What an error of a size whose coalitions are all there counts in the scale of a game, beside 1 of a drawn one."""
 CONTRASTS = 4
 """Position of the random stream of the signs, and of what a pilot draws; coalitions have 0 to 3."""
+USUAL = 0.6745
+"""Median of the size of a normal number of variance 1."""
 FULL_TRUST, TRUST_LOST = 0.75, 2
 """The ratio of two variances counts to the power of 3/4 − 2d/p: see the notes of `kriging`."""
 
@@ -145,6 +158,11 @@ def _undetermined(shape: tuple[int, ...]) -> InputError:
     )
 
 
+def solution_bytes(d: int, n_pairs: int, n_entries: int) -> int:
+    """That a solution keeps and takes, of so many entries of contrasts a pair."""
+    return SQUARES * 8 * n_pairs**2 + 8 * n_pairs * (n_entries + 4 * d)
+
+
 @dataclass(frozen=True)
 class Solution:
     """Weights of the odd values y = (v(S) − v(S̄))/2 of the pairs, (N, ∅) first."""
@@ -155,6 +173,27 @@ class Solution:
     """(p, R, c): sums over random signs of leave-one-out errors; no additive game moves them."""
     spread: FloatArray
     """(d,): what a player's error is of its contrast."""
+    shared: int = 0
+    """The first columns of the contrasts, which together hold what the errors of the players add up to: see
+    `with_missed`."""
+
+    def with_missed(self, pairs: FloatArray, precision: FloatArray, likely: FloatArray) -> Solution:
+        """With columns of what φ misses by the leave-one-out errors: that of player i is in the contrast i // shared,
+        column i % shared.  `likely` are the weights (p, d) of the process of this precision."""
+        (p, d), n_groups = pairs.shape, self.contrasts.shape[1]
+        missed = precision @ (missed_weights(pairs) / np.diag(precision)[:, None]) + likely - self.weights
+        shared = -(-d // n_groups)
+        parts = np.pad(missed, ((0, 0), (0, n_groups * shared - d))).reshape(p, n_groups, shared)
+        return Solution(self.weights, np.concatenate([parts, self.contrasts], axis=2), self.spread, shared)
+
+    def moves(self, groups: FloatArray) -> FloatArray:
+        """Of φ (R, n, d, k), whose squares sum to the squared standard errors, from sums of contrasts (R, n, c, k)."""
+        moved = np.asarray(groups[:, :, self.shared :] * self.spread[:, None])
+        if self.shared:
+            n_groups, n, _, k = groups.shape
+            parts = groups[:, :, : self.shared].transpose(1, 0, 2, 3).reshape(n, n_groups * self.shared, k)
+            moved = moved + beyond_usual(parts[:, : len(self.spread)], axis=1, n_groups=n_groups)
+        return moved
 
     def block(self, masks: BoolArray, start: int) -> CoalitionBlock:
         """Coalitions start… of a list, masks (m, d): each has ± half the weight of the odd value of its pair."""
@@ -193,6 +232,29 @@ def error_contrasts(
     moved = halfway(influence(weights - exact_weights(pairs), variance, diagonal), by_scale, variance)
     contrasts = np.stack([left_out @ (sign[:, None] * moved) for sign in signs.T], axis=1)
     return contrasts, np.ones(len(variance))
+
+
+def missed_weights(pairs: FloatArray) -> FloatArray:
+    """Weights C (p, d) of the leave-one-out errors in what φ misses, if those of a size stand for all coalitions of it:
+    C_ji = w_ji (N_s − n_s)/n_s, of n_s pairs of N_s; a size of which there are none is taken to miss as much as the
+    mean of those that are there in part."""
+    (d, inside), exact = (pairs.shape[1], (pairs > 0).sum(axis=1)), exact_weights(pairs)
+    size = np.minimum(inside, d - inside)
+    n_listed = np.bincount(size, minlength=d // 2 + 1)
+    n_pairs = np.array([comb(d, s) / (2 if 2 * s == d else 1) for s in range(d // 2 + 1)])
+    is_part = (n_listed > 0) & (n_listed < n_pairs)
+    more = n_pairs * (n_listed == 0).sum() / max(is_part.sum(), 1)
+    share = np.divide(n_pairs - n_listed + more, n_listed, out=np.zeros(len(n_pairs)), where=is_part)
+    return np.asarray(exact * share[size][:, None])
+
+
+def beyond_usual(missed: FloatArray, axis: int, n_groups: int) -> FloatArray:
+    """Moves (R, …) of what φ misses of the players, which are along this axis: of that part of its square which is
+    beyond the usual one, (median/0.6745)², with the signs of it and alternating ones."""
+    usual = np.median(np.abs(missed), axis=axis, keepdims=True) / USUAL
+    part = np.sign(missed) * np.sqrt(np.maximum(np.square(missed) - np.square(usual), 0.0))
+    signs = np.where(np.arange(n_groups) % 2, -1.0, 1.0) / np.sqrt(max(n_groups, 1))
+    return np.asarray(np.multiply.outer(signs, part))
 
 
 def exact_weights(pairs: FloatArray) -> FloatArray:
@@ -239,6 +301,18 @@ def scale_weights(pairs: FloatArray) -> FloatArray:
     weights = np.where(is_whole[size], SHELL_WEIGHT, 1.0)
     weights[0] = 0.0
     return np.asarray(weights / weights.sum())
+
+
+@lru_cache(maxsize=4)
+def listed_interactions(pair_list: PairList, decay: float) -> FloatArray:
+    """Weights (p, pairs of players) of the even values of a list in the interaction index of two players, the same bits
+    on any number of cores; InputError of too many players."""
+    if pair_list.n_players > MAX_PAIRED_PLAYERS:
+        raise InputError(
+            f"interactions are for at most {MAX_PAIRED_PLAYERS} players, not {pair_list.n_players}: group columns"
+        )
+    with one_blas_thread():
+        return interaction_weights(pair_list.pairs, None if pair_list.is_whole else decay)
 
 
 def interaction_weights(pairs: FloatArray, decay: float | None) -> FloatArray:

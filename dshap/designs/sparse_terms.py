@@ -17,11 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from dshap.designs.game_prior import Prior
-from dshap.designs.kriging_solution import Process, exact_weights, halfway, influence, scale_weights
+from dshap.designs.game_prior import MANY_PLAYERS, Prior
+from dshap.designs.kriging_solution import (
+    SQUARES,
+    Process,
+    beyond_usual,
+    exact_weights,
+    halfway,
+    influence,
+    missed_weights,
+    scale_weights,
+)
 from dshap.records import FloatArray
 
-__all__ = ["FITTED_BYTES", "ROUGHNESS", "ROUNDS", "Fit", "Screen", "TermBase", "fitted"]
+__all__ = ["ROUGHNESS", "ROUNDS", "Fit", "Screen", "TermBase", "fitted", "held_bytes"]
 
 ROUNDS, TERMS, STEPS = 4, 50, 6
 """Products with the largest gradients of the likelihood are taken up in so many rounds, so many at a time, and all
@@ -40,6 +49,11 @@ SPARE = 8
 """Values beyond the trend's, at least, for each product of a round."""
 FITTED_BYTES = 8 * 3 * ROUNDS * TERMS
 """A pair, of the columns that are held while a game is fitted."""
+
+
+def held_bytes(d: int, n_pairs: int, may_have_terms: bool) -> int:
+    """Of a game's process and, with terms, of products of two players and the largest columns of a game."""
+    return (SQUARES + 2) * 8 * n_pairs**2 + (n_pairs * (4 * d**2 + FITTED_BYTES) if may_have_terms else 0)
 
 
 @dataclass(frozen=True)
@@ -119,6 +133,11 @@ class TermBase:
     of_triple: float
     """Variance of the coefficient of three players."""
 
+    @cached_property
+    def missed(self) -> FloatArray:
+        """(p, d): weights of leave-one-out errors in what phi misses."""
+        return missed_weights(self.screen.pairs)
+
     @classmethod
     def at(cls, pairs: FloatArray, prior: Prior) -> TermBase:
         """At pairs z (p, d)."""
@@ -145,6 +164,8 @@ class TermBase:
             if len(moves):
                 left_out = doubt * fit.left_out(odd[game], self.precision)
                 moves[:, game] = (signs * left_out[:, None]).T @ self._influence(fit, missed)
+                if phi.shape[1] > MANY_PLAYERS:
+                    moves[:, game] += beyond_usual(left_out @ self.missed, axis=0, n_groups=len(moves))
         return phi, moves
 
     def _influence(self, fit: Fit, missed: FloatArray) -> FloatArray:

@@ -5,7 +5,8 @@ r + 1 in every column, the one background row 0, and predict looks up which game
 `dshap.explain(Marginal(predict, background), rows)` is all that is called, at the default budget and on both sides of
 every border of enumeration.  An error is the root mean square over rows, players and seeds, over that of φ; a ratio is
 that of the default to the better of kernelshap and permutation at as many coalitions; "covered" is the share of
-intervals φ ± 2.09 std_error that hold the truth, "means" that of the means over rows, from the cube's block summaries.
+intervals φ ± 2.09 std_error that hold the truth, "largest" that of the five players of a row with the largest |φ|,
+"means" that of the means over rows, from the cube's block summaries.
 
 Usage: python -m tests.benchmarks.widths [--players 8 18 ...] [--kinds votes ...] [--borders] [--seeds 5] [--tol 0.05]
        [--json OUT] [--tiny]
@@ -41,6 +42,7 @@ from tests.benchmarks.peers import write_json
 PLAYERS = (1, 2, 3, 5, 8, 11, 12, 13, 14, 18, 20, 30, 38, 44, 45, 60, 64, 80, 100, 150, 256, 257, 500, 1_000)
 ROWS = 6
 T_QUANTILE = float(t.ppf(0.975, 19))
+N_LARGEST = 5
 ROUNDING = 1e-8
 """Of the attributions: an error that is none; games of pairs are solved to 1e-9 with 2,048 coalitions."""
 
@@ -57,6 +59,7 @@ class Cell:
     errors: dict[str, list[float]] = field(default_factory=lambda: {"default": [], "kernelshap": [], "permutation": []})
     """design -> mean square error over that of φ, one a seed."""
     covered: list[float] = field(default_factory=list)
+    of_largest: list[float] = field(default_factory=list)
     of_means: list[float] = field(default_factory=list)
     beyond: list[float] = field(default_factory=list)
     """With a tolerance: whether the worst player of a row whose rounds ended by it is off by more than 2.09 of it."""
@@ -76,7 +79,7 @@ class Cell:
         return (
             f"{self.n_players:>5}{self.budget or 'default':>9}  {self.kind:<20}{self.design:<11}"
             f"{self.rms('default'):>10.5f}{self.rms('kernelshap'):>11.5f}{self.rms('permutation'):>12.5f}"
-            f"{self.ratio:>7.2f}{_share(self.covered):>9}{_share(self.of_means):>8}{np.mean(self.seconds):>9.2f}"
+            f"{self.ratio:>7.2f}{_share(self.covered):>9}{_share(self.of_largest):>9}{_share(self.of_means):>8}{np.mean(self.seconds):>9.2f}"
             + (f"{_share(self.beyond):>9} of {len(self.beyond):>3}" if self.beyond else "")
         )
 
@@ -160,9 +163,11 @@ def add(cell: Cell, seed: int, tol: float | None) -> None:
         cell.errors[name].append(
             float(np.square(estimated(design, games.values(design.masks))[0] - truth).sum()) / size
         )
-    rounding = ROUNDING * np.abs(truth).max()
+    rounding, largest = ROUNDING * np.abs(truth).max(), np.argsort(-np.abs(truth), axis=1)[:, :N_LARGEST]
+    of_largest = (np.take_along_axis(each, largest, axis=1) for each in (found.phi - truth, found.std_error))
     for shares, error, std_error in (
         (cell.covered, found.phi - truth, found.std_error),
+        (cell.of_largest, *of_largest),
         (cell.of_means, found.mean - truth.mean(axis=0), found.mean_error),
     ):
         if not np.isnan(std_error).all():
@@ -181,7 +186,8 @@ def main(given: argparse.Namespace) -> None:
         players, kinds, seeds = [1, 2, 8, 12, 20], ["order 3", "votes"], 1
     print(
         f"{'d':>5}{'budget':>9}  {'games':<20}{'design':<11}{'default':>10}{'kernelshap':>11}{'permutation':>12}"
-        f"{'ratio':>7}{'covered':>9}{'means':>8}{'seconds':>9}" + (f"{'beyond tol':>16}" if given.tol else "")
+        f"{'ratio':>7}{'covered':>9}{'largest':>9}{'means':>8}{'seconds':>9}"
+        + (f"{'beyond tol':>16}" if given.tol else "")
     )
     cells = []
     for d in players:
@@ -205,9 +211,14 @@ def summary(cells: list[Cell]) -> None:
         least = min(sampled, key=lambda cell: float(np.mean(cell.covered)))
         every = np.mean([np.mean(cell.covered) for cell in sampled])
         means = np.mean([np.mean(cell.of_means) for cell in sampled])
+        largest = min(sampled, key=lambda cell: float(np.mean(cell.of_largest)))
         print(
             f"covered, 8 players and more: {every:.1%} of rows, {means:.1%} of means; "
             f"least {np.mean(least.covered):.1%}: {least.n_players} players, {least.budget or 'default'}, {least.kind}"
+        )
+        print(
+            f"of the five largest players of rows at least {np.mean(largest.of_largest):.1%}: "
+            f"{largest.n_players} players, {largest.budget or 'default'}, {largest.kind}"
         )
 
 

@@ -18,6 +18,7 @@ from dshap.designs.kriging_solution import CONTRASTS, random_signs
 from dshap.designs.sparse_terms import TermBase
 from dshap.errors import InputError
 from dshap.records import Record
+from tests.benchmarks.games import estimated, games_of, settled
 
 D, M = 10, 200
 T_QUANTILE = 2.093
@@ -151,7 +152,7 @@ def test_the_held_pairs_are_not_known(of_words):
             errors.append((np.square(off).mean(), np.sqrt(left[0] * left[1])))
         (plain, plain_left), (off, left) = errors
         doubts.append(np.sqrt(np.clip(off / plain / (left / plain_left), 0.01, 100.0)))
-    _, (doubt, _) = held_out(GameProcesses(pairs, prior), odd, 0, is_by_game=True)
+    _, (doubt, _) = held_out(GameProcesses(pairs, prior), odd, 0, is_by_game=True, may_have_terms=True)
     np.testing.assert_allclose(doubt, max(np.exp(np.log(doubts).mean()), 1.0), rtol=1e-6)
 
 
@@ -256,7 +257,43 @@ def test_such_a_design_is_not_linear(of_words):
     np.testing.assert_allclose(found[1], phi[1], atol=1e-12)
 
 
-@pytest.mark.parametrize(("d", "m"), [(5, 24), (64, 1_024), (65, 1_024), (8, 32)])
-def test_few_or_many_players_and_few_coalitions_share(d, m):
-    """6 to 64 players and more than 4 coalitions a player may differ; the others are not asked for all values."""
-    assert (kriging(d, m).held_coalitions > 0) == (d == 64)
+@pytest.mark.parametrize(
+    ("d", "m", "differ"),
+    [(5, 24, False), (8, 32, False), (64, 260, True), (65, 778, False), (65, 780, True), (256, 3_072, True),
+     (257, 4_096, False)],
+)  # fmt: skip
+def test_few_or_many_players_and_few_coalitions_share(d, m, differ):
+    """6 to 64 players and more than 4 coalitions a player, or up to 256 and 12, may differ; the others are not asked
+    for all values."""
+    assert (kriging(d, m).held_coalitions > 0) == differ
+
+
+def test_many_players_have_processes_of_their_own_and_no_terms():
+    """Airports of 80: errors are half of those by the shared process and less, of the largest players too.  A list
+    of half as many coalitions is of few pairs a player: all share."""
+    airports = games_of("airports", 80, 6, 1)
+    design = settled(kriging(80, 2_048), airports.values)
+    assert design.by_game and not design.sparse and design.held_coalitions
+    v, truth = airports.values(design.masks), airports.shapley
+    errors = [np.square(estimated(each, v)[0] - truth) for each in (design, design.linear())]
+    assert errors[0].sum() < 0.5 * errors[1].sum()
+    largest = np.argsort(-np.abs(truth), axis=1)[:, :5]
+    own, shared = (np.take_along_axis(each, largest, axis=1).sum() for each in errors)
+    assert own < 0.4 * shared
+    few = settled(kriging(80, 958), airports.values)
+    assert not few.by_game and not few.held_coalitions
+
+
+def test_processes_of_their_own_have_a_decay_of_their_own():
+    """Airports of 150 players: once players differ in relevance interactions of high orders are fewer, and errors less
+    than with the decay of all; of 45 players it is that."""
+    airports = games_of("airports", 150, 4, 0)
+    design = settled(kriging(150, 2_048), airports.values)
+    assert design.by_game and design.own_decay < design.decay < 1
+    assert restored(json.loads(json.dumps(design.fingerprint()))) == design
+    v = airports.values(design.masks)
+    errors = [
+        np.square(estimated(one, v)[0] - airports.shapley).sum() for one in (design, replace(design, own_decay=None))
+    ]
+    assert errors[0] < 0.8 * errors[1]
+    assert settled(kriging(45, 1_024), games_of("airports", 45, 6, 0).values).own_decay is None

@@ -100,7 +100,8 @@ def test_ratios_and_the_games_that_count():
     additive = np.array([1.0, 0.0, 1.0])[:, None]
     assert ratio(additive * scale * errors, additive * errors, odd) == pytest.approx(np.sqrt(2))
     assert ratio(0 * errors, 0 * errors, odd) == 1.0
-    assert len(tried(rng.normal(size=(20, 5)))) == 8 and len(tried(odd)) == 3
+    many = rng.normal(size=(20, 5))
+    assert len(tried(many, 64)) == 8 and len(tried(many, 65)) == 3 and len(tried(odd, 9)) == 3
 
 
 @pytest.mark.parametrize(

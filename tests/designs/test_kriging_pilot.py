@@ -171,6 +171,34 @@ def test_the_smallest_decay_that_is_not_contradicted(seed, is_half):
     np.testing.assert_allclose(found["relevance"], size**power / np.mean(size**power))
 
 
+@pytest.mark.parametrize(("kind", "d"), [("products over 15", 80), ("airports", 60), ("products over 15", 150)])
+def test_decays_near_one_of_many_players(kind, d):
+    """Between 0.56 and 1: less error than with 1, and than with 0.32; of 45 players one of the others."""
+    games = games_of(kind, d, 6, 0)
+    design = replace(settled(kriging(d, 2_048), games.values), by_game=False)
+    assert 0.562 < design.decay < 1 and design.decay not in FINE_DECAYS
+    v = games.values(design.masks)
+    tried = (replace(design, decay=decay) for decay in (design.decay, 1.0, 0.316))
+    errors = [np.sqrt(np.square(estimated(each, v)[0] - games.shapley).mean()) for each in tried]
+    assert errors[0] < 0.93 * errors[1] and errors[0] < 0.75 * errors[2]
+    assert settled(kriging(45, 600), games_of(kind, 45, 6, 0).values).decay in FINE_DECAYS
+
+
+@pytest.mark.parametrize(("d", "kind"), [(80, "airports"), (100, "airports"), (80, "heavy tails")])
+def test_intervals_of_the_largest_players_hold_the_truth(d, kind):
+    """Of more than 64 players, of which few matter: the five largest of each row, whose attributions the prior draws
+    towards 0; with one decay less near 1, no process of their own and no look at what is missed 40 % would be held."""
+    held = []
+    for seed in range(3):
+        games = games_of(kind, d, 6, seed)
+        design = settled(kriging(d, 2_048), games.values)
+        phi, replicates = estimated(design, games.values(design.masks))
+        error, std_error = phi - games.shapley, np.sqrt(np.square(replicates - phi).sum(axis=0))
+        largest = np.argsort(-np.abs(games.shapley), axis=1)[:, :5]
+        held.append(np.take_along_axis(np.abs(error) <= 2.09 * std_error, largest, axis=1))
+    assert np.mean(held) > 0.86
+
+
 @pytest.mark.parametrize("seed", [4, 12])
 def test_decays_that_a_part_of_the_pairs_leaves_open_are_compared_on_all(seed):
     """Votes of 20 players, 2,700 coalitions, all of up to three players and few others: 512 pairs of three games do not
@@ -186,13 +214,13 @@ def test_decays_that_a_part_of_the_pairs_leaves_open_are_compared_on_all(seed):
 
 @pytest.mark.parametrize("seed", [2, 3])
 def test_a_pilot_finds_the_variation(seed):
-    """Products over up to 15 of 60 players: 1, which has less error than 0.3 and none."""
-    products = games_of("products over 15", 60, 6, seed)
-    design = settled(kriging(60, 2_048, seed=seed), lambda masks: products.values(masks)[[0, 2, 5]])
+    """Products over up to 15 of 45 players: 1, which has less error than 3 and none."""
+    products = games_of("products over 15", 45, 6, seed)
+    design = settled(kriging(45, 2_048, sparse=False), lambda masks: products.values(masks)[[0, 2, 5]])
     v = products.values(design.masks)
-    tried = (replace(design, variation=variation) for variation in (design.variation, 0.3, 0.0))
+    tried = (replace(design, variation=variation) for variation in (design.variation, 3.0, 0.0))
     errors = [np.square(estimated(each, v)[0] - products.shapley).mean() for each in tried]
-    assert design.variation == 1.0 and errors[0] < 0.9 * errors[1] and errors[0] < 0.75 * errors[2]
+    assert design.variation == 1.0 and errors[0] < 0.97 * errors[1] and errors[0] < 0.87 * errors[2]
 
 
 def test_a_pilot_finds_who_is_relevant():
@@ -253,7 +281,9 @@ def test_held_out_coalitions_are_predicted_from_the_others():
             left /= np.diag(p - terms.weighted @ terms.covariance @ terms.weighted.T)
             ratios.append(np.square(p @ y[at] / np.diag(p)).mean() / np.square(left).mean())
         doubts.append(logs[-1] + np.log(ratios).mean() / 2)
-    gain, (alike, doubt) = held_out(GameProcesses(pairs, prior), odd, design.seed, is_by_game=False)
+    gain, (alike, doubt) = held_out(
+        GameProcesses(pairs, prior), odd, design.seed, is_by_game=False, may_have_terms=True
+    )
     np.testing.assert_allclose([gain, doubt], [np.median(np.exp(logs)), max(np.exp(np.mean(doubts)), 1)], rtol=1e-4)
     assert alike == 1.0
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,17 @@ from design_games import codes, dividends, game, prior_of
 from dshap.designs import kriging
 from dshap.designs.game_prior import Prior
 from dshap.designs.kriging_list import odd_values
-from dshap.designs.kriging_solution import NUGGET, Process, error_contrasts, exact_weights, random_signs, scale_weights
+from dshap.designs.kriging_solution import (
+    NUGGET,
+    Process,
+    beyond_usual,
+    error_contrasts,
+    exact_weights,
+    missed_weights,
+    random_signs,
+    scale_weights,
+)
+from tests.benchmarks.games import estimated, games_of, settled
 
 
 @pytest.mark.parametrize("is_by_player", [True, False])
@@ -34,6 +45,79 @@ def test_errors_are_those_of_the_leave_one_out_sums(is_by_player):
         ratio = variance / (excess2.T @ (1 / np.diag(precision)))
         wanted = (wanted + ratio ** (0.75 - 2 * d / len(pairs)) * (excess2.T @ e**2)) / 2
     np.testing.assert_allclose(np.mean(found, axis=0), wanted, rtol=0.1)
+
+
+def test_what_is_missed_is_estimated_without_bias():
+    """In the mean over lists Σ_j (w_j + C_j) e_j is Σ w e over all pairs, whatever e is; every pair there, C is 0.
+
+    Every list of four of the ten pairs of size 2 and three of the ten of size 3 that have the first of six players.
+    """
+    d, rng = 5, np.random.default_rng(1)
+    masks = np.array([z for z in itertools.product((True, False), repeat=d) if z[0]])
+    pairs = np.where(masks, 1.0, -1.0)
+    e, size = rng.normal(size=len(pairs)), np.minimum(masks.sum(axis=1), d - masks.sum(axis=1))
+    assert np.bincount(size).tolist() == [1, 5, 10] and not missed_weights(pairs).any()
+    found = []
+    for some in itertools.combinations(np.flatnonzero(size == 2), 4):
+        listed = np.r_[np.flatnonzero(size < 2), some]
+        found.append((exact_weights(pairs[listed]) + missed_weights(pairs[listed])).T @ e[listed])
+    np.testing.assert_allclose(np.mean(found, axis=0), exact_weights(pairs).T @ e, atol=1e-12)
+    assert np.std(found, axis=0).min() > 0.01
+
+
+def test_sizes_of_which_there_are_none_count_as_the_others():
+    """Nine players, errors of one effect of the first in sizes 2 to 4, as much in each; of size 3 there are none."""
+    d = 9
+    masks = np.array([z for z in itertools.product((True, False), repeat=d) if z[0]])
+    size = np.minimum(masks.sum(axis=1), d - masks.sum(axis=1))
+    pairs = np.where(masks, 1.0, -1.0)
+    e = np.where(size > 1, pairs[:, 0], 0.0)
+    weights, found = exact_weights(pairs), []
+    for seed in range(200):
+        draw = np.random.default_rng(seed).permutation(len(size))
+        kept = np.concatenate([np.flatnonzero(size < 2), *(draw[size[draw] == s][:12] for s in (2, 4))])
+        found.append((weights[kept] + missed_weights(pairs[kept])).T @ e[kept])
+    np.testing.assert_allclose(np.mean(found, axis=0)[0], (weights.T @ e)[0], rtol=0.03)
+
+
+def test_what_is_beyond_the_usual():
+    """Squares of the moves sum to missed² − (median/0.6745)², no less than 0, with the sign of what is missed; none of
+    players that are alike; means over rows keep what rows have in common."""
+    missed = np.array([[3.0, -1.0, 1.0, -1.0, 1.0], [0.5, -0.5, 0.5, 0.5, -0.5]])
+    moves = beyond_usual(missed, axis=1, n_groups=20)
+    wanted = [[9 - 1 / 0.6745**2, 0, 0, 0, 0], [0] * 5]
+    np.testing.assert_allclose(np.square(moves).sum(axis=0), wanted, atol=1e-12)
+    assert abs(moves.sum(axis=0)).max() < 1e-12
+    both = beyond_usual(np.stack([missed[0], missed[0], -missed[0]]), axis=1, n_groups=4)
+    np.testing.assert_allclose(np.square(both[:, :2].mean(axis=1)).sum(axis=0), np.square(both[:, 0]).sum(axis=0))
+    assert np.square(both[:, 1:].mean(axis=1)).max() < 1e-24
+
+
+@pytest.mark.parametrize(("d", "m"), [(70, 700), (135, 1_400)])
+def test_contrasts_hold_what_is_missed_of_every_player(d, m):
+    """Σ_g moves² is that of the signed errors plus that beyond the usual one, of errors of each player and of one scale
+    for all, with a mean over priors beside; additive games miss nothing."""
+    games = games_of("airports", d, 3, 0)
+    design = settled(replace(kriging(d, m), sparse=False), games.values)
+    v, pairs = games.values(design.masks), design.pair_list.pairs
+    odd, process = odd_values(v), Process.at(pairs, design._prior)
+    phi, replicates = estimated(design, v)
+    precision = process.precision()
+    left_out = odd @ precision / np.diag(precision)
+    missed = odd @ process.posterior()[0] + left_out @ missed_weights(pairs) - phi
+    usual = np.median(abs(missed), axis=1, keepdims=True) / 0.6745
+    hidden = np.sign(missed) * np.sqrt(np.maximum(missed**2 - usual**2, 0))
+    signs = np.where(np.arange(20) % 2, -1, 1)[:, None, None] / np.sqrt(20)
+    rest = replicates - phi - signs * hidden
+    if d > 128:  # one contrast for all, times the deviation of each
+        np.testing.assert_allclose(rest / rest[..., :1], np.broadcast_to(rest[:1, :1] / rest[:1, :1, :1], rest.shape))
+    spread, beside = np.square(rest).sum(axis=0), np.square(replicates - phi).sum(axis=0)
+    assert (hidden != 0).any() and spread.min() > 0
+    largest = np.argsort(-np.abs(games.shapley), axis=1)[:, :3]
+    assert (np.take_along_axis(beside / spread, largest, axis=1) > 1).mean() > 0.5
+    weights = np.random.default_rng(0).normal(size=(3, d))
+    phi, replicates = estimated(design, weights @ design.masks.T.astype(float))
+    np.testing.assert_allclose(phi, weights, atol=1e-6 if design.average is None else 1.0)
 
 
 @pytest.mark.parametrize(("d", "m", "n_whole"), [(6, 40, 6), (8, 128, 36), (12, 200, 78), (7, 100, 28)])
