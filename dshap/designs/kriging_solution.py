@@ -238,14 +238,16 @@ def missed_weights(pairs: FloatArray) -> FloatArray:
     """Weights C (p, d) of the leave-one-out errors in what φ misses, if those of a size stand for all coalitions of it:
     C_ji = w_ji (N_s − n_s)/n_s, of n_s pairs of N_s; a size of which there are none is taken to miss as much as the
     mean of those that are there in part."""
-    (d, inside), exact = (pairs.shape[1], (pairs > 0).sum(axis=1)), exact_weights(pairs)
-    size = np.minimum(inside, d - inside)
-    n_listed = np.bincount(size, minlength=d // 2 + 1)
-    n_pairs = np.array([comb(d, s) / (2 if 2 * s == d else 1) for s in range(d // 2 + 1)])
-    is_part = (n_listed > 0) & (n_listed < n_pairs)
-    more = n_pairs * (n_listed == 0).sum() / max(is_part.sum(), 1)
-    share = np.divide(n_pairs - n_listed + more, n_listed, out=np.zeros(len(n_pairs)), where=is_part)
-    return np.asarray(exact * share[size][:, None])
+    d, inside = pairs.shape[1], (pairs > 0).sum(axis=1, keepdims=True)
+    of_all = np.where(pairs > 0, 2 / np.maximum(inside, 1), -2 / np.maximum(d - inside, 1))  # w C(d, s), which is large
+    sizes = np.arange(d // 2 + 1)
+    size, is_half = np.minimum(inside, d - inside)[:, 0], 2 * sizes == d
+    n_listed = np.bincount(size, minlength=len(sizes))
+    listed = n_listed / np.array([float(comb(d, s)) for s in sizes]) * (1 + is_half)
+    is_part = (n_listed > 0) & (listed < 1)
+    n_absent = (n_listed == 0).sum() / max(is_part.sum(), 1)
+    share = np.divide((1 - listed + n_absent) / (1 + is_half), n_listed, out=np.zeros(len(sizes)), where=is_part)
+    return np.asarray(of_all * share[size][:, None])
 
 
 def beyond_usual(missed: FloatArray, axis: int, n_groups: int) -> FloatArray:

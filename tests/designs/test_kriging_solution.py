@@ -78,6 +78,7 @@ def test_sizes_of_which_there_are_none_count_as_the_others():
         kept = np.concatenate([np.flatnonzero(size < 2), *(draw[size[draw] == s][:12] for s in (2, 4))])
         found.append((weights[kept] + missed_weights(pairs[kept])).T @ e[kept])
     np.testing.assert_allclose(np.mean(found, axis=0)[0], (weights.T @ e)[0], rtol=0.03)
+    assert np.isfinite(missed_weights(kriging(1_024, 4_096, decay=0.1).pair_list.pairs)).all()
 
 
 def test_what_is_beyond_the_usual():
