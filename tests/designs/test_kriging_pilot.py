@@ -171,7 +171,7 @@ def test_the_smallest_decay_that_is_not_contradicted(seed, is_half):
     np.testing.assert_allclose(found["relevance"], size**power / np.mean(size**power))
 
 
-@pytest.mark.parametrize(("kind", "d"), [("products over 15", 80), ("airports", 60), ("products over 15", 150)])
+@pytest.mark.parametrize(("kind", "d"), [("products over 15", 80), ("airports", 60)])
 def test_decays_near_one_of_many_players(kind, d):
     """Between 0.56 and 1: less error than with 1, and than with 0.32; of 45 players one of the others."""
     games = games_of(kind, d, 6, 0)
@@ -184,12 +184,12 @@ def test_decays_near_one_of_many_players(kind, d):
     assert settled(kriging(45, 600), games_of(kind, 45, 6, 0).values).decay in FINE_DECAYS
 
 
-@pytest.mark.parametrize(("d", "kind"), [(80, "airports"), (100, "airports"), (80, "heavy tails")])
+@pytest.mark.parametrize(("d", "kind"), [(100, "airports"), (80, "heavy tails")])
 def test_intervals_of_the_largest_players_hold_the_truth(d, kind):
     """Of more than 64 players, of which few matter: the five largest of each row, whose attributions the prior draws
     towards 0; with one decay less near 1, no process of their own and no look at what is missed 40 % would be held."""
     held = []
-    for seed in range(3):
+    for seed in range(2):
         games = games_of(kind, d, 6, seed)
         design = settled(kriging(d, 2_048), games.values)
         phi, replicates = estimated(design, games.values(design.masks))
