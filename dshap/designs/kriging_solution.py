@@ -24,6 +24,7 @@ from dshap.threads import one_blas_thread
 
 __all__ = [
     "CONTRASTS",
+    "LEAST_USUAL",
     "NUGGET",
     "SQUARES",
     "Process",
@@ -51,8 +52,8 @@ SHELL_WEIGHT = 1 / 4
 """What an error of a size whose coalitions are all there counts in the scale of a game, beside 1 of a drawn one."""
 CONTRASTS = 4
 """Position of the random stream of the signs, and of what a pilot draws; coalitions have 0 to 3."""
-USUAL = 0.6745
-"""Median of the size of a normal number of variance 1."""
+USUAL, LEAST_USUAL = 0.6745, 24
+"""Median of the size of a normal number of variance 1, and players whose median says what is usual."""
 FULL_TRUST, TRUST_LOST = 0.75, 2
 """The ratio of two variances counts to the power of 3/4 − 2d/p: see the notes of `kriging`."""
 

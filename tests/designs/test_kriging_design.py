@@ -157,9 +157,9 @@ def test_too_few_for_errors():
 
 @pytest.mark.parametrize("d", [64, 65, 128, 129, 256, 257])
 def test_on_both_sides_of_what_the_number_of_players_chooses(d):
-    """Up to 64 players games may have sparse terms, of more what is missed has columns; up to 128 each player has an
-    error of its own; up to 256 they differ in relevance.  Games of single players, pairs and products of three to
-    twenty: errors at most those of kernelshap, covered."""
+    """Up to 64 players games may have sparse terms; up to 128 each has an error of its own, beside columns of what is
+    missed; up to 256 they differ in relevance.  Games of single players, pairs and products of three to twenty: errors
+    at most those of kernelshap, covered."""
     rng, n = np.random.default_rng(d), 6
     sizes = np.concatenate([np.ones(d, int), np.full(d, 2), rng.integers(3, 21, 60)])
     terms = rng.random((len(sizes), d)).argsort(axis=1).argsort(axis=1) < sizes[:, None]
@@ -172,7 +172,7 @@ def test_on_both_sides_of_what_the_number_of_players_chooses(d):
     design = kriging(d, 8 * d)
     while design.pilot_coalitions:
         design = design.tuned(design.tune(values(design.masks[: design.pilot_coalitions])))
-    columns = (d if d <= 128 else 1) + (math.ceil(d / 20) if d > 64 else 0)
+    columns = (d if d <= 128 else 1) + math.ceil(d / 20)
     assert (design.held_coalitions > 0) <= (d <= 64) and design.info.group_columns == columns
     assert (len(set(design.relevance)) > 1) <= (d <= 256)
     phi, replicates = of_games(design, values(design.masks))
