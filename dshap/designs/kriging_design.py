@@ -65,11 +65,11 @@ class KrigingDesign(BaseDesign):
     prior, on boosted trees 0.7 to 1.06.
 
     Games that differ: which columns matter differs from row to row.  Of up to 256 players (above 64 with six pairs for
-    each and more), where the games of the pilot expect 0.95 of the error or less by it (with a mean over priors: where it predicts held out coalitions better), each game that is
-    likelier so has a process of its own, whose players are as relevant as the attributions are large that the shared
-    process finds; a fifth of its variance is as in the shared one.  On airports, networks, logistic models, words and
-    images the error is 0.2 to 0.9 of that with one process for all; where strong interactions are of players whose
-    attributions cancel, it may be 1.6 times as large.
+    each and more), where the games of the pilot expect 0.95 of the error or less by it (with a mean over priors: where
+    it predicts held out coalitions better), each game that is likelier so has a process of its own, whose players are
+    as relevant as the attributions are large that the shared process finds; a fifth of its variance is as in the shared
+    one.  On airports, networks, logistic models, words and images the error is 0.2 to 0.9 of that with one process for
+    all; where strong interactions are of players whose attributions cancel, it may be 1.6 times as large.
 
     Sparse terms: where that predicts coalitions which the pilot holds out better (0.8 of the error or less, 0.64 beside
     processes of their own), each instance has coefficients of up to 200 interactions of three players beside the
