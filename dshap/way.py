@@ -47,7 +47,7 @@ __all__ = [
     "stored_plan",
 ]
 
-NUMERICS_VERSION = 17
+NUMERICS_VERSION = 18
 """Raised when the same options give other numbers; a store of another version is not resumed."""
 
 

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections.abc import Iterator
 
+import dask
 import numpy as np
 import pytest
+from distributed.utils import get_mp_context
 
 from dshap.engine import local_client, shut_down
 from dshap.kernels import RBF, Categorical, Laplacian, Matern, Product
 from dshap.models import KernelExpansion
+
+# Workers of clusters that a test starts in its own process are forks of one that has all of this imported: a second
+# instead of five.  Those of commands and scripts that tests run are new processes, as they are for users.
+dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
+get_mp_context()  # lists what distributed would import there
+multiprocessing.set_forkserver_preload(
+    ["distributed", "dshap.api", "dshap.designs", "dshap.models", "dshap.values", "dshap.loops", "dask.array"]
+)
 
 
 @pytest.fixture(scope="session")

@@ -87,9 +87,9 @@ class KrigingDesign(BaseDesign):
     ratio of the posterior variance to the same sum under the prior, to the power of 3/4 − 2d/pairs (0 at least): trust
     in the prior where there are many pairs, none where there are few.  The square of the error is the mean of that and
     of the posterior variance times the mean square of e_j over its own deviation; above 128 players, the latter alone.
-    Above 64 players, and from 24 on beside a mean over priors, the largest attributions may be drawn towards 0: of what
-    φ_i misses if the e_j of n_s pairs of size s stand for all N_s, Σ_j w_ji (N_s − n_s)/n_s e_j (a difference
-    estimate), the square beyond what is usual of the row's players, (median/0.6745)², is added.
+    The largest attributions may be drawn towards 0: from 24 players on, of what φ_i misses if the e_j of n_s pairs of
+    size s stand for all N_s, Σ_j w_ji (N_s − n_s)/n_s e_j (a difference estimate), the square beyond what is usual of
+    the row's players, (median/0.6745)², is added.
     Both are summed through n_replicates contrasts with random signs, linear in the values until the end: phi ± t_{R−1}
     std_error.  Where attributions are a mean over priors, the variance between these is added; above 128 players errors
     are those of the likeliest prior, which are larger.  Of a game's own process and with sparse terms W and e of the
@@ -347,8 +347,8 @@ class KrigingDesign(BaseDesign):
 
     @property
     def _sees_missed(self) -> bool:
-        """Errors know what φ misses: of many players, or of enough beside a mean over priors."""
-        return self._has_errors and (not self._is_few or (self.n_players >= LEAST_USUAL and self._averaged_share > 0))
+        """Errors know what φ misses: there are players enough to say what is usual."""
+        return self._has_errors and self.n_players >= LEAST_USUAL
 
     @property
     def _has_terms(self) -> bool:

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from dshap.designs.game_prior import MANY_PLAYERS, Prior
+from dshap.designs.game_prior import Prior
 from dshap.designs.kriging_solution import (
+    LEAST_USUAL,
     SQUARES,
     Process,
     beyond_usual,
@@ -164,7 +165,7 @@ class TermBase:
             if len(moves):
                 left_out = doubt * fit.left_out(odd[game], self.precision)
                 moves[:, game] = (signs * left_out[:, None]).T @ self._influence(fit, missed)
-                if phi.shape[1] > MANY_PLAYERS:
+                if phi.shape[1] >= LEAST_USUAL:
                     moves[:, game] += beyond_usual(left_out @ self.missed, axis=0, n_groups=len(moves))
         return phi, moves
 

@@ -220,7 +220,7 @@ def test_keys_and_kept_columns_keep_their_order_in_every_process(tmp_path):
     path = tmp_path / "cube.zarr"
     make_cube(path, keys=keys, columns=columns)
     said = set()
-    for seed in ("1", "2", "3"):
+    for seed in ("1", "2"):
         made = subprocess.run(
             [sys.executable, "-c", ORDERS, str(path)],
             env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True,

@@ -285,11 +285,11 @@ def test_damaged_prepared_states_are_prepared_again(tmp_path):
 
 
 def test_random_alterations_are_all_named_and_mended(tmp_path):
-    """40 of the alterations of `tests/benchmarks/alterations.py`: none in silence, none to a traceback."""
+    """20 of the alterations of `tests/benchmarks/alterations.py`: none in silence, none to a traceback."""
     said: list[str] = []
-    counts = alterations.sweep(40, 20, tmp_path, said.append)
-    assert said == [] and counts["mended"] == 40 and set(counts) <= {"named", "harmless", "mended"}
-    assert counts["named"] >= 28  # of half-finished stores some lose what the run makes anyway
+    counts = alterations.sweep(20, 10, tmp_path, said.append)
+    assert said == [] and counts["mended"] == 20 and set(counts) <= {"named", "harmless", "mended"}
+    assert counts["named"] >= 13  # of half-finished stores some lose what the run makes anyway
 
 
 def test_a_finished_job_that_lost_its_list_is_named(tmp_path):

@@ -190,8 +190,8 @@ def test_intervals_of_the_largest_players_hold_the_truth(d, kind):
     towards 0; with one decay less near 1, no process of their own and no look at what is missed 40 % would be held."""
     held = []
     for seed in range(2):
-        games = games_of(kind, d, 6, seed)
-        design = settled(kriging(d, 2_048), games.values)
+        games = games_of(kind, d, 4, seed)
+        design = settled(kriging(d, 1_536), games.values)
         phi, replicates = estimated(design, games.values(design.masks))
         error, std_error = phi - games.shapley, np.sqrt(np.square(replicates - phi).sum(axis=0))
         largest = np.argsort(-np.abs(games.shapley), axis=1)[:, :5]

@@ -94,6 +94,13 @@ def test_what_is_beyond_the_usual():
     assert np.square(both[:, 1:].mean(axis=1)).max() < 1e-24
 
 
+@pytest.mark.parametrize(("d", "a_player", "seen"), [(23, 6, 0), (24, 6, 2), (23, 17, 0), (24, 17, 2), (64, 17, 4)])
+def test_who_looks_at_what_is_missed(d, a_player, seen):
+    """From 24 players on: ⌈d/20⌉ columns more, beside one a player."""
+    design = settled(replace(kriging(d, a_player * d // 2 * 2), sparse=False), games_of("votes", d, 3, 0).values)
+    assert design.info.group_columns == d + seen and (design.average is None) <= (a_player > 6)
+
+
 @pytest.mark.parametrize(("d", "m"), [(30, 200), (70, 700), (135, 1_400)])
 def test_contrasts_hold_what_is_missed_of_every_player(d, m):
     """Σ_g moves² is that of the signed errors plus that beyond the usual one, of errors of each player and of one scale

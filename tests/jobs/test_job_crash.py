@@ -45,20 +45,20 @@ landmarks = 120
 penalty = 1e-3
 [design]
 kind = "kernelshap"
-n_coalitions = 180
+n_coalitions = 100
 [cluster]
 kind = "{cluster}"
 {workers}
 [run]
 coalition_tile = 8
-instance_tile = 128
+instance_tile = 64
 """
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(2_000, 9)), columns=list("abcdefghi"))
+    frame = pd.DataFrame(rng.normal(size=(1_000, 9)), columns=list("abcdefghi"))
     frame["y"] = np.sin(frame["a"]) * frame["b"] + frame["c"]
     frame["id"] = [f"row {i}" for i in range(len(frame))]
     frame.to_parquet(tmp_path / "table.parquet")
