@@ -64,8 +64,8 @@ def explain(
         dataframe, xarray Dataset or DataArray, or a source of `dshap.sources`.  Columns are matched by name wherever
         the value function knows names.  Of `Tokens`, texts of any lengths: lists, an array padded at the end, or a
         table or path with a column of them.
-    design : "auto", "exact", "kernelshap" or a design of `dshap.designs`; of texts one without its graph too, such as
-        `designs.local(order=2)`, or a function, length -> design
+    design : "auto", "exact", "kriging", "kernelshap", "permutation", "quadrature" or a design of `dshap.designs`; of
+        texts one without its graph too, such as `designs.local(order=2)`, or a function, length -> design
         "auto" is exact where all coalitions are at most `max_coalitions`, else kriging with that many (kernelshap for
         more than 1,024 players or 4,096 coalitions).
     store : path, optional

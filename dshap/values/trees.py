@@ -15,11 +15,13 @@ class Trees(TableValue):
     """TreeSHAP of a fitted ensemble: a closed form, no coalition is listed.
 
     Without a background v_S(x) follows the trees: where the column of a split is absent, both branches count by the
-    training rows that went there (path-dependent).  With one it is interventional, the values of `Marginal` exactly.
+    training rows that went there (path-dependent).  With one it is interventional: the values of `Marginal`, to the
+    rounding of the library, 1e-7 of the attributions.
 
     Parameters
     ----------
-    model : xgboost.Booster or its scikit-learn classes; lightgbm.Booster or its classes; scikit-learn trees and forests
+    model : xgboost.Booster or its scikit-learn classes; lightgbm.Booster or its classes; scikit-learn's trees, forests
+        and gradient boosting, that by histograms too
         Margins are explained: log-odds of boosted classifiers, the probabilities of forests.
     background : array (b, columns) or data frame, optional
         Up to 1,000 rows, of models without categories.

@@ -21,7 +21,7 @@ import math
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -34,8 +34,9 @@ from dshap.attributors.rounds import at_once
 from dshap.cube import feature_ranking
 from dshap.designs.jackknife import N_REPLICATES
 from dshap.errors import InputError
-from dshap.records import FloatArray
+from dshap.records import BoolArray, FloatArray
 from dshap.types import Design
+from dshap.values import Marginal
 from tests.benchmarks.games import KINDS, Games, estimated, games_of
 from tests.benchmarks.peers import write_json
 
@@ -45,6 +46,10 @@ T_QUANTILE = float(t.ppf(0.975, 19))
 N_LARGEST = 5
 ROUNDING = 1e-8
 """Of the attributions: an error that is none; games of pairs are solved to 1e-9 with 2,048 coalitions."""
+HEADER = (
+    f"{'d':>5}{'budget':>9}  {'games':<20}{'design':<11}{'default':>10}{'kernelshap':>11}{'permutation':>12}"
+    f"{'ratio':>7}{'covered':>9}{'largest':>9}{'means':>8}{'seconds':>9}"
+)
 
 
 @dataclass
@@ -115,8 +120,8 @@ class Explained:
     seconds: float
 
 
-def explained(games: Games, d: int, budget: int | None, tol: float | None) -> Explained:
-    """The default explain of these games."""
+def model_of(games: Games, d: int) -> tuple[Marginal, FloatArray]:
+    """The games as a value function and its rows."""
     rows = np.repeat(np.arange(1.0, ROWS + 1)[:, None], d, axis=1)
 
     def predict(x: FloatArray) -> FloatArray:
@@ -125,7 +130,12 @@ def explained(games: Games, d: int, budget: int | None, tol: float | None) -> Ex
             out[row == r] = games.values(x[row == r] > 0)[r - 1]
         return out
 
-    value, start = dshap.values.Marginal(predict, np.zeros((1, d))), time.perf_counter()
+    return Marginal(predict, np.zeros((1, d))), rows
+
+
+def explained(value: Marginal, rows: FloatArray, budget: int | None, tol: float | None) -> Explained:
+    """The default explain."""
+    start, (n, d) = time.perf_counter(), rows.shape
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "cube.zarr"
         cube = dshap.explain(value, rows, store=store, max_coalitions=budget, tol=tol, progress=False).load()
@@ -133,10 +143,10 @@ def explained(games: Games, d: int, budget: int | None, tol: float | None) -> Ex
     is_exact = "std_error" not in cube
     return Explained(
         cube["attribution"].values[..., 0],
-        np.zeros((ROWS, d)) if is_exact else cube["std_error"].values[..., 0],
+        np.zeros((n, d)) if is_exact else cube["std_error"].values[..., 0],
         ranking["mean"].values[:, 0],
         np.zeros(d) if is_exact else ranking["mean_std_error"].values[:, 0],
-        np.full(ROWS, np.nan) if tol is None or is_exact else cube["relative_error"].values[:, 0],
+        np.full(n, np.nan) if tol is None or is_exact else cube["relative_error"].values[:, 0],
         json.loads(cube.attrs["dshap_run"])["fingerprint"]["design"]["design"],
         seconds,
     )
@@ -152,17 +162,27 @@ def others(d: int, m: int, seed: int) -> Iterator[tuple[str, Design]]:
 
 def add(cell: Cell, seed: int, tol: float | None) -> None:
     """One more seed of games."""
+    games = games_of(cell.kind, cell.n_players, ROWS, seed)
+    found = explained(*model_of(games, cell.n_players), cell.budget, tol)
+    compare(cell, found, games.shapley, games.values, seed, tol)
+
+
+def compare(
+    cell: Cell,
+    found: Explained,
+    truth: FloatArray,
+    values: Callable[[BoolArray], FloatArray],
+    seed: int,
+    tol: float | None = None,
+) -> None:
+    """With φ (n, d), and with the two others on the values (n, m) of coalitions (m, d)."""
     d = cell.n_players
-    games = games_of(cell.kind, d, ROWS, seed)
-    truth, found = games.shapley, explained(games, d, cell.budget, tol)
     size = max(float(np.square(truth).sum()), 1e-300)
     cell.design = found.design
     cell.seconds.append(found.seconds)
     cell.errors["default"].append(float(np.square(found.phi - truth).sum()) / size)
     for name, design in others(d, cell.budget or min(max(2_048, 4 * d), 2 ** min(d, 62)), seed):
-        cell.errors[name].append(
-            float(np.square(estimated(design, games.values(design.masks))[0] - truth).sum()) / size
-        )
+        cell.errors[name].append(float(np.square(estimated(design, values(design.masks))[0] - truth).sum()) / size)
     rounding, largest = ROUNDING * np.abs(truth).max(), np.argsort(-np.abs(truth), axis=1)[:, :N_LARGEST]
     of_largest = (np.take_along_axis(each, largest, axis=1) for each in (found.phi - truth, found.std_error))
     for shares, error, std_error in (
@@ -184,11 +204,7 @@ def main(given: argparse.Namespace) -> None:
     players, kinds, seeds = given.players, given.kinds, given.seeds
     if given.tiny:
         players, kinds, seeds = [1, 2, 8, 12, 20], ["order 3", "votes"], 1
-    print(
-        f"{'d':>5}{'budget':>9}  {'games':<20}{'design':<11}{'default':>10}{'kernelshap':>11}{'permutation':>12}"
-        f"{'ratio':>7}{'covered':>9}{'largest':>9}{'means':>8}{'seconds':>9}"
-        + (f"{'beyond tol':>16}" if given.tol else "")
-    )
+    print(HEADER + (f"{'beyond tol':>16}" if given.tol else ""))
     cells = []
     for d in players:
         for budget in budgets_of(d, given.borders):
