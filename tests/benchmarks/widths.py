@@ -47,7 +47,7 @@ N_LARGEST = 5
 ROUNDING = 1e-8
 """Of the attributions: an error that is none; games of pairs are solved to 1e-9 with 2,048 coalitions."""
 HEADER = (
-    f"{'d':>5}{'budget':>9}  {'games':<20}{'design':<11}{'default':>10}{'kernelshap':>11}{'permutation':>12}"
+    f"{'d':>5}{'budget':>9}  {'games':<24}{'design':<11}{'default':>10}{'kernelshap':>11}{'permutation':>12}"
     f"{'ratio':>7}{'covered':>9}{'largest':>9}{'means':>8}{'seconds':>9}"
 )
 
@@ -82,7 +82,7 @@ class Cell:
 
     def __str__(self) -> str:
         return (
-            f"{self.n_players:>5}{self.budget or 'default':>9}  {self.kind:<20}{self.design:<11}"
+            f"{self.n_players:>5}{self.budget or 'default':>9}  {self.kind:<24}{self.design:<11}"
             f"{self.rms('default'):>10.5f}{self.rms('kernelshap'):>11.5f}{self.rms('permutation'):>12.5f}"
             f"{self.ratio:>7.2f}{_share(self.covered):>9}{_share(self.of_largest):>9}{_share(self.of_means):>8}{np.mean(self.seconds):>9.2f}"
             + (f"{_share(self.beyond):>9} of {len(self.beyond):>3}" if self.beyond else "")

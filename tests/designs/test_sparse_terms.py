@@ -10,9 +10,10 @@ from design_games import codes, dividends, game, shapley_of_dividends, sparse_ga
 from dshap.designs import kriging
 from dshap.designs.game_prior import Prior
 from dshap.designs.kriging_list import odd_values
-from dshap.designs.kriging_solution import Process, exact_weights
-from dshap.designs.sparse_terms import ROUNDS, SPARE, STEPS, Screen, fitted
+from dshap.designs.kriging_solution import Process, exact_weights, missed_weights, random_signs
+from dshap.designs.sparse_terms import ROUNDS, SPARE, STEPS, Screen, TermBase, fitted
 from dshap.errors import InputError
+from tests.benchmarks.games import games_of
 
 T_QUANTILE = 2.093
 
@@ -27,6 +28,23 @@ def test_games_of_few_interactions_are_found():
     error, without = (np.sqrt(np.square(estimate[:, :, 0] - truth).mean()) for estimate in (phi, base))
     assert error < 0.01 * without and without > 1e-3
     np.testing.assert_allclose(phi.sum(axis=1), values[:, 1] - values[:, 0], atol=1e-10)
+
+
+@pytest.mark.parametrize("d", [23, 24, 65])
+def test_errors_of_a_game_hold_what_is_missed(d):
+    """From 24 players on, beside the sums of signed errors, which opposite signs cancel: with alternating signs, the
+    square of Σ_j w_ji (N_s − n_s)/n_s e_j beyond (median/0.6745)²."""
+    design, games = kriging(d, 400), games_of("airports", d, 3, 0)
+    pairs, odd = design.pair_list.pairs, odd_values(games.values(design.masks))
+    base, signs = TermBase.at(pairs, Prior.of(d, 0.3, 0.0, None)), random_signs(len(pairs), 20, 0)
+    moves = [base.estimates(odd, own, 1.5, has_terms=False)[1] for own in (signs, -signs)]
+    precision = base.process.precision()
+    missed = 1.5 * (odd @ precision / np.diag(precision)) @ missed_weights(pairs)
+    usual = np.median(abs(missed), axis=1, keepdims=True) / 0.6745
+    hidden = np.sign(missed) * np.sqrt(np.maximum(missed**2 - usual**2, 0)) * (d >= 24)
+    alternating = np.where(np.arange(20) % 2, -1, 1)[:, None, None] / np.sqrt(20)
+    np.testing.assert_allclose(sum(moves) / 2, alternating * hidden, atol=1e-12)
+    assert np.abs(moves[0] - moves[1]).max() > 1e-3 and (hidden != 0).any() == (d >= 24)
 
 
 def test_no_terms_are_the_plain_design():
