@@ -118,8 +118,8 @@ def jobs(n_rows: int) -> dict:
             {"design": designs.kernelshap(40, 200), "tol": 0.001, "max_coalitions": 1_600, "instance_tile": 4_096},
         ),
         "kriging, interactions": (
-            Marginal(lambda x: np.cos(x @ np.ones(40)), wide[:20]), wide[:512],
-            {"design": designs.kriging(40, 1_600), "interactions": True, "instance_tile": 512},
+            Marginal(lambda x: np.cos(x @ np.ones(40)), wide[:20]), wide[:1_024],
+            {"design": designs.kriging(40, 1_600), "interactions": True, "instance_tile": 1_024},
         ),
         "wide tiles": (
             Marginal(lambda x: x @ np.ones(40), wide[:1]), wide[: 5 * n_rows],
