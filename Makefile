@@ -33,7 +33,8 @@ BENCHMARKS := peers global_means quadrature checked_stores scaling small_table b
 	lanes growth banana coverage regulariser exactness estimators linear_gaussian quality trees robustness penalties graphs
 
 benchmarks: .venv/installed-dev  # two at a time, the longest first
-	printf '%s\n' $(BENCHMARKS) | xargs -P 2 -I NAME $(BIN)/python -m tests.benchmarks.NAME --tiny
+	printf '%s\n' $(BENCHMARKS) | \
+		OMP_NUM_THREADS=1 xargs -P 2 -I NAME $(BIN)/python -m tests.benchmarks.NAME --tiny
 
 experiments: build/experiments/installed  # their tests and tiny forms: with PyTorch, which stays out of .venv
 	OMP_NUM_THREADS=1 build/experiments/bin/python -m pytest tests/test_experiments.py

@@ -41,7 +41,8 @@ class Marginal(PredictedValue):
         source is read by spans, every row of it counts, and no worker holds more than one span.  `Background` is what
         `dshap.choose_background` chose from a table, with weights.
     players : mapping, optional
-        ``{"location": ["lat", "lon"]}`` makes one player of several columns.
+        ``{"location": ["lat", "lon"]}`` makes one player of several columns, which takes the place of its
+        first column: read cubes by the names of players, not by the order given here.
     feature_names : sequence of str, optional
         Names of the columns that predict takes, in its order.  Where not given: those that the estimator behind
         ``predict`` was fitted on (`feature_names_in_`), else those of the background.  Frames are matched by them.
