@@ -22,10 +22,6 @@ def files() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
-def lines(path: Path) -> int:
-    return len(path.read_text().splitlines())
-
-
 def members(protocol: str) -> int:
     """Members of a protocol of `types.py` or `abilities.py`, those of the protocols that it extends counted."""
     trees = (ast.parse((PACKAGE / name).read_text()) for name in ("types.py", "abilities.py"))
@@ -170,15 +166,11 @@ def frames_to_a_loop() -> int:
 
 def measured() -> dict[str, int]:
     """Name -> number, in the order of the table."""
-    sizes = [lines(path) for path in files()]
     return {
         "members of ValueFunction": members("ValueFunction"),
         "members of Design": members("Design"),
         "frames from explain to a compiled loop": frames_to_a_loop(),
         "frames from explain to predict": frames_to_predict(),
-        "files": len(sizes),
-        "lines": sum(sizes),
-        "files over 400 lines": sum(size > 400 for size in sizes),
         "lines of the longest function outside loops/": longest_function()[0],
         "isinstance, hasattr, getattr": asked_kinds(),
         "modules in circles": circles(),
