@@ -18,9 +18,14 @@ __all__ = ["checked_client", "connect", "current_client", "local_client", "shut_
 
 WORKER_ENVIRONMENT = {"DASK_LOGGING__DISTRIBUTED": "error"}
 """A killed worker is our story to tell."""
-NO_ROUTES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
-"""Of the HTTP servers that dask starts beside scheduler and workers: nothing is told there."""
-WORKER_PRELOAD = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+NO_ROUTES: dict[str, tuple[str, ...]] = {
+    "distributed.scheduler.http.routes": (),
+    "distributed.worker.http.routes": (),
+}
+"""The pages of the HTTP servers that dask starts beside scheduler and workers: none, until `NO_HTTP` ends them."""
+NO_HTTP = "def dask_setup(server): server.services.pop('dashboard').stop()"
+"""Text of a module that ends the HTTP server of a scheduler or worker, which dask starts in any case."""
+NO_SIGINT = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 """Ctrl-C reaches every process of the terminal: the client alone answers it, and ends the workers."""
 CONNECT_S = 10
 
@@ -69,7 +74,8 @@ def local_client(
     """A cluster of worker processes on this machine, scheduler on loopback, no dashboard; close with `shut_down`.
 
     Whoever may speak to a scheduler runs code as its user, and all users of a machine share its loopback: connections
-    are encrypted, with a certificate that lives in the memory of these processes and is asked of both sides.
+    are encrypted, with a certificate that lives in the memory of these processes and is asked of both sides.  No
+    process listens for anything else: the HTTP servers of dask, which ask for no certificate, are ended as they start.
 
     Parameters
     ----------
@@ -88,8 +94,10 @@ def local_client(
             memory_limit=memory_limit,
             processes=True,
             dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False, "preload": [NO_HTTP]},
             host="127.0.0.1",
-            preload=[WORKER_PRELOAD],
+            preload=[NO_SIGINT, NO_HTTP],
+            config=NO_ROUTES,  # of workers that come later too
             security=None if is_open else Security.temporary(),
         )
     return Client(cluster, set_as_default=set_as_default)

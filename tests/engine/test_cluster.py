@@ -7,12 +7,11 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import dask
 import numpy as np
+import psutil
 import pytest
 from distributed import Client
 from distributed.comm import CommClosedError
@@ -126,12 +125,29 @@ def test_an_open_cluster_is_asked_for(open_client):
     shut_down(connect(address, 60))
 
 
-def test_servers_beside_the_scheduler_tell_nothing(client):
-    """Dask's HTTP pages (logs, tasks, names of functions) are not there."""
-    port = client.cluster.scheduler.http_server.port
-    for page in ("info/main/workers.html", "json/identity.json", "health", "metrics"):
-        with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=60)
+def test_no_process_of_a_local_cluster_serves_anything_beside_its_tasks():
+    """All that listens is known to dask as an address of scheduler, worker or nanny: no dashboard where bokeh is
+    installed, no HTTP server, of workers that come later neither."""
+    this_process = psutil.Process()
+    before = listening_at(this_process)
+    client = local_client(1, memory_limit="1GiB", set_as_default=False)
+    try:
+        client.cluster.scale(2)
+        client.wait_for_workers(2)
+        workers = client.scheduler_info()["workers"]
+        processes = [this_process, *map(psutil.Process, client.run(os.getpid).values())]
+        listening = {address for process in processes for address in listening_at(process)} - before
+        nannies = {worker["nanny"] for worker in workers.values()}
+        expected = {client.scheduler.address, *workers, *nannies}
+    finally:
+        shut_down(client)
+    assert {f"tls://{address}" for address in listening} == expected and len(expected) == 5
+
+
+def listening_at(process: psutil.Process) -> set[str]:
+    """The addresses at which a process answers."""
+    found = process.net_connections("inet")
+    return {f"{each.laddr.ip}:{each.laddr.port}" for each in found if each.status == psutil.CONN_LISTEN}
 
 
 class SlowAlone(Slow):
