@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from dshap.errors import DamagedError, DshapError, InputError, LockedError
+from dshap.printing import one_line, printable
 
 if TYPE_CHECKING:
     from dshap.cube import CubeStatus, Damage
@@ -72,10 +73,30 @@ def command(function: Callable[..., None]) -> click.Command:
 def _set_up(quiet: bool, verbose: bool) -> None:
     """Logs on standard error; a polite kill ends like Ctrl-C, so that locks and clusters are given back."""
     level = logging.INFO if verbose else logging.ERROR if quiet else logging.WARNING
-    logging.basicConfig(level=level, stream=sys.stderr, format="%(name)s: %(message)s")
+    logs = logging.StreamHandler(sys.stderr)
+    logs.setFormatter(_PrintableLogs("%(name)s: %(message)s"))
+    logging.basicConfig(level=level, handlers=[logs])
+    warnings.showwarning = _warn
     if quiet:
         warnings.simplefilter("ignore")
     signal.signal(signal.SIGTERM, _interrupt)
+
+
+class _PrintableLogs(logging.Formatter):
+    """Logs whose names of anybody's data cannot move the cursor."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(map(printable, super().format(record).splitlines()))
+
+
+def _warn(message: Warning | str, *_: Any) -> None:
+    """Say a warning in one line, without the place in the code that it comes from."""
+    _tell(f"warning: {message}")
+
+
+def _tell(text: str) -> None:
+    """Say one line on standard error."""
+    click.echo(f"dshap: {one_line(text)}", err=True)
 
 
 def _interrupt(*_: Any) -> NoReturn:
@@ -85,9 +106,9 @@ def _interrupt(*_: Any) -> NoReturn:
 
 def _give_up(error: BaseException, verbose: bool) -> NoReturn:
     if verbose:
-        traceback.print_exception(error)
+        click.echo("\n".join(map(printable, "".join(traceback.format_exception(error)).splitlines())), err=True)
     message, status = _ending(error)
-    click.echo(f"dshap: {' '.join(message.split())}", err=True)
+    _tell(message)
     raise click.exceptions.Exit(status)
 
 
@@ -115,12 +136,12 @@ def _progress(quiet: bool) -> Progress:
 
 
 def _print(lines: list[str], content: Any, as_json: bool) -> None:
-    """The lines, or the content with null for NaN and infinity, which JSON has no words for."""
+    """Print lines, or content with null for NaN and infinity, which JSON has no words for."""
     if as_json:
         finite = json.loads(json.dumps(content, default=str), parse_constant=lambda _: None)
         click.echo(json.dumps(finite, indent=2, allow_nan=False))
     else:
-        click.echo("\n".join(lines))
+        click.echo("\n".join(map(printable, lines)))
 
 
 JOB = click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path))
@@ -141,7 +162,7 @@ def plan(job_file: Path, settings: tuple[str, ...], as_json: bool, quiet: bool) 
 
     job = load_job(job_file, settings)
     planned = plan_job(job)
-    _print([str(planned)], planned.to_dict(), as_json)
+    _print(str(planned).splitlines(), planned.to_dict(), as_json)
     planned.check(job.memory_limit, job.n_threads)
 
 
@@ -163,7 +184,7 @@ def run(job_file: Path, settings: tuple[str, ...], reread: bool, as_json: bool, 
     if as_json or not quiet:
         _print(lines, content, as_json)
     if problems:
-        click.echo(f"dshap: warning: {' '.join('; '.join(problems).split())}", err=True)
+        _warn("; ".join(problems))
     result.raise_on_failed()
 
 
@@ -286,7 +307,7 @@ def show(store: Path, as_json: bool, quiet: bool) -> None:
     ranked, fitted = report.rankings(paths), fit_report(store)
     statuses, found = {name: cube_status(path) for name, path in paths.items()}, report.accuracy(paths)
     lines = [
-        *(["model: " + str(fitted), ""] if fitted else []),
+        *([*f"model: {fitted}".splitlines(), ""] if fitted else []),
         *report.ranking_lines(ranked, job.get("units", "")),
         "", *report.accuracy_lines(found),
         *(f"{name}: {_status_line(each)}" for name, each in statuses.items()),

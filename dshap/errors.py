@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dshap.foreign import has_columns, is_pandas, numpy_dtype, shape_of
+from dshap.printing import one_line, shortened
 
 __all__ = [
     "DamagedError",
@@ -32,9 +33,12 @@ LARGEST_WHOLE = 2**53
 
 
 class DshapError(Exception):
-    """Base of every error that dshap raises on purpose."""
+    """Base of every error that dshap raises on purpose; its message is one line, whatever names stand in it."""
 
     exit_status = 2
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
 
 class InputError(DshapError, ValueError):

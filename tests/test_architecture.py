@@ -19,6 +19,7 @@ FLOORS = (
         "blocks",
         "records",
         "players",
+        "printing",
         "images",
         "errors",
         "foreign",

@@ -644,3 +644,29 @@ def test_quiet_is_silent(folder):
     done = run_job(folder, options=("-q",))
     assert done.exit_code == 0 and done.stdout == "" and done.stderr == ""
     refused(run_job(folder, ("source.path", "nowhere.parquet"), options=("-q",)), 2, "nowhere.parquet")
+
+
+COMMANDS = "\\u001b[2J\\u0007\\u202e"
+"""Of a terminal, as TOML writes them: clear it, ring its bell, turn the order of letters."""
+
+
+def test_no_name_of_anybody_moves_the_cursor(folder):
+    """Columns, keys, categories, outputs, the job and its units."""
+    odd = json.loads(f'"{COMMANDS}"')
+    table = small_table().rename(columns={"hr": f"hr{odd}", "id": f"id{odd}"})
+    table[f"id{odd}"] = [f"{key}{odd}\n" for key in table[f"id{odd}"]]
+    table.to_parquet("table.parquet")
+    changes = (
+        ("source.features", [f"hr{COMMANDS}", "temp", "hum"]),
+        ("source.key", [f"id{COMMANDS}"]),
+        ("job.name", f"small{COMMANDS}"),
+        ("run.units", f"rentals{COMMANDS}"),
+        ("report", {"picture": "ranking.png"}),
+    )
+    results = [run_job(folder, *changes), run_job(folder, *changes, command="plan"), dshap_("show", "out.zarr"),
+               run_job(folder, ("source.key", [f"no{COMMANDS}"])), dshap_("status", f"no{odd}"), dshap_(f"no{odd}"),
+               run_job(folder, *changes, options=("--set", f"no{odd}=1"))]  # fmt: skip
+    assert [result.exit_code for result in results] == [0, 0, 0, 2, 2, 2, 2]
+    for result in results:
+        assert not set("\x1b\x07\u202e") & set(result.output)
+    assert r"hr\x1b[2J\x07\u202e" in results[0].stdout and (folder / "ranking.png").exists()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO, TypeVar
 
 from dshap.engine.graph import Executor
+from dshap.printing import printable
 
 __all__ = [
     "LineProgress",
@@ -92,6 +93,7 @@ class LineProgress:
         return f"{self._stage} {self._done:,} of {self._total:,} {self._unit}, {shown} {self._unit}/s, {left}"
 
     def _write(self, text: str, renew: bool = False) -> None:
+        text = printable(text)
         if self.is_terminal:
             self.stream.write("\r\033[K" + text + ("" if renew else "\n"))
         else:

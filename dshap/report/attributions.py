@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
@@ -14,6 +16,7 @@ import numpy as np
 from dshap.blocks import Status
 from dshap.cube import feature_ranking, find_row, kept_row, open_cube, row_key
 from dshap.errors import InputError
+from dshap.printing import label
 
 __all__ = [
     "Breakdown",
@@ -22,6 +25,7 @@ __all__ = [
     "breakdown_lines",
     "decimals_of",
     "number",
+    "png",
     "ranking_lines",
     "ranking_picture",
     "rankings",
@@ -33,6 +37,12 @@ SIGNIFICANT = 4
 """Digits of the largest number of a column."""
 MAX_FEATURES = 30
 """Bars that are drawn; more features are counted in a note."""
+TITLE, LEGEND = 64, 32
+"""Characters of a title above the bars, and of a name in the legend."""
+DOTS, LARGEST = 150, 2**16
+"""Pixels of an inch of a picture, and its first side that matplotlib refuses."""
+AS_WRITTEN: dict[str, Any] = {"parse_math": False, "usetex": False}
+"""Properties of a text of matplotlib that is no formula, whatever dollar signs stand in it."""
 COLOURS = ("#33658a", "#f26419", "#86bbd8", "#f6ae2d", "#758e4f", "#7d5ba6")
 
 
@@ -92,29 +102,31 @@ def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
     """
     features = features_of(given)
     decimals = decimals_of(value for ranking in given for value in ranking.magnitude.values())
-    width = max(len("feature"), *map(len, features))
+    names = [label(feature) for feature in features]
+    labels = [label(ranking.label) for ranking in given]
+    width = max(len("feature"), *map(len, names))
     half = 24 if any(ranking.has_errors for ranking in given) else 12
-    column = max(2 * half, *(len(ranking.label) + 2 for ranking in given))
+    column = max(2 * half, *(len(each) + 2 for each in labels))
     heads = "".join(f"{'mean |φ|':>{column - half}}{'mean φ':>{half}}" for _ in given)
     lines = [
         f"attributions{_in_brackets(units)}, over "
-        + ", ".join(f"{ranking.rows:,} rows ({ranking.label})" for ranking in given),
-        " " * width + "".join(f"{ranking.label:>{column}}" for ranking in given),
+        + ", ".join(f"{ranking.rows:,} rows ({each})" for ranking, each in zip(given, labels, strict=True)),
+        " " * width + "".join(f"{each:>{column}}" for each in labels),
         f"{'feature':<{width}}{heads}",
     ]  # fmt: skip
-    for feature in features:
+    for feature, name in zip(features, names, strict=True):
         cells = "".join(
             f"{_with_error(ranking, ranking.magnitude, ranking.magnitude_error, feature, decimals):>{column - half}}"
             f"{_with_error(ranking, ranking.mean, ranking.mean_error, feature, decimals, sign=True):>{half}}"
             for ranking in given
         )
-        lines.append(f"{feature:<{width}}{cells}")
+        lines.append(f"{name:<{width}}{cells}")
     return lines
 
 
 def _in_brackets(units: str) -> str:
     """The units; nothing where there are none."""
-    return f" ({units})" if units not in ("", "1") else ""
+    return f" ({label(units)})" if units not in ("", "1") else ""
 
 
 def _with_error(
@@ -150,12 +162,14 @@ def ranking_picture(given: Sequence[Ranking], path: str | Path, title: str, unit
 
     features = features_of(given)
     shown = features[:MAX_FEATURES]
-    figure = Figure(figsize=(8.0, 1.4 + 0.16 * len(shown) * (len(given) + 0.8)), layout="constrained")
+    width = max(8.0, 6.0 + 0.1 * max(len(label(feature)) for feature in shown))  # beside bars of five inches
+    figure = Figure(figsize=(width, 1.4 + 0.16 * len(shown) * (len(given) + 0.8)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     _bars(axes, given, shown)
-    axes.set_xlabel(f"mean |attribution|{_in_brackets(units)}, over {max(ranking.rows for ranking in given):,} rows")
-    axes.set_title(title, loc="left", fontsize=12, fontweight="bold", pad=12)
+    n_rows = max(ranking.rows for ranking in given)
+    axes.set_xlabel(f"mean |attribution|{_in_brackets(units)}, over {n_rows:,} rows", **AS_WRITTEN)
+    axes.set_title(label(title, TITLE), loc="left", fontsize=12, fontweight="bold", pad=12, **AS_WRITTEN)
     if len(features) > len(shown):
         axes.annotate(f"{len(features) - len(shown)} more features are smaller", (1, 0), (-4, 6),
                       xycoords="axes fraction", textcoords="offset points", ha="right", fontsize=8)  # fmt: skip
@@ -167,31 +181,62 @@ def _bars(axes: Any, given: Sequence[Ranking], features: Sequence[str]) -> None:
     height = 0.8 / len(given)
     values = [ranking.magnitude.get(feature, 0.0) for ranking in given for feature in features]
     decimals = decimals_of(values)
+    drawn = []
     for index, ranking in enumerate(given):
         offset = height * (index - (len(given) - 1) / 2)
         lengths = [ranking.magnitude.get(feature, 0.0) for feature in features]
         colour = COLOURS[index % len(COLOURS)]
-        bars = axes.barh([y + offset for y in range(len(features))], lengths, height * 0.92, color=colour,
-                         label=ranking.label)  # fmt: skip
+        bars = axes.barh([y + offset for y in range(len(features))], lengths, height * 0.92, color=colour)
+        drawn.append(bars)
         axes.bar_label(bars, [number(length, decimals) for length in lengths], padding=3, fontsize=7.5, color="#444444")
-    axes.set_yticks(range(len(features)), features)
+    axes.set_yticks(range(len(features)), [label(feature) for feature in features], **AS_WRITTEN)
     axes.set_ylim(len(features) - 0.5, -0.5)
     axes.set_xlim(0, 1.09 * max(values, default=0.0) or 1.0)
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.xaxis.grid(True, color="#dddddd", linewidth=0.7)
     axes.set_axisbelow(True)
-    axes.legend(loc="lower right", frameon=False, title="explanation", title_fontsize=9, fontsize=9)
+    _add_legend(axes, drawn, [label(ranking.label, LEGEND) for ranking in given])
+
+
+def _add_legend(axes: Any, drawn: Sequence[Any], names: Sequence[str]) -> None:
+    """Name the explanations; matplotlib leaves out names that begin with an underscore, so they are set afterwards."""
+    legend = axes.legend(drawn, [str(index) for index in range(len(names))], loc="lower right", frameon=False,
+                         title="explanation", title_fontsize=9, fontsize=9)  # fmt: skip
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        text.set(text=name, **AS_WRITTEN)
 
 
 def saved(figure: Any, path: Path) -> Path:
-    """Write a figure of matplotlib as PNG; an `InputError` where it cannot be written."""
+    """Write a figure of matplotlib as PNG; an `InputError` where it cannot be written or is too large."""
+    picture = png(figure)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=150)
+        path.write_bytes(picture)
     except OSError as error:
         raise InputError(f"picture {path} cannot be written: {error.strerror or error}") from error
     return path.absolute()
+
+
+def png(figure: Any) -> bytes:
+    """Draw a figure of matplotlib.
+
+    Raises
+    ------
+    InputError
+        It is larger than matplotlib draws.
+    """
+    width, height = (round(DOTS * inches) for inches in figure.get_size_inches())
+    if max(width, height) >= LARGEST:
+        raise InputError(
+            f"the picture would have {width:,} x {height:,} pixels, and at most {LARGEST - 1:,} a side are drawn: "
+            "show fewer instances in one"
+        )
+    held = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # the font draws a box for a letter that it lacks
+        figure.savefig(held, format="png", dpi=DOTS)
+    return held.getvalue()
 
 
 @dataclass(frozen=True)
@@ -263,21 +308,22 @@ def breakdown_lines(row: Breakdown, units: str = "") -> list[str]:
     features.sort(key=lambda name: -np.nan_to_num(abs(row.parts[0].attribution.get(name, 0.0))))
     numbers = [value for part in row.parts for value in (part.base_value, part.prediction, *part.attribution.values())]
     decimals = decimals_of(numbers)
-    width = max(len("base value"), *map(len, features))
+    width = max(len("base value"), *(len(label(name)) for name in features))
     shown = {name: _shown(row.values[name]) for name in features if name in row.values}
     value_width = max([2, *(len(text) + 2 for text in shown.values())])
-    column = max(14, *(len(part.label) + 2 for part in row.parts))
+    labels = [label(part.label) for part in row.parts]
+    column = max(14, *(len(each) + 2 for each in labels))
 
     def line(name: str, value: str, cells: Sequence[str]) -> str:
         return f"{name:<{width}}{value:>{value_width}}" + "".join(f"{cell:>{column}}" for cell in cells)
 
-    named = ", ".join(f"{name} = {value}" for name, value in row.key.items()) or f"row {row.position}"
+    named = ", ".join(f"{label(name)} = {label(value)}" for name, value in row.key.items()) or f"row {row.position}"
     return [
-        f"one row ({named})" + (f", {units}" if units not in ("", "1") else "") + _states(row),
-        line("", "", [part.label for part in row.parts]),
+        f"one row ({named})" + (f", {label(units)}" if units not in ("", "1") else "") + _states(row),
+        line("", "", labels),
         line("base value", "", [number(part.base_value, decimals) for part in row.parts]),
         *(
-            line(name, shown.get(name, ""),
+            line(label(name), shown.get(name, ""),
                  [number(part.attribution.get(name), decimals, sign=True) for part in row.parts])
             for name in features
         ),
@@ -287,12 +333,12 @@ def breakdown_lines(row: Breakdown, units: str = "") -> list[str]:
 
 def _states(row: Breakdown) -> str:
     """Why there are no numbers, where there are none."""
-    states = [f"{part.label}: {part.status}" for part in row.parts if part.status != "ok"]
+    states = [f"{label(part.label)}: {part.status}" for part in row.parts if part.status != "ok"]
     return f" ({'; '.join(states)})" if states else ""
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else label(value)
 
 
 def decimals_of(values: Iterable[float]) -> int:

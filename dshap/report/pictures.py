@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import html
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +16,10 @@ import numpy as np
 
 from dshap.errors import InputError
 from dshap.images import player_map
+from dshap.printing import label as shown_as
+from dshap.printing import printable
 from dshap.records import FloatArray
-from dshap.report.attributions import require_matplotlib, saved
+from dshap.report.attributions import AS_WRITTEN, TITLE, png, require_matplotlib, saved
 
 __all__ = ["Heat", "Sentence", "colours", "heat_map", "heat_picture", "sentence", "sentence_picture"]
 
@@ -28,6 +29,8 @@ LINE = 88
 """Characters of a line of a picture of sentences."""
 CHARACTER, HEIGHT = 0.1, 0.24
 """Inches that a character is wide, and a line high."""
+HEAT = 24
+"""Characters of a name above an image."""
 PAGE = (
     '<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>{title}</title></head>\n<body>\n{body}\n</body></html>\n'
 )
@@ -146,8 +149,8 @@ def _written(path: str | Path, title: str, figure: Callable[[], Any], body: Call
         return saved(figure(), path)
     if path.suffix != ".html":
         raise InputError(f"picture {path} ends in {path.suffix!r}: give a path that ends in .png or .html")
-    heading = f"<h3>{html.escape(title)}</h3>\n" if title else ""
-    page = PAGE.format(title=html.escape(title or "attributions"), body=heading + body())
+    heading = f"<h3>{_as_html(title)}</h3>\n" if title else ""
+    page = PAGE.format(title=_as_html(title or "attributions"), body=heading + body())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(page, encoding="utf-8")
@@ -156,15 +159,19 @@ def _written(path: str | Path, title: str, figure: Callable[[], Any], body: Call
     return path.absolute()
 
 
+def _as_html(text: str) -> str:
+    return html.escape(printable(text))
+
+
 def _words_html(sentences: Sequence[Sentence]) -> str:
     lines = []
     for each in sentences:
         shades = (255 * colours(each.attribution)).round().astype(int)
         marked = " ".join(
-            f'<span style="background:rgb({red},{green},{blue})" title="{phi:+.4g}">{html.escape(word)}</span>'
+            f'<span style="background:rgb({red},{green},{blue})" title="{phi:+.4g}">{_as_html(word)}</span>'
             for word, phi, (red, green, blue) in zip(each.words, each.attribution, shades, strict=True)
         )
-        lines.append(f"<p><b>{html.escape(each.label)}</b> {marked}</p>")
+        lines.append(f"<p><b>{_as_html(each.label)}</b> {marked}</p>")
     return "\n".join(lines)
 
 
@@ -189,7 +196,14 @@ def _figure(width: float, height: float) -> Any:
     return figure
 
 
-def _words_figure(sentences: Sequence[Sentence], title: str) -> Any:
+def _drawn(given: Sentence) -> Sentence:
+    """The sentence with names that fit a picture."""
+    return Sentence(shown_as(given.label), tuple(map(shown_as, given.words)), given.attribution)
+
+
+def _words_figure(given: Sequence[Sentence], title: str) -> Any:
+    sentences = [_drawn(each) for each in given]
+    title = shown_as(title, LINE)
     indent = 2 + max((len(each.label) for each in sentences), default=0)
     places = [placed(each.words, LINE) for each in sentences]
     heights = [1.4 + max((line for line, _ in at), default=0) for at in places]
@@ -198,7 +212,7 @@ def _words_figure(sentences: Sequence[Sentence], title: str) -> Any:
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(-1, width + 1), ylim=(top + sum(heights), 0))
     axes.axis("off")
-    axes.text(0, 0.7, title, fontsize=10, fontweight="bold", va="center")
+    axes.text(0, 0.7, title, fontsize=10, fontweight="bold", va="center", **AS_WRITTEN)
     for each, at, height in zip(sentences, places, heights, strict=True):
         _draw_words(axes, each, at, top, indent)
         top += height
@@ -215,7 +229,7 @@ def _width(sentences: Sequence[Sentence], places: Sequence[Sequence[tuple[int, i
 def _draw_words(axes: Any, given: Sentence, places: Sequence[tuple[int, int]], top: float, indent: int) -> None:
     from matplotlib.patches import Rectangle
 
-    style = {"family": "monospace", "fontsize": 100 * CHARACTER, "va": "center", "parse_math": False}
+    style = {"family": "monospace", "fontsize": 100 * CHARACTER, "va": "center", **AS_WRITTEN}
     axes.text(0, top + 0.5, given.label, **style, fontweight="bold")
     for word, shade, (line, column) in zip(given.words, colours(given.attribution), places, strict=True):
         x, y = indent + column, top + line
@@ -229,17 +243,16 @@ def _heat_figure(heats: Sequence[Heat], title: str) -> Any:
     for (above, below), each in zip(axes.T, heats, strict=True):
         above.imshow(each.image, cmap="gray", vmin=0.0, vmax=1.0)
         below.imshow(colours(each.attribution))
-        above.set_title(each.label, fontsize=9)
+        above.set_title(shown_as(each.label, HEAT), fontsize=9, **AS_WRITTEN)
     for each in axes.flat:
         each.set_xticks([])
         each.set_yticks([])
     if title:
-        figure.suptitle(title, fontsize=11, fontweight="bold")
+        figure.suptitle(shown_as(title, TITLE), fontsize=11, fontweight="bold", **AS_WRITTEN)
     return figure
 
 
 def _heat_html(heats: Sequence[Heat]) -> str:
-    held = io.BytesIO()
-    _heat_figure(heats, "").savefig(held, format="png", dpi=150)
-    labels = html.escape(", ".join(each.label for each in heats))
-    return f'<img alt="{labels}" src="data:image/png;base64,{base64.b64encode(held.getvalue()).decode()}">'
+    picture = base64.b64encode(png(_heat_figure(heats, ""))).decode()
+    labels = _as_html(", ".join(each.label for each in heats))
+    return f'<img alt="{labels}" src="data:image/png;base64,{picture}">'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ import pytest
 import dshap
 from dshap.errors import InputError
 from dshap.report import Ranking, breakdown, breakdown_lines, ranking_lines, ranking_picture, rankings
-from dshap.report.attributions import decimals_of, number
+from dshap.report.attributions import _bars, decimals_of, number
+from tests.report.test_pictures import ODD_NAMES
 
 RANKINGS = [
     Ranking("one", 10, {"a": 1.0, "b": 20.0, "c": 0.5}, {"a": -1.0, "b": 2.0, "c": 0.0}),
@@ -54,6 +56,34 @@ def test_four_digits_of_the_largest(values, decimals):
 def test_numbers():
     assert number(1234.56, 1) == "1,234.6" and number(2.0, 1, sign=True) == "+2.0"
     assert number(-0.0, 1, sign=True) == "+0.0" and number(np.nan, 1) == "—" == number(None, 1)
+
+
+def of_names(names):
+    """Rankings of explanations, each of these names for features too."""
+    numbers = {name: 1.0 + j for j, name in enumerate(names)}
+    return [Ranking(name, 10, numbers, numbers) for name in names]
+
+
+def test_names_of_all_kinds_are_drawn_as_they_are_written(tmp_path):
+    """Warnings are errors: an explanation whose name begins with an underscore stands in the legend too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        picture = ranking_picture(of_names(ODD_NAMES)[::3], tmp_path / "a.png", r"$\frac{1$: title", r"$\q$")
+    assert picture.stat().st_size > 10_000
+
+
+def test_the_legend_names_every_explanation():
+    from matplotlib.figure import Figure
+
+    axes = Figure().add_subplot()
+    _bars(axes, of_names(["_x", "$\\frac{1$", ""]), ["a"])
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["_x", "$\\frac{1$", ""]
+    assert not any(text.get_parse_math() for text in [*axes.get_legend().get_texts(), *axes.get_yticklabels()])
+
+
+def test_lines_are_no_wider_than_names_of_an_ordinary_length():
+    lines = ranking_lines(of_names(ODD_NAMES[:5]), "x" * 9_000)
+    assert max(map(len, lines)) < 500 and len(lines) == 3 + 5
 
 
 def test_ranking_lines():

@@ -14,8 +14,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 import dshap
 from dshap.errors import InputError
 from dshap.report import Heat, Sentence, heat_map, heat_picture, sentence, sentence_picture
+from dshap.report.attributions import png
 from dshap.report.pictures import colours, placed
 
+ODD_NAMES = [r"$\frac{1$", "$", "", "_x", "x" * 9_000, "a\x1b[2Jb\nc", "\ud800", "两"]
+"""A formula without an end, no name, one that matplotlib hides, a long one, one of commands, one of half a letter, and
+one of a letter that the font lacks."""
 PHI = np.array([0.5, -1.0, 0.0, 0.25])
 
 
@@ -114,6 +118,27 @@ def test_heat_maps_as_png_and_html(tmp_path):
     text = heat_picture(heats, tmp_path / "a.html", "title").read_text()
     assert "<h3>title</h3>" in text and 'alt="m0, m1, m2"' in text
     assert base64.b64decode(re.findall(r"base64,([^\"]+)\"", text)[0])[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+@pytest.mark.parametrize("end", ["a.png", "a.html"])
+def test_names_of_all_kinds_are_drawn_as_they_are_written(tmp_path, name, end):
+    given = Sentence(name, (name, "word"), np.ones(2))
+    assert sentence_picture([given, given], tmp_path / end, name).stat().st_size > 100
+    heat = Heat(name, np.zeros((2, 2)), PHI.reshape(2, 2))
+    assert heat_picture([heat, heat], tmp_path / end, name).stat().st_size > 100
+
+
+def test_a_word_moves_no_cursor_of_who_reads_the_page(tmp_path):
+    page = sentence_picture([Sentence("\x1b]0;", ("a\u202eb",), np.ones(1))], tmp_path / "a.html", "\x07")
+    assert "\\x1b]0;" in page.read_text() and "a\\u202eb" in page.read_text() and "<h3>\\x07</h3>" in page.read_text()
+
+
+def test_a_picture_that_is_too_large_says_so():
+    from matplotlib.figure import Figure
+
+    with pytest.raises(InputError, match=r"would have 150 x 75,000 pixels, and at most 65,535 .* show fewer"):
+        png(Figure(figsize=(1.0, 500.0)))
 
 
 @pytest.mark.parametrize("end", ["a.jpg", "a"])
