@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dshap.foreign import has_columns, is_pandas, numpy_dtype, shape_of
-from dshap.printing import one_line, shortened
+from dshap.printing import one_line
 
 __all__ = [
     "DamagedError",

@@ -15,7 +15,7 @@ LONGEST_LABEL = 48
 
 
 def printable(text: str) -> str:
-    r"""Escape each character of a line that moves a cursor, starts a command of a terminal or turns the order of others.
+    r"""Escape every character of a line that moves a cursor, commands a terminal or turns the order of others.
 
     They stand as in a literal of Python, such as ``\x1b`` for escape and ``\n`` for the end of a line.  Letters of all
     languages stay as they are, and so does what was escaped before.
