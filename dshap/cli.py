@@ -16,7 +16,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
@@ -89,8 +89,15 @@ class _PrintableLogs(logging.Formatter):
         return "\n".join(map(printable, super().format(record).splitlines()))
 
 
-def _warn(message: Warning | str, *_: Any) -> None:
-    """Say a warning in one line, without the place in the code that it comes from."""
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Say a warning of Python in one line, without the place in the code that it comes from."""
     _tell(f"warning: {message}")
 
 
@@ -184,7 +191,7 @@ def run(job_file: Path, settings: tuple[str, ...], reread: bool, as_json: bool, 
     if as_json or not quiet:
         _print(lines, content, as_json)
     if problems:
-        _warn("; ".join(problems))
+        _tell(f"warning: {'; '.join(problems)}")
     result.raise_on_failed()
 
 
