@@ -166,7 +166,7 @@ def ranking_picture(given: Sequence[Ranking], path: str | Path, title: str, unit
     figure = Figure(figsize=(width, 1.4 + 0.16 * len(shown) * (len(given) + 0.8)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    _bars(axes, given, shown)
+    draw_bars(axes, given, shown)
     n_rows = max(ranking.rows for ranking in given)
     axes.set_xlabel(f"mean |attribution|{_in_brackets(units)}, over {n_rows:,} rows", **AS_WRITTEN)
     axes.set_title(label(title, TITLE), loc="left", fontsize=12, fontweight="bold", pad=12, **AS_WRITTEN)
@@ -176,7 +176,7 @@ def ranking_picture(given: Sequence[Ranking], path: str | Path, title: str, unit
     return saved(figure, Path(path))
 
 
-def _bars(axes: Any, given: Sequence[Ranking], features: Sequence[str]) -> None:
+def draw_bars(axes: Any, given: Sequence[Ranking], features: Sequence[str]) -> None:
     """Bars with their numbers; the first explanation on top of each pair, the largest feature on top."""
     height = 0.8 / len(given)
     values = [ranking.magnitude.get(feature, 0.0) for ranking in given for feature in features]

@@ -14,7 +14,7 @@ import pytest
 import dshap
 from dshap.errors import InputError
 from dshap.report import Ranking, breakdown, breakdown_lines, ranking_lines, ranking_picture, rankings
-from dshap.report.attributions import _bars, decimals_of, number
+from dshap.report.attributions import draw_bars, decimals_of, number
 from tests.report.test_pictures import ODD_NAMES
 
 RANKINGS = [
@@ -76,7 +76,7 @@ def test_the_legend_names_every_explanation():
     from matplotlib.figure import Figure
 
     axes = Figure().add_subplot()
-    _bars(axes, of_names(["_x", "$\\frac{1$", ""]), ["a"])
+    draw_bars(axes, of_names(["_x", "$\\frac{1$", ""]), ["a"])
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["_x", "$\\frac{1$", ""]
     assert not any(text.get_parse_math() for text in [*axes.get_legend().get_texts(), *axes.get_yticklabels()])
 
