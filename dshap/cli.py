@@ -273,11 +273,12 @@ def status(store: Path, as_json: bool, quiet: bool) -> None:
     """Rows and blocks that are done, failed and left, and whether a run is going on."""
     from dataclasses import asdict
 
-    from dshap.cube import cube_status, is_running
+    from dshap.cube import cube_status, is_running, true_path
 
     paths = _cubes(store)
     statuses = {name: cube_status(path) for name, path in paths.items()}
-    active = is_running(store.absolute()) or is_running(store.absolute().parent)
+    place = true_path(store.absolute())
+    active = is_running(place) or is_running(place.parent)
     lines = [f"{name}: {_status_line(each)}" for name, each in statuses.items()]
     lines.append("a run is going on" if active else "no run is going on")
     _print(lines, {"cubes": {name: asdict(each) for name, each in statuses.items()}, "is_running": active}, as_json)
@@ -358,9 +359,9 @@ def verify(store: Path, repair: bool, job_file: Path | None, as_json: bool, quie
 
 def _repaired(store: Path) -> dict[str, list[Damage]]:
     """What `--repair` mended, under the lock of the store."""
-    from dshap.cube import Workspace, is_running, repair, store_parts
+    from dshap.cube import Workspace, is_running, repair, store_parts, true_path
 
-    if is_running(store.parent):
+    if is_running(true_path(store).parent):
         raise LockedError(f"{store.parent} is locked by a running job: wait for it")
     with Workspace(store):
         return {name: repair(path) for name, path in store_parts(store).items()}

@@ -32,6 +32,7 @@ from dshap.cube import (
     largest_residual,
     mark_finished,
     read_run,
+    remove_store,
     renew_cube,
     repair,
 )
@@ -175,7 +176,7 @@ class Explanation:
             failures = evaluate(session.executor, work.evaluation(attributor), session.progress)
         except InputError:  # a bad option that only the work could show: the store is as if it had not been made
             if is_new and not work.cube.done():
-                shutil.rmtree(self.path)
+                remove_store(self.path)
             raise
         if stated:
             work.cube.write_note("closed_form", {**stated, **work.cube.stated()})

@@ -9,6 +9,7 @@ from dshap.cube.created import (
     mark_finished,
     refuse_altered,
 )
+from dshap.cube.disk import remove_store, true_path
 from dshap.cube.files import ReceiptFolder, StateFolder
 from dshap.cube.layout import TEXT, CubeLayout
 from dshap.cube.reader import (
@@ -56,9 +57,11 @@ __all__ = [
     "read_notes",
     "read_run",
     "refuse_altered",
+    "remove_store",
     "renew_cube",
     "repair",
     "row_key",
     "store_parts",
+    "true_path",
     "verify_cube",
 ]

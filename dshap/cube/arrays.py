@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from dshap.blocks import Status
 from dshap.cube.created import CONTAINER, has_copy, keep_copy, renew_copy
+from dshap.cube.disk import clear_private_folders, make_folder, private_folder, sync, sync_tree, true_path
 from dshap.cube.layout import TEXT, CubeLayout
 from dshap.cube.summary import STATISTICS
 from dshap.errors import StoreMismatchError
@@ -35,8 +35,8 @@ def create_cube(path: Path, layout: CubeLayout, files: Mapping[str, str] | None 
 
     `files` are texts for its `state` folder.  What an earlier creation left when it was killed is cleared.
     """
-    for left in path.parent.glob(f".{path.name}.*.new"):
-        shutil.rmtree(left, ignore_errors=True)
+    path = true_path(path)
+    clear_private_folders(path)
     try:
         _created(path, lambda private: _create(private, layout, files or {}), os.rename)
     except OSError as error:
@@ -52,12 +52,15 @@ def renew_cube(path: Path, layout: CubeLayout, files: Mapping[str, str]) -> None
 
 def _created(path: Path, create: Callable[[Path], None], put: Callable[[Path, Path], None]) -> None:
     """Create a store with the copy of its files in a private folder, then put it in its place."""
-    private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.new")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = true_path(path)
+    private = private_folder(path)
+    make_folder(path.parent)
     try:
         create(private)
         keep_copy(private)
+        sync_tree(private)
         put(private, path)
+        sync([path.parent])
     finally:
         shutil.rmtree(private, ignore_errors=True)
 

@@ -8,12 +8,12 @@ run, so that what is lost is missed.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
+from dshap.cube.disk import replace_file
 from dshap.cube.files import ReceiptFolder, StateFolder
 from dshap.errors import DamagedError
 from dshap.records import Record
@@ -115,7 +115,7 @@ def restore_files(path: Path, names: Iterable[str]) -> None:
     """Put these files back from the copy, each in one step."""
     kept = copied_files(path)
     for name in names:
-        _replace(path / name, kept[name])
+        replace_file(path / name, kept[name])
 
 
 def renew_copy(path: Path, fresh: Path) -> None:
@@ -124,15 +124,8 @@ def renew_copy(path: Path, fresh: Path) -> None:
     for name in [*target.names()]:
         target.remove(name)
     for name in source.names():
-        _replace(target.file(name), source.file(name).read_bytes())
+        replace_file(target.file(name), source.file(name).read_bytes())
     restore_files(path, altered_files(path))
-
-
-def _replace(file: Path, content: bytes) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    private = file.with_name(f".{file.name}.new")
-    private.write_bytes(content)
-    os.replace(private, file)
 
 
 def refuse_altered(path: Path, *, with_plan: bool = True) -> None:

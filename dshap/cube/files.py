@@ -1,7 +1,7 @@
 """Create-only files beside the arrays: receipts and prepared states.
 
-A file is written privately and then linked under its name, so that it is whole or not there, whoever dies when; the
-second writer of a name finds it taken and leaves it as it is.
+A file is written privately and then linked under its name (`disk.write_new`), so that it is whole or not there,
+whoever dies when; the second writer of a name finds it taken and leaves it as it is.
 
 Each carries a seal, a digest of its content and of the name that it was made for: a file that was altered, cut or put
 under another name is known when it is read.  In an .npz file the seal is the comment of the archive, in a record the
@@ -13,41 +13,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from dshap.cube.disk import write_new
 from dshap.errors import DamagedError
 from dshap.records import Record
 
-__all__ = ["ReceiptFolder", "StateFolder", "write_new"]
-
+__all__ = ["CreateOnlyFolder", "ReceiptFolder", "StateFolder"]
 
 SEAL = "seal"
 SEAL_BYTES = 16
 PIECE_BYTES = 1 << 20
 """Of a file that is read to be checked."""
 ALTERED = "its content is not what was written under this name"
-
-
-def write_new(path: Path, *data: bytes | memoryview) -> bool:
-    """Create `path` with this content, in one step; False where it was there already (it is left as it is)."""
-    private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with open(private, "xb") as file:
-            for part in data:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(private, path)
-    except FileExistsError:
-        return False
-    finally:
-        private.unlink(missing_ok=True)
-    return True
 
 
 def _sealing(name: str) -> hashlib.blake2b:

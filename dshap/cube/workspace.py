@@ -6,93 +6,174 @@ import contextlib
 import fcntl
 import itertools
 import os
+import re
 import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
-from dshap.errors import InputError, LockedError
+from dshap.cube.disk import true_path
+from dshap.errors import DshapError, InputError, LockedError
 
 __all__ = ["Workspace", "is_running"]
+
+LOCK = "lock"
+ROOMS = ("keys", "quality", "rows")
+"""What there is room for: the only names that are ever cleared."""
+CLEARED = re.compile(rf"({'|'.join(ROOMS)})-\d+")
 
 
 class Workspace:
     """A hidden folder beside the store, locked while a run goes on and removed at its end.
 
     The lock is the operating system's, so it ends with its process, however that dies; what a killed run left is
-    cleared by the next one.
+    cleared by the next one.  Nobody else reads the folder, and nothing but what a run put there is removed: the folder
+    is held by its descriptor, never followed where it is a symbolic link, and refused where it is another user's.
 
     Parameters
     ----------
-    store : path of the store that the run writes
+    store : path of the store that the run writes; where it is a symbolic link, the folder stands beside its target
 
     Raises
     ------
     LockedError
         Another process runs on this store.
     InputError
-        The folder of the store cannot be written.
+        The folder of the store cannot be written; something else stands under the name of the workspace.
     """
 
     def __init__(self, store: Path) -> None:
-        self.path = store.parent / f".{store.name}.running"
-        self._file: IO[bytes] | None = None
-        self._made = [parent for parent in store.parents if not parent.exists()]
+        self.path = _workspace_of(store)
+        self._descriptors: tuple[int, ...] = ()
+        """The folder, and the lock in it."""
+        self._made = [parent for parent in self.path.parents if not parent.exists()]
         self._number = itertools.count()
 
     def folder(self, name: str) -> Path:
-        """A fresh folder in it."""
+        """A fresh folder in it, for one of `ROOMS`."""
+        if name not in ROOMS:
+            raise DshapError(f"a workspace has no room {name!r}: {', '.join(ROOMS)}")
         path = self.path / f"{name}-{next(self._number)}"
-        path.mkdir(parents=True)
+        path.mkdir(mode=0o700)
         return path
 
     def __enter__(self) -> Self:
         try:
             self._lock()
+            self._clear()
         except BlockingIOError as error:
             raise LockedError(
                 f"{self.path.parent / self.path.name[1:-8]} is locked by a running job: wait for it"
             ) from error
         except OSError as error:
+            self._release()
             raise InputError(f"cannot write {self.path.parent}: {error.strerror}; choose another store") from error
-        for left in self.path.iterdir():
-            if left.name != "lock":
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
         return self
 
     def _lock(self) -> None:
-        while True:
-            self.path.mkdir(parents=True, exist_ok=True)
-            file = open(self.path / "lock", "ab")  # noqa: SIM115 (closed with the run)
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                file.close()
-                raise
-            with contextlib.suppress(FileNotFoundError):
-                if os.stat(self.path / "lock").st_ino == os.fstat(file.fileno()).st_ino:
-                    self._file = file
-                    return
-            file.close()  # the run before us was just removing it
+        while not self._descriptors:
+            with contextlib.suppress(FileNotFoundError), _opened(self.path) as folder:
+                flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW
+                lock = os.open(LOCK, flags, 0o600, dir_fd=folder)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if self._is_there(folder, lock):  # else the run before us was just removing it
+                        self._descriptors = (os.dup(folder), os.dup(lock))
+                finally:
+                    os.close(lock)
+
+    def _is_there(self, folder: int, lock: int) -> bool:
+        """What was opened still stands under its names."""
+        here, inside = os.lstat(self.path), os.stat(LOCK, dir_fd=folder, follow_symlinks=False)
+        return os.path.samestat(here, os.fstat(folder)) and os.path.samestat(inside, os.fstat(lock))
+
+    def _clear(self) -> None:
+        """Remove the folders of runs; what is none of them stays, and links are removed, not followed."""
+        folder = self._descriptors[0]
+        for name in filter(CLEARED.fullmatch, os.listdir(folder)):
+            if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                shutil.rmtree(name, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
+
+    def _release(self) -> None:
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors = ()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self._clear()
+        with contextlib.suppress(OSError):
+            os.unlink(LOCK, dir_fd=self._descriptors[0])
+            os.rmdir(self.path)
         for parent in self._made:  # deepest first; those that now hold a store stay
             with contextlib.suppress(OSError):
                 parent.rmdir()
-        if self._file:
-            self._file.close()
+        self._release()
+
+
+def _workspace_of(store: Path) -> Path:
+    place = true_path(store)
+    return place.parent / f".{place.name}.running"
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """The descriptor of the folder of a workspace, made where it is missing, which nobody else reads or writes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+    _refuse_foreign(path, os.lstat(path))
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        _refuse_foreign(path, os.fstat(folder))
+        with contextlib.suppress(OSError):  # file systems without modes
+            os.fchmod(folder, 0o700)
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _refuse_foreign(path: Path, found: os.stat_result) -> None:
+    """An `InputError` where what stands under this name is no folder of this user."""
+    what = ""
+    if stat.S_ISLNK(found.st_mode):
+        what = "is a symbolic link"
+    elif not stat.S_ISDIR(found.st_mode):
+        what = "is no folder"
+    elif found.st_uid != os.geteuid() and found.st_uid != _owner_of_new(path.parent):
+        what = f"belongs to another user (id {found.st_uid})"
+    if what:
+        raise InputError(
+            f"{path} {what}, and runs keep their lock and what they throw away in a folder of that name: remove it, or "
+            "choose another store"
+        )
+
+
+def _owner_of_new(folder: Path) -> int:
+    """The owner that the file system gives to what is made here: some give all files the same one."""
+    with tempfile.TemporaryDirectory(prefix=".dshap-", dir=folder) as fresh:
+        return os.lstat(fresh).st_uid
 
 
 def is_running(store: Path) -> bool:
-    """A run holds the lock of this store now."""
+    """A run holds the lock of this store now, or another user's workspace, which cannot be looked into, is there."""
     try:
-        with open(store.parent / f".{store.name}.running" / "lock", "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        lock = os.open(_workspace_of(store) / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except PermissionError:
+        return True
+    except (OSError, InputError):
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:
-        return False
+    finally:
+        os.close(lock)
     return False

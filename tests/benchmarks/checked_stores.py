@@ -28,7 +28,7 @@ from zarr.codecs import ZstdCodec
 import dshap
 from dshap import designs
 from dshap.cube import ReceiptFolder, StateFolder, arrays
-from dshap.cube.files import write_new
+from dshap.cube.disk import write_new
 from dshap.kernels import RBF, Nystrom
 from dshap.records import FloatArray, Record
 from dshap.tables import ParquetSource, SyntheticTable

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dshap.cube import ReceiptFolder, StateFolder
-from dshap.cube.files import write_new
+from dshap.cube.disk import write_new
 from dshap.records import State
 
 KILLERS = {
@@ -21,7 +21,7 @@ KILLERS = {
         def dying_open(*args, **options):
             real_open(*args, **options)
             os.kill(os.getpid(), signal.SIGKILL)
-        import dshap.cube.files as files
+        import dshap.cube.disk as files
         real_open, files.open = open, dying_open
     """,
     "filled, not yet on disk": "os.fsync = die",
@@ -56,7 +56,7 @@ def test_killed_just_after_the_link_the_mark_is_whole(tmp_path):
     code = f"""
         import os, signal
         from pathlib import Path
-        from dshap.cube.files import write_new
+        from dshap.cube.disk import write_new
         link = os.link
         def link_and_die(*args):
             link(*args)

@@ -8,10 +8,13 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 
+import dshap
 from dshap.cube import Workspace, is_running
-from dshap.errors import InputError, LockedError
+from dshap.errors import DshapError, InputError, LockedError
+from tests.cube.cubes import bytes_of
 
 HOLDER = """
     import sys, time
@@ -92,3 +95,102 @@ def test_a_read_only_folder(tmp_path):
     folder.mkdir(mode=0o500)
     with pytest.raises(InputError, match="cannot write"), Workspace(folder / "c.zarr"):
         pass
+
+
+def explain_into(store) -> object:
+    value = dshap.values.Marginal(lambda x: x[:, 0] * x[:, 1], np.zeros((1, 2)))
+    return dshap.explain(value, np.ones((3, 2)), store=store)
+
+
+def precious(folder) -> dict:
+    """A folder of the user's own, with files and a folder named like those of a run."""
+    (folder / "rows-0").mkdir(parents=True)
+    (folder / "thesis.tex").write_text("years of work")
+    (folder / "rows-0" / "part-000000.parquet").write_text("data")
+    return bytes_of(folder)
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_link_in_the_place_of_the_workspace_is_not_followed(tmp_path):
+    """The folder that it leads to was emptied, and then its lock was put there."""
+    before = precious(tmp_path / "precious")
+    (tmp_path / ".c.zarr.running").symlink_to("precious")
+    said = r"\.c\.zarr\.running is a symbolic link, and runs keep .*: remove it, or choose another store"
+    with pytest.raises(InputError, match=said) as raised:
+        explain_into(tmp_path / "c.zarr")
+    assert "\n" not in f"{raised.value}" and bytes_of(tmp_path / "precious") == before
+    assert sorted(os.listdir(tmp_path)) == [".c.zarr.running", "precious"] and not is_running(tmp_path / "c.zarr")
+
+
+def test_links_inside_are_removed_and_not_followed(tmp_path):
+    before = precious(tmp_path / "precious")
+    workspace = tmp_path / ".c.zarr.running"
+    workspace.mkdir()
+    (workspace / "rows-7").symlink_to(tmp_path / "precious")
+    with Workspace(tmp_path / "c.zarr"):
+        assert os.listdir(workspace) == ["lock"]
+    workspace.mkdir()
+    (workspace / "lock").symlink_to(tmp_path / "precious" / "thesis.tex")
+    with pytest.raises(InputError, match="cannot write"), Workspace(tmp_path / "c.zarr"):
+        pass
+    assert bytes_of(tmp_path / "precious") == before
+
+
+def test_only_what_runs_make_is_cleared(tmp_path):
+    """A folder of that name that somebody keeps things in: they stay, beside what a killed run left."""
+    workspace = tmp_path / ".c.zarr.running"
+    before = precious(workspace / "photos-2020")
+    (workspace / "notes.txt").write_text("mine")
+    (workspace / "keys-3").mkdir()
+    with Workspace(tmp_path / "c.zarr") as running:
+        assert sorted(os.listdir(workspace)) == ["lock", "notes.txt", "photos-2020"]
+        assert os.stat(workspace).st_mode & 0o777 == 0o700  # of an earlier version, or of somebody else
+        assert os.stat(running.folder("rows")).st_mode & 0o777 == 0o700
+    assert sorted(os.listdir(workspace)) == ["notes.txt", "photos-2020"]
+    assert bytes_of(workspace / "photos-2020") == before
+
+
+def test_a_file_in_the_place_of_the_workspace_is_refused(tmp_path):
+    (tmp_path / ".c.zarr.running").write_text("mine")
+    with pytest.raises(InputError, match="is no folder, and runs keep"), Workspace(tmp_path / "c.zarr"):
+        pass
+    assert (tmp_path / ".c.zarr.running").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+def test_the_workspace_of_another_user_is_refused(tmp_path):
+    workspace = tmp_path / ".c.zarr.running"
+    precious(workspace)
+    os.chown(workspace, 12345, 12345)
+    with pytest.raises(InputError, match=r"belongs to another user \(id 12345\)"), Workspace(tmp_path / "c.zarr"):
+        pass
+    assert sorted(os.listdir(workspace)) == ["rows-0", "thesis.tex"]
+
+
+def test_a_room_that_is_never_cleared_is_not_made(tmp_path):
+    with Workspace(tmp_path / "c.zarr") as workspace, pytest.raises(DshapError, match="has no room 'photos'"):
+        workspace.folder("photos")
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_store_that_is_a_link_has_one_lock(tmp_path):
+    """By whatever name it is opened; the lock and what is not finished stand beside the target."""
+    (tmp_path / "disk" / "real.zarr").mkdir(parents=True)
+    (tmp_path / "link.zarr").symlink_to(tmp_path / "disk" / "real.zarr")
+    explain_into(tmp_path / "link.zarr")
+    assert dshap.open_cube(tmp_path / "disk" / "real.zarr").sizes["instance"] == 3
+    assert (tmp_path / "link.zarr").is_symlink() and os.listdir(tmp_path / "disk") == ["real.zarr"]
+    with Workspace(tmp_path / "link.zarr"):
+        assert is_running(tmp_path / "disk" / "real.zarr") and is_running(tmp_path / "link.zarr")
+        with pytest.raises(LockedError), Workspace(tmp_path / "disk" / "real.zarr"):
+            pass
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_store_that_is_a_link_to_nothing_is_refused(tmp_path):
+    (tmp_path / "link.zarr").symlink_to("gone")
+    with pytest.raises(
+        InputError, match=r"link\.zarr is a symbolic link to .*gone, where nothing is"
+    ):
+        explain_into(tmp_path / "link.zarr")
+    assert os.listdir(tmp_path) == ["link.zarr"] and not is_running(tmp_path / "link.zarr")

@@ -1,0 +1,181 @@
+"""The calls of the file system that a store makes: files that are whole and on disk, and folders of its own making.
+
+A name that is visible stands for content that a power cut does not take back: the content is synced first, then the
+name is given, then the folder that holds the name is synced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import shutil
+import stat
+import uuid
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from dshap.errors import InputError
+
+__all__ = [
+    "clear_private_folders",
+    "make_folder",
+    "private_folder",
+    "read_file",
+    "remove_file",
+    "remove_store",
+    "replace_file",
+    "size_of",
+    "sync",
+    "sync_tree",
+    "true_path",
+    "write_new",
+]
+
+SYNC_THREADS = 8
+"""Syncs that wait at once: the disk writes its journal once for all of them (42 syncs of a block: 20 ms for 130)."""
+NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
+"""What file systems answer that cannot sync a folder."""
+
+
+def write_new(path: Path, *data: bytes | memoryview) -> bool:
+    """Create `path` with this content, in one step; False where it was there already (it is left as it is)."""
+    with _private_file(path, *data) as private:
+        try:
+            os.link(private, path)
+        except FileExistsError:
+            return False
+    _sync(path.parent)
+    return True
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Put this content under the name of the file, in one step; a folder that stands there goes."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    with _private_file(path, content) as private:
+        os.replace(private, path)
+    _sync(path.parent)
+
+
+@contextlib.contextmanager
+def _private_file(path: Path, *data: bytes | memoryview) -> Iterator[Path]:
+    """A file with this content beside `path`, on disk, under a name that nobody knows; gone afterwards."""
+    private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
+    make_folder(path.parent)
+    try:
+        with open(private, "xb") as file:
+            for part in data:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        yield private
+    finally:
+        private.unlink(missing_ok=True)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, where they are missing."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for each in missing:
+        _sync(each.parent)
+
+
+def sync(paths: Iterable[Path]) -> None:
+    """Return once the content of these files, and the names in these folders, are on disk."""
+    chosen = list(dict.fromkeys(paths))
+    with ThreadPoolExecutor(max(1, min(len(chosen), SYNC_THREADS))) as pool:
+        for _ in pool.map(_sync, chosen):
+            pass
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in NO_SYNC or not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(folder: Path) -> None:
+    """Sync a folder with all that is in it."""
+    sync([folder, *folder.rglob("*")])
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file; 0 where there is none."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
+def read_file(path: Path) -> bytes | None:
+    """The content of a file; None where there is none: nothing, a folder, or a link that leads nowhere."""
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return None
+
+
+def remove_file(path: Path) -> None:
+    """Remove what stands under the name of a file: the file, a link, or a folder in its place."""
+    try:
+        path.unlink(missing_ok=True)
+    except (IsADirectoryError, PermissionError):
+        if not path.is_dir() or path.is_symlink():
+            raise
+        shutil.rmtree(path)
+
+
+def true_path(path: Path) -> Path:
+    """The place that the path of a store leads to: where it is a symbolic link, its target.
+
+    A lock and files that are not finished stand beside it, so that a store has one lock by whatever name it is opened.
+
+    Raises
+    ------
+    InputError
+        The link leads nowhere.
+    """
+    if not path.is_symlink():
+        return path
+    target = Path(os.path.realpath(path))
+    if not path.exists():
+        raise InputError(
+            f"{path} is a symbolic link to {target}, where nothing is: make that folder, remove the link, or choose "
+            "another store"
+        )
+    return target
+
+
+def remove_store(path: Path) -> None:
+    """Remove a store that was made just now; the empty folder stays where `path` is a symbolic link to it."""
+    place = true_path(path)
+    shutil.rmtree(place)
+    if path.is_symlink():
+        place.mkdir()
+
+
+def private_folder(path: Path) -> Path:
+    """A name beside `path`, for what is renamed to it once it is whole."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.new")
+
+
+def clear_private_folders(path: Path) -> None:
+    """Remove the private folders of `path` that were left when their run was killed, and nothing of another name."""
+    if not path.parent.is_dir():
+        return
+    own = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{12}}\.new")
+    with os.scandir(path.parent) as entries:
+        for entry in entries:
+            is_own = own.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+            if is_own and entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+                shutil.rmtree(entry.path, ignore_errors=True)
