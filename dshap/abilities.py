@@ -17,7 +17,7 @@ from dshap.records import (
     Record,
     State,
 )
-from dshap.types import Design, Explained, Pass, ValueFunction
+from dshap.types import Design, Explained, Pass, Predictor, ValueFunction
 from dshap.vocabulary import Vocabulary
 
 __all__ = [
@@ -30,9 +30,11 @@ __all__ = [
     "OfTexts",
     "Pilot",
     "Rounds",
+    "ScaledModel",
     "StreamsData",
     "ValuesAtOnce",
     "Work",
+    "check_own",
     "held_coalitions",
     "interactions_of",
     "is_of_texts",
@@ -205,6 +207,15 @@ class EstimatedBase(LearnsFromData, Protocol):
 
 
 @runtime_checkable
+class ScaledModel(Predictor, Protocol):
+    """A model that gives what another one predicts on a scale of its own, such as log-odds for probabilities."""
+
+    def check_own(self, rows: FloatArray) -> None:
+        """Raise an `InputError` where the other model's predictions of rows (n, columns) are not on that scale."""
+        ...
+
+
+@runtime_checkable
 class OfTexts(ValueFunction, Protocol):
     """A value function of texts: a player for each token, as many as a row has; rows are NaN beyond their end."""
 
@@ -301,6 +312,12 @@ def sample_size(value: object) -> int:
 def streams_data(value: object) -> bool:
     """Values are means over a table that is read when they are wanted."""
     return isinstance(value, StreamsData) and value.streams_data
+
+
+def check_own(model: Predictor, rows: FloatArray) -> None:
+    """Ask a model on a scale of its own whether it is still what it stands for; rows (n, columns)."""
+    if isinstance(model, ScaledModel):
+        model.check_own(rows)
 
 
 def is_of_texts(value: object) -> TypeGuard[OfTexts]:

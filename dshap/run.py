@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dshap.abilities import is_of_texts, streams_data, tuned
+from dshap.abilities import check_own, is_of_texts, streams_data, tuned
 from dshap.attributors.choice import check_kinds, choose, learns, reads_data
 from dshap.attributors.texts import design_of_texts
 from dshap.blocks import N_ENDS
@@ -135,8 +135,10 @@ class Explanation:
             way = replace(way, chosen=way.chosen.with_threads(process_threads()))
         run = fingerprint_of(inputs, way, prepared)
         refuse_other_run(path, run)
+        first = np.concatenate(list(map(first_rows, inputs.readers)))
+        check_own(inputs.value.model, first)
         if read_run(path) is None and not way.options.stochastic:
-            check_steady(inputs.value.model, np.concatenate(list(map(first_rows, inputs.readers))))
+            check_steady(inputs.value.model, first)
         data_rows = 0 if prepared is None else prepared.data.n_rows
         plan = stored_plan(path) or way.plan(inputs.rows, inputs.data, data_rows)
         layout = layout_of(inputs, way, plan, run)

@@ -57,11 +57,14 @@ class Frame:
         return cls(table.iloc[:0], names, categories)
 
     @classmethod
-    def of_names(cls, names: tuple[str, ...]) -> Frame:
-        """A frame of float64 columns: for estimators that were fitted on frames and get rows of another kind."""
+    def of_names(cls, names: tuple[str, ...], categories: Mapping[str, tuple[Any, ...]] | None = None) -> Frame:
+        """A frame of float64 columns, and of categories where a column has any: for estimators that were fitted on
+        frames and get rows of another kind."""
         import pandas as pd  # such an estimator brought it
 
-        return cls(pd.DataFrame({name: np.zeros(0) for name in names}), names)
+        kept = dict(categories or {})
+        columns = {name: pd.Categorical([], kept[name]) if name in kept else np.zeros(0) for name in names}
+        return cls(pd.DataFrame(columns), names, kept)
 
     def codes(self, table: Any) -> FloatArray:
         """Rows (n, columns) of a table with these columns: numbers as they are, categories as their positions."""

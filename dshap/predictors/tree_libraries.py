@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +13,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from dshap.errors import InputError
+from dshap.predictors.frames import Frame
+from dshap.predictors.tree_scale import own_predictions
 from dshap.records import FloatArray
 
 __all__ = ["Ensemble", "LightGBMTrees", "XGBoostTrees", "digest_of_bytes", "tree_operations"]
@@ -36,6 +39,8 @@ class Ensemble(Protocol):
     """A category that the model was not fitted on counts as a missing one; else the library refuses it."""
     row_operations: float
     """Floating-point operations of the contributions of one row, about."""
+    factor: float
+    """What the library's own sums of leaves are multiplied with to become margins: 1 nearly always."""
 
     def coded(self, given: Categories) -> Categories:
         """The columns that hold codes; `given` are lists that the user gave.
@@ -55,6 +60,10 @@ class Ensemble(Protocol):
         """What the contributions add up to: (n,) or (n, k)."""
         ...
 
+    def own(self, rows: FloatArray, categories: Categories) -> Any:
+        """What the model itself predicts, as its user asks it: (n,) or (n, k')."""
+        ...
+
     def contributions(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """φ (n, columns, k) and v(empty) (k,)."""
         ...
@@ -65,9 +74,12 @@ class XGBoostTrees:
 
     how = "XGBoost's pred_contribs, path-dependent"
     takes_unseen = False
+    factor = 1.0
 
     def __init__(self, model: Any) -> None:
         booster = model.get_booster() if hasattr(model, "get_booster") else model
+        _refuse_linear(model, booster)
+        self.estimator = None if booster is model else model
         self.rounds = (0, getattr(model, "best_iteration", -1) + 1) if booster is not model else (0, 0)
         self.names = None if booster.feature_names is None else tuple(booster.feature_names)
         self.n_columns = int(booster.num_features())
@@ -75,6 +87,10 @@ class XGBoostTrees:
         self.digest = digest_of_bytes(held)
         self.row_operations = tree_operations((int(n) + 1) // 2 for n in re.findall(rb'"num_nodes":"(\d+)"', held))
         self.booster, self.n_threads = _with_threads(booster, 1), 1
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the estimator around the booster: workers have no use for it, and it may not be picklable."""
+        return {**self.__dict__, "estimator": None}
 
     def coded(self, given: Categories) -> Categories:
         types = self.booster.feature_types or ()
@@ -115,6 +131,11 @@ class XGBoostTrees:
     def predict(self, rows: FloatArray) -> FloatArray:
         return self._asked(rows, output_margin=True)
 
+    def own(self, rows: FloatArray, categories: Categories) -> Any:
+        if self.estimator is None:
+            return self._asked(rows)
+        return own_predictions(self.estimator, _table_of(rows, self.names, categories))
+
     def contributions(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         found = self._asked(rows, pred_contribs=True)
         return _split(found.reshape(len(rows), -1, self.n_columns + 1))
@@ -134,14 +155,19 @@ class LightGBMTrees:
 
     def __init__(self, model: Any) -> None:
         self.booster, self.n_threads = getattr(model, "booster_", model), 1
+        self.estimator = None if self.booster is model else model
         names, text = tuple(self.booster.feature_name()), self.booster.model_to_string()
         self.n_columns = len(names)
         self._lists = [tuple(map(_plain, kept)) for kept in getattr(self.booster, "pandas_categorical", None) or ()]
         self._marked, self._ranges = _marked_by_lightgbm(text), _ranges_of_lightgbm(text)
         is_numbered = all(name == f"Column_{j}" for j, name in enumerate(names))
         self.names = None if is_numbered and not self._lists else names
-        self.digest = digest_of_bytes(text.encode())
+        self.digest, self.factor = digest_of_bytes(text.encode()), _factor_of_lightgbm(self.booster, text)
         self.row_operations = tree_operations(int(n) for n in re.findall(r"^num_leaves=(\d+)$", text, re.M))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the estimator around the booster: workers have no use for it, and it may not be picklable."""
+        return {**self.__dict__, "estimator": None}
 
     def coded(self, given: Categories) -> Categories:
         lists = self._lists
@@ -174,10 +200,15 @@ class LightGBMTrees:
         return np.asarray(self.booster.predict(rows, num_threads=self.n_threads, **what), dtype=np.float64)
 
     def predict(self, rows: FloatArray) -> FloatArray:
-        return self._asked(rows, raw_score=True)
+        return self.factor * self._asked(rows, raw_score=True)
+
+    def own(self, rows: FloatArray, categories: Categories) -> Any:
+        if self.estimator is None:
+            return self._asked(rows)
+        return own_predictions(self.estimator, _table_of(rows, self.names, categories))
 
     def contributions(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        found = self._asked(rows, pred_contrib=True)
+        found = self.factor * self._asked(rows, pred_contrib=True)
         return _split(found.reshape(len(rows), -1, self.n_columns + 1))
 
 
@@ -188,6 +219,35 @@ def tree_operations(leaves: Iterable[int]) -> float:
 
 def digest_of_bytes(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _table_of(rows: FloatArray, names: Sequence[str] | None, categories: Categories) -> Any:
+    """Rows (n, columns) as an estimator was fitted on them: a data frame where its columns have names."""
+    if names is None:
+        return rows
+    return Frame.of_names(tuple(names), {names[j]: kept for j, kept in categories.items()}).rebuilt(rows)
+
+
+def _refuse_linear(model: Any, booster: Any) -> None:
+    """Raise where a booster of XGBoost has no trees."""
+    kind = json.loads(booster.save_config())["learner"]["gradient_booster"]["name"]
+    if kind == "gblinear":
+        raise InputError(
+            f"{type(model).__name__} with booster = 'gblinear' is a linear model and has no trees: use "
+            "Marginal(model.predict, background)"
+        )
+
+
+def _factor_of_lightgbm(booster: Any, text: str) -> float:
+    """The factor from sums of leaves to margins: random forests predict the mean of their trees, not the sum, and
+    log-odds are the sums times the objective's `sigmoid`."""
+    factor = 1.0
+    if re.search(r"^average_output$", text, re.M):
+        used = booster.current_iteration()
+        factor /= min(booster.best_iteration, used) if booster.best_iteration > 0 else used
+    if sigmoid := re.search(r"^objective=(?:binary|multiclassova)\b.*\bsigmoid:(\S+)", text, re.M):
+        factor *= float(sigmoid[1])
+    return factor
 
 
 def _with_threads(booster: Any, n_threads: int) -> Any:

@@ -11,10 +11,11 @@ import numpy as np
 
 from dshap.checks import checked
 from dshap.errors import LARGEST_WHOLE, InputError, rounded_refusal, unknown_name
-from dshap.foreign import has_columns
+from dshap.foreign import has_columns, of_estimator
 from dshap.predictors.frames import floats_of
-from dshap.predictors.named import NamedModel, checked_predict, classes_of, columns_by_name, fitted_names_of, names_of
+from dshap.predictors.named import NamedModel, checked_predict, columns_by_name, fitted_names_of, names_of
 from dshap.predictors.tree_libraries import Ensemble, LightGBMTrees, XGBoostTrees
+from dshap.predictors.tree_scale import Scale, scale_of
 from dshap.predictors.tree_shap import ThroughShap
 from dshap.records import BoolArray, FloatArray, digest_of
 
@@ -37,6 +38,7 @@ class TreeModel(NamedModel):
     ----------
     ensemble : Ensemble
     codes : column -> its categories in the order of their codes, those that the ensemble was fitted on
+    scale : what the margins are of the model's own predictions
     """
 
     def __init__(
@@ -46,8 +48,9 @@ class TreeModel(NamedModel):
         n_outputs: int,
         feature_names: Sequence[str] | None,
         output_names: Sequence[str] | None,
+        scale: Scale,
     ) -> None:
-        self.ensemble, self.codes = ensemble, codes
+        self.ensemble, self.codes, self.scale = ensemble, codes, scale
         super().__init__(ensemble.n_columns, n_outputs, feature_names, output_names)
         self.categories = {self.column_names[j]: kept for j, kept in codes.items()}
         _check_categories(self.categories)
@@ -76,6 +79,16 @@ class TreeModel(NamedModel):
         if not len(rows):
             return np.empty((0, self.n_outputs))
         return checked_predict(self.ensemble.predict, self.known(rows), self.n_outputs)
+
+    def check_own(self, rows: FloatArray) -> None:
+        """Raise where margins of these rows (n, columns) are not, on their scale, what the model itself predicts."""
+        if len(rows):
+            self.scale.refuse(self(rows), self._own(rows), self.ensemble.how)
+
+    def _own(self, rows: FloatArray) -> Any:
+        return asked(
+            lambda known: self.ensemble.own(known, self.codes), self.known(rows), "the model's own predictions"
+        )
 
     def known(self, rows: FloatArray) -> FloatArray:
         """Rows (n, columns) with NaN for categories that the model was not fitted on."""
@@ -107,12 +120,18 @@ def model_of_trees(
     if background is not None:
         rows = columns_by_name(background, names) if names and has_columns(background) else background
         library = ThroughShap(model, _checked_background(rows, library, codes), library)
-    k = _tried(library, codes)
-    return TreeModel(library, codes, k, names, output_names if output_names is not None else classes_of(model, k))
+    k, scale = _tried(library, codes)
+    if output_names is None:
+        output_names = scale.output_names(k, of_estimator(model, "classes_"))
+    return TreeModel(library, codes, k, names, output_names, scale)
 
 
-def _tried(library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> int:
-    """The outputs of a library, which is tried on made-up rows: contributions add up to margins, or an InputError."""
+def _tried(library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> tuple[int, Scale]:
+    """The number of outputs of a library, and their scale.
+
+    It is tried on made-up rows: contributions add up to margins, and margins are the model's own predictions on a scale
+    that is known, or an InputError.
+    """
     probe = made_up(library.n_columns, codes)
     background = library.background if isinstance(library, ThroughShap) else None
     if background is not None:
@@ -123,7 +142,8 @@ def _tried(library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> int:
     refuse_gap(library, phi, margins, phi.sum(axis=1) + base - margins if is_alike else np.full(margins.shape, np.nan))
     if isinstance(library, ThroughShap) and background is not None:
         _check_values(library)
-    return margins.shape[1]
+    own = asked(lambda rows: library.own(rows, codes), probe, "the model's own predictions")
+    return margins.shape[1], scale_of(margins, own, library.how)
 
 
 def made_up(n_columns: int, codes: Mapping[int, tuple[Any, ...]]) -> FloatArray:

@@ -9,11 +9,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from dshap.errors import InputError
+from dshap.foreign import of_estimator
 from dshap.predictors.named import fitted_names_of
 from dshap.predictors.tree_libraries import Categories, Ensemble, digest_of_bytes, tree_operations
+from dshap.predictors.tree_scale import own_predictions
 from dshap.records import FloatArray
 
 __all__ = ["LightGBMPairs", "ThroughShap"]
+
+LOG_LOSSES = ("poisson", "gamma")
+"""Losses of scikit-learn's gradient boosting whose trees add up to the logarithm of what the model predicts."""
 
 
 class ThroughShap:
@@ -28,6 +33,7 @@ class ThroughShap:
             )
         self.names = fitted_names_of(model) if library is None else library.names
         self.model, self.background, self.library = _without_names(model), background, library
+        self.factor = _factor_of_sklearn(model) if library is None else library.factor
         self._explainer: Any = self._made()
         self._thresholds: list[FloatArray] = []
         self.how = f"shap's TreeExplainer, {'path-dependent' if background is None else 'interventional'}"
@@ -69,13 +75,19 @@ class ThroughShap:
         if self.library is not None:
             return self.library.predict(rows)
         if hasattr(self.model, "decision_function"):
-            return self.model.decision_function(rows)
-        return (self.model.predict_proba if hasattr(self.model, "predict_proba") else self.model.predict)(rows)
+            return self.factor * self.model.decision_function(rows)
+        own = own_predictions(self.model, rows)
+        return np.log(own) if of_estimator(self.model, "loss") in LOG_LOSSES else own
+
+    def own(self, rows: FloatArray, categories: Categories) -> Any:
+        if self.library is not None:
+            return self.library.own(rows, categories)
+        return own_predictions(self.model, rows)
 
     def contributions(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         explainer = self.explainer
         phi = np.asarray(explainer.shap_values(self._ranked(rows), check_additivity=False), dtype=np.float64)
-        base = np.atleast_1d(np.asarray(explainer.expected_value, dtype=np.float64))
+        phi, base = self.factor * phi, self.factor * np.atleast_1d(np.asarray(explainer.expected_value, np.float64))
         if self.background is not None:
             base = (
                 np.asarray(self.predict(self.background), dtype=np.float64)
@@ -85,7 +97,7 @@ class ThroughShap:
         return phi.reshape(len(rows), self.n_columns, -1), base
 
     def pairs(self, rows: FloatArray) -> FloatArray:
-        return _pairs_by(self.explainer, self._ranked(rows))
+        return self.factor * _pairs_by(self.explainer, self._ranked(rows))
 
     def _rank_splits(self) -> None:
         """Thresholds of the explainer, and its background, as positions among the thresholds of their column.
@@ -130,7 +142,7 @@ class LightGBMPairs:
     how = "shap's TreeExplainer, path-dependent"
 
     def __init__(self, library: Any) -> None:
-        self.booster, self.n_columns = library.booster, library.n_columns
+        self.booster, self.n_columns, self.factor = library.booster, library.n_columns, library.factor
         dump = self.booster.dump_model()
         self.n_outputs = int(dump["num_tree_per_iteration"])
         self.trees, self.splits, self.missing = _trees_of(dump)
@@ -164,7 +176,7 @@ class LightGBMPairs:
         for g, group in enumerate(groups if self.trees else ()):
             self._send(dict(zip(columns, group.tolist(), strict=True)))
             chosen = group_of.ravel() == g
-            found[chosen] = _pairs_by(self.explainer, seen[chosen])
+            found[chosen] = self.factor * _pairs_by(self.explainer, seen[chosen])
         return found
 
     def _send(self, codes: Mapping[int, int]) -> None:
@@ -284,6 +296,11 @@ def _numbers_of(explainer: Any) -> bytes:
     parts = ("children_left", "children_right", "children_default", "features", "thresholds", "values",
              "node_sample_weight")  # fmt: skip
     return b"".join(np.ascontiguousarray(getattr(explainer.model, name)).tobytes() for name in parts)
+
+
+def _factor_of_sklearn(model: Any) -> float:
+    """The factor from what `decision_function` gives to margins: with the exponential loss it is half the log-odds."""
+    return 2.0 if of_estimator(model, "loss") == "exponential" else 1.0
 
 
 def _without_names(model: Any) -> Any:

@@ -22,13 +22,15 @@ class Trees(TableValue):
     ----------
     model : xgboost.Booster or its scikit-learn classes; lightgbm.Booster or its classes; scikit-learn's trees, forests
         and gradient boosting, that by histograms too
-        Margins are explained: log-odds of boosted classifiers, the probabilities of forests.
+        Margins are explained: log-odds of boosted classifiers (outputs are named "log-odds of CLASS"), the logarithm of
+        Poisson, Gamma and Tweedie predictions ("log of the prediction"), the probabilities of scikit-learn's forests,
+        and else the predictions themselves.
     background : array (b, columns) or data frame, optional
         Up to 1,000 rows, of models without categories.
     feature_names : sequence of str, optional
         Of the columns, where the library changed them (LightGBM turns blanks into "_").
     output_names : sequence of str, optional
-        The classes of a classifier where not given.
+        What margins are of which class where not given.
     categories : mapping from column name to its categories in the order of their codes, optional
         Of a model that was fitted on pandas categories and did not keep them: XGBoost before 3.1, and LightGBM where
         some categories are ordered (it keeps the lists, and not of which columns).
@@ -36,16 +38,19 @@ class Trees(TableValue):
     Raises
     ------
     InputError
-        No tree ensemble; one whose contributions do not add up to its margins; categories that the library did not
-        keep, or a background beside them; too large a background; or a package that is missing: models of
-        scikit-learn, and backgrounds, need the shap package.
+        No tree ensemble; one whose contributions do not add up to its margins, or whose own predictions do not follow
+        from its margins by a link that is known; categories that the library did not keep, or a background beside them;
+        too large a background; or a package that is missing: models of scikit-learn, and backgrounds, need the shap
+        package.
 
     Notes
     -----
     Source: Lundberg et al., From local explanations to global understanding with explainable AI for trees (Nature
     Machine Intelligence 2, 2020).  One thread a task on a cluster, all of the process in a plain loop.  XGBoost adds in
-    float32: the additivity residual in the cube says how far off.  Groups of columns are no players here: the value of
-    a group is not the sum of its columns'.
+    float32: the additivity residual in the cube says how far off.  On the first rows of every run margins are held
+    against the model's own `predict_proba` or `predict`.  Random forests of LightGBM are the mean of their trees, as it
+    predicts, though its `raw_score` is their sum.  Groups of columns are no players here: the value of a group is not
+    the sum of its columns'.
 
     Models of data frames with categories take any table whose columns hold these categories by value, as categories in
     any order, text or numbers.  One that the model was not fitted on counts as missing with LightGBM, as in its own

@@ -135,14 +135,17 @@ def test_missing_values_that_lightgbm_did_not_see(table):
     ids=str,
 )
 def test_kinds_of_lightgbm(options, table):
-    """Leaves as they are in raw scores; zeros that are missing, missing ones that are zeros."""
+    """Leaves as they are in predictions, those of random forests means; zeros that are missing, missing ones that are
+    zeros."""
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     pytest.importorskip("shap", reason="shap is not installed")
     x, y = table[0].round({"a": 0, "b": 0}), table[1]
     model = lightgbm.LGBMRegressor(n_estimators=8, n_jobs=1, verbose=-1, **options).fit(x, y)
     cube = dshap.explain(Trees(model), x[:60], interactions=True, missing="pass")
-    wanted = model.predict(x[:60], pred_contrib=True)[:, :-1]
+    share = 1 / 8 if options.get("boosting_type") == "rf" else 1.0
+    wanted = share * model.predict(x[:60], pred_contrib=True)[:, :-1]
     np.testing.assert_allclose(cube.interaction.values[..., 0].sum(axis=2), wanted, atol=1e-9)
+    np.testing.assert_allclose(cube.prediction.values[:, 0], model.predict(x[:60]), atol=1e-9)
     assert np.abs(np.triu(cube.interaction.values[..., 0], 1)).max() > 1e-2
 
 
@@ -156,7 +159,7 @@ def test_models_that_the_library_does_not_explain(library, table):
     else:
         both = np.column_stack([y, 2 * y])
         vector = module.XGBRegressor(n_estimators=2, multi_strategy="multi_output_tree").fit(x, both)
-        models = [(vector, False), (module.XGBRegressor(n_estimators=2, booster="gblinear").fit(x, y), True)]
+        models = [(vector, False)]
     for model, has_phi in models:
         with pytest.raises(InputError, match=r"the library fails \(.*use Marginal\(predict, background\)$") as caught:
             dshap.explain(Trees(model), x[:9], interactions=has_phi)

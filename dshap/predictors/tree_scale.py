@@ -1,0 +1,170 @@
+"""The scale of a tree ensemble's margins: which function of them the model's own predictions are.
+
+TreeSHAP adds up to margins; a user knows what `predict` or `predict_proba` gives.  A short list of links joins the two,
+and a model whose predictions follow from its margins by none of them is refused.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.checks import plain_array
+from dshap.errors import InputError
+from dshap.records import FloatArray
+
+__all__ = ["Scale", "own_predictions", "scale_of"]
+
+OF_MARGIN = 1e-5
+"""Rounding of a margin, beside the largest one: both sides add the same trees, in float32 at worst."""
+OF_PREDICTION = 2e-6
+"""Rounding of a prediction, beside itself: a few units of float32."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What margins are of predictions, such as their log-odds."""
+
+    name: str
+    """Empty where margins are the predictions themselves."""
+    joins: Callable[[FloatArray, FloatArray, float], NDArray[np.bool_]]
+    """(margins (n, k), predictions (n, k'), rounding of a margin) -> (n,): which rows agree; numbers that are not
+    finite agree with any."""
+    is_of_classes: bool = False
+    """A margin is of a class, not of a predicted number."""
+
+    def output_names(self, n_outputs: int, classes: Sequence[Any] | None) -> tuple[str, ...] | None:
+        """ "log-odds of CLASS" and the like; None where predictions are explained as they are and are no classes."""
+        if not self.name:
+            return tuple(map(str, classes)) if classes is not None and n_outputs == len(classes) > 1 else None
+        if not self.is_of_classes:
+            of = ["the prediction"] if n_outputs == 1 else [f"output{j}" for j in range(n_outputs)]
+        elif classes is not None and len(classes) == max(n_outputs, 2):
+            of = list(map(str, classes[-n_outputs:]))  # of two classes the second has the one margin
+        elif n_outputs == 1:
+            return (self.name,)
+        else:
+            of = [str(j) for j in range(n_outputs)]
+        return tuple(f"{self.name} of {each}" for each in of)
+
+    def refuse(self, margins: FloatArray, own: Any, how: str) -> None:
+        """Raise where the model's own predictions (n, …) do not follow from its margins (n, k)."""
+        own = _aligned(own, margins.shape[1])
+        if not self._holds(margins, own):
+            raise _not_joined(margins, own, how)
+
+    def _holds(self, margins: FloatArray, own: FloatArray) -> bool:
+        off = OF_MARGIN * float(np.abs(margins).max(initial=0.0))
+        with np.errstate(all="ignore"):
+            return bool(self.joins(margins, own, off).all())
+
+
+def scale_of(margins: FloatArray, own: Any, how: str) -> Scale:
+    """The scale of margins (n, k) by the model's own predictions of the same rows; `how` they are made, for messages.
+
+    Raises
+    ------
+    InputError
+        No link that is known here makes these predictions of these margins.
+    """
+    own = _aligned(own, margins.shape[1])
+    for scale in SCALES:
+        if scale._holds(margins, own):
+            return scale
+    raise _not_joined(margins, own, how)
+
+
+def own_predictions(model: Any, table: Any) -> Any:
+    """The predictions of a model as its user asks for them: `predict_proba` where there is one, else `predict`."""
+    ask = model.predict_proba if hasattr(model, "predict_proba") else model.predict
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # said of how the model was fitted, whenever it is asked
+        return ask(table)
+
+
+def _aligned(own: Any, n_outputs: int) -> FloatArray:
+    """Predictions (n, k'): of two classes that share one margin those of the second."""
+    array: FloatArray = np.asarray(plain_array(own), dtype=np.float64)
+    array = array[:, None] if array.ndim == 1 else array
+    return array[:, 1:] if n_outputs == 1 and array.shape[1:] == (2,) else array
+
+
+def _not_joined(margins: FloatArray, own: FloatArray, how: str) -> InputError:
+    """The error of predictions that no link joins with margins, told by the first row."""
+    margin, prediction = (", ".join(f"{each:.6g}" for each in np.ravel(rows[:1])[:4]) for rows in (margins, own))
+    return InputError(
+        f"contributions by {how} add up to {margin} for a row for which the model itself predicts {prediction}, and no "
+        "link known to Trees makes one of the other: use Marginal(predict, background)"
+    )
+
+
+def _one_by_one(
+    inverse: Callable[[FloatArray], FloatArray], margins: FloatArray, own: FloatArray, off: float
+) -> NDArray[np.bool_]:
+    """The rows whose predictions are inverse(margins), a function that grows with each margin by itself."""
+    return _are_between(inverse(margins - off), own, inverse(margins + off))
+
+
+def _by_shares(margins: FloatArray, own: FloatArray, off: float) -> NDArray[np.bool_]:
+    """The rows whose predictions are the softmax of their margins."""
+    weights = np.exp(margins - margins.max(axis=1, keepdims=True))
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    return _are_between(shares * np.exp(-2 * off), own, shares * np.exp(2 * off))
+
+
+def _by_largest(margins: FloatArray, own: FloatArray, off: float) -> NDArray[np.bool_]:
+    """The rows whose prediction is the position of their largest margin."""
+    n, k = margins.shape
+    is_position = own.shape == (n, 1) and k > 1 and bool(np.isin(own, np.arange(k)).all())
+    if not is_position:
+        return np.zeros(n, dtype=bool)
+    found: NDArray[np.bool_] = margins[np.arange(n), own[:, 0].astype(int)] >= margins.max(axis=1) - off
+    return found
+
+
+def _are_between(low: FloatArray, own: FloatArray, high: FloatArray) -> NDArray[np.bool_]:
+    """(n,): rows all of whose predictions lie between two bounds, widened by the rounding of float32."""
+    if own.shape != low.shape:
+        return np.zeros(len(low), dtype=bool)
+    slack = OF_PREDICTION * np.abs(own)
+    is_inside = (low - slack <= own) & (own <= high + slack)
+    return np.all(is_inside | ~np.isfinite(own), axis=1)
+
+
+def _same(margins: FloatArray) -> FloatArray:
+    return margins
+
+
+def _logistic(margins: FloatArray) -> FloatArray:
+    return 1.0 / (1.0 + np.exp(-margins))
+
+
+def _is_positive(margins: FloatArray) -> FloatArray:
+    return np.where(margins > 0, 1.0, 0.0)
+
+
+def _signed_square(margins: FloatArray) -> FloatArray:
+    return np.sign(margins) * np.square(margins)
+
+
+def _softplus(margins: FloatArray) -> FloatArray:
+    return np.logaddexp(0.0, margins)
+
+
+SCALES = (
+    Scale("", partial(_one_by_one, _same)),
+    Scale("log-odds", partial(_one_by_one, _logistic), is_of_classes=True),
+    Scale("log-odds", _by_shares, is_of_classes=True),
+    Scale("log-odds", _by_largest, is_of_classes=True),  # boosters of XGBoost that predict a class: multi:softmax
+    Scale("log", partial(_one_by_one, np.exp)),  # Poisson, Gamma, Tweedie, survival
+    Scale("margin", partial(_one_by_one, _is_positive), is_of_classes=True),  # XGBoost's binary:hinge
+    Scale("signed root", partial(_one_by_one, _signed_square)),  # LightGBM's reg_sqrt
+    Scale("inverse softplus", partial(_one_by_one, _softplus)),  # LightGBM's cross_entropy_lambda
+)
+"""In the order in which they are tried."""
