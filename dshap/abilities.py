@@ -17,7 +17,7 @@ from dshap.records import (
     Record,
     State,
 )
-from dshap.types import Design, Explained, Pass, Predictor, ValueFunction
+from dshap.types import Design, Explained, Pass, Predictor, RowReader, ValueFunction
 from dshap.vocabulary import Vocabulary
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "EstimatedBase",
     "Interactions",
     "LearnsFromData",
+    "OfFiles",
     "OfTexts",
     "Pilot",
     "Rounds",
@@ -35,6 +36,7 @@ __all__ = [
     "ValuesAtOnce",
     "Work",
     "check_own",
+    "check_unchanged",
     "held_coalitions",
     "interactions_of",
     "is_of_texts",
@@ -238,6 +240,21 @@ class OfTexts(ValueFunction, Protocol):
     def mean_prediction(self) -> FloatArray:
         """f (k,) where all tokens are absent: v(empty) before the link."""
         ...
+
+
+@runtime_checkable
+class OfFiles(RowReader, Protocol):
+    """A reader of files, which others may write while a run goes."""
+
+    def check_unchanged(self, start: int, stop: int) -> None:
+        """Raise where a file of rows start..stop is not the one that was opened."""
+        ...
+
+
+def check_unchanged(reader: RowReader, start: int, stop: int) -> None:
+    """Raise where rows start..stop lie in a file that changed since the reader was opened."""
+    if isinstance(reader, OfFiles):
+        reader.check_unchanged(start, stop)
 
 
 def rounds_of(design: Design) -> tuple[Design, ...]:

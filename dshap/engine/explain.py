@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
+from dshap.abilities import check_unchanged
 from dshap.blocks import Attribution, RowBlock
 from dshap.engine.graph import Call, Executor, Reduction
 from dshap.engine.progress import Progress
@@ -73,6 +74,11 @@ class Evaluation:
 
     def read(self, tile: int) -> RowBlock:
         return self.rows.read(*self.tiles[tile], keys=True, columns=self.keep_rows)
+
+    def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
+        """Write a tile, if its rows still stand in the table that the run began with; gives the receipt."""
+        check_unchanged(self.rows, *self.tiles[tile])
+        return self.writer.write(tile, block, attribution)
 
     @property
     def divided(self) -> Divided:
@@ -155,7 +161,7 @@ def _whole(evaluation: Evaluation, _: None, tile: int) -> dict[str, Any]:
     block = evaluation.read(tile)
     with naming(tile, block):
         attribution = evaluation.attributor.attribute(block.good)
-    return evaluation.writer.write(tile, block, attribution)
+    return evaluation.write(tile, block, attribution)
 
 
 def _part(evaluation: Evaluation, tile: int, part: int) -> tuple[str, ...]:
@@ -175,7 +181,7 @@ def _from_parts(evaluation: Evaluation, names: tuple[str, ...], tile: int) -> di
     parts = (evaluation.store.get(name, Moments) for name in names)
     with naming(tile, block):
         attribution = evaluation.divided.attribute_parts(block.good, parts)
-    return evaluation.writer.write(tile, block, attribution)
+    return evaluation.write(tile, block, attribution)
 
 
 @contextmanager

@@ -8,11 +8,13 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import platform
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -26,6 +28,7 @@ __all__ = [
     "FileStamp",
     "Partitions",
     "Paths",
+    "check_same_file",
     "find_files",
     "find_partitions",
     "stamp_file",
@@ -48,6 +51,10 @@ INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(("postgresql", "postgres", "mysql", "mssql", "oracle", "sqlite", "snowflake", "duckdb"), _DATABASE),
 }
 """What is written before :// -> what to do."""
+_PUT_BACK = (
+    "rows of two tables must not stand in one cube; put this file back and run the same again, or start anew, into "
+    "another store, and leave the files alone while it goes"
+)
 
 
 @contextmanager
@@ -125,6 +132,44 @@ def stamp_file(root: str, name: str) -> FileStamp:
         file.seek(-min(FOOTER_END + length, told.st_size), os.SEEK_END)
         footer = hashlib.blake2b(file.read(), digest_size=16).hexdigest()
     return FileStamp(path, told.st_size, told.st_mtime_ns, told.st_ctime_ns, told.st_ino, footer)
+
+
+def check_same_file(stamp: FileStamp, host: str) -> None:
+    """Refuse a file that is not the one that was stamped on `host`: by its size, the time of its content, its inode.
+
+    Network file systems may number their inodes on each host by itself: elsewhere than on `host` a file that differs
+    in this number alone is known by its footer.
+
+    Raises
+    ------
+    InputError
+        Which file, what of it differs, and what to do.
+    """
+    try:
+        told = os.stat(stamp.path)
+    except FileNotFoundError:
+        raise InputError(f"{stamp.path} was removed while the run goes: {_PUT_BACK}") from None
+    changed = []
+    if told.st_size != stamp.size:
+        changed.append(f"it had {stamp.size:,} bytes and has {told.st_size:,} now")
+    if told.st_mtime_ns != stamp.written_ns:
+        changed.append(f"it was written {_said_time(stamp.written_ns)} and again {_said_time(told.st_mtime_ns)}")
+    if told.st_ino != stamp.inode and not changed and not _has_same_footer(stamp, host):
+        changed.append("another file of the same size and time stands in its place")
+    if changed:
+        raise InputError(f"{stamp.path} changed while the run goes ({'; '.join(changed)}): {_PUT_BACK}")
+
+
+def _has_same_footer(stamp: FileStamp, host: str) -> bool:
+    """True on another host than the one that stamped the file, where the footer is what it was."""
+    if platform.node() == host:
+        return False
+    return stamp_file(*os.path.split(stamp.path)).footer == stamp.footer
+
+
+def _said_time(time_ns: int) -> str:
+    """The time of a file on the clock of this machine, to the microsecond."""
+    return datetime.fromtimestamp(time_ns / 1e9).isoformat(" ", "microseconds")
 
 
 def table_stamp(files: Sequence[FileStamp], opened_ns: int, roles: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import threading
 import time
 from collections import OrderedDict
@@ -17,7 +18,15 @@ from numpy.typing import NDArray
 
 from dshap.errors import InputError
 from dshap.tables.columns import Layout, Names, kept_dtype, layout_of, said_left_out
-from dshap.tables.files import Partitions, Paths, find_files, find_partitions, stamp_file, table_stamp
+from dshap.tables.files import (
+    Partitions,
+    Paths,
+    check_same_file,
+    find_files,
+    find_partitions,
+    stamp_file,
+    table_stamp,
+)
 from dshap.tables.reader import BATCH_ROWS, STREAM_BYTES, BatchReader
 
 __all__ = ["ParquetFiles", "ParquetSource"]
@@ -40,7 +49,8 @@ AS_PARQUET: Mapping[str, str] = {
 class ParquetFiles:
     """The files of a table: their rows in order, as Arrow batches of the columns that are asked for.
 
-    It pickles, and opens its files anew where it is unpickled.
+    It pickles, and opens its files anew where it is unpickled.  Every read checks by their stamps that the files are
+    still those that were opened first: what it gives is of one table.
     """
 
     batch_rows = BATCH_ROWS
@@ -50,7 +60,9 @@ class ParquetFiles:
 
     def __init__(self, path: Paths) -> None:
         self._root, self._names = find_files(path)
-        self._stamps, self._opened_ns = [stamp_file(self._root, name) for name in self._names], time.time_ns()
+        self._stamps = [stamp_file(self._root, name) for name in self._names]
+        self._opened_ns = time.time_ns()
+        self._host = platform.node()
         self._local = threading.local()
         with open_file(self._root, self._names[0]) as first:
             inside = first.schema_arrow
@@ -68,35 +80,44 @@ class ParquetFiles:
         """The files, in the order of their rows."""
         return tuple(os.path.join(self._root, name) for name in self._names)
 
-    def _batches(self, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """The rows start..stop in order, file by file."""
-        inside = [name for name in names if name not in self._partitions.names]
+    def check_unchanged(self, start: int, stop: int) -> None:
+        """Refuse the files of rows start..stop that were written again, replaced or removed; see `check_same_file`."""
+        for index, _, _ in self._parts(start, stop):
+            check_same_file(self._stamps[index], self._host)
+
+    def _parts(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+        """(file, first row, last row + 1) of the files that hold rows start..stop, the rows counted inside each."""
         index = int(np.searchsorted(self._starts, start, side="right")) - 1
         while start < stop:
             low, high = self._starts[index : index + 2].tolist()
             if start < high:
-                for batch in read_rows(self._open(index), start - low, min(stop, high) - low, inside, self.batch_rows):
+                yield index, start - low, min(stop, high) - low
+            start = max(start, high)
+            index += 1
+
+    def _batches(self, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+        """The rows start..stop in order, file by file; the last step refuses a file that changed while it was read."""
+        inside = [name for name in names if name not in self._partitions.names]
+        for index, low, high in self._parts(start, stop):
+            try:
+                for batch in read_rows(self._open(index), low, high, inside, self.batch_rows):
                     yield self._partitions.batch(index, batch, names)
-            start, index = max(start, high), index + 1
+            except (OSError, ValueError, pa.ArrowException):  # a changed file reads like a damaged one
+                check_same_file(self._stamps[index], self._host)
+                raise
+            check_same_file(self._stamps[index], self._host)
 
     def _open(self, index: int) -> pq.ParquetFile:
         """A file, kept open per thread (Arrow's handles are not shared between threads)."""
         files = self._local.__dict__.setdefault("files", OrderedDict())
         if index not in files:
-            files[index] = open_file(self._root, self._names[index])
-            self._check_unchanged(index, files[index].metadata.num_rows)
+            opened = open_file(self._root, self._names[index])
+            check_same_file(self._stamps[index], self._host)
+            files[index] = opened
         files.move_to_end(index)
         if len(files) > OPEN_FILES:
             files.popitem(last=False)[1].close()
         return files[index]
-
-    def _check_unchanged(self, index: int, n_rows: int) -> None:
-        expected = int(self._starts[index + 1] - self._starts[index])
-        if n_rows != expected:
-            raise InputError(
-                f"{self.paths[index]} had {expected} rows when it was opened and has {n_rows} now: keep the table as "
-                "it is while a run goes, or start a new run"
-            )
 
 
 class ParquetSource(ParquetFiles, BatchReader):

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import os
 import pickle
 import subprocess
 import sys
@@ -256,10 +257,92 @@ def test_spans_and_times_out_of_range(tmp_path, folder):
         late.read(0, 1, keys=True)
 
 
-def test_a_file_that_changed_is_refused(tmp_path):
-    source = one_column(tmp_path, np.arange(5.0))
-    pq.write_table(pa.table({"x": np.arange(6.0), "one": np.arange(6.0)}), tmp_path / "t.parquet")
-    with pytest.raises(InputError, match="had 5 rows when it was opened and has 6 now"):
+def five_rows(path, first: float):
+    """Five rows in a file that has the same size whatever numbers they hold."""
+    table = pa.table({"x": np.arange(5.0) + first})
+    pq.write_table(table, path, compression=None, use_dictionary=False)
+    return path
+
+
+def other_file(path, size: int) -> None:
+    """A table of other numbers in a file of so many bytes, in the place of another."""
+    new = five_rows(path.with_suffix(".new"), 1.0)
+    assert new.stat().st_size == size
+    new.replace(path)
+
+
+def rewritten(path) -> None:
+    pq.write_table(pa.table({"x": np.arange(6.0)}), path)
+
+
+def cut(path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def same_size(path) -> None:
+    other_file(path, path.stat().st_size)
+
+
+def same_size_and_time(path) -> None:
+    told = path.stat()
+    other_file(path, told.st_size)
+    os.utime(path, ns=(told.st_atime_ns, told.st_mtime_ns))
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (rewritten, r"changed while the run goes \(.*it was written .* and again 2"),
+        (cut, r"changed while the run goes \(it had [\d,]+ bytes and has [\d,]+ now"),
+        (same_size, r"changed while the run goes \(it was written "),
+        (same_size_and_time, "another file of the same size and time stands in its place"),
+        (os.remove, "was removed while the run goes: rows of two tables .* put this file back and run the same again"),
+    ],
+)
+def test_a_file_that_changed_is_refused(tmp_path, change, said, is_open):
+    """Also where its handle is kept from an earlier read, and by a reader that was sent elsewhere."""
+    source = ParquetSource(five_rows(tmp_path / "t.parquet", 0.0))
+    if is_open:
+        source.read(0, 2)
+    sent = pickle.dumps(source)
+    change(tmp_path / "t.parquet")
+    for reader in (source, pickle.loads(sent)):
+        with pytest.raises(InputError, match=said):
+            reader.read(0, 5)
+        with pytest.raises(InputError, match=said):
+            reader.check_unchanged(4, 5)
+
+
+def test_only_the_files_of_the_rows_are_looked_at(tmp_path):
+    for name in "abc":
+        pq.write_table(make_table(5), tmp_path / f"{name}.parquet")
+    source = ParquetSource(tmp_path, features="a")
+    (tmp_path / "b.parquet").unlink()
+    for start, stop in [(0, 5), (10, 15), (3, 3)]:
+        assert len(source.read(start, stop).x) == stop - start
+        source.check_unchanged(start, stop)
+    for start, stop in [(4, 6), (0, 15), (9, 10)]:
+        with pytest.raises(InputError, match=r"b\.parquet was removed"):
+            source.check_unchanged(start, stop)
+
+
+def test_inodes_of_another_host_are_not_compared(tmp_path, monkeypatch):
+    """Network file systems may number them by host: there the footer tells a file of the same size and time."""
+    path = five_rows(tmp_path / "t.parquet", 0.0)
+    source = ParquetSource(path)
+    told = path.stat()
+    copy = path.with_suffix(".copy")
+    copy.write_bytes(path.read_bytes())
+    path.rename(path.with_suffix(".first"))  # so that no file gets its inode
+    copy.replace(path)
+    os.utime(path, ns=(told.st_atime_ns, told.st_mtime_ns))
+    with pytest.raises(InputError, match="another file of the same size and time"):
+        source.read(0, 5)
+    monkeypatch.setattr("platform.node", lambda: "another host")
+    assert len(source.read(0, 5).x) == 5
+    same_size_and_time(path)
+    with pytest.raises(InputError, match="another file of the same size and time"):
         source.read(0, 5)
 
 
