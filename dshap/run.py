@@ -27,6 +27,7 @@ from dshap.cube import (
     CubeWriter,
     StateFolder,
     create_cube,
+    drop_lost_blocks,
     has_copy,
     is_finished,
     largest_residual,
@@ -172,6 +173,8 @@ class Explanation:
         work = self.work
         for name in work.states.mend():
             session.progress.say(f"state {name} is damaged: it is computed again")
+        for line in drop_lost_blocks(self.path):
+            session.progress.say(line)
         try:
             work = with_landmarks(session, work)
             attributor, stated = learned(session, work)

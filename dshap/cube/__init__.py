@@ -26,7 +26,7 @@ from dshap.cube.reader import (
 )
 from dshap.cube.verify import Damage, is_left, repair, store_parts, verify_cube
 from dshap.cube.workspace import Workspace, is_running
-from dshap.cube.writer import CubeWriter
+from dshap.cube.writer import CubeWriter, drop_lost_blocks
 
 __all__ = [
     "CONTAINER",
@@ -43,6 +43,7 @@ __all__ = [
     "create_store",
     "cube_paths",
     "cube_status",
+    "drop_lost_blocks",
     "feature_ranking",
     "find_row",
     "has_copy",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dshap.cube.disk import replace_file
+from dshap.cube.disk import replace_file, size_of
 from dshap.cube.files import ReceiptFolder, StateFolder
 from dshap.errors import DamagedError
 from dshap.records import Record
@@ -48,6 +48,8 @@ PREPARED = "prepared.json"
 """Describes a prepared value function beside its states."""
 CHANGES = "base_value/c"
 """The only chunk of a new cube that is written again."""
+SHARED = ("base_value/c/0",)
+"""Files with values that belong to no block."""
 
 
 def states_of(path: Path) -> StateFolder:
@@ -145,6 +147,7 @@ def mark_finished(path: Path, others: Iterable[str] = ()) -> None:
     content = {
         "states": list(states_of(path).names()),
         "notes": note_digests(path),
+        "files": {name: size for name in SHARED if (size := size_of(path / name))},
         "others": sorted(others),
     }
     mark = mark_of(path)
@@ -161,5 +164,9 @@ def note_digests(path: Path) -> dict[str, str]:
 
 
 def is_finished(path: Path) -> bool:
-    """A run came to its end here, and the copy of the created files is whole."""
-    return mark_of(path).is_whole(FINISHED) and has_copy(path)
+    """A run came to its end here; what it left beside its blocks is there, and the copy of the created files whole."""
+    mark = mark_of(path)
+    if not mark.is_whole(FINISHED) or not has_copy(path):
+        return False
+    files: dict[str, int] = mark.get(FINISHED).get("files", {})
+    return all(size_of(path / name) == size for name, size in files.items())

@@ -21,6 +21,7 @@ from dshap.errors import InputError
 
 __all__ = [
     "clear_private_folders",
+    "clear_way",
     "make_folder",
     "private_folder",
     "read_file",
@@ -133,6 +134,14 @@ def remove_file(path: Path) -> None:
         if not path.is_dir() or path.is_symlink():
             raise
         shutil.rmtree(path)
+
+
+def clear_way(path: Path, folder: Path) -> None:
+    """Remove what stands under the name of a file below `folder`, and any file where a folder above it should be."""
+    for parent in reversed(path.parents):
+        if parent.is_relative_to(folder) and os.path.lexists(parent) and not parent.is_dir():
+            parent.unlink()
+    remove_file(path)
 
 
 def true_path(path: Path) -> Path:

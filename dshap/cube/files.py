@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dshap.cube.disk import write_new
+from dshap.cube.disk import read_file, remove_file, write_new
 from dshap.errors import DamagedError
 from dshap.records import Record
 
@@ -29,6 +29,7 @@ SEAL_BYTES = 16
 PIECE_BYTES = 1 << 20
 """Of a file that is read to be checked."""
 ALTERED = "its content is not what was written under this name"
+NO_FILE = "there is no file, but a folder or a link that leads nowhere"
 
 
 def _sealing(name: str) -> hashlib.blake2b:
@@ -48,7 +49,8 @@ class CreateOnlyFolder(ABC):
         return self.path / f"{name}{self.suffix}"
 
     def has(self, name: str) -> bool:
-        return self.file(name).exists()
+        """Something stands under this name, be it a link that leads nowhere."""
+        return os.path.lexists(self.file(name))
 
     def names(self) -> Iterator[str]:
         """Names of the whole files; what a crash left half-written begins with a dot and is none."""
@@ -58,7 +60,7 @@ class CreateOnlyFolder(ABC):
                     yield entry.name[: -len(self.suffix)]
 
     def remove(self, name: str) -> None:
-        self.file(name).unlink(missing_ok=True)
+        remove_file(self.file(name))
 
     @abstractmethod
     def damage(self, name: str) -> str | None:
@@ -106,11 +108,24 @@ class ReceiptFolder(CreateOnlyFolder):
 
     def whole(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Name and content of those that are whole."""
-        return ((name, self.content(name)) for name in self.names() if self.damage(name) is None)
+        found = ((name, self.whole_one(name)) for name in self.names())
+        return ((name, content) for name, content in found if content is not None)
+
+    def whole_one(self, name: str) -> dict[str, Any] | None:
+        """The record of this name, where it is there and whole."""
+        stored = read_file(self.file(name))
+        try:
+            content = dict(json.loads(stored or b""))
+        except (ValueError, TypeError):
+            return None
+        content.pop(SEAL, None)
+        return content if stored == self._sealed(name, content) else None
 
     def damage(self, name: str) -> str | None:
+        stored = read_file(self.file(name))
+        if stored is None:
+            return NO_FILE
         try:
-            stored = self.file(name).read_bytes()
             is_same = stored == self._sealed(name, self.content(name))
         except (ValueError, TypeError):
             return "it is no record of names and values"
@@ -121,6 +136,10 @@ class ReceiptFolder(CreateOnlyFolder):
         content = dict(json.loads(self.file(name).read_bytes()))
         content.pop(SEAL, None)
         return content
+
+    def holds(self, name: str, content: dict[str, Any]) -> bool:
+        """The file is whole, and its record is this one."""
+        return read_file(self.file(name)) == self._sealed(name, content)
 
     @staticmethod
     def _sealed(name: str, content: dict[str, Any]) -> bytes:
@@ -151,7 +170,7 @@ class StateFolder(CreateOnlyFolder):
         return file
 
     def remove(self, name: str) -> None:
-        (self.path / f"{name}{self.suffix}").unlink(missing_ok=True)
+        remove_file(self.path / f"{name}{self.suffix}")
 
     def put(self, name: str, record: Record) -> None:
         """The .npz file, which ends with the length of its comment, 0: the seal is written as that comment."""
@@ -173,12 +192,18 @@ class StateFolder(CreateOnlyFolder):
         return kind.load(self.file(name))
 
     def damage(self, name: str) -> str | None:
-        sealing = _sealing(name)
-        with open(self.file(name), "rb") as file:
-            left = os.fstat(file.fileno()).st_size - SEAL_BYTES
-            if left < 0:
-                return "it is cut off"
-            while left and (piece := file.read(min(left, PIECE_BYTES))):
-                sealing.update(piece)
-                left -= len(piece)
-            return None if file.read() == sealing.digest() else ALTERED
+        file = self.file(name)
+        if not file.is_file():
+            return NO_FILE
+        return None if _is_sealed(file, name) else ALTERED
+
+
+def _is_sealed(file: Path, name: str) -> bool:
+    """The .npz file ends with the seal of its content under this name; read piece by piece."""
+    sealing = _sealing(name)
+    with open(file, "rb") as content:
+        left = os.fstat(content.fileno()).st_size - SEAL_BYTES
+        while left > 0 and (piece := content.read(min(left, PIECE_BYTES))):
+            sealing.update(piece)
+            left -= len(piece)
+        return left == 0 and content.read() == sealing.digest()

@@ -1,9 +1,9 @@
-"""Writing a cube from the workers: whole shards, then the receipt."""
+"""Writing a cube from the workers: whole shards, synced, then the receipt."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,14 @@ import zarr
 from dshap.blocks import Attribution, RowBlock, Status
 from dshap.cube.arrays import read_run
 from dshap.cube.created import notes_of, receipts_of
-from dshap.cube.files import ReceiptFolder
+from dshap.cube.disk import clear_way, size_of, sync
 from dshap.cube.layout import TEXT, CubeLayout
 from dshap.cube.summary import block_sums
 from dshap.errors import DshapError
 from dshap.records import FloatArray
 from dshap.vocabulary import Vocabulary
 
-__all__ = ["SUMMARIES", "CubeWriter", "block_digests", "block_name"]
+__all__ = ["SUMMARIES", "CubeWriter", "block_digests", "block_name", "drop_lost_blocks", "lost_files"]
 
 SUMMARIES = ("blocks/attribution", "blocks/count", "blocks/residual")
 """Arrays with one entry a block."""
@@ -53,7 +53,8 @@ class CubeWriter:
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
         """Store the rows of a tile, skipped ones in place (NaN), then its summary, then its receipt.
 
-        `attribution` holds the good rows of `block` only.
+        `attribution` holds the good rows of `block` only.  The receipt is made when the files that it names are on
+        disk: what a power cut takes back has none.
         """
         start, stop = self._aligned(tile, block)
         self._refuse_other_store()
@@ -62,12 +63,13 @@ class CubeWriter:
             self._store(name, tile, slice(start, stop), values)
         summary = self._summary(attribution)
         for name, value in summary.items():
-            self._array(name)[tile] = value
+            self._store(name, tile, tile, value)
         receipt = {
             "block": tile,
             "start": start,
             "stop": stop,
             "digests": block_digests({"base_value": attribution.base} | stored | summary),
+            "files": self._synced(tile, [*stored, *summary]),
             "ok": int(block.is_ok.sum()),
             "fingerprint": self.fingerprint,
             **({"stated": dict(attribution.stated)} if attribution.stated else {}),
@@ -113,26 +115,39 @@ class CubeWriter:
 
     def _put_receipt(self, name: str, receipt: dict[str, Any]) -> None:
         receipts = receipts_of(self.path)
-        if not receipts.put(name, receipt) and not self._is_of_this_run(receipts, name):
-            receipts.remove(name)  # damaged, or of a run that was removed while a worker of it went on
+        if not receipts.put(name, receipt) and not receipts.holds(name, receipt):
+            receipts.remove(name)  # damaged, of files that were lost, or of a run whose worker outlived its store
             receipts.put(name, receipt)
 
-    def _is_of_this_run(self, receipts: ReceiptFolder, name: str) -> bool:
-        is_same: bool = receipts.is_whole(name) and receipts.get(name)["fingerprint"] == self.fingerprint
-        return is_same
-
-    def _store(self, name: str, tile: int, rows: slice, values: np.ndarray) -> None:
+    def _store(self, name: str, tile: int, where: Any, values: np.ndarray) -> None:
         """Write rows of one shard; Zarr looks into the one that is there, which is thrown away where it is damaged."""
         array = self._array(name)
         try:
-            array[rows] = values
-        except (ValueError, IndexError):
-            key = array.metadata.encode_chunk_key((tile, *[0] * (array.ndim - 1)))
-            (self.path / name / key).unlink(missing_ok=True)
-            array[rows] = values
+            array[where] = values
+        except (ValueError, IndexError, OSError):
+            clear_way(self.path / self._file(name, tile), self.path / name)
+            array[where] = values
+
+    def _file(self, name: str, tile: int) -> str:
+        """The file of a tile of an array, below the cube."""
+        array = self._array(name)
+        return f"{name}/{array.metadata.encode_chunk_key((tile, *[0] * (array.ndim - 1)))}"
+
+    def _synced(self, tile: int, names: Iterable[str]) -> dict[str, int]:
+        """file -> bytes of a tile of these arrays, once all are on disk; 0 of one that holds nothing but fill values.
+
+        The folders above a file are synced with it: each may be new.
+        """
+        files = {self._file(name, tile): self.path / name for name in names}
+        there = [(self.path / file, folder) for file, folder in files.items() if (self.path / file).exists()]
+        above = [parent for file, folder in there for parent in file.parents if parent.is_relative_to(folder)]
+        sync([*(file for file, _ in there), *above])
+        return {file: size_of(self.path / file) for file in files}
 
     def write_base(self, base: FloatArray) -> None:
-        self._array("base_value")[...] = base
+        """Store v(empty), where it is the same for all rows."""
+        self._store("base_value", 0, ..., base)
+        self._synced(0, ["base_value"])
 
     def write_note(self, name: str, content: dict[str, Any]) -> None:
         """A small record that `open_cube` shows as the attribute `name`, in the place of an earlier one."""
@@ -143,13 +158,20 @@ class CubeWriter:
 
     def mark_failed(self, tile: int, start: int, stop: int) -> None:
         """Say so in the status of a block that has no attribution."""
-        if not receipts_of(self.path).is_whole(block_name(tile)):
+        receipts, name = receipts_of(self.path), block_name(tile)
+        receipt = receipts.whole_one(name)
+        if receipt is None or not self._is_done(receipt):
+            receipts.remove(name)
             self._store("status", tile, slice(start, stop), np.full(stop - start, Status.FAILED, np.int8))
 
     def done(self) -> set[int]:
-        """Blocks with a whole receipt of this run: their values are trusted, not read again."""
-        receipts = (receipt for _, receipt in receipts_of(self.path).whole())
-        return {int(receipt["block"]) for receipt in receipts if receipt["fingerprint"] == self.fingerprint}
+        """Blocks with a whole receipt of this run whose files are there: their values are trusted, not read again."""
+        return {receipt["block"] for _, receipt in receipts_of(self.path).whole() if self._is_done(receipt)}
+
+    def _is_done(self, receipt: Mapping[str, Any]) -> bool:
+        is_own = receipt["fingerprint"] == self.fingerprint
+        is_span = (receipt["start"], receipt["stop"]) == self._span(receipt["block"])
+        return is_own and is_span and not lost_files(self.path, receipt)
 
     def stated(self) -> dict[str, list[float] | float]:
         """What closed forms stated of the finished blocks: the largest of each number."""
@@ -176,10 +198,14 @@ class CubeWriter:
 
     def _aligned(self, tile: int, block: RowBlock) -> tuple[int, int]:
         """Rows of the block, which must be exactly one shard: anything else loses data without an error."""
-        start, stop = tile * self.layout.tile, min((tile + 1) * self.layout.tile, self.layout.n_rows)
+        start, stop = self._span(tile)
         if (block.start, block.stop) != (start, stop):
             raise DshapError(f"block {tile} holds rows {block.start} to {block.stop}, its shard {start} to {stop}")
         return start, stop
+
+    def _span(self, tile: int) -> tuple[int, int]:
+        """First row of a tile, and the row after its last."""
+        return tile * self.layout.tile, min((tile + 1) * self.layout.tile, self.layout.n_rows)
 
     def _array(self, name: str) -> zarr.Array[Any]:
         if name not in self._arrays:
@@ -206,3 +232,19 @@ def _as_stored(values: np.ndarray, dtype: str) -> np.ndarray:
 
 def block_name(tile: int) -> str:
     return f"block-{tile:08d}"
+
+
+def lost_files(path: Path, receipt: Mapping[str, Any]) -> list[str]:
+    """Files of a block that are not there, or not as long as its receipt says; receipts of before name none."""
+    files: Mapping[str, int] = receipt.get("files", {})
+    return [name for name, size in files.items() if size_of(path / name) != size]
+
+
+def drop_lost_blocks(path: Path) -> list[str]:
+    """Remove the receipts of blocks that lost files, so that they are computed again; a line on each."""
+    receipts, lines = receipts_of(path), []
+    for name, receipt in receipts.whole():
+        if lost := lost_files(path, receipt):
+            receipts.remove(name)
+            lines.append(f"block {receipt['block']} lost {', '.join(lost)}: it is computed again")
+    return lines

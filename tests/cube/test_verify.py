@@ -251,6 +251,23 @@ def test_a_resumed_run_computes_a_damaged_state_again_and_says_so(tmp_path, caps
         assert {name: own[0] for name, own in bytes_of(store).items()} == whole
 
 
+@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize("file", ["attribution/c/1/0/0", "blocks/count/c/1", "status/c/1", "base_value/c/0"])
+def test_a_finished_run_misses_a_file_that_a_power_cut_took(tmp_path, capsys, file):
+    """The run said that all is done, and `attribution` read NaN with status ok."""
+    store = tmp_path / "cube.zarr"
+    explained(store)
+    whole = bytes_of(store)
+    for lose in ((store / file).unlink, lambda: (store / file).write_bytes(b"")):
+        lose()
+        explained(store, progress=True)
+        said = "" if "base" in file else f"block 1 lost {file}: it is computed again"
+        assert said in capsys.readouterr().err
+        assert {name: own[0] for name, own in bytes_of(store).items()} == {name: own[0] for name, own in whole.items()}
+    others = [name for name in whole if "/c/0" in name and "base" not in name]
+    assert others and all(bytes_of(store)[name] == whole[name] for name in others)  # and nothing else
+
+
 def test_a_run_on_damaged_metadata_says_what_to_do(tmp_path):
     store = tmp_path / "cube.zarr"
     explained(store)

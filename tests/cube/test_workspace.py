@@ -189,8 +189,6 @@ def test_a_store_that_is_a_link_has_one_lock(tmp_path):
 @pytest.mark.usefixtures("in_this_process")
 def test_a_store_that_is_a_link_to_nothing_is_refused(tmp_path):
     (tmp_path / "link.zarr").symlink_to("gone")
-    with pytest.raises(
-        InputError, match=r"link\.zarr is a symbolic link to .*gone, where nothing is"
-    ):
+    with pytest.raises(InputError, match=r"link\.zarr is a symbolic link to .*gone, where nothing is"):
         explain_into(tmp_path / "link.zarr")
     assert os.listdir(tmp_path) == ["link.zarr"] and not is_running(tmp_path / "link.zarr")

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pickle
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
 
 from dshap.blocks import Status
-from dshap.cube import CubeWriter, ReceiptFolder, create_cube, cube_status, open_cube, verify_cube
+from dshap.cube import (
+    CubeWriter,
+    ReceiptFolder,
+    create_cube,
+    cube_status,
+    drop_lost_blocks,
+    open_cube,
+    verify_cube,
+)
 from dshap.errors import DshapError
 from tests.cube.cubes import KEYS, N_ROWS, TILE, block_of, bytes_of, make_cube, phi_of
 
@@ -154,3 +164,108 @@ def test_verify_reads_keys_summaries_and_base_too(tmp_path, name):
     array = zarr.open_array(writer.path / name, mode="r+")
     array[...] = array[...] + 1
     assert len(verify_cube(writer.path)) == (1 if name == "base_value" else 3)  # one base value, three blocks
+
+
+def files_of_block(path, tile: int) -> set[str]:
+    """All files of a block of `make_cube`, found in the folder: not as the writer lists them."""
+    return {str(file) for file in path.rglob("*") if file.is_file() and f"/c/{tile}" in str(file)}
+
+
+def test_a_receipt_is_linked_after_its_files_and_their_folders_are_synced(tmp_path, monkeypatch):
+    """A disk that keeps nothing but what was synced has all that a receipt names, new folders too."""
+    layout, writer = make_cube(tmp_path / "cube.zarr", tiles=[], columns={"a": "float64"})
+    happened: list[tuple[str, str]] = []
+    whole_sync, whole_link = os.fsync, os.link
+
+    def watched_sync(descriptor: int) -> None:
+        happened.append(("sync", os.readlink(f"/proc/self/fd/{descriptor}")))
+        whole_sync(descriptor)
+
+    def watched_link(source, target) -> None:
+        happened.append(("link", str(target)))
+        whole_link(source, target)
+
+    monkeypatch.setattr(os, "fsync", watched_sync)
+    monkeypatch.setattr(os, "link", watched_link)
+    writer.write(1, *block_of(layout, 1))
+    (linked,) = [
+        at for at, (kind, name) in enumerate(happened) if kind == "link" and name.endswith("block-00000001.json")
+    ]
+    before = {name for kind, name in happened[:linked] if kind == "sync"}
+    files = files_of_block(writer.path, 1)
+    assert len(files) == 8 and files <= before
+    above = {str(folder) for file in files for folder in Path(file).parents if writer.path in folder.parents}
+    assert above <= before | {str(writer.path / "blocks"), str(writer.path / "rows")}  # there since the creation
+    assert ("sync", str(writer.path / "state" / "receipts")) in happened[linked:]
+
+
+def test_a_new_store_is_synced_before_it_has_its_name(tmp_path, monkeypatch):
+    synced: set[int] = set()
+    left: list[str] = []
+    whole_sync, rename = os.fsync, os.rename
+
+    def watched_sync(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        whole_sync(descriptor)
+
+    def watched_rename(source, target) -> None:
+        left.extend(str(path) for path in [source, *source.rglob("*")] if path.stat().st_ino not in synced)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", watched_sync)
+    monkeypatch.setattr(os, "rename", watched_rename)
+    create_cube(tmp_path / "cube.zarr", make_cube(tmp_path / "other.zarr", tiles=[])[0], {"plan.json": "{}"})
+    assert left == [] and os.stat(tmp_path).st_ino in synced
+
+
+@pytest.mark.parametrize("how", ["emptied", "cut", "removed", "a folder", "a link to nothing"])
+def test_a_block_that_lost_a_file_is_not_done(tmp_path, how):
+    """As a power cut leaves what was not synced: the receipt is there, a shard is empty or is not."""
+    layout, writer = make_cube(tmp_path / "cube.zarr")
+    whole = {name: content for name, (content, _) in bytes_of(writer.path).items()}
+    shard = writer.path / "attribution" / "c" / "1" / "0" / "0"
+    content = shard.read_bytes()
+    shard.unlink()
+    if how in ("emptied", "cut"):
+        shard.write_bytes(content[:-1] if how == "cut" else b"")
+    elif how == "a folder":
+        (shard / "inside").mkdir(parents=True)
+    elif how == "a link to nothing":
+        shard.symlink_to("gone")
+    assert writer.done() == {0, 2}
+    assert drop_lost_blocks(writer.path) == ["block 1 lost attribution/c/1/0/0: it is computed again"]
+    writer.write(1, *block_of(layout, 1))
+    assert writer.done() == {0, 1, 2} and drop_lost_blocks(writer.path) == []
+    assert {name: content for name, (content, _) in bytes_of(writer.path).items()} == whole
+
+
+def test_a_block_without_values_has_no_files_to_lose(tmp_path):
+    """Zarr writes no shard that holds fill values alone."""
+    layout, writer = make_cube(tmp_path / "cube.zarr", skipped=tuple(range(TILE)))
+    assert writer.done() == {0, 1, 2}
+    receipt = ReceiptFolder(writer.path / "state" / "receipts").get("block-00000001")
+    assert receipt["files"]["attribution/c/1/0/0"] == 0 and receipt["files"]["status/c/1"] > 0
+    writer.write(1, *block_of(layout, 1, skipped=tuple(range(TILE))))
+    assert writer.done() == {0, 1, 2}
+
+
+def test_a_block_that_lost_a_file_and_fails_is_marked_so(tmp_path):
+    """Its receipt would have said that it is done."""
+    _, writer = make_cube(tmp_path / "cube.zarr")
+    (writer.path / "attribution" / "c" / "1" / "0" / "0").unlink()
+    writer.mark_failed(1, TILE, 2 * TILE)
+    assert cube_status(writer.path).failed == TILE and cube_status(writer.path).blocks_done == 2
+
+
+def test_receipts_of_before_name_no_files(tmp_path):
+    _, writer = make_cube(tmp_path / "cube.zarr")
+    receipts = ReceiptFolder(writer.path / "state" / "receipts")
+    content = receipts.get("block-00000001")
+    receipts.remove("block-00000001")
+    receipts.put("block-00000001", {name: each for name, each in content.items() if name != "files"})
+    assert writer.done() == {0, 1, 2}
+
+
+def test_a_receipt_of_another_span_is_none_of_this_plan(tmp_path):
+    layout, writer = make_cube(tmp_path / "cube.zarr")
+    assert CubeWriter(writer.path, replace(layout, tile=2 * TILE), "d1").done() == set()
