@@ -23,6 +23,7 @@ from dshap.tables.background import background_of
 from dshap.tables.reader import LaidOut
 from dshap.types import Design, Explained, RowReader
 from dshap.values import Background
+from dshap.values.trees import as_value
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -36,7 +37,7 @@ IN_MEMORY_BYTES = 2 << 30
 
 
 def explain(
-    value: Explained | Prepared,
+    value: Explained | Prepared | Any,
     rows: Any,
     *,
     design: Design | Callable[[int], Design] | str = "auto",
@@ -57,8 +58,9 @@ def explain(
 
     Parameters
     ----------
-    value : a value function of `dshap.values`; one that `prepare` prepared: then nothing is fitted any more; or an
-        attributor, rows in and attributions out (`dshap.Attributor`)
+    value : a value function of `dshap.values`; one that `prepare` prepared: then nothing is fitted any more; an
+        attributor, rows in and attributions out (`dshap.Attributor`); or a fitted tree ensemble of XGBoost, LightGBM or
+        scikit-learn, for `dshap.values.Trees(ensemble)`
     rows : the instances: a path of Parquet files (file, folder, glob or a list of them), numpy array, pandas DataFrame,
         pyarrow table or record batch, polars frame, DuckDB relation (Arrow's C stream protocol), Dask array or
         dataframe, xarray Dataset or DataArray, or a source of `dshap.sources`.  Columns are matched by name wherever
@@ -123,7 +125,7 @@ def explain(
     with open_session(store, client, progress, options) as (path, session):
         if read_job(path.parent) is not None and is_running(path.parent):
             raise LockedError(f"{path.parent} is locked by a running job: wait for it")
-        prepared, game = (value, value.value) if isinstance(value, Prepared) else (None, value)
+        prepared, game = (value, value.value) if isinstance(value, Prepared) else (None, as_value(value))
         explanation = Explanation.of(game, rows, path, session, design=design, key=key, prepared=prepared)
         if store is None:
             _check_in_memory(explanation.layout)

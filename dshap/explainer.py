@@ -1,4 +1,4 @@
-"""`dshap.Explainer`: the call that users of the shap package know, and its `shap.Explanation`, for its plots."""
+"""`dshap.Explainer`: the calls that users of the shap package know, and its `shap.Explanation`, for its plots."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from dshap.api import explain
 from dshap.errors import InputError
 from dshap.models import KernelModel
 from dshap.predictors.named import columns_by_name
+from dshap.predictors.tree_kinds import is_ensemble
 from dshap.records import FloatArray
 from dshap.tables.opener import kind_of
 from dshap.types import Design, Explained, Link
-from dshap.values import KernelInterventional, Marginal
+from dshap.values import KernelInterventional, Marginal, Trees
 
 __all__ = ["Explainer"]
 
 
 class Explainer:
-    """``shap.Explainer`` by dshap: interventional values of any model, as a ``shap.Explanation``.
+    """``shap.Explainer`` by dshap: interventional values of any model, or TreeSHAP, as a ``shap.Explanation``.
 
     Parameters
     ----------
     model : callable, fitted model or value function
         A predict function, rows -> (n,) or (n, k); a model with `predict` (a classifier: give its `predict_proba`); a
-        fitted `dshap.models.KernelRidge` or `KernelLogistic`, in closed form; or a value function of `dshap.values`,
-        which has its own background.
+        fitted `dshap.models.KernelRidge` or `KernelLogistic`, in closed form; a tree ensemble of XGBoost, LightGBM or
+        scikit-learn, which needs no masker (`dshap.values.Trees`: log-odds of boosted classifiers); or a value function
+        of `dshap.values`, which has its own background.
     masker : array, data frame, `Background`, shap masker with `data`, path or collection
         The background.
     link : "identity", "logit", a link of `dshap.values`, or ``shap.links.logit``
@@ -38,6 +40,7 @@ class Explainer:
     --------
     >>> explainer = dshap.Explainer(model.predict, X100)  # was: shap.Explainer(model.predict, X100)
     >>> shap.plots.beeswarm(explainer(X))
+    >>> dshap.Explainer(xgb_model)(X)  # TreeSHAP, as shap.Explainer(xgb_model)(X)
     """
 
     def __init__(
@@ -56,6 +59,13 @@ class Explainer:
             if named:
                 raise InputError(f"a value function has its own {' and '.join(named)}: leave {' and '.join(named)} out")
             self.value: Explained = model
+            return
+        if masker is None and is_ensemble(model):
+            _refuse_given(link != "identity", "link", "Trees explains margins")
+            _refuse_given(
+                players is not None, "players", "the value of a group is not the sum of its columns' in Trees"
+            )
+            self.value = Trees(model, feature_names=feature_names, output_names=output_names)
             return
         if masker is None:
             raise InputError("masker is missing: give background rows, like dshap.Explainer(model.predict, X[:100])")
@@ -106,20 +116,34 @@ class Explainer:
         start = time.perf_counter()
         cube = explain(self.value, X, design=design, client=client, max_coalitions=max_evals, **options)
         outputs = [str(name) for name in cube["output"].values]
-        values, errors = cube["attribution"].values, cube["std_error"].values if "std_error" in cube else None
         base = np.broadcast_to(cube["base_value"].values, cube["prediction"].shape)
-        if len(outputs) == 1:
-            values, base = values[..., 0], base[:, 0]
-            errors = None if errors is None else errors[..., 0]
         return shap.Explanation(
-            values=values,
-            base_values=np.array(base),
+            values=_by_output(cube["attribution"].values),
+            base_values=np.array(_by_output(base)),
             data=_data_of(X, self.value),
             feature_names=[str(name) for name in cube["feature"].values],
             output_names=outputs if len(outputs) > 1 else None,
-            error_std=errors,
+            error_std=_by_output(cube["std_error"].values) if "std_error" in cube else None,
             compute_time=time.perf_counter() - start,
         )
+
+    def shap_values(self, X: Any, *, max_evals: int | None = None, **options: Any) -> FloatArray:
+        """Explain rows: the attributions alone, (n, d), or (n, d, k) of several outputs.
+
+        Options as of a call; the shap package is not needed.
+        """
+        return _by_output(explain(self.value, X, max_coalitions=max_evals, **options)["attribution"].values)
+
+
+def _refuse_given(is_given: bool, name: str, why: str) -> None:
+    """Raise where an option is given that the explainer has no use for."""
+    if is_given:
+        raise InputError(f"{name} is given, and {why}: leave {name} out, or give a masker and a predict function")
+
+
+def _by_output(values: FloatArray) -> FloatArray:
+    """Values (…, k); without the last axis where there is one output, as shap has it."""
+    return values[..., 0] if values.shape[-1] == 1 else values
 
 
 def _shap() -> Any:
@@ -137,6 +161,7 @@ def _predict_of(model: Any) -> Callable[[FloatArray], Any]:
             raise InputError(
                 f"{type(model).__name__} is a classifier: say what to explain, like "
                 "dshap.Explainer(model.predict_proba, X[:100])"
+                + (", or leave masker out for TreeSHAP: dshap.Explainer(model)" if is_ensemble(model) else "")
             )
         predict: Callable[[FloatArray], Any] = model.predict
         return predict

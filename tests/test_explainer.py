@@ -96,6 +96,59 @@ def test_kernel_models_and_value_functions_have_their_own_way(tables):
     np.testing.assert_allclose(linear.values, rows)
 
 
+def ensembles(rows, y):
+    """Fitted ensembles, with the interventional or path-dependent values that shap itself has of them."""
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+    lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
+    options = {"n_estimators": 5, "n_jobs": 1}
+    yield xgboost.XGBRegressor(**options).fit(rows, y)
+    yield xgboost.XGBClassifier(**options).fit(rows, np.digitize(y, [1.0, 3.0]))
+    yield lightgbm.LGBMRegressor(verbose=-1, min_child_samples=3, **options).fit(rows, y)
+    yield ensemble.RandomForestRegressor(5, random_state=0).fit(rows, y)
+
+
+def test_a_tree_ensemble_needs_no_masker(tables):
+    """shap's own TreeExplainer without data: the same numbers in the same shapes, by both calls."""
+    rows = tables[0]
+    for model in ensembles(rows, product(rows)):
+        ours, theirs = dshap.Explainer(model), shap.TreeExplainer(model)
+        np.testing.assert_allclose(ours.shap_values(rows), theirs.shap_values(rows), atol=1e-5)
+        found, wanted = ours(rows), theirs(rows)
+        np.testing.assert_allclose(found.values, wanted.values, atol=1e-5)
+        np.testing.assert_allclose(found.base_values, wanted.base_values, atol=1e-5)
+        assert list(found.feature_names) == NAMES and found.data.shape == (25, 4)
+    classifier = list(ensembles(rows, product(rows)))[1]
+    assert list(dshap.Explainer(classifier)(rows).output_names) == [f"log-odds of {k}" for k in range(3)]
+
+
+def test_three_lines_to_a_beeswarm(tables, monkeypatch):
+    """As a person with shap's habits types them."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.setattr("matplotlib.pyplot.show", lambda *_, **__: None)
+    X = tables[0]
+    model = next(ensembles(X, product(X)))
+    explainer = dshap.Explainer(model)
+    shap_values = explainer(X)
+    shap.plots.beeswarm(shap_values)
+    assert len(plt.gca().collections) > 0
+    plt.close("all")
+
+
+def test_shap_values_of_other_models(tables):
+    background, rows = tables
+    explainer = dshap.Explainer(product, background)
+    np.testing.assert_array_equal(explainer.shap_values(rows), explainer(rows).values)
+    assert dshap.Explainer(two, background).shap_values(rows, max_evals=16).shape == (12, 4, 2)
+
+
+def test_what_trees_have_no_use_for(tables):
+    model = next(ensembles(tables[0], product(tables[0])))
+    for options, name in (({"link": "logit"}, "link"), ({"players": {"ab": ["a", "b"]}}, "players")):
+        with pytest.raises(InputError, match=f"{name} is given, .*: leave {name} out, or give a masker"):
+            dshap.Explainer(model, **options)
+
+
 def test_groups_of_columns_have_no_data(tables):
     background, rows = tables
     found = dshap.Explainer(product, background, players={"ab": ["a", "b"]})(rows)

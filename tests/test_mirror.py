@@ -58,6 +58,7 @@ ELSEWHERE = {
     "predictors/named.py": "values/test_base.py",
     "predictors/predict_function.py": "predictors/test_frames.py",
     "predictors/token_function.py": "values/test_tokens.py",
+    "predictors/tree_kinds.py": "values/test_trees.py",
     "predictors/tree_libraries.py": "values/test_trees.py",
     "predictors/tree_model.py": "values/test_trees.py",
     "predictors/tree_shap.py": "values/test_tree_interactions.py",

@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from dshap.attributors.choice import reads_data
-from dshap.cube import CONTAINER, StateFolder, Workspace, create_store, mark_finished, read_job, refuse_altered
+from dshap.cube import (
+    CONTAINER,
+    StateFolder,
+    Workspace,
+    create_store,
+    mark_finished,
+    read_job,
+    read_run,
+    refuse_altered,
+)
 from dshap.engine import (
     LoopExecutor,
     Plan,
@@ -302,7 +311,8 @@ class _Run:
             self._start()
             self.progress.say(f"explanation {name}: {explanation.plan.n_rows:,} rows, "
                               f"{explanation.plan.n_coalitions:,} coalitions")  # fmt: skip
-            with self.progress.explanation(name, explanation.plan.data_rows, learns):
+            is_new = read_run(explanation.path) is None
+            with self.progress.explanation(name, explanation.plan.data_rows, learns, is_new):
                 ended = explanation.run(self.session)
             try:
                 ended.raise_on_failed()

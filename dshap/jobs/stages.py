@@ -100,14 +100,16 @@ class StageRecorder:
         self.stages.append(StageUse(name, kept=ALL_KEPT))
 
     @contextlib.contextmanager
-    def explanation(self, name: str, data_rows: int, learns: bool) -> Iterator[None]:
-        """The steps of one explanation, as the engine begins and ends them; `learns`: it has something to learn."""
+    def explanation(self, name: str, data_rows: int, learns: bool, is_new: bool = False) -> Iterator[None]:
+        """The steps of one explanation, as the engine begins and ends them; `learns`: it has something to learn,
+        `is_new`: no earlier run can have done any of it, so that a step which does not begin has nothing to do."""
         self._taken, self._begun = {}, {}
         self._go_to("learn")
         yield
         self._go_to("")
         for step in ("base value", *(["learn"] if learns else []), "evaluation"):
-            self.stages.append(self._use(f"{name}: {step}", step, data_rows))
+            if step in self._begun or not is_new:
+                self.stages.append(self._use(f"{name}: {step}", step, data_rows))
 
     def kept_explanation(self, name: str, learns: bool) -> None:
         """An explanation that an earlier run has done."""

@@ -14,7 +14,8 @@ from dshap.errors import LARGEST_WHOLE, InputError, rounded_refusal, unknown_nam
 from dshap.foreign import has_columns, of_estimator
 from dshap.predictors.frames import floats_of
 from dshap.predictors.named import NamedModel, checked_predict, columns_by_name, fitted_names_of, names_of
-from dshap.predictors.tree_libraries import Ensemble, LightGBMTrees, XGBoostTrees
+from dshap.predictors.tree_kinds import library_of
+from dshap.predictors.tree_libraries import Ensemble
 from dshap.predictors.tree_scale import Scale, scale_of
 from dshap.predictors.tree_shap import ThroughShap
 from dshap.records import BoolArray, FloatArray, digest_of
@@ -114,7 +115,7 @@ def model_of_trees(
 ) -> TreeModel:
     """The model of a fitted ensemble, tried on made-up rows; the parameters are those of `Trees`."""
     (feature_names,) = checked(feature_names=feature_names)
-    library: Ensemble = _kind_of(model)(model)
+    library: Ensemble = library_of(model)(model)
     names = names_of(feature_names, library.names or fitted_names_of(model), background)
     codes = library.coded(_by_position(checked(categories=categories)[0], names))
     if background is not None:
@@ -219,23 +220,6 @@ def _by_all_coalitions(v: FloatArray, masks: BoolArray) -> FloatArray:
         np.einsum("s,jsk->jk", weight[masks[s].sum(axis=1)], v[:, s + 2**i] - v[:, s]) for i, s in enumerate(without)
     )
     return np.stack(list(gains), axis=1)
-
-
-def _kind_of(model: Any) -> Any:
-    """The class that meets this model."""
-    package = type(model).__module__.split(".")[0]
-    if package == "xgboost":
-        return XGBoostTrees
-    if package == "lightgbm":
-        return LightGBMTrees
-    if package == "sklearn" and (
-        hasattr(model, "tree_") or hasattr(model, "estimators_") or hasattr(model, "_predictors")
-    ):
-        return ThroughShap
-    raise InputError(
-        f"{type(model).__name__} is no fitted tree ensemble of XGBoost, LightGBM or scikit-learn: fit it first, or use "
-        "Marginal(model.predict, background), which takes any model"
-    )
 
 
 def _checked_background(given: Any, library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> FloatArray:

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dshap.predictors.tree_kinds import is_ensemble
 from dshap.predictors.tree_model import TreeModel, model_of_trees
 from dshap.values.base import TableValue
 
-__all__ = ["Trees"]
+__all__ = ["Trees", "as_value"]
+
+
+def as_value(given: Any) -> Any:
+    """The `Trees` of a fitted tree ensemble; anything else as it is."""
+    return Trees(given) if is_ensemble(given) else given
 
 
 class Trees(TableValue):

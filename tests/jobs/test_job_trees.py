@@ -56,6 +56,7 @@ def test_a_job_of_trees(features, table, tmp_path):
     assert "LightGBM's pred_contrib" in str(plan_job(job))
     result = run_job(job, SilentProgress())
     result.raise_on_failed()
+    assert [(stage.name, stage.kept) for stage in result.stages] == [("census", ""), ("a: evaluation", "")]
     cube = dshap.open_cube(result.paths["a"]).load()
     wanted = model.predict(rows[NAMES].astype({"kind": "category"}), pred_contrib=True)
     np.testing.assert_array_equal(cube.attribution[..., 0], wanted[:, :-1])

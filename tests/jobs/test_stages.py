@@ -159,6 +159,14 @@ def test_steps_that_an_earlier_run_did():
     assert recorder.stages[1].rows is None and recorder.stages[1].rows_per_second is None
 
 
+def test_a_first_run_has_no_earlier_one():
+    """A step that does not begin has nothing to do, as the base value of trees."""
+    recorder = StageRecorder(SilentProgress(), ThisProcess())
+    with recorder.explanation("a", data_rows=500, learns=True, is_new=True):
+        explained(recorder, ("evaluation", 90, "rows", 0))
+    assert [(use.name, use.kept) for use in recorder.stages] == [("a: evaluation", "")]
+
+
 def test_the_table():
     uses = [
         StageUse("census", 100_000, 0.5, None, 300 * MiB),

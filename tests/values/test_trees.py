@@ -304,6 +304,51 @@ def test_on_a_cluster(table, client):
     np.testing.assert_array_equal(here.attribution, there.attribution)
 
 
+def holders(x, y):
+    """Models around a tree ensemble, and what they are told."""
+    pipeline = pytest.importorskip("sklearn.pipeline", reason="scikit-learn is not installed")
+    scale, search = pytest.importorskip("sklearn.preprocessing"), pytest.importorskip("sklearn.model_selection")
+    forest, signs = ensemble.RandomForestRegressor(2, max_depth=2), y > 0
+    piped = pipeline.make_pipeline(scale.StandardScaler(), forest)
+    columns = (
+        r"\[-1\]\) on its transformed columns, or Marginal\({0}\.predict, background\) for the columns as they are"
+    )
+    yield piped.fit(x, y), r"the tree is inside: Trees\(pipeline" + columns.format("pipeline")
+    tried = search.GridSearchCV(piped, {}, cv=2).fit(x, y)
+    yield tried, r"the tree is inside: Trees\(model\.best_estimator_" + columns.format("model")
+    tried = search.GridSearchCV(forest, {"max_depth": [1, 2]}, cv=2).fit(x, y)
+    yield tried, r"Trees\(model\.best_estimator_\), or Marginal\(model\.predict, background\)$"
+    calibration = pytest.importorskip("sklearn.calibration")
+    calibrated = calibration.CalibratedClassifierCV(ensemble.RandomForestClassifier(2), cv=2).fit(x, signs)
+    yield (
+        calibrated,
+        r"calibrated_classifiers_\[0\]\.estimator\).*Marginal\(model\.predict_proba, background\) for the cal",
+    )
+    linear = pytest.importorskip("sklearn.linear_model")
+    plain = pipeline.make_pipeline(scale.StandardScaler(), linear.LinearRegression()).fit(x, y)
+    yield plain, "Pipeline is no fitted tree ensemble .*use Marginal"
+
+
+def test_trees_inside_other_models(table):
+    for model, message in holders(table[0], table[1]):
+        with pytest.raises(InputError, match=message):
+            Trees(model)
+
+
+@pytest.mark.parametrize(("library", "kind"), [("xgboost", "XGBRegressor"), ("lightgbm", "LGBMRegressor")])
+def test_a_model_before_its_fit(library, kind, table):
+    module = pytest.importorskip(library, reason=f"{library} is not installed")
+    with pytest.raises(InputError, match=f"{kind} is no fitted tree ensemble .*fit it first"):
+        dshap.explain(getattr(module, kind)(), table[0])
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_explain_takes_the_ensemble_itself(library, table):
+    model = next(LIBRARIES[library](*table))[0]
+    short, long = dshap.explain(model, table[0][:9]), dshap.explain(Trees(model), table[0][:9])
+    np.testing.assert_array_equal(short.attribution, long.attribution)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -1,0 +1,77 @@
+"""Which models are tree ensembles, by which library, and where one is inside another model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dshap.errors import InputError, shown
+from dshap.foreign import of_estimator
+from dshap.predictors.tree_libraries import LightGBMTrees, XGBoostTrees
+from dshap.predictors.tree_shap import ThroughShap
+
+__all__ = ["is_ensemble", "library_of"]
+
+BOOSTERS = {"xgboost": XGBoostTrees, "lightgbm": LightGBMTrees}
+"""Package -> the class that meets its models."""
+OF_SKLEARN = ("tree_", "estimators_", "_predictors")
+"""Attributes of fitted trees, forests and gradient boosting of scikit-learn, that by histograms last."""
+INSIDE = {
+    "best_estimator_": ".best_estimator_",  # GridSearchCV and its like
+    "steps": "[-1]",  # Pipeline
+    "calibrated_classifiers_": ".calibrated_classifiers_[0].estimator",  # CalibratedClassifierCV
+}
+"""Attribute of a model that holds another one -> how that is written."""
+
+
+def is_ensemble(model: Any) -> bool:
+    """A tree ensemble of XGBoost, LightGBM or scikit-learn, for `Trees`; of the first two an unfitted one too."""
+    return _kind_of(model) is not None
+
+
+def library_of(model: Any) -> Any:
+    """The class that meets this ensemble, or an InputError that says where the trees are, if they are inside it."""
+    kind, is_fitted = _kind_of(model), of_estimator(model, "__sklearn_is_fitted__")
+    if kind is None or (is_fitted is not None and not is_fitted()):
+        raise InputError(_refusal(model))
+    return kind
+
+
+def _kind_of(model: Any) -> Any:
+    """The class that meets this model; None where it is no tree ensemble."""
+    package = type(model).__module__.split(".")[0]
+    if package in BOOSTERS and of_estimator(model, "predict") is not None:
+        return BOOSTERS[package]
+    has_trees = package == "sklearn" and any(of_estimator(model, name) is not None for name in OF_SKLEARN)
+    return ThroughShap if has_trees else None
+
+
+def _refusal(model: Any) -> str:
+    """The sentence for what is no tree ensemble."""
+    name = shown(model) if isinstance(model, type) else type(model).__name__
+    predict = "predict" if of_estimator(model, "predict_proba") is None else "predict_proba"
+    called = "model" if of_estimator(model, "steps") is None else "pipeline"
+    if found := _inside(model, called):
+        of_trees, of_model = "", ""
+        if "[-1]" in found:
+            of_trees, of_model = " on its transformed columns", " for the columns as they are"
+        elif "calibrated" in found:
+            of_trees, of_model = " for the margins of the first", " for the calibrated probabilities"
+        return (
+            f"{name} is no tree ensemble itself; the tree is inside: Trees({found}){of_trees}, or "
+            f"Marginal({called}.{predict}, background){of_model}"
+        )
+    return (
+        f"{name} is no fitted tree ensemble of XGBoost, LightGBM or scikit-learn: fit it first, or use "
+        f"Marginal(model.{predict}, background), which takes any model"
+    )
+
+
+def _inside(model: Any, written: str) -> str:
+    """How the tree ensemble inside a model is written; "" where there is none."""
+    for name, path in INSIDE.items():
+        held = of_estimator(model, name)
+        if held is None:
+            continue
+        inner = held[-1][1] if name == "steps" else held[0].estimator if name == "calibrated_classifiers_" else held
+        return written + path if is_ensemble(inner) else _inside(inner, written + path)
+    return ""
