@@ -14,7 +14,7 @@ import pytest
 import dshap
 from dshap.errors import InputError
 from dshap.report import Ranking, breakdown, breakdown_lines, ranking_lines, ranking_picture, rankings
-from dshap.report.attributions import draw_bars, decimals_of, number
+from dshap.report.attributions import decimals_of, draw_bars, number
 from tests.report.test_pictures import ODD_NAMES
 
 RANKINGS = [
