@@ -188,7 +188,8 @@ def run(job_file: Path, settings: tuple[str, ...], reread: bool, as_json: bool, 
         require_matplotlib()
     result = run_job(job, _progress(quiet), trusts_files=not reread)
     lines, content, problems = _results(job, result)
-    if as_json or not quiet:
+    has_rows = bool(content["ranking"]) or not result.has_failed
+    if as_json or (has_rows and not quiet):
         _print(lines, content, as_json)
     if problems:
         _tell(f"warning: {'; '.join(problems)}")
@@ -214,7 +215,7 @@ def _results(job: Job, result: JobResult) -> tuple[list[str], dict[str, Any], li
             return None
 
     units, ranked = job.run.units, tried(report.rankings, result.paths) or []
-    row = tried(report.breakdown, result.paths, job.report.instance)
+    row = tried(report.breakdown, result.paths, job.report.instance) if ranked or not result.has_failed else None
     picture = tried(_picture, job, result, ranked) if ranked else None
     if problems and picture:
         problems.append(f"the picture {picture} was still written")
@@ -316,7 +317,7 @@ def show(store: Path, as_json: bool, quiet: bool) -> None:
     statuses, found = {name: cube_status(path) for name, path in paths.items()}, report.accuracy(paths)
     lines = [
         *([*f"model: {fitted}".splitlines(), ""] if fitted else []),
-        *report.ranking_lines(ranked, job.get("units", "")),
+        *(report.ranking_lines(ranked, job.get("units", "")) if ranked else ["no row is explained yet"]),
         "", *report.accuracy_lines(found),
         *(f"{name}: {_status_line(each)}" for name, each in statuses.items()),
     ]  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.errors import InputError, unknown_name
+from dshap.printing import label
 
 __all__ = ["Players"]
 
@@ -35,8 +36,13 @@ class Players:
         groups: Mapping[str, Sequence[str | int]] | None = None,
     ) -> Players:
         columns = [str(name) for name in column_names] if column_names else [f"x{j}" for j in range(n_columns)]
-        if len(columns) != n_columns or len(set(columns)) != n_columns:
-            raise InputError(f"{n_columns} columns need as many different names, not {columns}")
+        for name in columns:
+            if columns.count(name) > 1:
+                raise InputError(
+                    f"column {label(name)!r} stands {columns.count(name)} times among the names: rename all but one"
+                )
+        if len(columns) != n_columns:
+            raise InputError(f"{len(columns)} names for {n_columns} columns: give one for each")
         if groups is not None and not isinstance(groups, Mapping):
             raise InputError(f"players is {groups!r}: give names, such as {{'location': ['lat', 'lon']}}")
         owner = _owners(columns, groups or {})

@@ -41,7 +41,7 @@ from dshap.engine import Failure, Plan, make_plan
 from dshap.engine.explain import evaluate
 from dshap.engine.learn import run_pass
 from dshap.engine.plan import check_fit
-from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
+from dshap.errors import FailedBlocksError, InputError, StoreMismatchError, shown
 from dshap.models import KernelModel
 from dshap.models.passes import HeldOut, Tune
 from dshap.options import RunOptions
@@ -52,7 +52,7 @@ from dshap.rows import sample_positions, spans
 from dshap.session import Session
 from dshap.steadiness import check_steady, first_rows
 from dshap.steps import Run, coalition_errors, learn_states, learned, settled_design, with_landmarks
-from dshap.tables import Census, Inputs, open_for, open_rows, refuse_unknown_categories, take_census
+from dshap.tables import Census, Inputs, kind_of, open_for, open_rows, refuse_unknown_categories, take_census
 from dshap.threads import process_threads
 from dshap.types import Design, Explained, GivenAttributor, RowReader
 from dshap.way import (
@@ -195,10 +195,13 @@ class Explanation:
         if self.failures:
             first = self.failures[0]
             n_rows = sum(failure.stop - failure.start for failure in self.failures)
+            n_failed = len(self.failures)
+            n_blocks = len(self.plan.instance_spans)
+            others = f"The others are in {self.path}; run the same again to retry" if is_kept else NOTHING_KEPT
             raise FailedBlocksError(
-                f"{len(self.failures)} of {len(self.plan.instance_spans)} blocks ({n_rows} rows) have no attribution; "
-                f"rows {first.start} to {first.stop - 1}: {first.reason}. "
-                + (f"The others are in {self.path}; run the same again to retry" if is_kept else NOTHING_KEPT)
+                f"{n_failed} of {n_blocks} blocks ({n_rows} rows) have no attribution; "
+                f"rows {first.start} to {first.stop - 1}: {first.reason}"
+                + (f". {others}" if n_failed < n_blocks else ": mend that, then run the same again")
             )
 
 
@@ -298,6 +301,11 @@ def _states_of(
 
 def open_held_out(rows: Any, explanation: Explanation, session: Session) -> RowReader:
     """The rows that MSE_v of an explanation is measured on; what has none is refused before anything is computed."""
+    if kind_of(rows) is None:
+        raise InputError(
+            f"quality is {shown(rows)}: give rows that nothing was learned from, as a path, a data frame, an array or a "
+            "source"
+        )
     work = explanation.work
     check_measurable(work.chosen)
     return open_for(work.value, rows, session, missing=work.rows.missing)

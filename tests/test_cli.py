@@ -43,6 +43,15 @@ def fails_when_hot(x):
         raise RuntimeError("sensor out of range")
     return linear(x)
 
+n_calls = 0
+
+def fails_later(x):
+    global n_calls
+    n_calls += 1
+    if n_calls > 13:
+        raise OSError(28, "No space left on device")
+    return linear(x)
+
 def slow(x):
     time.sleep(0.02)
     return linear(x)
@@ -437,7 +446,7 @@ def test_a_store_with_another_run_is_left_alone(folder):
 
 
 def test_a_job_that_does_not_fit(folder):
-    refused(run_job(folder, ("run.memory_limit", "100MB")), 3, "95.4 MiB", "give workers more memory")
+    refused(run_job(folder, ("run.memory_limit", "100MB")), 3, "95.4 MiB", "give workers at least ", "(memory_limit)")
     limited = ("cluster", {"kind": "local", "workers": 1, "memory_limit": "200MB"})
     refused(run_job(folder, limited), 3, "workers have 190.7 MiB")
     planned = run_job(folder, limited, command="plan")
@@ -644,6 +653,19 @@ def test_quiet_is_silent(folder):
     done = run_job(folder, options=("-q",))
     assert done.exit_code == 0 and done.stdout == "" and done.stderr == ""
     refused(run_job(folder, ("source.path", "nowhere.parquet"), options=("-q",)), 2, "nowhere.parquet")
+
+
+def test_where_nothing_is_explained_the_error_stands_alone(folder):
+    """A model that fails at everything but the base value and the probe: no ranking of zeros, no picture."""
+    picture = ("report", {"picture": "ranking.png"})
+    failed = run_job(folder, *imported("fails_later"), picture)
+    refused(failed, 5, "3 of 3 blocks (300 rows) have no attribution", "No space left on device: mend that, then run")
+    assert failed.stdout == "" and not (folder / "ranking.png").exists()
+    shown = dshap_("show", "out.zarr")
+    assert shown.exit_code == 0 and shown.stdout.startswith("no row is explained yet\n")
+    shutil.rmtree("out.zarr")
+    del sys.modules["my_models"]
+    assert json.loads(run_job(folder, *imported("fails_later"), options=("--json",)).stdout)["ranking"] == {}
 
 
 COMMANDS = "\\u001b[2J\\u0007\\u202e"

@@ -7,6 +7,7 @@ first test.  An argument of `WRONG` is a mistake in every place that takes such 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from types import MappingProxyType
@@ -20,7 +21,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import dshap
 from dshap import designs, kernels, models, values
-from dshap.errors import InputError
+from dshap.errors import DshapError, InputError
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Matern, Nystrom, Product, ProductKernel
 from dshap.models import FourierExpansion, KernelExpansion, KernelLogistic, KernelRidge, ShapleyPenalty
 from dshap.options import RunOptions
@@ -345,3 +346,39 @@ def test_the_arguments_that_are_no_mistake_are_taken(where, tmp_path, monkeypatc
 
         place = place._replace(good={"estimator": OtherRidge(kernel="rbf").fit(X, Y)})
     assert place.use(place.make(**place.good)) is not None
+
+
+FIRST_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
+    "values of keys beside a data frame": (
+        lambda: dshap.explain(MARGINAL, FRAME, key={"id": np.arange(40)}),
+        "key is a mapping with values for 'id', which goes with an array: these rows have columns with names, so put "
+        "the values in as a column and give key= its name",
+    ),
+    "a column twice": (
+        lambda: values.Marginal(predict, pd.DataFrame(X, columns=["a", "a", "c"])),
+        "column 'a' stands 2 times among the names: rename all but one",
+    ),
+    "less memory than a worker takes": (
+        lambda: dshap.explain(MARGINAL, X, memory_limit="1MB"),
+        r"stage evaluation does not fit, however small its tasks: a worker of 1 thread holds 328.0 MiB throughout, and "
+        r"workers have 976.6 KiB: give workers at least \d+ MiB (memory_limit)",
+    ),
+    "a background that is not there": (
+        lambda: values.Marginal(predict, "none.parquet"),
+        "there is no file none.parquet: give the path of Parquet files, or the rows themselves as an array or a data "
+        "frame",
+    ),
+    "a number of rows for quality": (
+        lambda: dshap.explain(MARGINAL, X, quality=100),
+        "quality is 100: give rows that nothing was learned from, as a path, a data frame, an array or a source",
+    ),
+}
+"""What a new user does -> the whole message; ``\\d+`` stands for a number."""
+
+
+@pytest.mark.parametrize("mistake", FIRST_STEPS)
+def test_what_new_users_do_is_answered(mistake, in_this_process):
+    call, expected = FIRST_STEPS[mistake]
+    with pytest.raises(DshapError) as caught:
+        call()
+    assert re.fullmatch(re.escape(expected).replace(re.escape(r"\d+"), r"\d+"), str(caught.value)), caught.value

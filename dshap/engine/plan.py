@@ -227,17 +227,25 @@ def check_fit(model: KernelModel, reader: RowReader, memory_limit: int | None, t
 
 
 def check_stages(stages: Sequence[Stage], memory_limit: int | None, threads: int, idle_bytes: int, remedy: str) -> None:
-    """Refuse stages that a worker with this limit cannot hold; `remedy` is the option to change."""
+    """Refuse stages that a worker with this limit cannot hold; `remedy` is the option to change, where one helps."""
     if memory_limit is None:
         return
     largest = max(stages, key=lambda stage: stage.task_bytes)
     needed = largest.task_bytes * threads + idle_bytes
-    if needed > memory_limit:
+    if needed <= memory_limit:
+        return
+    given = f"workers have {format_bytes(memory_limit)}"
+    wanted = f"give workers at least {math.ceil(needed / 2**20)} MiB (memory_limit)"
+    worker = f"a worker of {threads} thread{'s' if threads > 1 else ''}"
+    if memory_limit <= idle_bytes:
         raise DoesNotFitError(
-            f"stage {largest.name} needs {format_bytes(needed)} on a worker of {threads} "
-            f"thread{'s' if threads > 1 else ''} ({format_bytes(idle_bytes)} of it held throughout) but workers have "
-            f"{format_bytes(memory_limit)}: {remedy} or give workers more memory"
+            f"stage {largest.name} does not fit, however small its tasks: {worker} holds {format_bytes(idle_bytes)} "
+            f"throughout, and {given}: {wanted}"
         )
+    raise DoesNotFitError(
+        f"stage {largest.name} needs {format_bytes(needed)} on {worker} ({format_bytes(idle_bytes)} of it held "
+        f"throughout) but {given}: {remedy} or {wanted}"
+    )
 
 
 def stage_lines(stages: Sequence[Stage]) -> list[str]:

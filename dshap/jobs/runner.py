@@ -128,6 +128,11 @@ class JobResult:
         """name -> the cube of each explanation."""
         return {result.name: result.path for result in self.explanations}
 
+    @property
+    def has_failed(self) -> bool:
+        """True where blocks of an explanation have no attribution."""
+        return any(result.failure for result in self.explanations)
+
     def raise_on_failed(self) -> None:
         """A `FailedBlocksError` for all explanations that have blocks without attributions."""
         failed = [result for result in self.explanations if result.failure]

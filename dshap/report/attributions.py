@@ -70,8 +70,11 @@ class Ranking:
 
 
 def rankings(cubes: Mapping[str, Path]) -> list[Ranking]:
-    """The ranking of each explanation (name -> cube) and output over the blocks that are finished, in milliseconds."""
-    return [ranking for name, path in cubes.items() for ranking in _of_cube(name, path)]
+    """Rank the features of each explanation (name -> cube) and output over its finished blocks, in milliseconds.
+
+    An explanation without a row that is finished has none.
+    """
+    return [ranking for name, path in cubes.items() for ranking in _of_cube(name, path) if ranking.rows]
 
 
 def _of_cube(name: str, path: Path) -> list[Ranking]:

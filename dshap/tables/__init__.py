@@ -5,7 +5,7 @@ from dshap.tables.arrays import ArraySource, from_pandas
 from dshap.tables.census import Census, CensusPass, MissingValues, check_targets, missing_values, take_census
 from dshap.tables.columns import said_left_out
 from dshap.tables.inputs import Inputs, open_for, refuse_unknown_categories
-from dshap.tables.opener import open_rows, open_source
+from dshap.tables.opener import kind_of, open_rows, open_source
 from dshap.tables.parquet import ParquetSource
 from dshap.tables.spool import write_part
 from dshap.tables.synthetic import SYNTHETIC_TABLES, SyntheticTable
@@ -25,6 +25,7 @@ __all__ = [
     "TextSource",
     "check_targets",
     "from_pandas",
+    "kind_of",
     "missing_values",
     "open_for",
     "open_rows",

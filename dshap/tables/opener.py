@@ -77,7 +77,12 @@ class Asked:
 
     @property
     def roles(self) -> dict[str, Any]:
-        """The columns and their roles, as readers take them."""
+        """The columns and their roles, as readers of columns with names take them."""
+        if isinstance(self.key, Mapping):
+            raise InputError(
+                f"key is a mapping with values for {', '.join(map(repr, self.key))}, which goes with an array: these "
+                "rows have columns with names, so put the values in as a column and give key= its name"
+            )
         named = {"features": self.features, "target": self.target, "key": self.key}
         return {**named, "missing": self.missing, "categories": self.categories}
 
@@ -164,8 +169,7 @@ def kind_of(rows: Any) -> str | None:
 
 def _unknown(rows: Any) -> InputError:
     return InputError(
-        f"rows of type {type(rows).__name__}: give a path, a pandas DataFrame, a numpy array or a source such as "
-        "ParquetSource"
+        f"rows is {shown(rows)}: give a path, a pandas DataFrame, a numpy array or a source such as ParquetSource"
     )
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from dshap.checks import as_array, checked, plain_array
+from dshap.checks import as_array, as_path, checked, plain_array
 from dshap.errors import InputError, shown
 from dshap.foreign import has_columns, is_pandas, shape_of
 from dshap.players import Players
@@ -189,12 +191,24 @@ def _n_columns(data: Any, names: Sequence[str] | None) -> int:
     """Columns that predict takes: of the array, or as many as there are names."""
     if not has_columns(data) and len(shape := shape_of(data)) == 2:
         return int(shape[1])
+    if names is None and isinstance(data, str | Path):
+        _refuse_missing_file(data)
     if names is None:
         raise InputError(
             f"data of type {type(data).__name__} does not tell its columns: give feature_names, those that predict "
             "takes, in its order"
         )
     return len(names)
+
+
+def _refuse_missing_file(given: str | Path) -> None:
+    """Say that a path holds nothing, before its columns are asked for."""
+    path = as_path("data", given)
+    if not path.exists() and not glob.glob(str(path)):
+        raise InputError(
+            f"there is no file {given}: give the path of Parquet files, or the rows themselves as an array or a data "
+            "frame"
+        )
 
 
 def _probe_rows(data: Any, names: Sequence[str] | None, n_columns: int) -> FloatArray:
