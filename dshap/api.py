@@ -88,7 +88,8 @@ def explain(
     quality : rows that nothing was learned from, optional
         MSE_v on them, as `mse_v` gives it, in the cube's attribute `mse_v`, by coalition size too.
     compute : False creates the store with its plan, every row pending, and computes nothing
-    progress : show rate and time left on standard error; None: on a terminal
+    progress : show rate and time left, on standard error or in one line of a notebook; None: on a terminal and in a
+        notebook
     **options
         Fields of `dshap.options.RunOptions` (missing, dtype, keep_rows, interactions, units, tiles, memory_limit);
         unknown names are refused.  ``interactions=True`` adds `interaction (instance, feature, feature_other, output)`:

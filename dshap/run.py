@@ -303,8 +303,8 @@ def open_held_out(rows: Any, explanation: Explanation, session: Session) -> RowR
     """The rows that MSE_v of an explanation is measured on; what has none is refused before anything is computed."""
     if kind_of(rows) is None:
         raise InputError(
-            f"quality is {shown(rows)}: give rows that nothing was learned from, as a path, a data frame, an array or a "
-            "source"
+            f"quality is {shown(rows)}: give rows that nothing was learned from, as a path, a data frame, an array "
+            "or a source"
         )
     work = explanation.work
     check_measurable(work.chosen)

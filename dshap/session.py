@@ -18,11 +18,13 @@ from dshap.engine import (
     Executor,
     LineProgress,
     LoopExecutor,
+    NotebookProgress,
     Progress,
     SilentProgress,
     checked_client,
     collect_partitions,
     current_client,
+    is_notebook,
     learn_from,
 )
 from dshap.options import RunOptions
@@ -91,10 +93,14 @@ def _executor_for(client: Any) -> Executor:
 
 
 def _progress_for(given: bool | None) -> Progress:
-    """Rate and time left on standard error where asked for, or on a terminal."""
+    """Rate and time left where asked for, and without being asked where somebody looks: a terminal, a notebook."""
     if given is not None:
         given = Flag()("progress", given)
-    return LineProgress() if given or (given is None and sys.stderr.isatty()) else SilentProgress()
+    if given is False:
+        return SilentProgress()
+    if is_notebook():
+        return NotebookProgress()
+    return LineProgress() if given or sys.stderr.isatty() else SilentProgress()
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from dshap.engine.cluster import DaskExecutor, collect_partitions
 from dshap.engine.explain import Failure, naming
 from dshap.engine.graph import Executor, LoopExecutor
 from dshap.engine.learn import learn_from
+from dshap.engine.notebook import NotebookProgress, is_notebook
 from dshap.engine.plan import Plan, Stage, check_stages, fit_stages, format_bytes, stage_lines
 from dshap.engine.planner import make_plan
 from dshap.engine.progress import LineProgress, Progress, SilentProgress
@@ -15,6 +16,7 @@ __all__ = [
     "Failure",
     "LineProgress",
     "LoopExecutor",
+    "NotebookProgress",
     "Plan",
     "Progress",
     "SilentProgress",
@@ -26,6 +28,7 @@ __all__ = [
     "current_client",
     "fit_stages",
     "format_bytes",
+    "is_notebook",
     "learn_from",
     "local_client",
     "make_plan",

@@ -169,7 +169,8 @@ def kind_of(rows: Any) -> str | None:
 
 def _unknown(rows: Any) -> InputError:
     return InputError(
-        f"rows is {shown(rows)}: give a path, a pandas DataFrame, a numpy array or a source such as ParquetSource"
+        f"rows of type {type(rows).__name__}: give a path, a pandas DataFrame, a numpy array or a source such as "
+        "ParquetSource"
     )
 
 

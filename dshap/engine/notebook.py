@@ -1,0 +1,49 @@
+"""Progress below the cell of a notebook: one output that is rewritten, so that what is stored is its last state."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from dshap.engine.progress import LineProgress
+from dshap.printing import printable
+
+__all__ = ["NotebookProgress", "is_notebook"]
+
+INTERVAL_S = 0.5
+"""Time between two states of the line, each of which is a message to the browser."""
+
+
+def is_notebook() -> bool:
+    """Tell whether this process is the kernel of a notebook; IPython is not imported to find out."""
+    ipython = sys.modules.get("IPython")
+    shell: Any = None if ipython is None else ipython.get_ipython()
+    return getattr(shell, "kernel", None) is not None
+
+
+class NotebookProgress(LineProgress):
+    """Shows the stage that goes on in one line, which the next one replaces; what is said stays above it.
+
+    It needs no widgets: the output has a name of its own, and each state of it takes the place of the last one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(interval=INTERVAL_S)
+        self._said: list[str] = []
+        self._output: Any = None
+
+    def say(self, text: str) -> None:
+        self._said.append(printable(text))
+        self._show(self._said)
+
+    def _write(self, text: str, renew: bool = False) -> None:
+        self._show([*self._said, printable(text)])
+
+    def _show(self, lines: list[str]) -> None:
+        from IPython import display
+
+        content = {"text/plain": "\n".join(lines)}
+        if self._output is None:
+            self._output = display.display(content, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._output.update(content, raw=True)

@@ -1,0 +1,80 @@
+"""Progress in notebooks: one line, whatever the number of stages and states, in a kernel as in its stored output."""
+
+from __future__ import annotations
+
+import re
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from dshap.engine import NotebookProgress, is_notebook
+
+SLOW_RUN = """
+import time
+import numpy as np
+import dshap
+
+def slow(x):
+    time.sleep(0.2)
+    return x[:, 0] * x[:, 1]
+
+rows = np.random.default_rng(0).normal(size=(48, 3))
+cube = dshap.explain(dshap.values.Marginal(slow, rows[:4]), rows, instance_tile=4)
+"""
+ASKED_NOT_TO = "cube = dshap.explain(dshap.values.Marginal(lambda x: x[:, 0], rows[:4]), rows, progress=False)"
+
+
+@pytest.fixture
+def shown(monkeypatch) -> list[str]:
+    """The states of the output that a notebook would show."""
+    module = pytest.importorskip("IPython.display")
+    states: list[str] = []
+
+    def update(content, raw):
+        assert raw
+        states.append(content["text/plain"])
+
+    def display(content, raw, display_id):
+        assert display_id and not states
+        update(content, raw)
+        return SimpleNamespace(update=update)
+
+    monkeypatch.setattr(module, "display", display)
+    return states
+
+
+def test_a_stage_takes_the_place_of_the_last_one(shown):
+    progress = NotebookProgress()
+    progress.interval = 0.0
+    progress.begin("moments", 2, "coalition tiles")
+    progress.advance()
+    progress.end()
+    progress.say("constant: a\x1b; the attribution is 0")
+    progress.begin("evaluation", 10, "rows", done=4)
+    progress.advance(6)
+    progress.end()
+    assert [state.count("\n") for state in shown] == [0, 0, 0, 1, 1]
+    assert shown[0].startswith("moments 1 of 2 coalition tiles, ") and shown[1].startswith("moments: 1 coalition tiles")
+    constant, last = shown[-1].splitlines()
+    assert constant == r"constant: a\x1b; the attribution is 0"
+    assert re.fullmatch(r"evaluation: 10 rows in \d\.\d s, 4 kept from before", last)
+
+
+def test_this_process_is_no_notebook(monkeypatch):
+    assert not is_notebook()
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    assert not is_notebook()
+    kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
+    monkeypatch.setitem(sys.modules, "IPython", kernel)
+    assert is_notebook()
+
+
+def test_the_stored_output_of_a_run_is_one_line():
+    nbformat, nbclient = (pytest.importorskip(module) for module in ("nbformat", "nbclient"))
+    cells = [nbformat.v4.new_code_cell(code) for code in (SLOW_RUN, ASKED_NOT_TO)]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    nbclient.NotebookClient(notebook, timeout=300).execute()
+    (output,), without = (cell.outputs for cell in notebook.cells)
+    assert re.fullmatch(r"evaluation: 48 rows in \d+\.\d s", output["data"]["text/plain"])
+    assert without == []
