@@ -14,9 +14,10 @@ from dshap import __version__
 from dshap.attributors.choice import Chosen, restored
 from dshap.checks import as_path
 from dshap.cube import PREPARED, ReceiptFolder, StateFolder, mark_finished
+from dshap.difference import data_said
 from dshap.errors import InputError, StoreMismatchError
 from dshap.records import Record
-from dshap.steadiness import check_steady, first_rows
+from dshap.steadiness import PROBE_TOLERANCE, check_steady, first_rows
 from dshap.tables import Census
 from dshap.types import Explained, RowReader
 
@@ -24,8 +25,6 @@ __all__ = ["PREPARED", "DataSummary", "Prepared", "open_prepared", "probe_of", "
 
 PROBE = "probe"
 """State of the rows that a model is known by, and what it predicted for them."""
-PROBE_TOLERANCE = 1e-9
-"""Relative difference of predictions that another processor explains."""
 
 
 @dataclass(frozen=True)
@@ -161,8 +160,10 @@ def open_prepared(store: str | Path, value: Explained) -> Prepared:
 
 def refuse_other(stored: Prepared, wanted: Prepared) -> Prepared:
     """What is there, where it is what was asked for; an `InputError` else."""
+    if stored.data.digest != wanted.data.digest:
+        said = data_said("data", stored.data.n_rows, wanted.data.n_rows)
+        raise InputError(f"{stored.path} was prepared with another table ({said}): prepare into another store")
     pairs = [
-        ("data", stored.data.digest, wanted.data.digest),
         ("design", stored.chosen.fingerprint(), wanted.chosen.fingerprint()),
         ("coalition_tile", stored.coalition_tile, wanted.coalition_tile),
         ("row_span", stored.row_span, wanted.row_span),

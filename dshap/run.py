@@ -37,6 +37,7 @@ from dshap.cube import (
     renew_cube,
     repair,
 )
+from dshap.difference import refuse_other_run
 from dshap.engine import Failure, Plan, make_plan
 from dshap.engine.explain import evaluate
 from dshap.engine.learn import run_pass
@@ -60,7 +61,6 @@ from dshap.way import (
     Way,
     fingerprint_of,
     layout_of,
-    refuse_other_run,
     states_follow_from,
     stored_plan,
 )
@@ -135,7 +135,7 @@ class Explanation:
         if session.is_local:  # one task at a time
             way = replace(way, chosen=way.chosen.with_threads(process_threads()))
         run = fingerprint_of(inputs, way, prepared)
-        refuse_other_run(path, run)
+        refuse_other_run(path, run, inputs, session)
         first = np.concatenate(list(map(first_rows, inputs.readers)))
         check_own(inputs.value.model, first)
         if read_run(path) is None and not way.options.stochastic:

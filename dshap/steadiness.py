@@ -11,10 +11,12 @@ from dshap.errors import InputError
 from dshap.records import FloatArray
 from dshap.types import RowReader
 
-__all__ = ["PROBE_ROWS", "check_steady", "first_rows"]
+__all__ = ["PROBE_ROWS", "PROBE_TOLERANCE", "check_steady", "first_rows"]
 
 PROBE_ROWS = 64
 """By which a model is known."""
+PROBE_TOLERANCE = 1e-9
+"""Relative difference of predictions that another processor explains."""
 ASKED, ALONE = 16, 4
 """Rows that are asked again, and of these alone."""
 OF_SPREAD, OF_SIZE = 1e-4, 1e-5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import platform
 from collections.abc import Mapping
@@ -25,10 +24,10 @@ from dshap.attributors.choice import (
 )
 from dshap.attributors.contraction import N_REPLICATES
 from dshap.attributors.texts import choose_of_texts
-from dshap.cube import CONTAINER, TEXT, CubeLayout, read_run, refuse_altered
+from dshap.cube import CONTAINER, TEXT, CubeLayout
 from dshap.engine import Plan, make_plan, naming
 from dshap.engine.plan import OPERATIONS_PER_SECOND
-from dshap.errors import InputError, StoreMismatchError
+from dshap.errors import InputError
 from dshap.options import RunOptions
 from dshap.prepared import DataSummary, Prepared
 from dshap.records import BoolArray, Record, digest_of
@@ -41,8 +40,6 @@ __all__ = [
     "Way",
     "fingerprint_of",
     "layout_of",
-    "refuse_difference",
-    "refuse_other_run",
     "states_follow_from",
     "stored_plan",
 ]
@@ -237,38 +234,3 @@ def _probe(value: Explained, rows: RowReader) -> str:
         predictions = value.model(block.good)
         value.link(predictions[:, None], predictions)
     return hashlib.blake2b(predictions.tobytes(), digest_size=10).hexdigest()
-
-
-def refuse_other_run(path: Path, run: Mapping[str, Any]) -> None:
-    refuse_altered(path)
-    stored = read_run(path)
-    if stored is None:
-        if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
-            raise StoreMismatchError(f"{path} exists and is no attribution cube: choose another store")
-        return
-    refuse_difference(path, stored.get("fingerprint", {}), run)
-
-
-def refuse_difference(path: Path, stored: Mapping[str, Any], run: Mapping[str, Any]) -> None:
-    """A `StoreMismatchError` that names what differs between two fingerprints, where anything does."""
-    was, now = _flat(stored), _flat(json.loads(json.dumps(run)))
-    changed = [
-        f"{name} was {was.get(name, 'absent')}, now {now.get(name, 'absent')}"
-        for name in sorted(was.keys() | now.keys())
-        if was.get(name) != now.get(name)
-    ]
-    if changed:
-        raise StoreMismatchError(
-            f"{path} holds another run: {'; '.join(changed[:4])}"
-            + (f" and {len(changed) - 4} more differences" if len(changed) > 4 else "")
-            + "; choose another store, or remove it"
-        )
-
-
-def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """value.penalty -> 0.001 and the like."""
-    if not isinstance(tree, dict):
-        return {prefix: tree}
-    return {
-        name: leaf for key, part in tree.items() for name, leaf in _flat(part, f"{prefix}.{key}".strip(".")).items()
-    }

@@ -35,7 +35,7 @@ FLOORS = (
     {"attributors"},
     {"models"},
     {"engine", "cube", "tables"},
-    {"prepared", "quality", "run", "session", "steadiness", "steps", "way"},
+    {"compared_rows", "difference", "prepared", "quality", "run", "session", "steadiness", "steps", "way"},
     {"api", "jobs", "report", "sources"},
     {"cli", "explainer"},
     {"", "__main__"},  # "" is dshap/__init__, which re-exports the face

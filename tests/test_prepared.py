@@ -115,7 +115,7 @@ def test_what_was_prepared_otherwise_is_refused(model, data, rows, tmp_path):
     with pytest.raises(StoreMismatchError, match="its predictions for the first rows of the data differ"):
         other.__qualname__ = target.__qualname__
         dshap.open_prepared(store, ConditionalRegression(other, data, RBF(1.0), Nystrom(15), 1e-3))
-    with pytest.raises(InputError, match="prepared with another data"):
+    with pytest.raises(InputError, match=r"prepared with another table \(data: "):
         dshap.prepare(value, data[:-1], store=store)
     with pytest.raises(InputError, match="by another design: leave design at"):
         dshap.explain(prepared, rows, design=designs.kernelshap(4, 12))

@@ -1,6 +1,7 @@
 """The attribution cube in Zarr: layout, writing by workers, reading while it grows."""
 
 from dshap.cube.arrays import create_cube, create_store, read_job, read_run, renew_cube
+from dshap.cube.blocks import FinishedBlock, finished_blocks
 from dshap.cube.created import (
     CONTAINER,
     PREPARED,
@@ -37,6 +38,7 @@ __all__ = [
     "CubeStatus",
     "CubeWriter",
     "Damage",
+    "FinishedBlock",
     "StateFolder",
     "Workspace",
     "create_cube",
@@ -46,6 +48,7 @@ __all__ = [
     "drop_lost_blocks",
     "feature_ranking",
     "find_row",
+    "finished_blocks",
     "has_copy",
     "is_finished",
     "is_left",

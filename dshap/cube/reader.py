@@ -30,7 +30,9 @@ __all__ = [
     "cube_status",
     "feature_ranking",
     "find_row",
+    "kept_arrays",
     "kept_row",
+    "key_arrays",
     "largest_residual",
     "open_cube",
     "read_notes",
@@ -239,7 +241,7 @@ def find_row(path: Path, key: Sequence[str | int]) -> int:
 
 
 def _found(path: Path, key: Sequence[str | int]) -> int:
-    arrays = _keys(path)
+    arrays = key_arrays(path)
     shown = ", ".join(map(str, key))
     if len(key) != (len(arrays) or 1):
         raise InputError(f"row {shown}: the key has {len(arrays)} columns ({', '.join(arrays)}), give one value each")
@@ -261,16 +263,21 @@ def _found(path: Path, key: Sequence[str | int]) -> int:
 def row_key(path: Path, position: int) -> dict[str, str]:
     """key column -> the key of one row; empty for a cube without keys."""
     with reading(path):
-        return {name: str(_plain(array, slice(position, position + 1))[0]) for name, array in _keys(path).items()}
+        return {name: str(_plain(array, slice(position, position + 1))[0]) for name, array in key_arrays(path).items()}
 
 
 def kept_row(path: Path, position: int) -> dict[str, Any]:
     """column -> value of one row, where the cube keeps the explained columns."""
+    with reading(path):
+        return {name: np.asarray(array[position])[()].item() for name, array in kept_arrays(path).items()}
+
+
+def kept_arrays(path: Path) -> dict[str, zarr.Array[Any]]:
+    """Kept column -> its array; empty where the cube keeps none."""
     if not (path / "rows").is_dir():
         return {}
-    with reading(path):
-        rows = zarr.open_group(path / "rows", mode="r")
-        return {str(array.attrs["long_name"]): np.asarray(array[position])[()].item() for _, array in rows.arrays()}
+    rows = zarr.open_group(path / "rows", mode="r")
+    return {str(array.attrs["long_name"]): array for _, array in rows.arrays()}
 
 
 def key_names(path: Path) -> list[str]:
@@ -278,7 +285,7 @@ def key_names(path: Path) -> list[str]:
     return str(zarr.open_array(path / "attribution", mode="r").attrs.get("coordinates", "")).split()
 
 
-def _keys(path: Path) -> dict[str, zarr.Array[Any]]:
+def key_arrays(path: Path) -> dict[str, zarr.Array[Any]]:
     """key column -> its array, in the order of the cube's keys."""
     group = zarr.open_group(path, mode="r")
     arrays = [array for array in map(group.get, key_names(path)) if isinstance(array, zarr.Array)]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dshap.attributors.choice import reads_data
+from dshap.compared_rows import RowsOfStore
 from dshap.cube import (
     CONTAINER,
     StateFolder,
@@ -18,6 +19,7 @@ from dshap.cube import (
     read_run,
     refuse_altered,
 )
+from dshap.difference import refuse_difference
 from dshap.engine import (
     LoopExecutor,
     Plan,
@@ -40,7 +42,7 @@ from dshap.records import Record, digest_of
 from dshap.run import IDLE_WORKER_BYTES, Explanation, fit_model
 from dshap.session import Session
 from dshap.tables import Census, MissingValues, TextFiles, check_targets, missing_values, open_source, take_census
-from dshap.way import NUMERICS_VERSION, Way, refuse_difference
+from dshap.way import NUMERICS_VERSION, Way
 
 __all__ = ["ExplanationResult", "JobPlan", "JobResult", "fit_report", "plan_job", "run_job"]
 
@@ -233,7 +235,7 @@ class _Run:
     def carry_out(self) -> JobResult:
         census = self._census()
         fingerprint = _fingerprint(self.job, self.reader, census)
-        _refuse_other_job(self.store, fingerprint)
+        _refuse_other_job(self.store, fingerprint, self.reader, self.session)
         model = self._model(fingerprint)
         prepared = [(explain, self._prepared(explain, model, census)) for explain in self.job.explain]
         create_store(self.store, _description(self.job, fingerprint))
@@ -367,11 +369,12 @@ def _description(job: Job, fingerprint: dict[str, Any]) -> dict[str, Any]:
     return {"name": job.job.name, "units": job.run.units, "fingerprint": fingerprint}
 
 
-def _refuse_other_job(store: Path, fingerprint: dict[str, Any]) -> None:
+def _refuse_other_job(store: Path, fingerprint: dict[str, Any], reader: TableReader, session: Session) -> None:
     refuse_altered(store)
     stored = read_job(store)
     if stored is not None:
-        refuse_difference(store, stored.get("fingerprint", {}), fingerprint)
+        rows = RowsOfStore(store, reader, session)
+        refuse_difference(store, stored.get("fingerprint", {}), fingerprint, rows)
     elif store.exists() and (not store.is_dir() or any(store.iterdir())):
         raise StoreMismatchError(f"{store} exists and is no store of a job: choose another [job] store")
 

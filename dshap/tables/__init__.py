@@ -2,7 +2,16 @@
 
 from dshap.rows import SPAN_ROWS
 from dshap.tables.arrays import ArraySource, from_pandas
-from dshap.tables.census import Census, CensusPass, MissingValues, check_targets, missing_values, take_census
+from dshap.tables.census import (
+    Census,
+    CensusPass,
+    MissingValues,
+    check_targets,
+    hash_columns,
+    hash_keys,
+    missing_values,
+    take_census,
+)
 from dshap.tables.columns import said_left_out
 from dshap.tables.inputs import Inputs, open_for, refuse_unknown_categories
 from dshap.tables.opener import kind_of, open_rows, open_source
@@ -26,6 +35,8 @@ __all__ = [
     "check_targets",
     "from_pandas",
     "kind_of",
+    "hash_columns",
+    "hash_keys",
     "missing_values",
     "open_for",
     "open_rows",

@@ -32,6 +32,7 @@ __all__ = [
     "CensusPass",
     "MissingValues",
     "check_targets",
+    "hash_columns",
     "hash_keys",
     "missing_values",
     "repeated_keys",
@@ -197,6 +198,21 @@ def hash_keys(keys: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
         hashes = pd.util.hash_array(values.astype(object), categorize=False) if is_text else values.view(np.uint64)
         total = splitmix64(total ^ hashes)
     return total
+
+
+def hash_columns(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
+    """A hash (n,) of each row's values, the same for the columns of a table and for those that a cube keeps of it."""
+    return hash_keys({name: _hashable(values) for name, values in columns.items()})
+
+
+def _hashable(values: NDArray[Any]) -> NDArray[Any]:
+    """Text without missing values, which a cube keeps as ""; times as they are; numbers, every NaN one value."""
+    if values.dtype.kind == "T":
+        return np.array([text or "" for text in values.tolist()], dtype=np.dtypes.StringDType())
+    if values.dtype.kind == "M":
+        return values
+    numbers = values.astype(np.float64)
+    return np.where(np.isnan(numbers), np.nan, numbers)
 
 
 def repeated_keys(folder: Path) -> tuple[int, list[int]]:

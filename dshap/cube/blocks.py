@@ -1,0 +1,63 @@
+"""The finished blocks of a cube, one by one, in bounded memory: keys, kept columns, predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from dshap.cube.created import receipts_of
+from dshap.cube.layout import reading
+from dshap.cube.reader import kept_arrays, key_arrays
+from dshap.cube.writer import lost_files
+from dshap.records import FloatArray
+
+__all__ = ["FinishedBlock", "finished_blocks"]
+
+
+@dataclass(frozen=True)
+class FinishedBlock:
+    """What a cube holds of the rows of one block that has its receipt."""
+
+    start: int
+    keys: Mapping[str, NDArray[Any]]
+    """key column -> (n,): int64, text or datetime64[ns]."""
+    columns: Mapping[str, NDArray[Any]]
+    """kept column -> (n,); empty where the cube keeps none."""
+    prediction: FloatArray
+    """(n, k); NaN where a row was skipped."""
+
+
+def finished_blocks(path: Path) -> Iterator[FinishedBlock]:
+    """The finished blocks of the cube at `path` whose files are there, in the order of their rows.
+
+    Raises
+    ------
+    DamagedError
+        Where a chunk cannot be read.
+    """
+    with reading(path):
+        keys, columns = key_arrays(path), kept_arrays(path)
+        prediction = zarr.open_array(path / "prediction", mode="r")
+    for _, receipt in sorted(receipts_of(path).whole()):
+        if lost_files(path, receipt):
+            continue
+        rows = slice(int(receipt["start"]), int(receipt["stop"]))
+        with reading(path):
+            yield FinishedBlock(
+                rows.start,
+                {name: _as_read(array, rows) for name, array in keys.items()},
+                {name: _as_read(array, rows) for name, array in columns.items()},
+                np.asarray(prediction[rows], dtype=np.float64),
+            )
+
+
+def _as_read(array: zarr.Array[Any], rows: slice) -> NDArray[Any]:
+    """The values of these rows, times as times."""
+    values = np.asarray(array[rows])
+    return values.view("datetime64[ns]") if "calendar" in array.attrs else values
