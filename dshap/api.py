@@ -114,7 +114,7 @@ def explain(
     LockedError
         Another process runs on this store.
     FailedBlocksError
-        Some blocks have no attribution; the others are in the store, and the same call tries again.
+        Some rows have no attribution; the others are in the store, and the same call tries again.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ __all__ = [
     "EMPTY",
     "FULL",
     "N_ENDS",
+    "REASONS",
     "Attribution",
     "CoalitionBlock",
     "DesignInfo",
@@ -107,6 +108,12 @@ class Status:
     MEANINGS = ("pending", "ok", "skipped", "failed")
 
 
+REASONS = "reasons"
+"""The entry of sums over a part of the coalitions that says why rows failed: (n,) text, empty for the others."""
+FILL: Mapping[str, int] = {"status": Status.FAILED, "n_coalitions": 0, "classes": -1}
+"""What the arrays of an `Attribution` hold for a row that failed, where it is not NaN."""
+
+
 @dataclass(frozen=True)
 class Attribution:
     """Attributions of n instances, in the order of the rows."""
@@ -134,6 +141,40 @@ class Attribution:
     stated: Mapping[str, Sequence[float] | float] = field(default_factory=dict)
     """name -> numbers that these rows show; the cube states the largest of all tiles."""
 
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    """position of a row whose status is failed -> why; it has no attribution (NaN)."""
+
+    @property
+    def is_ok(self) -> BoolArray:
+        """(n,): rows that have an attribution."""
+        return self.status == Status.OK
+
+    @property
+    def good(self) -> Attribution:
+        """The rows that have an attribution."""
+        is_ok = self.is_ok
+        if is_ok.all():
+            return self
+        kept: dict[str, Any] = {name: np.compress(is_ok, array, axis) for name, array, axis in self._by_row()}
+        return replace(self, **kept, reasons={})
+
+    def placed(self, n: int, at: NDArray[np.intp], reasons: Mapping[int, str]) -> Attribution:
+        """These rows at the positions `at` of n rows; the others failed, for the `reasons` given by position."""
+        if len(at) == n:
+            return self
+        placed: dict[str, Any] = {
+            name: _placed(array, n, at, axis, FILL.get(name, np.nan)) for name, array, axis in self._by_row()
+        }
+        own = {int(at[i]): reason for i, reason in self.reasons.items()}
+        return replace(self, **placed, reasons={**own, **reasons})
+
+    def _by_row(self) -> list[tuple[str, NDArray[Any], int]]:
+        """(field, its array, the axis of the rows) of all that is there."""
+        axes = {"phi": 0, "prediction": 0, "status": 0, "replicates": 1, "n_coalitions": 0, "interaction": 0,
+                "classes": 0, **({"base": 0} if self.base.ndim == 2 else {})}  # fmt: skip
+        arrays = ((name, getattr(self, name), axis) for name, axis in axes.items())
+        return [each for each in arrays if each[1] is not None]
+
     @property
     def relative_error(self) -> FloatArray | None:
         """(n, k): the largest std_error of a player over the range of the attributions; NaN where errors are."""
@@ -144,6 +185,14 @@ class Attribution:
     def std_error(self) -> FloatArray | None:
         """(n, d, k), in the units of phi."""
         return None if self.replicates is None else jackknife_errors(self.phi, self.replicates)
+
+
+def _placed(values: NDArray[Any], n: int, at: NDArray[np.intp], axis: int, fill: float) -> NDArray[Any]:
+    """Values at the positions `at` of n along an axis, `fill` elsewhere."""
+    shape = (*values.shape[:axis], n, *values.shape[axis + 1 :])
+    out = np.full(shape, fill, values.dtype)
+    out[(slice(None),) * axis + (at,)] = values
+    return out
 
 
 def jackknife_errors(estimate: FloatArray, replicates: FloatArray) -> FloatArray:

@@ -280,9 +280,15 @@ def status(store: Path, as_json: bool, quiet: bool) -> None:
     statuses = {name: cube_status(path) for name, path in paths.items()}
     place = true_path(store.absolute())
     active = is_running(place) or is_running(place.parent)
-    lines = [f"{name}: {_status_line(each)}" for name, each in statuses.items()]
+    lines = [line for name, each in statuses.items() for line in _status_lines(name, each)]
     lines.append("a run is going on" if active else "no run is going on")
     _print(lines, {"cubes": {name: asdict(each) for name, each in statuses.items()}, "is_running": active}, as_json)
+
+
+def _status_lines(name: str, status: CubeStatus) -> list[str]:
+    """How far a cube is; and, where rows failed, how many for each reason, and the first of them."""
+    failures = [f"{name}: {each.rows:,} failed, first {each.first}: {each.reason}" for each in status.failures]
+    return [f"{name}: {_status_line(status)}", *failures]
 
 
 def _status_line(status: CubeStatus) -> str:
@@ -319,7 +325,7 @@ def show(store: Path, as_json: bool, quiet: bool) -> None:
         *([*f"model: {fitted}".splitlines(), ""] if fitted else []),
         *(report.ranking_lines(ranked, job.get("units", "")) if ranked else ["no row is explained yet"]),
         "", *report.accuracy_lines(found),
-        *(f"{name}: {_status_line(each)}" for name, each in statuses.items()),
+        *(line for name, each in statuses.items() for line in _status_lines(name, each)),
     ]  # fmt: skip
     content = {ranking.label: {"rows": ranking.rows, "mean_magnitude": dict(ranking.magnitude),
                                "mean": dict(ranking.mean),

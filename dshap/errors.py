@@ -68,7 +68,7 @@ class DamagedError(DshapError):
 
 
 class FailedBlocksError(DshapError):
-    """The run is over, and some blocks of rows have no attribution; a later run tries them again."""
+    """The run is over, and some rows have no attribution; the same run again tries their blocks once more."""
 
     exit_status = 5
 

@@ -185,23 +185,22 @@ class Explanation:
             raise
         if stated:
             work.cube.write_note("closed_form", {**stated, **work.cube.stated()})
-        if not failures:
+        if not any(failure.is_whole for failure in failures):
             work.cube.write_note("additivity", {"residual": largest_residual(self.path).tolist()})
             mark_finished(self.path)
         return replace(self, failures=tuple(failures))
 
     def raise_on_failed(self, is_kept: bool = True) -> None:
-        """A `FailedBlocksError` that names the first of the failed blocks, and the store if it `is_kept`."""
+        """A `FailedBlocksError` that names the first of the rows that failed, and the store if it `is_kept`."""
         if self.failures:
-            first = self.failures[0]
-            n_rows = sum(failure.stop - failure.start for failure in self.failures)
-            n_failed = len(self.failures)
-            n_blocks = len(self.plan.instance_spans)
+            first = min(self.failures, key=lambda failure: failure.start)
+            n_rows = sum(failure.n_rows for failure in self.failures)
+            n_failed, n_blocks = len(self.failures), len(self.plan.instance_spans)
             others = f"The others are in {self.path}; run the same again to retry" if is_kept else NOTHING_KEPT
             raise FailedBlocksError(
-                f"{n_failed} of {n_blocks} blocks ({n_rows} rows) have no attribution; "
-                f"rows {first.start} to {first.stop - 1}: {first.reason}"
-                + (f". {others}" if n_failed < n_blocks else ": mend that, then run the same again")
+                f"{n_rows:,} of {self.plan.n_rows:,} rows {'has' if n_rows == 1 else 'have'} no attribution (status "
+                f"failed), in {n_failed} of {n_blocks} blocks; {first.where}: {first.reason}"
+                + (f". {others}" if n_rows < self.plan.n_rows else ": mend that, then run the same again")
             )
 
 

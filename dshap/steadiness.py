@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.errors import InputError
+from dshap.attributors.failing import answered
+from dshap.errors import InputError, PredictError
 from dshap.records import FloatArray
 from dshap.types import RowReader
 
@@ -41,7 +42,11 @@ def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) 
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, ASKED).astype(int))] if len(rows) > ASKED else rows
     if not len(rows):
         return
-    first = predict(rows)
+    try:
+        first = predict(rows)
+    except PredictError:  # a row's fault, perhaps
+        rows = rows[answered(predict, rows)]
+        first = predict(rows)
     known = np.where(np.isfinite(first), first, 0.0)
     allowed = OF_SPREAD * known.std(axis=0) + OF_SIZE * np.abs(known).max(axis=0)
     alone = np.unique(np.linspace(0, len(rows) - 1, ALONE).astype(int))

@@ -23,6 +23,7 @@ from dshap.attributors.choice import (
     with_interactions,
 )
 from dshap.attributors.contraction import N_REPLICATES
+from dshap.attributors.failing import answered, answers
 from dshap.attributors.texts import choose_of_texts
 from dshap.cube import CONTAINER, TEXT, CubeLayout
 from dshap.engine import Plan, make_plan, naming
@@ -227,10 +228,10 @@ def _probe(value: Explained, rows: RowReader) -> str:
     Raises
     ------
     PredictError
-        Where the model, or the link, fails on them; nothing is written yet.
+        Where the model, or the link, fails on all of them; nothing is written yet.
     """
     block = rows.read(0, min(PROBE_ROWS, rows.n_rows), keys=True)
     with naming(0, block):
-        predictions = value.model(block.good)
-        value.link(predictions[:, None], predictions)
+        predictions = answers(value.model, block.good, (len(value.model.output_names),))
+        answered(lambda each: value.link(each[:, None], each), predictions)
     return hashlib.blake2b(predictions.tobytes(), digest_size=10).hexdigest()

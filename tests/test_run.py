@@ -541,14 +541,14 @@ def test_missing_pass_reaches_a_black_box(frame):
 
 
 def test_missing_pass_does_not_hide_a_model_that_gives_nan(frame, tmp_path):
-    text = r"block 0 .*the model gave NaN or infinity for (coalitions of )?1 row"
+    text = r"3 of 90 rows have .*, in 2 of 3 blocks; row \d+ .*: the model gave NaN or infinity"
     with pytest.raises(FailedBlocksError, match=text), np.errstate(invalid="ignore"):
         dshap.explain(
             marginal(frame), holed(frame)[NAMES], missing="pass", store=tmp_path / "c.zarr", instance_tile=TILE
         )
-    # rows 0 to 31 hold one bad row, rows 32 to 63 two, rows 64 to 89 none: the first failure is block 0
     status = cube_status(tmp_path / "c.zarr")
-    assert (status.failed, status.ok) == (64, 26)
+    assert (status.failed, status.ok) == (3, 87)
+    assert [(each.rows, each.reason) for each in status.failures] == [(3, "the model gave NaN or infinity")]
 
 
 # what is refused, with nothing written
@@ -750,40 +750,54 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize(
-    "how",
-    ["raises", "wrong shape", "gives NaN"],
-)
-def test_a_failing_block_is_named_and_a_healed_model_finishes_it(frame, tmp_path, how):
-    store, sick = (
-        tmp_path / "c.zarr",
-        Sick(frame[NAMES].to_numpy()[80], how),
-    )  # beyond the 64 rows that the model is tried on
+@pytest.mark.parametrize("how", SAID)
+def test_a_failing_row_is_named_and_a_healed_model_finishes_it(frame, tmp_path, how):
+    """Where whole calls are NaN, all rows of the block are; else the row fails alone."""
+    row = frame[NAMES].to_numpy()[80]  # beyond the 64 rows that the model is tried on
+    store, sick = tmp_path / "c.zarr", Sick(row, how)
     run = {"key": "id", "store": store, "instance_tile": TILE}
-    text = (
-        rf"1 of 3 blocks \(26 rows\) have no attribution.*block 2 \(rows 64 to 89, first key id row-64\): {SAID[how]}"
-    )
+    text = rf"1 of 90 rows has no attribution \(status failed\), in 1 of 3 blocks; row 80 \(id row-80\): {SAID[how]}"
+    failed = np.arange(N_ROWS) == 80
+    if how == "gives NaN":
+        text = rf"26 of 90 rows have .* block 2 \(rows 64 to 89, first key id row-64\): {SAID[how]}"
+        failed = np.arange(N_ROWS) // TILE == 2
     with pytest.raises(FailedBlocksError, match=text) as raised:
         dshap.explain(marginal(frame, sick), frame, **run)
     assert raised.value.exit_status == 5 and "run the same again to retry" in str(raised.value)
-    expected = np.where(np.arange(N_ROWS) // TILE == 2, Status.FAILED, Status.OK)
-    np.testing.assert_array_equal(open_cube(store).status, expected)
-    receipts = {name: own for name, own in bytes_of(store).items() if "receipts" in name}
+    undisturbed = dshap.explain(marginal(frame), frame, key="id", instance_tile=TILE)
+    cube = open_cube(store)
+    np.testing.assert_array_equal(cube.status, np.where(failed, Status.FAILED, Status.OK))
+    np.testing.assert_array_equal(cube.attribution[~failed], undisturbed.attribution[~failed])
+    assert np.isnan(cube.attribution[failed]).all() and verify_cube(store) == []
+    assert feature_ranking(store).rows == np.count_nonzero(~failed)
+    told = cube_status(store).failures
+    assert len(told) == 1 and told[0].rows == failed.sum() and re.search(SAID[how], told[0].reason)
+    receipts = {name: own for name, own in bytes_of(store).items() if re.search(r"receipts/block-0000000[01]", name)}
     assert len(receipts) == 2
     sick.is_healed = True
     cube = dshap.explain(marginal(frame, sick), frame, **run)
-    assert (cube.status == Status.OK).all() and verify_cube(store) == []
+    assert (cube.status == Status.OK).all() and verify_cube(store) == [] and cube_status(store).failures == ()
     after = bytes_of(store)
     assert {name: after[name] for name in receipts} == receipts  # finished blocks were not done again
-    undisturbed = dshap.explain(marginal(frame), frame, key="id", instance_tile=TILE)
     assert cube.attribution.values.tobytes() == undisturbed.attribution.values.tobytes()
 
 
-def test_a_model_that_fails_on_the_first_rows_is_refused_at_once(frame, tmp_path):
-    sick = Sick(frame[NAMES].to_numpy()[40], "raises")
-    with pytest.raises(PredictError, match=r"rows 0 to 63, first key id row-0\): predict function Sick failed"):
-        dshap.explain(marginal(frame, sick), frame, key="id", store=tmp_path / "c.zarr", instance_tile=TILE)
+def test_a_model_that_fails_on_all_of_the_first_rows_is_refused_at_once(frame, tmp_path):
+    def fails(x):
+        if len(x) != 25:  # the background, on which it is tried first
+            raise RuntimeError("cannot digest this")
+        return f(x)
+
+    with pytest.raises(PredictError, match=r"rows 0 to 63, first key id row-0\): predict function .* failed"):
+        dshap.explain(marginal(frame, fails), frame, key="id", store=tmp_path / "c.zarr", instance_tile=TILE)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_of_the_first_rows_fails_alone(frame, tmp_path):
+    """The model is tried on it before the run."""
+    sick = Sick(frame[NAMES].to_numpy()[40], "raises")
+    with pytest.raises(FailedBlocksError, match=r"1 of 90 rows has .*; row 40 \(id row-40\)"):
+        dshap.explain(marginal(frame, sick), frame, key="id", store=tmp_path / "c.zarr", instance_tile=TILE)
 
 
 def test_another_model_behind_one_reference_row_is_another_run(frame, tmp_path):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dshap.abilities import ValuesAtOnce, interactions_of
-from dshap.attributors.game import Found, Game, check_additivity, refuse_bad
-from dshap.blocks import EMPTY, FULL, N_ENDS, Attribution, CoalitionBlock, Scored
+from dshap.attributors.failing import RowsError, Spared, bad_rows, kept_rows
+from dshap.attributors.game import OF_COALITION, Found, Game, Started, check_additivity
+from dshap.blocks import EMPTY, FULL, N_ENDS, REASONS, Attribution, CoalitionBlock, Scored
 from dshap.designs.jackknife import N_REPLICATES
-from dshap.records import FloatArray, Moments, State
+from dshap.records import BoolArray, FloatArray, Moments, State
 from dshap.types import Design
 
 __all__ = [
@@ -28,6 +28,10 @@ __all__ = [
 ]
 
 NOISE_STREAM = 0x6E6F697365
+BY_ROW: Mapping[str, int] = {"groups": 1, "noise": 1}
+"""The axis of the rows in the sums where it is not the first."""
+MAX_REASON = 200
+"""Letters of a reason that are kept beside sums."""
 
 
 @dataclass
@@ -48,29 +52,52 @@ class Contraction:
         return len(self.parts)
 
     def attribute(self, rows: FloatArray) -> Attribution:
-        prediction = self.game.predictions(rows)
-        return self._finished(self._all_parts(rows), prediction)
+        started = self._started(rows)
+        parts = (self.part(rows[started.at], index) for index in range(self.n_parts))
+        return self._finished(*self._added(len(started.at), parts), started)
 
     def part(self, rows: FloatArray, index: int) -> Moments:
-        total = self._no_sums(len(rows))
+        """What one part of the coalitions gives for these rows; NaN, and why, for those that fail."""
+        total, spared = self._no_sums(len(rows)), Spared(rows)
         for together, start, stop in self.game.joined(self.parts[index]):
             block = self.game.design.block(start, stop)
-            self._add(total, rows, self.game.state(together), block, start)
-        refuse_bad(total["whole"], "coalitions of ")
-        return total
+            self._add(total, spared, self.game.state(together), block, start)
+        return _with_reasons(total, {**bad_rows(total["whole"], OF_COALITION), **spared.failed}, len(rows))
 
     def attribute_parts(self, rows: FloatArray, parts: Iterable[Moments]) -> Attribution:
-        sums = self._no_sums(len(rows))
+        return self._of_all(*self._added(len(rows), parts), self._started(rows))
+
+    def _started(self, rows: FloatArray) -> Started:
+        """The rows at their two ends."""
+        return self.game.started(rows)
+
+    def _of_all(self, sums: Moments, failed: Mapping[int, str], started: Started) -> Attribution:
+        """The record of all rows, from the sums of all, some of which failed."""
+        left = {int(position): i for i, position in enumerate(started.at)}
+        failed = {left[i]: reason for i, reason in failed.items() if i in left}
+        is_left = np.zeros(started.n, dtype=bool)
+        is_left[started.at] = True
+        return self._finished(_rows_of(sums, is_left), failed, started)
+
+    def _added(self, n: int, parts: Iterable[Moments]) -> tuple[Moments, dict[int, str]]:
+        """The sums of all parts for n rows; and why, of the rows that any of them failed for."""
+        sums, failed = None, dict[int, str]()
         for part in parts:
-            sums = sums + part
-        return self._finished(sums, self.game.predictions(rows))
+            failed = {**reasons_of(part), **failed}
+            alone = Moments({name: array for name, array in part.arrays.items() if name != REASONS})
+            sums = alone if sums is None else sums + alone
+        return self._no_sums(n) if sums is None else sums, failed
 
-    def _all_parts(self, rows: FloatArray) -> Moments:
-        return reduce(add, (self.part(rows, index) for index in range(self.n_parts)))
-
-    def _finished(self, sums: Moments, prediction: FloatArray) -> Attribution:
-        ends = self.game.ends(prediction)
-        return self.game.attribution(self._found(sums, ends), prediction, ends)
+    def _finished(self, sums: Moments, failed: Mapping[int, str], started: Started) -> Attribution:
+        """The record of all rows, from the sums of those that are left, some of which failed since."""
+        sums = _rows_of(sums, kept_rows(len(started.at), failed))
+        started = started.without(failed)
+        try:
+            found = self._found(sums, started)
+        except RowsError as error:
+            return self._finished(sums, error.reasons, started)
+        of_left = self.game.attribution(found, started.prediction, started.ends)
+        return of_left.placed(started.n, started.at, started.failed)
 
     def _no_sums(self, n: int) -> Moments:
         """Sums of n rows over no coalition."""
@@ -82,11 +109,12 @@ class Contraction:
         }
         return Moments({**sums, "pairs": np.zeros((n, d * (d - 1) // 2, k))} if self.has_pairs else sums)
 
-    def _add(self, total: Moments, rows: FloatArray, state: State, block: CoalitionBlock, start: int) -> None:
-        """Add what the coalitions from `start` on are worth for these rows, times their scores."""
-        scores, parts, values = self._scores(block, start), block.groups.parts(), self.game.values
-        for micro in self.game.micro_blocks(rows):
-            _add_products(total, micro, values(state, rows[micro]), scores, parts)
+    def _add(self, total: Moments, spared: Spared, state: State, block: CoalitionBlock, start: int) -> None:
+        """Add what the coalitions from `start` on are worth for the rows that are `spared`, times their scores."""
+        scores, parts, values = self._scores(block, start), block.groups.parts(), partial(self.game.values, state)
+        shape = (len(block.score), self.game.n_outputs)
+        for micro in self.game.micro_blocks(spared.rows):
+            _add_products(total, micro, spared(values, micro, shape), scores, parts)
 
     def _scores(self, block: CoalitionBlock, start: int) -> Mapping[str, FloatArray]:
         """Sum -> what the values are multiplied with in it (m, d), (m, pairs)."""
@@ -95,9 +123,10 @@ class Contraction:
         pairs = interactions_of(self.game.design, start, start + len(block.score))
         return {"whole": block.score, "pairs": pairs}
 
-    def _found(self, sums: Moments, values: FloatArray) -> Found:
-        """The finish of the design; `values` (n, 2, k) are those of the two ends."""
-        design, v_empty, v_full = self.game.design, values[:, EMPTY], values[:, FULL]
+    def _found(self, sums: Moments, started: Started) -> Found:
+        """The finish of the design, for the rows that are left."""
+        design, values = self.game.design, started.ends
+        v_empty, v_full = values[:, EMPTY], values[:, FULL]
         ends = design.block(EMPTY, N_ENDS)
         total = {name: sums[name] + np.matmul(score.T, values) for name, score in self._scores(ends, EMPTY).items()}
         phi = design.finish(total["whole"], v_empty, v_full)
@@ -109,6 +138,27 @@ class Contraction:
         for g, chosen, score in ends.groups.parts():
             groups[g] += np.matmul(score.T, values[:, chosen])
         return Found(phi, design.replicates(total["whole"], groups, v_empty, v_full), total.get("pairs"))
+
+
+def _with_reasons(sums: Moments, failed: Mapping[int, str], n: int) -> Moments:
+    """The sums of n rows; where some failed, with `REASONS` (n,), empty for the others."""
+    if not failed:
+        return sums
+    reasons = [failed.get(i, "")[:MAX_REASON] for i in range(n)]
+    return Moments({**sums.arrays, REASONS: np.array(reasons, dtype=np.str_)})
+
+
+def reasons_of(sums: Moments) -> dict[int, str]:
+    """position -> why, of the rows that a part of the coalitions failed for."""
+    reasons = sums.arrays.get(REASONS, np.zeros(0, np.str_))
+    return {int(i): str(reasons[i]) for i in np.flatnonzero(reasons != "")}
+
+
+def _rows_of(sums: Moments, kept: BoolArray) -> Moments:
+    """The sums of the rows that are kept (n,)."""
+    if kept.all():
+        return sums
+    return Moments({name: np.compress(kept, array, BY_ROW.get(name, 0)) for name, array in sums.arrays.items()})
 
 
 def _add_products(
@@ -130,10 +180,8 @@ class DirectContraction(Contraction):
 
     def attribute(self, rows: FloatArray) -> Attribution:
         sums, prediction = self._direct_sums(rows, self.game.all_tiles)
-        if prediction is None:
-            prediction = self.game.value.model(rows)
-        refuse_bad(prediction)
-        return self._finished(sums, prediction)
+        started = self._started(rows) if prediction is None else self.game.started_from(prediction, {})
+        return self._of_all(*self._added(len(rows), [sums]), started)
 
     def part(self, rows: FloatArray, index: int) -> Moments:
         return self._direct_sums(rows, self.parts[index])[0]
@@ -143,17 +191,17 @@ class DirectContraction(Contraction):
 
         Where the scores of a block are of another kind, or groups have their own, its values are taken.
         """
-        total, prediction = self._no_sums(len(rows)), None
+        total, prediction, spared = self._no_sums(len(rows)), None, Spared(rows)
         for together, start, stop in self.game.joined(tiles):
             block, state = self.game.design.block(start, stop), self.game.state(together)
             direct = None if len(block.groups.group) else self.scored(state, block.score)
             if direct is None:
-                self._add(total, rows, state, block, start)
+                self._add(total, spared, state, block, start)
             else:
                 sums, prediction = direct(rows, self.game.micro_rows)
                 total["whole"][:] += sums
-        refuse_bad(total["whole"], "coalitions of ")
-        return total, prediction
+        failed = {**bad_rows(total["whole"], OF_COALITION), **spared.failed}
+        return _with_reasons(total, failed, len(rows)), prediction
 
 
 @dataclass
@@ -167,46 +215,44 @@ class NoisyContraction(Contraction):
     they are asked for R times.
     """
 
-    def attribute(self, rows: FloatArray) -> Attribution:
-        answers = self._answers(rows)
-        return self._with_noise(self._all_parts(rows), *answers)
+    def _started(self, rows: FloatArray) -> Started:
+        """The rows at their two ends, with the deviations of the model's answers for them."""
+        spared = Spared(rows)
+        answers = spared(
+            self._answers, slice(0, len(rows)), (1 + N_REPLICATES, len(self.game.value.model.output_names))
+        )
+        return self.game.started_from(answers[:, 0], spared.failed, answers[:, 1:].swapaxes(0, 1))
 
-    def attribute_parts(self, rows: FloatArray, parts: Iterable[Moments]) -> Attribution:
-        answers, sums = self._answers(rows), self._no_sums(len(rows))
-        for part in parts:
-            sums = sums + part
-        return self._with_noise(sums, *answers)
-
-    def _answers(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Predictions (n, k), and the deviations (R, n, k) of their answers; bad rows are refused at the first."""
+    def _answers(self, rows: FloatArray) -> FloatArray:
+        """Predictions and the deviations of their answers (n, 1 + R, k); bad rows are refused at the first."""
         self.game.predictions(rows)
         prediction, noise = asked_often(self.game.value.model, rows)
-        refuse_bad(prediction)
-        return prediction, noise
+        return np.concatenate([prediction[:, None], noise.swapaxes(0, 1)], axis=1)
 
     def _no_sums(self, n: int) -> Moments:
         noise = np.zeros((N_REPLICATES, n, self.game.design.info.n_players, self.game.n_outputs))
         return Moments({**super()._no_sums(n).arrays, "noise": noise})
 
-    def _add(self, total: Moments, rows: FloatArray, state: State, block: CoalitionBlock, start: int) -> None:
+    def _add(self, total: Moments, spared: Spared, state: State, block: CoalitionBlock, start: int) -> None:
         scores, parts = self._scores(block, start), block.groups.parts()
-        for micro in self.game.micro_blocks(rows):
-            values, halves = self._asked_twice(state, rows[micro])
-            _add_noise(total["noise"][:, micro], halves, block, start)
-            _add_products(total, micro, values, scores, parts)
+        ask, shape = partial(self._asked_twice, state), (2, len(block.score), self.game.n_outputs)
+        for micro in self.game.micro_blocks(spared.rows):
+            both = spared(ask, micro, shape)
+            _add_noise(total["noise"][:, micro], both[:, 1], block, start)
+            _add_products(total, micro, both[:, 0], scores, parts)
 
-    def _asked_twice(self, state: State, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Values (n, m, k') of the mean of two answers, and half of the difference of those of each."""
+    def _asked_twice(self, state: State, rows: FloatArray) -> FloatArray:
+        """(n, 2, m, k'): values of the mean of two answers, and half of the difference of those of each."""
         first, second = self.game.expectations(state, rows), self.game.expectations(state, rows)
         link, prediction = self.game.value.link, np.zeros((len(rows), first.shape[-1]))  # no link of a predicted class
-        return link((first + second) / 2, prediction), (link(first, prediction) - link(second, prediction)) / 2
+        values = link((first + second) / 2, prediction)
+        return np.stack([values, (link(first, prediction) - link(second, prediction)) / 2], axis=1)
 
-    def _with_noise(self, sums: Moments, prediction: FloatArray, noise: FloatArray) -> Attribution:
-        ends = self.game.ends(prediction)
-        found = self._found(sums, ends)
-        noisy = _with_noise(self.game.design, found.phi, sums["noise"], self._noise_of_ends(prediction, noise))
+    def _found(self, sums: Moments, started: Started) -> Found:
+        found, noise = super()._found(sums, started), self._noise_of_ends(started.prediction, started.noise)
+        noisy = _with_noise(self.game.design, found.phi, sums["noise"], noise)
         replicates = noisy if found.replicates is None else found.replicates + noisy - found.phi
-        return self.game.attribution(replace(found, replicates=replicates), prediction, ends)
+        return replace(found, replicates=replicates)
 
     def _noise_of_ends(self, prediction: FloatArray, noise: FloatArray) -> FloatArray:
         """Deviations (R, n, 2, k') of v(empty) and v(N) from those of the predictions (R, n, k), after the link."""
@@ -257,17 +303,17 @@ class WholeContraction(Contraction):
         return Moments({"values": np.zeros((n, self.game.design.info.n_coalitions, self.game.n_outputs))})
 
     def part(self, rows: FloatArray, index: int) -> Moments:
-        total = self._no_sums(len(rows))
+        total, spared = self._no_sums(len(rows)), Spared(rows)
         for tile in self.parts[index]:
-            total["values"][:, slice(*self.game.tiles[tile])] = self.game.tile_values(rows, tile)
-        return total
+            total["values"][:, slice(*self.game.tiles[tile])] = self.game.tile_values(spared, tile)
+        return _with_reasons(total, spared.failed, len(rows))
 
-    def _found(self, sums: Moments, values: FloatArray) -> Found:
-        design, found = self.game.design, sums["values"]
-        found[:, :N_ENDS] = values
-        phi, replicates = of_all_values(design, found)
-        check_additivity(phi, values[:, EMPTY], values[:, FULL])
-        pairs = np.matmul(interactions_of(design, 0, design.info.n_coalitions).T, found) if self.has_pairs else None
+    def _found(self, sums: Moments, started: Started) -> Found:
+        design, values, ends = self.game.design, sums["values"], started.ends
+        values[:, :N_ENDS] = ends
+        phi, replicates = of_all_values(design, values)
+        check_additivity(phi, ends[:, EMPTY], ends[:, FULL])
+        pairs = np.matmul(interactions_of(design, 0, design.info.n_coalitions).T, values) if self.has_pairs else None
         return Found(phi, replicates if design.info.n_replicates else None, pairs)
 
 

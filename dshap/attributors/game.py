@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dshap.abilities import EstimatedBase, LearnsFromData, StreamsData
+from dshap.attributors.failing import RowsError, Spared, bad_rows, kept_rows
 from dshap.blocks import EMPTY, FULL, Attribution, Status
-from dshap.errors import DshapError, PredictError
 from dshap.records import JSON, BoolArray, FloatArray, Moments, State, tree_sum
 from dshap.types import Design, Explained, RecordStore, RowReader, ValueFunction
 
@@ -21,14 +22,18 @@ __all__ = [
     "Game",
     "Instances",
     "LearnedGame",
+    "Started",
     "StreamedGame",
     "check_additivity",
     "first_tiles",
     "refuse_bad",
+    "rows_off",
 ]
 
 Values = Callable[[State, FloatArray], FloatArray]
 """(state of coalitions, rows (n, columns)) -> (n, m, k)"""
+OF_COALITION = " for a coalition"
+"""What it was asked about where predictions of the rows themselves are numbers."""
 ADDITIVITY_TOLERANCE = 1e-8
 """Largest |Σφ + base − prediction|, relative to the largest number in it, that rounding explains."""
 
@@ -47,6 +52,48 @@ class Found:
     """(n,): coalitions that a row took; None where all rows take all."""
     stated: Mapping[str, Sequence[float] | float] = field(default_factory=dict)
     """See `Checked.stated`."""
+
+    def kept(self, kept: BoolArray) -> Found:
+        """The rows (n,) that are to be kept."""
+        return replace(
+            self,
+            phi=self.phi[kept],
+            replicates=None if self.replicates is None else self.replicates[:, kept],
+            pairs=None if self.pairs is None else self.pairs[kept],
+            n_coalitions=None if self.n_coalitions is None else self.n_coalitions[kept],
+        )
+
+
+@dataclass(frozen=True)
+class Started:
+    """Rows at their two ends, those left out that failed so far."""
+
+    n: int
+    """Rows that were asked for."""
+    at: NDArray[np.intp]
+    """Positions of the rows that are left."""
+    prediction: FloatArray
+    """(left, k)"""
+    ends: FloatArray
+    """(left, 2, k'): v(empty) and v(N)."""
+    noise: FloatArray
+    """(R, left, k): deviations of the answers of a model that answers differently; R = 0 of others."""
+    failed: Mapping[int, str]
+    """position -> why, of the rows that failed."""
+
+    def without(self, failed: Mapping[int, str]) -> Started:
+        """The rows that are left without those of these positions among them."""
+        if not failed:
+            return self
+        kept = kept_rows(len(self.at), failed)
+        return replace(
+            self,
+            at=self.at[kept],
+            prediction=self.prediction[kept],
+            ends=self.ends[kept],
+            noise=self.noise[:, kept],
+            failed={**self.failed, **{int(self.at[i]): reason for i, reason in failed.items()}},
+        )
 
 
 @dataclass(kw_only=True)
@@ -107,6 +154,25 @@ class Instances:
         """v(empty) and v(N) (n, 2, k') of rows whose predictions are (n, k)."""
         both = np.stack([np.broadcast_to(self.base(), prediction.shape), prediction], axis=1)
         return self.value.link(both, prediction)
+
+    def started(self, rows: FloatArray) -> Started:
+        """The rows that have both ends; for each of the others, why."""
+        spared, everything = Spared(rows), slice(0, len(rows))
+        prediction = spared(self.value.model, everything, (len(self.value.model.output_names),))
+        return self.started_from(prediction, spared.failed)
+
+    def started_from(
+        self, prediction: FloatArray, failed: Mapping[int, str], noise: FloatArray | None = None
+    ) -> Started:
+        """See `started`: of predictions (n, k), and of the `noise` (R, n, k) of a model that has some."""
+        n = len(prediction)
+        failed = {**bad_rows(prediction), **failed}
+        at = np.flatnonzero(kept_rows(n, failed))
+        spared = Spared(prediction[at])
+        ends = spared(self.ends, slice(0, len(at)), (2, self.n_outputs))
+        no_noise = np.zeros((0, n, prediction.shape[1]))
+        started = Started(n, at, prediction[at], ends, (no_noise if noise is None else noise)[:, at], failed)
+        return started.without(spared.failed)
 
     def attribution(self, found: Found, prediction: FloatArray, ends: FloatArray) -> Attribution:
         """The record of rows whose predictions are (n, k), and whose two ends are worth (n, 2, k')."""
@@ -191,11 +257,15 @@ class Game(Instances):
     def _linked(self, state: State, rows: FloatArray) -> FloatArray:
         return self.value.link(self.expectations(state, rows), self.value.model(rows))
 
-    def tile_values(self, rows: FloatArray, tile: int) -> FloatArray:
-        """Values (n, m, k') of one coalition tile, in micro-blocks."""
-        state = self.state([tile])
-        values = np.concatenate([self.values(state, rows[micro]) for micro in self.micro_blocks(rows)])
-        refuse_bad(values, "coalitions of ")
+    def tile_values(self, spared: Spared, tile: int) -> FloatArray:
+        """Values (n, m, k') of one coalition tile, in micro-blocks; NaN for the rows that fail."""
+        start, stop = self.tiles[tile]
+        state, shape = self.state([tile]), (stop - start, self.n_outputs)
+        evaluate = partial(self.values, state)
+        values = np.full((len(spared.rows), *shape), np.nan)
+        for micro in self.micro_blocks(spared.rows):
+            values[micro] = spared(evaluate, micro, shape)
+        spared.failed.update({**bad_rows(values, OF_COALITION), **spared.failed})
         return values
 
 
@@ -249,26 +319,40 @@ class StreamedGame(Game):
 
 
 def refuse_bad(values: FloatArray, what: str = "") -> None:
-    """A `PredictError` where the values (n, …) of any row are no numbers."""
-    is_bad = ~np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
-    if is_bad.any():
-        raise PredictError(f"the model gave NaN or infinity for {what}{np.count_nonzero(is_bad)} row(s)")
+    """A `RowsError` where the values (n, …) of any row are no numbers."""
+    if failed := bad_rows(values, what):
+        raise RowsError(failed)
 
 
 def check_additivity(
     phi: FloatArray, base: FloatArray, prediction: FloatArray, explained: FloatArray | float = 0.0
 ) -> None:
-    """Σφ + base == prediction to rounding and to what is `explained` (k,), or an error: it is checked on every tile."""
+    """A `RowsError` with the rows that `rows_off` finds: attributions are checked for every row."""
+    if failed := rows_off(phi, base, prediction, explained):
+        raise RowsError(failed)
+
+
+def rows_off(
+    phi: FloatArray, base: FloatArray, prediction: FloatArray, explained: FloatArray | float = 0.0
+) -> dict[int, str]:
+    """position -> why, of the rows where Σφ + base is not the prediction to rounding and to what is `explained` (k,).
+
+    What rounding explains is relative to the largest number of all rows.
+    """
     if not len(phi):
-        return
-    if not np.isfinite(phi).all():
-        n_bad = np.count_nonzero(~np.isfinite(phi).all(axis=(1, 2)))
-        raise DshapError(f"attributions of {n_bad} row(s) are NaN or infinity: their values are too large for float64")
-    gap = np.abs(phi.sum(axis=1) + base - prediction).max(axis=0)  # (k,)
+        return {}
+    is_number = np.isfinite(phi).all(axis=(1, 2))
+    why = "attributions are NaN or infinity: their values are too large for float64"
+    if not is_number.all():
+        return dict.fromkeys(np.flatnonzero(~is_number).tolist(), why)
+    gap = np.abs(phi.sum(axis=1) + base - prediction)  # (n, k)
     scale = max(np.abs(phi).sum(axis=1).max(), np.abs(prediction).max(), np.abs(base).max())
-    if not (gap <= ADDITIVITY_TOLERANCE * scale + explained).all():
-        raise DshapError(f"attributions miss the prediction by {gap.max():.3g} (predictions reach {scale:.3g}): a bug, "
-                         "or a model that answers differently from call to call")  # fmt: skip
+    is_off = ~(gap <= ADDITIVITY_TOLERANCE * scale + explained).all(axis=1)
+    return {
+        int(i): f"attributions miss the prediction by {gap[i].max():.3g} (predictions reach {scale:.3g}): a bug, "
+        "or a model that answers differently from call to call"
+        for i in np.flatnonzero(is_off)
+    }
 
 
 def first_tiles(tiles: Iterable[tuple[int, int]], n_coalitions: int) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,10 +11,11 @@ from numpy.typing import NDArray
 
 from dshap.abilities import ChoosesFromSample, LearnsFromData, Pilot, pilot_coalitions
 from dshap.attributors.contraction import asked_often
+from dshap.attributors.failing import is_of_rows
 from dshap.attributors.game import Game, LearnedGame, first_tiles
 from dshap.attributors.rounds import forecast
 from dshap.blocks import RowBlock
-from dshap.errors import DshapError, PredictError
+from dshap.errors import DshapError
 from dshap.records import BoolArray, FloatArray, Moments, Record, Stacked, State
 from dshap.rows import chosen_rows
 from dshap.types import Design, Predictor
@@ -130,8 +130,11 @@ class PilotPass:
 
     def partial(self, block: RowBlock) -> Stacked:
         values = np.zeros((0, self.n_coalitions))
-        with contextlib.suppress(PredictError):
+        try:
             values = self._games(block.good) if block.is_ok.any() else values
+        except Exception as error:
+            if not is_of_rows(error):
+                raise
         return Stacked({"values": values[np.isfinite(values).all(axis=1)]})
 
     def finish(self, total: Stacked) -> Record:

@@ -12,7 +12,8 @@ from scipy.special import stdtrit
 
 from dshap.abilities import interactions_of, rounds_of
 from dshap.attributors.contraction import of_all_values
-from dshap.attributors.game import Found, Game, check_additivity
+from dshap.attributors.failing import Spared, kept_rows
+from dshap.attributors.game import Found, Game, Started, rows_off
 from dshap.blocks import EMPTY, FULL, Attribution, jackknife_errors, relative_errors
 from dshap.records import FloatArray
 from dshap.types import Design
@@ -37,21 +38,32 @@ class RoundsAttributor:
     """Coalition tiles that each round adds."""
 
     def attribute(self, rows: FloatArray) -> Attribution:
-        prediction = self.game.predictions(rows)
-        ends = self.game.ends(prediction)
-        found = self._found(rows, ends)
-        check_additivity(found.phi, ends[:, EMPTY], ends[:, FULL])
-        return self.game.attribution(found, prediction, ends)
+        started = self.game.started(rows)
+        found, failed = self._found(rows[started.at], started.ends)
+        found, started = _without(found, started, failed)
+        off = rows_off(found.phi, started.ends[:, EMPTY], started.ends[:, FULL])
+        found, started = _without(found, started, off)
+        of_left = self.game.attribution(found, started.prediction, started.ends)
+        return of_left.placed(started.n, started.at, started.failed)
 
-    def _found(self, rows: FloatArray, ends: FloatArray) -> Found:
+    def _found(self, rows: FloatArray, ends: FloatArray) -> tuple[Found, dict[int, str]]:
+        """What the rounds give; and why, of the rows that one of them failed for."""
         design, d = self.game.design, self.game.design.info.n_players
         shape = (len(rows), d, self.game.n_outputs)
         phi, replicates = np.zeros(shape), np.zeros((design.info.n_replicates, *shape))
         pairs = np.zeros((len(rows), d * (d - 1) // 2, shape[-1])) if self.has_pairs else None
-        used, left = np.zeros(len(rows), np.int32), np.arange(len(rows))
+        used, left, failed = np.zeros(len(rows), np.int32), np.arange(len(rows)), dict[int, str]()
         values, (v_empty, v_full) = ends, ends.swapaxes(0, 1)  # (n, m, k); (n, k)
         for grown, tiles in zip(self.rounds, self.round_tiles, strict=True):
-            values = np.concatenate([values, *(self.game.tile_values(rows[left], tile) for tile in tiles)], axis=1)
+            if not len(left):
+                break
+            spared = Spared(rows[left])
+            values = np.concatenate([values, *(self.game.tile_values(spared, tile) for tile in tiles)], axis=1)
+            failed |= {int(left[i]): reason for i, reason in spared.failed.items()}
+            is_good = kept_rows(len(left), spared.failed)
+            left, values = left[is_good], values[is_good]
+            if not len(left):
+                break
             phi[left], replicates[:, left] = of_all_values(grown, values)
             if pairs is not None:
                 pairs[left] = np.matmul(interactions_of(grown, 0, grown.info.n_coalitions).T, values)
@@ -60,9 +72,12 @@ class RoundsAttributor:
             reached = relative_errors(phi[left], errors, v_empty[left], v_full[left])
             is_left = ~(reached * at_once(d, design.info.n_replicates) <= self.tol).all(axis=1)
             left, values = left[is_left], values[is_left]
-            if not len(left):
-                break
-        return Found(phi, replicates, pairs, used)
+        return Found(phi, replicates, pairs, used), failed
+
+
+def _without(found: Found, started: Started, failed: Mapping[int, str]) -> tuple[Found, Started]:
+    """What was found for the rows that are left, without those that failed."""
+    return found.kept(kept_rows(len(started.at), failed)), started.without(failed)
 
 
 def forecast(design: Design, values: FloatArray, tol: float) -> Mapping[str, NDArray[Any]]:

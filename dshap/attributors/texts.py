@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dshap.abilities import OfTexts, Pilot, Work, is_of_texts
 from dshap.attributors.choice import Chosen, choose, sampled
 from dshap.attributors.contraction import Contraction
+from dshap.attributors.failing import is_of_rows, text_of
 from dshap.attributors.game import Game, Instances
 from dshap.blocks import N_ENDS, Attribution, Status
 from dshap.designs.by_length import DesignByLength
@@ -58,7 +59,12 @@ class TextAttributor(Instances):
         found = _Filled.of(rows.shape, self.n_outputs, self.n_replicates)
         for length, at in by_length(rows):
             texts = np.ascontiguousarray(rows[at, :length])
-            found.put(at, length, self._of_length(length).attribute(texts))
+            try:
+                found.put(at, length, self._of_length(length).attribute(texts))
+            except Exception as error:  # no text of this length can be explained
+                if not is_of_rows(error):
+                    raise
+                found.fail(at, text_of(error))
         has_classes = self.value.link.classes(np.zeros((0, len(self.value.model.output_names)))) is not None
         return found.attribution(has_classes)
 
@@ -171,16 +177,22 @@ class _Filled:
     """(2, n, k): v(empty) and v(N)"""
     classes: NDArray[np.int16]
     """(n,)"""
+    status: NDArray[np.int8]
+    """(n,)"""
+    reasons: dict[int, str]
+    """position -> why, of the texts that failed"""
 
     @classmethod
     def of(cls, shape: tuple[int, ...], k: int, n_replicates: int) -> _Filled:
         n, longest = shape
         return cls(np.zeros((n, longest, k)), np.zeros((n_replicates, n, longest, k)), np.zeros((2, n, k)),
-                   np.zeros(n, np.int16))  # fmt: skip
+                   np.zeros(n, np.int16), np.full(n, Status.OK, np.int8), {})  # fmt: skip
 
     def put(self, at: NDArray[np.intp], length: int, found: Attribution) -> None:
         """Those of the texts at these positions; a design without standard errors has none, and its groups agree."""
         self.phi[at, :length] = found.phi
+        self.status[at] = found.status
+        self.reasons.update({int(at[i]): reason for i, reason in found.reasons.items()})
         self.ends[0, at], self.ends[1, at] = found.base, found.prediction
         self.replicates[:, at, :length] = found.phi
         if found.replicates is not None:
@@ -189,9 +201,17 @@ class _Filled:
         if found.classes is not None:
             self.classes[at] = found.classes
 
+    def fail(self, at: NDArray[np.intp], reason: str) -> None:
+        """Say that the texts at these positions have no attribution."""
+        self.phi[at] = np.nan
+        self.ends[:, at] = np.nan
+        self.replicates[:, at] = np.nan
+        self.status[at] = Status.FAILED
+        self.reasons.update(dict.fromkeys(at.tolist(), reason))
+
     def attribution(self, has_classes: bool) -> Attribution:
         """The record of all rows."""
         more: dict[str, Any] = {"replicates": self.replicates} if len(self.replicates) else {}
         more |= {"classes": self.classes} if has_classes else {}
         base, prediction = self.ends
-        return Attribution(self.phi, base, prediction, np.full(len(self.phi), Status.OK, np.int8), **more)
+        return Attribution(self.phi, base, prediction, self.status, reasons=self.reasons, **more)

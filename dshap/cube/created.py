@@ -27,6 +27,7 @@ __all__ = [
     "copied_files",
     "copy_name",
     "copy_of",
+    "failures_of",
     "has_copy",
     "is_finished",
     "keep_copy",
@@ -60,6 +61,11 @@ def states_of(path: Path) -> StateFolder:
 def receipts_of(path: Path) -> ReceiptFolder:
     """The receipts of the cube at `path`, one for each finished block."""
     return ReceiptFolder(path / CONTAINER / "receipts")
+
+
+def failures_of(path: Path) -> ReceiptFolder:
+    """Why blocks of the cube at `path` have no receipt, where their task failed."""
+    return ReceiptFolder(path / CONTAINER / "failures")
 
 
 def notes_of(path: Path) -> ReceiptFolder:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from dshap.blocks import Status
 from dshap.checks import as_path, checked
 from dshap.cube.arrays import read_run
-from dshap.cube.created import CONTAINER, has_copy, notes_of, receipts_of, refuse_altered
+from dshap.cube.created import CONTAINER, failures_of, has_copy, notes_of, receipts_of, refuse_altered
 from dshap.cube.layout import reading, refuse_foreign
 from dshap.cube.summary import STATISTICS, estimates
 from dshap.cube.writer import block_name
@@ -26,6 +27,7 @@ from dshap.records import FloatArray
 
 __all__ = [
     "CubeStatus",
+    "FailedRows",
     "cube_paths",
     "cube_status",
     "feature_ranking",
@@ -39,6 +41,8 @@ __all__ = [
     "row_key",
 ]
 
+MAX_TOLD = 1_000
+"""Blocks with failed rows whose reasons a status tells."""
 MAX_INDEXED_ROWS = 10_000_000
 ORDER = (
     "attribution",
@@ -126,6 +130,16 @@ def cube_paths(store: Path) -> list[Path]:
 
 
 @dataclass(frozen=True)
+class FailedRows:
+    """Rows that have no attribution for one reason."""
+
+    rows: int
+    first: str
+    """The first of them, with its key."""
+    reason: str
+
+
+@dataclass(frozen=True)
 class CubeStatus:
     """How far a cube is."""
 
@@ -137,6 +151,8 @@ class CubeStatus:
     pending: int
     blocks_done: int
     n_blocks: int
+    failures: tuple[FailedRows, ...] = ()
+    """Why rows failed, in the first blocks with such rows."""
 
     @property
     def is_complete(self) -> bool:
@@ -152,10 +168,12 @@ def cube_status(path: Path) -> CubeStatus:
 
 def _status(path: Path) -> CubeStatus:
     status = zarr.open_array(path / "status", mode="r")
-    counts = np.zeros(len(Status.MEANINGS), dtype=np.int64)
-    step = (status.shards or status.chunks)[0] * 64
-    for start in range(0, status.shape[0], step):
-        counts += np.bincount(np.asarray(status[start : start + step]), minlength=len(counts))
+    counts, failed_blocks = np.zeros(len(Status.MEANINGS), dtype=np.int64), list[int]()
+    tile = (status.shards or status.chunks)[0]
+    for start in range(0, status.shape[0], 64 * tile):
+        found = np.asarray(status[start : start + 64 * tile])
+        counts += np.bincount(found, minlength=len(counts))
+        failed_blocks += np.unique((start + np.flatnonzero(found == Status.FAILED)) // tile).tolist()
     n_blocks = zarr.open_array(path / "blocks" / "count", mode="r").shape[0]
     done = sum(1 for _ in receipts_of(path).names())
     return CubeStatus(
@@ -167,7 +185,20 @@ def _status(path: Path) -> CubeStatus:
         pending=int(counts[Status.PENDING]),
         blocks_done=done,
         n_blocks=n_blocks,
+        failures=_failures(path, failed_blocks[:MAX_TOLD]),
     )
+
+
+def _failures(path: Path, blocks: Sequence[int]) -> tuple[FailedRows, ...]:
+    """Why rows of these blocks failed, one entry a reason, numbers in it apart."""
+    found: dict[str, FailedRows] = {}
+    for name in map(block_name, blocks):
+        folder = next((each for each in (receipts_of(path), failures_of(path)) if each.is_whole(name)), None)
+        for group in [] if folder is None else folder.get(name).get("failed", []):
+            kind = re.sub(r"\d+", "#", group["reason"])
+            before = found.get(kind, FailedRows(0, group["first"], group["reason"]))
+            found[kind] = replace(before, rows=before.rows + group["rows"])
+    return tuple(found.values())
 
 
 def feature_ranking(path: Path) -> xr.Dataset:

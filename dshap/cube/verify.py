@@ -21,6 +21,7 @@ from dshap.cube.created import (
     copied_files,
     copy_name,
     copy_of,
+    failures_of,
     has_copy,
     is_finished,
     mark_of,
@@ -138,6 +139,7 @@ def _sealed(path: Path) -> Iterator[Damage]:
     """States, notes, receipts, and the list of a finished run, each by its own seal."""
     folders: Mapping[str, CreateOnlyFolder] = {
         "state": states_of(path), "note": notes_of(path), "receipt": receipts_of(path),
+        "failure": failures_of(path),
     }  # fmt: skip
     for kind, folder in folders.items():
         for name in folder.names():

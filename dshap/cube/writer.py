@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import zarr
 
 from dshap.blocks import Attribution, RowBlock, Status
 from dshap.cube.arrays import read_run
-from dshap.cube.created import notes_of, receipts_of
+from dshap.cube.created import failures_of, notes_of, receipts_of
 from dshap.cube.disk import clear_way, size_of, sync
 from dshap.cube.layout import TEXT, CubeLayout
 from dshap.cube.summary import block_sums
@@ -24,6 +25,8 @@ __all__ = ["SUMMARIES", "CubeWriter", "block_digests", "block_name", "drop_lost_
 
 SUMMARIES = ("blocks/attribution", "blocks/count", "blocks/residual")
 """Arrays with one entry a block."""
+MAX_REASONS, MAX_REASON = 8, 500
+"""Reasons that a receipt tells why rows failed, and letters of each."""
 
 
 def block_digests(stored: Mapping[str, np.ndarray]) -> dict[str, str]:
@@ -51,17 +54,25 @@ class CubeWriter:
         return {**self.__dict__, "_arrays": {}}
 
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
-        """Store the rows of a tile, skipped ones in place (NaN), then its summary, then its receipt.
+        """Store the rows of a tile, NaN in the place of those that were skipped or failed; its summary; its receipt.
 
-        `attribution` holds the good rows of `block` only.  The receipt is made when the files that it names are on
-        disk: what a power cut takes back has none.
+        `attribution` holds the rows of `block` that are ok to explain.  The receipt is made when the files that it names
+        are on disk: what a power cut takes back has none.  A tile with rows that failed is tried again by the same run;
+        a tile without such rows stays as it is.
         """
         start, stop = self._aligned(tile, block)
         self._refuse_other_store()
+        receipts, mark = receipts_of(self.path), block_name(tile)
+        before = receipts.whole_one(mark)
+        if before is not None and self._is_stored(before):
+            if "failed" in before:
+                receipts.remove(mark)
+            elif attribution.reasons:  # another worker has explained all rows meanwhile
+                return before
         stored = self._arrays_of(block, attribution)
         for name, values in stored.items():
             self._store(name, tile, slice(start, stop), values)
-        summary = self._summary(attribution)
+        summary = self._summary(attribution.good)
         for name, value in summary.items():
             self._store(name, tile, tile, value)
         receipt = {
@@ -70,11 +81,13 @@ class CubeWriter:
             "stop": stop,
             "digests": block_digests({"base_value": attribution.base} | stored | summary),
             "files": self._synced(tile, [*stored, *summary]),
-            "ok": int(block.is_ok.sum()),
+            "ok": int(attribution.is_ok.sum()),
             "fingerprint": self.fingerprint,
             **({"stated": dict(attribution.stated)} if attribution.stated else {}),
+            **({"failed": failed_groups(block, attribution)} if attribution.reasons else {}),
         }
-        self._put_receipt(block_name(tile), receipt)
+        self._put_receipt(mark, receipt)
+        failures_of(self.path).remove(mark)
         return receipt
 
     def _arrays_of(self, block: RowBlock, attribution: Attribution) -> dict[str, np.ndarray]:
@@ -156,19 +169,25 @@ class CubeWriter:
             notes.remove(name)
             notes.put(name, content)
 
-    def mark_failed(self, tile: int, start: int, stop: int) -> None:
-        """Say so in the status of a block that has no attribution."""
-        receipts, name = receipts_of(self.path), block_name(tile)
+    def mark_failed(self, tile: int, start: int, stop: int, reason: str) -> None:
+        """Say so in the status of a block that has no attribution, and keep why."""
+        receipts, name, failures = receipts_of(self.path), block_name(tile), failures_of(self.path)
         receipt = receipts.whole_one(name)
-        if receipt is None or not self._is_done(receipt):
-            receipts.remove(name)
-            self._store("status", tile, slice(start, stop), np.full(stop - start, Status.FAILED, np.int8))
+        if receipt is not None and self._is_stored(receipt):
+            return
+        receipts.remove(name)
+        self._store("status", tile, slice(start, stop), np.full(stop - start, Status.FAILED, np.int8))
+        failures.remove(name)
+        failures.put(name, {"failed": [failed_group(reason, stop - start, start, f"rows {start} to {stop - 1}")]})
 
     def done(self) -> set[int]:
-        """Blocks with a whole receipt of this run whose files are there: their values are trusted, not read again."""
-        return {receipt["block"] for _, receipt in receipts_of(self.path).whole() if self._is_done(receipt)}
+        """Blocks with a whole receipt of this run whose files are there, no row of which failed: their values are
+        trusted, not read again."""
+        whole = (receipt for _, receipt in receipts_of(self.path).whole())
+        return {receipt["block"] for receipt in whole if self._is_stored(receipt) and "failed" not in receipt}
 
-    def _is_done(self, receipt: Mapping[str, Any]) -> bool:
+    def _is_stored(self, receipt: Mapping[str, Any]) -> bool:
+        """The receipt is of this run, and the files that it names are there."""
         is_own = receipt["fingerprint"] == self.fingerprint
         is_span = (receipt["start"], receipt["stop"]) == self._span(receipt["block"])
         return is_own and is_span and not lost_files(self.path, receipt)
@@ -228,6 +247,28 @@ def _as_stored(values: np.ndarray, dtype: str) -> np.ndarray:
     if dtype != TEXT:
         return values.astype(dtype, copy=False)
     return np.array([text or "" for text in values.tolist()], dtype=np.dtypes.StringDType())
+
+
+def failed_groups(block: RowBlock, attribution: Attribution) -> list[dict[str, Any]]:
+    """What a receipt tells of the rows that failed: reason, rows, and the first of them; reasons that differ in numbers
+    alone are one, and beyond `MAX_REASONS` all are."""
+    positions = block.positions[block.is_ok]
+    groups: dict[str, dict[str, Any]] = {}
+    for i, reason in sorted(attribution.reasons.items()):
+        kind = re.sub(r"\d+", "#", reason)
+        if kind not in groups and len(groups) == MAX_REASONS:
+            kind = next(reversed(groups))
+        row = int(positions[i])
+        keys = ", ".join(f"{name} {values[row - block.start]}" for name, values in block.keys.items())
+        where = f"row {row} ({keys})" if keys else f"row {row}"
+        group = groups.setdefault(kind, failed_group(reason, 0, row, where))
+        group["rows"] += 1
+    return list(groups.values())
+
+
+def failed_group(reason: str, n_rows: int, position: int, where: str) -> dict[str, Any]:
+    """Rows of a block that failed for one reason."""
+    return {"reason": reason[:MAX_REASON], "rows": n_rows, "position": position, "first": where}
 
 
 def block_name(tile: int) -> str:

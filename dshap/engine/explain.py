@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from dshap.abilities import check_unchanged
-from dshap.blocks import Attribution, RowBlock
+from dshap.attributors.failing import sparing
+from dshap.blocks import REASONS, Attribution, RowBlock
 from dshap.engine.graph import Call, Executor, Reduction
 from dshap.engine.progress import Progress
 from dshap.errors import FailedBlocksError, PredictError
@@ -25,19 +26,28 @@ KILLED = "its task killed the worker again and again (most often: out of memory)
 
 @dataclass(frozen=True)
 class Failure:
-    """An instance tile that has no attribution, and why."""
+    """Rows of an instance tile that have no attribution, and why."""
 
     tile: int
     start: int
     stop: int
+    n_rows: int
+    """Of start to stop that failed; all of them where the tile has no attribution at all."""
+    where: str
+    """The first of them."""
     reason: str
+
+    @property
+    def is_whole(self) -> bool:
+        """The tile has no attribution at all, and no receipt."""
+        return self.n_rows == self.stop - self.start
 
 
 class BlockWriter(Protocol):
     """Writes whole instance tiles of one cube."""
 
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
-        """Store the tile, then its receipt; gives the receipt."""
+        """Store the tile, then its receipt; gives the receipt, whose `failed` tells of rows without attribution."""
         ...
 
     def write_base(self, base: FloatArray) -> None:
@@ -48,9 +58,12 @@ class BlockWriter(Protocol):
         """A small record beside the cube, which `open_cube` shows as an attribute."""
         ...
 
-    def mark_failed(self, tile: int, start: int, stop: int) -> None: ...
+    def mark_failed(self, tile: int, start: int, stop: int, reason: str) -> None:
+        """Say that a tile has no attribution, and why."""
+        ...
+
     def done(self) -> set[int]:
-        """Tiles that have a receipt."""
+        """Tiles that have a receipt, no row of which failed."""
         ...
 
     def stated(self) -> dict[str, list[float] | float]:
@@ -90,7 +103,7 @@ class Evaluation:
 
 
 def evaluate(executor: Executor, evaluation: Evaluation, progress: Progress) -> list[Failure]:
-    """Attributions of all tiles that have no receipt; gives those that failed (their rows are marked so)."""
+    """Attributions of all tiles that are not done; gives the rows that failed, tile by tile (they are marked so)."""
     tiles, done = evaluation.tiles, evaluation.writer.done()
     todo = [tile for tile in range(len(tiles)) if tile not in done]
     if not todo:
@@ -103,16 +116,15 @@ def evaluate(executor: Executor, evaluation: Evaluation, progress: Progress) -> 
 
     def failed(reduction: Reduction, error: Exception) -> None:
         tile = reduction.finish.args[0]
-        evaluation.writer.mark_failed(tile, *tiles[tile])
-        start, stop = tiles[tile]
-        failures.append(Failure(tile, start, stop, _reason(error)))
+        failures.append(_whole_failure(evaluation, tile, error))
         progress.advance(n_rows(tile))
         if not n_good and len(failures) == ALIKE and len(todo) > ALIKE:
             _stop_if_alike(failures, len(todo))
 
-    def succeeded(reduction: Reduction, _: Any) -> None:
+    def succeeded(reduction: Reduction, receipt: dict[str, Any]) -> None:
         nonlocal n_good
         n_good += 1
+        failures.extend(_row_failures(receipt))
         progress.advance(n_rows(reduction.finish.args[0]))
 
     n_parts = evaluation.attributor.n_parts if isinstance(evaluation.attributor, Divided) else 1
@@ -120,11 +132,28 @@ def evaluate(executor: Executor, evaluation: Evaluation, progress: Progress) -> 
     executor.run(evaluation, (_reduction(tile, n_parts) for tile in todo), succeeded, failed)
     failures = _again_alone(executor, evaluation, failures, n_parts)
     progress.end()
-    if not failures and n_parts > 1:
+    if n_parts > 1 and not any(failure.is_whole for failure in failures):
         for tile in range(len(tiles)):
             for part in range(n_parts):
                 evaluation.store.remove(evaluation.part_name(tile, part))
     return failures
+
+
+def _whole_failure(evaluation: Evaluation, tile: int, error: Exception) -> Failure:
+    """A tile that has no attribution, marked so."""
+    start, stop = evaluation.tiles[tile]
+    reason = _reason(error)
+    evaluation.writer.mark_failed(tile, start, stop, reason)
+    return Failure(tile, start, stop, stop - start, f"rows {start} to {stop - 1}", reason)
+
+
+def _row_failures(receipt: dict[str, Any]) -> list[Failure]:
+    """What a receipt tells of rows that failed: one failure, or none."""
+    groups = receipt.get("failed", [])
+    if not groups:
+        return []
+    first, n_rows = groups[0], sum(group["rows"] for group in groups)
+    return [Failure(receipt["block"], receipt["start"], receipt["stop"], n_rows, first["first"], first["reason"])]
 
 
 def _again_alone(executor: Executor, evaluation: Evaluation, failures: list[Failure], n_parts: int) -> list[Failure]:
@@ -138,14 +167,17 @@ def _again_alone(executor: Executor, evaluation: Evaluation, failures: list[Fail
         if failure.reason != KILLED or n_killed == ALIKE:
             left.append(failure)
             continue
-        reasons: list[str] = []
+        again: list[Failure] = []
 
-        def failed(_: Reduction, error: Exception, reasons: list[str] = reasons) -> None:
-            reasons.append(_reason(error))
+        def failed(reduction: Reduction, error: Exception, again: list[Failure] = again) -> None:
+            again.append(_whole_failure(evaluation, reduction.finish.args[0], error))
 
-        executor.run(evaluation, iter([_reduction(failure.tile, n_parts)]), lambda *_: None, failed)
-        left += [replace(failure, reason=reason) for reason in reasons]
-        n_killed = n_killed + 1 if reasons else 0
+        def succeeded(_: Reduction, receipt: dict[str, Any], again: list[Failure] = again) -> None:
+            again.extend(_row_failures(receipt))
+
+        executor.run(evaluation, iter([_reduction(failure.tile, n_parts)]), succeeded, failed)
+        left += again
+        n_killed = n_killed + 1 if any(each.is_whole for each in again) else 0
     return left
 
 
@@ -160,8 +192,15 @@ def _whole(evaluation: Evaluation, _: None, tile: int) -> dict[str, Any]:
     """Attributions of one tile, written to the cube; gives the receipt."""
     block = evaluation.read(tile)
     with naming(tile, block):
-        attribution = evaluation.attributor.attribute(block.good)
+        attribution = _not_all_failed(sparing(evaluation.attributor.attribute, block.good))
     return evaluation.write(tile, block, attribution)
+
+
+def _not_all_failed(attribution: Attribution) -> Attribution:
+    """The attributions, or a `PredictError` where no row has one: then the block as such is at fault."""
+    if attribution.reasons and not attribution.is_ok.any():
+        raise PredictError(next(iter(attribution.reasons.values())))
+    return attribution
 
 
 def _part(evaluation: Evaluation, tile: int, part: int) -> tuple[str, ...]:
@@ -176,11 +215,25 @@ def _part(evaluation: Evaluation, tile: int, part: int) -> tuple[str, ...]:
 
 
 def _from_parts(evaluation: Evaluation, names: tuple[str, ...], tile: int) -> dict[str, Any]:
-    """Attributions of one tile from the stored parts of its sums, written to the cube; gives the receipt."""
-    block = evaluation.read(tile)
-    parts = (evaluation.store.get(name, Moments) for name in names)
+    """Attributions of one tile from the stored parts of its sums, written to the cube; gives the receipt.
+
+    Parts with rows that failed are not kept: the same run again is to try these rows again.
+    """
+    block, partial = evaluation.read(tile), []
+
+    def parts() -> Iterator[Moments]:
+        for name in names:
+            part: Moments = evaluation.store.get(name, Moments)
+            if REASONS in part.arrays:
+                partial.append(name)
+            yield part
+
     with naming(tile, block):
-        attribution = evaluation.divided.attribute_parts(block.good, parts)
+        attribution = evaluation.divided.attribute_parts(block.good, parts())
+    for name in partial:
+        evaluation.store.remove(name)
+    with naming(tile, block):
+        attribution = _not_all_failed(attribution)
     return evaluation.write(tile, block, attribution)
 
 

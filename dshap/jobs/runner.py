@@ -14,6 +14,7 @@ from dshap.cube import (
     StateFolder,
     Workspace,
     create_store,
+    is_finished,
     mark_finished,
     read_job,
     read_run,
@@ -241,7 +242,7 @@ class _Run:
         create_store(self.store, _description(self.job, fingerprint))
         self._say_damaged(self.table.keep())
         results = tuple(self._explained(explain, explanation) for explain, explanation in prepared)
-        if not any(result.failure for result in results):
+        if all(is_finished(result.path) for result in results):
             mark_finished(self.store, [explain.name for explain in self.job.explain])
         report = model.report_ if isinstance(model, KernelModel) else None
         return JobResult(self.store, results, report, tuple(self.progress.stages))

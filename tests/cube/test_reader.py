@@ -87,7 +87,7 @@ def test_a_store_of_several_names_them(tmp_path):
 
 def test_status_counts(tmp_path):
     _, writer = make_cube(tmp_path / "cube.zarr", tiles=[0], skipped=(2,))
-    writer.mark_failed(2, 2 * TILE, N_ROWS)
+    writer.mark_failed(2, 2 * TILE, N_ROWS, "no memory")
     status = cube_status(writer.path)
     assert (status.n_rows, status.ok, status.skipped, status.failed, status.pending) == (21, 7, 1, 5, 8)
     assert (status.blocks_done, status.n_blocks, status.is_complete) == (1, 3, False)

@@ -23,6 +23,7 @@ from dshap.cube import (
     open_cube,
     verify_cube,
 )
+from dshap.cube.reader import FailedRows
 from dshap.errors import DshapError
 from tests.cube.cubes import KEYS, N_ROWS, TILE, block_of, bytes_of, make_cube, phi_of
 
@@ -131,10 +132,12 @@ def test_kept_columns_are_stored_in_their_dtype(tmp_path):
 
 def test_failed_is_marked_and_then_healed(tmp_path):
     layout, writer = make_cube(tmp_path / "cube.zarr", tiles=[0])
-    writer.mark_failed(1, TILE, 2 * TILE)
-    writer.mark_failed(0, 0, TILE)  # done by another worker meanwhile: stays
+    writer.mark_failed(1, TILE, 2 * TILE, "no memory")
+    writer.mark_failed(0, 0, TILE, "no memory")  # done by another worker meanwhile: stays
     assert [cube_status(writer.path).ok, cube_status(writer.path).failed, writer.done()] == [TILE, TILE, {0}]
+    assert cube_status(writer.path).failures == (FailedRows(TILE, f"rows {TILE} to {2 * TILE - 1}", "no memory"),)
     writer.write(1, *block_of(layout, 1))
+    assert cube_status(writer.path).failures == ()
     assert cube_status(writer.path).failed == 0 and cube_status(writer.path).ok == 2 * TILE
 
 

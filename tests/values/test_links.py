@@ -276,14 +276,14 @@ def test_rows_without_a_link_are_refused_and_nothing_is_written(predict, message
     assert not store.exists()
 
 
-def test_a_later_row_fails_its_block_alone(background, tmp_path):
+def test_a_later_row_fails_alone(background, tmp_path):
     rows = np.zeros((128, D))
     rows[100] = 10.0
     value = Marginal(lambda x: np.where(x[:, 0] > 9, 1.0, 0.5), background, link="logit")
     store = tmp_path / "cube.zarr"
     with pytest.raises(FailedBlocksError, match="exactly 0 or 1"):
         dshap.explain(value, rows + 1e-3 * np.arange(128)[:, None], store=store, instance_tile=32)
-    assert (open_cube(store).status == 1).sum() == 96
+    np.testing.assert_array_equal(open_cube(store).status == 1, np.arange(128) != 100)
 
 
 def test_estimates_outside_are_refused_unless_clipped():

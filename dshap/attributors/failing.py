@@ -1,0 +1,204 @@
+"""Rows that a model fails for: told apart from their neighbours, left out, and remembered with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.blocks import Attribution, Status
+from dshap.errors import PredictError
+from dshap.records import BoolArray, FloatArray
+
+__all__ = ["RowsError", "Spared", "answered", "answers", "bad_rows", "is_of_rows", "kept_rows", "sparing", "text_of"]
+
+TRIED = 32
+"""Rows, evenly spaced, that are tried alone before a larger number is: where each of them fails, nothing is wrong with
+single rows."""
+REPEATS = 8
+"""Times that an attributor is asked again without the rows that failed."""
+
+RowCall = Callable[[FloatArray], FloatArray]
+"""rows (n, columns) -> (n, …)"""
+
+
+class RowsError(PredictError):
+    """Some of the rows that were asked for cannot be explained.
+
+    Parameters
+    ----------
+    reasons : position among these rows -> why
+    """
+
+    def __init__(self, reasons: Mapping[int, str]) -> None:
+        self.reasons = dict(reasons)
+        super().__init__(next(iter(self.reasons.values())))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowsError, (self.reasons,)
+
+
+def is_of_rows(error: Exception) -> bool:
+    """True where another choice of rows may not raise this error: all but a want of memory."""
+    return not isinstance(error, MemoryError)
+
+
+def bad_rows(values: FloatArray, what: str = "") -> dict[int, str]:
+    """position -> why, of the rows whose values (n, …) are not all numbers."""
+    is_bad = ~np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+    return dict.fromkeys(np.flatnonzero(is_bad).tolist(), f"the model gave NaN or infinity{what}")
+
+
+def kept_rows(n: int, failed: Mapping[int, str]) -> BoolArray:
+    """(n,): True for the rows that did not fail."""
+    kept = np.ones(n, dtype=bool)
+    kept[list(failed)] = False
+    return kept
+
+
+@dataclass
+class Spared:
+    """Calls of functions of the rows of a tile, without those that failed before.
+
+    A call that fails is cut in two until it is known for which rows it does: at most 2 n calls for n rows, and each row
+    1 + log2 n times.  The other rows of a call have the values that the function gives for them.
+    """
+
+    rows: FloatArray
+    """(n, columns) of the tile."""
+    failed: dict[int, str] = field(default_factory=dict)
+    """position in the tile -> why"""
+    has_good: bool = False
+    """A call has succeeded: the function is not at fault as such."""
+
+    def __call__(self, function: RowCall, chosen: slice, shape: tuple[int, ...]) -> FloatArray:
+        """function(rows[chosen]) (n, *shape), NaN for the rows that failed."""
+        at = np.arange(*chosen.indices(len(self.rows)))
+        if not self.failed.keys() & set(at.tolist()):
+            try:
+                values = function(self.rows[chosen])
+            except Exception as error:
+                self._refuse_hopeless(function, error)
+            else:
+                self.has_good = True
+                return values
+        values = np.full((len(at), *shape), np.nan)
+        left = np.array([i for i in at if i not in self.failed], np.intp)
+        self._fill(values, function, left, chosen.start)
+        return values
+
+    def _fill(self, values: FloatArray, function: RowCall, at: NDArray[np.intp], first: int) -> None:
+        """Put function(rows[at]) in its places, the position `first` at 0."""
+        if not len(at):
+            return
+        try:
+            values[at - first] = function(self.rows[at])
+            self.has_good = True
+        except Exception as error:
+            if not is_of_rows(error):
+                raise
+            if len(at) == 1:
+                self.failed[int(at[0])] = text_of(error)
+                return
+            half = len(at) // 2
+            self._fill(values, function, at[:half], first)
+            self._fill(values, function, at[half:], first)
+
+    def _refuse_hopeless(self, function: RowCall, error: Exception) -> None:
+        """Raise the error of the first call of all where it is not that of single rows."""
+        if not is_of_rows(error):
+            raise error
+        if not self.has_good and len(self.rows) > TRIED and not _any_succeeds(function, self.rows):
+            raise error
+
+
+def _any_succeeds(function: Callable[[FloatArray], object], rows: FloatArray) -> bool:
+    """True where the function can be called for one of `TRIED` single rows."""
+    for i in np.linspace(0, len(rows) - 1, TRIED).round().astype(int):
+        try:
+            function(rows[i : i + 1])
+        except Exception:
+            continue
+        return True
+    return False
+
+
+def answers(function: RowCall, rows: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """function(rows) (n, *shape), NaN for the rows that it fails for; its error where these are all of them."""
+    spared = Spared(rows)
+    values = spared(function, slice(0, len(rows)), shape)
+    if spared.failed and len(spared.failed) == len(rows):
+        raise PredictError(next(iter(spared.failed.values())))
+    return values
+
+
+def answered(function: RowCall, rows: FloatArray) -> BoolArray:
+    """(n,): rows that the function does not fail for; its error where it does for all of them."""
+    return ~np.isnan(answers(_tried(function), rows, ()))
+
+
+def _tried(function: Callable[[FloatArray], object]) -> RowCall:
+    """rows (n, columns) -> zeros (n,), once the function has been called for them."""
+
+    def zeros(rows: FloatArray) -> FloatArray:
+        function(rows)
+        return np.zeros(len(rows))
+
+    return zeros
+
+
+def sparing(attribute: Callable[[FloatArray], Attribution], rows: FloatArray) -> Attribution:
+    """attribute(rows), without the rows that it fails for: their status is failed, and `reasons` says why.
+
+    The others are attributed by one call, as if the table did not hold the rows that fail.
+
+    Raises
+    ------
+    Exception
+        What `attribute` raises, where no row can be explained.
+    """
+    at, failed = np.arange(len(rows)), dict[int, str]()
+    for _ in range(REPEATS):
+        try:
+            found = attribute(rows[at])
+        except RowsError as error:
+            reasons = error.reasons
+            if len(reasons) == len(at):
+                raise
+        except Exception as error:
+            reasons = _reasons(attribute, rows[at], error)
+        else:
+            return _with_bad_rows(found).placed(len(rows), at, failed)
+        failed |= {int(at[i]): reason for i, reason in reasons.items()}
+        at = at[kept_rows(len(at), reasons)]
+    return attribute(rows[at]).placed(len(rows), at, failed)
+
+
+def _reasons(attribute: Callable[[FloatArray], Attribution], rows: FloatArray, error: Exception) -> dict[int, str]:
+    """position -> why, of the rows that an attributor fails for; the error where these are all of them."""
+    if not is_of_rows(error) or (len(rows) > TRIED and not _any_succeeds(attribute, rows)):
+        raise error
+    spared = Spared(rows, has_good=True)
+    spared(_tried(attribute), slice(0, len(rows)), ())
+    if not spared.failed or len(spared.failed) == len(rows):
+        raise error
+    return spared.failed
+
+
+def _with_bad_rows(found: Attribution) -> Attribution:
+    """The attributions, those that are no numbers marked as failed."""
+    is_bad = ~(np.isfinite(found.phi).all(axis=(1, 2)) & np.isfinite(found.prediction).all(axis=1))
+    is_bad &= found.is_ok
+    if not is_bad.any():
+        return found
+    reasons = dict.fromkeys(np.flatnonzero(is_bad).tolist(), "attributions are NaN or infinity")
+    status = np.where(is_bad, np.int8(Status.FAILED), found.status)
+    return replace(found, status=status, reasons={**found.reasons, **reasons})
+
+
+def text_of(error: Exception) -> str:
+    """The error in words."""
+    return f"{error}" or type(error).__name__
