@@ -114,7 +114,11 @@ class Contraction:
         scores, parts, values = self._scores(block, start), block.groups.parts(), partial(self.game.values, state)
         shape = (len(block.score), self.game.n_outputs)
         for micro in self.game.micro_blocks(spared.rows):
-            _add_products(total, micro, spared(values, micro, shape), scores, parts)
+            try:
+                found = values(spared.rows[micro])
+            except Exception as error:
+                found = spared.after(error, values, micro, shape)
+            _add_products(total, micro, found, scores, parts)
 
     def _scores(self, block: CoalitionBlock, start: int) -> Mapping[str, FloatArray]:
         """Sum -> what the values are multiplied with in it (m, d), (m, pairs)."""

@@ -13,7 +13,18 @@ from dshap.blocks import Attribution, Status
 from dshap.errors import PredictError
 from dshap.records import BoolArray, FloatArray
 
-__all__ = ["RowsError", "Spared", "answered", "answers", "bad_rows", "is_of_rows", "kept_rows", "sparing", "text_of"]
+__all__ = [
+    "RowsError",
+    "Spared",
+    "answered",
+    "answers",
+    "bad_rows",
+    "is_of_rows",
+    "kept_rows",
+    "sparing",
+    "text_of",
+    "with_bad_rows",
+]
 
 TRIED = 32
 """Rows, evenly spaced, that are tried alone before a larger number is: where each of them fails, nothing is wrong with
@@ -72,21 +83,25 @@ class Spared:
     failed: dict[int, str] = field(default_factory=dict)
     """position in the tile -> why"""
     has_good: bool = False
-    """A call has succeeded: the function is not at fault as such."""
+    """The function is known not to be at fault as such."""
 
     def __call__(self, function: RowCall, chosen: slice, shape: tuple[int, ...]) -> FloatArray:
-        """function(rows[chosen]) (n, *shape), NaN for the rows that failed."""
+        """function(rows[chosen]) (n, *shape), NaN for the rows that fail."""
+        try:
+            return function(self.rows[chosen])
+        except Exception as error:
+            return self.after(error, function, chosen, shape)
+
+    def after(self, error: Exception, function: RowCall, chosen: slice, shape: tuple[int, ...]) -> FloatArray:
+        """function(rows[chosen]) (n, *shape), which raised this error: NaN for the rows that fail."""
+        if not is_of_rows(error):
+            raise error
+        if not self.has_good and len(self.rows) > TRIED and not _any_succeeds(function, self.rows):
+            raise error
+        self.has_good = True
         at = np.arange(*chosen.indices(len(self.rows)))
-        if not self.failed.keys() & set(at.tolist()):
-            try:
-                values = function(self.rows[chosen])
-            except Exception as error:
-                self._refuse_hopeless(function, error)
-            else:
-                self.has_good = True
-                return values
-        values = np.full((len(at), *shape), np.nan)
         left = np.array([i for i in at if i not in self.failed], np.intp)
+        values = np.full((len(at), *shape), np.nan)
         self._fill(values, function, left, chosen.start)
         return values
 
@@ -96,7 +111,6 @@ class Spared:
             return
         try:
             values[at - first] = function(self.rows[at])
-            self.has_good = True
         except Exception as error:
             if not is_of_rows(error):
                 raise
@@ -106,13 +120,6 @@ class Spared:
             half = len(at) // 2
             self._fill(values, function, at[:half], first)
             self._fill(values, function, at[half:], first)
-
-    def _refuse_hopeless(self, function: RowCall, error: Exception) -> None:
-        """Raise the error of the first call of all where it is not that of single rows."""
-        if not is_of_rows(error):
-            raise error
-        if not self.has_good and len(self.rows) > TRIED and not _any_succeeds(function, self.rows):
-            raise error
 
 
 def _any_succeeds(function: Callable[[FloatArray], object], rows: FloatArray) -> bool:
@@ -150,8 +157,8 @@ def _tried(function: Callable[[FloatArray], object]) -> RowCall:
     return zeros
 
 
-def sparing(attribute: Callable[[FloatArray], Attribution], rows: FloatArray) -> Attribution:
-    """attribute(rows), without the rows that it fails for: their status is failed, and `reasons` says why.
+def sparing(error: Exception, attribute: Callable[[FloatArray], Attribution], rows: FloatArray) -> Attribution:
+    """attribute(rows), which raised this error, without the rows that it fails for: `reasons` says why.
 
     The others are attributed by one call, as if the table did not hold the rows that fail.
 
@@ -162,23 +169,22 @@ def sparing(attribute: Callable[[FloatArray], Attribution], rows: FloatArray) ->
     """
     at, failed = np.arange(len(rows)), dict[int, str]()
     for _ in range(REPEATS):
-        try:
-            found = attribute(rows[at])
-        except RowsError as error:
-            reasons = error.reasons
-            if len(reasons) == len(at):
-                raise
-        except Exception as error:
-            reasons = _reasons(attribute, rows[at], error)
-        else:
-            return _with_bad_rows(found).placed(len(rows), at, failed)
+        reasons = _reasons(attribute, rows[at], error)
         failed |= {int(at[i]): reason for i, reason in reasons.items()}
         at = at[kept_rows(len(at), reasons)]
-    return attribute(rows[at]).placed(len(rows), at, failed)
+        try:
+            return attribute(rows[at]).placed(len(rows), at, failed)
+        except Exception as another:
+            error = another
+    raise error
 
 
 def _reasons(attribute: Callable[[FloatArray], Attribution], rows: FloatArray, error: Exception) -> dict[int, str]:
     """position -> why, of the rows that an attributor fails for; the error where these are all of them."""
+    if isinstance(error, RowsError):
+        if len(error.reasons) == len(rows):
+            raise error
+        return error.reasons
     if not is_of_rows(error) or (len(rows) > TRIED and not _any_succeeds(attribute, rows)):
         raise error
     spared = Spared(rows, has_good=True)
@@ -188,7 +194,7 @@ def _reasons(attribute: Callable[[FloatArray], Attribution], rows: FloatArray, e
     return spared.failed
 
 
-def _with_bad_rows(found: Attribution) -> Attribution:
+def with_bad_rows(found: Attribution) -> Attribution:
     """The attributions, those that are no numbers marked as failed."""
     is_bad = ~(np.isfinite(found.phi).all(axis=(1, 2)) & np.isfinite(found.prediction).all(axis=1))
     is_bad &= found.is_ok

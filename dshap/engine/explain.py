@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from dshap.abilities import check_unchanged
-from dshap.attributors.failing import sparing
+from dshap.attributors.failing import sparing, with_bad_rows
 from dshap.blocks import REASONS, Attribution, RowBlock
 from dshap.engine.graph import Call, Executor, Reduction
 from dshap.engine.progress import Progress
@@ -192,7 +192,11 @@ def _whole(evaluation: Evaluation, _: None, tile: int) -> dict[str, Any]:
     """Attributions of one tile, written to the cube; gives the receipt."""
     block = evaluation.read(tile)
     with naming(tile, block):
-        attribution = _not_all_failed(sparing(evaluation.attributor.attribute, block.good))
+        try:
+            attribution = evaluation.attributor.attribute(block.good)
+        except Exception as error:
+            attribution = sparing(error, evaluation.attributor.attribute, block.good)
+        attribution = _not_all_failed(with_bad_rows(attribution))
     return evaluation.write(tile, block, attribution)
 
 
