@@ -56,9 +56,9 @@ class CubeWriter:
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
         """Store the rows of a tile, NaN in the place of those that were skipped or failed; its summary; its receipt.
 
-        `attribution` holds the rows of `block` that are ok to explain.  The receipt is made when the files that it names
-        are on disk: what a power cut takes back has none.  A tile with rows that failed is tried again by the same run;
-        a tile without such rows stays as it is.
+        `attribution` holds the rows of `block` that are ok to explain.  The receipt is made when the files that it
+        names are on disk: what a power cut takes back has none.  A tile with rows that failed is tried again by the
+        same run; a tile without such rows stays as it is.
         """
         start, stop = self._aligned(tile, block)
         self._refuse_other_store()

@@ -256,7 +256,7 @@ def test_a_block_that_lost_a_file_and_fails_is_marked_so(tmp_path):
     """Its receipt would have said that it is done."""
     _, writer = make_cube(tmp_path / "cube.zarr")
     (writer.path / "attribution" / "c" / "1" / "0" / "0").unlink()
-    writer.mark_failed(1, TILE, 2 * TILE)
+    writer.mark_failed(1, TILE, 2 * TILE, "no memory")
     assert cube_status(writer.path).failed == TILE and cube_status(writer.path).blocks_done == 2
 
 
