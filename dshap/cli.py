@@ -393,6 +393,8 @@ def _verified(name: str, path: Path, damages: list[Damage]) -> list[str]:
         return []
     status = cube_status(path)
     left = "" if status.is_complete else "; the others are left for the same run again"
+    if status.failed and status.is_complete:
+        left = f"; {status.failed:,} failed rows are left for the same run again"
     return [f"{name}: verified: {status.blocks_done} of {status.n_blocks} blocks finished{left}"]
 
 

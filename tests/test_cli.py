@@ -370,7 +370,7 @@ def test_a_failed_block_and_a_failed_report(folder):
     assert (
         verified.exit_code == 0
         and verified.stdout
-        == "marginal: verified: 2 of 3 blocks finished; the others are left for the same run again\n"
+        == "marginal: verified: 3 of 3 blocks finished; 1 failed rows are left for the same run again\n"
     )
 
 
@@ -469,10 +469,11 @@ def test_a_failing_predict_function_names_block_and_key(folder):
     table.loc[150, "temp"] = 99.0
     table.to_parquet(folder / "table.parquet")
     result = run_job(folder, *imported("fails_when_hot"), ("source.target", None))
-    refused(result, 5, "marginal: 1 of 3 blocks (100 rows)", "block 1 (rows 100 to 199, first key id 1100)",
+    refused(result, 5, "marginal: 1 of 300 rows has no attribution", "row 150 (id 1150)",
             "RuntimeError: sensor out of range", "run the same again to retry")  # fmt: skip
-    assert "200 ok, 100 failed" in dshap_("status", "out.zarr").stdout.replace(", 0 pending", "")
-    assert "200 rows (marginal)" in dshap_("show", "out.zarr").stdout
+    status = dshap_("status", "out.zarr").stdout
+    assert "299 ok, 1 failed" in status and "1 failed, first row 150 (id 1150): predict function" in status
+    assert "299 rows (marginal)" in dshap_("show", "out.zarr").stdout
     source = (folder / "my_models.py").read_text().replace("> 90", "> 900")
     (folder / "my_models.py").write_text(source)
     sys.modules.pop("my_models")
@@ -659,7 +660,7 @@ def test_where_nothing_is_explained_the_error_stands_alone(folder):
     """A model that fails at everything but the base value and the probe: no ranking of zeros, no picture."""
     picture = ("report", {"picture": "ranking.png"})
     failed = run_job(folder, *imported("fails_later"), picture)
-    refused(failed, 5, "3 of 3 blocks (300 rows) have no attribution", "No space left on device: mend that, then run")
+    refused(failed, 5, "300 of 300 rows have no attribution", "No space left on device: mend that, then run")
     assert failed.stdout == "" and not (folder / "ranking.png").exists()
     shown = dshap_("show", "out.zarr")
     assert shown.exit_code == 0 and shown.stdout.startswith("no row is explained yet\n")
