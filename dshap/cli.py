@@ -1,8 +1,8 @@
 """The command line: results on standard output, progress and errors on standard error.
 
 Exit statuses: 0 done or nothing to do, 1 a bug, 2 bad job or input, 3 does not fit, 4 the store holds another run,
-5 finished with failed blocks, 6 locked by a running job, 7 the store is damaged, 130 interrupted
-(the same command goes on).
+5 finished with failed blocks, 6 locked by a running job, 7 the store is damaged, 11 the store holds nothing that it
+could be checked against, 130 interrupted (the same command goes on).
 """
 
 from __future__ import annotations
@@ -343,25 +343,44 @@ def show(store: Path, as_json: bool, quiet: bool) -> None:
 def verify(store: Path, repair: bool, job_file: Path | None, as_json: bool, quiet: bool) -> None:
     """Check all that a store holds: values, keys, names, metadata, plan, receipts, states, notes.
 
-    Each damaged thing is named, and the exit status is 7.
+    Each damaged thing is named, and the exit status is 7; it is 11 where nothing tells what a store should hold.
     """
-    from dshap.cube import store_parts, verify_cube
+    from dshap.cube import store_parts
 
     if job_file is not None and not repair:
         raise InputError("--job carries out a job after --repair: give both, or neither")
     store = store.absolute()
     if not store_parts(store):
         _cubes(store)
-    mended = _repaired(store) if repair else {}
-    if job_file is not None:
-        _finish(job_file, store, quiet)
-    found = {name: verify_cube(path) for name, path in store_parts(store).items()}
+    mended = _mended(store, job_file, quiet) if repair else {}
+    found = _damaged(store)
     lines = [f"{name}: mended: {damage}" for name, damages in mended.items() for damage in damages]
     lines += [line for name, damages in found.items() for line in _verified(name, store_parts(store)[name], damages)]
     content = {name: [str(damage) for damage in damages] for name, damages in found.items()}
     removed = {name: [str(damage) for damage in damages] for name, damages in mended.items()}
     _print(lines, content | {"mended": removed} if repair else content, as_json)
     _refuse_damage(store, found, mended, job_file)
+
+
+def _damaged(store: Path) -> dict[str, list[Damage]]:
+    """part of a store -> what is damaged in it."""
+    from dshap.cube import store_parts, verify_cube
+
+    return {name: verify_cube(path) for name, path in store_parts(store).items()}
+
+
+def _mended(store: Path, job_file: Path | None, quiet: bool) -> dict[str, list[Damage]]:
+    """What `--repair` mended; with a job it repairs and runs until nothing is damaged, or what is stays the same."""
+    mended = _repaired(store)
+    left: dict[str, list[Damage]] = {}
+    while job_file is not None:
+        _finish(job_file, store, quiet)
+        before, left = left, _damaged(store)
+        if not any(left.values()) or left == before:
+            break
+        for name, damages in _repaired(store).items():
+            mended[name] = [*mended.get(name, []), *damages]
+    return mended
 
 
 def _repaired(store: Path) -> dict[str, list[Damage]]:
@@ -407,5 +426,10 @@ def _refuse_damage(
     count = sum(map(len, found.values()))
     if not mended and count:
         raise DamagedError(f"{store}: {count} damaged, as named; dshap verify --repair mends what it can")
+    if count and job_file is not None:
+        raise DamagedError(
+            f"{store}: {count} damaged after repair and the job, as named, and doing both again changes nothing: "
+            "remove what is named, or carry out the job into another store"
+        )
     if count or (job_file is None and any(map(is_left, mended.values()))):
         raise DamagedError(f"{store}: what was damaged is removed: carry out the same run again to compute it")

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from dshap.compared_rows import RowsOfStore
-from dshap.cube import read_run, refuse_altered
+from dshap.cube import holds_run, read_run, refuse_altered
 from dshap.errors import StoreMismatchError
+from dshap.records import digest_of
 from dshap.session import Session
 from dshap.tables import Inputs
 
@@ -33,6 +34,8 @@ def refuse_other_run(path: Path, run: Mapping[str, Any], inputs: Inputs, session
     refuse_altered(path)
     stored = read_run(path)
     if stored is None:
+        if holds_run(path, digest_of(run)):  # its metadata were lost, and are made again
+            return
         if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
             raise StoreMismatchError(f"{path} exists and is no attribution cube: choose another store")
         return

@@ -20,6 +20,7 @@ __all__ = [
     "LockedError",
     "PredictError",
     "StoreMismatchError",
+    "UncheckableError",
     "refuse_rounded",
     "refuse_rounded_column",
     "refuse_rounded_columns",
@@ -65,6 +66,12 @@ class DamagedError(DshapError):
     """A file of a store is not what was written; `dshap verify` names all of them, its `--repair` mends them."""
 
     exit_status = 7
+
+
+class UncheckableError(InputError):
+    """A store holds nothing that it could be checked against."""
+
+    exit_status = 11
 
 
 class FailedBlocksError(DshapError):

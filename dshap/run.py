@@ -29,6 +29,7 @@ from dshap.cube import (
     create_cube,
     drop_lost_blocks,
     has_copy,
+    holds_run,
     is_finished,
     largest_residual,
     mark_finished,
@@ -151,7 +152,7 @@ class Explanation:
     def create(self) -> bool:
         """The store, every row pending, with its plan; False where it was there, and is left as it is."""
         files = {"plan.json": self.plan.to_json()}
-        if read_run(self.path) is not None:
+        if read_run(self.path) is not None or holds_run(self.path, self.layout.run["digest"]):
             if not has_copy(self.path):
                 renew_cube(self.path, self.layout, files)
             return False

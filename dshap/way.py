@@ -25,7 +25,7 @@ from dshap.attributors.choice import (
 from dshap.attributors.contraction import N_REPLICATES
 from dshap.attributors.failing import answered, answers
 from dshap.attributors.texts import choose_of_texts
-from dshap.cube import CONTAINER, TEXT, CubeLayout
+from dshap.cube import CONTAINER, TEXT, CubeLayout, has_copy
 from dshap.engine import Plan, make_plan, naming
 from dshap.engine.plan import OPERATIONS_PER_SECOND
 from dshap.errors import InputError
@@ -189,6 +189,9 @@ def states_follow_from(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
 
 
 def stored_plan(path: Path) -> Plan | None:
+    """The plan that a store was created with; None where none is there, or no copy tells that it is what it was."""
+    if not has_copy(path):
+        return None
     try:
         return Plan.from_json((path / CONTAINER / "plan.json").read_bytes())
     except (FileNotFoundError, NotADirectoryError):

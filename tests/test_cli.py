@@ -693,3 +693,14 @@ def test_no_name_of_anybody_moves_the_cursor(folder):
     for result in results:
         assert not set("\x1b\x07\u202e") & set(result.output)
     assert r"hr\x1b[2J\x07\u202e" in results[0].stdout and (folder / "ranking.png").exists()
+
+
+def test_verify_of_a_store_without_its_state(folder):
+    """There is nothing to check it against: exit status 11, where nothing was said and the status was 0."""
+    assert run_job(folder).exit_code == 0
+    shutil.rmtree(folder / "out.zarr" / "interventional" / "state")
+    alone = dshap_("verify", "out.zarr/interventional")
+    assert alone.exit_code == 11 and "has no folder state: there is nothing to check it against" in alone.stderr
+    assert dshap_("verify", "out.zarr").exit_code == 11
+    mended = dshap_("verify", "out.zarr", "--repair", "--job", folder / "job.toml")
+    assert mended.exit_code == 0 and "interventional: verified: 3 of 3 blocks finished" in mended.stdout

@@ -1,11 +1,12 @@
 """The attribution cube in Zarr: layout, writing by workers, reading while it grows."""
 
-from dshap.cube.arrays import create_cube, create_store, read_job, read_run, renew_cube
+from dshap.cube.arrays import create_cube, create_store, lost_its_metadata, read_job, read_run, renew_cube
 from dshap.cube.blocks import FinishedBlock, finished_blocks
 from dshap.cube.created import (
     CONTAINER,
     PREPARED,
     has_copy,
+    holds_run,
     is_finished,
     mark_finished,
     refuse_altered,
@@ -50,11 +51,13 @@ __all__ = [
     "find_row",
     "finished_blocks",
     "has_copy",
+    "holds_run",
     "is_finished",
     "is_left",
     "is_running",
     "kept_row",
     "largest_residual",
+    "lost_its_metadata",
     "mark_finished",
     "open_cube",
     "read_job",

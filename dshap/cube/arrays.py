@@ -15,13 +15,13 @@ import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from dshap.blocks import Status
-from dshap.cube.created import CONTAINER, has_copy, keep_copy, renew_copy
+from dshap.cube.created import CONTAINER, has_copy, keep_copy, renew_copy, states_of
 from dshap.cube.disk import clear_private_folders, make_folder, private_folder, sync, sync_tree, true_path
 from dshap.cube.layout import TEXT, CubeLayout
 from dshap.cube.summary import STATISTICS
 from dshap.errors import StoreMismatchError
 
-__all__ = ["CODECS", "create_cube", "create_store", "read_job", "read_run", "renew_cube"]
+__all__ = ["CODECS", "create_cube", "create_store", "lost_its_metadata", "read_job", "read_run", "renew_cube"]
 
 RUN, JOB = "dshap_run", "dshap_job"
 """Attributes that hold all that describes a run, or a job of several, as one JSON string."""
@@ -224,9 +224,21 @@ def create_store(path: Path, job: Mapping[str, Any]) -> None:
         if not has_copy(path):
             _created(path, create, lambda private, path: renew_copy(path, private))
         return
+    if lost_its_metadata(path):
+        _created(path, create, lambda private, path: renew_copy(path, private))
+        return
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise StoreMismatchError(f"{path} exists and is no store of this program: choose another store")
     _created(path, create, os.rename)
+
+
+def lost_its_metadata(path: Path) -> bool:
+    """A store of a job without its own metadata: it holds states that are whole, cubes of dshap, and nothing else."""
+    states = states_of(path)
+    if read_job(path) is not None or not any(states.is_whole(name) for name in states.names()):
+        return False
+    others = [each for each in path.iterdir() if each.name not in (CONTAINER, "zarr.json")]
+    return all(read_run(each) is not None for each in others)
 
 
 def read_job(path: Path) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dshap.cube.disk import replace_file, size_of
+from dshap.cube.disk import clear_way, read_file, remove_file, replace_file, size_of
 from dshap.cube.files import ReceiptFolder, StateFolder
 from dshap.errors import DamagedError
 from dshap.records import Record
@@ -26,9 +26,11 @@ __all__ = [
     "altered_files",
     "copied_files",
     "copy_name",
+    "copy_name_of",
     "copy_of",
     "failures_of",
     "has_copy",
+    "holds_run",
     "is_finished",
     "keep_copy",
     "mark_finished",
@@ -89,11 +91,16 @@ def keep_copy(path: Path) -> None:
     kept = {
         name: np.frombuffer(file.read_bytes(), np.uint8) for name, file in files.items() if not name.startswith(CHANGES)
     }
-    copy_of(path).put(f"{COPY}-{_digest(path / 'zarr.json')}", Record(kept))
+    copy_of(path).put(copy_name_of(path), Record(kept))
 
 
 def _digest(file: Path) -> str:
-    return hashlib.blake2b(file.read_bytes(), digest_size=10).hexdigest()
+    return hashlib.blake2b(read_file(file) or b"", digest_size=10).hexdigest()
+
+
+def copy_name_of(path: Path) -> str:
+    """The name of a copy of the created files, by the metadata of the store as they are."""
+    return f"{COPY}-{_digest(path / 'zarr.json')}"
 
 
 def copy_name(path: Path) -> str | None:
@@ -110,25 +117,40 @@ def has_copy(path: Path) -> bool:
 def altered_files(path: Path) -> list[str]:
     """Of the created files, those that are missing or not what they were."""
     kept = ((name, path / name, content) for name, content in copied_files(path).items())
-    return [name for name, file, content in kept if not (file.is_file() and file.read_bytes() == content)]
+    return [name for name, file, content in kept if read_file(file) != content]
 
 
 def copied_files(path: Path) -> dict[str, bytes]:
-    """name -> what the file was created with."""
+    """name -> what the file was created with.
+
+    Raises
+    ------
+    DamagedError
+        The copy is not whole, or names a file outside of the store, which nothing is to be written to.
+    """
     record: Record = copy_of(path).get(copy_name(path) or COPY, Record)
+    if outside := [name for name in record.arrays if Path(name).is_absolute() or ".." in Path(name).parts]:
+        raise DamagedError(
+            f"{path}: the copy of its created files names {outside[0]!r}, which lies outside of the store: it was made "
+            "by another program; nothing is restored from it"
+        )
     return {name: content.tobytes() for name, content in record.arrays.items()}
 
 
 def restore_files(path: Path, names: Iterable[str]) -> None:
     """Put these files back from the copy, each in one step."""
-    kept = copied_files(path)
-    for name in names:
+    chosen = list(names)
+    kept = copied_files(path) if chosen else {}
+    for name in chosen:
+        clear_way(path / name, path)
         replace_file(path / name, kept[name])
 
 
 def renew_copy(path: Path, fresh: Path) -> None:
     """Take the copy of a store that was just created alike, and its files where those of `path` differ."""
     source, target = copy_of(fresh), copy_of(path)
+    if not target.path.is_dir():
+        remove_file(target.path)
     for name in [*target.names()]:
         target.remove(name)
     for name in source.names():
@@ -167,6 +189,12 @@ def note_digests(path: Path) -> dict[str, str]:
     """name -> digest of the file of each note."""
     notes = notes_of(path)
     return {name: _digest(notes.file(name)) for name in notes.names()}
+
+
+def holds_run(path: Path, digest: str) -> bool:
+    """Receipts are here, and all of them are of the run with this digest, whatever the metadata say."""
+    digests = {receipt["fingerprint"] for _, receipt in receipts_of(path).whole()}
+    return digests == {digest}
 
 
 def is_finished(path: Path) -> bool:

@@ -62,6 +62,12 @@ class CreateOnlyFolder(ABC):
     def remove(self, name: str) -> None:
         remove_file(self.file(name))
 
+    def _write(self, name: str, *data: bytes | memoryview) -> bool:
+        """Create the file of this name; a file or a link in the place of the folder goes."""
+        if not self.path.is_dir():
+            remove_file(self.path)
+        return write_new(self.file(name), *data)
+
     @abstractmethod
     def damage(self, name: str) -> str | None:
         """What is wrong with the file of this name; None where it is whole."""
@@ -93,7 +99,7 @@ class ReceiptFolder(CreateOnlyFolder):
 
     def put(self, name: str, content: dict[str, Any]) -> bool:
         """False where there is one of this name: it is left as it is."""
-        return write_new(self.file(name), self._sealed(name, content))
+        return self._write(name, self._sealed(name, content))
 
     def get(self, name: str) -> dict[str, Any]:
         """The record.
@@ -178,7 +184,7 @@ class StateFolder(CreateOnlyFolder):
         sealing = _sealing(name)
         sealing.update(content)
         sealing.update(length)
-        write_new(self.file(name), content, length, sealing.digest())
+        self._write(name, content, length, sealing.digest())
 
     def get(self, name: str, kind: type[Record]) -> Any:
         """The record.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 import zarr
 
+from dshap.cube.arrays import read_job, read_run
 from dshap.cube.created import (
     CONTAINER,
     COPY,
@@ -20,9 +23,11 @@ from dshap.cube.created import (
     altered_files,
     copied_files,
     copy_name,
+    copy_name_of,
     copy_of,
     failures_of,
     has_copy,
+    holds_run,
     is_finished,
     mark_of,
     note_digests,
@@ -31,14 +36,17 @@ from dshap.cube.created import (
     restore_files,
     states_of,
 )
+from dshap.cube.disk import remove_file
 from dshap.cube.files import CreateOnlyFolder, ReceiptFolder
 from dshap.cube.layout import dims_of
 from dshap.cube.writer import SUMMARIES, block_digests, block_name
-from dshap.errors import InputError
+from dshap.errors import UncheckableError
+from dshap.records import digest_of
 
 __all__ = ["Damage", "is_left", "repair", "store_parts", "verify_cube"]
 
 MISSING = "is missing"
+ANEW = "it stays readable, and the same run computes it anew"
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,12 @@ def store_parts(store: Path) -> dict[str, Path]:
         return {}
     inside = [] if (store / "attribution").is_dir() else sorted(store.iterdir())
     names = [path for path in inside if not path.name.startswith(".") and path.name != CONTAINER]
-    return {path.name: path for path in (store, *names) if (path / CONTAINER).is_dir()}
+    return {path.name: path for path in (store, *names) if _is_part(path)}
+
+
+def _is_part(path: Path) -> bool:
+    """It has its `state`, or has lost it."""
+    return (path / CONTAINER).is_dir() or read_run(path) is not None or read_job(path) is not None
 
 
 def verify_cube(path: Path) -> list[Damage]:
@@ -72,10 +85,12 @@ def verify_cube(path: Path) -> list[Damage]:
 
     Raises
     ------
-    InputError
-        Nothing in it is sealed: an earlier version wrote it.
+    UncheckableError
+        Its folder `state` is not there, or nothing in it is sealed: an earlier version wrote it.
     """
     _refuse_unsealed(path)
+    if not (path / CONTAINER).is_dir():
+        raise UncheckableError(f"{path} has no folder {CONTAINER}: there is nothing to check it against; {ANEW}")
     created, others = list(_created(path)), [*_sealed(path), *_lost(path)]
     if created:
         return [*created, *others, Damage("blocks", "not read until these files are whole (--repair, or the same run)")]
@@ -85,19 +100,58 @@ def verify_cube(path: Path) -> list[Damage]:
 def repair(path: Path) -> list[Damage]:
     """Put back or remove what is damaged; gives what was, and after it the same run makes what was removed.
 
-    Nothing that is whole is touched but the mark of the finished run, so that the run goes on.
+    Nothing that is whole is touched but the mark of the finished run, so that the run goes on.  What is put back or
+    removed may show more, so it is looked at again until nothing more is found that can be removed.
     """
     _refuse_unsealed(path)
+    if not (path / CONTAINER).is_dir():
+        return [Damage(CONTAINER, f"{MISSING}, and with it all that the values are checked against; {ANEW}")]
     damages: list[Damage] = []
-    if created := [damage for damage in _created(path) if damage.is_copied]:
-        damages += created
-        restore_files(path, [damage.place for damage in created])
-    damages += verify_cube(path)
-    for file in (file for damage in damages for file in damage.remove):
-        file.unlink(missing_ok=True)
+    new = [*_unknown(path), *_reparable(path)]
+    while new:
+        damages += new
+        restore_files(path, [damage.place for damage in new if damage.is_copied])
+        for file in (file for damage in new for file in damage.remove):
+            remove_file(file)
+        new = [damage for damage in _reparable(path) if damage not in damages]
     if is_left(damages):
         mark_of(path).remove(FINISHED)
     return damages
+
+
+def _reparable(path: Path) -> list[Damage]:
+    """All that is damaged; created files that have a copy alone, where there are any: they are put back first.
+
+    Without a copy blocks are read by the metadata that are there, as far as these can be read.
+    """
+    created = list(_created(path))
+    copied = [damage for damage in created if damage.is_copied]
+    if copied:
+        return copied
+    found = [*created, *_sealed(path), *_lost(path)]
+    with contextlib.suppress(Exception):  # Zarr raises errors of every kind where metadata are damaged
+        found += _blocks(path) if (path / "attribution").is_dir() else []
+    return found
+
+
+def _unknown(path: Path) -> Iterator[Damage]:
+    """The root metadata, where no copy tells what they were and they do not name the run whose receipts are here.
+
+    The same run knows its receipts, and makes the metadata again.
+    """
+    name, root = copy_name(path), path / "zarr.json"
+    if has_copy(path) or not os.path.lexists(root):
+        return
+    if name is not None:
+        is_known = name == copy_name_of(path)
+    elif (path / "attribution").is_dir():
+        run = read_run(path) or {}
+        is_known = bool(run) and run.get("digest") == digest_of(run.get("fingerprint"))
+        is_known = is_known and holds_run(path, str(run.get("digest")))
+    else:
+        is_known = read_job(path) is not None
+    if not is_known:
+        yield Damage("zarr.json", "it does not name the run that wrote this store", (root,))
 
 
 def is_left(damages: list[Damage]) -> bool:
@@ -106,11 +160,12 @@ def is_left(damages: list[Damage]) -> bool:
 
 
 def _refuse_unsealed(path: Path) -> None:
-    """A cube or job of an earlier version is left alone: without a copy of its files, and nothing in it sealed."""
+    """A store of an earlier version, or a folder of somebody else, is left alone: no copy, and nothing is sealed."""
     folders = (states_of(path), notes_of(path), receipts_of(path))
     is_whole = [folder.is_whole(name) for folder in folders for name in folder.names()]
-    if (path / "zarr.json").exists() and copy_name(path) is None and is_whole and not any(is_whole):
-        raise InputError(
+    is_prepared = ReceiptFolder(path).is_whole(Path(PREPARED).stem)
+    if copy_name(path) is None and is_whole and not any(is_whole) and not is_prepared:
+        raise UncheckableError(
             f"{path} was written by an earlier dshap, or by another program: nothing in it can be checked; it stays "
             "readable, and the same run into another store makes one that can"
         )
@@ -131,7 +186,7 @@ def _created(path: Path) -> Iterator[Damage]:
         yield Damage(place, what, (copies.file(kept),))
     else:
         for name in altered_files(path):
-            what = "it is not what was created" if (path / name).exists() else MISSING
+            what = "it is not what was created" if os.path.lexists(path / name) else MISSING
             yield Damage(name, what, is_copied=True)
 
 
@@ -145,9 +200,12 @@ def _sealed(path: Path) -> Iterator[Damage]:
         for name in folder.names():
             if what := folder.damage(name):
                 yield Damage(f"{kind} {name}", what, (folder.file(name),))
-    mark = mark_of(path)
+    mark, described = mark_of(path), ReceiptFolder(path)
     if mark.has(FINISHED) and (what := mark.damage(FINISHED)):
         yield Damage("the list of what the run left", what, (mark.file(FINISHED),))
+    name = Path(PREPARED).stem
+    if described.has(name) and (what := described.damage(name)):
+        yield Damage(PREPARED, what, (described.file(name),))
 
 
 def _lost(path: Path) -> Iterator[Damage]:
@@ -156,7 +214,7 @@ def _lost(path: Path) -> Iterator[Damage]:
     n_blocks = _n_blocks(path)
     if not mark.is_whole(FINISHED):
         is_done = n_blocks and all(receipts.has(block_name(block)) for block in range(n_blocks))
-        if not mark.has(FINISHED) and (is_done or (path / PREPARED).exists() or _holds_finished(path)):
+        if not mark.has(FINISHED) and (is_done or os.path.lexists(path / PREPARED) or _holds_finished(path)):
             yield Damage("the list of what the run left", f"{MISSING}: it was stopped at its very end, or lost it")
         return
     content = mark.get(FINISHED)
@@ -170,10 +228,8 @@ def _lost(path: Path) -> Iterator[Damage]:
         elif notes[name] != digest and notes_of(path).is_whole(name):
             yield Damage(f"note {name}", "it is not the one that the run left", (notes_of(path).file(name),))
     for name in content["others"]:
-        if not ((path / name).is_file() or (path / name / CONTAINER).is_dir()):
+        if not os.path.lexists(path / name if name == PREPARED else path / name / CONTAINER):
             yield Damage(name, MISSING)
-        elif (path / name).is_file() and (what := ReceiptFolder(path).damage(Path(name).stem)):
-            yield Damage(name, what, (path / name,))
     for block in range(n_blocks):
         if not receipts.has(block_name(block)):
             yield Damage(f"block {block}", f"its receipt {MISSING}")

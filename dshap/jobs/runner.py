@@ -15,6 +15,7 @@ from dshap.cube import (
     Workspace,
     create_store,
     is_finished,
+    lost_its_metadata,
     mark_finished,
     read_job,
     read_run,
@@ -376,7 +377,7 @@ def _refuse_other_job(store: Path, fingerprint: dict[str, Any], reader: TableRea
     if stored is not None:
         rows = RowsOfStore(store, reader, session)
         refuse_difference(store, stored.get("fingerprint", {}), fingerprint, rows)
-    elif store.exists() and (not store.is_dir() or any(store.iterdir())):
+    elif not lost_its_metadata(store) and store.exists() and (not store.is_dir() or any(store.iterdir())):
         raise StoreMismatchError(f"{store} exists and is no store of a job: choose another [job] store")
 
 

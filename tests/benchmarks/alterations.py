@@ -1,12 +1,15 @@
 """Stores altered at random: how many alterations are read in silence, end in a traceback, or are not mended.
 
-    python -m tests.benchmarks.alterations [--tiny] [--n 1000] [--seed 0]
+    python -m tests.benchmarks.alterations [--tiny] [--n 1000] [--pairs 300] [--seed 0]
 
 A file of a finished or of a half-finished store (data, keys, names, receipts, states, plan, notes, metadata; of one
-explanation, of a job with a fitted model, of a prepared value function) gets a flipped bit, is cut off, is removed, or
-takes the content of another file of its kind.  Then: `verify` names something; readers, and the same run again, end in
-numbers or in one line; `verify --repair` and the same run leave every file as the undisturbed run does, byte for byte.
+explanation, of a job with a fitted model, of a prepared value function) gets a flipped bit, is cut off, is removed,
+takes the content of another file of its kind, or gives its place to a folder or to a link that leads nowhere.  Then:
+`verify` names something; readers, and the same run again, end in numbers or in one line; `verify --repair` and the same
+run leave every file as the undisturbed run does, byte for byte.
 Of a half-finished store an alteration may be harmless: what was lost is what the run makes anyway.
+
+Then pairs of alterations of one store: one `verify --repair` and one run leave every file as it was.
 
 At the end the seconds of `verify` on a made-up cube of 1.8 million rows and 8 columns (`--tiny`: 20,000).
 """
@@ -16,6 +19,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
+import os
 import shutil
 import tempfile
 import time
@@ -49,7 +53,7 @@ from dshap.values import KernelObservational, Marginal
 from tests.jobs.job_files import changed, small_table, write_job
 
 N_ROWS, D, TILE = 120, 4, 40
-KINDS = ("bit", "cut", "removed", "swapped")
+KINDS = ("bit", "cut", "removed", "swapped", "folder", "link")
 
 
 @dataclass
@@ -117,8 +121,14 @@ def half_finished(store: Path) -> None:
 
 
 def digests(store: Path) -> dict[str, str]:
-    files = (file for file in sorted(store.rglob("*")) if file.is_file())
-    return {str(file.relative_to(store)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    """file -> digest of its content; a link tells where it leads."""
+    found = {}
+    for path in sorted(store.rglob("*")):
+        if path.is_symlink():
+            found[str(path.relative_to(store))] = f"link to {os.readlink(path)}"
+        elif path.is_file():
+            found[str(path.relative_to(store))] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
 
 
 def cases(folder: Path) -> list[Case]:
@@ -156,6 +166,10 @@ def alter(store: Path, rng: np.random.Generator) -> str:
         file.write_bytes(of_kind[rng.integers(len(of_kind))].read_bytes())
     else:
         file.unlink()
+    if kind == "folder":
+        (file / "inside").mkdir(parents=True)
+    elif kind == "link":
+        file.symlink_to("nowhere")
     if digests(store) == before:
         return alter(store, rng)  # the other file held the same
     return f"{file.relative_to(store)} {kind} {position}"
@@ -180,12 +194,21 @@ def outcome(case: Case, store: Path) -> list[str]:
             reads(path)
         with contextlib.suppress(DshapError):
             case.run(store)
-        for path in store_parts(store).values():
-            repair(path)
+        repaired(store)
         case.run(store)
+    return ["named" if problems else "unseen", "mended" if is_whole(case, store) else "not mended"]
+
+
+def repaired(store: Path) -> None:
+    """What `dshap verify --repair` does."""
+    for path in store_parts(store).values():
+        repair(path)
+
+
+def is_whole(case: Case, store: Path) -> bool:
+    """Every file is as the undisturbed run left it, and nothing is found."""
     left = [own for path in store_parts(store).values() for own in verify_cube(path)]
-    is_mended = digests(store) == case.whole and not left
-    return ["named" if problems else "unseen", "mended" if is_mended else "not mended"]
+    return digests(store) == case.whole and not left
 
 
 def reads(store: Path) -> None:
@@ -220,6 +243,30 @@ def sweep(n: int, seed: int, folder: Path, show: Callable[[str], None] = print) 
     return counts
 
 
+def altered_pairs(n: int, seed: int, folder: Path, show: Callable[[str], None] = print) -> Counter[str]:
+    """Counts of outcomes of n pairs of alterations, each mended by one repair and one run."""
+    rng, made, counts = np.random.default_rng(seed), cases(folder), Counter[str]()
+    for _ in range(n):
+        case = made[rng.integers(len(made))]
+        store = folder / "altered"
+        shutil.rmtree(store, ignore_errors=True)
+        shutil.copytree(case.source, store)
+        what = [alter(store, rng), alter(store, rng)]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                repaired(store)
+                case.run(store)
+            ended = "mended" if is_whole(case, store) else "not mended"
+        except Exception as error:
+            ended = "traceback" if not isinstance(error, DshapError) else "stopped"
+            what.append(f"{type(error).__name__}: {error}")
+        if ended != "mended":
+            show(f"{case.name}: {'; '.join(what)}: {ended}")
+        counts[ended] += 1
+    return counts
+
+
 def big_cube(path: Path, n_rows: int, tile: int = 65_536) -> None:
     """A cube of made-up attributions of 8 columns."""
     layout = CubeLayout(n_rows, tuple(f"x{i}" for i in range(8)), ("y",), tile, 8_192, keys={"id": "int64"},
@@ -242,12 +289,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--n", type=int)
+    parser.add_argument("--pairs", type=int)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder, started = Path(name), time.monotonic()
-        counts = sweep(given.n or (20 if given.tiny else 1_000), given.seed, folder)
-        print(f"{dict(counts)} in {time.monotonic() - started:.0f} s")
+        n = (20 if given.tiny else 1_000) if given.n is None else given.n
+        counts = sweep(n, given.seed, folder / "single")
+        print(f"{n} alterations: {dict(counts)} in {time.monotonic() - started:.0f} s")
+        started = time.monotonic()
+        n = (10 if given.tiny else 300) if given.pairs is None else given.pairs
+        pairs = altered_pairs(n, given.seed, folder / "pairs")
+        print(f"{n} pairs: {dict(pairs)} in {time.monotonic() - started:.0f} s")
         n_rows = 20_000 if given.tiny else 1_800_000
         big_cube(folder / "big", n_rows)
         started = time.monotonic()

@@ -23,7 +23,7 @@ from dshap.cube import (
     store_parts,
     verify_cube,
 )
-from dshap.errors import DamagedError, DshapError, InputError
+from dshap.errors import DamagedError, DshapError, InputError, UncheckableError
 from dshap.records import State
 from tests.benchmarks import alterations
 from tests.cube.cubes import bytes_of, make_cube
@@ -363,3 +363,126 @@ def test_a_store_of_an_earlier_version_is_read_and_left_alone(tmp_path):
         with pytest.raises(InputError, match="was written by an earlier dshap"):
             touch(writer.path)
     assert bytes_of(writer.path) == before
+
+
+def test_pairs_of_alterations_are_mended_by_one_repair_and_one_run(tmp_path):
+    """6 of the pairs of `tests/benchmarks/alterations.py`."""
+    said: list[str] = []
+    counts = alterations.altered_pairs(6, 3, tmp_path, said.append)
+    assert said == [] and counts == {"mended": 6}
+
+
+PAIRS = {
+    "copy and status": ("state/created/*.npz", "status/c/1"),
+    "copy and metadata": ("state/created/*.npz", "zarr.json"),
+    "copy and plan": ("state/created/*.npz", "state/plan.json"),
+    "copy and metadata of an array": ("state/created/*.npz", "attribution/zarr.json"),
+    "copy and base": ("state/created/*.npz", "base_value/c/0"),
+    "list and state": ("state/finished.json", "state/moments-*.npz"),
+}
+HOW = {"removed": lambda file: file.unlink(), "altered": lambda file: flip(file, file.stat().st_size // 2)}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished cube, and its files."""
+    store = tmp_path_factory.mktemp("finished") / "cube.zarr"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dshap.session.current_client", lambda: None)
+        explained(store)
+    return store, {name: own[0] for name, own in bytes_of(store).items()}
+
+
+@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("pair", PAIRS)
+def test_two_damages_at_once_are_mended_by_one_repair_and_one_run(tmp_path, finished, pair, how):
+    store, whole = tmp_path / "cube.zarr", finished[1]
+    shutil.copytree(finished[0], store)
+    for pattern in PAIRS[pair]:
+        HOW[how](min(store.glob(pattern)))
+    repair(store)
+    explained(store)
+    assert named(store) == [] and {name: own[0] for name, own in bytes_of(store).items()} == whole
+
+
+@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize("how", HOW)
+def test_a_prepared_store_with_two_damages_is_prepared_again(tmp_path, how):
+    """The description was left as it was where the list that names it was damaged too."""
+    value = dshap.values.Gaussian(lambda rows: rows[:, 0] * rows[:, 1] + rows[:, 2], table())
+    store = tmp_path / "prepared"
+    dshap.prepare(value, design=designs.exact(4), store=store)
+    whole = {name: own[0] for name, own in bytes_of(store).items()}
+    for file in ("prepared.json", "state/finished.json"):
+        HOW[how](store / file)
+    repair(store)
+    dshap.prepare(value, design=designs.exact(4), store=store)
+    assert named(store) == [] and {name: own[0] for name, own in bytes_of(store).items()} == whole
+
+
+@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize("kind", ["a folder", "a link to nothing"])
+@pytest.mark.parametrize(
+    "file",
+    ["state/moments-*.npz", "state/receipts/block-00000001.json", "state/finished.json", "state/notes/additivity.json",
+     "state/created/*.npz", "state/plan.json", "zarr.json", "feature/c/0", "status/c/1", "blocks/count/c/1",
+     "base_value/c/0"],
+)  # fmt: skip
+def test_what_stands_in_the_place_of_a_file_is_named_and_mended(tmp_path, finished, file, kind):
+    """No traceback: IsADirectoryError, FileNotFoundError."""
+    store, whole = tmp_path / "cube.zarr", finished[1]
+    shutil.copytree(finished[0], store)
+    place = min(store.glob(file))
+    place.unlink()
+    if kind == "a folder":
+        (place / "inside").mkdir(parents=True)
+    else:
+        place.symlink_to("nowhere")
+    assert named(store)
+    repair(store)
+    explained(store)
+    assert named(store) == [] and {name: own[0] for name, own in bytes_of(store).items()} == whole
+
+
+def test_a_store_without_its_state_cannot_be_checked(tmp_path):
+    """It was verified in silence, with exit status 0."""
+    _, writer = make_cube(tmp_path / "cube.zarr")
+    shutil.rmtree(writer.path / "state")
+    with pytest.raises(UncheckableError, match=r"has no folder state: there is nothing to check it against") as raised:
+        verify_cube(writer.path)
+    assert raised.value.exit_status == 11 and list(store_parts(writer.path)) == ["cube.zarr"]
+    (damage,) = repair(writer.path)
+    assert str(damage).startswith("state: is missing")
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_store_that_lost_its_state_is_computed_anew(tmp_path, finished):
+    store = tmp_path / "cube.zarr"
+    shutil.copytree(finished[0], store)
+    shutil.rmtree(store / "state")
+    explained(store)
+    assert named(store) == [] and {name: own[0] for name, own in bytes_of(store).items()} == finished[1]
+
+
+def test_nothing_is_restored_outside_of_a_store(tmp_path):
+    """A copy that names other places, sealed as any: from a store of somebody else."""
+    _, writer = make_cube(tmp_path / "cube.zarr")
+    copies = StateFolder(writer.path / "state" / "created")
+    (name,) = copies.names()
+    copies.remove(name)
+    copies.put(name, State({"../precious": np.zeros(3, np.uint8)}))
+    (tmp_path / "precious").write_text("years of work")
+    with pytest.raises(DamagedError, match=r"names '../precious', which lies outside of the store"):
+        repair(writer.path)
+    assert (tmp_path / "precious").read_text() == "years of work"
+
+
+def test_files_of_others_are_not_taken_for_damaged_states(tmp_path):
+    """`prepare` into a folder that holds a folder `state` with somebody's arrays removed them."""
+    (tmp_path / "mine" / "state").mkdir(parents=True)
+    np.savez(tmp_path / "mine" / "state" / "weights.npz", w=np.zeros(3))
+    value = dshap.values.Gaussian(lambda rows: rows[:, 0] + rows[:, 1], table())
+    with pytest.raises(InputError, match="by another program: nothing in it can be checked"):
+        dshap.prepare(value, design=designs.exact(4), store=tmp_path / "mine")
+    assert [each.name for each in (tmp_path / "mine" / "state").iterdir()] == ["weights.npz"]
