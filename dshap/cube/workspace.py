@@ -21,6 +21,8 @@ from dshap.errors import DshapError, InputError, LockedError
 __all__ = ["Workspace", "is_running"]
 
 LOCK = "lock"
+ATTEMPTS = 100
+"""Times that a workspace is opened anew, where each time the run before was just removing it."""
 ROOMS = ("keys", "quality", "rows")
 """What there is room for: the only names that are ever cleared."""
 CLEARED = re.compile(rf"({'|'.join(ROOMS)})-\d+")
@@ -74,16 +76,28 @@ class Workspace:
         return self
 
     def _lock(self) -> None:
-        while not self._descriptors:
-            with contextlib.suppress(FileNotFoundError), _opened(self.path) as folder:
-                flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW
-                lock = os.open(LOCK, flags, 0o600, dir_fd=folder)
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if self._is_there(folder, lock):  # else the run before us was just removing it
-                        self._descriptors = (os.dup(folder), os.dup(lock))
-                finally:
-                    os.close(lock)
+        """Take the lock, again where the run before us was just removing its workspace."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                with _opened(self.path) as folder:
+                    self._take(folder)
+            except FileNotFoundError:
+                if attempt == ATTEMPTS:  # nothing can be made here, as under /proc
+                    raise
+            if self._descriptors:
+                return
+        raise BlockingIOError
+
+    def _take(self, folder: int) -> None:
+        """Keep the lock inside a workspace, if both still stand under their names."""
+        flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW
+        lock = os.open(LOCK, flags, 0o600, dir_fd=folder)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if self._is_there(folder, lock):
+                self._descriptors = (os.dup(folder), os.dup(lock))
+        finally:
+            os.close(lock)
 
     def _is_there(self, folder: int, lock: int) -> bool:
         """What was opened still stands under its names."""

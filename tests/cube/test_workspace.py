@@ -111,6 +111,20 @@ def precious(folder) -> dict:
 
 
 @pytest.mark.usefixtures("in_this_process")
+def test_a_folder_where_nothing_can_be_made(tmp_path, monkeypatch):
+    """File systems such as /proc say that a new folder does not exist: the run gives up at once."""
+
+    def make(path: object, mode: int = 0o777) -> None:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr("dshap.cube.workspace.os.mkdir", make)
+    with (
+        pytest.raises(InputError, match=r"cannot write .*No such file or directory; choose another store"),
+        Workspace(tmp_path / "cube.zarr"),
+    ):
+        pass
+
+
 def test_a_link_in_the_place_of_the_workspace_is_not_followed(tmp_path):
     """The folder that it leads to was emptied, and then its lock was put there."""
     before = precious(tmp_path / "precious")
