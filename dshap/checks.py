@@ -27,6 +27,7 @@ __all__ = [
     "RULES",
     "Choice",
     "Flag",
+    "MaybeFlag",
     "Number",
     "Rule",
     "Text",
@@ -149,6 +150,14 @@ class Flag:
 
     def __call__(self, name: str, given: Any) -> bool:
         return bool(of_kind(name, given, bool | np.bool_, "True or False"))
+
+
+@dataclass(frozen=True)
+class MaybeFlag(Flag):
+    """True or False, or None where dshap is to find out."""
+
+    def __call__(self, name: str, given: Any) -> Any:
+        return None if given is None else super().__call__(name, given)
 
 
 @dataclass(frozen=True)
@@ -326,6 +335,7 @@ MODEL_PENALTY = Number(0.0, words=("validate",))
 """Of a model, which may pass through its points."""
 RULES: Mapping[str, Rule] = {
     "antithetic": Flag(),
+    "arrays": MaybeFlag(),
     "buffer_rows": Whole(1),
     "categories": CategoryLists(),
     "centred": Flag(),

@@ -104,6 +104,8 @@ class Way:
             reasons.append(("tol", why))
         chosen, why = _alike_where_quicker(chosen, n_rows)
         reasons += [("rows", why)] if why else []
+        if note := value.notes.get("predict"):
+            reasons.append(("predict", note["rows"]))
         if why := chosen.info.why_no_errors:
             reasons.append(("std_error", f"NaN: {why}"))
         return cls(chosen.without_data(), options, is_active, tuple(reasons))

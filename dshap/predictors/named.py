@@ -119,12 +119,12 @@ def checked_predict(predict: Callable[[FloatArray], Any], rows: FloatArray, n_ou
 
 
 @contextmanager
-def calling(name: str) -> Iterator[None]:
-    """An error of the predict function that is called inside is a `PredictError`."""
+def calling(name: str, hint: str = "") -> Iterator[None]:
+    """An error of the predict function that is called inside is a `PredictError`, whose message ends with a hint."""
     try:
         yield
     except Exception as error:
-        raise PredictError(f"predict function {name} failed: {type(error).__name__}: {error}") from error
+        raise PredictError(f"predict function {name} failed: {type(error).__name__}: {error}{hint}") from error
 
 
 def checked_outputs(raw: Any, n_rows: int, n_outputs: int | None, name: str) -> FloatArray:
@@ -133,13 +133,17 @@ def checked_outputs(raw: Any, n_rows: int, n_outputs: int | None, name: str) -> 
     Of the k outputs that are expected; None at the first call, which sets it.
     """
     try:
-        values = np.asarray(raw, dtype=np.float64)
+        given = np.asarray(raw)
+        is_complex = given.dtype.kind == "c"
+        values = np.asarray(given.real if is_complex else given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         first = next(iter(np.ravel(np.asarray(raw, dtype=object))), None)
         raise PredictError(
             f"predict function {name} gave {type(raw).__name__} of {first!r}, not numbers: of a classifier explain "
             "predict_proba or decision_function"
         ) from error
+    if is_complex:
+        raise PredictError(f"predict function {name} gives complex numbers: give real ones")
     shape = values.shape
     if values.ndim == 1:
         values = values[:, None]

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from dshap.foreign import estimator_of, name_of
+from dshap.errors import InputError, PredictError
+from dshap.foreign import estimator_of, name_of, of_estimator
 from dshap.predictors.frames import Frame
 from dshap.predictors.named import NamedModel, calling, checked_outputs, classes_of, fitted_names_of
 from dshap.records import FloatArray
 
-__all__ = ["PredictFunction", "wants_frames"]
+__all__ = ["ARRAYS", "PredictFunction", "RowForms", "row_forms"]
+
+TAKES_FRAMES = "gets data frames, which it took first (arrays=True hands it arrays, which is quicker)"
 
 
 class PredictFunction(NamedModel):
@@ -30,7 +35,11 @@ class PredictFunction(NamedModel):
     feature_names : names of the columns, None when unknown
     output_names : where None, those of the classes of the classifier behind it, where there is one
     buffer_rows : rows of a call, at most
+    is_array_hinted : where it fails on an array, the message says how to have data frames instead
     """
+
+    form = ""
+    """What it gets where it was tried with more than one form of rows, and why."""
 
     def __init__(
         self,
@@ -41,8 +50,10 @@ class PredictFunction(NamedModel):
         feature_names: Sequence[str] | None,
         output_names: Sequence[str] | None,
         buffer_rows: int,
+        is_array_hinted: bool = False,
     ) -> None:
         self.predict, self.frame, self.buffer_rows = predict, frame, buffer_rows
+        self.is_array_hinted = is_array_hinted
         self.name = name_of(predict)
         self._k: int | None = None  # not known before the first call
         self.probe = self.call(probe_rows)
@@ -64,7 +75,10 @@ class PredictFunction(NamedModel):
 
     def call(self, rows: FloatArray) -> FloatArray:
         """f(x) (n, k) by one call, with a data frame where the model takes one."""
-        with calling(self.name):
+        hint = (
+            f"; predict was given an array {rows.shape}: give arrays=False for frames" if self.is_array_hinted else ""
+        )
+        with calling(self.name, hint):
             raw = self.predict(rows if self.frame is None else self.frame.rebuilt(rows))
         return checked_outputs(raw, len(rows), self._k, self.name)
 
@@ -83,6 +97,98 @@ class PredictFunction(NamedModel):
         }
 
 
+@dataclass(frozen=True)
+class RowForms:
+    """The forms of rows that a predict function may be handed."""
+
+    frame: Frame | None = None
+    """Of the data frames; None for arrays."""
+    has_both: bool = False
+    """It is tried with a data frame, then with an array."""
+    is_hinted: bool = False
+    """Data frames can be asked for, where it fails on an array."""
+
+    def function(self, predict: Callable[[Any], Any], probe_rows: FloatArray, **options: Any) -> PredictFunction:
+        """The predict function in the first form that gives numbers.
+
+        Raises
+        ------
+        PredictError
+            None does.
+        """
+        if not self.has_both:
+            return PredictFunction(predict, probe_rows, self.frame, is_array_hinted=self.is_hinted, **options)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", UserWarning)  # scikit-learn's, where a model was fitted on arrays
+                found = PredictFunction(predict, probe_rows, self.frame, **options)
+            found.form = TAKES_FRAMES
+        except PredictError as error:
+            found = self._of_array(predict, probe_rows, error, options)
+        return found
+
+    def _of_array(
+        self, predict: Callable[[Any], Any], probe_rows: FloatArray, error: PredictError, options: Mapping[str, Any]
+    ) -> PredictFunction:
+        """The predict function on arrays, after this error on a data frame; on data frames where that was a warning."""
+        try:
+            found = PredictFunction(predict, probe_rows, None, **options)
+            found.form = f"gets arrays, as a data frame gave no numbers ({type(error.__cause__ or error).__name__})"
+        except PredictError as of_array:
+            if not isinstance(error.__cause__, UserWarning):
+                raise PredictError(
+                    f"{error} (given a data frame); predict was given an array {probe_rows.shape} too: "
+                    + str(of_array).removeprefix(f"predict function {name_of(predict)} ")
+                ) from error
+            found = PredictFunction(predict, probe_rows, self.frame, **options)
+            found.form = TAKES_FRAMES
+        return found
+
+
+ARRAYS = RowForms()
+
+
+def row_forms(predict: Any, table: Any, names: Sequence[str] | None, arrays: bool | None) -> RowForms:
+    """The forms of rows that a predict function is handed.
+
+    Parameters
+    ----------
+    table : the data frame of its columns that the data are; None of arrays, paths and sources
+    names : of its columns, where they are known
+    arrays : True for arrays, False for data frames, None where that is to be found out
+
+    Raises
+    ------
+    InputError
+        Arrays of text, or data frames of columns without names.
+    """
+    is_framed = wants_frames(predict) if arrays is None else not arrays
+    if table is None:
+        if arrays is False and names is None:
+            raise InputError(
+                "arrays=False hands predict data frames, and the columns have no names: give feature_names"
+            )
+        frame = Frame.of_names(tuple(map(str, names))) if names is not None and is_framed else None
+        return RowForms(frame, is_hinted=frame is None and names is not None)
+    frame = Frame.of(table, always=True)
+    assert frame is not None
+    if arrays and frame.categories:
+        raise InputError(
+            f"arrays=True, and column {next(iter(frame.categories))!r} holds text or categories, which an array of "
+            "numbers does not: leave arrays out, or that column"
+        )
+    if arrays:
+        return RowForms(is_hinted=True)
+    if is_framed or Frame.of(table) is not None:
+        return RowForms(frame)
+    is_users = of_estimator(predict, "n_features_in_") is None and not _is_of_dshap(predict)
+    return RowForms(frame, has_both=True) if is_users else ARRAYS
+
+
+def _is_of_dshap(predict: Any) -> bool:
+    return type(estimator_of(predict)).__module__.split(".")[0] == "dshap"
+
+
 def wants_frames(predict: Any) -> bool:
     """The estimator behind a predict function was fitted on data frames, and warns, or fails, where it gets arrays."""
-    return fitted_names_of(predict) is not None and type(estimator_of(predict)).__module__.split(".")[0] != "dshap"
+    return fitted_names_of(predict) is not None and not _is_of_dshap(predict)

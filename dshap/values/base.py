@@ -17,9 +17,9 @@ from dshap.errors import InputError, shown
 from dshap.foreign import has_columns, is_pandas, shape_of
 from dshap.players import Players
 from dshap.predictors.expansion import Expansion, ExpansionModel
-from dshap.predictors.frames import Frame, frame_of
+from dshap.predictors.frames import frame_of
 from dshap.predictors.named import columns_by_name, fitted_names_of, names_of
-from dshap.predictors.predict_function import PredictFunction, wants_frames
+from dshap.predictors.predict_function import ARRAYS, PredictFunction, row_forms
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.types import Link, Predictor
 from dshap.values.links import IDENTITY, link_of
@@ -87,7 +87,8 @@ class Predicted(TableValue):
     predict is tried on the first rows of an array or a data frame, on a row of zeros where reading the data would be
     work.  A path tells no columns: they are those of `feature_names`, or of the estimator behind predict.
     Where the data are a data frame with text, categorical or boolean columns, or the estimator behind predict was
-    fitted on one, predict gets data frames like it.
+    fitted on one, predict gets data frames like it; of a data frame of numbers a function is tried with a frame, then
+    with an array, and gets what it took first.  ``arrays=`` decides: True for arrays, False for frames.
     """
 
     model: PredictFunction
@@ -103,29 +104,28 @@ class Predicted(TableValue):
         output_names: Sequence[str] | None = None,
         buffer_rows: int = 65_536,
         link: str | Link | None = None,
+        arrays: bool | None = None,
     ) -> None:
         if not callable(predict) or isinstance(predict, type):
             kind = shown(predict) if isinstance(predict, type) else f"a {type(predict).__name__}"
             raise InputError(f"predict is {kind}: give a function, such as its predict_proba")
-        (buffer_rows,) = checked(buffer_rows=buffer_rows)
+        buffer_rows, arrays = checked(buffer_rows=buffer_rows, arrays=arrays)
         feature_names, output_names = checked(feature_names=feature_names, output_names=output_names)
         data = frame_of(as_array("data", data))
-        names, frame = names_of(feature_names, fitted_names_of(predict), data), None
-        if self.takes_frames and is_pandas(data):
-            chosen = columns_by_name(data, names or data.columns)
-            frame = Frame.of(chosen, always=wants_frames(predict))
-            data = data if frame is None else frame.codes(chosen)
-        elif self.takes_frames and names is not None and wants_frames(predict):
-            frame = Frame.of_names(tuple(map(str, names)))
-        model = PredictFunction(
+        names = names_of(feature_names, fitted_names_of(predict), data)
+        chosen = columns_by_name(data, names or data.columns) if is_pandas(data) else None
+        forms = row_forms(predict, chosen, names, arrays) if self.takes_frames else ARRAYS
+        coded = data if forms.frame is None or chosen is None else forms.frame.codes(chosen)
+        model = forms.function(
             predict,
-            _probe_rows(data, names, _n_columns(data, names)),
-            frame,
+            _probe_rows(coded, names, _n_columns(coded, names)),
             feature_names=names,
             output_names=output_names,
             buffer_rows=buffer_rows,
         )
-        super().__init__(model, data, players)
+        if forms.has_both:
+            self.notes = {**self.notes, "predict": {"rows": model.form}}
+        super().__init__(model, data if model.frame is None else coded, players)
         self.link = link_of(link, model.output_names)
         self.link.check(model.probe)
 

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from dshap.errors import InputError, shown
-from dshap.foreign import has_columns, is_lazy
+from dshap.foreign import has_columns, is_frame, is_lazy, is_pandas
 from dshap.loops.masking import CHUNK_BYTES, Calls, Masks, mixed_values
-from dshap.predictors.frames import Frame, floats_of, frame_of
+from dshap.predictors.frames import floats_of, frame_of
 from dshap.predictors.named import columns_by_name, fitted_names_of, names_of
-from dshap.predictors.predict_function import wants_frames
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.types import Link, RowReader
 from dshap.values.background import Background
@@ -35,7 +34,8 @@ class Marginal(PredictedValue):
     predict : callable
         rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.  Where the
         background is a data frame with text, categorical or boolean columns, or the estimator behind predict was fitted
-        on one, it gets data frames of the same columns and dtypes.
+        on one, it gets data frames of the same columns and dtypes.  Where it is a data frame of numbers, a function of
+        one's own is tried with a data frame of its first rows, then with an array, and gets what it took first.
     background : Background, array (b, columns), data frame; or path, Dask collection or source
         Rows in memory are kept whole on every worker; one row is a plug-in reference point.  A path, a collection or a
         source is read by spans, every row of it counts, and no worker holds more than one span.  `Background` is what
@@ -55,6 +55,8 @@ class Marginal(PredictedValue):
         Of the background rows: not negative, of any positive sum; all alike where not given.
     buffer_rows : int
         Rows handed to one predict call at most (unless a single row is larger).
+    arrays : bool, optional
+        True hands predict arrays (quicker where it takes both), False data frames; not given: as said at `predict`.
 
     Raises
     ------
@@ -80,6 +82,7 @@ class Marginal(PredictedValue):
         weights: Any = None,
         link: str | Link | None = None,
         buffer_rows: int = 65_536,
+        arrays: bool | None = None,
     ) -> None:
         background = frame_of(background)
         names = names_of(feature_names, fitted_names_of(predict), background)
@@ -92,8 +95,7 @@ class Marginal(PredictedValue):
         if not self.streams_data:
             if names is not None and has_columns(background):
                 background = columns_by_name(background, names)
-            is_frame = Frame.of(background, always=wants_frames(predict)) is not None
-            background = background if is_frame else _rows_of(background)
+            background = background if is_frame(background) else _rows_of(background)
         super().__init__(
             predict,
             background,
@@ -102,7 +104,10 @@ class Marginal(PredictedValue):
             output_names=output_names,
             buffer_rows=buffer_rows,
             link=link,
+            arrays=arrays,
         )
+        if is_pandas(self.data):
+            self.data = _rows_of(self.data)
         self.background: FloatArray | None = None if self.streams_data else self.data
         if self.background is not None and not len(self.background):
             raise InputError("background has no rows: give at least one")

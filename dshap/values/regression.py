@@ -61,7 +61,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         cross-validated error (f − v_S)² is within one standard error of the least, see `kernels.ridge.chosen_penalty`.
     rank_tolerance : float
         Landmarks whose part of the kernel is explained by others up to this residual are left out, per coalition.
-    players, feature_names, output_names, link, buffer_rows : see `Marginal`
+    players, feature_names, output_names, link, buffer_rows, arrays : see `Marginal`
     precision : {"float64", "float32"}
         Of the products and Gram sums of each 512 rows, whitened first; their total, the solve and the evaluation are
         float64 always.  The error of float32 is measured on a sample, 16 coalitions and 1,000 rows, before the sums
@@ -97,6 +97,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         output_names: Sequence[str] | None = None,
         link: str | Link | None = None,
         buffer_rows: int = 65_536,
+        arrays: bool | None = None,
         precision: str = "float64",
     ) -> None:
         precision = Choice(PRECISIONS)("precision", precision)
@@ -113,6 +114,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
             output_names=output_names,
             buffer_rows=buffer_rows,
             link=link,
+            arrays=arrays,
         )
         self._embed(kernel, embedding, rank_tolerance)
 

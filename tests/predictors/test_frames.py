@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 
 import numpy as np
@@ -313,3 +314,93 @@ def test_another_model_of_the_same_codes_is_another_run(background, rows, tmp_pa
     renamed = background.assign(job=background["job"].str.upper())
     with pytest.raises(dshap.DshapError, match="holds another run"):
         dshap.explain(Marginal(lambda f: f["age"], renamed), rows.assign(job=rows["job"].str.upper()), store=store)
+
+
+NUMBERS = pd.DataFrame(np.random.default_rng(3).normal(size=(20, 3)), columns=["a", "b", "c"])
+
+
+def by_names(frame):
+    return frame["a"] * (1 + frame["b"])
+
+
+def by_places(rows):
+    return rows[:, 0] * (1 + rows[:, 1])
+
+
+@pytest.mark.parametrize(
+    ("predict", "options", "is_framed", "said"),
+    [
+        (by_names, {}, True, "gets data frames, which it took first"),
+        (by_places, {}, False, r"gets arrays, as a data frame gave no numbers"),
+        (lambda rows: by_places(np.asarray(rows)), {}, True, "gets data frames"),
+        (by_names, {"arrays": False}, True, None),
+        (by_places, {"arrays": True}, False, None),
+    ],
+)
+def test_a_frame_of_numbers_is_tried_then_an_array(predict, options, is_framed, said, tmp_path):
+    """The same numbers either way; the plan and the cube say what was taken where it was found out."""
+    value = Marginal(predict, NUMBERS, **options)
+    assert (value.model.frame is not None) == is_framed
+    cube = dshap.explain(value, NUMBERS[:4], store=tmp_path / "cube.zarr")
+    wanted = dshap.explain(Marginal(by_places, NUMBERS.to_numpy()), NUMBERS[:4].to_numpy())
+    np.testing.assert_allclose(cube.attribution, wanted.attribution, atol=1e-12)
+    reasons = dict(json.loads((tmp_path / "cube.zarr/state/plan.json").read_text())["reasons"])
+    if said is None:
+        assert "predict" not in reasons and "predict" not in cube.attrs
+    else:
+        assert re.match(said, reasons["predict"]) and re.match(said, json.loads(cube.attrs["predict"])["rows"])
+
+
+@pytest.mark.parametrize("on_frame", [True, False])
+def test_a_function_around_an_estimator_gets_what_it_was_fitted_on(on_frame):
+    """scikit-learn warns of names that it was not fitted on, and of none where it was."""
+    linear = pytest.importorskip("sklearn.linear_model", reason="scikit-learn is not installed")
+    rows = NUMBERS if on_frame else NUMBERS.to_numpy()
+    model = linear.LinearRegression().fit(rows, by_names(NUMBERS))
+    for predict in (model.predict, lambda rows: model.predict(rows)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            value = Marginal(predict, NUMBERS)
+            assert (value.model.frame is not None) == on_frame
+            dshap.explain(value, NUMBERS[:3])
+
+
+def test_a_warning_of_a_function_that_takes_frames_alone():
+    def predict(frame):
+        warnings.warn("beware", UserWarning, stacklevel=1)
+        return by_names(frame)
+
+    with pytest.warns(UserWarning, match="beware"):
+        assert Marginal(predict, NUMBERS).model.frame is not None
+
+
+def test_frames_of_an_array_with_names():
+    value = Marginal(by_names, NUMBERS.to_numpy(), feature_names=["a", "b", "c"], arrays=False)
+    wanted = dshap.explain(Marginal(by_names, NUMBERS), NUMBERS[:3])
+    np.testing.assert_allclose(dshap.explain(value, NUMBERS[:3]).attribution, wanted.attribution)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Marginal(by_names, NUMBERS, arrays=True),
+            r"failed: IndexError: .*; predict was given an array \(20, 3\): give arrays=False for frames$",
+        ),
+        (
+            lambda: Marginal(by_names, NUMBERS.to_numpy(), feature_names=["a", "b", "c"]),
+            r"predict was given an array \(20, 3\): give arrays=False for frames$",
+        ),
+        (
+            lambda: Marginal(lambda rows: rows["z"], NUMBERS),
+            r"KeyError: 'z' \(given a data frame\); predict was given an array \(20, 3\) too: failed: IndexError",
+        ),
+        (lambda: Marginal(by_names, NUMBERS.to_numpy(), arrays=False), "have no names: give feature_names"),
+        (lambda: Marginal(predict, make_table(9, 0), arrays=True), "arrays=True, and column 'job' holds text"),
+        (lambda: Marginal(by_names, NUMBERS, arrays="no"), "arrays is 'no': give True or False"),
+        (lambda: Marginal(lambda rows: rows[:, 0] + 1j, NUMBERS.to_numpy()), "gives complex numbers: give real ones$"),
+    ],
+)
+def test_forms_that_do_not_go(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
