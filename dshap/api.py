@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dshap.checks import Choice, checked
-from dshap.cube import CubeLayout, is_running, open_cube, read_job
+from dshap.cube import CubeLayout, empty_cube, is_running, open_cube, read_job
 from dshap.engine import format_bytes
-from dshap.errors import DoesNotFitError, InputError, LockedError, shown
+from dshap.errors import DoesNotFitError, EmptyTableError, InputError, LockedError, shown
 from dshap.models import KernelModel
 from dshap.options import MISSING_POLICIES
 from dshap.prepared import Prepared
@@ -101,7 +101,8 @@ def explain(
     Returns
     -------
     xarray.Dataset
-        `attribution (instance, feature, output)`, `prediction`, `base_value`, `status`; see `dshap.open_cube`.
+        `attribution (instance, feature, output)`, `prediction`, `base_value`, `status`; see `dshap.open_cube`.  Of rows
+        without any a cube of no instance; then nothing is written.
 
     Raises
     ------
@@ -127,7 +128,11 @@ def explain(
         if read_job(path.parent) is not None and is_running(path.parent):
             raise LockedError(f"{path.parent} is locked by a running job: wait for it")
         prepared, game = (value, value.value) if isinstance(value, Prepared) else (None, as_value(value))
-        explanation = Explanation.of(game, rows, path, session, design=design, key=key, prepared=prepared)
+        try:
+            explanation = Explanation.of(game, rows, path, session, design=design, key=key, prepared=prepared)
+        except EmptyTableError:
+            session.progress.say("no rows to explain: nothing is computed, and nothing is written")
+            return empty_cube(game.players.names, game.link.outputs(game.model.output_names))
         if store is None:
             _check_in_memory(explanation.layout)
         held_out = None if quality is None else open_held_out(quality, explanation, session)

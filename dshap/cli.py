@@ -187,13 +187,19 @@ def run(job_file: Path, settings: tuple[str, ...], reread: bool, as_json: bool, 
     if job.report.picture:
         require_matplotlib()
     result = run_job(job, _progress(quiet), trusts_files=not reread)
-    lines, content, problems = _results(job, result)
+    lines, content, problems = _no_results(job) if result.is_empty else _results(job, result)
     has_rows = bool(content["ranking"]) or not result.has_failed
     if as_json or (has_rows and not quiet):
         _print(lines, content, as_json)
     if problems:
         _tell(f"warning: {'; '.join(problems)}")
     result.raise_on_failed()
+
+
+def _no_results(job: Job) -> tuple[list[str], dict[str, Any], list[str]]:
+    """What is shown of a job whose table has no rows."""
+    content = {"job": job.job.name, "was_complete": True, "ranking": {}, "cubes": {}}
+    return ["nothing to do: the table has no rows"], content, []
 
 
 def _results(job: Job, result: JobResult) -> tuple[list[str], dict[str, Any], list[str]]:

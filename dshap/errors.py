@@ -14,6 +14,7 @@ __all__ = [
     "DamagedError",
     "DoesNotFitError",
     "DshapError",
+    "EmptyTableError",
     "FailedBlocksError",
     "InputError",
     "InterruptedRunError",
@@ -44,6 +45,13 @@ class DshapError(Exception):
 
 class InputError(DshapError, ValueError):
     """A bad job, option, table or model; nothing was written."""
+
+
+class EmptyTableError(InputError):
+    """A table without rows; where they were to be explained there is nothing to do."""
+
+    def __init__(self, holds: str) -> None:
+        super().__init__(f"empty table: {holds}; give a table with rows")
 
 
 class PredictError(InputError):

@@ -419,6 +419,14 @@ def test_bad_targets_repeated_keys_and_no_rows(folder):
     assert not (folder / "out.zarr").exists()
 
 
+def test_no_new_rows_are_no_mistake(folder):
+    """Where the model is there already; one that is to be fitted needs rows."""
+    small_table().iloc[:0].to_parquet(folder / "table.parquet")
+    result = run_job(folder, *imported("linear"), ("source.target", None), options=())
+    assert result.exit_code == 0 and result.output.strip() == "nothing to do: the table has no rows"
+    assert not (folder / "out.zarr").exists()
+
+
 def test_a_constant_column_has_attribution_zero(folder):
     table = small_table()
     table["hum"] = 4.0

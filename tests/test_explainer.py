@@ -135,6 +135,11 @@ def test_three_lines_to_a_beeswarm(tables, monkeypatch):
     plt.close("all")
 
 
+def test_no_rows_are_explained_by_none(tables):
+    found = dshap.Explainer(product, tables[0])(tables[1][:0])
+    assert found.values.shape == (0, 4) and found.base_values.shape == (0,)
+
+
 def test_shap_values_of_other_models(tables):
     background, rows = tables
     explainer = dshap.Explainer(product, background)

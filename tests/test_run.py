@@ -576,7 +576,6 @@ REFUSED = {
 }
 BAD_ROWS = {
     "repeated keys": (two_rows_alike, InputError, r"2 rows repeat the key .*, for example id=row-0 \(row 1\)"),
-    "an empty table": (lambda frame: frame[:0], InputError, "empty table"),
     "text": (lambda frame: frame.assign(b="much"), InputError, "'?b'?.*text"),
     "a column missing": (lambda frame: frame.drop(columns="b"), InputError, "'b'"),
     "no rows at all": (lambda frame: None, InputError, "rows of type NoneType: give a path"),
@@ -598,6 +597,26 @@ def test_rows_are_refused_in_one_line_and_nothing_is_written(frame, tmp_path, na
     with pytest.raises(kind, match=text) as raised:
         dshap.explain(marginal(frame), make(frame), key="id", store=tmp_path / "c.zarr")
     assert "\n" not in str(raised.value) and list(tmp_path.iterdir()) == []
+
+
+def parquet_of(frame, folder):
+    frame.to_parquet(folder / "none.parquet")
+    return folder / "none.parquet"
+
+
+@pytest.mark.parametrize("make", [lambda frame, _: frame, lambda frame, _: frame[NAMES].to_numpy(), parquet_of])
+def test_no_new_rows_are_no_mistake(frame, tmp_path, make):
+    """A cube of no instance, and nothing written; a background without rows is refused as before."""
+    (tmp_path / "tables").mkdir()
+    rows = make(frame[:0], tmp_path / "tables")
+    cube = dshap.explain(marginal(frame), rows, store=tmp_path / "c.zarr")
+    wanted = dshap.explain(marginal(frame), frame[:2])
+    assert cube.sizes["instance"] == 0 and not (tmp_path / "c.zarr").exists()
+    for name in ("attribution", "prediction", "status"):
+        assert cube[name].dims == wanted[name].dims and cube[name].dtype == wanted[name].dtype
+    assert cube.feature.equals(wanted.feature) and cube.output.equals(wanted.output)
+    with pytest.raises(InputError, match="give at least one"):
+        marginal(frame[:0])
 
 
 def test_an_array_of_other_columns_is_refused(frame, tmp_path):

@@ -59,6 +59,19 @@ ORDER = (
 """Of the variables, whatever order the file system lists them in; others follow."""
 
 
+def empty_cube(players: Sequence[str], outputs: Sequence[str]) -> xr.Dataset:
+    """A cube of no instance: what the rows of a table without any are explained by."""
+    sizes = {"instance": 0, "feature": len(players), "output": len(outputs)}
+    dims = {
+        "attribution": ("instance", "feature", "output"),
+        "prediction": ("instance", "output"),
+        "base_value": ("instance", "output"),
+    }
+    arrays: dict[str, Any] = {name: (along, np.zeros([sizes[axis] for axis in along])) for name, along in dims.items()}
+    arrays["status"] = (("instance",), np.zeros(0, np.int8))
+    return xr.Dataset(arrays, {"feature": list(players), "output": list(outputs)})
+
+
 def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
     """The attribution cube at `store`, lazily: attributions are read when they are computed with.
 

@@ -31,7 +31,7 @@ from dshap.engine import (
     fit_stages,
     stage_lines,
 )
-from dshap.errors import FailedBlocksError, InputError, StoreMismatchError
+from dshap.errors import EmptyTableError, FailedBlocksError, InputError, StoreMismatchError
 from dshap.jobs.executor import ClusterExecutor, JobExecutor, ThisProcess
 from dshap.jobs.parts import Context, Model, model_of, placeholder
 from dshap.jobs.quality import JobQuality, check_quality, measured_by_job, stored_quality
@@ -112,6 +112,8 @@ class JobResult:
     """How the fit ended; None where the model is not fitted by the job."""
     stages: tuple[StageUse, ...] = ()
     """What each stage took, in the order of the run."""
+    is_empty: bool = False
+    """The table has no rows: nothing was explained, and nothing was written."""
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -198,7 +200,12 @@ def run_job(job: Job, progress: Progress, *, trusts_files: bool = True) -> JobRe
         Before anything is fitted or written.
     """
     store = Path(job.job.store).absolute()
-    table = JobTable(job, StateFolder(store / CONTAINER), trusts_files=trusts_files)
+    try:
+        table = JobTable(job, StateFolder(store / CONTAINER), trusts_files=trusts_files)
+    except EmptyTableError:
+        if not job.is_imported:  # there is nothing to fit a model to either
+            raise
+        return JobResult(store, (), None, is_empty=True)
     plan = _plan_of(job, table)
     plan.check(job.memory_limit, job.n_threads)
     with Workspace(store) as workspace, contextlib.closing(_executor_of(job)) as executor:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dshap.blocks import RowBlock
-from dshap.errors import InputError, refuse_rounded, shown, unknown_name
+from dshap.errors import EmptyTableError, InputError, refuse_rounded, shown, unknown_name
 from dshap.tables.columns import (
     Layout,
     Names,
@@ -76,8 +76,10 @@ class ArraySource(LaidOut):
                 f"the table has shape {self._x.shape} where (rows, columns) is needed: for one column use "
                 "x.reshape(-1, 1), for one row x.reshape(1, -1)"
             )
-        if 0 in self._x.shape:
-            raise InputError(f"empty table: shape {self._x.shape}; give at least one row and one column")
+        if not self._x.shape[1]:
+            raise InputError(f"empty table: shape {self._x.shape}; give at least one column")
+        if not len(self._x):
+            raise EmptyTableError(f"shape {self._x.shape}")
         self.n_rows = len(self._x)
         names = _feature_names(feature_names, self._x.shape[1])
         read = {str(name): _key(str(name), values) for name, values in (keys or {}).items()}
@@ -206,7 +208,7 @@ def from_pandas(
         pa.schema(fields), features=features, target=target, key=key, missing=missing, categories=categories
     )
     if len(frame) == 0:
-        raise InputError("empty table: the frame has no rows; give a table with rows")
+        raise EmptyTableError("the frame has no rows")
     dtypes = {name: kept_dtype(arrays[name].type, arrays[name].null_count > 0) for name in layout.features}
     builder = BlockBuilder(layout, 0, len(frame), keys=False, target=bool(layout.targets), dtypes=dtypes)
     builder.add(pa.record_batch({name: arrays[name] for name in layout.names(keys=False)}))

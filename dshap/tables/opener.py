@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dshap.checks import as_array, checked
-from dshap.errors import InputError, shown, unknown_name
+from dshap.errors import EmptyTableError, InputError, shown, unknown_name
 from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
 from dshap.tables.columns import as_names
 from dshap.tables.parquet import ParquetSource
@@ -254,7 +254,7 @@ def _spooled(asked: Asked, parts: Sequence[Any], site: Site, names: Sequence[str
     """Every partition of a Dask collection written where it lives, as one part; read back in order."""
     folder = site.folder("rows")
     if not sum(site.each_partition(parts, partial(write_partition, folder, names))):
-        raise InputError("empty table: the Dask collection has no rows; give a table with rows")
+        raise EmptyTableError("the Dask collection has no rows")
     return ParquetSource(folder, **asked.roles)
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dshap.errors import InputError
+from dshap.errors import EmptyTableError, InputError
 from dshap.tables.columns import Layout, Names, kept_dtype, layout_of, said_left_out
 from dshap.tables.files import (
     Partitions,
@@ -177,7 +177,7 @@ class ParquetSource(ParquetFiles, BatchReader):
         }
         self.null_counts = {name: _total(each.nulls[name] for each in footers) for name in self._layout.names()}
         if self.n_rows == 0:
-            raise InputError(f"empty table: {path} holds {len(footers)} file(s) and no rows; give a table with rows")
+            raise EmptyTableError(f"{path} holds {len(footers)} file(s) and no rows")
 
     @property
     def stamp(self) -> Mapping[str, Any] | None:
