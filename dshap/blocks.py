@@ -17,6 +17,7 @@ __all__ = [
     "FULL",
     "N_ENDS",
     "REASONS",
+    "ROUNDING",
     "Attribution",
     "CoalitionBlock",
     "DesignInfo",
@@ -88,8 +89,25 @@ class DesignInfo:
     coalition_bytes: int = 0
     """Of each coalition of a block beside that; 0: of a mask, of scores, and of scores in a group or two."""
 
+    n_units: int = 0
+    """Independent draws that coalitions come from, where these are fewer, as of orders; 0: each coalition is one."""
+    drawn: tuple[bool, ...] = ()
+    """(d,): players whose attributions have an error of sampling; empty: all of them."""
+
     has_graph: bool = False
     """Coalitions follow a graph whose nodes are the players: none can be left out, and a size is not drawn evenly."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Every coalition is listed."""
+        return self.n_coalitions >= 1 << self.n_players
+
+    @property
+    def unmet(self) -> float:
+        """The largest share, with 95 %, of what no coalition met: 3/m by the rule of three; 0 where all are there."""
+        if self.is_whole or not self.n_replicates or self.why_no_errors:
+            return 0.0
+        return 3.0 / (self.n_units or self.n_coalitions)
 
     def block_bytes(self, m: int) -> int:
         """Peak bytes of a block of m coalitions and of taking its groups apart, `kept_bytes` counted."""

@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Generic, Protocol, Self, TypeVar
@@ -123,13 +123,22 @@ class Cost:
 AnyMoments = TypeVar("AnyMoments", bound="Moments")
 
 
+EXTREMES: Mapping[str, Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]] = {
+    "least": np.minimum,
+    "largest": np.maximum,
+}
+"""Arrays of moments that are no sums."""
+
+
 class Moments(Record):
-    """Sums over rows.  Adding two records adds every array, so any tree over row spans gives the same quantity."""
+    """Sums over rows, and extremes.  Adding two records adds every array, and keeps the lesser of those that are called
+    `least` and the greater of those called `largest`: any tree over row spans gives the same quantity."""
 
     def __add__(self: AnyMoments, other: AnyMoments) -> AnyMoments:
         if self.arrays.keys() != other.arrays.keys():
             raise ValueError(f"moments of different kinds: {sorted(self.arrays)} and {sorted(other.arrays)}")
-        return type(self)({name: np.asarray(array + other.arrays[name]) for name, array in self.arrays.items()})
+        both = ((name, array, other.arrays[name]) for name, array in self.arrays.items())
+        return type(self)({name: np.asarray(EXTREMES.get(name, np.add)(one, two)) for name, one, two in both})
 
 
 class Stacked(Record):

@@ -31,6 +31,7 @@ from dshap.attributors.learning import (
     Landmarks,
     NoisyBaseValue,
     PilotPass,
+    PredictionRange,
     penalties,
 )
 from dshap.attributors.texts import TextAttributor
@@ -126,6 +127,11 @@ class Run:
         return tuple(f"moments-{digest_of({**self.follows_from, 'masks': digest})}" for digest in digests)
 
     @property
+    def range_name(self) -> str:
+        """State file of the least and the largest prediction of the rows that are explained."""
+        return f"range-{self.run_digest}"
+
+    @property
     def pilot_name(self) -> str:
         """State file of what the design chooses next from a pilot."""
         return f"pilot-{self.run_digest}-{pilot_coalitions(self.design)}"
@@ -169,7 +175,8 @@ class Run:
             kind = EstimatedGame if isinstance(self.value, EstimatedBase) else LearnedGame
             kind = partial(kind, names=self.tile_names)
         tiles, joined = tuple(self.plan.coalition_spans), self.plan.join_tiles
-        game: Game = kind(design=self.design, tiles=tiles, joined_tiles=joined, **self._shared())
+        ranges = (self.base_name, self.range_name) if self.plan.learns_range else ()
+        game: Game = kind(design=self.design, tiles=tiles, joined_tiles=joined, range_names=ranges, **self._shared())
         return game
 
     def texts(self) -> TextAttributor:
@@ -180,6 +187,7 @@ class Run:
             coalition_tile=tile,
             joined_tiles=joined,
             n_replicates=self.plan.n_replicates,
+            range_names=(self.range_name,) if self.plan.learns_range else (),
             **self._shared(),
         )
 
@@ -198,6 +206,8 @@ def learned(session: Session, run: Run) -> tuple[Attributor, dict[str, Any]]:
         run.cube.write_note(name, content)
     if run.chosen.is_given:
         return run.value, {}
+    if run.plan.learns_range:
+        _learn_range(session, run)
     if is_of_texts(run.value):
         return run.texts(), {}
     if run.chosen.form is None or run.chosen.learns:
@@ -280,6 +290,18 @@ def _learn_base(session: Session, run: Run) -> None:
     progress.begin("base value", 1, "stages")
     learning = Learning((one,), (run.base_name,), run.states, run.table, predictions)
     learn(session.executor, learning, spans, [0], progress.advance)
+    progress.end()
+
+
+def _learn_range(session: Session, run: Run) -> None:
+    """The least and the largest prediction of the rows, for the errors of those whose values do not vary."""
+    if run.states.has(run.range_name):
+        return
+    progress = session.progress
+    progress.begin("range", 1, "stages")
+    one = PredictionRange(run.value.model, run.plan.instance_tile)
+    run.states.put(run.range_name, run_pass(session.executor, one, run.rows, run.plan.range_spans))
+    progress.advance()
     progress.end()
 
 

@@ -20,6 +20,7 @@ from dshap.attributors.choice import (
     choose,
     in_rounds,
     of_noisy_model,
+    why_no_interaction_errors,
     with_interactions,
 )
 from dshap.attributors.contraction import N_REPLICATES
@@ -97,6 +98,8 @@ class Way:
                 chosen = chosen.with_players(int(is_active.sum()))
         if options.interactions:
             chosen = with_interactions(chosen)
+            if why := why_no_interaction_errors(chosen):
+                reasons.append(("interactions", why))
         if options.stochastic:
             chosen = of_noisy_model(chosen)
         if options.tol is not None:
@@ -109,6 +112,15 @@ class Way:
         if why := chosen.info.why_no_errors:
             reasons.append(("std_error", f"NaN: {why}"))
         return cls(chosen.without_data(), options, is_active, tuple(reasons))
+
+    @property
+    def unknown_errors(self) -> dict[str, str]:
+        """Variable of the cube whose errors are not known -> why."""
+        found = {
+            "std_error": self.chosen.info.why_no_errors,
+            "interaction": why_no_interaction_errors(self.chosen) if self.options.interactions else "",
+        }
+        return {name: why for name, why in found.items() if why}
 
     def plan(self, rows: RowReader, data: RowReader | None, data_rows: int = 0) -> Plan:
         """The tiles and the stages; `data_rows` are those that prepared states were fitted to."""
@@ -177,6 +189,7 @@ def layout_of(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> Cube
         units=options.units,
         n_replicates=plan.n_replicates,
         has_interactions=plan.interactions,
+        interaction_errors=way.unknown_errors.get("interaction", ""),
         is_adaptive=plan.tol is not None,
         keys=dict(rows.key_dtypes),
         columns=kept,

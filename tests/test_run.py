@@ -326,7 +326,10 @@ def test_interactions_of_a_sampled_design(wide):
     """Kriging with every coalition but a few is near the exact ones; the rows sum to its own attributions."""
     value = Marginal(eight, np.full((1, 8), 0.3))
     whole = dshap.explain(value, wide[:5], design="exact", interactions=True)
-    cube = dshap.explain(value, wide[:5], design=kriging(8, 200, decay=0.1), interactions=True)
+    with pytest.warns(RuntimeWarning, match="interactions of kriging have no standard errors, and 200 of") as said:
+        cube = dshap.explain(value, wide[:5], design=kriging(8, 200, decay=0.1), interactions=True)
+    assert len(said) == 1 and said[0].filename == __file__
+    assert cube.interaction.unknown_error == str(said[0].message) and "unknown_error" not in whole.interaction.attrs
     np.testing.assert_allclose(cube.interaction.sum("feature_other"), cube.attribution, atol=1e-10)
     off = abs(cube.interaction - whole.interaction).max() / abs(whole.interaction).max()
     assert float(off) < 0.02
@@ -374,7 +377,7 @@ def test_exact_values_have_no_standard_error(frame, tmp_path):
 def test_too_few_coalitions_for_errors_are_said_once(wide):
     value = Marginal(eight, wide[:3])
     with pytest.warns(
-        RuntimeWarning, match="24 coalitions of 8 players are too few for standard errors: give 56"
+        RuntimeWarning, match="24 coalitions of 8 players are too few for standard errors: give 80"
     ) as seen:
         cube = dshap.explain(value, wide, design=kernelshap(8, 24), instance_tile=8)
     assert len(seen) == 1 and np.isnan(cube.std_error).all() and np.isfinite(cube.attribution).all()

@@ -46,6 +46,7 @@ __all__ = [
     "of_noisy_model",
     "restored",
     "sampled",
+    "why_no_interaction_errors",
     "with_interactions",
 ]
 
@@ -75,6 +76,8 @@ LEAST: Mapping[str, Callable[[int], int]] = {
 }
 """name -> the fewest coalitions that determine attributions: of kernelshap and kriging the single players and their
 complements, of a permutation an order and its reversal."""
+INTERACTION_ERRORS = "on products those of two columns were off by 0.4 % at 13 columns, 9 % at 20, 71 % at 60"
+"""What is known of the errors of interactions by sampled coalitions."""
 OTHER = "or explain Marginal(predict, background), which takes any design"
 DESIGN_NAMES = ("auto", "exact", *SAMPLED, "quadrature", "closed_form")
 
@@ -347,6 +350,18 @@ def with_interactions(chosen: Chosen) -> Chosen:
     return chosen
 
 
+def why_no_interaction_errors(chosen: Chosen) -> str:
+    """Why it is not known how far interactions are off; empty where they are exact."""
+    design = chosen.design
+    if design is None or design.info.is_whole:
+        return ""
+    taken = f"{design.info.n_coalitions:,} of 2^{design.info.n_players} coalitions"
+    return (
+        f"interactions of {_called(chosen)} have no standard errors, and {taken} say less of them than of attributions"
+        f': {INTERACTION_ERRORS}; design="exact" has none'
+    )
+
+
 def of_noisy_model(chosen: Chosen) -> Chosen:
     """The design, linear in the values, or InputError where noise cannot be told from two answers."""
     value, design = chosen.value, chosen.design
@@ -380,7 +395,9 @@ def in_rounds(chosen: Chosen, asked: Design | str, options: RunOptions) -> tuple
         raise InputError("tol needs standard errors, and the design has n_replicates=0: give 20")
     d, last = design.info.n_players, design.info.n_coalitions
     if isinstance(asked, str):
-        design = replace(design, budgets=(min(last, 2 * max(2 * d, d + design.info.n_replicates + ROUND_SLACK)),))
+        least = design.least_for_errors if isinstance(design, designs.KernelShapDesign) else 0
+        first = max(least, 2 * max(2 * d, d + design.info.n_replicates + ROUND_SLACK))
+        design = replace(design, budgets=(min(last, first),))
     else:
         last = (options.max_coalitions or MAX_COALITIONS) // 2 * 2  # pairs stay whole
     while design.info.n_coalitions < min(last, 1 << d):

@@ -32,6 +32,8 @@ BY_ROW: Mapping[str, int] = {"groups": 1, "noise": 1}
 """The axis of the rows in the sums where it is not the first."""
 MAX_REASON = 200
 """Letters of a reason that are kept beside sums."""
+UNMET_ANSWERS = 3.0
+"""Rule of three: an answer that a noisy model did not give to m coalitions has a chance below 3/m, with 95 %."""
 
 
 @dataclass
@@ -50,6 +52,11 @@ class Contraction:
     @property
     def n_parts(self) -> int:
         return len(self.parts)
+
+    @property
+    def unmet(self) -> float:
+        """The largest share of what no coalition met: see `DesignInfo.unmet`."""
+        return self.game.design.info.unmet
 
     def attribute(self, rows: FloatArray) -> Attribution:
         started = self._started(rows)
@@ -93,7 +100,7 @@ class Contraction:
         sums = _rows_of(sums, kept_rows(len(started.at), failed))
         started = started.without(failed)
         try:
-            found = self._found(sums, started)
+            found = self.game.floored(self._found(sums, started), started, self.unmet)
         except RowsError as error:
             return self._finished(sums, error.reasons, started)
         of_left = self.game.attribution(found, started.prediction, started.ends)
@@ -232,6 +239,11 @@ class NoisyContraction(Contraction):
         self.game.predictions(rows)
         prediction, noise = asked_often(self.game.value.model, rows)
         return np.concatenate([prediction[:, None], noise.swapaxes(0, 1)], axis=1)
+
+    @property
+    def unmet(self) -> float:
+        """Where all coalitions are listed too: an answer may be rare."""
+        return UNMET_ANSWERS / self.game.design.info.n_coalitions
 
     def _no_sums(self, n: int) -> Moments:
         noise = np.zeros((N_REPLICATES, n, self.game.design.info.n_players, self.game.n_outputs))

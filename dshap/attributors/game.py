@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dshap.abilities import EstimatedBase, LearnsFromData, StreamsData
 from dshap.attributors.failing import RowsError, Spared, bad_rows, kept_rows
+from dshap.attributors.unmet import ranges_of, with_floor
 from dshap.blocks import EMPTY, FULL, Attribution, Status
 from dshap.records import JSON, BoolArray, FloatArray, Moments, State, tree_sum
 from dshap.types import Design, Explained, RecordStore, RowReader, ValueFunction
@@ -221,6 +222,8 @@ class Game(Instances):
     """Ranges of the design's proper coalitions."""
     joined_tiles: int
     """Tiles whose states are evaluated as one."""
+    range_names: tuple[str, ...] = ()
+    """State files of the least and the largest predictions: over the data, over the rows to explain."""
 
     @property
     def all_tiles(self) -> list[int]:
@@ -239,6 +242,35 @@ class Game(Instances):
     def state(self, tiles: Sequence[int]) -> State:
         """The prepared state of coalition tiles, joined."""
         return self.value.prepare(np.concatenate([self.masks(tile) for tile in tiles]))
+
+    def floored(self, found: Found, started: Started, unmet: float) -> Found:
+        """With the error floor of rows whose values have not varied: see `with_floor`."""
+        if found.replicates is None or not unmet:
+            return found
+        ranges = self.ranges(started)
+        replicates = with_floor(found.phi, found.replicates, started.ends, ranges, unmet, self.is_drawn)
+        return replace(found, replicates=replicates)
+
+    @property
+    def is_drawn(self) -> BoolArray | None:
+        """(d,): players of the design whose attributions have an error of sampling; None: all of them."""
+        drawn = self.design.info.drawn
+        return np.array(drawn) if drawn else None
+
+    def ranges(self, started: Started) -> FloatArray:
+        """How far apart the values of each row may be (n, k'): see `ranges_of`."""
+        if "extremes" not in self._cache:
+            self._cache["extremes"] = self._extremes()
+        least, largest = self._cache["extremes"]
+        return ranges_of(self.value.link, least, largest, self.base(), started.prediction, started.ends)
+
+    def _extremes(self) -> tuple[FloatArray, FloatArray]:
+        """The least and the largest prediction (k,) that is known, the base value one of them."""
+        known = Moments({"least": self.base(), "largest": self.base()})
+        for name in self.range_names:
+            record = self.store.get(name, Moments)
+            known = known + Moments({bound: record[bound] for bound in known.arrays})
+        return known["least"], known["largest"]
 
     def note(self) -> dict[str, JSON]:
         """What is to be said of v(empty) beside the cube; nothing where it is the mean prediction over the data."""

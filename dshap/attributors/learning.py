@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dshap.abilities import ChoosesFromSample, LearnsFromData, Pilot, pilot_coalitions
 from dshap.attributors.contraction import asked_often
-from dshap.attributors.failing import is_of_rows
+from dshap.attributors.failing import Spared, is_of_rows
 from dshap.attributors.game import Game, LearnedGame, first_tiles
 from dshap.attributors.rounds import forecast
 from dshap.blocks import RowBlock
@@ -20,12 +20,21 @@ from dshap.records import BoolArray, FloatArray, Moments, Record, Stacked, State
 from dshap.rows import chosen_rows
 from dshap.types import Design, Predictor
 
-__all__ = ["BaseValue", "CoalitionErrors", "CoalitionTile", "Landmarks", "NoisyBaseValue", "PilotPass", "penalties"]
+__all__ = [
+    "BaseValue",
+    "CoalitionErrors",
+    "CoalitionTile",
+    "Landmarks",
+    "NoisyBaseValue",
+    "PilotPass",
+    "PredictionRange",
+    "penalties",
+]
 
 
 @dataclass(frozen=True)
 class BaseValue:
-    """Σ w f(X) and Σ w over the good rows of a table: E f is their ratio."""
+    """Σ w f(X) and Σ w over the good rows of a table, E f is their ratio; the least and the largest f(X)."""
 
     weights: FloatArray | None
     """(b,) of the rows of the table; None: all alike."""
@@ -33,7 +42,7 @@ class BaseValue:
 
     def partial(self, block: RowBlock) -> Moments:
         assert block.predictions is not None
-        return Moments(self._sums(block, {"prediction": block.predictions}))
+        return Moments(self._sums(block, {"prediction": block.predictions}) | _extremes(block.predictions))
 
     def finish(self, total: Moments) -> Moments:
         if not total["count"] > 0:
@@ -60,7 +69,46 @@ class NoisyBaseValue(BaseValue):
 
     def partial(self, block: RowBlock) -> Moments:
         prediction, noise = asked_often(self.model, block.good)
-        return Moments(self._sums(block, {"prediction": prediction, "noise": noise}))
+        return Moments(self._sums(block, {"prediction": prediction, "noise": noise}) | _extremes(prediction))
+
+
+def _extremes(predictions: FloatArray) -> dict[str, FloatArray]:
+    """The least and the largest (k,) of predictions (n, k); of none infinity, which every number replaces."""
+    return {
+        "least": predictions.min(axis=0, initial=np.inf),
+        "largest": predictions.max(axis=0, initial=-np.inf),
+    }
+
+
+@dataclass(frozen=True)
+class PredictionRange:
+    """The least and the largest prediction of each output over rows; rows that cannot be predicted are left out."""
+
+    model: Predictor
+    n_together: int
+    """Rows of a call of the model."""
+    wants = ()
+
+    def partial(self, block: RowBlock) -> Moments:
+        rows = block.good
+        found = Moments(_extremes(np.zeros((0, len(self.model.output_names)))))
+        for start in range(0, len(rows), self.n_together):
+            predictions = self._predictions(rows[start : start + self.n_together])
+            found = found + Moments(_extremes(predictions[np.isfinite(predictions).all(axis=1)]))
+        return found
+
+    def _predictions(self, rows: FloatArray) -> FloatArray:
+        """(n, k), NaN for rows that the model fails for; none where it fails for all: the evaluation says why."""
+        k = len(self.model.output_names)
+        try:
+            return Spared(rows)(self.model, slice(0, len(rows)), (k,))
+        except Exception as error:
+            if not is_of_rows(error):
+                raise
+            return np.zeros((0, k))
+
+    def finish(self, total: Moments) -> Moments:
+        return total
 
 
 @dataclass(frozen=True)

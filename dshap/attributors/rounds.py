@@ -14,7 +14,8 @@ from dshap.abilities import interactions_of, rounds_of
 from dshap.attributors.contraction import of_all_values
 from dshap.attributors.failing import Spared, kept_rows
 from dshap.attributors.game import Found, Game, Started, rows_off
-from dshap.blocks import EMPTY, FULL, Attribution, jackknife_errors, relative_errors
+from dshap.attributors.unmet import with_floor
+from dshap.blocks import EMPTY, FULL, ROUNDING, Attribution, jackknife_errors, relative_errors
 from dshap.records import FloatArray
 from dshap.types import Design
 
@@ -25,7 +26,8 @@ __all__ = ["RoundsAttributor", "forecast"]
 class RoundsAttributor:
     """Round by round of a design, each for the rows whose error is above `tol` after the one before.
 
-    A row ends where tol bounds what 95 % of the intervals allow all of its players at once (`at_once`).  Values are
+    A row ends where tol bounds what 95 % of the intervals allow all of its players at once (`at_once`).  One whose
+    values have not varied has no range that its error could be held against: it goes on to the last round.  Values are
     kept: no coalition is evaluated twice.
     """
 
@@ -39,21 +41,22 @@ class RoundsAttributor:
 
     def attribute(self, rows: FloatArray) -> Attribution:
         started = self.game.started(rows)
-        found, failed = self._found(rows[started.at], started.ends)
+        found, failed = self._found(rows[started.at], started)
         found, started = _without(found, started, failed)
         off = rows_off(found.phi, started.ends[:, EMPTY], started.ends[:, FULL])
         found, started = _without(found, started, off)
         of_left = self.game.attribution(found, started.prediction, started.ends)
         return of_left.placed(started.n, started.at, started.failed)
 
-    def _found(self, rows: FloatArray, ends: FloatArray) -> tuple[Found, dict[int, str]]:
+    def _found(self, rows: FloatArray, started: Started) -> tuple[Found, dict[int, str]]:
         """What the rounds give; and why, of the rows that one of them failed for."""
         design, d = self.game.design, self.game.design.info.n_players
         shape = (len(rows), d, self.game.n_outputs)
         phi, replicates = np.zeros(shape), np.zeros((design.info.n_replicates, *shape))
         pairs = np.zeros((len(rows), d * (d - 1) // 2, shape[-1])) if self.has_pairs else None
         used, left, failed = np.zeros(len(rows), np.int32), np.arange(len(rows)), dict[int, str]()
-        values, (v_empty, v_full) = ends, ends.swapaxes(0, 1)  # (n, m, k); (n, k)
+        ends, ranges = started.ends, self.game.ranges(started)
+        values = ends  # (n, m, k)
         for grown, tiles in zip(self.rounds, self.round_tiles, strict=True):
             if not len(left):
                 break
@@ -64,12 +67,13 @@ class RoundsAttributor:
             left, values = left[is_good], values[is_good]
             if not len(left):
                 break
-            phi[left], replicates[:, left] = of_all_values(grown, values)
+            phi[left], moved = of_all_values(grown, values)
+            replicates[:, left] = with_floor(phi[left], moved, ends[left], ranges[left], grown.info.unmet)
             if pairs is not None:
                 pairs[left] = np.matmul(interactions_of(grown, 0, grown.info.n_coalitions).T, values)
             used[left] = grown.info.n_coalitions
             errors = jackknife_errors(phi[left], replicates[:, left])
-            reached = relative_errors(phi[left], errors, v_empty[left], v_full[left])
+            reached = relative_errors(phi[left], errors, ends[left, EMPTY], ends[left, FULL])
             is_left = ~(reached * at_once(d, design.info.n_replicates) <= self.tol).all(axis=1)
             left, values = left[is_left], values[is_left]
         return Found(phi, replicates, pairs, used), failed
@@ -81,18 +85,27 @@ def _without(found: Found, started: Started, failed: Mapping[int, str]) -> tuple
 
 
 def forecast(design: Design, values: FloatArray, tol: float) -> Mapping[str, NDArray[Any]]:
-    """The error of the games (games, m) after the first round, and the coalitions that should bring it to tol.
+    """The error of the games (games, m) after the first round that has errors, and the coalitions that should bring it
+    to tol.
 
     The median over the games, and that of coalitions · (error · `at_once`/tol)²: the error of a mean falls with their
-    root.
+    root.  Games whose values have not varied have no such error, and take all coalitions.
     """
-    first = rounds_of(design)[0]
+    rounds = rounds_of(design)
+    first = next((each for each in rounds if not each.info.why_no_errors), rounds[-1])
     phi, replicates = of_all_values(first, values[:, : first.info.n_coalitions, None])
     ends = values[:, EMPTY, None], values[:, FULL, None]
     errors = relative_errors(phi, jackknife_errors(phi, replicates), *ends)
+    rounding = ROUNDING * (np.abs(ends[0]) + np.abs(ends[1]))
+    is_still = (errors == 0) & (np.abs(phi).max(axis=1) <= rounding)
+    moved = errors[~is_still]
     factor = at_once(design.info.n_players, design.info.n_replicates)
     wanted = first.info.n_coalitions * np.maximum(errors * factor / tol, 1.0) ** 2
-    return {"relative_error": np.array(np.median(errors)), "forecast_coalitions": np.array(np.median(wanted).round())}
+    wanted = np.where(is_still, design.info.n_coalitions, wanted)
+    return {
+        "relative_error": np.array(np.median(moved) if len(moved) else np.inf),
+        "forecast_coalitions": np.array(np.median(wanted).round()),
+    }
 
 
 def at_once(d: int, n_replicates: int) -> float:

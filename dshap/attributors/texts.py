@@ -53,6 +53,8 @@ class TextAttributor(Instances):
     coalition_tile: int
     joined_tiles: int
     n_replicates: int
+    range_names: tuple[str, ...] = ()
+    """State files of the least and the largest predictions: see `Game`."""
 
     def attribute(self, rows: FloatArray) -> Attribution:
         """Attributions of texts (n, columns), NaN beyond the end of each; 0 there."""
@@ -77,6 +79,7 @@ class TextAttributor(Instances):
             design=design,
             tiles=tuple(tiles),
             joined_tiles=self.joined_tiles,
+            range_names=self.range_names,
             store=self.store,
             base_name=self.base_name,
             n_outputs=self.n_outputs,

@@ -58,6 +58,8 @@ class CubeLayout:
     n_replicates: int = 0
     """Jackknife groups; 0: no standard errors."""
     has_interactions: bool = False
+    interaction_errors: str = ""
+    """Why it is not known how far interactions are off; empty where they are exact."""
     is_adaptive: bool = False
     """Rows take as many coalitions as their error asks for."""
     link: str = ""

@@ -83,11 +83,18 @@ class LocalDesign(GraphDesign):
         if not self.n_replicates or not self.is_sampled.any():
             return info
         n_replicates = min(self.n_replicates, self.n_units)
-        return replace(info, n_replicates=n_replicates, why_no_errors=self.why_no_errors, seed=self.seed)
+        return replace(
+            info,
+            n_replicates=n_replicates,
+            why_no_errors=self.why_no_errors,
+            seed=self.seed,
+            n_units=self.n_units,
+            drawn=tuple(self.is_sampled.tolist()),
+        )
 
     @property
     def why_no_errors(self) -> str:
-        """Fewer than 15 pairs of orders."""
+        """Fewer than 50 pairs of orders."""
         if not self.n_replicates or self.n_units >= LEAST_UNITS or not self.is_sampled.any():
             return ""
         return f"n_permutations={self.n_permutations} is too few for standard errors: give {2 * LEAST_UNITS} or more"
@@ -169,8 +176,10 @@ def local(
     N_k(i) are the players at most `order` edges from i, n of them:
     phi_i = Σ over T ⊆ N_k(i) with i ∈ T of [v(T) − v(T ∖ i)] / (n C(n − 1, |T| − 1)).
     Exact where no interaction reaches beyond a neighbourhood; not efficient, unless every neighbourhood is everybody:
-    these are the Shapley values.  Coalitions that neighbourhoods share are evaluated once: on a chain of d > 2k players
-    (d − 2k + 1) 4^k, the empty one counted.
+    these are the Shapley values.  With no limit (`order=None`) a neighbourhood is a whole part of the graph.  Of a
+    graph in several parts phi are the Shapley values of each part's own game, the other parts absent (or present,
+    `outside`): those of all players only where parts do not interact.  Coalitions that neighbourhoods share are
+    evaluated once: on a chain of d > 2k players (d − 2k + 1) 4^k, the empty one counted.
 
     Parameters
     ----------
@@ -178,7 +187,7 @@ def local(
         `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.  Where
         it is left out, the chain of each text.
     order : int or None
-        k; None: no limit.
+        k; None: no limit, each part of the graph by itself.
     outside : {"absent", "present"}
         What the players beyond a neighbourhood are while it plays: absent, as in the paper, or present.
     n_permutations : int, optional

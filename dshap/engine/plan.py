@@ -102,6 +102,8 @@ class Plan:
     stages: tuple[Stage, ...]
     reasons: tuple[tuple[str, str], ...]
     """(choice, why) of each "auto"."""
+    learns_range: bool = False
+    """The range of the predictions of the rows is learned first: errors of sampling have a floor by it."""
 
     @property
     def instance_spans(self) -> list[tuple[int, int]]:
@@ -138,6 +140,11 @@ class Plan:
     @property
     def data_spans(self) -> list[tuple[int, int]]:
         return spans(0, self.data_rows, self.row_span)
+
+    @property
+    def range_spans(self) -> list[tuple[int, int]]:
+        """Rows to explain whose predictions a task of the range sees."""
+        return spans(0, self.n_rows, self.row_span)
 
     @property
     def process_bytes(self) -> int:

@@ -68,11 +68,13 @@ def make_plan(
         is_closed_form=work.is_closed_form,
         stages=(),
         reasons=reasons,
+        learns_range=not work.is_closed_form and bool(n_replicates) and (not info.is_whole or options.stochastic),
     )
     learning = [] if data is None else _learning(plan, work, data)
     pilot = [_pilot(plan, work, rows)] if plan.pilot_rows else []
+    bounds = [_range(plan, work, rows)] if plan.learns_range else []
     last = _evaluation(plan, work, rows, data, options)
-    return replace(plan, stages=(_census(plan, rows), *learning, *pilot, last))
+    return replace(plan, stages=(_census(plan, rows), *learning, *bounds, *pilot, last))
 
 
 def _pilot_rows(n_rows: int) -> int:
@@ -106,6 +108,14 @@ def _moments(plan: Plan, work: Work, read: int) -> Stage:
     operations = work.cost(proper, plan.data_rows).moment_operations
     n_tasks = n_spans * len(plan.coalition_spans)
     return Stage("moments", n_tasks, task_bytes, operations, "data", "state/moments-*", "coalition tile")
+
+
+def _range(plan: Plan, work: Work, rows: RowReader) -> Stage:
+    """The least and the largest predictions of the rows, a tile of them at a time."""
+    span = min(plan.row_span, plan.n_rows)
+    predicted = _predict_bytes(work, min(plan.instance_tile, span))
+    task_bytes = rows.read_bytes(span) + 2 * 8 * span * work.value.model.n_columns + predicted
+    return Stage("range", len(plan.range_spans), task_bytes, 0.0, "rows", "state/range-*", "stage")
 
 
 def _pilot(plan: Plan, work: Work, rows: RowReader) -> Stage:

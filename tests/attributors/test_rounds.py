@@ -52,31 +52,32 @@ AT_ONCE = t.ppf(1 - 0.025 / D, 19) / t.ppf(0.975, 19)
 @pytest.mark.parametrize("options", [{}, {"instance_tile": 16, "coalition_tile": 30, "micro_rows": 5}], ids=str)
 @pytest.mark.parametrize(
     ("design", "tol"),
-    [(kernelshap(D, 100, seed=1), 0.006), (kriging(D, 100, decay=0.1, seed=1), 0.002)],
+    [(kernelshap(D, 120, seed=1), 0.006), (kriging(D, 100, decay=0.1, seed=1), 0.002)],
     ids=["kernelshap", "kriging"],
 )
 def test_every_row_is_that_of_the_design_it_stopped_at(rows, design, tol, options):
     """Attribution and error of a row that took m coalitions are those of the design grown to m (to rounding: sums are
     cut otherwise); all but the last round's rows are below tol, and were above it a round before.  Row 0 is the
-    background, whose attributions are rounding: it stops at once."""
-    budgets = (100, 200, 400, 800)
-    cube = dshap.explain(value(rows), rows, design=design, tol=tol, max_coalitions=800, **options)
+    background, whose values do not vary: it takes all coalitions."""
+    budgets = tuple(design.n_coalitions * 2**i for i in range(4))
+    cube = dshap.explain(value(rows), rows, design=design, tol=tol, max_coalitions=budgets[-1], **options)
     taken, error = cube.n_coalitions.values, cube.relative_error.values
     assert len(set(taken.tolist())) >= 3 and set(taken.tolist()) <= set(budgets)
     before = None
     for i, budget in enumerate(budgets):
         whole = dshap.explain(value(rows), rows, design=replace(design, budgets=budgets[: i + 1]))
         reached = by_hand(whole)
-        reached[0] = 0.0
+        reached[0] = np.inf
         here = taken == budget
         np.testing.assert_allclose(cube.attribution[here], whole.attribution[here], atol=1e-9)
         np.testing.assert_allclose(cube.std_error[here], whole.std_error[here], atol=1e-9)
         np.testing.assert_allclose(error[here], reached[here], rtol=1e-6, atol=1e-12)
-        assert budget == 800 or (reached[here] * AT_ONCE <= tol).all()
+        assert budget == budgets[-1] or (reached[here] * AT_ONCE <= tol).all()
         assert before is None or (before[here] * AT_ONCE > tol).any(axis=1).all()
         before = reached
 
 
+@pytest.mark.filterwarnings("ignore:interactions of kriging have no standard errors")
 def test_interactions_of_every_row_are_those_of_the_design_it_stopped_at(rows):
     design, budgets = kriging(D, 100, decay=0.1, seed=1), (100, 200, 400, 800)
     cube = dshap.explain(value(rows), rows, design=design, tol=0.002, max_coalitions=800, interactions=True)
@@ -97,40 +98,39 @@ def test_no_coalition_is_evaluated_twice(rows):
         return rough(x)
 
     own = Marginal(counted, rows[:1])
-    cube = dshap.explain(own, rows, design=kernelshap(D, 100), tol=0.05, max_coalitions=400)
+    cube = dshap.explain(own, rows, design=kernelshap(D, 120), tol=0.05, max_coalitions=480)
     seen.clear()
-    cube = dshap.explain(own, rows, design=kernelshap(D, 100), tol=0.05, max_coalitions=400)
-    n_pilot = 48 // 16
-    assert sum(seen) <= int((cube.n_coalitions - 2).sum()) + n_pilot * 400 + 3 * 64 + 48
+    cube = dshap.explain(own, rows, design=kernelshap(D, 120), tol=0.05, max_coalitions=480)
+    n_pilot, of_range = 48 // 16, 48
+    assert sum(seen) <= int((cube.n_coalitions - 2).sum()) + n_pilot * 480 + 3 * 64 + 48 + of_range
 
 
 def test_the_pilot_forecasts_and_says_so(rows, tmp_path, capsys):
-    """The forecast is coalitions · (error · AT_ONCE/tol)², the median over the games of the pilot: by hand."""
+    """The forecast is coalitions · (error · AT_ONCE/tol)², the median over the games of the pilot: by hand.  The
+    background's values do not vary: it takes all coalitions, and has no error in proportion to its range."""
     store = tmp_path / "cube.zarr"
-    cube = dshap.explain(value(rows), rows, design=kernelshap(D, 100), tol=0.02, max_coalitions=401, store=store)
+    cube = dshap.explain(value(rows), rows, design=kernelshap(D, 120), tol=0.02, max_coalitions=481, store=store)
     chosen = np.linspace(0, 47, 3).round().astype(int)
-    whole = dshap.explain(value(rows), rows, design=kernelshap(D, 100)).isel(instance=chosen)
-    error = by_hand(whole)
-    error[0] = 0.0  # the background row
+    whole = dshap.explain(value(rows), rows, design=kernelshap(D, 120)).isel(instance=chosen)
+    error = by_hand(whole)[1:]
     error = np.where(error < 1e-10, 0.0, error).ravel()
     pilot = json.loads(cube.attrs["pilot"])
     assert pilot["relative_error"] == pytest.approx(np.median(error))
-    assert pilot["forecast_coalitions"] == pytest.approx(
-        np.median(100 * np.maximum(error * AT_ONCE / 0.02, 1) ** 2), abs=0.51
-    )
+    wanted = 120 * np.maximum(error * AT_ONCE / 0.02, 1) ** 2
+    assert pilot["forecast_coalitions"] == pytest.approx(np.median([480, 480, *wanted]), abs=0.51)
     assert verify_cube(store) == []
     before = bytes_of(store)
-    dshap.explain(value(rows), rows, design=kernelshap(D, 100), tol=0.02, max_coalitions=401, store=store)
+    dshap.explain(value(rows), rows, design=kernelshap(D, 120), tol=0.02, max_coalitions=481, store=store)
     assert bytes_of(store) == before
 
     wanted = pilot["forecast_coalitions"]
     capsys.readouterr()
-    dshap.explain(value(rows), rows, design=kernelshap(D, 100), tol=0.02, max_coalitions=401, progress=True)
+    dshap.explain(value(rows), rows, design=kernelshap(D, 120), tol=0.02, max_coalitions=481, progress=True)
     (line,) = (own for own in capsys.readouterr().err.splitlines() if own.startswith("pilot: std_error"))
     assert line.startswith(f"pilot: std_error / range 0.02 takes about {wanted:,.0f} coalitions a row")
-    values = min(wanted, 400) * 48 * cube.sizes["output"]
+    values = min(wanted, 480) * 48 * cube.sizes["output"]
     assert f": {values:,.0f} values of 48 rows, at the pilot's rate" in line
-    assert ("more than the 400 that are allowed" in line) == (wanted > 400)
+    assert ("more than the 480 that are allowed" in line) == (wanted > 480)
     (shown,) = (own for own in accuracy_lines(accuracy({"own": store})) if "pilot" in own)
     assert shown.endswith(f"expected {wanted:,.0f} coalitions a row")
 
@@ -147,8 +147,8 @@ def test_auto_grows_kriging_and_exact_needs_no_rounds(rows):
 def test_values_that_learn_from_data(rows):
     """The states of all rounds are learnt before; the rows then stop where they stop."""
     learnt = Gaussian(rough, np.random.default_rng(1).normal(size=(200, D)), n_samples=20)
-    cube = dshap.explain(learnt, rows[:6], design=kernelshap(D, 60), tol=0.3, max_coalitions=240)
-    assert set(cube.n_coalitions.values.tolist()) <= {60, 120, 240}
+    cube = dshap.explain(learnt, rows[:6], design=kernelshap(D, 120), tol=0.3, max_coalitions=480)
+    assert set(cube.n_coalitions.values.tolist()) <= {120, 240, 480}
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_any_design_of_each_length(design):
 
 
 def test_standard_errors_are_those_of_each_length_alone():
-    value, design = Tokens(two_outputs, N_TOKENS), designs.permutation(2, 60)
+    value, design = Tokens(two_outputs, N_TOKENS), designs.permutation(2, 100)
     cube = explained(value, design=design)
     for row in (2, 10):
         alone = explained(value, [TEXTS[row]], design=design)
@@ -102,7 +102,7 @@ class Mixed(designs.PermutationDesign):
 
 
 def test_where_a_length_has_no_replicates_its_errors_are_none():
-    cube = explained(Tokens(two_outputs, N_TOKENS), design=Mixed(2, 60))
+    cube = explained(Tokens(two_outputs, N_TOKENS), design=Mixed(2, 100))
     assert (cube.std_error[0, :4] > 0).any()
     assert (cube.std_error[9, :2] == 0).all() and (cube.std_error[1, 0] == 0).all()
 
@@ -173,6 +173,18 @@ def test_a_design_without_errors_of_short_texts_has_none_of_theirs():
     texts = texts_of([12, 3])
     cube = explained(Tokens(two_outputs, N_TOKENS), texts, design=designs.kernelshap(12, 120))
     assert (cube.std_error[0] > 0).all() and (cube.std_error[1, :3] == 0).all()
+
+
+def test_texts_that_have_not_moved_have_the_errors_of_unmet_coalitions():
+    """Token 5 seven times over is worth 4, and no other text anything: 3/m times the range over the texts."""
+
+    def rare(tokens):
+        return 4.0 * ((tokens == 5).sum(axis=1) >= 7)
+
+    texts = [np.array([5] * 12), np.array([5] * 6 + [1] * 6), np.array([2, 5, 2])]
+    cube = explained(Tokens(rare, N_TOKENS), texts, design=designs.kernelshap(12, 120))
+    assert (cube.attribution[1].values == 0).all() and (cube.std_error[2, :3].values == 0).all()
+    assert_allclose(cube.std_error[1], 4.0 * 3 / 120)
 
 
 def test_rows_keep_their_order_and_their_numbers_in_any_tiles():

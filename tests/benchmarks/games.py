@@ -1,4 +1,4 @@
-"""Games of eight kinds, of any number of players, whose Shapley values are known by another way than any design.
+"""Games of nine kinds, of any number of players, whose Shapley values are known by another way than any design.
 
 Sums of a_T [T ⊆ S] by φ_i = Σ_{T∋i} a_T/|T|; functions of a weighted sum of the players present (votes, logistic
 models) by the distribution of that sum; airports by their costs in order; networks by every coalition, or by 40,000
@@ -225,6 +225,14 @@ def votes(rng: np.random.Generator, d: int, n: int) -> Games:
     return OfSums(weights, lambda r, sums: (sums >= quota[r]).astype(float))
 
 
+def rare_votes(rng: np.random.Generator, d: int, n: int) -> Games:
+    """1 where the weights of the players present, normal of sd 3 and rounded, reach a quota that few coalitions reach,
+    and that all players of one game reach at least: the event is there among the predictions."""
+    weights = np.round(3 * rng.normal(size=(n, d))).astype(int)
+    quota = max(min(round(18 * math.sqrt(d / 20)), int(weights.sum(axis=1).max())), 1)
+    return OfSums(weights, lambda r, sums: (sums >= quota).astype(float))
+
+
 def airports(rng: np.random.Generator, d: int, n: int) -> Games:
     """Costs are exponential."""
     return Airports(rng.exponential(size=(n, d)))
@@ -272,6 +280,7 @@ KINDS: dict[str, Callable[[np.random.Generator, int, int], Games]] = {
     "heavy tails": heavy_tails,
     "network": networks,
     "logistic model": logistic_models,
+    "rare votes": rare_votes,
 }
 
 

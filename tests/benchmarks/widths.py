@@ -1,6 +1,6 @@
 """The default `explain` at every width: error, coverage and seconds, kernelshap and permutation beside it in one run.
 
-Eight kinds of games with known Shapley values (`tests.benchmarks.games`) of 1 to 1,000 players, as models: row r holds
+Nine kinds of games with known Shapley values (`tests.benchmarks.games`) of 1 to 1,000 players, as models: row r holds
 r + 1 in every column, the one background row 0, and predict looks up which game and which players it is asked for.
 `dshap.explain(Marginal(predict, background), rows)` is all that is called, at the default budget and on both sides of
 every border of enumeration.  An error is the root mean square over rows, players and seeds, over that of φ; a ratio is

@@ -229,7 +229,7 @@ def test_what_runs_refuse(rng):
 def test_standard_errors_reach_the_cube(rng):
     """Of sampled players alone; too few orders are said once."""
     value, rows = dshap.values.Marginal(predict, rng.normal(size=(2, 9))), rng.normal(size=(4, 9))
-    design = local(chain(9), 3, n_permutations=32)
+    design = local(chain(9), 4, n_permutations=100)
     cube = dshap.explain(value, rows, design=design, progress=False)
     errors = cube.std_error.values
     assert (errors[:, design.is_sampled] > 0).all() and (errors[:, ~design.is_sampled] == 0).all()
@@ -239,7 +239,7 @@ def test_standard_errors_reach_the_cube(rng):
         cube = dshap.explain(value, rows, design=few, progress=False)
     np.testing.assert_array_equal(np.isnan(cube.std_error.values).all(axis=(0, 2)), few.is_sampled)
     assert [str(each.message) for each in caught if "std_error is NaN" in str(each.message)] == [
-        "std_error is NaN: n_permutations=8 is too few for standard errors: give 30 or more"
+        "std_error is NaN: n_permutations=8 is too few for standard errors: give 100 or more"
     ]
 
 

@@ -95,6 +95,18 @@ def test_ranking_lines():
     assert len({len(line) for line in lines[1:]}) == 1  # columns are aligned
 
 
+@pytest.mark.parametrize(("n", "error", "is_said"), [(300, 0.1, False), (301, 0.1, True), (301, 0.0, False)])
+def test_mean_magnitudes_of_many_features_are_too_small(n, error, is_said):
+    """Said of more than 300 features by sampled coalitions, whose errors are not 0."""
+    numbers = {f"f{i}": float(i) for i in range(n)}
+    errors = dict.fromkeys(numbers, error)
+    lines = ranking_lines([Ranking("wide", 10, numbers, numbers, errors, errors)])
+    assert (
+        lines[-1].startswith("wide: mean |φ| of more than 300 features by sampled coalitions is too small") == is_said
+    )
+    assert lines[-1].endswith("(301 here)") == is_said
+
+
 def test_rankings_of_cubes(cubes):
     ranked = rankings(cubes)
     phi = dshap.open_cube(cubes["one"]).attribution.isel(output=0)
