@@ -46,7 +46,7 @@ __all__ = [
     "stored_plan",
 ]
 
-NUMERICS_VERSION = 18
+NUMERICS_VERSION = 19
 """Raised when the same options give other numbers; a store of another version is not resumed."""
 
 

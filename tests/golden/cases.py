@@ -170,7 +170,7 @@ CASES: dict[str, Run] = {
         lambda: Marginal(predict, WIDE[:2]), WIDE, design=designs.kriging(20, 300, sparse=True, seed=3)
     ),
     "marginal, permutation, on a cluster": spread(
-        lambda: Marginal(predict, DATA[:4]), design=designs.permutation(5, 30, seed=2)
+        lambda: Marginal(predict, DATA[:4]), design=designs.permutation(5, 100, seed=2)
     ),
     "marginal, kernelshap, groups of coalitions, on a cluster": spread(
         lambda: Marginal(predict, DATA[:5]),
@@ -207,7 +207,7 @@ CASES: dict[str, Run] = {
     "interventional, sampled": plain(
         lambda: KernelInterventional(expansion(RBF(1.5), 16), rows_of(7, 40, 16)),
         rows_of(8, 20, 16),
-        design=designs.kernelshap(16, 100, seed=0),
+        design=designs.kernelshap(16, 160, seed=0),
     ),
     "interventional of Fourier features": plain(lambda: KernelInterventional(fourier(), DATA)),
     "observational": plain(lambda: KernelObservational(expansion(), DATA, Nystrom(30))),
