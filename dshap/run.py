@@ -130,8 +130,7 @@ class Explanation:
         )
         is_active = None if prepared or inputs.data is None else inputs.active_players()
         way = Way.of(inputs.value, session.options, asked, seed, inputs.rows.n_rows, is_active, prepared)
-        for name, why in way.unknown_errors.items():
-            text = f"std_error is NaN: {why}" if name == "std_error" else why
+        for text in way.unknown_errors.values():
             warnings.warn(text, RuntimeWarning, stacklevel=3)
         inputs.check_rows(session)
         if session.is_local:  # one task at a time

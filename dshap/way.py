@@ -115,12 +115,13 @@ class Way:
 
     @property
     def unknown_errors(self) -> dict[str, str]:
-        """Variable of the cube whose errors are not known -> why."""
-        found = {
-            "std_error": self.chosen.info.why_no_errors,
-            "interaction": why_no_interaction_errors(self.chosen) if self.options.interactions else "",
-        }
-        return {name: why for name, why in found.items() if why}
+        """Variable of the cube whose errors are not known -> what is said of it."""
+        found = {}
+        if why := self.chosen.info.why_no_errors:
+            found["std_error"] = f"std_error is NaN: {why}"
+        if self.options.interactions and (why := why_no_interaction_errors(self.chosen)):
+            found["interaction"] = why
+        return found
 
     def plan(self, rows: RowReader, data: RowReader | None, data_rows: int = 0) -> Plan:
         """The tiles and the stages; `data_rows` are those that prepared states were fitted to."""

@@ -110,7 +110,7 @@ def test_every_row_adds_up_and_a_constant_column_gets_nothing(frame, name, desig
 SAMPLED = {
     "kernelshap": kernelshap(8, 120, seed=3),
     "with replacement": kernelshap(8, 120, sampling="kernel", seed=3),
-    "permutation": permutation(8, 34, seed=3),
+    "permutation": permutation(8, 100, seed=3),
     "kriging": kriging(8, 120, decay=0.1, seed=3),
 }
 
@@ -363,7 +363,7 @@ def test_players_outside_the_design_have_no_error(frame):
     """A constant column is no player: 0, with a standard error of 0; the others have one."""
     rows = frame[NAMES].assign(d=frame.a * frame.b, e=frame.a - frame.c, f=frame.b**2, g=frame.a + frame.c)
     value = Marginal(lambda x: f(x[:, :4]) + np.prod(x[:, 4:], axis=1), rows[:20])
-    cube = dshap.explain(value, rows, design=kernelshap(8, 64), dtype="float32")
+    cube = dshap.explain(value, rows, design=kernelshap(8, 80), dtype="float32")
     assert cube.std_error.dtype == np.float32 and (cube.std_error.sel(feature="const") == 0).all()
     assert (cube.std_error.max(["instance", "output"]).drop_sel(feature="const") > 0).all()
 
