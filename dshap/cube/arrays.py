@@ -86,8 +86,7 @@ def _create_arrays(path: Path, layout: CubeLayout) -> None:
     if layout.has_interactions:
         _per_row(root, layout, "interaction", layout.dtype, np.nan, ("feature", "feature_other", "output"),
                  long_name="half the Shapley interaction index of two features, main effect of one on the diagonal",
-                 units=layout.units, ancillary_variables="status",
-                 unknown_error=layout.interaction_errors)  # fmt: skip
+                 units=layout.units, ancillary_variables="status", unknown_error=layout.interaction_errors)  # fmt: skip
         _names(root, "feature_other", layout.players, "the other player of an interaction")
     if layout.is_adaptive:
         _per_row(root, layout, "n_coalitions", "int32", 0, (), long_name="coalitions evaluated for this row",
