@@ -2,6 +2,7 @@
 
 from dshap.rows import SPAN_ROWS
 from dshap.tables.arrays import ArraySource, from_pandas
+from dshap.tables.categories import refuse_unknown_categories
 from dshap.tables.census import (
     Census,
     CensusPass,
@@ -13,7 +14,7 @@ from dshap.tables.census import (
     take_census,
 )
 from dshap.tables.columns import said_left_out
-from dshap.tables.inputs import Inputs, open_for, refuse_unknown_categories
+from dshap.tables.inputs import Inputs, open_for
 from dshap.tables.opener import kind_of, open_rows, open_source
 from dshap.tables.parquet import ParquetSource
 from dshap.tables.spool import write_part

@@ -100,13 +100,15 @@ class ArraySource(LaidOut):
         )
         self.column_dtypes = {name: self._column(name).dtype for name in names}
 
-    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> ArraySource:
+    def with_categories(
+        self, categories: Mapping[str, tuple[Any, ...]], *, others_are_missing: bool = False
+    ) -> ArraySource:
         """The same rows, its columns coded by these lists."""
-        other = super().with_categories(categories)
+        other = super().with_categories(categories, others_are_missing=others_are_missing)
         other._x = self._x.copy()
         for name, values in categories.items():
             column = arrow_array(self._columns[name], name)
-            other._x[:, self.feature_names.index(name)] = code_array(column, values)
+            other._x[:, self.feature_names.index(name)] = code_array(column, values, other._layout.unknown_code)
         return other
 
     def read(

@@ -124,8 +124,8 @@ def number_array(column: pa.Array, name: str) -> FloatArray:
     return np.asarray(plain.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
-def code_array(column: pa.Array, categories: Sequence[Any]) -> FloatArray:
-    """Positions (n,) of the values in the list of categories as float64: `UNKNOWN` where absent, NaN where null."""
+def code_array(column: pa.Array, categories: Sequence[Any], unknown: float = UNKNOWN) -> FloatArray:
+    """Positions (n,) of the values in the list of categories as float64: `unknown` where absent, NaN where null."""
     plain = column.cast(_plain(column.type))
     if pa.types.is_null(plain.type):  # nothing but missing values
         return np.full(len(plain), np.nan)
@@ -136,6 +136,7 @@ def code_array(column: pa.Array, categories: Sequence[Any]) -> FloatArray:
         plain, known = plain.cast(pa.float64(), safe=False), pa.array(list(map(float, categories)), type=pa.float64())
     codes = pc.index_in(plain, value_set=known).fill_null(int(UNKNOWN)).cast(pa.float64())
     codes = np.array(codes.to_numpy(zero_copy_only=False))
+    codes[codes == UNKNOWN] = unknown
     codes[plain.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)] = np.nan
     return codes
 
@@ -178,8 +179,15 @@ class Layout:
     missing: str
     categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """feature -> its categories: it is read as their positions, -1 for others, NaN where null."""
+    others_are_missing: bool = False
+    """Values outside of these lists are read as NaN: the model does not take them."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """column that no role was given to, since it holds no numbers -> what it holds; where features are not named."""
+
+    @property
+    def unknown_code(self) -> float:
+        """What stands for a value that is in no list of categories."""
+        return np.nan if self.others_are_missing else UNKNOWN
 
     def names(self, keys: bool = True, target: bool = True) -> list[str]:
         """The columns to read, each once."""
@@ -246,7 +254,9 @@ def layout_of(
     _check_roles(chosen, keys, targets)
     key_dtypes = {name: _require_key(schema, name) for name in keys}
     left_out = {} if features is not None else _no_numbers(schema, keys + targets)
-    return Layout(chosen, key_dtypes, targets, isinstance(target, str), missing, dict(categories or {}), left_out)
+    return Layout(
+        chosen, key_dtypes, targets, isinstance(target, str), missing, dict(categories or {}), left_out=left_out
+    )
 
 
 def _numbers(schema: pa.Schema, taken: tuple[str, ...]) -> tuple[str, ...]:

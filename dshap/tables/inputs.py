@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -12,14 +11,13 @@ from dshap.abilities import is_of_texts, streams_data
 from dshap.blocks import RowBlock
 from dshap.errors import InputError
 from dshap.records import BoolArray
+from dshap.tables.categories import with_all_categories
 from dshap.tables.census import Census, take_census
-from dshap.tables.opener import CodedReader, Site, categories_of, kind_of, open_rows
+from dshap.tables.opener import CodedReader, Site, kind_of, open_rows
 from dshap.tables.texts import open_texts
-from dshap.types import Explained, Predictor, RowReader, replaced
+from dshap.types import Explained, Predictor, RowReader
 
-__all__ = ["Inputs", "open_for", "refuse_unknown_categories"]
-
-MAX_CATEGORIES = 65_536
+__all__ = ["Inputs", "open_for"]
 
 
 def open_for(value: Explained, rows: Any, site: Site, *, key: Any = (), missing: str = "refuse") -> RowReader:
@@ -70,7 +68,7 @@ class Inputs:
         if is_of_texts(value):
             value = value.of_length(len(reader.feature_names))
         if value.model.categories:
-            value, reader = _with_all_categories(value, cast(CodedReader, reader), site)
+            value, reader = with_all_categories(value, cast(CodedReader, reader), site)
         census = census or take_census(reader, site)
         if reader.missing == "pass" and learns:
             raise InputError('missing = "pass" is for black boxes: explain a kernel model with "refuse" or "skip"')
@@ -127,53 +125,6 @@ def _open_data(value: Explained, rows: RowReader, site: Site, learns: bool) -> t
             '"pass" for a model that takes NaN'
         )
     return data, census
-
-
-def _with_all_categories(value: Explained, reader: CodedReader, site: Site) -> tuple[Explained, RowReader]:
-    """Both with the categories of the rows behind those that the value function knows, in order; one pass over them."""
-    known, found = value.model.categories, site.learn(_NewCategories.of(reader), reader)
-    if not known.keys() & found.keys():
-        return value, reader
-    longer = {name: (*values, *sorted(found.get(name, ()))) for name, values in known.items()}
-    for name, values in longer.items():
-        if len(values) > MAX_CATEGORIES:
-            raise InputError(
-                f"column {name!r} holds {len(values):,} different values, at most {MAX_CATEGORIES:,} categories are "
-                "taken: group them, or take the column out of the model"
-            )
-    return replaced(value, model=value.model.with_categories(longer)), reader.with_categories(longer)
-
-
-def refuse_unknown_categories(reader: RowReader, site: Site) -> None:
-    """Raise where rows to learn from hold categories that the value function's data lack."""
-    if not categories_of(reader):
-        return
-    for name, found in site.learn(_NewCategories.of(reader), reader).items():
-        raise InputError(
-            f"column {name!r} holds {min(found)!r}, which the data of the value function lack: make the value "
-            "function with rows that hold every category"
-        )
-
-
-@dataclass(frozen=True)
-class _NewCategories:
-    """The pass that finds the values that are in no list of categories: column -> these, where there are any."""
-
-    places: Mapping[str, int]
-    """column that has categories -> its place among the features."""
-    wants = ("columns",)
-
-    @classmethod
-    def of(cls, reader: RowReader) -> _NewCategories:
-        return cls({name: reader.feature_names.index(name) for name in categories_of(reader)})
-
-    def partial(self, block: RowBlock) -> tuple[dict[str, set[Any]]]:
-        is_new = {name: block.x[:, place] < 0 for name, place in self.places.items()}
-        return ({name: set(block.columns[name][which].tolist()) for name, which in is_new.items() if which.any()},)
-
-    def finish(self, total: tuple[dict[str, set[Any]], ...]) -> dict[str, set[Any]]:
-        found = {name: set().union(*(span.get(name, ()) for span in total)) for name in self.places}
-        return {name: values for name, values in found.items() if values}
 
 
 @dataclass(frozen=True)

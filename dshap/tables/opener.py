@@ -52,8 +52,10 @@ class CodedReader(RowReader, Protocol):
 
     @property
     def categories(self) -> Mapping[str, tuple[Any, ...]]: ...
-    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> RowReader:
-        """The same rows, coded by these lists."""
+    def with_categories(
+        self, categories: Mapping[str, tuple[Any, ...]], *, others_are_missing: bool = False
+    ) -> CodedReader:
+        """The same rows, coded by these lists; values outside of them as NaN where `others_are_missing`, else as -1."""
         ...
 
 

@@ -60,7 +60,10 @@ class BlockBuilder:
         rows = slice(self.at, self.at + batch.num_rows)
         for j, name in enumerate(self.layout.features):
             column, categories = batch.column(name), self.layout.categories.get(name)
-            self.x[rows, j] = number_array(column, name) if categories is None else code_array(column, categories)
+            if categories is None:
+                self.x[rows, j] = number_array(column, name)
+            else:
+                self.x[rows, j] = code_array(column, categories, self.layout.unknown_code)
         if self.layout.missing != "pass":
             self.is_ok[rows] = np.isfinite(self.x[rows]).all(axis=1)
         for name in self.keys:
@@ -127,10 +130,10 @@ class LaidOut:
         """column that is not read, since it holds no numbers -> what it holds; where features are not named."""
         return self._layout.left_out
 
-    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
-        """The same rows, coded by these lists."""
+    def with_categories(self, categories: Mapping[str, tuple[Any, ...]], *, others_are_missing: bool = False) -> Self:
+        """The same rows, coded by these lists; values outside of them as NaN where `others_are_missing`, else as -1."""
         other = copy.copy(self)
-        other._layout = replace(self._layout, categories=dict(categories))
+        other._layout = replace(self._layout, categories=dict(categories), others_are_missing=others_are_missing)
         return other
 
     def read_bytes(self, n_rows: int) -> int:

@@ -1,0 +1,177 @@
+"""The lists of categories of rows: longer than those of the data, without what the model does not take."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dshap.blocks import RowBlock
+from dshap.errors import InputError
+from dshap.records import FloatArray
+from dshap.rows import SPAN_ROWS
+from dshap.tables.opener import CodedReader, Site, categories_of
+from dshap.types import Explained, Predictor, RowReader, replaced
+
+__all__ = ["refuse_unknown_categories", "with_all_categories"]
+
+MAX_CATEGORIES = 65_536
+SHOWN = 5
+"""Categories that a message names."""
+REASON_CHARACTERS = 160
+
+Found = Mapping[str, Counter[Any]]
+"""column -> how many rows hold each of the values that are in no list."""
+
+
+def with_all_categories(value: Explained, reader: CodedReader, site: Site) -> tuple[Explained, RowReader]:
+    """Both with the categories of the rows behind those that the value function knows, in order; one pass over them.
+
+    A category that the model does not take is a fault of the rows that hold it: with missing = "skip" they are left
+    out, like rows with a missing value.
+
+    Raises
+    ------
+    InputError
+        Too many categories; or some that the model does not take, unless their rows are skipped.
+    """
+    known, found = value.model.categories, site.learn(_NewCategories.of(reader), reader)
+    if not known.keys() & found.keys():
+        return value, reader
+    longer = {name: (*values, *sorted(found.get(name, ()))) for name, values in known.items()}
+    for name, values in longer.items():
+        if len(values) > MAX_CATEGORIES:
+            raise InputError(
+                f"column {name!r} holds {len(values):,} different values, at most {MAX_CATEGORIES:,} categories are "
+                "taken: group them, or take the column out of the model"
+            )
+    refused = _refused(value.model, found, reader)
+    if not refused:
+        return replaced(value, model=value.model.with_categories(longer)), reader.with_categories(longer)
+    if reader.missing != "skip":
+        raise InputError(_refusal(refused, found))
+    taken = {
+        name: tuple(each for each in values if each not in refused.get(name, {})) for name, values in longer.items()
+    }
+    coded = reader.with_categories(taken, others_are_missing=True)
+    return replaced(value, model=value.model.with_categories(taken)), coded
+
+
+def refuse_unknown_categories(reader: RowReader, site: Site) -> None:
+    """Raise where rows to learn from hold categories that the value function's data lack."""
+    if not categories_of(reader):
+        return
+    for name, found in site.learn(_NewCategories.of(reader), reader).items():
+        raise InputError(
+            f"column {name!r} holds {min(found)!r}, which the data of the value function lack: make the value "
+            "function with rows that hold every category"
+        )
+
+
+def _refused(model: Predictor, found: Found, reader: RowReader) -> dict[str, dict[Any, str]]:
+    """column -> the new categories that the model does not take, and why; tried on a row that it does take."""
+    row = _row_of_known(reader, [*model.categories])
+    if row is None or _objection(model, row):
+        return {}  # it is not about categories
+    refused = {}
+    for name in model.categories.keys() & found.keys():
+        trial = _Trial(model, row, name, reader.feature_names.index(name))
+        if reasons := trial.refused(sorted(found[name])):
+            refused[name] = reasons
+    return refused
+
+
+def _row_of_known(reader: RowReader, coded: Sequence[str]) -> FloatArray | None:
+    """(1, columns): the first complete row whose categories are all known, of those of the first span."""
+    x = reader.read(0, min(SPAN_ROWS, reader.n_rows)).x
+    is_known = np.isfinite(x).all(axis=1)
+    for name in coded:
+        is_known &= x[:, reader.feature_names.index(name)] >= 0
+    first = np.flatnonzero(is_known)[:1]
+    return x[first] if len(first) else None
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A model that is asked for a row with new categories in one of its columns."""
+
+    model: Predictor
+    row: FloatArray
+    """(1, columns), which the model takes."""
+    name: str
+    place: int
+
+    def refused(self, values: Sequence[Any]) -> dict[Any, str]:
+        """Those that the model does not take, and why: all are tried at once, then halves."""
+        reason = self._objection(values)
+        if not reason:
+            return {}
+        if len(values) == 1:
+            return {values[0]: reason}
+        middle = len(values) // 2
+        return self.refused(values[:middle]) | self.refused(values[middle:])
+
+    def _objection(self, values: Sequence[Any]) -> str:
+        known = self.model.categories
+        rows = np.repeat(self.row, len(values), axis=0)
+        rows[:, self.place] = len(known[self.name]) + np.arange(len(values))
+        try:
+            model = self.model.with_categories({**known, self.name: (*known[self.name], *values)})
+        except InputError as error:
+            return str(error)
+        return _objection(model, rows)
+
+
+def _objection(model: Predictor, rows: FloatArray) -> str:
+    """Why the model does not take these rows; empty where it does."""
+    try:
+        if model.check is not None:
+            model.check(rows)
+        model(rows)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def _refusal(refused: Mapping[str, Mapping[Any, str]], found: Found) -> str:
+    """The sentence for rows whose categories the model does not take."""
+    held = []
+    for name, reasons in refused.items():
+        shown = [f"{value!r} in {_rows(found[name][value])}" for value in list(reasons)[:SHOWN]]
+        more = f" and {len(reasons) - SHOWN} more" if len(reasons) > SHOWN else ""
+        held.append(f"column {name!r} holds {', '.join(shown)}{more}")
+    n_rows = sum(found[name][value] for name, reasons in refused.items() for value in reasons)
+    reason = next(iter(next(iter(refused.values())).values()))
+    return (
+        f"{_rows(n_rows)} with a category that the model does not take: {'; '.join(held)} "
+        f'({textwrap.shorten(reason, REASON_CHARACTERS)}); set missing = "skip" to leave such rows out'
+    )
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
+
+
+@dataclass(frozen=True)
+class _NewCategories:
+    """The pass that finds the values that are in no list of categories: column -> these, where there are any."""
+
+    places: Mapping[str, int]
+    """column that has categories -> its place among the features."""
+    wants = ("columns",)
+
+    @classmethod
+    def of(cls, reader: RowReader) -> _NewCategories:
+        return cls({name: reader.feature_names.index(name) for name in categories_of(reader)})
+
+    def partial(self, block: RowBlock) -> tuple[dict[str, Counter[Any]]]:
+        is_new = {name: block.x[:, place] < 0 for name, place in self.places.items()}
+        return ({name: Counter(block.columns[name][which].tolist()) for name, which in is_new.items() if which.any()},)
+
+    def finish(self, total: tuple[dict[str, Counter[Any]], ...]) -> dict[str, Counter[Any]]:
+        found = {name: sum((span.get(name, Counter()) for span in total), Counter()) for name in self.places}
+        return {name: counts for name, counts in found.items() if counts}
