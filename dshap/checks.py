@@ -24,6 +24,7 @@ from dshap.records import FloatArray
 
 __all__ = [
     "MODEL_PENALTY",
+    "OF_STORES",
     "RULES",
     "Choice",
     "Flag",
@@ -38,9 +39,16 @@ __all__ = [
     "checked",
     "finite_array",
     "for_columns",
+    "name_fault",
     "of_kind",
     "plain_array",
 ]
+
+
+MAX_NAME_BYTES = 237
+"""Bytes of the name of a store or an explanation: file systems hold 255, and a run adds 18 while it makes a folder."""
+OF_STORES = ("rows", "state", "zarr.json")
+"""Names that mean something else inside a store."""
 
 
 class Rule(Protocol):
@@ -309,6 +317,16 @@ def as_path(name: str, given: Any) -> Path:
     if "://" in str(path):
         raise InputError(f"{name} {str(path)!r}: object stores are not built yet; give a path of a file system")
     return Path(path).expanduser().absolute()
+
+
+def name_fault(name: str) -> str:
+    """Why no folder inside a store can have this name, and what to do; empty where one can."""
+    n_bytes = len(os.fsencode(name))
+    if n_bytes > MAX_NAME_BYTES:
+        return f"the name takes {n_bytes} bytes, at most {MAX_NAME_BYTES} allowed: choose a shorter one"
+    if name in OF_STORES:
+        return f"{', '.join(map(repr, OF_STORES[:-1]))} and {OF_STORES[-1]!r} belong to the store: choose another name"
+    return ""
 
 
 def finite_array(name: str, given: Any, ndims: Sequence[int], shape: str) -> FloatArray:

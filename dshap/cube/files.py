@@ -12,11 +12,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from dshap.cube.disk import read_file, remove_file, write_new
 from dshap.errors import DamagedError
@@ -29,6 +33,11 @@ SEAL_BYTES = 16
 PIECE_BYTES = 1 << 20
 """Of a file that is read to be checked."""
 ALTERED = "its content is not what was written under this name"
+HEADERS: Mapping[tuple[int, int], Callable[..., Any]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+"""Version of an array's header -> what reads it."""
 NO_FILE = "there is no file, but a folder or a link that leads nowhere"
 
 
@@ -201,7 +210,7 @@ class StateFolder(CreateOnlyFolder):
         file = self.file(name)
         if not file.is_file():
             return NO_FILE
-        return None if _is_sealed(file, name) else ALTERED
+        return _oversized(file) if _is_sealed(file, name) else ALTERED
 
 
 def _is_sealed(file: Path, name: str) -> bool:
@@ -213,3 +222,34 @@ def _is_sealed(file: Path, name: str) -> bool:
             sealing.update(piece)
             left -= len(piece)
         return left == 0 and content.read() == sealing.digest()
+
+
+def _oversized(file: Path) -> str | None:
+    """What is wrong with the entries of an .npz file that is sealed, by their headers alone: none is loaded for it.
+
+    A seal says that a file was not altered, not who made it: entries that are compressed, or that say that they hold
+    more than the file, would take memory that nobody planned.
+    """
+    size, said = file.stat().st_size, 0
+    try:
+        with zipfile.ZipFile(file) as archive:
+            for entry in archive.infolist():
+                if entry.compress_type != zipfile.ZIP_STORED:
+                    return f"its entry {entry.filename!r} is compressed, which dshap writes none"
+                said += _said_bytes(archive, entry)
+                if said > size:
+                    return f"its entry {entry.filename!r} says that it holds more than the whole file ({size:,} bytes)"
+    except (ValueError, zipfile.BadZipFile):
+        return "it is no record of arrays"
+    return None
+
+
+def _said_bytes(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> int:
+    """Bytes of the array that an entry says it holds."""
+    with archive.open(entry) as content:
+        version = np.lib.format.read_magic(content)
+        read = HEADERS.get(version)
+        if read is None:
+            raise ValueError(f"a header of version {version}")
+        shape, _, dtype = read(content)
+    return math.prod(shape) * dtype.itemsize

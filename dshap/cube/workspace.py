@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from dshap.checks import OF_STORES, name_fault
 from dshap.cube.disk import true_path
 from dshap.errors import DshapError, InputError, LockedError
 
@@ -133,6 +134,9 @@ class Workspace:
 
 
 def _workspace_of(store: Path) -> Path:
+    fault = name_fault(store.name)
+    if fault and (store.name not in OF_STORES or (store.parent / "zarr.json").exists()):
+        raise InputError(f"store {store.name!r}: {fault}")
     place = true_path(store)
     return place.parent / f".{place.name}.running"
 

@@ -19,7 +19,7 @@ from pydantic import (
     WrapValidator,
 )
 
-from dshap.checks import RULES, Choice, Flag, Number, Rule, Text, Whole
+from dshap.checks import RULES, Choice, Flag, Number, Rule, Text, Whole, name_fault
 from dshap.designs.sampling import SAMPLERS
 from dshap.errors import InputError
 from dshap.options import parse_bytes
@@ -46,9 +46,6 @@ __all__ = [
     "options_of",
     "or_say",
 ]
-
-RESERVED_NAMES = ("rows", "state")
-"""Names inside a store that no explanation can take."""
 
 
 def or_say(message: str) -> WrapValidator:
@@ -104,8 +101,8 @@ def _listed(given: Any) -> Any:
 def _folder_name(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise ValueError("it names a folder of the store: letters, digits, '_', '-' and '.', a letter or digit first")
-    if name in RESERVED_NAMES:
-        raise ValueError(f"{' and '.join(map(repr, RESERVED_NAMES))} belong to the store: choose another name")
+    if fault := name_fault(name):
+        raise ValueError(fault)
     return name
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from dshap.cube import ReceiptFolder, StateFolder
+from dshap.cube import ReceiptFolder, StateFolder, verify_cube
 from dshap.cube.disk import write_new
+from dshap.errors import DamagedError
 from dshap.records import State
 
 KILLERS = {
@@ -109,3 +112,47 @@ def test_states_are_arrays_that_numpy_opens(tmp_path):
 
 def test_names_of_a_folder_that_is_not_there(tmp_path):
     assert list(ReceiptFolder(tmp_path / "nothing").names()) == []
+
+
+def sealed_archive(states: StateFolder, name: str, entries: dict[str, bytes], compression: int) -> None:
+    """A file that is sealed as dshap seals, with entries that another program made."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
+        for entry, content in entries.items():
+            archive.writestr(entry, content)
+
+    class Made(State):
+        def to_bytes(self) -> bytes:
+            return buffer.getvalue()
+
+    states.put(name, Made({}))
+
+
+def header_of(shape: tuple[int, ...]) -> bytes:
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    return buffer.getvalue()
+
+
+LARGE = {
+    "more than the file": ({"w.npy": header_of((1 << 32,))}, zipfile.ZIP_STORED, r"'w.npy' says that it holds more"),
+    "together": (
+        {name: header_of((40,)) for name in ("a.npy", "b.npy", "c.npy")}, zipfile.ZIP_STORED, "'c.npy' says"
+    ),
+    "compressed": ({"w.npy": header_of((1 << 17,)) + bytes(1 << 20)}, zipfile.ZIP_DEFLATED, "'w.npy' is compressed"),
+    "no array": ({"w.npy": b"nothing"}, zipfile.ZIP_STORED, "it is no record of arrays"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_a_state_that_says_it_holds_more_than_its_file_is_not_loaded(tmp_path, kind, monkeypatch):
+    """34 GB were asked of the system for a file of a kilobyte."""
+    entries, compression, said = LARGE[kind]
+    states = StateFolder(tmp_path / "state")
+    states.put("base-1", State({"sum": np.zeros(3)}))
+    sealed_archive(states, "moments-1", entries, compression)
+    monkeypatch.setattr(np, "load", None)
+    with pytest.raises(DamagedError, match=rf"moments-1.npz is damaged \(.*{said}"):
+        states.get("moments-1", State)
+    (damage,) = (own for own in verify_cube(tmp_path) if "moments-1" in str(own))
+    assert str(damage).startswith("state moments-1: ")

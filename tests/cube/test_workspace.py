@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dshap
-from dshap.cube import Workspace, is_running
+from dshap.cube import Workspace, create_store, is_running
 from dshap.errors import DshapError, InputError, LockedError
 from tests.cube.cubes import bytes_of
 
@@ -206,3 +206,29 @@ def test_a_store_that_is_a_link_to_nothing_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"link\.zarr is a symbolic link to .*gone, where nothing is"):
         explain_into(tmp_path / "link.zarr")
     assert os.listdir(tmp_path) == ["link.zarr"] and not is_running(tmp_path / "link.zarr")
+
+
+@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize("name", ["n" * 238, "ü" * 119, "n" * 300])
+def test_a_name_that_no_file_system_holds_is_refused(tmp_path, name):
+    """Beside the store a run makes folders whose names hold the store's and 18 bytes more."""
+    with pytest.raises(InputError, match=r"the name takes \d+ bytes, at most 237 allowed: choose a shorter one"):
+        explain_into(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_the_longest_name_is_taken(tmp_path):
+    explain_into(tmp_path / ("n" * 237))
+    assert os.listdir(tmp_path) == ["n" * 237]
+
+
+@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize("name", ["state", "zarr.json", "rows"])
+def test_names_of_a_store_are_refused_inside_it(tmp_path, name):
+    explain_into(tmp_path / name)  # elsewhere they are names like any other
+    create_store(tmp_path / "job.zarr", {"name": "job"})
+    before = bytes_of(tmp_path / "job.zarr")
+    with pytest.raises(InputError, match=r"'rows', 'state' and 'zarr\.json' belong to the store"):
+        explain_into(tmp_path / "job.zarr" / name)
+    assert bytes_of(tmp_path / "job.zarr") == before
