@@ -314,6 +314,8 @@ def plain_array(given: Any) -> Any:
 def as_path(name: str, given: Any) -> Path:
     """The absolute path of a file system, or an InputError."""
     path = of_kind(name, given, str | os.PathLike, "a path")
+    if not str(path).strip():
+        raise refused(name, given, "a path")
     if "://" in str(path):
         raise InputError(f"{name} {str(path)!r}: object stores are not built yet; give a path of a file system")
     return Path(path).expanduser().absolute()

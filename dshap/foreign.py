@@ -7,6 +7,7 @@ from typing import Any
 __all__ = [
     "estimator_of",
     "has_columns",
+    "has_member",
     "is_categorical",
     "is_frame",
     "is_lazy",
@@ -37,6 +38,11 @@ def is_frame(given: Any) -> bool:
 def has_columns(given: Any) -> bool:
     """Anything whose columns have names."""
     return hasattr(given, "columns")
+
+
+def has_member(given: Any, name: str) -> bool:
+    """Tell whether anything has a member of this name."""
+    return hasattr(given, name)
 
 
 def is_sparse(given: Any) -> bool:

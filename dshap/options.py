@@ -35,6 +35,34 @@ RULES: Mapping[str, Rule] = {
 ALWAYS = ("missing", "dtype", "units", "keep_rows", "interactions", "stochastic")
 """What cannot be None."""
 
+_COALITIONS = "Coalitions are max_coalitions, or those of a design: design=dshap.designs.kernelshap(d, 512)."
+_OF_VALUE = "It belongs to the value function: give it there."
+ELSEWHERE: Mapping[str, str] = {
+    "nsamples": _COALITIONS,
+    "n_samples": _COALITIONS,
+    "samples": _COALITIONS,
+    "budget": _COALITIONS,
+    "n_coalitions": _COALITIONS,
+    "max_evals": _COALITIONS,
+    "npermutations": _COALITIONS,
+    "n_permutations": "It belongs to a design: design=dshap.designs.permutation(d, 100).",
+    "seed": "It belongs to a design: design=dshap.designs.kernelshap(d, 512, seed=1).",
+    "random_state": "A seed belongs to a design: design=dshap.designs.kernelshap(d, 512, seed=1).",
+    "n_jobs": "Processes are those of a cluster: give client= a Dask client.",
+    "workers": "Processes are those of a cluster: give client= a Dask client.",
+    "batch_size": "Rows of a task are instance_tile, rows of a call of the model buffer_rows of the value function.",
+    "feature_names": _OF_VALUE,
+    "output_names": _OF_VALUE,
+    "players": _OF_VALUE,
+    "link": _OF_VALUE,
+    "background": _OF_VALUE,
+    "overwrite": "A store is never written over: remove it, or give another store=.",
+    "silent": "Progress is hidden by progress=False.",
+    "verbose": "Progress is shown by progress=True.",
+    "check_additivity": "Every row is checked.",
+}
+"""A name that other programs, or other places of this one, have for an option -> what to do here."""
+
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -88,7 +116,8 @@ class RunOptions:
         allowed = [option.name for option in fields(cls)]
         for name in given:
             if name not in allowed:
-                raise InputError(unknown_name("option", name, allowed))
+                hint = f" {ELSEWHERE[name]}" if name in ELSEWHERE else ""
+                raise InputError(unknown_name("option", name, allowed) + hint)
         return cls(**given)
 
 

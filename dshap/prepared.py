@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -127,10 +128,9 @@ def open_prepared(store: str | Path, value: Explained) -> Prepared:
         A file is not what was written: prepare the same again.
     """
     path = as_path("store", store)
-    try:
-        content = described(path)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise InputError(f"{path} holds no prepared value function: make it with dshap.prepare(value, ...)") from error
+    if not os.path.lexists(path / PREPARED):
+        raise InputError(f"{path} holds no prepared value function: make it with dshap.prepare(value, ...)")
+    content = described(path)
     chosen = restored(value, content["design"])
     was, now = content["learnt"]["value"], json.loads(json.dumps(chosen.value_fingerprint()))
     names = sorted(n for n in was.keys() | now.keys() if was.get(n) != now.get(n) and n != "predictions")

@@ -372,6 +372,33 @@ FIRST_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: dshap.explain(MARGINAL, X, quality=100),
         "quality is 100: give rows that nothing was learned from, as a path, a data frame, an array or a source",
     ),
+    "arguments in the other order": (
+        lambda: values.Marginal(X, predict),
+        "predict is a ndarray of shape (40, 3): give a function of rows, such as model.predict, and the rows after it",
+    ),
+    "a regressor in the place of its predict": (
+        lambda: values.Marginal(LINEAR, X),
+        "predict is a LinearRegression: give its predict",
+    ),
+    "no model": (lambda: values.Marginal(None, X), "predict is None: give a function of rows, such as model.predict"),
+    "one row as a series": (
+        lambda: dshap.explain(MARGINAL, FRAME.iloc[0]),
+        "rows of type Series: give a data frame, such as series.to_frame().T where it is one row, series.to_frame() "
+        "where one column",
+    ),
+    "a mapping of columns": (
+        lambda: dshap.explain(MARGINAL, {"a": [1.0], "b": [2.0], "c": [3.0]}),
+        "rows of type dict: give a data frame, such as pandas.DataFrame(rows)",
+    ),
+    "a list of records": (
+        lambda: dshap.explain(MARGINAL, [{"a": 1.0, "b": 2.0, "c": 3.0}]),
+        "rows is a list of mappings: give a data frame, such as pandas.DataFrame(rows)",
+    ),
+    "keys of two dimensions": (
+        lambda: dshap.explain(MARGINAL, X, key={"id": X}),
+        "key 'id' is a ndarray of shape (40, 3): give one value for each row, (n,)",
+    ),
+    "no name of a store": (lambda: dshap.explain(MARGINAL, X, store=""), "store is '': give a path"),
 }
 """What a new user does -> the whole message; ``\\d+`` stands for a number."""
 
@@ -382,3 +409,24 @@ def test_what_new_users_do_is_answered(mistake, in_this_process):
     with pytest.raises(DshapError) as caught:
         call()
     assert re.fullmatch(re.escape(expected).replace(re.escape(r"\d+"), r"\d+"), str(caught.value)), caught.value
+
+
+OF_ELSEWHERE = {
+    "nsamples": "Coalitions are max_coalitions, or those of a design: design=dshap.designs.kernelshap(d, 512).",
+    "seed": "It belongs to a design: design=dshap.designs.kernelshap(d, 512, seed=1).",
+    "n_jobs": "Processes are those of a cluster: give client= a Dask client.",
+    "batch_size": "Rows of a task are instance_tile, rows of a call of the model buffer_rows of the value function.",
+    "link": "It belongs to the value function: give it there.",
+    "overwrite": "A store is never written over: remove it, or give another store=.",
+    "silent": "Progress is hidden by progress=False.",
+    "check_additivity": "Every row is checked.",
+}
+"""An option of another program, or of another place -> the last words of the message."""
+
+
+@pytest.mark.parametrize("option", OF_ELSEWHERE)
+def test_options_of_other_programs_say_what_to_do_here(option, in_this_process):
+    with pytest.raises(InputError) as caught:
+        dshap.explain(MARGINAL, X, **{option: 1})
+    assert str(caught.value).startswith(f"unknown option '{option}'")
+    assert str(caught.value).endswith(f" {OF_ELSEWHERE[option]}")

@@ -132,6 +132,8 @@ def checked_outputs(raw: Any, n_rows: int, n_outputs: int | None, name: str) -> 
 
     Of the k outputs that are expected; None at the first call, which sets it.
     """
+    if raw is None:
+        raise PredictError(f"predict function {name} gave None: it must return numbers, ({n_rows},) or ({n_rows}, k)")
     try:
         given = np.asarray(raw)
         is_complex = given.dtype.kind == "c"

@@ -148,6 +148,8 @@ class ArraySource(LaidOut):
 
 def _key(name: str, values: Any) -> tuple[NDArray[Any], str]:
     """The values (n,) of a key column, and their name in `Layout.key_dtypes`."""
+    if not isinstance(values, pa.Array) and np.ndim(values) != 1:
+        raise InputError(f"key {name!r} is {shown(values)}: give one value for each row, (n,)")
     column = values if isinstance(values, pa.Array) else arrow_array(np.asarray(values), name)
     dtype = key_dtype(column.type)
     if dtype is None:

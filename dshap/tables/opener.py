@@ -170,10 +170,17 @@ def kind_of(rows: Any) -> str | None:
 
 
 def _unknown(rows: Any) -> InputError:
-    return InputError(
-        f"rows of type {type(rows).__name__}: give a path, a pandas DataFrame, a numpy array or a source such as "
-        "ParquetSource"
-    )
+    return InputError(f"rows of type {type(rows).__name__}: give {_remedy(rows)}")
+
+
+def _remedy(rows: Any) -> str:
+    """Say what makes a table of these rows."""
+    match rows:
+        case pd.Series():
+            return "a data frame, such as series.to_frame().T where it is one row, series.to_frame() where one column"
+        case Mapping():
+            return "a data frame, such as pandas.DataFrame(rows)"
+    return "a path, a pandas DataFrame, a numpy array or a source such as ParquetSource"
 
 
 def _checked_key(given: Any) -> Any:
@@ -205,6 +212,8 @@ def _open_paths(asked: Asked) -> RowReader:
 def _open_list(asked: Asked) -> RowReader:
     if asked.rows and all(isinstance(part, str | Path) for part in asked.rows):
         return _open_paths(asked)
+    if any(isinstance(part, Mapping) for part in asked.rows):
+        raise InputError("rows is a list of mappings: give a data frame, such as pandas.DataFrame(rows)")
     return _opened(replace(asked, rows=as_array("rows", asked.rows)))
 
 

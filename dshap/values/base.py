@@ -14,7 +14,7 @@ import numpy as np
 
 from dshap.checks import as_array, as_path, checked, plain_array
 from dshap.errors import InputError, shown
-from dshap.foreign import has_columns, is_pandas, shape_of
+from dshap.foreign import has_columns, has_member, is_pandas, shape_of
 from dshap.players import Players
 from dshap.predictors.expansion import Expansion, ExpansionModel
 from dshap.predictors.frames import frame_of
@@ -106,9 +106,7 @@ class Predicted(TableValue):
         link: str | Link | None = None,
         arrays: bool | None = None,
     ) -> None:
-        if not callable(predict) or isinstance(predict, type):
-            kind = shown(predict) if isinstance(predict, type) else f"a {type(predict).__name__}"
-            raise InputError(f"predict is {kind}: give a function, such as its predict_proba")
+        check_predict(predict)
         buffer_rows, arrays = checked(buffer_rows=buffer_rows, arrays=arrays)
         feature_names, output_names = checked(feature_names=feature_names, output_names=output_names)
         data = frame_of(as_array("data", data))
@@ -185,6 +183,23 @@ class KernelValue(TableValue):
     def _item(self) -> int:
         """Bytes of a factor of the model."""
         return int(np.dtype(self.expansion.coefficients.dtype).itemsize)
+
+
+def check_predict(given: Any) -> None:
+    """Refuse a predict that cannot be called; of an estimator the message names the methods that it has.
+
+    Raises
+    ------
+    InputError
+        A table, a number, a class, an estimator itself.
+    """
+    if callable(given) and not isinstance(given, type):
+        return
+    methods = [name for name in ("predict_proba", "decision_function", "predict") if has_member(given, name)]
+    kind = f"a {type(given).__name__}" if methods and not isinstance(given, type) else shown(given)
+    asked = f"its {' or '.join(methods)}" if methods else "a function of rows, such as model.predict"
+    swapped = ", and the rows after it" if shape_of(given) else ""
+    raise InputError(f"predict is {kind}: give {asked}{swapped}")
 
 
 def _n_columns(data: Any, names: Sequence[str] | None) -> int:

@@ -18,7 +18,7 @@ from dshap.predictors.named import columns_by_name, fitted_names_of, names_of
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.types import Link, RowReader
 from dshap.values.background import Background
-from dshap.values.base import PredictedValue
+from dshap.values.base import PredictedValue, check_predict
 
 __all__ = ["Marginal"]
 
@@ -84,6 +84,7 @@ class Marginal(PredictedValue):
         buffer_rows: int = 65_536,
         arrays: bool | None = None,
     ) -> None:
+        check_predict(predict)
         background = frame_of(background)
         names = names_of(feature_names, fitted_names_of(predict), background)
         if isinstance(background, Background):

@@ -103,8 +103,13 @@ def test_a_frame_is_one_whatever_its_columns_are_called(site):
 
 
 def test_what_has_no_rows_is_refused_by_its_type(site):
-    for given in ({1.0}, FRAME["a"], 5):
-        with pytest.raises(InputError, match=f"rows of type {type(given).__name__}: give a path"):
+    for given, asked in (
+        ({1.0}, "a path"),
+        (FRAME["a"], "a data frame"),
+        ({"a": [1.0]}, "a data frame"),
+        (5, "a path"),
+    ):
+        with pytest.raises(InputError, match=f"rows of type {type(given).__name__}: give {asked}"):
             open_rows(given, site)
 
 
