@@ -86,3 +86,11 @@ def test_the_range_of_noisy_attributions_counts_without_their_noise():
     found = relative_errors(truth + noise, error, ends, ends)
     np.testing.assert_allclose(np.median(found), np.median(1 / np.ptp(truth, axis=1)), rtol=0.05)
     assert np.isinf(relative_errors(np.ones((1, 4, 1)), error[:1, :4], ends[:1], ends[:1])).all()
+
+
+def test_extremes_of_moments_are_kept_not_added():
+    """Any tree gives the least and the largest; infinity, which stands for no rows, gives way to every number."""
+    parts = [(np.inf, -np.inf, 0.0), (2.0, 5.0, 1.0), (-3.0, 1.0, 2.0)]
+    records = [Moments({"least": np.array(a), "largest": np.array(b), "count": np.array(c)}) for a, b, c in parts]
+    for total in (records[0] + records[1] + records[2], records[2] + (records[1] + records[0])):
+        assert {name: float(array) for name, array in total.arrays.items()} == {"least": -3, "largest": 5, "count": 3}
