@@ -34,6 +34,7 @@ __all__ = ["cli", "main"]
 LOG = logging.getLogger(__name__)
 
 INTERRUPTED, BUG, BAD_INPUT = 130, 1, 2
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
 QUALITY = "quality: MSE_v, the mean of (f − v_S)² over rows and coalitions"
 
 
@@ -74,7 +75,8 @@ def _set_up(quiet: bool, verbose: bool) -> None:
     """Logs on standard error; a polite kill ends like Ctrl-C, so that locks and clusters are given back."""
     level = logging.INFO if verbose else logging.ERROR if quiet else logging.WARNING
     logs = logging.StreamHandler(sys.stderr)
-    logs.setFormatter(_PrintableLogs("%(name)s: %(message)s"))
+    times = "" if sys.stderr.isatty() else "%(asctime)s "
+    logs.setFormatter(_PrintableLogs(f"{times}%(name)s: %(message)s", TIME_FORMAT))
     logging.basicConfig(level=level, handlers=[logs])
     warnings.showwarning = _warn
     if quiet:
@@ -178,7 +180,9 @@ def plan(job_file: Path, settings: tuple[str, ...], as_json: bool, quiet: bool) 
 @SET
 @click.option("--reread", is_flag=True, help="Read all rows of the table again, where files of the same size, times "
               "and footer as in an earlier run are taken for unchanged.")  # fmt: skip
-def run(job_file: Path, settings: tuple[str, ...], reread: bool, as_json: bool, quiet: bool) -> None:
+@click.option("--wait", "wait_s", metavar="SECONDS", type=click.FloatRange(min=0.0), default=120.0, show_default=True,
+              help="How long a cluster may be without a worker.")  # fmt: skip
+def run(job_file: Path, settings: tuple[str, ...], reread: bool, wait_s: float, as_json: bool, quiet: bool) -> None:
     """Carry out a job, or finish one that was interrupted."""
     from dshap.jobs import load_job, run_job
     from dshap.report import require_matplotlib
@@ -186,7 +190,7 @@ def run(job_file: Path, settings: tuple[str, ...], reread: bool, as_json: bool, 
     job = load_job(job_file, settings)
     if job.report.picture:
         require_matplotlib()
-    result = run_job(job, _progress(quiet), trusts_files=not reread)
+    result = run_job(job, _progress(quiet), trusts_files=not reread, wait_s=wait_s)
     lines, content, problems = _no_results(job) if result.is_empty else _results(job, result)
     has_rows = bool(content["ranking"]) or not result.has_failed
     if as_json or (has_rows and not quiet):

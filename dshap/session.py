@@ -81,15 +81,17 @@ def open_session(
     InputError
         Options that there are not, a client that is none.
     """
-    record, executor = RunOptions.of(options), _executor_for(client)
+    record, executor = RunOptions.of(options), _executor_for(client, progress)
     with _temporary_store(store) as path, Workspace(path) as workspace:
         yield path, Session(executor, workspace, record, _progress_for(progress))
 
 
-def _executor_for(client: Any) -> Executor:
+def _executor_for(client: Any, progress: bool | None) -> Executor:
     """The Dask executor of this client or address, or of the current one; the plain loop where there is none."""
     client = current_client() if client is None else checked_client(client)
-    return LoopExecutor() if client is None else DaskExecutor(client)
+    if client is None:
+        return LoopExecutor()
+    return DaskExecutor(client, say=(SilentProgress() if progress is False else LineProgress()).say)
 
 
 def _progress_for(given: bool | None) -> Progress:

@@ -28,7 +28,7 @@ from dshap.attributors.failing import answered, answers
 from dshap.attributors.texts import choose_of_texts
 from dshap.cube import CONTAINER, TEXT, CubeLayout, has_copy
 from dshap.engine import Plan, make_plan, naming
-from dshap.engine.plan import OPERATIONS_PER_SECOND
+from dshap.engine.plan import OPERATIONS_PER_SECOND, PREDICTION_SECONDS
 from dshap.errors import InputError
 from dshap.options import RunOptions
 from dshap.prepared import DataSummary, Prepared
@@ -52,8 +52,6 @@ NUMERICS_VERSION = 19
 
 GAME_SECONDS = 120.0
 """Of a core, that what rows have for themselves may take in all, where their values take less."""
-PREDICTION_SECONDS = 1e-6
-"""That a black box is held to take for a row: linear models of few columns take less, trees and networks more."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+from collections.abc import Callable
 from typing import Any
 
 import dask
@@ -14,7 +15,7 @@ from distributed.security import Security
 
 from dshap.errors import InputError, shown
 
-__all__ = ["checked_client", "connect", "current_client", "local_client", "shut_down"]
+__all__ = ["await_workers", "checked_client", "connect", "current_client", "local_client", "shut_down"]
 
 WORKER_ENVIRONMENT = {"DASK_LOGGING__DISTRIBUTED": "error"}
 """A killed worker is our story to tell."""
@@ -28,6 +29,8 @@ NO_HTTP = "def dask_setup(server): server.services.pop('dashboard').stop()"
 NO_SIGINT = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 """Ctrl-C reaches every process of the terminal: the client alone answers it, and ends the workers."""
 CONNECT_S = 10
+NOTICE_S = 2.0
+"""How long a cluster without workers is waited for in silence."""
 
 
 def checked_client(given: Any) -> Client:
@@ -115,6 +118,32 @@ def connect(address: str, timeout_s: float = 30.0, *, set_as_default: bool = Tru
     except (OSError, ValueError, AssertionError) as error:  # the latter where a scheduler of tls:// is called tcp://
         raise InputError(
             f"no scheduler answers at {address!r}: start `dask scheduler`, or correct the address"
+        ) from error
+
+
+def await_workers(client: Client, wait_s: float, say: Callable[[str], None]) -> None:
+    """Wait until a worker is there; `say` so where that takes longer than `NOTICE_S`.
+
+    Raises
+    ------
+    InputError
+        None has come after `wait_s` seconds.
+    """
+    if client.nthreads():
+        return
+    address = client.scheduler_info()["address"]
+    notice = min(NOTICE_S, wait_s)
+    try:
+        client.wait_for_workers(1, timeout=notice)
+        return
+    except TimeoutError:
+        say(f"waiting for workers of {address}: none yet, for {wait_s:g} s at most")
+    try:
+        client.wait_for_workers(1, timeout=max(wait_s - notice, 0.1))
+    except TimeoutError as error:
+        raise InputError(
+            f"the cluster at {address} has no workers after {wait_s:g} s: start some (`dask worker {address}`), or let "
+            "`dshap run` wait longer with --wait SECONDS"
         ) from error
 
 

@@ -18,6 +18,7 @@ from distributed import Client, Future, WorkerPlugin, as_completed
 from distributed.client import FutureCancelledError, FuturesCancelledError
 from distributed.comm.core import CommClosedError
 
+from dshap.engine.clients import await_workers
 from dshap.engine.graph import Call, OnDone, OnFailed, Reduction
 from dshap.errors import InputError, InterruptedRunError
 from dshap.loops import warm_up
@@ -64,21 +65,20 @@ class DaskExecutor:
     Parameters
     ----------
     client : distributed.Client
+    wait_s : seconds that it may be without a worker
+    say : takes a line about workers that are waited for, and about those that are lost
     """
 
     is_local = False
 
-    def __init__(self, client: Client) -> None:
+    def __init__(
+        self, client: Client, wait_s: float | None = None, say: Callable[[str], None] = lambda text: None
+    ) -> None:
         if client.status != "running":
             raise InputError(f"the Dask client is {client.status}: connect a new one, or give client=None")
-        if not client.nthreads():
-            try:
-                client.wait_for_workers(1, timeout=WORKER_WAIT_S)
-            except TimeoutError as error:
-                raise InputError(
-                    f"the Dask cluster has no workers after {WORKER_WAIT_S} s: start some, then run again"
-                ) from error
-        self.client = client
+        await_workers(client, WORKER_WAIT_S if wait_s is None else wait_s, say)
+        self.client, self._say = client, say
+        self._workers, self._n_lost = set[str](client.nthreads()), 0
 
     def run(
         self, context: Any, reductions: Iterable[Reduction], on_done: OnDone, on_failed: OnFailed | None = None
@@ -132,7 +132,9 @@ class DaskExecutor:
             return sum(max(1, len(reduction.leaves)) for reduction in running.values())
 
         def fill_window() -> None:  # measured anew: workers come and go
-            window = TASKS_AHEAD * max(1, sum(self.client.nthreads().values())) + 1
+            workers = self.client.nthreads()
+            self._tell_lost(set(workers))
+            window = TASKS_AHEAD * max(1, sum(workers.values())) + 1
             while n_tasks() < window and submit_next():
                 pass
 
@@ -154,6 +156,14 @@ class DaskExecutor:
         finally:
             if running:
                 self.client.cancel(list(running), force=True)
+
+    def _tell_lost(self, workers: set[str]) -> None:
+        """Say of each worker that is there no more, once, that it is lost."""
+        for address in sorted(self._workers - workers):
+            self._n_lost += 1
+            counts = f"workers lost: {self._n_lost}, left: {len(workers)}"
+            self._say(f"worker {address} is lost ({counts}): others do its tasks")
+        self._workers = workers
 
     def _submit(self, run: str, reduction: Reduction, priority: int) -> Future:
         """Leaves, the fixed tree of their sums, and the finish; only the last future is kept."""

@@ -6,6 +6,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TextIO, TypeVar
 
@@ -51,7 +52,8 @@ class SilentProgress:
 
 
 class LineProgress:
-    """Lines like ``evaluation 8,192 of 17,379 rows, 512 rows/s, 18 s left``.
+    """Lines like ``evaluation 8,192 of 17,379 rows, 512 rows/s, 18 s left``, after the time where the stream is no
+    terminal.
 
     Parameters
     ----------
@@ -97,7 +99,7 @@ class LineProgress:
         if self.is_terminal:
             self.stream.write("\r\033[K" + text + ("" if renew else "\n"))
         else:
-            self.stream.write(text + "\n")
+            self.stream.write(f"{datetime.now().astimezone().isoformat(timespec='seconds')} {text}\n")
         self.stream.flush()
 
 

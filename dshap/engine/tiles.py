@@ -7,7 +7,7 @@ from typing import Any
 
 from dshap.abilities import Work
 from dshap.blocks import N_ENDS
-from dshap.engine.plan import OPERATIONS_PER_SECOND
+from dshap.engine.plan import OPERATIONS_PER_SECOND, PREDICTION_SECONDS
 from dshap.options import RunOptions
 from dshap.records import Cost
 from dshap.rows import SPAN_ROWS
@@ -15,7 +15,8 @@ from dshap.rows import SPAN_ROWS
 __all__ = ["cut_tiles"]
 
 TASK_SECONDS = 2.0
-"""Length of an evaluation task that is aimed at: 2.4 to 3.4 ms of scheduling are then nothing."""
+"""Length of an evaluation task that is aimed at: 2.4 to 3.4 ms of scheduling, and some 25 ms of writing a block, are
+then nothing.  A black box that takes 30 times `PREDICTION_SECONDS` makes a minute of it, which a crash loses."""
 SHORT_TASK_SECONDS = 0.25
 MAX_INSTANCE_TILE, MIN_INSTANCE_TILE, SMALLEST_TILE = 32_768, 256, 64
 WANTED_TASKS = 32
@@ -95,14 +96,22 @@ def _wanted_tasks(cost: Cost) -> int:
 
 def _instance_tile(row: Cost, n_rows: int, wanted: int, row_share: float) -> int:
     """Rows of an evaluation task: about `TASK_SECONDS` of one core, and enough tasks where the table allows."""
-    is_known = math.isfinite(row.operations)
-    by_cost = TASK_SECONDS * OPERATIONS_PER_SECOND / row.operations if is_known and row.operations > 0 else 0.0
+    is_known, seconds = math.isfinite(row.operations), _seconds(row)
+    by_cost = TASK_SECONDS / seconds if seconds > 0 else 0.0
     smallest = SMALLEST_TILE if is_known else BLACK_BOX_TILE
     rows = min(MAX_INSTANCE_TILE, max(MIN_INSTANCE_TILE, by_cost), max(smallest, n_rows / wanted))
     tile = int(2 ** math.ceil(math.log2(rows)))
     while tile > BLACK_BOX_TILE and tile * row_share > 1.0:
         tile //= 2
     return tile
+
+
+def _seconds(cost: Cost) -> float:
+    """Seconds of a core that this is held to take: operations, or predictions of a black box; 0 where neither is
+    known."""
+    if math.isfinite(cost.operations):
+        return cost.operations / OPERATIONS_PER_SECOND
+    return cost.predictions * PREDICTION_SECONDS
 
 
 def _coalition_tile(work: Work, proper: int, data_rows: int) -> int:

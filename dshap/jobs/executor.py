@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import runpy
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -15,7 +14,7 @@ from dshap.errors import DshapError, InputError
 from dshap.jobs.fields import Count, Memory, NotEmpty, Place
 from dshap.options import parse_bytes
 
-__all__ = ["ClusterExecutor", "JobExecutor", "ThisProcess", "local", "python", "scheduler"]
+__all__ = ["WORKER_TIMEOUT_S", "ClusterExecutor", "JobExecutor", "ThisProcess", "local", "python", "scheduler"]
 
 WORKER_TIMEOUT_S = 120.0
 """How long a scheduler may be without a worker."""
@@ -40,12 +39,21 @@ class ClusterExecutor:
     connected : starts it, or connects to it, and gives the client
     memory_limit : of one worker, where the job file says so: plans are checked before a cluster starts then
     threads : of one worker
+    wait_s : seconds that the cluster may be without a worker
+    say : takes a line about its workers
     """
 
     is_local = False
 
-    def __init__(self, connected: Callable[[], Any], memory_limit: str | int | None, threads: int) -> None:
-        self._connected, self._threads = connected, threads
+    def __init__(
+        self,
+        connected: Callable[[], Any],
+        memory_limit: str | int | None,
+        threads: int,
+        wait_s: float = WORKER_TIMEOUT_S,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._connected, self._threads, self._wait_s, self._say = connected, threads, wait_s, say
         self._limit = None if memory_limit is None else parse_bytes(memory_limit)
 
     @property
@@ -57,12 +65,11 @@ class ClusterExecutor:
     def started(self) -> DaskExecutor:
         """The executor of the cluster, which runs from here on."""
         client = self._connected()
-        with contextlib.suppress(TimeoutError):
-            client.wait_for_workers(1, timeout=WORKER_TIMEOUT_S)
-        if not client.nthreads():
+        try:
+            return DaskExecutor(client, self._wait_s, self._say)
+        except InputError:
             shut_down(client)
-            raise InputError(f"the cluster has no worker after {WORKER_TIMEOUT_S:.0f} s: start `dask worker` processes")
-        return DaskExecutor(client)
+            raise
 
     def start(self) -> None:
         """Start it now."""

@@ -32,7 +32,7 @@ from dshap.engine import (
     stage_lines,
 )
 from dshap.errors import EmptyTableError, FailedBlocksError, InputError, StoreMismatchError
-from dshap.jobs.executor import ClusterExecutor, JobExecutor, ThisProcess
+from dshap.jobs.executor import WORKER_TIMEOUT_S, ClusterExecutor, JobExecutor, ThisProcess
 from dshap.jobs.parts import Context, Model, model_of, placeholder
 from dshap.jobs.quality import JobQuality, check_quality, measured_by_job, stored_quality
 from dshap.jobs.schema import ExplainTable, Job
@@ -188,11 +188,12 @@ def _value_of(explain: ExplainTable, context: Context) -> Any:
     return value.of_length(len(context.table.reader.feature_names)) if context.job.is_of_texts else value
 
 
-def run_job(job: Job, progress: Progress, *, trusts_files: bool = True) -> JobResult:
+def run_job(job: Job, progress: Progress, *, trusts_files: bool = True, wait_s: float = WORKER_TIMEOUT_S) -> JobResult:
     """Fit, then explain; what an earlier run of the same job finished is not done again.
 
     Where the files of the table are what they were (`dshap.tables.files.stamp_file`), the census of the
-    earlier run is taken; with `trusts_files=False` all rows are read again.
+    earlier run is taken; with `trusts_files=False` all rows are read again.  A cluster may be
+    without a worker for `wait_s` seconds.
 
     Raises
     ------
@@ -208,17 +209,18 @@ def run_job(job: Job, progress: Progress, *, trusts_files: bool = True) -> JobRe
         return JobResult(store, (), None, is_empty=True)
     plan = _plan_of(job, table)
     plan.check(job.memory_limit, job.n_threads)
-    with Workspace(store) as workspace, contextlib.closing(_executor_of(job)) as executor:
+    with Workspace(store) as workspace, contextlib.closing(_executor_of(job, progress, wait_s)) as executor:
         recorder = StageRecorder(progress, executor)
         session = Session(executor, workspace, job.options(), recorder)
         return _Run(job, plan, table, store, session, recorder).carry_out()
 
 
-def _executor_of(job: Job) -> JobExecutor:
+def _executor_of(job: Job, progress: Progress, wait_s: float) -> JobExecutor:
     """Where the tasks run."""
     if job.cluster.kind == "none":
         return ThisProcess()
-    return ClusterExecutor(job.cluster.made, dict(job.cluster).get("memory_limit"), job.n_threads)
+    limit = dict(job.cluster).get("memory_limit")
+    return ClusterExecutor(job.cluster.made, limit, job.n_threads, wait_s, progress.say)
 
 
 @dataclass

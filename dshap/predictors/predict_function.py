@@ -17,8 +17,10 @@ from dshap.predictors.frames import Frame
 from dshap.predictors.named import NamedModel, calling, checked_outputs, classes_of, fitted_names_of
 from dshap.records import FloatArray
 
-__all__ = ["ARRAYS", "PredictFunction", "RowForms", "row_forms"]
+__all__ = ["ARRAYS", "BUFFER_BYTES", "PredictFunction", "RowForms", "row_forms"]
 
+BUFFER_BYTES = 64 << 20
+"""Of the rows of a call, at most: 65,536 rows of 128 columns, fewer of wider ones."""
 TAKES_FRAMES = "gets data frames, which it took first (arrays=True hands it arrays, which is quicker)"
 
 
@@ -34,7 +36,7 @@ class PredictFunction(NamedModel):
         What the data frames that it takes look like; None where it takes arrays.
     feature_names : names of the columns, None when unknown
     output_names : where None, those of the classes of the classifier behind it, where there is one
-    buffer_rows : rows of a call, at most
+    buffer_rows : rows of a call, at most, and `BUFFER_BYTES` of them
     is_array_hinted : where it fails on an array, the message says how to have data frames instead
     """
 
@@ -52,7 +54,8 @@ class PredictFunction(NamedModel):
         buffer_rows: int,
         is_array_hinted: bool = False,
     ) -> None:
-        self.predict, self.frame, self.buffer_rows = predict, frame, buffer_rows
+        self.predict, self.frame = predict, frame
+        self.buffer_rows = min(buffer_rows, max(1, BUFFER_BYTES // (8 * max(1, probe_rows.shape[1]))))
         self.is_array_hinted = is_array_hinted
         self.name = name_of(predict)
         self._k: int | None = None  # not known before the first call

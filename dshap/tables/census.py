@@ -121,7 +121,7 @@ class CensusPass:
         if self.keys is not None:
             with whole_file(self.keys / f"{block.start:015d}.npy") as private, private.open("wb") as file:
                 np.save(file, hash_keys(block.keys))
-        n_bad = np.count_nonzero(~is_finite, axis=0)  # (columns,)
+        n_bad = len(block.x) - np.count_nonzero(is_finite, axis=0)  # (columns,)
         census = Census(
             n_rows=len(block.x),
             n_bad=int(np.count_nonzero(~is_finite.all(axis=1))),

@@ -54,7 +54,7 @@ class Marginal(PredictedValue):
     weights : array (b,), optional
         Of the background rows: not negative, of any positive sum; all alike where not given.
     buffer_rows : int
-        Rows handed to one predict call at most (unless a single row is larger).
+        Rows handed to one predict call at most, and 64 MiB of them (unless a single row is larger).
     arrays : bool, optional
         True hands predict arrays (quicker where it takes both), False data frames; not given: as said at `predict`.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import dask
 import numpy as np
@@ -18,7 +20,7 @@ from distributed.comm import CommClosedError
 
 import dshap
 from dshap.cube import open_cube
-from dshap.engine import connect, local_client, shut_down
+from dshap.engine import DaskExecutor, connect, local_client, shut_down
 from dshap.errors import InputError, InterruptedRunError
 from dshap.values import Marginal
 
@@ -37,17 +39,30 @@ class Slow:
         return x.sum(axis=1)
 
 
-def test_a_closed_client_and_one_without_workers(monkeypatch, tmp_path):
+def test_a_closed_client_and_one_without_workers(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("dshap.engine.cluster.WORKER_WAIT_S", 1)
     x = np.zeros((4, 2))
     client = Client(n_workers=0, processes=False, dashboard_address=None, set_as_default=False)
     try:
-        with pytest.raises(InputError, match="has no workers after 1 s: start some"):
+        with pytest.raises(InputError, match=r"cluster at .* has no workers after 1 s: start some .*--wait SECONDS"):
             dshap.explain(Marginal(Slow(tmp_path), x), x, client=client)
+        said = capsys.readouterr().err.splitlines()
+        assert len(said) == 1 and re.fullmatch(r"\d{4}-\d\d-\d\dT\S+ waiting for workers of .*: none yet, .*", said[0])
     finally:
         shut_down(client)
     with pytest.raises(InputError, match="the Dask client is closed: connect a new one"):
         dshap.explain(Marginal(lambda x: x[:, 0], x), x, client=client)
+
+
+def test_a_lost_worker_is_told_once():
+    """With its address, and how many are left, whatever it had to do."""
+    there, said = {"tcp://a:1": 1, "tcp://b:2": 1}, []
+    client = SimpleNamespace(status="running", nthreads=lambda: dict(there))
+    executor = DaskExecutor(client, say=said.append)
+    del there["tcp://a:1"]
+    for _ in range(3):
+        executor._tell_lost(set(client.nthreads()))
+    assert said == ["worker tcp://a:1 is lost (workers lost: 1, left: 1): others do its tasks"]
 
 
 def test_a_scheduler_lost_in_the_middle_of_an_answer(client, monkeypatch, tmp_path):

@@ -17,8 +17,10 @@ from dshap.engine.tiles import (
     MAX_COALITION_TILE,
     MAX_INSTANCE_TILE,
     MICRO_BYTES,
+    MIN_INSTANCE_TILE,
     MOMENT_TILE_BYTES,
     OPERATIONS_PER_SECOND,
+    PREDICTION_SECONDS,
     TASK_SECONDS,
     WANTED_TASKS,
     cut_tiles,
@@ -36,7 +38,7 @@ EXPANSION = KernelExpansion(RBF(1.0).bind(3), np.zeros((2, 3)), np.ones((2, 1)),
 class Price:
     """Cost by coalition and row, in place of that of the value function it is mixed into."""
 
-    state, task, pairs, operations = 1_000, 10, 0, 1_000.0
+    state, task, pairs, operations, predictions = 1_000, 10, 0, 1_000.0, 0.0
 
     def cost(self, m, n=1):
         return Cost(
@@ -44,6 +46,7 @@ class Price:
             prepare_bytes=0,
             task_bytes=self.task * n * m,
             operations=self.operations * n * m,
+            predictions=self.predictions * n * m,
             moment_operations=self.operations * n * m,
             pair_bytes=self.pairs * n,
         )
@@ -79,6 +82,18 @@ def test_an_instance_tile_takes_the_seconds_that_are_aimed_at():
     assert cut(Priced(operations=1e-3)).instance_tile == MAX_INSTANCE_TILE
     small = cut(Priced(operations=20_000.0), n_rows=6_400)
     assert small.instance_tile == 256 and 6_400 / WANTED_TASKS <= 256  # enough tasks of a small table
+
+
+def test_a_tile_of_a_black_box_follows_its_predictions():
+    """Large where a row takes few; as small as it was where they are many, or not known; of small tables as before."""
+    proper = 1_024
+    for predictions in (0.1, 1.0, 5.0):
+        tiles = cut(PricedBox(predictions=predictions))
+        seconds = tiles.instance_tile * proper * predictions * PREDICTION_SECONDS
+        assert TASK_SECONDS <= seconds < 2 * TASK_SECONDS, predictions
+    assert cut(PricedBox(predictions=1e-6)).instance_tile == MAX_INSTANCE_TILE
+    assert cut(PricedBox(predictions=100.0)).instance_tile == cut(PricedBox()).instance_tile == MIN_INSTANCE_TILE
+    assert cut(PricedBox(predictions=1e-6), n_rows=8_192).instance_tile == 8_192 // WANTED_TASKS
 
 
 def test_options_are_taken_as_they_are():
