@@ -81,8 +81,6 @@ def jobs(n_rows: int) -> dict:
     rng = np.random.default_rng(1)
     shared = np.repeat(rng.integers(0, 3, (n_rows // 10, 10)), 10, axis=0).astype(float)
     shared[:, :2] = rng.normal(size=(n_rows, 2))
-    columns = rng.normal(size=(n_rows // 8, 2_000))
-    tenths = {f"p{i}": list(range(i * 200, (i + 1) * 200)) for i in range(10)}
     narrow, wide = rng.normal(size=(n_rows, 8)), rng.normal(size=(20 * n_rows, 40))
     return {
         "moments": (
@@ -122,10 +120,6 @@ def jobs(n_rows: int) -> dict:
         "kriging, interactions": (
             Marginal(lambda x: np.cos(x @ np.ones(40)), wide[:20]), wide[:1_024],
             {"design": designs.kriging(40, 1_600), "interactions": True, "instance_tile": 1_024},
-        ),
-        "2,000 columns": (Marginal(first_column, columns[:2], players=tenths), columns, {}),
-        "2,000 columns, short spans": (
-            Marginal(first_column, columns[:2], players=tenths), columns, {"row_span": 2_048},
         ),
         "wide tiles": (
             Marginal(lambda x: x @ np.ones(40), wide[:1]), wide[: 5 * n_rows],
