@@ -193,10 +193,11 @@ def check_predict(given: Any) -> None:
     InputError
         A table, a number, a class, an estimator itself.
     """
-    if callable(given) and not isinstance(given, type):
+    is_class = isinstance(given, type)
+    if callable(given) and not is_class:
         return
     methods = [name for name in ("predict_proba", "decision_function", "predict") if has_member(given, name)]
-    kind = f"a {type(given).__name__}" if methods and not isinstance(given, type) else shown(given)
+    kind = f"a {type(given).__name__}" if methods and not is_class else shown(given)
     asked = f"its {' or '.join(methods)}" if methods else "a function of rows, such as model.predict"
     swapped = ", and the rows after it" if shape_of(given) else ""
     raise InputError(f"predict is {kind}: give {asked}{swapped}")
