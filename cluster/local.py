@@ -1,7 +1,8 @@
 """A Dask cluster of processes on this machine.
 
-A job file names it: [cluster] kind = "python", file = "cluster/local.py".  By hand it holds a cluster up and prints its
-address for [cluster] kind = "scheduler"; other processes can connect then, those of other users of this machine too:
+A job file in workflows/ names it: [cluster] kind = "python", file = "../cluster/local.py".  By hand it holds a cluster
+up and prints its address for [cluster] kind = "scheduler"; other processes can connect then, those of other users of
+this machine too:
 
     python cluster/local.py --workers 2 --memory-limit 2GiB
 """

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dshap.addresses import file_path, masked, reason_to_refuse
 from dshap.errors import InputError, shown, unknown_name
 from dshap.foreign import has_columns, is_pandas
 from dshap.records import FloatArray
@@ -311,14 +312,25 @@ def plain_array(given: Any) -> Any:
     return given.to_numpy(dtype=float, na_value=np.nan) if is_number else given.to_numpy()
 
 
-def as_path(name: str, given: Any) -> Path:
-    """The absolute path of a file system, or an InputError."""
-    path = of_kind(name, given, str | os.PathLike, "a path")
-    if not str(path).strip():
+def as_path(name: str, given: Any, noun: str = "store", folder: Path | None = None) -> Path:
+    """The absolute path of a file system, or an InputError; "~" is the home folder, file:// addresses are taken.
+
+    Parameters
+    ----------
+    name : the option that a message names
+    given : a path
+    noun : what lies there, "store", "table" or "file"
+    folder : what a path is relative to; the working directory where None
+    """
+    text = str(of_kind(name, given, str | os.PathLike, "a path"))
+    if not text.strip():
         raise refused(name, given, "a path")
-    if "://" in str(path):
-        raise InputError(f"{name} {str(path)!r}: object stores are not built yet; give a path of a file system")
-    return Path(path).expanduser().absolute()
+    if reason := reason_to_refuse(text, noun):
+        raise InputError(f"{name} {masked(text)!r}: {reason}")
+    try:
+        return Path(folder or "", Path(file_path(text)).expanduser()).absolute()
+    except RuntimeError as error:  # no home folder of "~somebody"
+        raise InputError(f"{name} {text!r}: there is no such home folder; give the path in full") from error
 
 
 def name_fault(name: str) -> str:

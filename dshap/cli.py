@@ -22,6 +22,7 @@ import click
 
 from dshap.errors import DamagedError, DshapError, InputError, LockedError
 from dshap.printing import one_line, printable
+from dshap.user_code import raised_by_import
 
 if TYPE_CHECKING:
     from dshap.cube import CubeStatus, Damage
@@ -130,6 +131,8 @@ def _ending(error: BaseException) -> tuple[str, int]:
             return str(error), error.exit_status
         case OSError():
             return f"{error.filename or 'file'}: {error.strerror or error}", BAD_INPUT
+    if said := raised_by_import(error):
+        return said, BAD_INPUT
     return f"this is a bug: {type(error).__name__}: {error} (-v shows where)", BUG
 
 
@@ -153,19 +156,19 @@ def _print(lines: list[str], content: Any, as_json: bool) -> None:
         click.echo("\n".join(map(printable, lines)))
 
 
-JOB = click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path))
+JOB = click.argument("job_file", metavar="JOB.toml")
 SET = click.option(
     "--set", "settings", multiple=True, metavar="TABLE.KEY=VALUE",
     help="A value in the place of the job file's, like source.path=other.parquet or explain.NAME.landmarks=64; "
     "may be given several times.",
 )  # fmt: skip
-STORE = click.argument("store", metavar="STORE", type=click.Path(path_type=Path))
+STORE = click.argument("store", metavar="STORE")
 
 
 @command
 @JOB
 @SET
-def plan(job_file: Path, settings: tuple[str, ...], as_json: bool, quiet: bool) -> None:
+def plan(job_file: str, settings: tuple[str, ...], as_json: bool, quiet: bool) -> None:
     """Show the stages, tasks and bytes of a job; nothing is started or written."""
     from dshap.jobs import load_job, plan_job
 
@@ -182,7 +185,7 @@ def plan(job_file: Path, settings: tuple[str, ...], as_json: bool, quiet: bool) 
               "and footer as in an earlier run are taken for unchanged.")  # fmt: skip
 @click.option("--wait", "wait_s", metavar="SECONDS", type=click.FloatRange(min=0.0), default=120.0, show_default=True,
               help="How long a cluster may be without a worker.")  # fmt: skip
-def run(job_file: Path, settings: tuple[str, ...], reread: bool, wait_s: float, as_json: bool, quiet: bool) -> None:
+def run(job_file: str, settings: tuple[str, ...], reread: bool, wait_s: float, as_json: bool, quiet: bool) -> None:
     """Carry out a job, or finish one that was interrupted."""
     from dshap.jobs import load_job, run_job
     from dshap.report import require_matplotlib
@@ -265,7 +268,7 @@ def _picture(job: Job, result: JobResult, ranked: list[Ranking]) -> Path | None:
 
     if not job.report.picture:
         return None
-    path = Path(job.report.picture).absolute()
+    path = Path(job.report.picture)
     if not (result.was_complete and path.exists()):
         ranking_picture(ranked, path, f"{job.job.name}: what moves the prediction", job.run.units)
     return path
@@ -280,15 +283,15 @@ def _scores(result: JobResult) -> dict[str, list[float]] | None:
 
 @command
 @STORE
-def status(store: Path, as_json: bool, quiet: bool) -> None:
+def status(store: str, as_json: bool, quiet: bool) -> None:
     """Rows and blocks that are done, failed and left, and whether a run is going on."""
     from dataclasses import asdict
 
     from dshap.cube import cube_status, is_running, true_path
 
-    paths = _cubes(store)
-    statuses = {name: cube_status(path) for name, path in paths.items()}
-    place = true_path(store.absolute())
+    path = _store(store)
+    statuses = {name: cube_status(cube) for name, cube in _cubes(path).items()}
+    place = true_path(path)
     active = is_running(place) or is_running(place.parent)
     lines = [line for name, each in statuses.items() for line in _status_lines(name, each)]
     lines.append("a run is going on" if active else "no run is going on")
@@ -307,6 +310,13 @@ def _status_line(status: CubeStatus) -> str:
     return f"{status.n_rows:,} rows: {shown}; {status.blocks_done} of {status.n_blocks} blocks done"
 
 
+def _store(given: str) -> Path:
+    """The absolute path of the store that a command is about; an InputError where it is no path."""
+    from dshap.checks import as_path
+
+    return as_path("STORE", given)
+
+
 def _cubes(store: Path) -> dict[str, Path]:
     """name -> cube of a store, which is one cube or holds several."""
     from dshap.cube import cube_paths, read_job
@@ -322,14 +332,15 @@ def _cubes(store: Path) -> dict[str, Path]:
 
 @command
 @STORE
-def show(store: Path, as_json: bool, quiet: bool) -> None:
+def show(store: str, as_json: bool, quiet: bool) -> None:
     """How much each feature matters, from what is finished so far; works while a run is going on."""
     from dshap import report
     from dshap.cube import cube_status, read_job
     from dshap.jobs import fit_report
 
-    paths, job = _cubes(store), read_job(store) or {}
-    ranked, fitted = report.rankings(paths), fit_report(store)
+    path = _store(store)
+    paths, job = _cubes(path), read_job(path) or {}
+    ranked, fitted = report.rankings(paths), fit_report(path)
     statuses, found = {name: cube_status(path) for name, path in paths.items()}, report.accuracy(paths)
     lines = [
         *([*f"model: {fitted}".splitlines(), ""] if fitted else []),
@@ -348,9 +359,9 @@ def show(store: Path, as_json: bool, quiet: bool) -> None:
 @STORE
 @click.option("--repair", is_flag=True, help="Put back names, plan and metadata; remove what else is damaged, so that "
               "the same `dshap run` or explain(store=...) computes exactly that again.")  # fmt: skip
-@click.option("--job", "job_file", metavar="JOB.toml", type=click.Path(path_type=Path),
+@click.option("--job", "job_file", metavar="JOB.toml",
               help="With --repair: carry out this job afterwards.")  # fmt: skip
-def verify(store: Path, repair: bool, job_file: Path | None, as_json: bool, quiet: bool) -> None:
+def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet: bool) -> None:
     """Check all that a store holds: values, keys, names, metadata, plan, receipts, states, notes.
 
     Each damaged thing is named, and the exit status is 7; it is 11 where nothing tells what a store should hold.
@@ -359,17 +370,17 @@ def verify(store: Path, repair: bool, job_file: Path | None, as_json: bool, quie
 
     if job_file is not None and not repair:
         raise InputError("--job carries out a job after --repair: give both, or neither")
-    store = store.absolute()
-    if not store_parts(store):
-        _cubes(store)
-    mended = _mended(store, job_file, quiet) if repair else {}
-    found = _damaged(store)
+    root = _store(store)
+    if not store_parts(root):
+        _cubes(root)
+    mended = _mended(root, job_file, quiet) if repair else {}
+    found = _damaged(root)
     lines = [f"{name}: mended: {damage}" for name, damages in mended.items() for damage in damages]
-    lines += [line for name, damages in found.items() for line in _verified(name, store_parts(store)[name], damages)]
+    lines += [line for name, damages in found.items() for line in _verified(name, store_parts(root)[name], damages)]
     content = {name: [str(damage) for damage in damages] for name, damages in found.items()}
     removed = {name: [str(damage) for damage in damages] for name, damages in mended.items()}
     _print(lines, content | {"mended": removed} if repair else content, as_json)
-    _refuse_damage(store, found, mended, job_file)
+    _refuse_damage(root, found, mended, job_file)
 
 
 def _damaged(store: Path) -> dict[str, list[Damage]]:
@@ -379,7 +390,7 @@ def _damaged(store: Path) -> dict[str, list[Damage]]:
     return {name: verify_cube(path) for name, path in store_parts(store).items()}
 
 
-def _mended(store: Path, job_file: Path | None, quiet: bool) -> dict[str, list[Damage]]:
+def _mended(store: Path, job_file: str | None, quiet: bool) -> dict[str, list[Damage]]:
     """What `--repair` mended; with a job it repairs and runs until nothing is damaged, or what is stays the same."""
     mended = _repaired(store)
     left: dict[str, list[Damage]] = {}
@@ -403,12 +414,12 @@ def _repaired(store: Path) -> dict[str, list[Damage]]:
         return {name: repair(path) for name, path in store_parts(store).items()}
 
 
-def _finish(job_file: Path, store: Path, quiet: bool) -> None:
+def _finish(job_file: str, store: Path, quiet: bool) -> None:
     """Carry out the job of this store."""
     from dshap.jobs import load_job, run_job
 
     job = load_job(job_file, ())
-    if Path(job.job.store).absolute() != store:
+    if Path(job.job.store).resolve() != store.resolve():
         raise InputError(f"{job_file} has the store {job.job.store}, not {store}: give the job that made this store")
     run_job(job, _progress(quiet)).raise_on_failed()
 
@@ -428,7 +439,7 @@ def _verified(name: str, path: Path, damages: list[Damage]) -> list[str]:
 
 
 def _refuse_damage(
-    store: Path, found: dict[str, list[Damage]], mended: dict[str, list[Damage]], job_file: Path | None
+    store: Path, found: dict[str, list[Damage]], mended: dict[str, list[Damage]], job_file: str | None
 ) -> None:
     """Say what is left to do, with the exit status of damage."""
     from dshap.cube import is_left

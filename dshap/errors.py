@@ -7,6 +7,7 @@ import reprlib
 from collections.abc import Iterable
 from typing import Any
 
+from dshap.addresses import masked, without_secrets
 from dshap.foreign import has_columns, is_pandas, numpy_dtype, shape_of
 from dshap.printing import one_line
 
@@ -35,9 +36,12 @@ LARGEST_WHOLE = 2**53
 
 
 class DshapError(Exception):
-    """Base of every error that dshap raises on purpose; its message is one line, whatever names stand in it."""
+    """Base of every error that dshap raises on purpose; its message is one line without passwords or tokens."""
 
     exit_status = 2
+
+    def __init__(self, *given: object) -> None:
+        super().__init__(*(without_secrets(each) if isinstance(each, str) else each for each in given))
 
     def __str__(self) -> str:
         return one_line(super().__str__())
@@ -100,7 +104,14 @@ class LockedError(DshapError):
     exit_status = 6
 
 
-_SHORT = reprlib.Repr()
+class _Short(reprlib.Repr):
+    """Short forms in which an address has no secrets, masked before it is cut."""
+
+    def repr_str(self, x: str, level: int) -> str:
+        return super().repr_str(masked(x), level)
+
+
+_SHORT = _Short()
 _SHORT.maxstring = _SHORT.maxother = 60
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
+from dshap.addresses import without_secrets
+
 __all__ = ["LONGEST_LABEL", "label", "one_line", "printable", "shortened"]
 
 UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -18,8 +20,9 @@ def printable(text: str) -> str:
     r"""Escape every character of a line that moves a cursor, commands a terminal or turns the order of others.
 
     They stand as in a literal of Python, such as ``\x1b`` for escape and ``\n`` for the end of a line.  Letters of all
-    languages stay as they are, and so does what was escaped before.
+    languages stay as they are, and so does what was escaped before.  Passwords and tokens of addresses are masked.
     """
+    text = without_secrets(text)
     if text.isprintable():
         return text
     return "".join(_escaped(each) if _is_obeyed(each) else each for each in text)

@@ -89,23 +89,18 @@ def commands_of(text: str) -> list[Command]:
     """The commands of a block, ended one after the other in one shell that starts in the current folder."""
     lines = [line for line in re.split(r"(?<!\\)\n", text.strip()) if not line.startswith(NOT_RUN)]
     script = "\n".join(f"{line}\necho '{STATUS}'$?" for line in lines)
-    done = subprocess.run(
-        ["bash", "-c", script], env={**os.environ, **_places()}, capture_output=True, text=True, timeout=400
-    )
+    done = subprocess.run(["bash", "-c", script], env=_environment(), capture_output=True, text=True, timeout=400)
     assert "Traceback" not in done.stderr, done.stderr
     parts = re.split(rf"^{STATUS}(\d+)\n", done.stdout, flags=re.MULTILINE)
     return [Command(*ended) for ended in zip(lines, map(int, parts[1::2]), parts[:-1:2], strict=True)]
 
 
-def _places() -> dict[str, str]:
-    """Environment in which `dshap` is the command of this working copy."""
-    command = Path("bin", "dshap")
-    if not command.exists():
-        command.parent.mkdir()
-        command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m dshap "$@"\n')
-        command.chmod(0o755)
-    path = f"{command.parent.resolve()}{os.pathsep}{os.environ['PATH']}"
-    return {"PATH": path, "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"}
+def _environment() -> dict[str, str]:
+    """The environment of a user's shell, in which `dshap` is the command that was installed beside this Python."""
+    folder = Path(sys.executable).parent
+    assert shutil.which("dshap", path=str(folder)), f"no command dshap in {folder}: pip install -e ."
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return {**kept, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "MPLBACKEND": "agg"}
 
 
 def copy_jobs(edits: Mapping[str, str], every: int) -> None:

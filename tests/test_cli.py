@@ -646,6 +646,39 @@ def test_clusters(folder, kind, request, monkeypatch):
     assert again.exit_code == 0 and again.stdout.startswith("nothing to do")
 
 
+@pytest.mark.cluster
+def test_a_model_beside_the_job_is_found_from_anywhere_and_by_local_workers(tmp_path, monkeypatch):
+    """With the installed command, which has neither the job's folder nor the working directory in its path."""
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.chdir(tmp_path)
+    small_table().to_parquet(jobs / "table.parquet")
+    (jobs / "beside_the_job.py").write_text(FUNCTIONS)
+    job = changed(*imported("linear"), ("model.function", "beside_the_job:linear"),
+                  ("cluster", {"kind": "local", "workers": 1, "memory_limit": "2GiB"}))  # fmt: skip
+    done = subprocess.run(
+        [Path(sys.executable).with_name("dshap"), "run", write_job(jobs, job)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["jobs"]
+    assert (jobs / "out.zarr" / "marginal").is_dir()
+
+
+@pytest.mark.cluster
+def test_a_model_that_workers_of_others_lack_is_named(folder, request):
+    address = request.getfixturevalue("open_client").scheduler.address
+    jobs = folder / "jobs"
+    jobs.mkdir()
+    small_table().to_parquet(jobs / "table.parquet")
+    (jobs / "not_on_workers.py").write_text(FUNCTIONS)
+    job = changed(*imported("linear"), ("model.function", "not_on_workers:linear"),
+                  ("cluster", {"kind": "scheduler", "address": address}))  # fmt: skip
+    said = ("the workers cannot take the model or the rows: there is no module not_on_workers there",
+            f"start them with PYTHONPATH={jobs}")  # fmt: skip
+    refused(dshap_("run", write_job(jobs, job)), 2, *said)
+
+
 def test_rows_are_a_data_frame_away(folder):
     """The store opens as plain xarray, without this library."""
     import xarray as xr

@@ -33,7 +33,7 @@ SMALLER = {
     "landmarks = 500": "landmarks = 60",
     "landmarks = 128": "landmarks = 24",
     "n_coalitions = 512": "n_coalitions = 40",
-    'kind = "python"\nfile = "cluster/local.py"\nworkers = 2\nmemory_limit = "2GiB"': 'kind = "none"',
+    'kind = "python"\nfile = "../cluster/local.py"\nworkers = 2\nmemory_limit = "2GiB"': 'kind = "none"',
 }
 """Of the bike job, so that its commands take seconds: the lines are the same, and run in the same order.  Clusters of
 job files are tested by tests/test_cli.py and `make demo`."""

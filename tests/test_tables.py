@@ -113,10 +113,10 @@ def test_whole_numbers_with_na_are_numbers(frame):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("s3://bucket/key.parquet", r"^s3://… is no path of a file system: object stores are not built yet"),
-        ("postgresql://u:secret@host/db", r"^postgresql://… is no path .*pandas\.read_sql"),
-        ("https://host/table.parquet", r"^https://… is no path .*: copy it to a file system"),
-        (["s3://bucket/key.parquet"], r"^s3://… is no path"),
+        ("s3://bucket/key.parquet", r"^path 's3://bucket/key.parquet': tables on s3 are not built yet: copy it"),
+        ("postgresql://u:secret@host/db", r"^path 'postgresql://u:\*\*\*@host/db': tables on .*pandas\.read_sql"),
+        ("https://host/table.parquet", r"tables on https are not built yet: copy it to a file system"),
+        (["s3://bucket/key.parquet"], r"^path 's3://bucket/key.parquet': tables on s3"),
         ("table.csv", r"table\.csv is not a Parquet file: read it first, rows=pandas\.read_csv\(path\)"),
     ],
 )

@@ -13,6 +13,7 @@ import zarr
 
 from dshap.cube.created import has_copy
 from dshap.errors import DamagedError, DshapError, InputError
+from dshap.user_code import raised_by_import
 from dshap.vocabulary import Vocabulary
 
 __all__ = ["TEXT", "CubeLayout", "dims_of", "reading", "refuse_foreign"]
@@ -113,13 +114,15 @@ def reading(path: Path) -> Iterator[None]:
     DamagedError
         The store is one of this program: it was altered.
     InputError
-        It is none.
+        It is none, or a file of the user's, which has the name of a package, raised while it was imported.
     """
     try:
         yield
     except DshapError:
         raise
     except Exception as error:
+        if said := raised_by_import(error):
+            raise InputError(f"{said}: it stands in the way of an installed package, rename it") from error
         reason = f"{type(error).__name__}: {error}"
         if has_copy(path):
             raise DamagedError(

@@ -24,6 +24,7 @@ from dshap.errors import InputError, InterruptedRunError
 from dshap.loops import warm_up
 from dshap.records import FAN_IN, tree_sum
 from dshap.threads import one_blas_thread
+from dshap.user_code import told_by_workers
 
 __all__ = ["DaskExecutor", "collect_partitions"]
 
@@ -111,6 +112,8 @@ class DaskExecutor:
             self.client.register_plugin(plugin, name=run)
         except OSError as error:
             raise _gone(error) from error
+        except Exception as error:
+            raise InputError(f"the workers cannot take the model or the rows: {told_by_workers(error)}") from error
 
     def _run(self, run: str, reductions: Iterator[Reduction], on_done: OnDone, on_failed: OnFailed | None) -> None:
         running: dict[Future, Reduction] = {}

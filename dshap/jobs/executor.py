@@ -11,7 +11,8 @@ from typing import Any
 from dshap.engine import DaskExecutor, LoopExecutor, connect, local_client, shut_down
 from dshap.engine.graph import OnDone, OnFailed, Reduction
 from dshap.errors import DshapError, InputError
-from dshap.jobs.fields import Count, Memory, NotEmpty, Place
+from dshap.jobs.fields import Count, Memory
+from dshap.jobs.paths import Address, FilePath
 from dshap.options import parse_bytes
 
 __all__ = ["WORKER_TIMEOUT_S", "ClusterExecutor", "JobExecutor", "ThisProcess", "local", "python", "scheduler"]
@@ -103,11 +104,11 @@ def local(workers: Count | None = None, memory_limit: Memory | None = None, thre
     return local_client(workers, memory_limit or "auto", threads)
 
 
-def python(file: Place, workers: Count | None = None, memory_limit: Memory | None = None) -> Any:
+def python(file: FilePath, workers: Count | None = None, memory_limit: Memory | None = None) -> Any:
     """What `client(workers, memory_limit)` of the user's file gives."""
     place = f'[cluster] file = "{file}"'
     if not Path(file).is_file():
-        raise InputError(f"{place}: there is no such file below {Path.cwd()}")
+        raise InputError(f"{place}: there is no such file")
     try:
         names = runpy.run_path(file, run_name="dshap_cluster")
         make: Callable[..., Any] | None = names.get("client")
@@ -123,6 +124,6 @@ def python(file: Place, workers: Count | None = None, memory_limit: Memory | Non
     return client
 
 
-def scheduler(address: NotEmpty) -> Any:
+def scheduler(address: Address) -> Any:
     """A scheduler that runs already."""
     return connect(address)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -37,7 +36,6 @@ __all__ = [
     "Memory",
     "Names",
     "Penalty",
-    "Place",
     "PlayerGraph",
     "Seed",
     "Target",
@@ -116,8 +114,6 @@ EvenCount = Annotated[int, Field(ge=2, multiple_of=2), or_say("give an even numb
 Seed = Annotated[int, Field(ge=0)]
 NotEmpty = Annotated[str, Field(min_length=1)]
 FolderName = Annotated[str, AfterValidator(_folder_name)]
-Place = Annotated[NotEmpty, AfterValidator(os.path.expanduser)]
-"""A path, in which "~" is the home folder."""
 Memory = Annotated[str | int, BeforeValidator(_memory)]
 _SAY_NAMES = or_say('give a column name, or a list of names like ["hr", "temp"]')
 _Several = Annotated[tuple[NotEmpty, ...], Field(min_length=1, strict=False)]

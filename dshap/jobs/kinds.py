@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 
 from dshap.errors import InputError, unknown_name
 from dshap.jobs.fields import options_of
+from dshap.user_code import import_module
 
 __all__ = ["CODE", "KindTable", "Kinds", "Made", "Part", "Table", "imported", "one_kind"]
 
@@ -133,21 +133,18 @@ def _record(kinds: Kinds, kind: str, make: Callable[..., Any]) -> type[Made]:
 
 
 def imported(place: str, said: str, noun: str = "") -> Any:
-    """What "package.module:name" is, of code that is installed where this runs; `said` is what a message begins with.
+    """What "package.module:name" is, of code that is installed or lies beside the job; messages begin with `said`.
 
     Raises
     ------
     InputError
-        No such module, or no such name in it.
+        No such module, one that raises, or no such name in it.
     """
     module, _, name = place.partition(":")
     try:
-        found: Any = importlib.import_module(module)
-    except Exception as error:
-        raise InputError(
-            f'{said} = "{place}": importing {module} failed ({type(error).__name__}: {error}); install it where the '
-            "workers run, or put its folder on PYTHONPATH"
-        ) from error
+        found: Any = import_module(module)
+    except InputError as error:
+        raise InputError(f'{said} = "{place}": {error}') from error
     for part in name.split("."):
         found = getattr(found, part, None)
     if found is None:

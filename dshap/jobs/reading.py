@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,9 +11,13 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from dshap.addresses import masked
+from dshap.checks import as_path
 from dshap.errors import InputError, unknown_name
 from dshap.jobs.kinds import Table
+from dshap.jobs.rooting import refuse_left_behind, with_paths_from
 from dshap.jobs.schema import TABLES, Job
+from dshap.user_code import make_importable
 
 __all__ = ["parse_job", "read_job_file", "with_settings"]
 
@@ -33,22 +38,42 @@ def read_job_file(path: str | Path, settings: Sequence[str] = ()) -> Job:
     ------
     InputError
         No file, no TOML, or a table, key or value that is not allowed, with its place.
+
+    Notes
+    -----
+    Paths in the file are relative to its folder, those in `settings` to the working directory; the folder is put first
+    in `sys.path`, so that modules beside the file are found.
     """
+    file = Path(os.path.normpath(as_path("job file", path, "file")))
+    said = f"job file {path}"
     try:
-        given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        written = tomllib.loads(file.read_text(encoding="utf-8"))
+        make_importable(file.parent)
+        return _job_of(written, settings, file.parent, f"{said}{' with --set' if settings else ''}")
     except OSError as error:
-        raise InputError(f"job file {path}: {error.strerror}") from error
+        raise InputError(f"{said}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"job file {path} is no TOML: {error}") from error
-    given = with_settings(given, settings)
+        raise InputError(f"{said} is no TOML: {error}") from error
+    except RecursionError as error:
+        raise InputError(f"{said} has lists or tables that lie too deep in each other: no key takes such") from error
+
+
+def _job_of(written: Mapping[str, Any], settings: Sequence[str], folder: Path, said: str) -> Job:
+    """The job of the tables of a file in this folder; `said` is what a message about them begins with."""
     try:
-        return parse_job(given)
+        rooted, elsewhere = with_paths_from(written, folder)
     except InputError as error:
-        raise InputError(f"job file {path}{' with --set' if settings else ''}: {error}") from error
+        raise InputError(f"{said}: {error}") from None
+    tables = with_settings(rooted, settings)
+    try:
+        refuse_left_behind(elsewhere, tables)
+        return parse_job(tables)
+    except InputError as error:
+        raise InputError(f"{said}: {error}") from error
 
 
 def parse_job(given: Mapping[str, Any]) -> Job:
-    """The job in the tables of a job file."""
+    """The job in the tables of a job file; paths in them are relative to the working directory."""
     try:
         return Job.model_validate(dict(given))
     except ValidationError as error:
@@ -120,7 +145,7 @@ def _unknown(place: str, record: type[Table], key: str) -> str:
 def _shown(value: Any) -> str:
     match value:
         case str():
-            text = f'"{value}"'
+            text = f'"{masked(value)}"'
         case bool():
             text = str(value).lower()
         case _:
@@ -146,10 +171,14 @@ RULES = {
 BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 
 
+def _number(given: float) -> str:
+    return f"{given:,}" if isinstance(given, int) else f"{given:g}"
+
+
 def _rule(kind: str, context: Mapping[str, Any], message: str, place: str) -> str:
     if place == "[[explain]]":
         return "begin each explanation with [[explain]], in two brackets, and give at least one"
-    bounds = [f"{words} {context[name]:g}" for name, words in BOUNDS.items() if name in context]
+    bounds = [f"{words} {_number(context[name])}" for name, words in BOUNDS.items() if name in context]
     return f"give {' and '.join(bounds)}" if bounds else RULES.get(kind, message)
 
 

@@ -200,7 +200,7 @@ def run_job(job: Job, progress: Progress, *, trusts_files: bool = True, wait_s: 
     InputError, DoesNotFitError, StoreMismatchError, LockedError
         Before anything is fitted or written.
     """
-    store = Path(job.job.store).absolute()
+    store = Path(job.job.store)
     try:
         table = JobTable(job, StateFolder(store / CONTAINER), trusts_files=trusts_files)
     except EmptyTableError:

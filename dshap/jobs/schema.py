@@ -19,15 +19,16 @@ from dshap.jobs.fields import (
     Names,
     NotEmpty,
     Penalty,
-    Place,
     Seed,
     Target,
     options_of,
 )
 from dshap.jobs.kinds import CODE, Kinds, KindTable, Made, Table, one_kind
 from dshap.jobs.parts import CHOSEN_BACKGROUND, DESIGN_PARTS, MODEL_PARTS, VALUE_PARTS
+from dshap.jobs.paths import PicturePath, StorePath, TablePath
 from dshap.jobs.texts import TEXT_PARTS, TextTable, check_of_texts, with_chains
 from dshap.options import RULES, RunOptions, parse_bytes
+from dshap.tables.synthetic import MAX_ROWS
 from dshap.types import Design
 
 __all__ = ["CLUSTERS", "DESIGNS", "MODELS", "SOURCES", "VALUES", "ExplainTable", "FittedModel", "TABLES", "Job"]
@@ -37,7 +38,7 @@ class JobTable(Table):
     """[job]"""
 
     name: NotEmpty
-    store: Place
+    store: StorePath
     """Path of the Zarr store; each explanation is a group in it."""
     seed: Seed = 0
     """Landmarks, held-out rows, sampled background and coalitions; a design may have its own."""
@@ -48,7 +49,7 @@ class JobTable(Table):
 class ParquetTable(KindTable):
     """[source] kind = "parquet"."""
 
-    path: Place
+    path: TablePath
     """File, folder or glob."""
     key: Names = ()
     """Column(s) that name a row."""
@@ -64,7 +65,7 @@ class SyntheticRows(KindTable):
 
     name: Literal["powerlifting"]
     """Results of powerlifting meets, a lifter a row."""
-    rows: Count = 200_000
+    rows: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 200_000
     seed: Seed = 0
     key: Names = ("lift_id",)
     target: Target | None = "deadlift_kg"
@@ -255,7 +256,7 @@ Run = create_model("Run", __base__=Table, **options_of(RunOptions, RULES, ELSEWH
 class Report(Table):
     """[report]: what `dshap run` shows at its end."""
 
-    picture: Place | None = None
+    picture: PicturePath | None = None
     """Path of a PNG of the rankings."""
     instance: InstanceKey | None = None
     """Key of the row that is broken down (its position where there is no key); the first row where left out."""

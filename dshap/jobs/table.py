@@ -8,7 +8,6 @@ changed has another stamp, so that everything is found anew, and compared with w
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -150,7 +149,7 @@ def open_table(job: Job) -> TableReader:
     if job.is_of_texts:
         tokenizer = source.tokenizer and imported(source.tokenizer, "[source] tokenizer", "function ")
         vocabulary = replace(ANY_IDS, tokenizer=tokenizer)
-        return TextFiles(os.path.abspath(source.path), source.column, key=source.key, vocabulary=vocabulary)
+        return TextFiles(source.path, source.column, key=source.key, vocabulary=vocabulary)
     roles: dict[str, Any] = {"features": source.features, "target": source.target, "key": source.key}
     if job.is_of_trees:
         value = values.Trees(imported_model(job))
@@ -172,7 +171,7 @@ def _features_of(value: values.Trees, given: Sequence[str] | None) -> Sequence[s
 def _with_roles(job: Job, missing: str, **roles: Any) -> TableReader:
     source = job.source
     if source.kind == "parquet":
-        return ParquetSource(os.path.abspath(source.path), missing=missing, **roles)
+        return ParquetSource(source.path, missing=missing, **roles)
     if roles.pop("categories", None):
         raise InputError(
             '[source] kind = "synthetic" holds numbers, and the model takes categories: name a Parquet table'
@@ -209,9 +208,13 @@ def imported_model(job: Job) -> Any:
     name = job.model.function
     found = imported(name, "[model] function", "" if job.is_of_trees else "function ")
     if not job.is_of_trees and not callable(found):
-        module, _, attribute = name.partition(":")
-        raise InputError(f'[model] function = "{name}": {module} has no function {attribute!r}')
+        place, kind = name.replace(":", "."), type(found).__name__
+        raise InputError(f'[model] function = "{name}": {place} is {_article(kind)} {kind}, not a function')
     return found
+
+
+def _article(noun: str) -> str:
+    return "an" if noun[0].lower() in "aeiou" else "a"
 
 
 def _opened(job: Job) -> TableReader:

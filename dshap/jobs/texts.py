@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from dshap.errors import InputError
-from dshap.jobs.fields import Count, Names, NotEmpty, Place, or_say
+from dshap.jobs.fields import Count, Names, NotEmpty, or_say
 from dshap.jobs.kinds import CODE, KindTable, Part, Table
+from dshap.jobs.paths import FilePath, TablePath
 
 if TYPE_CHECKING:
     from dshap.jobs.parts import Context
@@ -22,7 +23,7 @@ __all__ = ["TEXT_PARTS", "TextTable", "check_of_texts", "with_chains"]
 class TextTable(KindTable):
     """[source] kind = "texts": a column of texts."""
 
-    path: Place
+    path: TablePath
     """Parquet: file, folder or glob."""
     column: NotEmpty
     """Lists of token ids, or strings."""
@@ -53,7 +54,7 @@ class VocabularyKeys(Table):
     """Token ids, and their words."""
 
     vocabulary: (
-        Annotated[Count | Place, or_say("give the number of token ids, or the path of a file with a word a line")]
+        Annotated[Count | FilePath, or_say("give the number of token ids, or the path of a file with a word a line")]
         | None
     ) = None
     """How many token ids there are, or a text file of their words, one a line in the order of the ids."""

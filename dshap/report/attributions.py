@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dshap.blocks import Status
+from dshap.checks import as_path
 from dshap.cube import feature_ranking, find_row, kept_row, open_cube, row_key
 from dshap.errors import InputError
 from dshap.printing import label
@@ -191,7 +192,7 @@ def ranking_picture(given: Sequence[Ranking], path: str | Path, title: str, unit
     if len(features) > len(shown):
         axes.annotate(f"{len(features) - len(shown)} more features are smaller", (1, 0), (-4, 6),
                       xycoords="axes fraction", textcoords="offset points", ha="right", fontsize=8)  # fmt: skip
-    return saved(figure, Path(path))
+    return saved(figure, as_path("picture", path, "picture"))
 
 
 def draw_bars(axes: Any, given: Sequence[Ranking], features: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.checks import as_path
 from dshap.errors import InputError
 from dshap.images import player_map
 from dshap.printing import label as shown_as
@@ -144,7 +145,7 @@ def heat_picture(heats: Sequence[Heat], path: str | Path, title: str = "") -> Pa
 
 
 def _written(path: str | Path, title: str, figure: Callable[[], Any], body: Callable[[], str]) -> Path:
-    path = Path(path)
+    path = as_path("picture", path, "picture")
     if path.suffix == ".png":
         return saved(figure(), path)
     if path.suffix != ".html":
@@ -156,7 +157,7 @@ def _written(path: str | Path, title: str, figure: Callable[[], Any], body: Call
         path.write_text(page, encoding="utf-8")
     except OSError as error:
         raise InputError(f"picture {path} cannot be written: {error.strerror or error}") from error
-    return path.absolute()
+    return path
 
 
 def _as_html(text: str) -> str:

@@ -21,6 +21,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from dshap.checks import as_path
 from dshap.errors import InputError
 from dshap.tables.columns import repeats
 
@@ -44,13 +45,6 @@ FOOTER_END, MAGIC = 8, b"PAR1"
 NULL = "__HIVE_DEFAULT_PARTITION__"
 LARGEST = 2**31 - 1
 """Of int32."""
-_DATABASE = "read the table first, pandas.read_sql(query, connection), or export it to Parquet"
-_BUCKET = "object stores are not built yet; copy the files to a file system that every worker sees, or mount it"
-INSTEAD: Mapping[str, str] = {
-    **dict.fromkeys(("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "r2"), _BUCKET),
-    **dict.fromkeys(("postgresql", "postgres", "mysql", "mssql", "oracle", "sqlite", "snowflake", "duckdb"), _DATABASE),
-}
-"""What is written before :// -> what to do."""
 _PUT_BACK = (
     "rows of two tables must not stand in one cube; put this file back and run the same again, or start anew, into "
     "another store, and leave the files alone while it goes"
@@ -75,8 +69,7 @@ def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
         found = [os.path.join(root, name) for root, names in map(find_files, path) for name in names]
         root = os.path.commonpath([os.path.dirname(each) for each in found])
         return root, tuple(os.path.relpath(each, root) for each in found)
-    _refuse_address(str(path))
-    text = os.path.abspath(os.path.expanduser(path))
+    text = os.path.normpath(as_path("path", path, "table"))
     if os.path.isfile(text):
         return os.path.dirname(text), (os.path.basename(text),)
     if os.path.isdir(text):
@@ -87,14 +80,6 @@ def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
     if not found:
         raise InputError(f"no Parquet file at {path}: give a file, a folder that holds *.parquet files, or a glob")
     return root, tuple(sorted(os.path.relpath(each, root) for each in found))
-
-
-def _refuse_address(text: str) -> None:
-    """Raise for what is no path of a file system, with what to do."""
-    scheme, mark, _ = text.partition("://")
-    if mark:
-        advice = INSTEAD.get(scheme.split("+")[0], "copy it to a file system that every worker sees, or mount it")
-        raise InputError(f"{scheme}://… is no path of a file system: {advice}")
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,16 @@ from dshap.rows import SPAN_ROWS
 from dshap.tables.columns import Names, as_names, layout_of
 from dshap.tables.reader import BatchReader
 
-__all__ = ["SYNTHETIC_TABLES", "SyntheticTable"]
+__all__ = ["MAX_ROWS", "SYNTHETIC_TABLES", "SyntheticTable"]
 
 Columns = Mapping[str, NDArray[Any]]
 
 SPAN_COLUMNS = 52
 """Columns of float64 that making one span takes at most, those that are kept counted (46 were measured)."""
+
+
+MAX_ROWS = 10**11
+"""More rows than a run ends in a year: of so many every sample and every plan still takes a pass over row numbers."""
 
 
 class SyntheticTable(BatchReader):
@@ -57,8 +61,8 @@ class SyntheticTable(BatchReader):
     ) -> None:
         if name not in SYNTHETIC_TABLES:
             raise InputError(unknown_name("synthetic table", name, SYNTHETIC_TABLES))
-        if n_rows < 1 or seed < 0:
-            raise InputError(f"{n_rows} rows of seed {seed}: give at least 1 row and a seed of at least 0")
+        if not 1 <= n_rows <= MAX_ROWS or seed < 0:
+            raise InputError(f"{n_rows} rows of seed {seed}: give 1 to {MAX_ROWS:,} rows and a seed of at least 0")
         self.name, self.n_rows, self.seed = name, int(n_rows), int(seed)
         self._kept: tuple[int, Columns] | None = None
         fields = [(column, pa.from_numpy_dtype(dtype)) for column, dtype in SYNTHETIC_TABLES[name][1].items()]

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dshap.checks import Choice, checked, finite_array
+from dshap.checks import Choice, as_path, checked, finite_array
 from dshap.errors import InputError
 from dshap.players import Players
 from dshap.predictors.linear import LinearModel, coefficients_of
@@ -50,12 +50,12 @@ class LinearTransform:
         arrays = {"mean": self.mean, "values": self.values, "replicates": self.replicates}
         texts = {"players": self.players.names, "feature_names": self.feature_names or ()}
         arrays |= {name: np.array([one.encode() for one in each], dtype=bytes) for name, each in texts.items()}
-        Path(path).write_bytes(Record({**arrays, "members": self.players.members}).to_bytes())
+        as_path("path", path, "file").write_bytes(Record({**arrays, "members": self.players.members}).to_bytes())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """What `save` wrote."""
-        record = Record.load(path)
+        record = Record.load(as_path("path", path, "file"))
         names, columns = (tuple(one.decode() for one in record[name].tolist()) for name in ("players", "feature_names"))
         players = Players(names, record["members"])
         return cls(record["mean"], record["values"], record["replicates"], players, columns or None)

@@ -78,7 +78,7 @@ def test_a_job_of_trees(features, table, tmp_path):
         ((("model", JOB["model"]),), (TREES,), 'explains a fitted ensemble: give .model. kind = "import"'),
         ((("model.function", "tree_models:lightgbm"),), (TREES,), "module is no fitted tree ensemble"),
         ((("model.function", "tree_models:other"),), (TREES,), "tree_models has no 'other'"),
-        ((("model.function", "no_such:other"),), (TREES,), "importing no_such failed"),
+        ((("model.function", "no_such:other"),), (TREES,), "there is no module no_such: looked"),
         ((("design", {"kind": "exact"}),), (TREES,), "Trees is a closed form and lists no coalition"),
         (
             (("source", {"kind": "synthetic", "name": "powerlifting", "rows": 500, "target": None}),),

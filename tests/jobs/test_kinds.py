@@ -127,7 +127,7 @@ def test_a_background_of_a_number_of_rows_is_an_array():
         ({**SHIFTED, "level": "high"}, {}, r"\[\[explain\]\] a level = \"high\": give a number"),
         ({**SHIFTED, "players": {"p": ["hr", "hum"]}}, {}, r"players belongs to values of coalitions; of \"own_kinds"),
         ({"name": "a", "value": "own_kinds:Nothing"}, {}, r"value = \"own_kinds:Nothing\": own_kinds has no 'Nothing'"),
-        ({"name": "a", "value": "no_such:It"}, {}, r"value = \"no_such:It\": importing no_such failed"),
+        ({"name": "a", "value": "no_such:It"}, {}, r"value = \"no_such:It\": there is no module no_such: looked"),
         ({"name": "a", "value": "own_kinds:Shapeless"}, {}, r"Shapeless takes shape, and a job file has no words for"),
         (SHIFTED, {"kind": "own_kinds:Ends", "n_coalitions": 8}, r"n_coalitions belongs to kind = \"kernelshap\""),
         (SHIFTED, {"kind": "own_kinds:Ends", "tol": 0.1}, r"tol belongs to a design that grows"),

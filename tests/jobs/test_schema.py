@@ -344,7 +344,7 @@ def test_home_folder(monkeypatch):
     )
     assert (job.job.store, job.source.path) == ("/home/me/a.zarr", "/home/me/b/*.parquet")
     assert (job.cluster.file, job.report.picture) == ("/home/me/c.py", "/home/me/d.png")
-    assert parse_job(changed(("job.store", "a~/b"))).job.store == "a~/b"
+    assert parse_job(changed(("job.store", "a~/b"))).job.store == str(Path("a~/b").absolute())
 
 
 def test_many_problems_are_counted():
@@ -353,7 +353,8 @@ def test_many_problems_are_counted():
         parse_job(bad)
 
 
-def test_files(tmp_path: Path):
+def test_files(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert load_job(write_job(tmp_path, JOB)) == parse_job(JOB)
     with pytest.raises(InputError, match=r"job file .*none.toml: No such file or directory"):
         load_job(tmp_path / "none.toml")

@@ -1,0 +1,118 @@
+"""Paths and addresses of a job file: their rules, which docs/job_files.md tells."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+from pydantic import AfterValidator, Field
+from pydantic.fields import FieldInfo
+
+from dshap.addresses import reason_to_refuse
+from dshap.checks import as_path
+
+__all__ = [
+    "Address",
+    "FilePath",
+    "PathKey",
+    "PicturePath",
+    "StorePath",
+    "TablePath",
+    "path_key",
+    "path_of",
+    "with_environment",
+]
+
+_BRACES = re.compile(r"\{\{(.*?)\}\}")
+_CALL = re.compile(
+    r"""\s*env_var\(\s*
+    (?P<quote>["']?)(?P<name>[A-Za-z_]\w*)(?P=quote)\s*
+    (?:,\s*(?P<mark>["'])(?P<default>.*?)(?P=mark)\s*)?
+    \)\s*""",
+    re.VERBOSE,
+)
+
+
+def with_environment(text: str) -> str:
+    """The text with the value of a variable in the place of ``{{ env_var(NAME) }}`` or ``{{ env_var(NAME, "…") }}``.
+
+    Raises
+    ------
+    ValueError
+        A variable that is not set and has no default, or something else in braces.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        call = _CALL.fullmatch(found.group(1))
+        if call is None:
+            raise ValueError(
+                f'{found.group()} is not known: write {{{{ env_var(NAME) }}}}, or {{{{ env_var(NAME, "default") }}}}'
+            )
+        name, default = call["name"], call["default"]
+        given = os.environ.get(name, default)
+        if given is None:
+            raise ValueError(
+                f"the environment variable {name} is not set: set it, or give a default, "
+                f'{{{{ env_var({name}, "default") }}}}'
+            )
+        return given
+
+    return _BRACES.sub(value, text)
+
+
+def path_of(text: str, noun: str, folder: Path | None = None) -> str:
+    """The absolute path that a text of a job names.
+
+    Parameters
+    ----------
+    text : a path, with "~", variables, or file:// before it
+    noun : what lies there, "store", "table", "file" or "picture"
+    folder : what it is relative to; the working directory where None
+
+    Raises
+    ------
+    ValueError
+        No path of a file system, or a variable that is not set.
+    """
+    given = with_environment(text)
+    if not given:
+        raise ValueError("the path is empty: give one")
+    if reason := reason_to_refuse(given, noun):
+        raise ValueError(reason)
+    return os.path.normpath(as_path("the path", given, noun, folder))
+
+
+@dataclass(frozen=True)
+class PathKey:
+    """The validator of a key that holds a path, which is relative to the working directory by then."""
+
+    noun: str
+    """What lies there, "store", "table", "file" or "picture"."""
+
+    def __call__(self, text: str) -> str:
+        return path_of(text, self.noun)
+
+
+_Text = Annotated[str, Field(min_length=1)]
+StorePath = Annotated[_Text, AfterValidator(PathKey("store"))]
+TablePath = Annotated[_Text, AfterValidator(PathKey("table"))]
+FilePath = Annotated[_Text, AfterValidator(PathKey("file"))]
+PicturePath = Annotated[_Text, AfterValidator(PathKey("picture"))]
+Address = Annotated[_Text, AfterValidator(with_environment)]
+"""An address of a scheduler."""
+
+
+def path_key(field: FieldInfo | None) -> PathKey | None:
+    """The `PathKey` of a field; None where it holds no path."""
+    return None if field is None else next(_path_keys((field.annotation, *field.metadata)), None)
+
+
+def _path_keys(parts: Iterable[Any]) -> Iterator[PathKey]:
+    for part in parts:
+        if isinstance(part, AfterValidator) and isinstance(part.func, PathKey):
+            yield part.func
+        yield from _path_keys(get_args(part))
