@@ -41,7 +41,7 @@ class DshapError(Exception):
     exit_status = 2
 
     def __init__(self, *given: object) -> None:
-        super().__init__(*(without_secrets(each) if isinstance(each, str) else each for each in given))
+        super().__init__(*(without_secrets(str(each)) for each in given))
 
     def __str__(self) -> str:
         return one_line(super().__str__())

@@ -46,13 +46,18 @@ def import_module(name: str) -> ModuleType:
     """
     try:
         module = importlib.import_module(name)
-    except (Exception, SystemExit) as error:
-        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+    except ModuleNotFoundError as error:
+        if f"{name}.".startswith(f"{error.name}."):
             raise InputError(f"there is no module {error.name}: {_looked()}") from error
-        said = raised_by_import(error) or f"importing {name} failed: {_told(error)}"
-        raise InputError(said) from error
+        raise _failed(name, error) from error
+    except (Exception, SystemExit) as error:
+        raise _failed(name, error) from error
     _refuse_another(name.partition(".")[0])
     return module
+
+
+def _failed(name: str, error: BaseException) -> InputError:
+    return InputError(raised_by_import(error) or f"importing {name} failed: {_told(error)}")
 
 
 def _looked() -> str:

@@ -171,14 +171,10 @@ RULES = {
 BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 
 
-def _number(given: float) -> str:
-    return f"{given:,}" if isinstance(given, int) else f"{given:g}"
-
-
 def _rule(kind: str, context: Mapping[str, Any], message: str, place: str) -> str:
     if place == "[[explain]]":
         return "begin each explanation with [[explain]], in two brackets, and give at least one"
-    bounds = [f"{words} {_number(context[name])}" for name, words in BOUNDS.items() if name in context]
+    bounds = [f"{words} {context[name]:g}" for name, words in BOUNDS.items() if name in context]
     return f"give {' and '.join(bounds)}" if bounds else RULES.get(kind, message)
 
 

@@ -119,8 +119,11 @@ def _paths(tables: Mapping[str, Any]) -> Iterator[_Path]:
 
 def _tables_of(name: str, given: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """(place in messages, table) of a table, or of each [[explain]]."""
-    if isinstance(given, dict):
-        yield f"[{name}]", given
-    for number, entry in enumerate(given if isinstance(given, list) else []):
-        if isinstance(entry, dict):
-            yield f"[[{name}]] {entry.get('name', f'number {number + 1}')}", entry
+    match given:
+        case dict():
+            yield f"[{name}]", given
+        case [*entries]:
+            for number, entry in enumerate(entries):
+                match entry:
+                    case dict():
+                        yield f"[[{name}]] {entry.get('name', f'number {number + 1}')}", entry
