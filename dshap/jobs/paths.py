@@ -113,6 +113,7 @@ def path_key(field: FieldInfo | None) -> PathKey | None:
 
 def _path_keys(parts: Iterable[Any]) -> Iterator[PathKey]:
     for part in parts:
-        if isinstance(part, AfterValidator) and isinstance(part.func, PathKey):
-            yield part.func
+        match part:
+            case AfterValidator(func=PathKey() as key):
+                yield key
         yield from _path_keys(get_args(part))
