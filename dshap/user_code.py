@@ -94,8 +94,9 @@ def _refuse_another(name: str) -> None:
 
 def raised_by_import(error: BaseException) -> str:
     """What a file of the user's raised while it was imported, and where, as a sentence; empty where none did."""
-    if isinstance(error, SyntaxError) and error.filename and _is_users(error.filename):
-        return f"{Path(error.filename).name} is no Python: {error.msg}, in {error.filename}:{error.lineno}"
+    match error:
+        case SyntaxError(filename=str(file)) if _is_users(file):
+            return f"{Path(file).name} is no Python: {error.msg}, in {file}:{error.lineno}"
     frames = list(_frames_of_import(error))
     if not frames:
         return ""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from dshap.addresses import masked
 from dshap.cube import read_job
 from dshap.errors import InputError
-from dshap.jobs.paths import path_key, path_of
+from dshap.jobs.paths import PathKey, path_key, path_of
 from dshap.jobs.schema import TABLES
 
 __all__ = ["Elsewhere", "refuse_left_behind", "with_paths_from"]
@@ -112,9 +112,10 @@ def _paths(tables: Mapping[str, Any]) -> Iterator[_Path]:
         for place, table in _tables_of(name, tables.get(name)):
             record = kinds.records.get(str(table.get(kinds.tag, kinds.default)))
             fields = {} if record is None else record.model_fields
-            for key in [key for key in table if isinstance(table[key], str) and table[key]]:
-                if asked := path_key(fields.get(key)):
-                    yield _Path(place, table, key, asked.noun)
+            for key, given in list(table.items()):
+                match given, path_key(fields.get(key)):
+                    case str(text), PathKey(noun=noun) if text:
+                        yield _Path(place, table, key, noun)
 
 
 def _tables_of(name: str, given: Any) -> Iterator[tuple[str, dict[str, Any]]]:
