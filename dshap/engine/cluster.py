@@ -136,7 +136,7 @@ class DaskExecutor:
 
         def fill_window() -> None:  # measured anew: workers come and go
             workers = self.client.nthreads()
-            self._tell_lost(set(workers))
+            self.tell_lost(set(workers))
             window = TASKS_AHEAD * max(1, sum(workers.values())) + 1
             while n_tasks() < window and submit_next():
                 pass
@@ -160,7 +160,7 @@ class DaskExecutor:
             if running:
                 self.client.cancel(list(running), force=True)
 
-    def _tell_lost(self, workers: set[str]) -> None:
+    def tell_lost(self, workers: set[str]) -> None:
         """Say of each worker that is there no more, once, that it is lost."""
         for address in sorted(self._workers - workers):
             self._n_lost += 1

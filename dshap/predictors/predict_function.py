@@ -78,9 +78,9 @@ class PredictFunction(NamedModel):
 
     def call(self, rows: FloatArray) -> FloatArray:
         """f(x) (n, k) by one call, with a data frame where the model takes one."""
-        hint = (
-            f"; predict was given an array {rows.shape}: give arrays=False for frames" if self.is_array_hinted else ""
-        )
+        hint = ""
+        if self.is_array_hinted and self._k is None:  # what it took once it takes
+            hint = f"; predict was given an array {rows.shape}: give arrays=False for frames"
         with calling(self.name, hint):
             raw = self.predict(rows if self.frame is None else self.frame.rebuilt(rows))
         return checked_outputs(raw, len(rows), self._k, self.name)

@@ -61,7 +61,7 @@ def test_a_lost_worker_is_told_once():
     executor = DaskExecutor(client, say=said.append)
     del there["tcp://a:1"]
     for _ in range(3):
-        executor._tell_lost(set(client.nthreads()))
+        executor.tell_lost(set(client.nthreads()))
     assert said == ["worker tcp://a:1 is lost (workers lost: 1, left: 1): others do its tasks"]
 
 
