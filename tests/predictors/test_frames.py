@@ -301,7 +301,7 @@ def test_bad_frames_are_refused(make, message, background, rows):
 
 
 def test_too_many_categories_are_refused(background, monkeypatch):
-    monkeypatch.setattr("dshap.tables.inputs.MAX_CATEGORIES", 50)
+    monkeypatch.setattr("dshap.tables.categories.MAX_CATEGORIES", 50)
     rows = make_table(80, 3).assign(job=[f"job {i}" for i in range(80)])
     with pytest.raises(InputError, match="column 'job' holds 83 different values, at most 50 categories are taken"):
         dshap.explain(Marginal(predict, background), rows)
