@@ -1,4 +1,6 @@
-"""How the house stands: numbers of the package that a reader feels.  python -m tests.house prints them as a table.
+"""How the house stands: numbers of the package that a reader feels.
+
+`python -m tests.house` prints them as a table, `--list` the docstrings and names that are counted.
 
 Each has a bound that the tests hold it to (`tests/test_house.py`), so that none grows unseen.
 """
@@ -54,15 +56,16 @@ def asked_kinds() -> int:
     )
 
 
-def imports() -> dict[str, set[str]]:
-    """Module -> modules of the package that it imports, inside functions too; not what only a type checker reads."""
+def imports(with_typing: bool = False) -> dict[str, set[str]]:
+    """Module -> modules of the package that it imports, inside functions too; `with_typing` those that only a type
+    checker reads as well."""
     names = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
              for path in files()}  # fmt: skip
     out: dict[str, set[str]] = {}
     for name, path in names.items():
         found, tree = out.setdefault(name, set()), ast.parse(path.read_text())
         blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If))
-        checking = [block for block in blocks if "TYPE_CHECKING" in ast.unparse(block.test)]
+        checking = [block for block in blocks if "TYPE_CHECKING" in ast.unparse(block.test) and not with_typing]
         free = {id(node) for block in checking for node in ast.walk(block)}
         for node in ast.walk(tree):
             if id(node) in free:
@@ -75,9 +78,9 @@ def imports() -> dict[str, set[str]]:
     return out
 
 
-def circles() -> int:
-    """Modules that import themselves through others; what only `dshap/__init__` closes does not count."""
-    graph = {name: targets - {"dshap", name} for name, targets in imports().items() if name != "dshap"}
+def circles(with_typing: bool = False) -> int:
+    """How many modules import themselves through others; what only `dshap/__init__` closes does not count."""
+    graph = {name: targets - {"dshap", name} for name, targets in imports(with_typing).items() if name != "dshap"}
 
     def reaches(start: str) -> set[str]:
         seen: set[str] = set()
@@ -164,9 +167,85 @@ def frames_to_a_loop() -> int:
     return frames(explain, lambda place: place.endswith("member_sums.py:__call__"))
 
 
+FRAGMENT = re.compile(r"(Of|That of|Those of|What|By what|By whom|With which|Whose|The same|From which|How many of)\b")
+"""The first words of a docstring that has no subject."""
+
+
+def prose(tree: ast.AST) -> list[ast.Constant]:
+    """Strings that stand alone as statements: docstrings, and the lines under fields and constants."""
+    alone = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    return [each for each in alone if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+
+
+def fragments() -> list[str]:
+    """Docstrings that open as a fragment, with their places."""
+    return [
+        f"{path.relative_to(PACKAGE)}:{each.lineno} {each.value.strip()[:80]}"
+        for path in files()
+        for each in prose(ast.parse(path.read_text()))
+        if FRAGMENT.match(each.value.strip())
+    ]
+
+
+def assigns_several(node: ast.AST) -> bool:
+    """Whether a statement assigns several things at once from a tuple that is written there: `a, b = c, d`."""
+    if not isinstance(node, ast.Assign):
+        return False
+    return isinstance(node.value, ast.Tuple) and isinstance(node.targets[0], ast.Tuple)
+
+
+def is_protocol(node: ast.AST) -> bool:
+    """Whether a statement defines a `Protocol`."""
+    if not isinstance(node, ast.ClassDef):
+        return False
+    return any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
+
+
+def syntax() -> dict[str, int]:
+    """Counts over the syntax trees of the package, `Load` and `Store` left out."""
+    nodes = [
+        node
+        for path in files()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if not isinstance(node, ast.Load | ast.Store)
+    ]
+    ternaries = [node for node in nodes if isinstance(node, ast.IfExp)]
+    nested = [node for node in ternaries if sum(isinstance(each, ast.IfExp) for each in ast.walk(node)) > 1]
+    n_statements = sum(isinstance(node, ast.stmt) for node in nodes)
+    return {
+        "syntax nodes": len(nodes),
+        "syntax nodes in a hundred statements": round(100 * len(nodes) / n_statements),
+        "assignments of several things at once": sum(map(assigns_several, nodes)),
+        "ternaries": len(ternaries),
+        "ternaries with another inside": len(nested),
+        "fmt: skip": sum(path.read_text().count("fmt: skip") for path in files()),
+        "classes": sum(isinstance(node, ast.ClassDef) for node in nodes),
+        "protocols": sum(map(is_protocol, nodes)),
+    }
+
+
+def defined_twice() -> dict[str, list[str]]:
+    """Public classes and functions that several modules define -> these modules."""
+    homes: dict[str, list[str]] = {}
+    for path in files():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    return {name: where for name, where in sorted(homes.items()) if len(where) > 1}
+
+
+def beside_the_folders() -> list[str]:
+    """Modules that lie in no room."""
+    return [path.name for path in files() if path.parent == PACKAGE and not path.name.startswith("__")]
+
+
 def measured() -> dict[str, int]:
     """Name -> number, in the order of the table."""
     return {
+        **syntax(),
+        "docstrings that open as a fragment": len(fragments()),
+        "files beside the folders": len(beside_the_folders()),
+        "names that several modules define": len(defined_twice()),
         "members of ValueFunction": members("ValueFunction"),
         "members of Design": members("Design"),
         "frames from explain to a compiled loop": frames_to_a_loop(),
@@ -174,6 +253,7 @@ def measured() -> dict[str, int]:
         "lines of the longest function outside loops/": longest_function()[0],
         "isinstance, hasattr, getattr": asked_kinds(),
         "modules in circles": circles(),
+        "modules in circles with typing imports": circles(with_typing=True),
         "modules that import designs outside attributors and the face": len(importers_of_designs()),
     }
 
@@ -183,3 +263,7 @@ if __name__ == "__main__":
         print(f"{number:>8,}  {name}")
     print("longest function:", longest_function()[1])
     print("importers of designs:", ", ".join(importers_of_designs()) or "none")
+    if "--list" in sys.argv:
+        print(*fragments(), sep="\n")
+        for name, where in defined_twice().items():
+            print(f"{name}: {', '.join(where)}")
