@@ -129,7 +129,7 @@ class Status:
 REASONS = "reasons"
 """The entry of sums over a part of the coalitions that says why rows failed: (n,) text, empty for the others."""
 FILL: Mapping[str, int] = {"status": Status.FAILED, "n_coalitions": 0, "classes": -1}
-"""What the arrays of an `Attribution` hold for a row that failed, where it is not NaN."""
+"""The entries of the arrays of an `Attribution` for a row that failed, where they are not NaN."""
 
 
 @dataclass(frozen=True)
@@ -188,8 +188,10 @@ class Attribution:
 
     def _by_row(self) -> list[tuple[str, NDArray[Any], int]]:
         """(field, its array, the axis of the rows) of all that is there."""
-        axes = {"phi": 0, "prediction": 0, "status": 0, "replicates": 1, "n_coalitions": 0, "interaction": 0,
-                "classes": 0, **({"base": 0} if self.base.ndim == 2 else {})}  # fmt: skip
+        axes = dict.fromkeys(("phi", "prediction", "status", "n_coalitions", "interaction", "classes"), 0)
+        axes["replicates"] = 1
+        if self.base.ndim == 2:
+            axes["base"] = 0
         arrays = ((name, getattr(self, name), axis) for name, axis in axes.items())
         return [each for each in arrays if each[1] is not None]
 

@@ -204,7 +204,7 @@ def run(job_file: str, settings: tuple[str, ...], reread: bool, wait_s: float, a
 
 
 def _no_results(job: Job) -> tuple[list[str], dict[str, Any], list[str]]:
-    """What is shown of a job whose table has no rows."""
+    """Lines, content and problems of a job whose table has no rows."""
     content = {"job": job.job.name, "was_complete": True, "ranking": {}, "cubes": {}}
     return ["nothing to do: the table has no rows"], content, []
 
@@ -391,7 +391,7 @@ def _damaged(store: Path) -> dict[str, list[Damage]]:
 
 
 def _mended(store: Path, job_file: str | None, quiet: bool) -> dict[str, list[Damage]]:
-    """What `--repair` mended; with a job it repairs and runs until nothing is damaged, or what is stays the same."""
+    """Repair and name what was damaged; with a job, repair and run until nothing is, or what is stays the same."""
     mended = _repaired(store)
     left: dict[str, list[Damage]] = {}
     while job_file is not None:

@@ -81,7 +81,7 @@ class RowsOfStore:
         return None
 
     def _content_of(self, path: Path) -> Content:
-        """What tells the content of a row, in the store and in the table."""
+        """Choose by what rows of the store and of the table are compared."""
         first = next(finished_blocks(path), None)
         if first is not None and first.columns.keys() == set(self.reader.feature_names):
             return Content("columns")
@@ -92,7 +92,7 @@ class RowsOfStore:
 
 @dataclass(frozen=True)
 class Content:
-    """What tells the content of a row: its columns, or the model's prediction, or nothing."""
+    """The values by which two rows of one key are compared: columns, the model's prediction, or nothing."""
 
     kind: str
     value: Explained | None = None
@@ -107,7 +107,7 @@ class Content:
         return block.start, hash_keys(block.keys), marks
 
     def of_rows(self, block: RowBlock) -> tuple[int, NDArray[np.uint64], Marks]:
-        """The same of rows of the table."""
+        """Start, hashed keys and marks of rows of the table."""
         marks: Marks = np.empty((len(block.x), 0))
         if self.kind == "columns":
             marks = hash_columns(dict(sorted(block.columns.items())))[:, None]
@@ -182,7 +182,7 @@ class Some:
 
     count: int = 0
     positions: tuple[int, ...] = ()
-    """Of the first `SHOWN`, in the table or in the store."""
+    """Positions of the first `SHOWN`, in the table or in the store."""
 
     def with_rows(self, positions: NDArray[np.int64]) -> Some:
         """These, and rows that were found besides."""
@@ -192,7 +192,7 @@ class Some:
 
 @dataclass(frozen=True)
 class Difference:
-    """What became of the keys of a store."""
+    """The keys of a store beside those of a table: new, gone, changed, moved."""
 
     n_before: int
     """Rows of the store that are finished."""
@@ -200,7 +200,7 @@ class Difference:
     new: Some
     gone: Some
     changed: Some
-    """Of the keys that both have; those that are known to be."""
+    """Keys that both have, and whose rows are known to differ."""
     n_moved: int
     content: str
     """The kind of `Content`."""
@@ -248,7 +248,7 @@ class Difference:
         return f"{some.count:,} {'key' if some.count == 1 else 'keys'} {word} ({_listed(first, some.count)})"
 
     def _unknown(self) -> str:
-        """What is not known of the keys that both have."""
+        """Say what is not known of the keys that both have."""
         if self.content == "columns" or self.n_before == self.gone.count:
             return ""
         if self.content == "predictions":

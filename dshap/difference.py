@@ -21,11 +21,11 @@ SHOWN = 4
 """Differences that a message names."""
 ROWS, DATA = frozenset(("rows.digest", "rows.n")), frozenset(("data.digest", "data.n"))
 OF_ROWS = frozenset(("probe",))
-"""What follows from the rows that are explained."""
+"""Entries of a fingerprint that follow from the rows that are explained."""
 OF_DATA = frozenset(("value.background", "value.data", "value.weights", "value.predictions"))
-"""What follows from the background or data of the value function."""
+"""Entries of a fingerprint that follow from the background or data of the value function."""
 PREDICTED = frozenset(("probe", "value.predictions"))
-"""What a black box is known by: its predictions for the first rows, and for its background."""
+"""Entries by which a black box is known: its predictions for the first rows, and for its background."""
 OTHER_ROWS = "as before, with other values or in another order"
 
 

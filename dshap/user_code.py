@@ -68,7 +68,7 @@ def _looked() -> str:
 
 
 def told_by_workers(error: BaseException) -> str:
-    """What a worker said that could not unpickle what it was sent: of a missing module where it was looked for."""
+    """Tell why a worker could not unpickle what it was sent: of a missing module where it was looked for."""
     found = re.search(r"No module named '([\w.]+)'", str(error))
     if found is None:
         return _told(error)
@@ -93,7 +93,7 @@ def _refuse_another(name: str) -> None:
 
 
 def raised_by_import(error: BaseException) -> str:
-    """What a file of the user's raised while it was imported, and where, as a sentence; empty where none did."""
+    """Tell what a file of the user's raised while it was imported, and where, as a sentence; empty where none did."""
     match error:
         case SyntaxError(filename=str(file)) if _is_users(file):
             return f"{Path(file).name} is no Python: {error.msg}, in {file}:{error.lineno}"

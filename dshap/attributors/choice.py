@@ -77,7 +77,7 @@ LEAST: Mapping[str, Callable[[int], int]] = {
 """name -> the fewest coalitions that determine attributions: of kernelshap and kriging the single players and their
 complements, of a permutation an order and its reversal."""
 INTERACTION_ERRORS = "on products those of two columns were off by 0.4 % at 13 columns, 9 % at 20, 71 % at 60"
-"""What is known of the errors of interactions by sampled coalitions."""
+"""The measured errors of interactions by sampled coalitions, for warnings."""
 OTHER = "or explain Marginal(predict, background), which takes any design"
 DESIGN_NAMES = ("auto", "exact", *SAMPLED, "quadrature", "closed_form")
 

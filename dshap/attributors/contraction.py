@@ -64,7 +64,7 @@ class Contraction:
         return self._finished(*self._added(len(started.at), parts), started)
 
     def part(self, rows: FloatArray, index: int) -> Moments:
-        """What one part of the coalitions gives for these rows; NaN, and why, for those that fail."""
+        """Sum over one part of the coalitions for these rows; NaN, and a reason, for those that fail."""
         total, spared = self._no_sums(len(rows)), Spared(rows)
         for together, start, stop in self.game.joined(self.parts[index]):
             block = self.game.design.block(start, stop)

@@ -34,7 +34,7 @@ __all__ = [
 Values = Callable[[State, FloatArray], FloatArray]
 """(state of coalitions, rows (n, columns)) -> (n, m, k)"""
 OF_COALITION = " for a coalition"
-"""What it was asked about where predictions of the rows themselves are numbers."""
+"""The words of a message about coalitions, where predictions of the rows themselves are numbers."""
 ADDITIVITY_TOLERANCE = 1e-8
 """Largest |Σφ + base − prediction|, relative to the largest number in it, that rounding explains."""
 

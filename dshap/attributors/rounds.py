@@ -49,7 +49,7 @@ class RoundsAttributor:
         return of_left.placed(started.n, started.at, started.failed)
 
     def _found(self, rows: FloatArray, started: Started) -> tuple[Found, dict[int, str]]:
-        """What the rounds give; and why, of the rows that one of them failed for."""
+        """Attributions after all rounds, and the reasons of the rows that failed in one."""
         design, d = self.game.design, self.game.design.info.n_players
         shape = (len(rows), d, self.game.n_outputs)
         phi, replicates = np.zeros(shape), np.zeros((design.info.n_replicates, *shape))
@@ -80,7 +80,7 @@ class RoundsAttributor:
 
 
 def _without(found: Found, started: Started, failed: Mapping[int, str]) -> tuple[Found, Started]:
-    """What was found for the rows that are left, without those that failed."""
+    """Leave out the rows that failed."""
     return found.kept(kept_rows(len(started.at), failed)), started.without(failed)
 
 

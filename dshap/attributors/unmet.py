@@ -13,7 +13,7 @@ __all__ = ["ranges_of", "with_floor"]
 INSIDE = 1e-9
 """Part of the way to the base value that the range of predictions is taken inside, where logarithms are finite."""
 RANGE_ROUNDING = 1e-14
-"""Of the range of the values: differences of means of numbers that cancel."""
+"""The part of the range of the values that rounding may leave of means of numbers that cancel."""
 
 
 def ranges_of(

@@ -22,7 +22,7 @@ __all__ = ["FinishedBlock", "finished_blocks"]
 
 @dataclass(frozen=True)
 class FinishedBlock:
-    """What a cube holds of the rows of one block that has its receipt."""
+    """The stored rows of one block that has its receipt."""
 
     start: int
     keys: Mapping[str, NDArray[Any]]

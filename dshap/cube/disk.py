@@ -38,7 +38,7 @@ __all__ = [
 SYNC_THREADS = 8
 """Syncs that wait at once: the disk writes its journal once for all of them (42 syncs of a block: 20 ms for 130)."""
 NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
-"""What file systems answer that cannot sync a folder."""
+"""The error numbers of file systems that cannot sync a folder."""
 
 
 def write_new(path: Path, *data: bytes | memoryview) -> bool:

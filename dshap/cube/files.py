@@ -225,7 +225,7 @@ def _is_sealed(file: Path, name: str) -> bool:
 
 
 def _oversized(file: Path) -> str | None:
-    """What is wrong with the entries of an .npz file that is sealed, by their headers alone: none is loaded for it.
+    """Say what is wrong with the entries of a sealed .npz file, from their headers alone: none is loaded for it.
 
     A seal says that a file was not altered, not who made it: entries that are compressed, or that say that they hold
     more than the file, would take memory that nobody planned.

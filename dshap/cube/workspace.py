@@ -25,7 +25,7 @@ LOCK = "lock"
 ATTEMPTS = 100
 """Times that a workspace is opened anew, where each time the run before was just removing it."""
 ROOMS = ("keys", "quality", "rows")
-"""What there is room for: the only names that are ever cleared."""
+"""The folders that a workspace may hold: the only names that are ever cleared."""
 CLEARED = re.compile(rf"({'|'.join(ROOMS)})-\d+")
 
 
@@ -101,7 +101,7 @@ class Workspace:
             os.close(lock)
 
     def _is_there(self, folder: int, lock: int) -> bool:
-        """What was opened still stands under its names."""
+        """Whether folder and lock that were opened still stand under their names."""
         here, inside = os.lstat(self.path), os.stat(LOCK, dir_fd=folder, follow_symlinks=False)
         return os.path.samestat(here, os.fstat(folder)) and os.path.samestat(inside, os.fstat(lock))
 

@@ -250,8 +250,10 @@ def _as_stored(values: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def failed_groups(block: RowBlock, attribution: Attribution) -> list[dict[str, Any]]:
-    """What a receipt tells of the rows that failed: reason, rows, and the first of them; reasons that differ in numbers
-    alone are one, and beyond `MAX_REASONS` all are."""
+    """Group the rows that failed by their reason, with their number and the first of them, for a receipt.
+
+    Reasons that differ in numbers alone are one, and beyond `MAX_REASONS` all are.
+    """
     positions = block.positions[block.is_ok]
     groups: dict[str, dict[str, Any]] = {}
     for i, reason in sorted(attribution.reasons.items()):

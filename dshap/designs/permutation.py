@@ -27,8 +27,8 @@ __all__ = ["LEAST_UNITS", "PermutationDesign", "permutation", "replicates_of_ord
 MAX_STEPS = 2**22
 """Prefixes of all orders together; every process holds the list."""
 LEAST_UNITS = 50
-"""Of fewer orders (with their reversals) the spread says too little: of seven kinds of games φ ± 2.09 std_error held 89
-to 99 % of the true values with 15, 93 to 96 % with 30, 93 to 95 % with 50."""
+"""The fewest orders (with their reversals) whose spread gives errors: of seven kinds of games φ ± 2.09 std_error held
+89 to 99 % of the true values with 15, 93 to 96 % with 30, 93 to 95 % with 50."""
 UNMET = 3 / 2.09
 """Rule of three: what never happened in P pairs has, by 95 %, a chance below 3/P; in standard errors of an interval of
 2.09 of them."""

@@ -32,7 +32,7 @@ class Failure:
     start: int
     stop: int
     n_rows: int
-    """Of start to stop that failed; all of them where the tile has no attribution at all."""
+    """The number of rows from start to stop that failed; all of them where the tile has no attribution at all."""
     where: str
     """The first of them."""
     reason: str
@@ -148,7 +148,7 @@ def _whole_failure(evaluation: Evaluation, tile: int, error: Exception) -> Failu
 
 
 def _row_failures(receipt: dict[str, Any]) -> list[Failure]:
-    """What a receipt tells of rows that failed: one failure, or none."""
+    """Read the rows that failed from a receipt: one failure, or none."""
     groups = receipt.get("failed", [])
     if not groups:
         return []

@@ -39,7 +39,7 @@ __all__ = [
 OPERATIONS_PER_SECOND = 1.5e10
 """What one core does on the small matrix products of this program; only steers tile sizes and the printed cost."""
 PREDICTION_SECONDS = 1e-6
-"""What a black box is held to take for a row: linear models of few columns take less, trees and networks more."""
+"""Seconds that a black box is held to take for a row: linear models take less, trees and networks more."""
 OVERHEAD_BYTES = 8 << 20
 """Messages, codecs and the allocator's rounding in a worker at work."""
 STAGE_OPTIONS = {"moments": "coalition_tile", "evaluation": "instance_tile"}

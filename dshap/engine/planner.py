@@ -82,7 +82,7 @@ def _pilot_rows(n_rows: int) -> int:
 
 
 def _census(plan: Plan, rows: RowReader) -> Stage:
-    """Of a task that holds one span, a mark for each of its values, and a column twice."""
+    """The census: a task holds one span, a mark for each of its values, and a column twice."""
     span = min(plan.n_rows, SPAN_ROWS)
     task_bytes = rows.read_bytes(span) + (8 + 1) * span * len(rows.feature_names) + 2 * 8 * span
     return Stage("census", len(spans(0, plan.n_rows)), task_bytes, 0.0, "rows", "digests", "none")

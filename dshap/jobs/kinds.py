@@ -133,7 +133,7 @@ def _record(kinds: Kinds, kind: str, make: Callable[..., Any]) -> type[Made]:
 
 
 def imported(place: str, said: str, noun: str = "") -> Any:
-    """What "package.module:name" is, of code that is installed or lies beside the job; messages begin with `said`.
+    """Import "package.module:name", of code that is installed or lies beside the job; messages begin with `said`.
 
     Raises
     ------

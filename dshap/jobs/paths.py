@@ -91,7 +91,7 @@ class PathKey:
     """The validator of a key that holds a path, which is relative to the working directory by then."""
 
     noun: str
-    """What lies there, "store", "table", "file" or "picture"."""
+    """The kind of thing that lies there: "store", "table", "file" or "picture"."""
 
     def __call__(self, text: str) -> str:
         return path_of(text, self.noun)

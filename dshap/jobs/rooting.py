@@ -27,7 +27,7 @@ class _Path(NamedTuple):
     table: dict[str, Any]
     key: str
     noun: str
-    """What lies there: see `PathKey`."""
+    """The kind of thing that lies there: see `PathKey`."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Elsewhere:
     """Where it leads from the working directory."""
 
     def is_left_behind(self, job_name: Any) -> bool:
-        """What is meant stands in the other place, and nothing where the path leads."""
+        """Whether something stands in the other place, and nothing where the path leads."""
         if self.noun == "picture" or _is_there(self.path):
             return False
         if self.noun == "store":

@@ -20,7 +20,7 @@ from dshap.records import FloatArray
 __all__ = ["ARRAYS", "BUFFER_BYTES", "PredictFunction", "RowForms", "row_forms"]
 
 BUFFER_BYTES = 64 << 20
-"""Of the rows of a call, at most: 65,536 rows of 128 columns, fewer of wider ones."""
+"""The most bytes of the rows of a call: 65,536 rows of 128 columns, fewer of wider ones."""
 TAKES_FRAMES = "gets data frames, which it took first (arrays=True hands it arrays, which is quicker)"
 
 
@@ -41,7 +41,7 @@ class PredictFunction(NamedModel):
     """
 
     form = ""
-    """What it gets where it was tried with more than one form of rows, and why."""
+    """The form of rows that it gets, and why, where it was tried with more than one."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class RowForms:
     """The forms of rows that a predict function may be handed."""
 
     frame: Frame | None = None
-    """Of the data frames; None for arrays."""
+    """The form of the data frames; None for arrays."""
     has_both: bool = False
     """It is tried with a data frame, then with an array."""
     is_hinted: bool = False

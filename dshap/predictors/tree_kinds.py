@@ -72,6 +72,10 @@ def _inside(model: Any, written: str) -> str:
         held = of_estimator(model, name)
         if held is None:
             continue
-        inner = held[-1][1] if name == "steps" else held[0].estimator if name == "calibrated_classifiers_" else held
+        inner = held
+        if name == "steps":
+            inner = held[-1][1]
+        elif name == "calibrated_classifiers_":
+            inner = held[0].estimator
         return written + path if is_ensemble(inner) else _inside(inner, written + path)
     return ""

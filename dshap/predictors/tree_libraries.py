@@ -40,7 +40,7 @@ class Ensemble(Protocol):
     row_operations: float
     """Floating-point operations of the contributions of one row, about."""
     factor: float
-    """What the library's own sums of leaves are multiplied with to become margins: 1 nearly always."""
+    """The factor from the library's own sums of leaves to margins: 1 nearly always."""
 
     def coded(self, given: Categories) -> Categories:
         """The columns that hold codes; `given` are lists that the user gave.
@@ -61,7 +61,7 @@ class Ensemble(Protocol):
         ...
 
     def own(self, rows: FloatArray, categories: Categories) -> Any:
-        """What the model itself predicts, as its user asks it: (n,) or (n, k')."""
+        """The model's own predictions, as its user asks it: (n,) or (n, k')."""
         ...
 
     def contributions(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -29,7 +29,7 @@ OF_PREDICTION = 2e-6
 
 @dataclass(frozen=True)
 class Scale:
-    """What margins are of predictions, such as their log-odds."""
+    """A function of predictions that margins are, such as their log-odds."""
 
     name: str
     """Empty where margins are the predictions themselves."""

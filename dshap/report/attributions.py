@@ -136,7 +136,7 @@ def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
 
 
 def _too_small_line(ranking: Ranking) -> str:
-    """What is to be said of mean |φ| of many features by sampled coalitions."""
+    """Warn of mean |φ| of many features by sampled coalitions."""
     return (
         f"{label(ranking.label)}: mean |φ| of more than {MANY_FEATURES} features by sampled coalitions is too small, "
         f"in tests by 21 to 92 %: rank features by it, do not add it up ({len(ranking.magnitude):,} here)"

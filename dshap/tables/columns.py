@@ -186,7 +186,7 @@ class Layout:
 
     @property
     def unknown_code(self) -> float:
-        """What stands for a value that is in no list of categories."""
+        """The number in the place of a value that is in no list of categories."""
         return np.nan if self.others_are_missing else UNKNOWN
 
     def names(self, keys: bool = True, target: bool = True) -> list[str]:

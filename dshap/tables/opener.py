@@ -55,7 +55,10 @@ class CodedReader(RowReader, Protocol):
     def with_categories(
         self, categories: Mapping[str, tuple[Any, ...]], *, others_are_missing: bool = False
     ) -> CodedReader:
-        """The same rows, coded by these lists; values outside of them as NaN where `others_are_missing`, else as -1."""
+        """A reader of the same rows, coded by these lists.
+
+        Values outside of them are NaN where `others_are_missing`, else -1.
+        """
         ...
 
 

@@ -146,7 +146,10 @@ class LaidOut:
         return self._layout.left_out
 
     def with_categories(self, categories: Mapping[str, tuple[Any, ...]], *, others_are_missing: bool = False) -> Self:
-        """The same rows, coded by these lists; values outside of them as NaN where `others_are_missing`, else as -1."""
+        """A reader of the same rows, coded by these lists.
+
+        Values outside of them are NaN where `others_are_missing`, else -1.
+        """
         other = copy.copy(self)
         other._layout = replace(self._layout, categories=dict(categories), others_are_missing=others_are_missing)
         return other
