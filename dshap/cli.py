@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 import click
 
 from dshap.errors import DamagedError, DshapError, InputError, LockedError
-from dshap.printing import one_line, printable
+from dshap.printing import dated, one_line, printable
 from dshap.user_code import raised_by_import
 
 if TYPE_CHECKING:
@@ -105,8 +105,9 @@ def _warn(
 
 
 def _tell(text: str) -> None:
-    """Say one line on standard error."""
-    click.echo(f"dshap: {one_line(text)}", err=True)
+    """Say one line on standard error, with the time where that is no terminal."""
+    line = f"dshap: {one_line(text)}"
+    click.echo(line if sys.stderr.isatty() else dated(line), err=True)
 
 
 def _interrupt(*_: Any) -> NoReturn:

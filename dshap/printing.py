@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
+from datetime import datetime
 
 from dshap.addresses import without_secrets
 
-__all__ = ["LONGEST_LABEL", "label", "one_line", "printable", "shortened"]
+__all__ = ["LONGEST_LABEL", "dated", "label", "one_line", "printable", "shortened"]
 
 UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Categories of Unicode that are escaped: control characters, half a character, and separators of lines."""
@@ -31,6 +32,11 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """Put a message on one line: breaks and runs of blanks become one blank, the rest is as `printable` has it."""
     return printable(" ".join(text.split()))
+
+
+def dated(line: str) -> str:
+    """Put the time, to the second and with its zone, before a line that may be kept in a log."""
+    return f"{datetime.now().astimezone().isoformat(timespec='seconds')} {line}"
 
 
 def label(name: object, longest: int = LONGEST_LABEL) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -103,10 +104,16 @@ def untouched(folder: Path) -> None:
     assert names == ["job.toml", "my_models.py", "table.parquet"]
 
 
+def lines_of_dshap(errors: str) -> list[str]:
+    """The lines of standard error that are not of the work: each begins with the time, as it is no terminal."""
+    time = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d (dshap: .*)")
+    return [found[1] for found in map(time.fullmatch, errors.splitlines()) if found]
+
+
 def refused(result: Result, status: int, *said: str) -> None:
     """One line on standard error, after those of the work, that says all this, and the exit status."""
     assert result.exit_code == status, result.output
-    lines = [line for line in result.stderr.splitlines() if line.startswith("dshap: ")]
+    lines = lines_of_dshap(result.stderr)
     assert len(lines) == 1 and "Traceback" not in result.stderr, result.stderr
     for part in said:
         assert part in lines[0]
@@ -330,7 +337,7 @@ def test_a_picture_without_matplotlib_is_refused_before_the_fit(folder, monkeypa
 def warned(result: Result, status: int, *said: str) -> None:
     """The results, then the warning as the first line after those of the work, and the exit status."""
     assert result.exit_code == status, result.output
-    lines = [line for line in result.stderr.splitlines() if line.startswith("dshap: ")]
+    lines = lines_of_dshap(result.stderr)
     assert lines[0].startswith("dshap: warning: ") and all(text in lines[0] for text in said), result.stderr
     assert len(lines) == 1 + (status != 0) and "Traceback" not in result.stderr
     assert "cube: " in result.stdout and "warning" not in result.stdout
@@ -596,7 +603,7 @@ def interrupted(folder: Path, job: dict, polite: signal.Signals, n_before: int) 
     process.send_signal(polite)
     output, errors = process.communicate(timeout=180)
     assert process.returncode == 130 and output == ""
-    assert errors.splitlines()[-1] == "dshap: interrupted; what is finished is kept, the same command goes on"
+    assert lines_of_dshap(errors)[-1] == "dshap: interrupted; what is finished is kept, the same command goes on"
     assert "Traceback" not in errors and not list(folder.glob(".out.zarr*"))
     return len(list(receipts.glob("*.json")))
 

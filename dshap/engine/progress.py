@@ -6,12 +6,11 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TextIO, TypeVar
 
 from dshap.engine.graph import Executor
-from dshap.printing import printable
+from dshap.printing import dated, printable
 
 __all__ = [
     "LineProgress",
@@ -99,7 +98,7 @@ class LineProgress:
         if self.is_terminal:
             self.stream.write("\r\033[K" + text + ("" if renew else "\n"))
         else:
-            self.stream.write(f"{datetime.now().astimezone().isoformat(timespec='seconds')} {text}\n")
+            self.stream.write(f"{dated(text)}\n")
         self.stream.flush()
 
 
