@@ -35,11 +35,11 @@ __all__ = [
     "StreamsData",
     "ValuesAtOnce",
     "Work",
-    "check_own",
     "check_unchanged",
     "held_coalitions",
     "interactions_of",
     "is_of_texts",
+    "is_scaled",
     "lacking",
     "learns_from_data",
     "game_seconds",
@@ -331,10 +331,9 @@ def streams_data(value: object) -> bool:
     return isinstance(value, StreamsData) and value.streams_data
 
 
-def check_own(model: Predictor, rows: FloatArray) -> None:
-    """Ask a model on a scale of its own whether it is still what it stands for; rows (n, columns)."""
-    if isinstance(model, ScaledModel):
-        model.check_own(rows)
+def is_scaled(model: Predictor) -> TypeGuard[ScaledModel]:
+    """Whether a model gives what another one predicts on a scale of its own, to be held against that one."""
+    return isinstance(model, ScaledModel)
 
 
 def is_of_texts(value: object) -> TypeGuard[OfTexts]:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dshap.abilities import check_own, is_of_texts, streams_data, tuned
+from dshap.abilities import is_of_texts, is_scaled, streams_data, tuned
 from dshap.attributors.choice import check_kinds, choose, learns, reads_data
 from dshap.attributors.texts import design_of_texts
 from dshap.blocks import N_ENDS
@@ -137,10 +137,7 @@ class Explanation:
             way = replace(way, chosen=way.chosen.with_threads(process_threads()))
         run = fingerprint_of(inputs, way, prepared)
         refuse_other_run(path, run, inputs, session)
-        first = np.concatenate(list(map(first_rows, inputs.readers)))
-        check_own(inputs.value.model, first)
-        if read_run(path) is None and not way.options.stochastic:
-            check_steady(inputs.value.model, first)
+        _check_first_rows(inputs, is_new=read_run(path) is None and not way.options.stochastic)
         data_rows = 0 if prepared is None else prepared.data.n_rows
         plan = stored_plan(path) or way.plan(inputs.rows, inputs.data, data_rows)
         layout = layout_of(inputs, way, plan, run)
@@ -203,6 +200,18 @@ class Explanation:
                 f"failed), in {n_failed} of {n_blocks} blocks; {first.where}: {first.reason}"
                 + (f". {others}" if n_rows < self.plan.n_rows else ": mend that, then run the same again")
             )
+
+
+def _check_first_rows(inputs: Inputs, is_new: bool) -> None:
+    """Hold a model with a scale of its own against the one that it stands for; ask that of a new run twice."""
+    model = inputs.value.model
+    if not is_new and not is_scaled(model):
+        return
+    first = np.concatenate(list(map(first_rows, inputs.readers)))
+    if is_scaled(model):
+        model.check_own(first)
+    if is_new:
+        check_steady(model, first)
 
 
 def _run(inputs: Inputs, way: Way, plan: Plan, path: Path, layout: CubeLayout, prepared: Prepared | None) -> Run:

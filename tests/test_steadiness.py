@@ -101,7 +101,7 @@ def test_constant_models_and_kernel_models_are_steady(rows):
 DESIGNS: dict[str, Design | str] = {
     "exact": "exact",
     "kriging": kriging(D, 58, decay=0.1),
-    "permutation": permutation(D, 40),
+    "permutation": permutation(D, 100),
 }
 
 

@@ -291,7 +291,7 @@ def test_damage_is_seen_and_mended(tmp_path):
 def test_rankings_count_what_is_there(tmp_path):
     """A position beyond the end of a text is worth nothing, and poisons no mean."""
     store = tmp_path / "cube.zarr"
-    cube = explained(Tokens(two_outputs, N_TOKENS), store=store, instance_tile=5, design=designs.permutation(2, 60))
+    cube = explained(Tokens(two_outputs, N_TOKENS), store=store, instance_tile=5, design=designs.permutation(2, 100))
     ranking = feature_ranking(store)
     assert_allclose(ranking["mean"], cube.attribution.fillna(0.0).mean("instance"), atol=1e-13)
     assert np.isfinite(ranking.mean_magnitude).all() and np.isfinite(ranking.mean_magnitude_std_error).all()

@@ -84,7 +84,8 @@ def test_columns_by_name_and_seed(rows):
     ("options", "said"),
     [
         ({"name": "weightlifting"}, "unknown synthetic table 'weightlifting'; did you mean 'powerlifting'?"),
-        ({"n_rows": 0}, "0 rows of seed 0: give at least 1 row"),
+        ({"n_rows": 0}, "0 rows of seed 0: give 1 to 100,000,000,000 rows"),
+        ({"n_rows": 2**62}, "give 1 to 100,000,000,000 rows"),
         ({"seed": -1}, "a seed of at least 0"),
         ({"features": ["squat"]}, "unknown column 'squat'"),
         ({"features": ["deadlift_kg"]}, "target 'deadlift_kg' is also in features"),

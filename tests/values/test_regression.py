@@ -236,7 +236,7 @@ def test_bad_options_are_told(data):
         dshap.explain(ConditionalRegression(predict, data, RBF(1.0).bind(3), Nystrom(5)), data)
     with pytest.raises(InputError, match="400 landmarks asked for and the sample has 300 rows"):
         dshap.explain(ConditionalRegression(predict, data, RBF(), Nystrom(400)), data)
-    with pytest.raises(InputError, match=r"does not tell its columns: give feature_names"):
+    with pytest.raises(InputError, match=r"there is no file table.parquet: give the path"):
         ConditionalRegression(predict, "table.parquet", RBF(), Nystrom(5))
 
 
