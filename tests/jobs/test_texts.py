@@ -118,7 +118,7 @@ def test_the_number_of_ids_is_a_vocabulary_too():
 def test_the_plan_is_of_the_longest_text():
     plan = str(plan_job(job_of()))
     assert "8 texts of up to 6 tokens" in plan and "8 rows × 6 players × 2 outputs" in plan
-    of_longest = dshap.designs.permutation(6, 40, seed=3).info.n_coalitions
+    of_longest = dshap.designs.permutation(6, 100, seed=3).info.n_coalitions
     assert f"{of_longest} coalitions" in plan
 
 
