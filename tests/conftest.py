@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import dask
 import numpy as np
+import pandas as pd
 import pytest
 from distributed.utils import get_mp_context
 
@@ -70,3 +71,10 @@ def expansion(rng: np.random.Generator) -> KernelExpansion:
 def table(rng: np.random.Generator) -> np.ndarray:
     """(300, 5): four numeric columns and a category."""
     return np.column_stack([rng.normal(size=(300, 4)), rng.integers(0, 3, 300)])
+
+
+@pytest.fixture
+def keyed_table() -> pd.DataFrame:
+    """400 rows with a key, of which the first are no others of the table: a black box is known by their predictions."""
+    x = np.random.default_rng(0).normal(size=(400, 3))
+    return pd.DataFrame(x, columns=["a", "b", "c"]).assign(id=np.arange(400) + 10)

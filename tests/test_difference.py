@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import dshap
@@ -24,13 +23,6 @@ def other(x):
 
 
 other.__qualname__ = model.__qualname__  # known by what it predicts alone
-
-
-@pytest.fixture
-def table() -> pd.DataFrame:
-    """400 rows of which the first are no others of the table: their predictions are what a black box is known by."""
-    x = np.random.default_rng(0).normal(size=(400, 3))
-    return pd.DataFrame(x, columns=NAMES).assign(id=np.arange(400) + 10)
 
 
 @pytest.fixture(autouse=True)
@@ -55,38 +47,38 @@ def refusal(*given, **options) -> str:
     return said.partition(" holds another run: ")[2].removesuffix("; choose another store, or remove it")
 
 
-def test_rows_in_another_order_are_not_told_as_another_model(table, tmp_path):
+def test_rows_in_another_order_are_not_told_as_another_model(keyed_table, tmp_path):
     """The first rows are others, and so are the predictions that the model is known by."""
-    explained(table, tmp_path / "c.zarr")
-    said = refusal(table.iloc[::-1], tmp_path / "c.zarr")
+    explained(keyed_table, tmp_path / "c.zarr")
+    said = refusal(keyed_table.iloc[::-1], tmp_path / "c.zarr")
     assert said == ("rows: the same 400 keys in another order (the order is part of a run: sort the rows as they were)")
 
 
-def test_rows_without_a_key_are_told_in_plain_words(table, tmp_path):
-    explained(table, tmp_path / "c.zarr", key=None)
+def test_rows_without_a_key_are_told_in_plain_words(keyed_table, tmp_path):
+    explained(keyed_table, tmp_path / "c.zarr", key=None)
     which = " (with key= the message tells which)"
-    said = refusal(table.iloc[::-1], tmp_path / "c.zarr", key=None)
+    said = refusal(keyed_table.iloc[::-1], tmp_path / "c.zarr", key=None)
     assert said == f"rows: 400 as before, with other values or in another order{which}"
-    assert refusal(table.iloc[5:], tmp_path / "c.zarr", key=None) == f"rows: 400 before, 395 now{which}"
+    assert refusal(keyed_table.iloc[5:], tmp_path / "c.zarr", key=None) == f"rows: 400 before, 395 now{which}"
 
 
-def test_a_background_is_told_by_its_rows(table, tmp_path):
-    explained(table, tmp_path / "c.zarr")
+def test_a_background_is_told_by_its_rows(keyed_table, tmp_path):
+    explained(keyed_table, tmp_path / "c.zarr")
     more = np.concatenate([BACKGROUND, BACKGROUND[:2] + 1.0])
-    assert refusal(table, tmp_path / "c.zarr", background=more) == "background: 10 rows before, 12 now"
-    said = refusal(table, tmp_path / "c.zarr", background=BACKGROUND + 1.0)
+    assert refusal(keyed_table, tmp_path / "c.zarr", background=more) == "background: 10 rows before, 12 now"
+    said = refusal(keyed_table, tmp_path / "c.zarr", background=BACKGROUND + 1.0)
     assert said == "background: 10 rows as before, with other values or in another order"
 
 
-def test_another_model_is_told_as_one(table, tmp_path):
-    explained(table, tmp_path / "c.zarr")
-    said = refusal(table, tmp_path / "c.zarr", predict=other)
+def test_another_model_is_told_as_one(keyed_table, tmp_path):
+    explained(keyed_table, tmp_path / "c.zarr")
+    said = refusal(keyed_table, tmp_path / "c.zarr", predict=other)
     assert said == "the model predicts other values than before for the same rows"
 
 
-def test_several_differences_are_told_together(table, tmp_path):
-    explained(table, tmp_path / "c.zarr")
-    said = refusal(table.iloc[::-1], tmp_path / "c.zarr", background=BACKGROUND[1:], dtype="float32")
+def test_several_differences_are_told_together(keyed_table, tmp_path):
+    explained(keyed_table, tmp_path / "c.zarr")
+    said = refusal(keyed_table.iloc[::-1], tmp_path / "c.zarr", background=BACKGROUND[1:], dtype="float32")
     assert re.fullmatch(
         r"rows: the same 400 keys in another order \(.*\); background: 10 rows before, 9 now; "
         "options.dtype was float64, now float32",
@@ -94,6 +86,6 @@ def test_several_differences_are_told_together(table, tmp_path):
     )
 
 
-def test_other_columns_are_not_told_as_other_rows(table, tmp_path):
-    explained(table, tmp_path / "c.zarr")
-    assert refusal(table, tmp_path / "c.zarr", key=None) == "keys.id was int64, now absent"
+def test_other_columns_are_not_told_as_other_rows(keyed_table, tmp_path):
+    explained(keyed_table, tmp_path / "c.zarr")
+    assert refusal(keyed_table, tmp_path / "c.zarr", key=None) == "keys.id was int64, now absent"

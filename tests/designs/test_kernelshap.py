@@ -243,7 +243,8 @@ def test_finish_takes_one_base_value_for_all_instances():
     whole = design.finish(sums, np.tile(base, (5, 1)), full)
     np.testing.assert_array_equal(design.finish(sums, base[None], full), whole)
     np.testing.assert_array_equal(design.finish(sums, base, full), whole)
-    np.testing.assert_array_equal(np.concatenate([design.finish(s[None], base, f) for s, f in zip(sums, full)]), whole)  # noqa: B905
+    row_by_row = [design.finish(s[None], base, f) for s, f in zip(sums, full, strict=True)]
+    np.testing.assert_array_equal(np.concatenate(row_by_row), whole)
     np.testing.assert_allclose(whole.sum(axis=1), full - base, atol=1e-12)
 
 

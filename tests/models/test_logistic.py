@@ -197,7 +197,9 @@ def test_chunks_of_the_input_do_not_change_a_bit(k):
         edges = [0, *cuts, n]
         return lambda: ((x[a:b], y[a:b]) for a, b in itertools.pairwise(edges))
 
-    make = lambda: KernelLogistic(RBF("median"), Nystrom(12), "validate", holdout=0.1, sample_size=3000)  # noqa: E731
+    def make():
+        return KernelLogistic(RBF("median"), Nystrom(12), "validate", holdout=0.1, sample_size=3000)
+
     whole = make().fit(x, y)
     for given in (blocks([1, 1000, 1000, 66000]), list(blocks([65000])())):
         model = make().fit(given)
