@@ -14,6 +14,7 @@ from dshap.engine import format_bytes
 from dshap.errors import DoesNotFitError, EmptyTableError, InputError, LockedError, shown
 from dshap.models import KernelModel
 from dshap.options import MISSING_POLICIES
+from dshap.predictors.times import times_of
 from dshap.prepared import Prepared
 from dshap.quality import Quality
 from dshap.run import Explanation, fit_model, fit_models, measure, measured_quality, open_held_out, prepare_value
@@ -345,7 +346,8 @@ def choose_background(
         Kernel herding towards the mean embedding of all rows, equal weights; the rows nearest to k-means centres, with
         the share of the table nearest to each; one row of each cell of a partition by halving, with the cell's share;
         or rows drawn at random.  All choose among 10,000 rows drawn with the seed.
-    features : columns, in order; None: all number columns (give them where the table holds a target)
+    features : columns, in order, of numbers or of times; None: all number columns (give them where the table holds a
+        target)
     missing : "refuse" or "skip" rows with NaN or infinity
     seed : int
 
@@ -368,11 +370,13 @@ def choose_background(
     if Choice(MISSING_POLICIES)("missing", missing) == "pass":
         raise InputError('missing = "pass" leaves NaN in the rows, and distances need numbers: use "refuse" or "skip"')
     with open_session(None, client, False, {}) as (_, session):
-        reader = open_rows(rows, session, features=features, missing=missing)
+        times = times_of(rows) or features
+        reader = open_rows(rows, session, features=features, missing=missing, times=times)
         if isinstance(reader, LaidOut) and reader.left_out:
             warnings.warn(
                 f"choose_background takes columns of numbers and leaves out {said_left_out(reader.left_out)}: a model "
-                "that takes them needs rows with them, Marginal(predict, frame.sample(100))",
+                "that takes them needs rows with them, Marginal(predict, frame.sample(100)), or, of times, their names "
+                "in features",
                 RuntimeWarning,
                 stacklevel=2,
             )

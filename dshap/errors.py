@@ -26,6 +26,7 @@ __all__ = [
     "refuse_rounded",
     "refuse_rounded_column",
     "refuse_rounded_columns",
+    "refuse_times",
     "rounded_refusal",
     "shown",
     "unknown_name",
@@ -146,8 +147,18 @@ def rounded_refusal(name: str, value: int) -> str:
     )
 
 
+def refuse_times(values: Any, name: str) -> None:
+    """Raise where an array or a column of numbers holds times, which numpy would turn into numbers of any unit."""
+    if values.dtype.kind in "mM":
+        raise InputError(
+            f"{name} holds times ({values.dtype}) where numbers are needed: give them as a number, such as days since "
+            "a date, or explain a predict function of data frames by Marginal"
+        )
+
+
 def refuse_rounded(values: Any, name: str) -> None:
-    """Raise where a numpy array holds an integer that float64 would round; narrow integers are not looked at."""
+    """Raise where a numpy array holds times, or an integer that float64 would round; narrow ones are not looked at."""
+    refuse_times(values, name)
     if values.dtype.kind not in "iu" or values.dtype.itemsize < 8 or not values.size:
         return
     for extreme in (int(values.min()), int(values.max())):
@@ -157,6 +168,7 @@ def refuse_rounded(values: Any, name: str) -> None:
 
 def refuse_rounded_column(column: Any, name: str) -> None:
     """The same of a column of a data frame, nullable or not."""
+    refuse_times(column, f"column {name!r}")
     dtype = numpy_dtype(column.dtype)
     if dtype.kind in "iu":
         refuse_rounded(column.dropna().to_numpy(dtype=dtype), f"column {name!r}")

@@ -54,7 +54,16 @@ from dshap.rows import sample_positions, spans
 from dshap.session import Session
 from dshap.steadiness import check_steady, first_rows
 from dshap.steps import Run, coalition_errors, learn_states, learned, settled_design, with_landmarks
-from dshap.tables import Census, Inputs, kind_of, open_for, open_rows, refuse_unknown_categories, take_census
+from dshap.tables import (
+    Census,
+    Inputs,
+    kind_of,
+    open_for,
+    open_rows,
+    refuse_unknown_categories,
+    take_census,
+    times_of_data,
+)
 from dshap.threads import process_threads
 from dshap.types import Design, Explained, GivenAttributor, RowReader
 from dshap.way import (
@@ -248,7 +257,8 @@ def prepare_value(
         raise InputError('missing = "pass" is for black boxes: prepare a kernel model with "refuse" or "skip"')
     if rows is None:
         names, n_columns = value.model.feature_names, value.model.n_columns
-        data = open_rows(value.data, session, features=names, n_columns=n_columns, missing=missing)
+        times = times_of_data(value)
+        data = open_rows(value.data, session, features=names, n_columns=n_columns, missing=missing, times=times)
     else:
         data = open_for(value, rows, session, missing=missing)
         refuse_unknown_categories(data, session)

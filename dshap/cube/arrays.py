@@ -17,7 +17,7 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 from dshap.blocks import Status
 from dshap.cube.created import CONTAINER, has_copy, keep_copy, renew_copy, states_of
 from dshap.cube.disk import clear_private_folders, make_folder, private_folder, sync, sync_tree, true_path
-from dshap.cube.layout import TEXT, CubeLayout
+from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.summary import STATISTICS
 from dshap.errors import StoreMismatchError
 
@@ -27,7 +27,9 @@ RUN, JOB = "dshap_run", "dshap_job"
 """Attributes that hold all that describes a run, or a job of several, as one JSON string."""
 CODECS = (ZstdCodec(level=0), Crc32cCodec())
 """Of every chunk: a bit that changed on disk is an error to any reader of Zarr."""
-KEY_FILL: Mapping[str, Any] = {"int64": -1, "string": "", "datetime64[ns]": np.iinfo(np.int64).min}
+NAT = np.iinfo(np.int64).min
+"""The integer of a missing time."""
+KEY_FILL: Mapping[str, Any] = {"int64": -1, "string": "", "datetime64[ns]": NAT}
 
 
 def create_cube(path: Path, layout: CubeLayout, files: Mapping[str, str] | None = None) -> None:
@@ -120,8 +122,7 @@ def _create_arrays(path: Path, layout: CubeLayout) -> None:
     if layout.columns:
         rows = root.create_group("rows", attributes={"title": "the explained columns, as they were read"})
         for column, name in layout.columns.items():
-            fill: Any = "" if name == TEXT else np.nan if np.dtype(name).kind == "f" else np.dtype(name).type(0)
-            _per_row(rows, layout, layout.row_variables[column], name, fill, (), long_name=column)
+            _column(rows, layout, layout.row_variables[column], name, _column_fill(name), long_name=column)
         _keep_order(path / "rows", layout.row_variables.values())
 
 
@@ -169,12 +170,25 @@ def _per_row(
 
 
 def _key(group: zarr.Group, layout: CubeLayout, name: str, column: str, kind: str) -> None:
-    attributes: dict[str, Any] = {"long_name": f"key of the row ({column})"}
-    if kind == "datetime64[ns]":
-        attributes |= {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian",
-                       "_FillValue": KEY_FILL[kind]}  # fmt: skip
-    dtype = "int64" if kind == "datetime64[ns]" else kind
-    _per_row(group, layout, name, dtype, KEY_FILL[kind], (), **attributes)
+    _column(group, layout, name, kind, KEY_FILL[kind], long_name=f"key of the row ({column})")
+
+
+def _column(group: zarr.Group, layout: CubeLayout, name: str, kind: str, fill: Any, **attributes: Any) -> None:
+    """A column of the table; times as integers with the attributes by which readers of CF know them."""
+    if kind in TIME_UNITS:
+        attributes |= {"units": f"{TIME_UNITS[kind]} since 1970-01-01", "calendar": "proleptic_gregorian",
+                       "_FillValue": NAT}  # fmt: skip
+        kind = "int64"
+    _per_row(group, layout, name, kind, fill, (), **attributes)
+
+
+def _column_fill(kind: str) -> Any:
+    """The value of a kept column where no row is written yet."""
+    if kind == TEXT:
+        return ""
+    if kind in TIME_UNITS:
+        return NAT
+    return np.nan if np.dtype(kind).kind == "f" else np.dtype(kind).type(0)
 
 
 def _container(root: zarr.Group) -> None:

@@ -12,7 +12,7 @@ import zarr
 from numpy.typing import NDArray
 
 from dshap.cube.created import receipts_of
-from dshap.cube.layout import reading
+from dshap.cube.layout import decoded, reading
 from dshap.cube.reader import kept_arrays, key_arrays
 from dshap.cube.writer import lost_files
 from dshap.records import FloatArray
@@ -51,13 +51,7 @@ def finished_blocks(path: Path) -> Iterator[FinishedBlock]:
         with reading(path):
             yield FinishedBlock(
                 rows.start,
-                {name: _as_read(array, rows) for name, array in keys.items()},
-                {name: _as_read(array, rows) for name, array in columns.items()},
+                {name: decoded(np.asarray(array[rows]), array) for name, array in keys.items()},
+                {name: decoded(np.asarray(array[rows]), array) for name, array in columns.items()},
                 np.asarray(prediction[rows], dtype=np.float64),
             )
-
-
-def _as_read(array: zarr.Array[Any], rows: slice) -> NDArray[Any]:
-    """The values of these rows, times as times."""
-    values = np.asarray(array[rows])
-    return values.view("datetime64[ns]") if "calendar" in array.attrs else values

@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import zarr
+from numpy.typing import NDArray
 
 from dshap.cube.created import has_copy
 from dshap.errors import DamagedError, DshapError, InputError
 from dshap.user_code import raised_by_import
 from dshap.vocabulary import Vocabulary
 
-__all__ = ["TEXT", "CubeLayout", "dims_of", "reading", "refuse_foreign"]
+__all__ = ["TEXT", "TIME_UNITS", "CubeLayout", "decoded", "dims_of", "reading", "refuse_foreign"]
 
 TEXT = "string"
 """Type of a kept column of text."""
+TIME_UNITS: Mapping[str, str] = {"datetime64[ns]": "nanoseconds", "datetime64[us]": "microseconds"}
+"""Type of a column of times -> the units that its integers are in since 1970, as CF has them."""
 TAKEN = frozenset(
     ("attribution", "base_value", "blocks", "explained_class", "feature", "feature_other", "instance", "interaction",
      "n_coalitions", "output", "prediction", "relative_error", "rows", "state", "status", "std_error")
@@ -151,6 +154,15 @@ def refuse_foreign(path: Path) -> None:
 def dims_of(array: zarr.Array[Any]) -> tuple[str | None, ...]:
     """Names of the dimensions; none of an array that does not tell, as in Zarr 2."""
     return tuple(getattr(array.metadata, "dimension_names", None) or ())
+
+
+def decoded(values: NDArray[Any], array: zarr.Array[Any]) -> NDArray[Any]:
+    """The values of an array, times as times."""
+    if "calendar" not in array.attrs:
+        return values
+    unit = str(array.attrs["units"]).partition(" ")[0]
+    dtype = next(dtype for dtype, name in TIME_UNITS.items() if name == unit)
+    return values.view(dtype)
 
 
 def _foreign(path: Path, what: str) -> InputError:

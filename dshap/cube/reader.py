@@ -19,7 +19,7 @@ from dshap.blocks import Status
 from dshap.checks import as_path, checked
 from dshap.cube.arrays import read_run
 from dshap.cube.created import CONTAINER, failures_of, has_copy, notes_of, receipts_of, refuse_altered
-from dshap.cube.layout import reading, refuse_foreign
+from dshap.cube.layout import decoded, reading, refuse_foreign
 from dshap.cube.summary import STATISTICS, estimates
 from dshap.cube.writer import block_name
 from dshap.errors import InputError
@@ -313,7 +313,7 @@ def row_key(path: Path, position: int) -> dict[str, str]:
 def kept_row(path: Path, position: int) -> dict[str, Any]:
     """column -> value of one row, where the cube keeps the explained columns."""
     with reading(path):
-        return {name: np.asarray(array[position])[()].item() for name, array in kept_arrays(path).items()}
+        return {name: _plain_value(array, position) for name, array in kept_arrays(path).items()}
 
 
 def kept_arrays(path: Path) -> dict[str, zarr.Array[Any]]:
@@ -338,8 +338,17 @@ def key_arrays(path: Path) -> dict[str, zarr.Array[Any]]:
 
 def _plain(array: zarr.Array[Any], rows: slice) -> np.ndarray:
     """Keys as text: whole numbers, text, times in ISO form (a date alone where the time is midnight)."""
-    values = np.asarray(array[rows])
-    if "calendar" in array.attrs:
-        text = np.datetime_as_string(values.astype("datetime64[ns]"), unit="s")
+    values = decoded(np.asarray(array[rows]), array)
+    if values.dtype.kind == "M":
+        text = np.datetime_as_string(values, unit="s")
         return np.array([time.removesuffix("T00:00:00") for time in text])
     return np.array([str(value) for value in values])
+
+
+def _plain_value(array: zarr.Array[Any], position: int) -> Any:
+    """A kept value as a number or as text; a time in ISO form, empty where it is missing."""
+    value = decoded(np.asarray(array[position : position + 1]), array)[0]
+    if value.dtype.kind != "M":
+        return value.item()
+    text = "" if np.isnat(value) else str(value)
+    return re.sub(r"(T00:00:00)?\.000000$", "", text)

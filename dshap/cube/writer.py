@@ -15,7 +15,7 @@ from dshap.blocks import Attribution, RowBlock, Status
 from dshap.cube.arrays import read_run
 from dshap.cube.created import failures_of, notes_of, receipts_of
 from dshap.cube.disk import clear_way, size_of, sync
-from dshap.cube.layout import TEXT, CubeLayout
+from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.summary import block_sums
 from dshap.errors import DshapError
 from dshap.records import FloatArray
@@ -243,7 +243,9 @@ def _of_texts(ids: FloatArray, stored: Mapping[str, np.ndarray], vocabulary: Voc
 
 
 def _as_stored(values: np.ndarray, dtype: str) -> np.ndarray:
-    """A kept column in the type of its array; missing text is empty."""
+    """A kept column in the type of its array; missing text is empty, times are integers."""
+    if dtype in TIME_UNITS:
+        return values.view(np.int64)
     if dtype != TEXT:
         return values.astype(dtype, copy=False)
     return np.array([text or "" for text in values.tolist()], dtype=np.dtypes.StringDType())

@@ -35,6 +35,8 @@ from dshap.jobs.kinds import Part, Table
 from dshap.kernels.nystrom import SELECTIONS
 from dshap.models import FourierExpansion, KernelExpansion, KernelModel, ShapleyPenalty
 from dshap.models.shapley_penalty import VALUES as SHAPLEY_VALUES
+from dshap.predictors.frames import Frame
+from dshap.predictors.times import times_of
 from dshap.records import FloatArray
 from dshap.tables.background import METHODS
 from dshap.tables.columns import as_names
@@ -273,7 +275,8 @@ def _predict(given: Any, context: Context) -> Callable[..., Any]:
 
 
 def _background(given: Any, context: Context) -> Any:
-    """All rows as the table itself, or a seeded sample (b, columns) of those without NaN."""
+    """All rows as the table itself, or a seeded sample (b, columns) of those without NaN: a data frame where columns
+    hold times, else an array."""
     rows, table = given.background, context.table
     n_rows = table.n_rows if rows == "all" else min(rows, table.n_rows)
     if n_rows == table.n_rows:
@@ -284,7 +287,10 @@ def _background(given: Any, context: Context) -> Any:
             f"[[explain]] background = {rows!r}: {n_rows:,} rows take {format_bytes(size)} on every worker, at most "
             f"{format_bytes(MAX_BACKGROUND_BYTES)} allowed: give a smaller number of rows"
         )
-    return table.sample(n_rows)
+    sample = table.sample(n_rows)
+    if times := times_of(table.reader):
+        return Frame.of_names(table.reader.feature_names, times=times).rebuilt(sample)
+    return sample
 
 
 def _chosen_background(given: Any, context: Context) -> Any:

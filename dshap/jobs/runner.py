@@ -40,6 +40,7 @@ from dshap.jobs.stages import StageRecorder, StageUse
 from dshap.jobs.table import JobTable, TableReader, imported_model
 from dshap.models import FitReport, KernelModel
 from dshap.models.expansion import expansion_from
+from dshap.predictors.times import times_of
 from dshap.records import Record, digest_of
 from dshap.run import IDLE_WORKER_BYTES, Explanation, fit_model
 from dshap.session import Session
@@ -355,7 +356,7 @@ class _Run:
 
 def _fingerprint(job: Job, reader: TableReader, census: Census) -> dict[str, Any]:
     """What all explanations of a store share, and the fit depends on; each cube has its own besides."""
-    return {
+    shared = {
         "numerics": NUMERICS_VERSION,
         "seed": job.job.seed,
         "model": _described(job.model),
@@ -365,6 +366,9 @@ def _fingerprint(job: Job, reader: TableReader, census: Census) -> dict[str, Any
         "missing": reader.missing,
         "rows": {"digest": census.fingerprint, "n": census.n_rows},
     }
+    if times := times_of(reader):
+        shared["times"] = dict(times)
+    return shared
 
 
 def _described(model: Any) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class ParquetTable(KindTable):
     target: Target | None = None
     """What the model is fitted to."""
     features: Names | None = None
-    """All number columns but key and target where left out."""
+    """All number columns but key and target where left out.  Times and dates of an imported model where named."""
     missing: Literal["refuse", "skip", "pass"] = "refuse"
 
 

@@ -23,6 +23,7 @@ from dshap.errors import InputError
 from dshap.jobs.kinds import imported
 from dshap.jobs.schema import Job
 from dshap.models.labels import MAX_CLASSES
+from dshap.predictors.times import times_of
 from dshap.records import FloatArray, Record, digest_of
 from dshap.rows import read_sample, sample_positions, spans
 from dshap.tables import Census, ParquetSource, SyntheticTable, TextFiles
@@ -109,7 +110,14 @@ class JobTable:
         record = self._record("background", {"rows": n_rows, "method": method, "seed": self.job.job.seed}, find)
         names = self.reader.feature_names
         return Background(
-            record["rows"], record["weights"], names, method, self.n_rows, *record["discrepancies"].tolist()
+            record["rows"],
+            record["weights"],
+            names,
+            method,
+            self.n_rows,
+            discrepancy=float(record["discrepancies"][0]),
+            discrepancy_of_random=float(record["discrepancies"][1]),
+            times=times_of(self.reader),
         )
 
     def keep(self) -> list[str]:
@@ -155,6 +163,8 @@ def open_table(job: Job) -> TableReader:
         value = values.Trees(imported_model(job))
         roles["features"] = _features_of(value, source.features)
         roles |= {"categories": value.model.categories} if value.model.categories else {}
+    elif job.is_imported and source.kind == "parquet":
+        roles["times"] = source.features
     return _with_roles(job, missing=source.missing, **roles)
 
 

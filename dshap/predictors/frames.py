@@ -1,26 +1,32 @@
-"""Data frames as the model knows them: text, categorical and boolean columns to numbers, and back for every call.
+"""Data frames as the model knows them: text, categories, booleans and times to numbers, and back for every call.
 
-Coalitions are mixed as float64: a category is its position in a list, missing is NaN.  Frames are met by their methods,
-so that no data frame library is imported here.
+Coalitions are mixed as float64: a category is its position in a list, a time its microseconds since 1970, missing is
+NaN.  Frames are met by their methods, so that no data frame library is imported here.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dshap.checks import plain_array
 from dshap.errors import InputError, refuse_rounded, refuse_rounded_column, refuse_rounded_columns
 from dshap.foreign import is_categorical, is_frame, is_lazy, is_pandas, numpy_dtype
+from dshap.predictors.times import DATE, from_microseconds, microseconds, time_kind, unit_of, zone_of
 from dshap.records import FloatArray
 
 __all__ = ["Frame"]
 
 TO_FRAME = ("to_pandas", "to_df", "read_pandas")
 """What makes a pandas data frame of a table that speaks Arrow: of pyarrow and polars; of DuckDB; of a stream."""
+
+DTYPES = {DATE: "object"}
+"""Kind of times -> its dtype of pandas, where that has another name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,16 +38,18 @@ class Frame:
     names: tuple[str, ...]
     categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """Of text and of categorical columns."""
+    times: Mapping[str, str] = field(default_factory=dict)
+    """Column of times -> its kind, see `times.time_kind`."""
 
     @classmethod
     def of(cls, table: Any, *, always: bool = False) -> Frame | None:
-        """The frame of a table that has text, categorical or boolean columns; None where numbers are all there is,
-        unless `always`, and of what is no data frame in memory.
+        """The frame of a table that has text, categorical or boolean columns, or times; None where numbers are all
+        there is, unless `always`, and of what is no data frame in memory.
 
         Raises
         ------
         InputError
-            A column that holds neither numbers nor text.
+            A column that holds neither numbers nor text nor times.
         """
         if not is_frame(table):
             return None
@@ -54,26 +62,38 @@ class Frame:
             for j, (name, kind) in enumerate(zip(names, kinds, strict=True))
             if kind in ("text", "categorical")
         }
-        return cls(table.iloc[:0], names, categories)
+        times = {name: _time_kind(table.iloc[:, j]) for j, name in enumerate(names) if kinds[j] == "time"}
+        return cls(table.iloc[:0], names, categories, times)
 
     @classmethod
-    def of_names(cls, names: tuple[str, ...], categories: Mapping[str, tuple[Any, ...]] | None = None) -> Frame:
-        """A frame of float64 columns, and of categories where a column has any: for estimators that were fitted on
-        frames and get rows of another kind."""
+    def of_names(
+        cls,
+        names: tuple[str, ...],
+        categories: Mapping[str, tuple[Any, ...]] | None = None,
+        times: Mapping[str, str] | None = None,
+    ) -> Frame:
+        """A frame of float64 columns, of categories and of times where a column has any: for estimators that were
+        fitted on frames and get rows of another kind."""
         import pandas as pd  # such an estimator brought it
 
         kept = dict(categories or {})
-        columns = {name: pd.Categorical([], kept[name]) if name in kept else np.zeros(0) for name in names}
-        return cls(pd.DataFrame(columns), names, kept)
+        kinds = dict(times or {})
+        columns: dict[str, Any] = {name: np.zeros(0) for name in names}
+        columns |= {name: pd.Categorical([], listed) for name, listed in kept.items()}
+        columns |= {name: pd.Series([], dtype=DTYPES.get(kind, kind)) for name, kind in kinds.items()}
+        return cls(pd.DataFrame(columns), names, kept, kinds)
 
     def codes(self, table: Any) -> FloatArray:
-        """Rows (n, columns) of a table with these columns: numbers as they are, categories as their positions."""
+        """Rows (n, columns) of a table with these columns: numbers as they are, categories as their positions, times
+        as their microseconds."""
         out = np.empty((len(table), len(self.names)))
         for j, name in enumerate(self.names):
             known, column = self.categories.get(name), table.iloc[:, j]
+            if name in self.times:
+                out[:, j] = microseconds(_numpy_times(column, self.times[name]), name)
+                continue
             if known is None:
-                refuse_rounded_column(column, name)
-                out[:, j] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+                out[:, j] = _numbers(column, name)
                 continue
             position: dict[Any, float] = {value: float(code) for code, value in enumerate(known)}
             is_missing = column.isna().to_numpy()
@@ -89,15 +109,28 @@ class Frame:
         columns = {name: self._column(j, name, rows[:, j]) for j, name in enumerate(self.template.columns)}
         kept = {
             name: dtypes.iloc[j]
-            for j, name in enumerate(columns)
-            if numpy_dtype(dtypes.iloc[j]) is not dtypes.iloc[j]  # numbers that know a missing one of their own
-            or (str(name) in self.categories and not is_categorical(dtypes.iloc[j]))
+            for j, (name, column) in enumerate(columns.items())
+            if self._is_cast(str(name), dtypes.iloc[j], column)
         }
-        return type(self.template)(columns, copy=False).astype(kept)
+        frame = type(self.template)(columns, copy=False).astype(kept)
+        for j, name in enumerate(columns):
+            if str(name) in self.times:
+                frame[name] = _in_dtype(frame[name], self.times[str(name)], dtypes.iloc[j])
+        return frame
+
+    def _is_cast(self, name: str, dtype: Any, column: Any) -> bool:
+        """The column is made in another dtype: of text, or of numbers that know a missing one of their own."""
+        if name in self.times:
+            return False
+        if name in self.categories:
+            return not is_categorical(dtype)
+        return numpy_dtype(dtype) is not dtype and (dtype.kind not in "biu" or _is_whole(column))
 
     def _column(self, j: int, name: Any, values: FloatArray) -> Any:
         dtype = self.template.dtypes.iloc[j]
         known, is_missing = self.categories.get(str(name)), np.isnan(values)
+        if str(name) in self.times:
+            return from_microseconds(values, self.times[str(name)])
         if known is None:
             return values if dtype.kind not in "biu" or is_missing.any() else _lossless(values, numpy_dtype(dtype))
         codes = np.where(is_missing, -1, values).astype(np.intp)
@@ -152,15 +185,67 @@ def floats_of(table: Any, what: str) -> FloatArray:
     return rows
 
 
+def _numbers(column: Any, name: str) -> FloatArray:
+    """The numbers (n,) of a column."""
+    refuse_rounded_column(column, name)
+    try:
+        numbers: FloatArray = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError):
+        raise _strange(name, column.dropna().iloc[0]) from None
+    return numbers
+
+
+def _strange(name: str, value: Any) -> InputError:
+    """The sentence for a value that a column cannot hold."""
+    return InputError(
+        f"column {name!r} holds {value!r} ({type(value).__name__}): columns hold numbers, booleans, text, categories "
+        "or times (pandas.to_datetime makes them); convert it"
+    )
+
+
 def _kind(column: Any) -> str:
-    """number, boolean, text or categorical."""
+    """number, boolean, text, categorical or time."""
     dtype = column.dtype
     if is_categorical(dtype):
         return "categorical"
     if dtype.kind == "b":
         return "boolean"
+    if _time_kind(column):
+        return "time"
     is_number = dtype.kind in "iuf" or (dtype.kind == "O" and not any(isinstance(value, str) for value in column))
     return "number" if is_number else "text"
+
+
+def _time_kind(column: Any) -> str:
+    """The kind of times that a column holds, `datetime.date` among them; empty where it holds something else."""
+    if column.dtype.kind == "O" and set(map(type, column.dropna())) == {datetime.date}:
+        return DATE
+    return time_kind(column.dtype)
+
+
+def _numpy_times(column: Any, kind: str) -> NDArray[np.datetime64]:
+    """The times (n,) of a column in their own unit; of a zone in UTC."""
+    if kind != DATE:
+        times: NDArray[np.datetime64] = column.to_numpy(
+            dtype=f"datetime64[{unit_of(kind)}]", na_value=np.datetime64("NaT")
+        )
+        return times
+    days = np.full(len(column), np.datetime64("NaT"), dtype="datetime64[D]")
+    is_known = column.notna().to_numpy()
+    days[is_known] = column[is_known].tolist()
+    return days
+
+
+def _in_dtype(column: Any, kind: str, dtype: Any) -> Any:
+    """A column of times, in UTC, in the dtype of a template; in microseconds where its unit does not hold them all."""
+    zone = zone_of(kind)
+    if zone:
+        column = column.dt.tz_localize("UTC")
+    if unit_of(time_kind(column.dtype)) == unit_of(kind):
+        return column.astype(dtype)
+    if zone:
+        column = column.dt.tz_convert(zone)
+    return column
 
 
 def _categories(column: Any, name: str) -> tuple[Any, ...]:
@@ -170,11 +255,13 @@ def _categories(column: Any, name: str) -> tuple[Any, ...]:
     found = column.dropna().tolist()
     strange = [value for value in found if not isinstance(value, str)]
     if strange:
-        raise InputError(
-            f"column {name!r} holds {strange[0]!r} ({type(strange[0]).__name__}): columns hold numbers, booleans, text "
-            "or categories; convert it"
-        )
+        raise _strange(name, strange[0])
     return tuple(sorted(set(found)))
+
+
+def _is_whole(values: NDArray[Any]) -> bool:
+    """True of whole numbers, missing ones aside."""
+    return bool((np.isnan(values) | (np.rint(values) == values)).all())
 
 
 def _lossless(values: FloatArray, dtype: Any) -> Any:

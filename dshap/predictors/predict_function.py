@@ -69,6 +69,13 @@ class PredictFunction(NamedModel):
         """column -> its categories, where the data are a frame with text or categorical columns."""
         return {} if self.frame is None else self.frame.categories
 
+    @property
+    def times(self) -> Mapping[str, str]:
+        """column -> its kind, where the data are a frame with columns of times."""
+        if self.frame is None:
+            return {}
+        return self.frame.times
+
     def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
         """This function with longer lists, which begin with those that it has."""
         assert self.frame is not None
@@ -151,7 +158,9 @@ class RowForms:
 ARRAYS = RowForms()
 
 
-def row_forms(predict: Any, table: Any, names: Sequence[str] | None, arrays: bool | None) -> RowForms:
+def row_forms(
+    predict: Any, table: Any, names: Sequence[str] | None, arrays: bool | None, times: Mapping[str, str]
+) -> RowForms:
     """The forms of rows that a predict function is handed.
 
     Parameters
@@ -159,6 +168,7 @@ def row_forms(predict: Any, table: Any, names: Sequence[str] | None, arrays: boo
     table : the data frame of its columns that the data are; None of arrays, paths and sources
     names : of its columns, where they are known
     arrays : True for arrays, False for data frames, None where that is to be found out
+    times : column -> its kind, of a source that was opened with them
 
     Raises
     ------
@@ -166,26 +176,36 @@ def row_forms(predict: Any, table: Any, names: Sequence[str] | None, arrays: boo
         Arrays of text, or data frames of columns without names.
     """
     is_framed = wants_frames(predict) if arrays is None else not arrays
+    if arrays and times:
+        raise InputError(_refused_arrays(next(iter(times)), "times"))
     if table is None:
         if arrays is False and names is None:
             raise InputError(
                 "arrays=False hands predict data frames, and the columns have no names: give feature_names"
             )
-        frame = Frame.of_names(tuple(map(str, names))) if names is not None and is_framed else None
+        is_framed = is_framed or bool(times)
+        frame = Frame.of_names(tuple(map(str, names)), times=times) if names is not None and is_framed else None
         return RowForms(frame, is_hinted=frame is None and names is not None)
     frame = Frame.of(table, always=True)
     assert frame is not None
     if arrays and frame.categories:
-        raise InputError(
-            f"arrays=True, and column {next(iter(frame.categories))!r} holds text or categories, which an array of "
-            "numbers does not: leave arrays out, or that column"
-        )
+        raise InputError(_refused_arrays(next(iter(frame.categories)), "text or categories"))
+    if arrays and frame.times:
+        raise InputError(_refused_arrays(next(iter(frame.times)), "times"))
     if arrays:
         return RowForms(is_hinted=True)
     if is_framed or Frame.of(table) is not None:
         return RowForms(frame)
     is_users = of_estimator(predict, "n_features_in_") is None and not _is_of_dshap(predict)
     return RowForms(frame, has_both=True) if is_users else ARRAYS
+
+
+def _refused_arrays(name: str, holds: str) -> str:
+    """The sentence for arrays of columns that they cannot hold."""
+    return (
+        f"arrays=True, and column {name!r} holds {holds}, which an array of numbers does not: leave arrays out, or "
+        "that column"
+    )
 
 
 def _is_of_dshap(predict: Any) -> bool:

@@ -14,7 +14,7 @@ from dshap.tables.census import (
     take_census,
 )
 from dshap.tables.columns import said_left_out
-from dshap.tables.inputs import Inputs, open_for
+from dshap.tables.inputs import Inputs, open_for, times_of_data
 from dshap.tables.opener import kind_of, open_rows, open_source
 from dshap.tables.parquet import ParquetSource
 from dshap.tables.spool import write_part
@@ -45,5 +45,6 @@ __all__ = [
     "refuse_unknown_categories",
     "said_left_out",
     "take_census",
+    "times_of_data",
     "write_part",
 ]

@@ -15,11 +15,11 @@ from dshap.errors import EmptyTableError, InputError, refuse_rounded, shown, unk
 from dshap.tables.columns import (
     Layout,
     Names,
+    Times,
     arrow_array,
     as_names,
     check_missing,
     code_array,
-    kept_dtype,
     key_array,
     key_dtype,
     key_refusal,
@@ -195,6 +195,7 @@ def from_pandas(
     target: Names = None,
     missing: str = "refuse",
     categories: Mapping[str, tuple[Any, ...]] | None = None,
+    times: Times = None,
 ) -> ArraySource:
     """A pandas DataFrame as a source, by the rules and messages of `ParquetSource`; its index is not read.
 
@@ -208,12 +209,11 @@ def from_pandas(
         if name in arrays and arrays[name].null_count == len(frame):
             arrays[name] = pa.nulls(len(frame))
     fields = [(name, arrays[name].type if name in arrays else pa.binary()) for name in map(str, frame.columns)]
-    layout = layout_of(
-        pa.schema(fields), features=features, target=target, key=key, missing=missing, categories=categories
-    )
+    roles: dict[str, Any] = {"features": features, "target": target, "key": key, "missing": missing}
+    layout = layout_of(pa.schema(fields), **roles, categories=categories, times=times)
     if len(frame) == 0:
         raise EmptyTableError("the frame has no rows")
-    dtypes = {name: kept_dtype(arrays[name].type, arrays[name].null_count > 0) for name in layout.features}
+    dtypes = {name: layout.kept_dtype(name, arrays[name].type, arrays[name].null_count > 0) for name in layout.features}
     builder = BlockBuilder(layout, 0, len(frame), keys=False, target=bool(layout.targets), dtypes=dtypes)
     builder.add(pa.record_batch({name: arrays[name] for name in layout.names(keys=False)}))
     block = builder.block()

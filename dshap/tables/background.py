@@ -18,6 +18,7 @@ from dshap import checks
 from dshap.blocks import RowBlock
 from dshap.errors import InputError, shown
 from dshap.kernels import RBF, Fourier, Nystrom
+from dshap.predictors.times import times_of
 from dshap.records import FloatArray, Moments, Stacked
 from dshap.rows import chosen_rows, sample_positions
 from dshap.tables.opener import Learn
@@ -110,6 +111,7 @@ def background_of(reader: RowReader, learn: Learn, size: int, method: str, seed:
         n_rows=int(n_rows),
         discrepancy=float(np.linalg.norm(gap)),
         discrepancy_of_random=float(np.sqrt(max(1.0 - float(np.linalg.norm(mean)) ** 2, 0.0) / len(merged))),
+        times=times_of(reader),
     )
 
 

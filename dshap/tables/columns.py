@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,15 +13,19 @@ from numpy.typing import NDArray
 
 from dshap.errors import LARGEST_WHOLE, InputError, rounded_refusal, unknown_name
 from dshap.options import MISSING_POLICIES
+from dshap.predictors.times import DATE, from_microseconds, microseconds, misfit, time_kind, zone_of
 from dshap.records import BoolArray, FloatArray
 
 __all__ = [
     "KEY_DTYPES",
     "TEXT",
+    "TIME",
     "Layout",
     "Names",
+    "Times",
     "arrow_array",
     "as_names",
+    "as_times",
     "check_missing",
     "code_array",
     "kept_array",
@@ -34,10 +38,14 @@ __all__ = [
     "number_array",
     "repeats",
     "said_left_out",
+    "spooled_times",
+    "time_array",
 ]
 
 TEXT = np.dtypes.StringDType(na_object=None)
 """Of text columns that are features."""
+TIME = np.dtype("datetime64[us]")
+"""The dtype that keeps columns of times; in UTC where they have a zone."""
 UNKNOWN = -1.0
 """Code of a category that is not in the list."""
 
@@ -141,8 +149,24 @@ def code_array(column: pa.Array, categories: Sequence[Any], unknown: float = UNK
     return codes
 
 
+def time_array(column: pa.Array, name: str) -> FloatArray:
+    """Microseconds since 1970 (n,) of a column of times or dates as float64, NaN where null; see `microseconds`."""
+    if pa.types.is_null(column.type):  # nothing but missing values
+        return np.full(len(column), np.nan)
+    return microseconds(column.cast(_plain(column.type)).to_numpy(zero_copy_only=False), name)
+
+
+def spooled_times(values: NDArray[Any], kind: str) -> pa.Array:
+    """Times (n,) in the dtype `TIME` as Arrow times of this kind, so that they are read back by its rules."""
+    if kind == DATE:
+        return pa.array(values.astype("datetime64[D]"))
+    return pa.array(values, pa.timestamp("us", tz=zone_of(kind) or None))
+
+
 def kept_array(column: pa.Array, name: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The column (n,) in the dtype that `kept_dtype` gave."""
+    """The column (n,) in the dtype that `Layout.kept_dtype` gave."""
+    if dtype.kind == "M":
+        return from_microseconds(time_array(column, name), str(dtype))
     if dtype.kind == "T":
         return np.array(column.cast(pa.large_string()).to_pylist(), dtype=TEXT)
     if dtype.kind == "f":
@@ -165,6 +189,8 @@ def key_array(column: pa.Array, name: str, dtype: str) -> tuple[NDArray[Any], Bo
 
 
 Names = str | Iterable[str] | None
+Times = Mapping[str, str] | Names
+"""Columns of times, or column -> the kind that a model takes, empty for any; see `dshap.predictors.times`."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +205,8 @@ class Layout:
     missing: str
     categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """feature -> its categories: it is read as their positions, -1 for others, NaN where null."""
+    times: Mapping[str, str] = field(default_factory=dict)
+    """feature -> the kind of times that the model takes: it is read as microseconds since 1970, NaN where null."""
     others_are_missing: bool = False
     """Values outside of these lists are read as NaN: the model does not take them."""
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -194,15 +222,24 @@ class Layout:
         wanted = self.features + (tuple(self.key_dtypes) if keys else ()) + (self.targets if target else ())
         return list(dict.fromkeys(wanted))
 
+    def kept_dtype(self, name: str, kind: pa.DataType, has_nulls: bool) -> np.dtype[Any]:
+        """The numpy dtype that keeps a feature of this type as it is."""
+        if name in self.times:
+            return TIME
+        return kept_dtype(kind, has_nulls)
+
     def to_dict(self) -> dict[str, Any]:
-        """Everything that changes what is read."""
-        return {
+        """Everything that changes what is read; without times as it was before there were any."""
+        roles: dict[str, Any] = {
             "features": list(self.features),
             "keys": dict(self.key_dtypes),
             "targets": list(self.targets),
             "missing": self.missing,
             "categories": {name: list(values) for name, values in self.categories.items()},
         }
+        if self.times:
+            roles["times"] = dict(self.times)
+        return roles
 
 
 def as_names(given: Names) -> tuple[str, ...]:
@@ -232,10 +269,13 @@ def layout_of(
     key: Names = (),
     missing: str = "refuse",
     categories: Mapping[str, tuple[Any, ...]] | None = None,
+    times: Times = None,
 ) -> Layout:
-    """Give every column its role; `features=None` takes every number column that is neither key nor target.
+    """Give every column its role; `features=None` takes every number column that is neither key nor target, and those
+    that `times` names.
 
-    Features that have `categories` hold text or numbers, and are read as codes.
+    Features that have `categories` hold text or numbers, and are read as codes; of those that `times` names times and
+    dates are read as microseconds.
 
     Raises
     ------
@@ -247,21 +287,40 @@ def layout_of(
     keys, targets = as_names(key), as_names(target)
     for name in keys + targets:
         _require(schema, name)
-    chosen = _numbers(schema, keys + targets) if features is None else as_names(features)
-    for option, names in (("features", chosen), ("target", targets)):
-        for name in names:
-            _require_number(schema, name, option, (categories or {}).get(name) if option == "features" else None)
+    asked = as_times(times)
+    chosen = _numbers(schema, keys + targets, asked) if features is None else as_names(features)
+    kinds = {name: kind for name in chosen if name in asked and (kind := _required_time(schema, name, asked[name]))}
+    for name in chosen:
+        if name not in kinds:
+            _require_number(schema, name, "features", (categories or {}).get(name))
+    for name in targets:
+        _require_number(schema, name, "target", None)
     _check_roles(chosen, keys, targets)
-    key_dtypes = {name: _require_key(schema, name) for name in keys}
-    left_out = {} if features is not None else _no_numbers(schema, keys + targets)
     return Layout(
-        chosen, key_dtypes, targets, isinstance(target, str), missing, dict(categories or {}), left_out=left_out
+        chosen,
+        key_dtypes={name: _require_key(schema, name) for name in keys},
+        targets=targets,
+        is_single_target=isinstance(target, str),
+        missing=missing,
+        categories=dict(categories or {}),
+        times=kinds,
+        left_out={} if features is not None else _no_numbers(schema, (*keys, *targets, *chosen)),
     )
 
 
-def _numbers(schema: pa.Schema, taken: tuple[str, ...]) -> tuple[str, ...]:
-    """Every number column that has no role yet, in the order of the schema."""
-    return tuple(entry.name for entry in schema if is_number(entry.type) and entry.name not in taken)
+def as_times(given: Times) -> dict[str, str]:
+    """The columns that may hold times -> the kind that is wanted, empty where any is."""
+    match given:
+        case Mapping():
+            return dict(given)
+    return dict.fromkeys(as_names(given), "")
+
+
+def _numbers(schema: pa.Schema, taken: tuple[str, ...], times: Collection[str]) -> tuple[str, ...]:
+    """Every number column that has no role yet, and the columns of times, in the order of the schema."""
+    return tuple(
+        entry.name for entry in schema if entry.name not in taken and (is_number(entry.type) or entry.name in times)
+    )
 
 
 def _no_numbers(schema: pa.Schema, taken: tuple[str, ...]) -> dict[str, str]:
@@ -315,11 +374,30 @@ def _require_number(schema: pa.Schema, name: str, option: str, categories: tuple
             f"column {name!r} holds text ({kind}) where numbers are needed: encode it as numbers, or take it out of "
             f"{option}"
         )
+    if option == "features" and time_kind(kind):
+        raise InputError(
+            f"column {name!r} holds times ({kind}), which a predict function of data frames takes: explain it by "
+            "Marginal with a data frame that has them as its background; for other models give them as a number, such "
+            f"as days since a date, or take the column out of {option}"
+        )
     if not is_number(kind):
         raise InputError(
             f"column {name!r} holds {kind}, but {option} take integers, floats, bools or decimals: convert it, or take "
             f"it out of {option}"
         )
+
+
+def _required_time(schema: pa.Schema, name: str, wanted: str) -> str:
+    """The kind of times that a column is read as, empty where it holds none; refused where it is not what is wanted."""
+    kind = _require(schema, name)
+    own = time_kind(_plain(kind))
+    if not wanted or pa.types.is_null(kind):
+        return wanted or own
+    if not own:
+        raise InputError(f"column {name!r} holds {kind} here, and {wanted} where the model's own rows are: cast it")
+    if why := misfit(own, wanted):
+        raise InputError(f"column {name!r} holds {why}")
+    return wanted
 
 
 def _require_key(schema: pa.Schema, name: str) -> str:

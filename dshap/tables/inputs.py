@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ import numpy as np
 from dshap.abilities import is_of_texts, streams_data
 from dshap.blocks import RowBlock
 from dshap.errors import InputError
+from dshap.predictors.times import times_of
 from dshap.records import BoolArray
 from dshap.tables.categories import with_all_categories
 from dshap.tables.census import Census, take_census
@@ -17,7 +19,7 @@ from dshap.tables.opener import CodedReader, Site, kind_of, open_rows
 from dshap.tables.texts import open_texts
 from dshap.types import Explained, Predictor, RowReader
 
-__all__ = ["Inputs", "open_for"]
+__all__ = ["Inputs", "open_for", "times_of_data"]
 
 
 def open_for(value: Explained, rows: Any, site: Site, *, key: Any = (), missing: str = "refuse") -> RowReader:
@@ -32,6 +34,7 @@ def open_for(value: Explained, rows: Any, site: Site, *, key: Any = (), missing:
         key=key,
         missing=missing,
         categories=value.model.categories,
+        times=times_of(value.model),
     )
 
 
@@ -108,14 +111,23 @@ def _is_same(data: Any, rows: Any) -> bool:
     return data is rows or (kind_of(data) == kind_of(rows) == "path" and str(data) == str(rows))
 
 
+def times_of_data(value: Explained) -> Mapping[str, str]:
+    """Column -> its kind, of the columns of times that the data are read with; an array holds numbers already."""
+    if kind_of(value.data) == "array":
+        return {}
+    return times_of(value.model)
+
+
 def _open_data(value: Explained, rows: RowReader, site: Site, learns: bool) -> tuple[RowReader, Census]:
     """What the value function learns from; by the names of the rows where it knows none itself."""
     is_named = kind_of(value.data) != "array"
     features = value.model.feature_names or (rows.feature_names if is_named else None)
     is_read = learns or streams_data(value)  # row by row, so that bad ones can be skipped
     missing = "skip" if rows.missing == "refuse" and not is_read else rows.missing
+    times = times_of_data(value)
+    n_columns = value.model.n_columns
     try:
-        data = open_rows(value.data, site, features=features, n_columns=value.model.n_columns, missing=missing)
+        data = open_rows(value.data, site, features=features, n_columns=n_columns, missing=missing, times=times)
         census = take_census(data, site, takes_nan=not learns)
     except InputError as error:
         raise InputError(f"background or data of the value function: {error}") from error

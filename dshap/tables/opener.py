@@ -13,8 +13,9 @@ import pandas as pd
 
 from dshap.checks import as_array, checked
 from dshap.errors import EmptyTableError, InputError, shown, unknown_name
+from dshap.predictors.times import misfit, times_of
 from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
-from dshap.tables.columns import as_names
+from dshap.tables.columns import Times, as_names, as_times
 from dshap.tables.parquet import ParquetSource
 from dshap.tables.spool import TARGET, spool_source, write_partition
 from dshap.types import Pass, RowReader
@@ -79,6 +80,7 @@ class Asked:
     key: Any = ()
     missing: str = "refuse"
     categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    times: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def roles(self) -> dict[str, Any]:
@@ -89,7 +91,7 @@ class Asked:
                 "rows have columns with names, so put the values in as a column and give key= its name"
             )
         named = {"features": self.features, "target": self.target, "key": self.key}
-        return {**named, "missing": self.missing, "categories": self.categories}
+        return {**named, "missing": self.missing, "categories": self.categories, "times": self.times}
 
 
 def open_rows(
@@ -102,6 +104,7 @@ def open_rows(
     key: Any = (),
     missing: str = "refuse",
     categories: Mapping[str, tuple[Any, ...]] | None = None,
+    times: Times = None,
 ) -> RowReader:
     """A reader that the tasks of a run can use.
 
@@ -117,6 +120,7 @@ def open_rows(
     key : column names; for an array a mapping of key column -> values (n,)
     missing : "refuse", "skip" or "pass"
     categories : feature -> the categories of a column of text or of numbers: it is read as their positions
+    times : features that hold times, or feature -> the kind that is taken: they are read as microseconds since 1970
 
     Raises
     ------
@@ -124,7 +128,9 @@ def open_rows(
         A table of the wrong columns, kind or size.
     """
     (features,) = checked(features=features)
-    asked = Asked(rows, site, features, n_columns, target, _checked_key(key), missing, categories or {})
+    asked = Asked(
+        rows, site, features, n_columns, target, _checked_key(key), missing, categories or {}, as_times(times)
+    )
     reader = _opened(asked)
     if n_columns is not None and len(reader.feature_names) != n_columns:  # a table, and no names to take from it
         held = f"{len(reader.feature_names)} columns of numbers{_in_brackets(reader.feature_names)}"
@@ -142,12 +148,13 @@ def open_source(
     key: Any = (),
     missing: str = "refuse",
     categories: Mapping[str, tuple[Any, ...]] | None = None,
+    times: Times = None,
 ) -> RowReader:
     """The reader of a table without a run; what only a run can spool is refused.
 
     Parameters
     ----------
-    data, target, key, missing, categories : as in `open_rows`
+    data, target, key, missing, categories, times : as in `open_rows`
     features : name or names, optional
         The columns to explain, for an array the names of its columns.
 
@@ -157,7 +164,9 @@ def open_source(
         A kind of table that is not known, or one that does not fit the options.
     """
     names = None if features is None else as_names(features)
-    return _opened(Asked(data, None, names, None, target, _checked_key(key), missing, categories or {}))
+    return _opened(
+        Asked(data, None, names, None, target, _checked_key(key), missing, categories or {}, as_times(times))
+    )
 
 
 def _opened(asked: Asked) -> RowReader:
@@ -295,7 +304,26 @@ def _open_reader(asked: Asked) -> RowReader:
                 f"the model takes the categories of column {name!r}, and the source was opened without them: give the "
                 "path or the data frame itself as rows"
             )
+    _check_times(asked)
     return reader
+
+
+def _check_times(asked: Asked) -> None:
+    """Refuse a source whose columns of times are not those of the model, by their kinds too."""
+    held = times_of(asked.rows)
+    for name, wanted in asked.times.items():
+        if wanted and name not in held:
+            raise InputError(
+                f"the model takes the times of column {name!r}, and the source was opened without them: open it with "
+                f"times=[{name!r}], or give the path or the data frame itself as rows"
+            )
+        if wanted and (why := misfit(held[name], wanted)):
+            raise InputError(f"column {name!r} of the source holds {why}")
+    if asked.site is not None and (others := [name for name in held if name not in asked.times]):
+        raise InputError(
+            f"column {others[0]!r} of the source holds times, and numbers are taken here: open the source without it, "
+            "or explain a predict function of data frames by Marginal, with a background that has it"
+        )
 
 
 def _open_array(asked: Asked) -> RowReader:
@@ -304,6 +332,11 @@ def _open_array(asked: Asked) -> RowReader:
         raise InputError(
             f"the model takes text columns ({', '.join(asked.categories)}), and an array has none: give a data frame "
             "or a path, with the names of the columns"
+        )
+    if times := [name for name, kind in asked.times.items() if kind]:
+        raise InputError(
+            f"the model takes times ({', '.join(times)}), and an array has none: give a data frame or a path, with "
+            "the names of the columns"
         )
     if _names_in(asked.target) or _names_in(asked.key):
         raise InputError(

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dshap.errors import EmptyTableError, InputError
-from dshap.tables.columns import Layout, Names, kept_dtype, layout_of, said_left_out
+from dshap.tables.columns import Layout, Names, Times, layout_of, said_left_out
 from dshap.tables.files import (
     Partitions,
     Paths,
@@ -145,6 +145,10 @@ class ParquetSource(ParquetFiles, BatchReader):
         What becomes of rows that hold NaN or infinity; "pass" takes every row as ok.
     categories : mapping, optional
         feature -> the categories of a text column, or of numbers: it is read as their positions.
+    times : names or mapping, optional
+        Features that hold timestamps or dates, or feature -> the kind that the model takes ("datetime64[us]",
+        "datetime64[us, Europe/Berlin]", "date"): they are read as microseconds since 1970, in UTC where they have a
+        zone, for a predict function of data frames.
 
     Raises
     ------
@@ -161,10 +165,11 @@ class ParquetSource(ParquetFiles, BatchReader):
         key: Names = (),
         missing: str = "refuse",
         categories: Mapping[str, tuple[Any, ...]] | None = None,
+        times: Times = None,
     ) -> None:
         super().__init__(path)
         roles: dict[str, Any] = {"features": features, "target": target, "key": key, "missing": missing}
-        self._layout = layout_of(self._schema, **roles, categories=categories)
+        self._layout = layout_of(self._schema, **roles, categories=categories, times=times)
         footers = [
             read_footer(self._root, name, self._layout, self._partitions, index)
             for index, name in enumerate(self._names)
@@ -249,7 +254,8 @@ def read_footer(root: str, name: str, layout: Layout, partitions: Partitions, in
             for column in layout.names()
         }
         dtypes = {
-            column: kept_dtype(schema.field(column).type, has_nulls=nulls[column] != 0) for column in layout.features
+            column: layout.kept_dtype(column, schema.field(column).type, has_nulls=nulls[column] != 0)
+            for column in layout.features
         }
         return Footer(n_rows, dtypes, nulls)
 
@@ -265,6 +271,7 @@ def _check_same_layout(layout: Layout, schema: pa.Schema, name: str) -> None:
             key=keys,
             missing=layout.missing,
             categories=layout.categories,
+            times=layout.times,
         )
     except InputError as error:
         raise InputError(f"in file {name}: {error}") from None

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dshap.blocks import RowBlock
 from dshap.errors import InputError
 from dshap.records import BoolArray
-from dshap.tables.columns import KEY_DTYPES, Layout, code_array, kept_array, key_array, number_array
+from dshap.tables.columns import KEY_DTYPES, Layout, code_array, kept_array, key_array, number_array, time_array
 
 __all__ = ["BATCH_ROWS", "STREAM_BYTES", "BatchReader", "BlockBuilder", "LaidOut", "check_span"]
 
@@ -83,7 +83,9 @@ class BlockBuilder:
         j, categories = self._positions.get(name), self.layout.categories.get(name)
         if j is None:
             return
-        if categories is None:
+        if name in self.layout.times:
+            self.x[rows, j] = time_array(column, name)
+        elif categories is None:
             self.x[rows, j] = number_array(column, name)
         else:
             self.x[rows, j] = code_array(column, categories, self.layout.unknown_code)
@@ -141,6 +143,11 @@ class LaidOut:
         return self._layout.categories
 
     @property
+    def times(self) -> Mapping[str, str]:
+        """feature -> the kind of times that the model takes, where it is read as microseconds since 1970."""
+        return self._layout.times
+
+    @property
     def left_out(self) -> Mapping[str, str]:
         """column that is not read, since it holds no numbers -> what it holds; where features are not named."""
         return self._layout.left_out
@@ -173,6 +180,7 @@ class LaidOut:
     def _described(self, source: str, features: str = "", target: str = "") -> str:
         """One line for plans and logs: the source, and the roles of its columns."""
         roles = [f"{self.n_rows:,} rows", f"{len(self.feature_names)} features{features}"]
+        roles += [f"times {', '.join(self.times)}"] if self.times else []
         roles += [f"key {', '.join(self.key_names)}"] if self.key_names else []
         roles += [target or f"target {', '.join(self.target_names)}"] if self.has_target else []
         return f"{source}: {', '.join(roles)}"

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from dshap.errors import InputError
 from dshap.tables.arrays import ArraySource
-from dshap.tables.columns import Names, arrow_array, as_names, repeats
+from dshap.tables.columns import Names, arrow_array, as_names, repeats, spooled_times
 from dshap.tables.files import whole_file
 from dshap.tables.parquet import ParquetSource
 from dshap.types import RowReader
@@ -39,7 +39,8 @@ def spool_source(source: ArraySource, folder: Path) -> RowReader:
     targets: list[str] = []
     for index, start in enumerate(range(0, source.n_rows, SPOOL_ROWS)):
         block = source.read(start, min(start + SPOOL_ROWS, source.n_rows), keys=True, target=True, columns=True)
-        columns = {**block.columns, **block.keys}
+        times = {name: spooled_times(block.columns[name], kind) for name, kind in source.times.items()}
+        columns = {**block.columns, **block.keys, **times}
         if block.target is not None:
             outputs = block.target.reshape(len(block.x), -1).T
             targets = [f"{TARGET}{j}" for j in range(len(outputs))]
@@ -52,6 +53,7 @@ def spool_source(source: ArraySource, folder: Path) -> RowReader:
         target=targets[0] if len(targets) == 1 else targets or None,
         missing=source.missing,
         categories=source.categories,
+        times=source.times,
     )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dshap.errors import InputError, unknown_name
+from dshap.predictors.frames import Frame
 from dshap.records import FloatArray
 
 __all__ = ["Background", "herd"]
@@ -33,6 +34,8 @@ class Background:
     by: within 6 % of that of the kernel itself."""
     discrepancy_of_random: float
     """Root mean square discrepancy of as many rows drawn at random."""
+    times: Mapping[str, str] = field(default_factory=dict)
+    """Column of times, in microseconds since 1970 -> its kind."""
 
     def ordered(self, names: Sequence[str] | None) -> FloatArray:
         """The rows with the columns of these names, in their order."""
@@ -42,6 +45,14 @@ class Background:
             if name not in self.feature_names:
                 raise InputError(unknown_name("column", name, self.feature_names) + " The model needs it.")
         return self.rows[:, [self.feature_names.index(name) for name in names]]
+
+    def table(self, names: Sequence[str] | None) -> Any:
+        """The rows `ordered` by these names; as a data frame where columns hold times."""
+        rows = self.ordered(names)
+        if not self.times:
+            return rows
+        held = self.feature_names if names is None else tuple(names)
+        return Frame.of_names(held, times={name: self.times[name] for name in held if name in self.times}).rebuilt(rows)
 
     def summary(self) -> dict[str, Any]:
         """What a cube says of it."""

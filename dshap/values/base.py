@@ -14,12 +14,13 @@ import numpy as np
 
 from dshap.checks import as_array, as_path, checked, plain_array
 from dshap.errors import InputError, shown
-from dshap.foreign import has_columns, has_member, is_pandas, shape_of
+from dshap.foreign import has_columns, has_member, is_lazy, is_pandas, shape_of
 from dshap.players import Players
 from dshap.predictors.expansion import Expansion, ExpansionModel
 from dshap.predictors.frames import frame_of
 from dshap.predictors.named import columns_by_name, fitted_names_of, names_of
-from dshap.predictors.predict_function import ARRAYS, PredictFunction, row_forms
+from dshap.predictors.predict_function import PredictFunction, row_forms
+from dshap.predictors.times import time_kind, times_of
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.types import Link, Predictor
 from dshap.values.links import IDENTITY, link_of
@@ -86,13 +87,12 @@ class Predicted(TableValue):
 
     predict is tried on the first rows of an array or a data frame, on a row of zeros where reading the data would be
     work.  A path tells no columns: they are those of `feature_names`, or of the estimator behind predict.
-    Where the data are a data frame with text, categorical or boolean columns, or the estimator behind predict was
-    fitted on one, predict gets data frames like it; of a data frame of numbers a function is tried with a frame, then
-    with an array, and gets what it took first.  ``arrays=`` decides: True for arrays, False for frames.
+    Where the data are a data frame with text, categorical or boolean columns or with times, or the estimator behind
+    predict was fitted on one, predict gets data frames like it; of a data frame of numbers a function is tried with a
+    frame, then with an array, and gets what it took first.  ``arrays=`` decides: True for arrays, False for frames.
     """
 
     model: PredictFunction
-    takes_frames = True
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Predicted(TableValue):
         data = frame_of(as_array("data", data))
         names = names_of(feature_names, fitted_names_of(predict), data)
         chosen = columns_by_name(data, names or data.columns) if is_pandas(data) else None
-        forms = row_forms(predict, chosen, names, arrays) if self.takes_frames else ARRAYS
+        forms = row_forms(predict, chosen, names, arrays, _times_in(data, names))
         coded = data if forms.frame is None or chosen is None else forms.frame.codes(chosen)
         model = forms.function(
             predict,
@@ -201,6 +201,14 @@ def check_predict(given: Any) -> None:
     asked = f"its {' or '.join(methods)}" if methods else "a function of rows, such as model.predict"
     swapped = ", and the rows after it" if shape_of(given) else ""
     raise InputError(f"predict is {kind}: give {asked}{swapped}")
+
+
+def _times_in(data: Any, names: Sequence[str] | None) -> dict[str, str]:
+    """Column -> its kind, of the columns of times of data that lie in a source or in a Dask dataframe."""
+    kinds = times_of(data)
+    if is_lazy(data) and has_columns(data):
+        kinds = {str(name): time_kind(dtype) for name, dtype in data.dtypes.items()}
+    return {name: kinds[name] for name in names or () if kinds.get(name)}
 
 
 def _n_columns(data: Any, names: Sequence[str] | None) -> int:

@@ -28,7 +28,8 @@ class Copula(Gaussian):
 
     Parameters
     ----------
-    predict, data, n_samples, ridge, seed, players, feature_names, output_names, link, buffer_rows : see `Gaussian`
+    predict, data, n_samples, ridge, seed, players, feature_names, output_names, link, buffer_rows, arrays : see
+        `Gaussian`; columns of times are taken, as draws are values of the data
 
     Raises
     ------
@@ -44,6 +45,7 @@ class Copula(Gaussian):
     """
 
     name = "copula"
+    drawn = ("times",)
     margins: tuple[tuple[FloatArray, FloatArray, FloatArray], ...] | None = None
     """Of each column: its values (p,), rising; their scores (p,); the scores where one value ends (p − 1,)."""
 

@@ -27,7 +27,8 @@ class Gaussian(Shifted, PredictedValue):
     Parameters
     ----------
     predict : callable
-        rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.
+        rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.  It gets data frames
+        or arrays by the rule of `Marginal`.
     data : array (n, columns), data frame, or any path, collection or source that `dshap.explain` takes
         The rows that μ and Σ are taken from; every row counts.  It is read by spans.
     n_samples : int
@@ -37,7 +38,7 @@ class Gaussian(Shifted, PredictedValue):
         D (R + ridge·I) D throughout, D the standard deviations: variances grow by the factor 1 + ridge.
     seed : int
         Of the draws.
-    players, feature_names, output_names, link, buffer_rows : see `Marginal`
+    players, feature_names, output_names, link, buffer_rows, arrays : see `Marginal`
         A path tells no columns: name them in `feature_names`, unless the estimator behind `predict` knows them.
 
     Raises
@@ -73,7 +74,8 @@ class Gaussian(Shifted, PredictedValue):
     """
 
     name = "gaussian"
-    takes_frames = False
+    drawn: tuple[str, ...] = ()
+    """Kinds of columns that draws are values of, beside numbers."""
     shared_arrays = ("mean", "draws", "base", "base_error")
 
     def __init__(
@@ -89,6 +91,7 @@ class Gaussian(Shifted, PredictedValue):
         output_names: Sequence[str] | None = None,
         link: str | Link | None = None,
         buffer_rows: int = 65_536,
+        arrays: bool | None = None,
     ) -> None:
         self.n_samples, self.ridge, self.seed = checked(n_samples=n_samples, ridge=ridge, seed=seed)
         super().__init__(
@@ -99,7 +102,19 @@ class Gaussian(Shifted, PredictedValue):
             output_names=output_names,
             buffer_rows=buffer_rows,
             link=link,
+            arrays=arrays,
         )
+        self._check_columns()
+
+    def _check_columns(self) -> None:
+        """Refuse columns that cannot be drawn: categories, and times, whose draws would go beyond those of the data."""
+        held_by = {"text or categories": self.model.categories, "times": self.model.times}
+        for held, names in held_by.items():
+            if names and held not in self.drawn:
+                raise InputError(
+                    f"column {next(iter(names))!r} holds {held}, which {type(self).__name__} cannot draw: use Marginal "
+                    "or ConditionalRegression, or leave the column out"
+                )
 
     def _scores(self, rows: FloatArray) -> FloatArray:
         """What is jointly normal (n, columns): the columns themselves."""

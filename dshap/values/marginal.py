@@ -33,9 +33,10 @@ class Marginal(PredictedValue):
     ----------
     predict : callable
         rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.  Where the
-        background is a data frame with text, categorical or boolean columns, or the estimator behind predict was fitted
-        on one, it gets data frames of the same columns and dtypes.  Where it is a data frame of numbers, a function of
-        one's own is tried with a data frame of its first rows, then with an array, and gets what it took first.
+        background is a data frame with text, categorical or boolean columns or with times, or the estimator behind
+        predict was fitted on one, it gets data frames of the same columns and dtypes.  Where it is a data frame of
+        numbers, a function of one's own is tried with a data frame of its first rows, then with an array, and gets what
+        it took first.
     background : Background, array (b, columns), data frame; or path, Dask collection or source
         Rows in memory are kept whole on every worker; one row is a plug-in reference point.  A path, a collection or a
         source is read by spans, every row of it counts, and no worker holds more than one span.  `Background` is what
@@ -91,7 +92,7 @@ class Marginal(PredictedValue):
             if weights is not None:
                 raise InputError("weights belong to rows; a Background has its own: leave them out")
             self.notes = {"background": background.summary()}
-            background, weights = background.ordered(names), background.weights
+            background, weights = background.table(names), background.weights
         self.streams_data = _is_streamed(background)
         if not self.streams_data:
             if names is not None and has_columns(background):

@@ -16,7 +16,7 @@ from dshap.designs import exact
 from dshap.errors import InputError
 from dshap.kernels import RBF, Categorical, Nystrom, Product
 from dshap.predictors.frames import Frame
-from dshap.values import ConditionalRegression, Gaussian, Marginal
+from dshap.values import ConditionalRegression, Copula, Gaussian, Marginal
 from tests.values.oracles import shapley
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -189,6 +189,26 @@ def test_numbers_that_the_first_dtype_cannot_hold_are_kept(background):
     assert whole["children"].dtype == np.int8
 
 
+def test_fractions_of_a_nullable_column_of_whole_numbers():
+    """They stay fractions; whole ones, and missing ones, keep its dtype."""
+    frame = Frame.of(pd.DataFrame({"i": pd.array([1, None], "Int64"), "b": pd.array([True, None], "boolean")}))
+    assert frame.rebuilt(np.array([[1.75, 0.5]])).dtypes.eq(float).all()
+    assert frame.rebuilt(np.array([[2.0, np.nan]])).dtypes.astype(str).tolist() == ["Int64", "boolean"]
+
+
+@pytest.mark.parametrize("kind", [Gaussian, Copula])
+def test_draws_are_handed_in_the_form_of_the_data(kind):
+    """A function of columns by name gets data frames, one of places arrays: the same numbers."""
+    table = NUMBERS.assign(a=np.round(NUMBERS["a"]))
+    cubes = [
+        dshap.explain(kind(predict, table, n_samples=20, **options), table[:3])
+        for predict, options in ((by_names, {}), (by_places, {}), (by_places, {"arrays": True}))
+    ]
+    for cube in cubes[1:]:
+        np.testing.assert_array_equal(cube.attribution, cubes[0].attribution)
+    assert "gets data frames" in cubes[0].attrs["predict"] and "predict" not in cubes[2].attrs
+
+
 def test_numbers_of_nullable_dtypes_keep_them():
     """Int64, boolean and Float64, which know a missing value of their own; text beside them."""
     table = pd.DataFrame(
@@ -274,7 +294,7 @@ def test_regression_with_categorical_factors(background):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda b, r: Gaussian(predict, b), "text where numbers are needed|holds text"),
+        (lambda b, r: Gaussian(predict, b), "column 'job' holds text or categories, which Gaussian cannot draw"),
         (
             lambda b, r: ConditionalRegression(predict, b, RBF(), Nystrom(5)),
             r"column 'job' holds categories, whose codes have no distances: .*Categorical\(\) for this one",
@@ -284,7 +304,7 @@ def test_regression_with_categorical_factors(background):
             "Product has 3 values for 5 columns: give one, or one each",
         ),
         (lambda b, r: Marginal(predict, b.assign(age=["x", 1] * (len(b) // 2))), r"column 'age' holds 1 \(int\)"),
-        (lambda b, r: Marginal(predict, b.assign(age=pd.Timestamp(0))), r"column 'age' holds Timestamp"),
+        (lambda b, r: Marginal(predict, b.assign(age=pd.Period("2020"))), r"column 'age' holds Period.*convert it"),
         (lambda b, r: dshap.explain(Marginal(predict, b), r.to_numpy()), "text columns.*give a data frame or a path"),
         (
             lambda b, r: dshap.explain(Marginal(predict, b), r.assign(job=1.0)),

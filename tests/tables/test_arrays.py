@@ -154,7 +154,7 @@ def test_targets_of_a_frame():
     [
         ({"features": ["a", "city"]}, "column 'city' holds text .* where numbers are needed: encode it as numbers"),
         ({"features": ["kind"]}, "column 'kind' holds text"),
-        ({"features": ["when"]}, r"column 'when' holds timestamp\[.*convert it"),
+        ({"features": ["when"]}, r"column 'when' holds times \(timestamp\[.*or take the column out of features"),
         ({"features": ["mixed"]}, "column 'mixed' .object. does not hold one kind of value .*: make it all numbers"),
         ({"features": ["cuont"]}, "unknown column 'cuont'; did you mean 'count'"),
         ({"target": "city"}, "column 'city' holds text .* target"),
