@@ -88,6 +88,9 @@ class PredictFunction(NamedModel):
         hint = ""
         if self.is_array_hinted and self._k is None:  # what it took once it takes
             hint = f"; predict was given an array {rows.shape}: give arrays=False for frames"
+        if self.times and self._k is None:
+            hint = f"; predict was given a data frame, as column {next(iter(self.times))!r} holds times: numbers, such "
+            hint += "as days since a date, would let it have arrays"
         with calling(self.name, hint):
             raw = self.predict(rows if self.frame is None else self.frame.rebuilt(rows))
         return checked_outputs(raw, len(rows), self._k, self.name)

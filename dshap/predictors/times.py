@@ -31,10 +31,11 @@ RANGE = "times from 1684-07-28 to 2255-06-05"
 
 def times_of(given: Any) -> Mapping[str, str]:
     """Column -> its kind, of the columns of times that a model takes or a source gives; empty where it knows none."""
-    if not has_member(given, "times"):
-        return {}
-    found: Mapping[str, str] = given.times
-    return found
+    if has_member(given, "times"):
+        match given.times:
+            case Mapping() as found:  # a data frame may have a column of that name
+                return found
+    return {}
 
 
 def time_kind(dtype: Any) -> str:

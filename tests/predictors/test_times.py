@@ -311,6 +311,14 @@ def test_missing_times_follow_the_policy(rows, background):
     np.testing.assert_array_equal(passed.attribution[others], skipped.attribution[others])
 
 
+def test_a_column_that_is_called_times(background):
+    named = background[["when", "temp"]].rename(columns={"when": "times", "temp": "dtypes"})
+    cube = dshap.explain(Marginal(lambda f: f["times"].dt.hour * f["dtypes"], named), named)
+    np.testing.assert_allclose(cube.prediction[:, 0], background["when"].dt.hour * background["temp"])
+    chosen = dshap.choose_background(named, 3, features=["times", "dtypes"])
+    assert dict(chosen.times) == {"times": f"datetime64[us, {BERLIN}]"}
+
+
 def test_a_column_of_nothing_but_missing_times(rows, background):
     def watch(frame):
         return frame["when"].dt.hour.fillna(1.0) * frame["temp"]
@@ -418,6 +426,10 @@ def plain(rows):
         (lambda b, r: dshap.explain(Marginal(hours, b), r.assign(when="2024-01-01")), r"'when' holds \w*string.* here"),
         (lambda b, r: dshap.explain(Marginal(hours, b), r.assign(day=plain(r)["when"])), "'day' holds times of th"),
         (lambda b, r: dshap.explain(Marginal(hours, b), np.zeros((4, 3))), r"takes times \(when, day\), and an array"),
+        (
+            lambda b, r: Marginal(lambda a: a[:, 0], b),
+            "failed: .*; predict was given a data frame, as column 'when' holds times: numbers, such as days",
+        ),
         (lambda b, r: Marginal(hours, b, arrays=True), "arrays=True, and column 'when' holds times"),
         (
             lambda b, r: dshap.explain(Marginal(lambda f: f["temp"], b[["temp"]]), r.rename(columns={"when": "temp"})),
