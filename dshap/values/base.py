@@ -17,7 +17,7 @@ from dshap.errors import InputError, shown
 from dshap.foreign import has_columns, has_member, is_lazy, is_pandas, shape_of
 from dshap.players import Players
 from dshap.predictors.expansion import Expansion, ExpansionModel
-from dshap.predictors.frames import frame_of
+from dshap.predictors.frames import Frame, frame_of
 from dshap.predictors.named import columns_by_name, fitted_names_of, names_of
 from dshap.predictors.predict_function import PredictFunction, row_forms
 from dshap.predictors.times import time_kind, times_of
@@ -113,6 +113,8 @@ class Predicted(TableValue):
         names = names_of(feature_names, fitted_names_of(predict), data)
         chosen = columns_by_name(data, names or data.columns) if is_pandas(data) else None
         forms = row_forms(predict, chosen, names, arrays, _times_in(data, names))
+        if forms.frame is not None:
+            self._check_frame(forms.frame)
         coded = data if forms.frame is None or chosen is None else forms.frame.codes(chosen)
         model = forms.function(
             predict,
@@ -126,6 +128,9 @@ class Predicted(TableValue):
         super().__init__(model, data if model.frame is None else coded, players)
         self.link = link_of(link, model.output_names)
         self.link.check(model.probe)
+
+    def _check_frame(self, frame: Frame) -> None:
+        """Refuse columns of data frames that no values can be made of, before predict is tried."""
 
     def fingerprint(self) -> dict[str, Any]:
         """Its name, model, link and players, and a digest of its data where they are in memory."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from dshap.checks import checked
 from dshap.errors import InputError, PredictError
+from dshap.predictors.frames import Frame
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.types import Link
 from dshap.values.base import PredictedValue
@@ -104,11 +105,10 @@ class Gaussian(Shifted, PredictedValue):
             link=link,
             arrays=arrays,
         )
-        self._check_columns()
 
-    def _check_columns(self) -> None:
+    def _check_frame(self, frame: Frame) -> None:
         """Refuse columns that cannot be drawn: categories, and times, whose draws would go beyond those of the data."""
-        held_by = {"text or categories": self.model.categories, "times": self.model.times}
+        held_by = {"text or categories": frame.categories, "times": frame.times}
         for held, names in held_by.items():
             if names and held not in self.drawn:
                 raise InputError(

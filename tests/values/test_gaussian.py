@@ -411,6 +411,7 @@ class Estimator:
     feature_names_in_ = np.array(["b", "a"])
 
     def predict(self, x):
+        x = np.asarray(x)
         return x[:, 0] * 2 + x[:, 1]
 
 
@@ -440,7 +441,7 @@ def test_columns_are_those_of_the_estimator(data):
         ({"output_names": ["one"]}, "1 output names for 2 outputs"),
         ({"data": "some/path"}, "there is no file some/path: give the path of Parquet files"),
         ({"data": np.array([["a"]])}, "data has text"),
-        ({"data": pd.DataFrame({"a": ["b"]})}, "data has text"),
+        ({"data": pd.DataFrame({"a": ["b"]})}, "column 'a' holds text or categories, which Gaussian cannot draw"),
     ],
 )
 def test_bad_options(data, options, message):
