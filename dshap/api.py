@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dshap.abilities import is_of_texts
 from dshap.checks import Choice, checked
 from dshap.cube import CubeLayout, empty_cube, is_running, open_cube, read_job
 from dshap.engine import format_bytes
@@ -133,6 +134,8 @@ def explain(
             explanation = Explanation.of(game, rows, path, session, design=design, key=key, prepared=prepared)
         except EmptyTableError:
             session.progress.say("no rows to explain: nothing is computed, and nothing is written")
+            if is_of_texts(game):
+                return empty_cube((), game.link.outputs(game.model.output_names))
             return empty_cube(game.players.names, game.link.outputs(game.model.output_names))
         if store is None:
             _check_in_memory(explanation.layout)

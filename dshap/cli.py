@@ -7,6 +7,7 @@ could be checked against, 130 interrupted (the same command goes on).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import logging
@@ -14,13 +15,13 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
-from dshap.errors import DamagedError, DshapError, InputError, LockedError
+from dshap.errors import DamagedError, DshapError, InputError, LockedError, unknown_name
 from dshap.printing import dated, one_line, printable
 from dshap.user_code import raised_by_import
 
@@ -36,6 +37,8 @@ LOG = logging.getLogger(__name__)
 
 INTERRUPTED, BUG, BAD_INPUT = 130, 1, 2
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
+SHOWN_STORES = 4
+"""Stores of a folder that a message names."""
 QUALITY = "quality: MSE_v, the mean of (f − v_S)² over rows and coalitions"
 
 
@@ -44,7 +47,54 @@ def main() -> None:
     cli(prog_name="dshap")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """A group whose usage errors are one line, like all others."""
+
+    def make_context(self, *given: Any, **options: Any) -> click.Context:
+        with _usage_in_one_line():
+            return super().make_context(*given, **options)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _usage_in_one_line():
+            return super().invoke(ctx)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        name = args[0]
+        if not name.startswith("-") and name not in self.commands:
+            raise click.UsageError(unknown_name("command", name, self.commands), ctx)
+        return super().resolve_command(ctx, args)
+
+
+@contextlib.contextmanager
+def _usage_in_one_line() -> Iterator[None]:
+    """Turn usage errors of click, which take three lines, into one of a line."""
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        _tell(_usage(error))
+        raise click.exceptions.Exit(BAD_INPUT) from error
+
+
+def _usage(error: click.UsageError) -> str:
+    """Tell what is wrong with a command, and what it takes."""
+    context = error.ctx
+    said = error.format_message().strip()
+    match error:
+        case click.NoSuchOption(option_name=str(name)) if context is not None:
+            options = [max(each.opts, key=len) for each in context.command.get_params(context)]
+            said = unknown_name("option", name, [each for each in options if each.startswith("-")])
+            if context.parent is None:
+                return f"{said} Options of a command follow its name, as in `dshap run JOB.toml -q`."
+            return f"{context.info_name}: {said}"
+    if context is None or context.parent is None:
+        return said
+    usage = context.get_usage().partition(": ")[2]
+    return f"{context.info_name}: {said[:1].lower()}{said[1:].rstrip('.')}; write `{' '.join(usage.split())}`"
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="dshap", message="dshap %(version)s")
 def cli() -> None:
     """Shapley values for models on tables that outgrow one machine."""
@@ -184,13 +234,18 @@ def plan(job_file: str, settings: tuple[str, ...], as_json: bool, quiet: bool) -
 @SET
 @click.option("--reread", is_flag=True, help="Read all rows of the table again, where files of the same size, times "
               "and footer as in an earlier run are taken for unchanged.")  # fmt: skip
-@click.option("--wait", "wait_s", metavar="SECONDS", type=click.FloatRange(min=0.0), default=120.0, show_default=True,
-              help="How long a cluster may be without a worker.")  # fmt: skip
-def run(job_file: str, settings: tuple[str, ...], reread: bool, wait_s: float, as_json: bool, quiet: bool) -> None:
+@click.option("--wait", "wait_s", metavar="SECONDS", type=float,
+              help="How long a cluster may be without a worker; [cluster] wait, or 120, where left out.")  # fmt: skip
+def run(
+    job_file: str, settings: tuple[str, ...], reread: bool, wait_s: float | None, as_json: bool, quiet: bool
+) -> None:
     """Carry out a job, or finish one that was interrupted."""
     from dshap.jobs import load_job, run_job
+    from dshap.options import RULES
     from dshap.report import require_matplotlib
 
+    if wait_s is not None:
+        wait_s = RULES["wait"]("--wait", wait_s)
     job = load_job(job_file, settings)
     if job.report.picture:
         require_matplotlib()
@@ -323,12 +378,24 @@ def _cubes(store: Path) -> dict[str, Path]:
     from dshap.cube import cube_paths, read_job
 
     if not store.exists():
-        raise InputError(f"{store} does not exist")
+        raise InputError(f"{store} does not exist: give the store of a run")
     paths = cube_paths(store)
+    if not paths and read_job(store) is not None:
+        raise InputError(f"{store} holds no attribution cube yet: its job is not that far")
     if not paths:
-        is_job = read_job(store) is not None
-        raise InputError(f"{store} holds no attribution cube" + (" yet: its job is not that far" if is_job else ""))
+        raise InputError(f"{store} holds no attribution cube: {_instead(store)}")
     return {path.name: path for path in paths}
+
+
+def _instead(folder: Path) -> str:
+    """Tell what to give in the place of a folder that is no store: those in it, where there are some."""
+    from dshap.cube import cube_paths
+
+    inside = sorted(folder.iterdir()) if folder.is_dir() else []
+    stores = [path.name for path in inside if cube_paths(path)]
+    if not stores:
+        return "give the store of a run"
+    return f"give one of the stores in it, {', '.join(stores[:SHOWN_STORES])}{', …' * (len(stores) > SHOWN_STORES)}"
 
 
 @command

@@ -26,6 +26,15 @@ OF_DATA = frozenset(("value.background", "value.data", "value.weights", "value.p
 """Entries of a fingerprint that follow from the background or data of the value function."""
 PREDICTED = frozenset(("probe", "value.predictions"))
 """Entries by which a black box is known: its predictions for the first rows, and for its background."""
+KINDS: Mapping[str, str] = {"design.design": "design", "value.value": "value function"}
+"""Entries that name a kind of thing -> their names in a message; of another kind all other entries differ too."""
+FOLLOWING: Mapping[str, tuple[str, ...]] = {
+    "design.design": ("design.",),
+    "value.value": ("value.", "data."),
+    "players": ("design.n_players", "value.players."),
+    "features": ("design.n_players", "value.players.", "players"),
+}
+"""An entry -> the beginnings of those that follow from it."""
 OTHER_ROWS = "as before, with other values or in another order"
 
 
@@ -58,6 +67,7 @@ def refuse_difference(path: Path, stored: Mapping[str, Any], run: Mapping[str, A
 
 def _said(was: Mapping[str, Any], now: Mapping[str, Any], changed: Set[str], rows: RowsOfStore) -> list[str]:
     """A few words for each difference; what only follows from another difference is not told."""
+    changed = changed - _following(changed)
     has_other_columns = any(name.startswith(("keys", "features")) for name in changed)
     said = []
     if changed & ROWS and not has_other_columns:
@@ -71,6 +81,12 @@ def _said(was: Mapping[str, Any], now: Mapping[str, Any], changed: Set[str], row
         said.append("the model predicts other values than before for the same rows")
     others = sorted(changed - follows - PREDICTED)
     return said + [_leaf(name, was.get(name, "absent"), now.get(name, "absent")) for name in others]
+
+
+def _following(changed: Set[str]) -> set[str]:
+    """The entries that only follow from others that changed."""
+    causes = changed & FOLLOWING.keys()
+    return {name for name in changed for cause in causes if name.startswith(FOLLOWING[cause]) and name != cause}
 
 
 def _is_table_of_rows(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
@@ -93,6 +109,7 @@ def data_said(name: str, was: int | None, now: int | None) -> str:
 
 def _leaf(name: str, was: Any, now: Any) -> str:
     """One option, or its content where only a digest of it is known."""
+    name = KINDS.get(name, name.removeprefix("options."))
     if _is_digest(was) or _is_digest(now):
         return f"{name} is not the one that the store was made with"
     return f"{name} was {was}, now {now}"

@@ -34,6 +34,10 @@ __all__ = [
 
 LARGEST_WHOLE = 2**53
 """Beyond it float64 does not hold every integer."""
+NEAR_LETTERS = 3
+"""Letters of the shortest beginning of a name that is taken for it."""
+ALIKE_LETTERS = 5
+"""First letters that two names share where one may be meant by the other."""
 
 
 class DshapError(Exception):
@@ -55,8 +59,8 @@ class InputError(DshapError, ValueError):
 class EmptyTableError(InputError):
     """A table without rows; where they were to be explained there is nothing to do."""
 
-    def __init__(self, holds: str) -> None:
-        super().__init__(f"empty table: {holds}; give a table with rows")
+    def __init__(self, holds: str, remedy: str = "give a table with rows") -> None:
+        super().__init__(f"empty table: {holds}; {remedy}")
 
 
 class PredictError(InputError):
@@ -126,10 +130,13 @@ def shown(given: Any) -> str:
     return " ".join(_SHORT.repr(given).split())
 
 
-def unknown_name(kind: str, given: str, allowed: Iterable[str]) -> str:
-    """The sentence for a name that does not exist: what was given, the near ones, and all that are allowed."""
+def unknown_name(kind: str, given: str, allowed: Iterable[str], besides: Iterable[str] = ()) -> str:
+    """The sentence for a name that does not exist: what was given, the near ones, and all that are allowed.
+
+    Names of `besides`, which are allowed in the same place as something else, may be meant too.
+    """
     names = sorted(map(str, allowed))
-    near = difflib.get_close_matches(str(given), names, n=3, cutoff=0.5)
+    near = _near_names(given, [*names, *besides])
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     shown = ", ".join(names[:24]) + (f", … ({len(names)} in all)" if len(names) > 24 else "")
     return (
@@ -137,6 +144,24 @@ def unknown_name(kind: str, given: str, allowed: Iterable[str]) -> str:
         if near
         else (f"unknown {kind} {given!r}. Allowed: {shown or 'none'}.")
     )
+
+
+def _near_names(given: str, names: list[str]) -> list[str]:
+    """At most three names that may be meant, the nearest first."""
+    lower = {name.casefold(): name for name in names}
+    found = difflib.get_close_matches(given.casefold(), list(lower), n=3, cutoff=0.5)
+    return [lower[name] for name in found if _is_near(given.casefold(), name)]
+
+
+def _is_near(given: str, name: str) -> bool:
+    """Whether a name may be meant: at most a third of its letters differ, or both begin alike."""
+    short, long = sorted((given, name), key=len)
+    pairs = enumerate(zip(short, long, strict=False))
+    n_alike = next((position for position, (a, b) in pairs if a != b), len(short))
+    if n_alike >= ALIKE_LETTERS or n_alike == len(short) >= NEAR_LETTERS:
+        return True
+    blocks = difflib.SequenceMatcher(a=short, b=long, autojunk=False).get_matching_blocks()
+    return 3 * sum(block.size for block in blocks) >= 2 * len(long)
 
 
 def rounded_refusal(name: str, value: int) -> str:

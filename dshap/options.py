@@ -12,10 +12,12 @@ import numpy as np
 from dshap.checks import Choice, Flag, Number, Rule, Text, Whole
 from dshap.errors import InputError, shown, unknown_name
 
-__all__ = ["MISSING_POLICIES", "RunOptions", "parse_bytes"]
+__all__ = ["MISSING_POLICIES", "WAIT_S", "RunOptions", "parse_bytes"]
 
 MISSING_POLICIES = ("refuse", "skip", "pass")
 STORED_DTYPES = ("float64", "float32")
+WAIT_S = 120.0
+"""How long a cluster may be without a worker, in seconds."""
 _TILE = Whole(1, ", or leave it out")
 RULES: Mapping[str, Rule] = {
     "missing": Choice(MISSING_POLICIES),
@@ -31,12 +33,15 @@ RULES: Mapping[str, Rule] = {
     "keep_rows": Flag(),
     "interactions": Flag(),
     "stochastic": Flag(),
+    "wait": Number(0.0, hint=", the seconds that a cluster may be without a worker"),
 }
-ALWAYS = ("missing", "dtype", "units", "keep_rows", "interactions", "stochastic")
+ALWAYS = ("missing", "dtype", "units", "keep_rows", "interactions", "stochastic", "wait")
 """What cannot be None."""
 
 _COALITIONS = "Coalitions are max_coalitions, or those of a design: design=dshap.designs.kernelshap(d, 512)."
 _OF_VALUE = "It belongs to the value function: give it there."
+OF_CALLS = ("client", "compute", "design", "key", "progress", "quality", "store")
+"""Arguments of `explain` that are no options of a run, for hints."""
 ELSEWHERE: Mapping[str, str] = {
     "nsamples": _COALITIONS,
     "n_samples": _COALITIONS,
@@ -96,6 +101,8 @@ class RunOptions:
     """Rows of one task of the sums over the data."""
     memory_limit: int | None = None
     """Bytes that one worker process may take; the plan is refused above it."""
+    wait: float = WAIT_S
+    """Seconds that a cluster may be without a worker before the run gives up."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", _dtype_name(self.dtype))
@@ -116,9 +123,15 @@ class RunOptions:
         allowed = [option.name for option in fields(cls)]
         for name in given:
             if name not in allowed:
-                hint = f" {ELSEWHERE[name]}" if name in ELSEWHERE else ""
-                raise InputError(unknown_name("option", name, allowed) + hint)
+                raise InputError(_unknown_option(name, allowed))
         return cls(**given)
+
+
+def _unknown_option(name: str, allowed: list[str]) -> str:
+    """Tell what to do in the place of an option that other programs have; else the options that there are."""
+    if name in ELSEWHERE:
+        return f"unknown option {name!r}. {ELSEWHERE[name]}"
+    return unknown_name("option", name, allowed, OF_CALLS)
 
 
 def _dtype_name(given: Any) -> Any:

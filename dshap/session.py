@@ -81,17 +81,18 @@ def open_session(
     InputError
         Options that there are not, a client that is none.
     """
-    record, executor = RunOptions.of(options), _executor_for(client, progress)
+    record = RunOptions.of(options)
+    executor = _executor_for(client, progress, record.wait)
     with _temporary_store(store) as path, Workspace(path) as workspace:
         yield path, Session(executor, workspace, record, _progress_for(progress))
 
 
-def _executor_for(client: Any, progress: bool | None) -> Executor:
+def _executor_for(client: Any, progress: bool | None, wait_s: float) -> Executor:
     """The Dask executor of this client or address, or of the current one; the plain loop where there is none."""
     client = current_client() if client is None else checked_client(client)
     if client is None:
         return LoopExecutor()
-    return DaskExecutor(client, say=(SilentProgress() if progress is False else LineProgress()).say)
+    return DaskExecutor(client, wait_s, (SilentProgress() if progress is False else LineProgress()).say)
 
 
 def _progress_for(given: bool | None) -> Progress:

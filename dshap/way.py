@@ -215,7 +215,7 @@ def stored_plan(path: Path) -> Plan | None:
 def fingerprint_of(inputs: Inputs, way: Way, prepared: Prepared | None) -> dict[str, Any]:
     """Everything that changes a number of the cube; workers, window and display are not in it."""
     value, rows, options = inputs.value, inputs.rows, way.options
-    shown = ("memory_limit", "max_coalitions", "missing", "units")  # limits, display, and what the readers say
+    shown = ("memory_limit", "wait", "max_coalitions", "missing", "units")  # limits, display, what the readers say
     kept = {name: given for name, given in asdict(options).items() if name not in shown and given is not None}
     data = None if prepared is None else prepared.data
     if inputs.data is not None and inputs.data_census is not None:

@@ -81,9 +81,27 @@ def test_several_differences_are_told_together(keyed_table, tmp_path):
     said = refusal(keyed_table.iloc[::-1], tmp_path / "c.zarr", background=BACKGROUND[1:], dtype="float32")
     assert re.fullmatch(
         r"rows: the same 400 keys in another order \(.*\); background: 10 rows before, 9 now; "
-        "options.dtype was float64, now float32",
+        "dtype was float64, now float32",
         said,
     )
+
+
+def test_another_design_or_value_function_is_told_by_its_name(keyed_table, tmp_path):
+    """Not by each option that the other has not."""
+    explained(keyed_table, tmp_path / "c.zarr")
+    assert refusal(keyed_table, tmp_path / "c.zarr", design="permutation") == "design was exact, now permutation"
+    gaussian = dshap.values.Gaussian(model, BACKGROUND, feature_names=NAMES)
+    with pytest.raises(StoreMismatchError, match=r"another run: value function was marginal, now gaussian; choose"):
+        dshap.explain(gaussian, keyed_table, key="id", instance_tile=64, store=tmp_path / "c.zarr")
+
+
+def test_other_players_are_told_once(keyed_table, tmp_path):
+    explained(keyed_table, tmp_path / "c.zarr")
+    grouped = Marginal(model, BACKGROUND, feature_names=NAMES, players={"p": ["a", "b"]})
+    with pytest.raises(
+        StoreMismatchError, match=r"another run: players was \['a', 'b', 'c'\], now \['p', 'c'\]; choose"
+    ):
+        dshap.explain(grouped, keyed_table, key="id", instance_tile=64, store=tmp_path / "c.zarr")
 
 
 def test_other_columns_are_not_told_as_other_rows(keyed_table, tmp_path):

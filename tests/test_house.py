@@ -7,13 +7,13 @@ import pytest
 from tests.house import circles, importers_of_designs, measured, members
 
 BOUNDS = {
-    "syntax nodes": 191_200,
+    "syntax nodes": 192_000,
     "syntax nodes in a hundred statements": 816,
     "assignments of several things at once": 626,
     "ternaries": 834,
     "ternaries with another inside": 6,
     "fmt: skip": 51,
-    "classes": 388,
+    "classes": 390,
     "protocols": 40,
     "docstrings that open as a fragment": 453,
     "files beside the folders": 29,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from types import MappingProxyType
@@ -15,16 +16,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 import dshap
 from dshap import designs, kernels, models, values
-from dshap.errors import DshapError, InputError
+from dshap.cli import cli
+from dshap.cube import create_store
+from dshap.errors import DshapError, InputError, unknown_name
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Matern, Nystrom, Product, ProductKernel
 from dshap.models import FourierExpansion, KernelExpansion, KernelLogistic, KernelRidge, ShapleyPenalty
 from dshap.options import RunOptions
+from tests.jobs.job_files import changed, small_table, write_job
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -129,7 +136,7 @@ KIND = {
     "precision": "word", "dtype": "word", "nu": "word",
     "paired": "flag", "antithetic": "flag", "orthogonal": "flag", "standardize": "flag", "centred": "flag",
     "with_interventional": "flag", "keep_rows": "flag", "interactions": "flag", "compute": "flag", "index": "flag",
-    "stochastic": "flag", "arrays": "optional flag",
+    "stochastic": "flag", "wait": "number", "arrays": "optional flag",
     "feature_names": "names", "output_names": "outputs", "players": "players", "features": "features",
     "data": "table", "background": "table", "rows": "table", "masker": "table", "quality": "table", "sample": "table",
     "landmarks": "numbers", "weights": "numbers", "intercept": "numbers", "frequencies": "numbers",
@@ -384,6 +391,14 @@ FIRST_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: values.Marginal(LINEAR, X),
         "predict is a LinearRegression: give its predict",
     ),
+    "the predict of trees": (
+        lambda: values.Trees(TREE.predict),
+        "Trees takes the model, not its predict: give Trees(model)",
+    ),
+    "a function in the place of trees": (
+        lambda: values.Trees(predict),
+        "Trees takes a fitted tree ensemble, not a function: use Marginal(function, background)",
+    ),
     "no model": (lambda: values.Marginal(None, X), "predict is None: give a function of rows, such as model.predict"),
     "one row as a series": (
         lambda: dshap.explain(MARGINAL, FRAME.iloc[0]),
@@ -430,7 +445,175 @@ OF_ELSEWHERE = {
 
 @pytest.mark.parametrize("option", OF_ELSEWHERE)
 def test_options_of_other_programs_say_what_to_do_here(option, in_this_process):
+    """And not all options that there are."""
     with pytest.raises(InputError) as caught:
         dshap.explain(MARGINAL, X, **{option: 1})
-    assert str(caught.value).startswith(f"unknown option '{option}'")
-    assert str(caught.value).endswith(f" {OF_ELSEWHERE[option]}")
+    assert str(caught.value) == f"unknown option '{option}'. {OF_ELSEWHERE[option]}"
+
+
+def test_an_argument_that_is_written_wrong_is_named(in_this_process):
+    with pytest.raises(
+        InputError, match=r"^unknown option 'desing'; did you mean 'design'\? Allowed: coalition_groups, "
+    ):
+        dshap.explain(MARGINAL, X, desing="exact")
+
+
+class Typed(NamedTuple):
+    """A command that is a mistake, with changes of the job of `tests.jobs.job_files`."""
+
+    words: str
+    said: str
+    """The whole line, after "dshap: "; FOLDER stands for the working directory."""
+    changes: tuple[tuple[str, Any], ...] = ()
+    status: int = 2
+
+
+WRITE_RUN = "write `dshap run [OPTIONS] JOB.toml`"
+ON_THE_COMMAND_LINE = {
+    "no such command": Typed(
+        "rnu job.toml", "unknown command 'rnu'; did you mean 'run'? Allowed: plan, run, show, status, verify."
+    ),
+    "an option before the command": Typed(
+        "-q run job.toml",
+        "unknown option '-q'. Allowed: --help, --version. Options of a command follow its name, as in `dshap run "
+        "JOB.toml -q`.",
+    ),
+    "no such option": Typed(
+        "show out.zarr --jason",
+        "show: unknown option '--jason'; did you mean '--json'? Allowed: --help, --json, --quiet, --verbose.",
+    ),
+    "no job": Typed("run", f"run: missing argument 'JOB.toml'; {WRITE_RUN}"),
+    "two jobs": Typed("run a.toml b.toml", f"run: got unexpected extra argument (b.toml); {WRITE_RUN}"),
+    "a wait that is no number": Typed(
+        "run job.toml --wait nan",
+        "--wait is nan: give a number of at least 0, the seconds that a cluster may be without a worker",
+    ),
+    "no such job file": Typed(
+        "run none.toml", "job file none.toml: No such file or directory; give the path of a TOML file"
+    ),
+    "a folder as job": Typed("run .", "job file .: Is a directory; give the path of a TOML file"),
+    "a table as job": Typed(
+        "run table.parquet", "job file table.parquet is no TOML: it holds bytes that are no text in UTF-8"
+    ),
+    "no store": Typed("status none.zarr", "FOLDER/none.zarr does not exist: give the store of a run"),
+    "a file as store": Typed(
+        "show job.toml", "FOLDER/job.toml holds no attribution cube: give the store of a run"
+    ),
+    "a key far from all": Typed(
+        "plan job.toml",
+        "job file job.toml: [model] unknown key 'alpha'. Allowed: embedding, features, holdout, kernel, kind, "
+        "landmarks, lengthscale, penalty, sample_size, selection, shapley",
+        (("model.alpha", 3),),
+    ),
+    "a picture of another kind": Typed(
+        "run job.toml",
+        'job file job.toml: [report] picture = "/a.svg": pictures are PNG files: give a path that ends in .png',
+        (("report", {"picture": "/a.svg"}),),
+    ),
+    "a long name of a store": Typed(
+        "plan job.toml",
+        f"store '{'x' * 23}…{'x' * 24}': the name takes 238 bytes, at most 237 allowed: choose a shorter one",
+        (("job.store", "x" * 238),),
+    ),
+    "this folder as store": Typed(
+        "plan job.toml", "FOLDER exists and is no store of a job: choose another [job] store", (("job.store", "."),), 4
+    ),
+    "a table as store": Typed(
+        "plan job.toml",
+        "FOLDER/table.parquet exists and is no store of a job: choose another [job] store",
+        (("job.store", "table.parquet"),),
+        4,
+    ),
+    "a store below a file": Typed(
+        "plan job.toml",
+        "cannot write FOLDER/table.parquet: it is no folder; choose another store",
+        (("job.store", "table.parquet/out.zarr"),),
+    ),
+    "a key that is no key": Typed(
+        "run job.toml",
+        "1 row repeats the key of an earlier row, for example id=1298 (row 299): give a key that names each row once, "
+        "or none",
+    ),
+}  # fmt: skip
+"""What is typed -> the line on standard error; nothing is written, and the exit status is 2 where none is given."""
+
+
+@pytest.mark.parametrize("mistake", ON_THE_COMMAND_LINE)
+def test_a_mistake_on_the_command_line_is_one_line(mistake, tmp_path, monkeypatch):
+    typed = ON_THE_COMMAND_LINE[mistake]
+    monkeypatch.chdir(tmp_path)
+    table = small_table()
+    table.loc[299, "id"] = 1298
+    table.to_parquet("table.parquet")
+    write_job(tmp_path, changed(*typed.changes))
+    before = {path.name for path in tmp_path.iterdir()}
+    result = CliRunner().invoke(cli, typed.words.split(), prog_name="dshap")
+    assert result.exit_code == typed.status and result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    time, _, said = line.partition(" dshap: ")
+    assert said == typed.said.replace("FOLDER", str(tmp_path)) and re.fullmatch(r"\S+T\S+", time)
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+NO_ROWS_TO_EXPLAIN = {
+    "a table": changed(
+        ("model", {"kind": "import", "function": "math:fsum"}),
+        ("explain", [{"name": "a", "value": "marginal"}]),
+        ("source.target", None),
+    ),
+    "texts": {
+        "job": {"name": "small", "store": "out.zarr"},
+        "source": {"kind": "texts", "path": "table.parquet", "column": "ids"},
+        "model": {"kind": "import", "function": "math:fsum"},
+        "explain": [{"name": "a", "value": "tokens", "vocabulary": 9}],
+    },
+}
+
+
+@pytest.mark.parametrize("rows", NO_ROWS_TO_EXPLAIN)
+def test_no_rows_are_planned_and_run_as_none(rows, tmp_path, monkeypatch):
+    """Tonight nothing is new: the plan says so, as the run does."""
+    monkeypatch.chdir(tmp_path)
+    ids = pa.array([], pa.list_(pa.int64()))
+    pq.write_table(pa.Table.from_pandas(small_table()[:0]).append_column("ids", ids), "table.parquet")
+    write_job(tmp_path, NO_ROWS_TO_EXPLAIN[rows])
+    planned, run = (CliRunner().invoke(cli, [command, "job.toml"]) for command in ("plan", "run"))
+    assert planned.exit_code == 0, planned.output
+    assert planned.stdout == f"{tmp_path / 'table.parquet'}: no rows; a run has nothing to do\n"
+    assert run.exit_code == 0 and run.output == "nothing to do: the table has no rows\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"job.toml", "table.parquet"}
+
+
+def test_no_texts_are_explained_by_none(in_this_process):
+    tokens = values.Tokens(lambda ids: ids.sum(axis=1), vocabulary=9)
+    cube = dshap.explain(tokens, [])
+    assert dict(cube.sizes) == {"instance": 0, "feature": 0, "output": 1}
+
+
+def test_folders_of_stores_name_them(tmp_path, monkeypatch):
+    """A folder that holds stores of jobs is none: its `verify` passed, and said nothing."""
+    monkeypatch.chdir(tmp_path)
+    dshap.explain(MARGINAL, X, store="jobs/a.zarr/cube", progress=False)
+    create_store(tmp_path / "whole.zarr", {"name": "b", "units": "", "fingerprint": {}})
+    shutil.move("jobs/a.zarr/cube", "whole.zarr/cube")
+    for command in ("status", "show", "verify"):
+        result = CliRunner().invoke(cli, [command, "."])
+        assert result.exit_code == 2 and result.stderr.endswith("cube: give one of the stores in it, whole.zarr\n")
+    small_table().to_parquet("table.parquet")
+    write_job(tmp_path, changed(("job.store", "whole.zarr/new")))
+    inside = CliRunner().invoke(cli, ["run", "job.toml"])
+    assert inside.exit_code == 4 and "whole.zarr is a store, and" in inside.stderr
+    assert not (tmp_path / "whole.zarr" / "new").exists()
+
+
+NEAR = {"id": "", "hour": "", "tmp": "temp", "TEMP": "temp", "hun": "hum", "temperature": "temp"}
+"""A name that is no column -> the one that may be meant; "" where all are far from it."""
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_only_near_names_are_meant(name):
+    """At most a third of the letters differ, or one begins with the other; "id" was taken for "d"."""
+    hint = f"; did you mean '{NEAR[name]}'?" if NEAR[name] else "."
+    assert unknown_name("column", name, ["temp", "hum", "d", "hr"]) == (
+        f"unknown column {name!r}{hint} Allowed: d, hr, hum, temp."
+    )

@@ -689,11 +689,11 @@ OTHER_RUNS = {
         {},
         "background: 25 rows before, 24 now",
     ),
-    "dtype": (lambda frame: marginal(frame), {"dtype": "float32"}, "options.dtype was float64, now float32"),
+    "dtype": (lambda frame: marginal(frame), {"dtype": "float32"}, "dtype was float64, now float32"),
     "players": (
         lambda frame: marginal(frame, players={"ab": ["a", "b"]}),
         {"design": "auto"},
-        "value.players.a was .*, now absent",
+        r"run: players was \['a', 'b', 'c', 'const'\], now \['ab', 'c', 'const'\]; choose",
     ),
     "key": (lambda frame: marginal(frame), {"key": None}, "keys.id was string, now absent"),
 }

@@ -28,7 +28,7 @@ from dshap.cube.reader import (
     row_key,
 )
 from dshap.cube.verify import Damage, is_left, repair, store_parts, verify_cube
-from dshap.cube.workspace import Workspace, is_running
+from dshap.cube.workspace import Workspace, check_place, is_running
 from dshap.cube.writer import CubeWriter, drop_lost_blocks
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "FinishedBlock",
     "StateFolder",
     "Workspace",
+    "check_place",
     "create_cube",
     "create_store",
     "cube_paths",

@@ -70,7 +70,8 @@ def store_parts(store: Path) -> dict[str, Path]:
         return {}
     inside = [] if (store / "attribution").is_dir() else sorted(store.iterdir())
     names = [path for path in inside if not path.name.startswith(".") and path.name != CONTAINER]
-    return {path.name: path for path in (store, *names) if _is_part(path)}
+    cubes = [path for path in names if read_job(path) is None]  # a folder of stores is none
+    return {path.name: path for path in (store, *cubes) if _is_part(path)}
 
 
 def _is_part(path: Path) -> bool:

@@ -18,8 +18,9 @@ from typing import Self
 from dshap.checks import OF_STORES, name_fault
 from dshap.cube.disk import true_path
 from dshap.errors import DshapError, InputError, LockedError
+from dshap.printing import LONGEST_LABEL, shortened
 
-__all__ = ["Workspace", "is_running"]
+__all__ = ["Workspace", "check_place", "is_running"]
 
 LOCK = "lock"
 ATTEMPTS = 100
@@ -134,11 +135,19 @@ class Workspace:
 
 
 def _workspace_of(store: Path) -> Path:
-    fault = name_fault(store.name)
-    if fault and (store.name not in OF_STORES or (store.parent / "zarr.json").exists()):
-        raise InputError(f"store {store.name!r}: {fault}")
+    check_place(store)
     place = true_path(store)
     return place.parent / f".{place.name}.running"
+
+
+def check_place(store: Path) -> None:
+    """Raise an `InputError` where no store can have this path: by its name, or as a file stands above it."""
+    fault = name_fault(store.name)
+    if fault and (store.name not in OF_STORES or (store.parent / "zarr.json").exists()):
+        raise InputError(f"store {shortened(store.name, LONGEST_LABEL)!r}: {fault}")
+    above = next((parent for parent in store.parents if os.path.lexists(parent)), store)
+    if not above.is_dir():
+        raise InputError(f"cannot write {above}: it is no folder; choose another store")
 
 
 @contextlib.contextmanager

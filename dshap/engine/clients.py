@@ -142,8 +142,8 @@ def await_workers(client: Client, wait_s: float, say: Callable[[str], None]) -> 
         client.wait_for_workers(1, timeout=max(wait_s - notice, 0.1))
     except TimeoutError as error:
         raise InputError(
-            f"the cluster at {address} has no workers after {wait_s:g} s: start some (`dask worker {address}`), or let "
-            "`dshap run` wait longer with --wait SECONDS"
+            f"the cluster at {address} has no workers after {wait_s:g} s: start some (`dask worker {address}`), or "
+            "wait longer: wait=SECONDS in Python, [cluster] wait in a job file, --wait of dshap run"
         ) from error
 
 

@@ -22,6 +22,7 @@ from dshap.engine.clients import await_workers
 from dshap.engine.graph import Call, OnDone, OnFailed, Reduction
 from dshap.errors import InputError, InterruptedRunError
 from dshap.loops import warm_up
+from dshap.options import WAIT_S
 from dshap.records import FAN_IN, tree_sum
 from dshap.threads import one_blas_thread
 from dshap.user_code import told_by_workers
@@ -30,7 +31,6 @@ __all__ = ["DaskExecutor", "collect_partitions"]
 
 TASKS_AHEAD = 2
 """Tasks per thread that are submitted beyond those that run: a bounded window, whatever the size of the run."""
-WORKER_WAIT_S = 60
 M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -3, -1
 """Parameters of mallopt(3)."""
 KEPT_BYTES = 64 << 20
@@ -72,12 +72,10 @@ class DaskExecutor:
 
     is_local = False
 
-    def __init__(
-        self, client: Client, wait_s: float | None = None, say: Callable[[str], None] = lambda text: None
-    ) -> None:
+    def __init__(self, client: Client, wait_s: float = WAIT_S, say: Callable[[str], None] = lambda text: None) -> None:
         if client.status != "running":
             raise InputError(f"the Dask client is {client.status}: connect a new one, or give client=None")
-        await_workers(client, WORKER_WAIT_S if wait_s is None else wait_s, say)
+        await_workers(client, wait_s, say)
         self.client, self._say = client, say
         self._workers, self._n_lost = set[str](client.nthreads()), 0
 

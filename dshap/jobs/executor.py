@@ -13,12 +13,9 @@ from dshap.engine.graph import OnDone, OnFailed, Reduction
 from dshap.errors import DshapError, InputError
 from dshap.jobs.fields import Count, Memory
 from dshap.jobs.paths import Address, FilePath
-from dshap.options import parse_bytes
+from dshap.options import WAIT_S, parse_bytes
 
-__all__ = ["WORKER_TIMEOUT_S", "ClusterExecutor", "JobExecutor", "ThisProcess", "local", "python", "scheduler"]
-
-WORKER_TIMEOUT_S = 120.0
-"""How long a scheduler may be without a worker."""
+__all__ = ["ClusterExecutor", "JobExecutor", "ThisProcess", "local", "python", "scheduler"]
 
 
 class ThisProcess(LoopExecutor):
@@ -51,7 +48,7 @@ class ClusterExecutor:
         connected: Callable[[], Any],
         memory_limit: str | int | None,
         threads: int,
-        wait_s: float = WORKER_TIMEOUT_S,
+        wait_s: float = WAIT_S,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._connected, self._threads, self._wait_s, self._say = connected, threads, wait_s, say

@@ -94,7 +94,10 @@ class PathKey:
     """The kind of thing that lies there: "store", "table", "file" or "picture"."""
 
     def __call__(self, text: str) -> str:
-        return path_of(text, self.noun)
+        path = path_of(text, self.noun)
+        if self.noun == "picture" and not path.lower().endswith(".png"):
+            raise ValueError("pictures are PNG files: give a path that ends in .png")
+        return path
 
 
 _Text = Annotated[str, Field(min_length=1)]

@@ -51,8 +51,10 @@ def read_job_file(path: str | Path, settings: Sequence[str] = ()) -> Job:
         make_importable(file.parent)
         return _job_of(written, settings, file.parent, f"{said}{' with --set' if settings else ''}")
     except OSError as error:
-        raise InputError(f"{said}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{said}: {error.strerror}; give the path of a TOML file") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{said} is no TOML: it holds bytes that are no text in UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
         raise InputError(f"{said} is no TOML: {error}") from error
     except RecursionError as error:
         raise InputError(f"{said} has lists or tables that lie too deep in each other: no key takes such") from error

@@ -13,6 +13,7 @@ from dshap.cube import (
     CONTAINER,
     StateFolder,
     Workspace,
+    check_place,
     create_store,
     is_finished,
     lost_its_metadata,
@@ -32,7 +33,7 @@ from dshap.engine import (
     stage_lines,
 )
 from dshap.errors import EmptyTableError, FailedBlocksError, InputError, StoreMismatchError
-from dshap.jobs.executor import WORKER_TIMEOUT_S, ClusterExecutor, JobExecutor, ThisProcess
+from dshap.jobs.executor import ClusterExecutor, JobExecutor, ThisProcess
 from dshap.jobs.parts import Context, Model, model_of, placeholder
 from dshap.jobs.quality import JobQuality, check_quality, measured_by_job, stored_quality
 from dshap.jobs.schema import ExplainTable, Job
@@ -155,9 +156,17 @@ def plan_job(job: Job) -> JobPlan:
     Raises
     ------
     InputError
-        Columns or options that do not fit the table.
+        Columns or options that do not fit the table; a store that cannot be made.
+    StoreMismatchError
+        Something else stands where the store is to be.
     """
-    table = JobTable(job)
+    _refuse_foreign(Path(job.job.store))
+    try:
+        table = JobTable(job)
+    except EmptyTableError:
+        if not job.is_imported:
+            raise
+        return JobPlan(f"{job.source.path}: no rows; a run has nothing to do", (), ())
     missing = None if isinstance(table.reader, TextFiles) else missing_values(table.reader)
     return replace(_plan_of(job, table), missing=missing)
 
@@ -189,12 +198,12 @@ def _value_of(explain: ExplainTable, context: Context) -> Any:
     return value.of_length(len(context.table.reader.feature_names)) if context.job.is_of_texts else value
 
 
-def run_job(job: Job, progress: Progress, *, trusts_files: bool = True, wait_s: float = WORKER_TIMEOUT_S) -> JobResult:
+def run_job(job: Job, progress: Progress, *, trusts_files: bool = True, wait_s: float | None = None) -> JobResult:
     """Fit, then explain; what an earlier run of the same job finished is not done again.
 
     Where the files of the table are what they were (`dshap.tables.files.stamp_file`), the census of the
     earlier run is taken; with `trusts_files=False` all rows are read again.  A cluster may be
-    without a worker for `wait_s` seconds.
+    without a worker for `wait_s` seconds, those of the job file where None.
 
     Raises
     ------
@@ -202,6 +211,7 @@ def run_job(job: Job, progress: Progress, *, trusts_files: bool = True, wait_s: 
         Before anything is fitted or written.
     """
     store = Path(job.job.store)
+    _refuse_foreign(store)
     try:
         table = JobTable(job, StateFolder(store / CONTAINER), trusts_files=trusts_files)
     except EmptyTableError:
@@ -216,11 +226,12 @@ def run_job(job: Job, progress: Progress, *, trusts_files: bool = True, wait_s: 
         return _Run(job, plan, table, store, session, recorder).carry_out()
 
 
-def _executor_of(job: Job, progress: Progress, wait_s: float) -> JobExecutor:
+def _executor_of(job: Job, progress: Progress, wait_s: float | None) -> JobExecutor:
     """Where the tasks run."""
     if job.cluster.kind == "none":
         return ThisProcess()
     limit = dict(job.cluster).get("memory_limit")
+    wait_s = job.options().wait if wait_s is None else wait_s
     return ClusterExecutor(job.cluster.made, limit, job.n_threads, wait_s, progress.say)
 
 
@@ -390,7 +401,18 @@ def _refuse_other_job(store: Path, fingerprint: dict[str, Any], reader: TableRea
     if stored is not None:
         rows = RowsOfStore(store, reader, session)
         refuse_difference(store, stored.get("fingerprint", {}), fingerprint, rows)
-    elif not lost_its_metadata(store) and store.exists() and (not store.is_dir() or any(store.iterdir())):
+    else:
+        _refuse_foreign(store)
+
+
+def _refuse_foreign(store: Path) -> None:
+    """Raise where no store of a job can be: by its name, inside another store, or where something else stands."""
+    check_place(store)
+    for above in store.parents:
+        if read_job(above) is not None or read_run(above) is not None:
+            raise StoreMismatchError(f"{above} is a store, and {store} would lie inside it: choose another [job] store")
+    is_taken = store.exists() and (not store.is_dir() or any(store.iterdir()))
+    if is_taken and read_job(store) is None and not lost_its_metadata(store):
         raise StoreMismatchError(f"{store} exists and is no store of a job: choose another [job] store")
 
 

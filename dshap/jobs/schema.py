@@ -27,7 +27,7 @@ from dshap.jobs.kinds import CODE, Kinds, KindTable, Made, Table, one_kind
 from dshap.jobs.parts import CHOSEN_BACKGROUND, DESIGN_PARTS, MODEL_PARTS, VALUE_PARTS
 from dshap.jobs.paths import PicturePath, StorePath, TablePath
 from dshap.jobs.texts import TEXT_PARTS, TextTable, check_of_texts, with_chains
-from dshap.options import RULES, RunOptions, parse_bytes
+from dshap.options import RULES, WAIT_S, RunOptions, parse_bytes
 from dshap.tables.synthetic import MAX_ROWS
 from dshap.types import Design
 
@@ -236,6 +236,13 @@ def _design(given: Any) -> Any:
     return DESIGNS(kept)
 
 
+class ClusterTable(KindTable):
+    """[cluster] of any kind but "none"."""
+
+    wait: Annotated[float, Field(ge=0.0)] = WAIT_S
+    """Seconds that it may be without a worker; `dshap run --wait` comes first."""
+
+
 CLUSTERS = Kinds(
     "kind",
     {
@@ -244,10 +251,10 @@ CLUSTERS = Kinds(
         "scheduler": "dshap.jobs.executor:scheduler",
         "none": KindTable,
     },
-    KindTable,
+    ClusterTable,
     not_built=("gateway", "kubernetes", "slurm", "ssh"),
 )
-ELSEWHERE = ("missing", "max_coalitions", "dtype", "tol")
+ELSEWHERE = ("missing", "max_coalitions", "dtype", "tol", "wait")
 """Options of a run that other tables have."""
 Run = create_model("Run", __base__=Table, **options_of(RunOptions, RULES, ELSEWHERE))  # type: ignore[call-overload]
 """[run]: how the run is cut and stored; see `dshap.options.RunOptions`."""
@@ -357,6 +364,7 @@ class Job(Table):
                 "max_coalitions": self.design.max_coalitions,
                 "tol": self.design.tol,
                 "dtype": self.job.dtype,
+                "wait": dict(self.cluster).get("wait", WAIT_S),
             }
         )
 

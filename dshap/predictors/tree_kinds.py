@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dshap.errors import InputError, shown
-from dshap.foreign import of_estimator
+from dshap.foreign import estimator_of, has_member, of_estimator
 from dshap.predictors.tree_libraries import LightGBMTrees, XGBoostTrees
 from dshap.predictors.tree_shap import ThroughShap
 
@@ -47,6 +47,10 @@ def _kind_of(model: Any) -> Any:
 
 def _refusal(model: Any) -> str:
     """The sentence for what is no tree ensemble."""
+    if is_ensemble(estimator_of(model)):
+        return f"Trees takes the model, not its {model.__name__}: give Trees(model)"
+    if callable(model) and not has_member(model, "predict"):
+        return "Trees takes a fitted tree ensemble, not a function: use Marginal(function, background)"
     name = shown(model) if isinstance(model, type) else type(model).__name__
     predict = "predict" if of_estimator(model, "predict_proba") is None else "predict_proba"
     called = "model" if of_estimator(model, "steps") is None else "pipeline"

@@ -95,8 +95,8 @@ class Census:
             raise InputError(f'{found}; set missing = "skip" to leave these rows out{passed}')
 
 
-def _rows(count: int) -> str:
-    return "1 row holds" if count == 1 else f"{count} rows hold"
+def _rows(count: int, one: str = "holds", several: str = "hold") -> str:
+    return f"1 row {one}" if count == 1 else f"{count} rows {several}"
 
 
 def _counts(counts: Mapping[str, int]) -> str:
@@ -245,8 +245,8 @@ def take_census(reader: RowReader, site: Site, *, takes_nan: bool = True) -> Cen
         n_repeated, positions = repeated_keys(keys)
         if n_repeated:
             raise InputError(
-                f"{n_repeated} rows repeat the key of an earlier row, for example {_examples(reader, positions)}: "
-                "give a key that names each row once, or none"
+                f"{_rows(n_repeated, 'repeats', 'repeat')} the key of an earlier row, for example "
+                f"{_examples(reader, positions)}: give a key that names each row once, or none"
             )
     return census
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dshap.abilities import OfTexts
 from dshap.blocks import RowBlock
-from dshap.errors import InputError, shown, unknown_name
+from dshap.errors import EmptyTableError, InputError, shown, unknown_name
 from dshap.records import FloatArray
 from dshap.rows import spans
 from dshap.tables.arrays import ArraySource
@@ -39,7 +39,8 @@ ANY_IDS = Vocabulary(padding=-1)
 """Of texts that are as long as their lists, whatever ids they hold."""
 TOKENS, PART_ROWS = "dshap tokens ", 8_192
 """Name of the column of spooled texts, and texts of a part: a read decodes its part up to the last that it needs."""
-NO_TEXTS = "there are no texts: give one at least"
+NO_TEXTS = ("there are no texts", "give one at least")
+"""The words of an `EmptyTableError`."""
 
 
 class TextSource(ArraySource):
@@ -175,7 +176,7 @@ class TextFiles(ParquetFiles, LaidOut):
     def _first_pass(self) -> tuple[NDArray[np.uint32], int]:
         """(n,): what each text is known by; and the tokens of the longest."""
         if not self.n_rows:
-            raise InputError(NO_TEXTS)
+            raise EmptyTableError(*NO_TEXTS)
         known, longest, row = np.empty(self.n_rows, np.uint32), 0, 0
         for batch in self._batches(0, self.n_rows, [self.column]):
             for text in _texts_in(batch.column(self.column)):
@@ -197,7 +198,7 @@ def text_bytes(reader: RowReader) -> int:
 def padded(ids: Sequence[Ids]) -> FloatArray:
     """(n, longest): NaN beyond the end of each text."""
     if not len(ids):
-        raise InputError(NO_TEXTS)
+        raise EmptyTableError(*NO_TEXTS)
     dtype = np.float32 if max(int(each.max()) for each in ids) < EXACT_IN_FLOAT32 else np.float64
     x = np.full((len(ids), max(map(len, ids))), np.nan, dtype)
     for row, each in zip(x, ids, strict=True):

@@ -39,13 +39,15 @@ class Slow:
         return x.sum(axis=1)
 
 
-def test_a_closed_client_and_one_without_workers(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr("dshap.engine.cluster.WORKER_WAIT_S", 1)
+def test_a_closed_client_and_one_without_workers(tmp_path, capsys):
+    """It is waited for as long as `wait=` says."""
     x = np.zeros((4, 2))
     client = Client(n_workers=0, processes=False, dashboard_address=None, set_as_default=False)
     try:
-        with pytest.raises(InputError, match=r"cluster at .* has no workers after 1 s: start some .*--wait SECONDS"):
-            dshap.explain(Marginal(Slow(tmp_path), x), x, client=client)
+        with pytest.raises(
+            InputError, match=r"cluster at .* has no workers after 1 s: start some .*wait=SECONDS in Python"
+        ):
+            dshap.explain(Marginal(Slow(tmp_path), x), x, client=client, wait=1)
         said = capsys.readouterr().err.splitlines()
         assert len(said) == 1 and re.fullmatch(r"\d{4}-\d\d-\d\dT\S+ waiting for workers of .*: none yet, .*", said[0])
     finally:

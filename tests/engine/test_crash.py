@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -160,8 +161,8 @@ def mortal() -> Iterator[object]:
     shut_down(client)
 
 
-def test_a_run_survives_the_death_of_a_worker(tmp_path, undisturbed, mortal):
-    """SIGKILL of a worker during the moments and again during the evaluation: the same arrays."""
+def test_a_run_survives_the_death_of_a_worker(tmp_path, undisturbed, mortal, capsys):
+    """SIGKILL of a worker during the moments and again during the evaluation: the same arrays, and a line for each."""
     store = tmp_path / "cube.zarr"
     mortal.wait_for_workers(2)
 
@@ -181,6 +182,9 @@ def test_a_run_survives_the_death_of_a_worker(tmp_path, undisturbed, mortal):
     killer.join(timeout=300)
     assert not killer.is_alive()
     assert_same_bits(open_cube(undisturbed["observational"]), open_cube(store))
+    lost = [line for line in capsys.readouterr().err.splitlines() if "lost" in line]
+    told = r"\S+ worker tls://127\.0\.0\.1:\d+ is lost \(workers lost: (\d), left: [12]\): others do its tasks"
+    assert [re.fullmatch(told, line)[1] for line in lost] == ["1", "2"]
 
 
 def deadly_predict(x):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,25 @@ def test_a_finished_job_reads_no_row_but_the_probes(folder, reads, monkeypatch, 
     assert again.was_complete and {stage.kept for stage in again.stages} == {ALL_KEPT}
     assert of_the_table(reads) == [] and len(reads) <= 2
     assert {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()} == files
+
+
+@pytest.mark.parametrize(
+    ("in_file", "given", "expected"), [({}, None, 120.0), ({"wait": 0.5}, None, 0.5), ({"wait": 0.5}, 7.0, 7.0)]
+)
+def test_how_long_a_cluster_is_waited_for(folder, monkeypatch, in_file, given, expected):
+    """By the job file, and by --wait before it."""
+    waits = []
+
+    def none_comes(client: Any, wait_s: float, say: Any) -> None:
+        waits.append(wait_s)
+        raise InputError("no workers")
+
+    client = SimpleNamespace(status="running", close=lambda: None, cluster=None)
+    monkeypatch.setattr("dshap.jobs.executor.connect", lambda address: client)
+    monkeypatch.setattr("dshap.engine.cluster.await_workers", none_comes)
+    with pytest.raises(InputError, match="no workers"):
+        run(("cluster", {"kind": "scheduler", "address": "tcp://127.0.0.1:1", **in_file}), wait_s=given)
+    assert waits == [expected]
 
 
 @pytest.mark.parametrize("value", ["interventional", "observational"])

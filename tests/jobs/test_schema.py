@@ -54,7 +54,7 @@ def test_a_synthetic_table_has_its_own_roles():
 
 
 def test_every_run_option_has_one_place():
-    elsewhere = {"missing", "max_coalitions", "dtype", "tol"}
+    elsewhere = {"missing", "max_coalitions", "dtype", "tol", "wait"}
     assert {option.name for option in fields(RunOptions)} == elsewhere | set(Run.model_fields)
     assert set(MISSING_POLICIES) == {"refuse", "skip", "pass"} and set(STORED_DTYPES) == {"float64", "float32"}
 
@@ -86,6 +86,7 @@ def test_every_run_option_has_one_place():
         ("cluster", {"kind": "local", "workers": 2, "memory_limit": "3GiB", "threads": 2}),
         ("cluster", {"kind": "python", "file": "cluster/local.py", "workers": 2}),
         ("cluster", {"kind": "scheduler", "address": "tcp://127.0.0.1:8786"}),
+        ("cluster", {"kind": "scheduler", "address": "tcp://127.0.0.1:8786", "wait": 600}),
         ("report", {"picture": "a.png", "instance": 1001}),
         ("report", {"instance": ["2011-01-01", 3]}),
         ("run.memory_limit", 2_000_000_000),
@@ -143,6 +144,7 @@ UNKNOWN = [
         'landmarks goes with value = "kernel_observational" or "conditional_regression"',
     ),
     (("cluster", {"kind": "none", "workers": 2}), 'workers goes with kind = "local" or "python"'),
+    (("run.wait", 5), "wait belongs in [cluster]"),
     (
         ("source.rows", 50),
         "[source] unknown key 'rows'. Allowed: features, key, kind, missing, path, target; rows goes",
@@ -261,6 +263,8 @@ WRONG = [
         "[design] unknown coefficients 'papers'; did you mean 'paper'?",
     ),
     (("design", {"kind": "myerson", "graph": "chain", "order": 1}), "order belongs to kind = "),
+    (("cluster", {"kind": "local", "wait": -1}), "[cluster] wait = -1: give at least 0"),
+    (("cluster", {"kind": "local", "wait": "long"}), '[cluster] wait = "long": give a number'),
     (("cluster", {"kind": "local", "memory_limit": "3 apples"}), "memory size '3 apples' is not understood"),
     (("run.keep_rows", "yes"), '[run] keep_rows = "yes": give true or false'),
     (("model.features", 40), '[model] features belongs to embedding = "fourier"; with "nystrom" give landmarks'),

@@ -202,7 +202,7 @@ def test_a_missing_target_leaves_the_row_ok(tmp_path):
 
 
 BAD = [
-    ({"features": ["a", "bb"]}, "unknown column 'bb'; did you mean 'b'"),
+    ({"features": ["a", "ctiy"]}, "unknown column 'ctiy'; did you mean 'city'"),
     ({"features": ["a"], "target": "z"}, "unknown column 'z'"),
     ({"features": ["a"], "key": "idd"}, "unknown column 'idd'; did you mean 'id'"),
     ({"features": ["a", "city"]}, "column 'city' holds text .string. where numbers are needed: encode it"),
