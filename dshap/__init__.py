@@ -66,6 +66,16 @@ _HOMES = {
     "ValueFunction": "dshap.values.base:PredictedValue",
 }
 """Public name -> module, and the name there where it is another."""
+_OF_SHAP = {
+    "TreeExplainer": ": dshap.Explainer(ensemble)(X)",
+    **dict.fromkeys(
+        ("ExactExplainer", "KernelExplainer", "PermutationExplainer", "SamplingExplainer"),
+        ": dshap.Explainer(model.predict, X[:100])(X)",
+    ),
+    "LinearExplainer": ": dshap.values.LinearGaussian(coef, intercept, data=X)",
+    "plots": ": shap.plots draw what dshap.Explainer gives",
+}
+"""Name of the shap package -> what there is here."""
 _FOLDERS = ("designs", "engine", "kernels", "models", "sources", "values")
 
 
@@ -76,7 +86,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         module, _, inner = _HOMES[name].partition(":")
         return getattr(importlib.import_module(module), inner or name)
-    raise AttributeError(f"module 'dshap' has no attribute {name!r}")
+    raise AttributeError(f"module 'dshap' has no attribute {name!r}{_OF_SHAP.get(name, '')}")
 
 
 def __dir__() -> list[str]:

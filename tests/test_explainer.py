@@ -135,6 +135,19 @@ def test_three_lines_to_a_beeswarm(tables, monkeypatch):
     plt.close("all")
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("TreeExplainer", r"'TreeExplainer': dshap\.Explainer\(ensemble\)\(X\)$"),
+        ("KernelExplainer", r"'KernelExplainer': dshap\.Explainer\(model\.predict, X\[:100\]\)\(X\)$"),
+        ("nonsense", "'nonsense'$"),
+    ],
+)
+def test_names_of_shap_say_what_there_is_here(name, said):
+    with pytest.raises(AttributeError, match=said):
+        getattr(dshap, name)
+
+
 def test_no_rows_are_explained_by_none(tables):
     found = dshap.Explainer(product, tables[0])(tables[1][:0])
     assert found.values.shape == (0, 4) and found.base_values.shape == (0,)

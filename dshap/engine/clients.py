@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import logging
+import multiprocessing
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -87,22 +89,35 @@ def local_client(
     threads : tasks that one worker runs at once
     set_as_default : make it the current client, which `explain` takes by itself
     is_open : without certificates, so that other processes, of any user of this machine, can connect
+
+    Raises
+    ------
+    InputError
+        The processes do not come up, as where a script starts them without ``if __name__ == "__main__":``.
     """
+    if vars(multiprocessing.current_process()).get("_inheriting"):  # a worker that imports the script that starts it
+        sys.exit(1)  # in silence: the first process tells why, once
     logging.getLogger("distributed").setLevel(logging.ERROR)
     environment = dask.config.get("distributed.nanny.pre-spawn-environ") | WORKER_ENVIRONMENT
     with dask.config.set({"distributed.nanny.pre-spawn-environ": environment, **NO_ROUTES}):
-        cluster = LocalCluster(
-            n_workers=workers or os.cpu_count() or 1,
-            threads_per_worker=threads,
-            memory_limit=memory_limit,
-            processes=True,
-            dashboard_address="127.0.0.1:0",
-            scheduler_kwargs={"dashboard": False, "preload": [NO_HTTP]},
-            host="127.0.0.1",
-            preload=[NO_SIGINT, NO_HTTP],
-            config=NO_ROUTES,  # of workers that come later too
-            security=None if is_open else Security.temporary(),
-        )
+        try:
+            cluster = LocalCluster(
+                n_workers=workers or os.cpu_count() or 1,
+                threads_per_worker=threads,
+                memory_limit=memory_limit,
+                processes=True,
+                dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": False, "preload": [NO_HTTP]},
+                host="127.0.0.1",
+                preload=[NO_SIGINT, NO_HTTP],
+                config=NO_ROUTES,  # of workers that come later too
+                security=None if is_open else Security.temporary(),
+            )
+        except RuntimeError as error:
+            raise InputError(
+                f"the worker processes ended as they started ({str(error).rstrip('.')}): in a script, which they "
+                'import anew, put the lines that start them under `if __name__ == "__main__":`'
+            ) from None
     return Client(cluster, set_as_default=set_as_default)
 
 

@@ -91,6 +91,19 @@ def test_what_cannot_be_sent_is_said(client):
         dshap.explain(Marginal(predict, np.zeros((3, 2))), np.ones((5, 2)), client=client)
 
 
+def test_a_script_that_starts_workers_unguarded_is_told_so(tmp_path):
+    """In the last line of one short traceback; it was 460 lines, of each process and of dask."""
+    script = tmp_path / "script.py"
+    script.write_text("import dshap\nclient = dshap.engine.local_client(1)\n")
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=240)
+    lines = ended.stderr.splitlines()
+    assert ended.returncode == 1 and len(lines) < 15, ended.stderr
+    assert lines[-1] == (
+        "dshap.errors.InputError: the worker processes ended as they started (Nanny failed to start): in a script, "
+        'which they import anew, put the lines that start them under `if __name__ == "__main__":`'
+    )
+
+
 STRANGER = """
 import os, sys
 from distributed import Client
