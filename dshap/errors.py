@@ -20,6 +20,7 @@ __all__ = [
     "InputError",
     "InterruptedRunError",
     "LockedError",
+    "NotFittedError",
     "PredictError",
     "StoreMismatchError",
     "UncheckableError",
@@ -61,6 +62,10 @@ class EmptyTableError(InputError):
 
     def __init__(self, holds: str, remedy: str = "give a table with rows") -> None:
         super().__init__(f"empty table: {holds}; {remedy}")
+
+
+class NotFittedError(InputError, AttributeError):
+    """A model was asked for what only a fit leaves; an AttributeError too, as `hasattr` goes by those."""
 
 
 class PredictError(InputError):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dshap.blocks import RowBlock
 from dshap.checks import MODEL_PENALTY, Number, checked, of_kind
-from dshap.errors import InputError, shown, unknown_name
+from dshap.errors import InputError, NotFittedError, shown, unknown_name
 from dshap.kernels import RBF, Embedding, Kernel, Nystrom, ProductKernel, checked_embedding, checked_kernel
 from dshap.models.cost import FitCost, player_passes, with_player
 from dshap.models.expansion import UNSEEN, ModelFeatures, choose_features, expansion_from
@@ -99,7 +99,7 @@ class KernelModel(ABC):
     def __getattr__(self, name: str) -> Any:
         """What a fit leaves is missing before it: said as such."""
         if name.endswith("_") and not name.startswith("_"):
-            raise AttributeError(f"{type(self).__name__} has no {name} before it is fitted: call fit(X, y) first")
+            raise NotFittedError(f"{type(self).__name__} is not fitted, so it has no {name}: call fit(X, y) first")
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def fit(self, X: Any, y: Any = None, *, missing: str = "refuse") -> Self:

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dshap
-from dshap.errors import InputError
+from dshap.errors import InputError, NotFittedError
 from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Nystrom, Product, ProductKernel
 from dshap.models import FourierExpansion, KernelExpansion, KernelRidge
 from dshap.models.ridge import PENALTIES
@@ -273,7 +273,7 @@ def test_bad_input_is_refused(fit, words):
 
 
 def test_what_a_fit_leaves_is_missing_before_it():
-    with pytest.raises(AttributeError, match=r"KernelRidge has no expansion_ before it is fitted: call fit\(X, y\)"):
+    with pytest.raises(NotFittedError, match=r"KernelRidge is not fitted, so it has no expansion_: call fit\(X, y\)"):
         KernelRidge().predict(np.zeros((2, 3)))
     assert not hasattr(KernelRidge(), "report_") and not hasattr(KernelRidge(), "nonsense")
 
