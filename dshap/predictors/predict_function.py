@@ -38,6 +38,7 @@ class PredictFunction(NamedModel):
     output_names : where None, those of the classes of the classifier behind it, where there is one
     buffer_rows : rows of a call, at most, and `BUFFER_BYTES` of them
     is_array_hinted : where it fails on an array, the message says how to have data frames instead
+    has_unknown_types : the data frames have columns of numbers for want of a better knowledge
     """
 
     form = ""
@@ -53,10 +54,12 @@ class PredictFunction(NamedModel):
         output_names: Sequence[str] | None,
         buffer_rows: int,
         is_array_hinted: bool = False,
+        has_unknown_types: bool = False,
     ) -> None:
         self.predict, self.frame = predict, frame
         self.buffer_rows = min(buffer_rows, max(1, BUFFER_BYTES // (8 * max(1, probe_rows.shape[1]))))
         self.is_array_hinted = is_array_hinted
+        self.has_unknown_types = has_unknown_types
         self.name = name_of(predict)
         self._k: int | None = None  # not known before the first call
         self.probe = self.call(probe_rows)
@@ -86,14 +89,27 @@ class PredictFunction(NamedModel):
     def call(self, rows: FloatArray) -> FloatArray:
         """f(x) (n, k) by one call, with a data frame where the model takes one."""
         hint = ""
-        if self.is_array_hinted and self._k is None:  # what it took once it takes
-            hint = f"; predict was given an array {rows.shape}: give arrays=False for frames"
-        if self.times and self._k is None:
-            hint = f"; predict was given a data frame, as column {next(iter(self.times))!r} holds times: numbers, such "
-            hint += "as days since a date, would let it have arrays"
+        if self._k is None:  # what it took once it takes
+            hint = self._hint(rows)
         with calling(self.name, hint):
             raw = self.predict(rows if self.frame is None else self.frame.rebuilt(rows))
         return checked_outputs(raw, len(rows), self._k, self.name)
+
+    def _hint(self, rows: FloatArray) -> str:
+        """The form of the rows, for the message where predict fails on them, and how to have another."""
+        if self.times:
+            return (
+                f"; predict was given a data frame, as column {next(iter(self.times))!r} holds times: numbers, such as "
+                "days since a date, would let it have arrays"
+            )
+        if self.has_unknown_types:
+            return (
+                "; predict was given a data frame of numbers, as the data tell no types: where columns hold times, "
+                "give a data frame, or dshap.sources.ParquetSource(path, features=[...], times=[...])"
+            )
+        if self.is_array_hinted:
+            return f"; predict was given an array {rows.shape}: give arrays=False for frames"
+        return ""
 
     def __call__(self, rows: FloatArray) -> FloatArray:
         """f(x) (n, k)."""
@@ -120,6 +136,8 @@ class RowForms:
     """It is tried with a data frame, then with an array."""
     is_hinted: bool = False
     """Data frames can be asked for, where it fails on an array."""
+    has_unknown_types: bool = False
+    """The types of the columns of the data frames are not known: all are numbers."""
 
     def function(self, predict: Callable[[Any], Any], probe_rows: FloatArray, **options: Any) -> PredictFunction:
         """The predict function in the first form that gives numbers.
@@ -130,7 +148,14 @@ class RowForms:
             None does.
         """
         if not self.has_both:
-            return PredictFunction(predict, probe_rows, self.frame, is_array_hinted=self.is_hinted, **options)
+            return PredictFunction(
+                predict,
+                probe_rows,
+                self.frame,
+                is_array_hinted=self.is_hinted,
+                has_unknown_types=self.has_unknown_types,
+                **options,
+            )
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", UserWarning)  # scikit-learn's, where a model was fitted on arrays
@@ -188,7 +213,8 @@ def row_forms(
             )
         is_framed = is_framed or bool(times)
         frame = Frame.of_names(tuple(map(str, names)), times=times) if names is not None and is_framed else None
-        return RowForms(frame, is_hinted=frame is None and names is not None)
+        is_guessed = frame is not None and not times
+        return RowForms(frame, is_hinted=frame is None and names is not None, has_unknown_types=is_guessed)
     frame = Frame.of(table, always=True)
     assert frame is not None
     if arrays and frame.categories:

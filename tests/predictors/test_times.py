@@ -230,6 +230,22 @@ def test_a_background_of_a_source(rows, background, tmp_path):
     np.testing.assert_allclose(dshap.explain(Marginal(predict, source), rows).attribution, wanted, atol=1e-11)
 
 
+def test_a_path_tells_no_types(background, tmp_path):
+    """A pipeline of times is tried on numbers, and the message says how to tell the times."""
+    background.to_parquet(tmp_path / "b.parquet")
+
+    class Fitted:
+        feature_names_in_ = np.array(["when", "temp"])
+
+        def predict(self, frame):
+            return frame["when"].dt.hour * frame["temp"]
+
+    with pytest.raises(InputError, match=r"dt accessor.*as the data tell no types: .*times=\[\.\.\.\]\)$"):
+        Marginal(Fitted().predict, tmp_path / "b.parquet")
+    source = ParquetSource(tmp_path / "b.parquet", features=["when", "temp"], times=["when"])
+    assert np.isfinite(dshap.explain(Marginal(Fitted().predict, source), background).attribution).all()
+
+
 def test_a_chosen_background(rows, background):
     names = list(rows)
     chosen = dshap.choose_background(rows, 6, features=names)
