@@ -369,7 +369,7 @@ def decimals_of(values: Iterable[float]) -> int:
 
 
 def number(value: float | None, decimals: int, sign: bool = False) -> str:
-    """Fixed decimals, thousands marked; a dash for what is not there."""
+    """Fixed decimals, thousands marked; a dash for what is not there, no minus before what is rounded to 0."""
     if value is None or not math.isfinite(value):
         return "—"
-    return f"{value + 0.0:{'+' if sign else ''},.{decimals}f}"
+    return f"{round(value, decimals) + 0.0:{'+' if sign else ''},.{decimals}f}"

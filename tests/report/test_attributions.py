@@ -55,7 +55,9 @@ def test_four_digits_of_the_largest(values, decimals):
 
 def test_numbers():
     assert number(1234.56, 1) == "1,234.6" and number(2.0, 1, sign=True) == "+2.0"
-    assert number(-0.0, 1, sign=True) == "+0.0" and number(np.nan, 1) == "—" == number(None, 1)
+    assert number(-0.0, 1, sign=True) == number(-1e-9, 1, sign=True) == "+0.0" and number(np.nan, 1) == "—" == number(
+        None, 1
+    )
 
 
 def of_names(names):
