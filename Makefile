@@ -30,7 +30,7 @@ types: .venv/installed-dev
 	$(BIN)/mypy
 
 BENCHMARKS := peers global_means quadrature checked_stores scaling small_table black_box widths real_models alterations \
-	lanes growth banana coverage regulariser exactness estimators linear_gaussian quality trees robustness penalties graphs
+	lanes growth wide_tables blocks banana coverage regulariser exactness estimators linear_gaussian quality trees robustness penalties graphs
 
 benchmarks: .venv/installed-dev  # two at a time, the longest first
 	printf '%s\n' $(BENCHMARKS) | \

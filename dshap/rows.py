@@ -75,6 +75,8 @@ def read_sample(reader: RowReader, size: int, seed: int, step: int = SPAN_ROWS, 
 
 def read_rows(reader: RowReader, positions: Positions, step: int = SPAN_ROWS, *, target: bool = False) -> Record:
     """`chosen_rows` of a table, `step` rows read at once; nothing where there is no position."""
-    inside = [span for span in spans(0, reader.n_rows, step) if np.diff(np.searchsorted(positions, span))]
-    parts = [chosen_rows(reader.read(*span, target=target), positions).arrays for span in inside]
+    parts = []
+    for start in np.unique(positions // step * step).tolist():  # never a list of all spans, as of 10¹¹ rows
+        block = reader.read(start, min(start + step, reader.n_rows), target=target)
+        parts.append(chosen_rows(block, positions).arrays)
     return Record({name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {})

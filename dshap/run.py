@@ -170,7 +170,7 @@ class Explanation:
         """Nothing is left to do: a run has ended here, and every block has its receipt."""
         if read_run(self.path) is None or not is_finished(self.path):
             return False
-        return len(self.work.cube.done()) == len(self.plan.instance_spans)
+        return len(self.work.cube.done()) == self.plan.n_instance_tiles
 
     def run(self, session: Session) -> Explanation:
         """Carry out what is left; this explanation with the blocks that failed."""
@@ -202,7 +202,7 @@ class Explanation:
         if self.failures:
             first = min(self.failures, key=lambda failure: failure.start)
             n_rows = sum(failure.n_rows for failure in self.failures)
-            n_failed, n_blocks = len(self.failures), len(self.plan.instance_spans)
+            n_failed, n_blocks = len(self.failures), self.plan.n_instance_tiles
             others = f"The others are in {self.path}; run the same again to retry" if is_kept else NOTHING_KEPT
             raise FailedBlocksError(
                 f"{n_rows:,} of {self.plan.n_rows:,} rows {'has' if n_rows == 1 else 'have'} no attribution (status "
@@ -359,7 +359,7 @@ def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session
     total = coalition_errors(session, work)
     n = float(total["n"])
     if not n:
-        raise InputError("no row is free of NaN and infinity: give rows to measure on")
+        raise InputError("no row, and its prediction, is free of NaN and infinity: give rows to measure on")
     mse = total["error2"] / n
     variance = total["f2"] / n - np.square(total["f"] / n)
     masks = design.block(N_ENDS, design.info.n_coalitions).masks

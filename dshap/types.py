@@ -227,6 +227,10 @@ class Predictor(Protocol):
         """f(x) (n, k) in float64 of rows (n, columns): v(N)."""
         ...
 
+    def predict_bytes(self, n: int) -> int:
+        """Peak bytes of a call with n rows beyond the rows, the predictions counted."""
+        ...
+
     def fingerprint(self) -> dict[str, JSON]:
         """Everything that changes a prediction."""
         ...

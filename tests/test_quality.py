@@ -96,6 +96,23 @@ def test_it_is_measured_on_prepared_states_too(rng, tmp_path):
     assert json.loads(found) == json.loads(wanted)
 
 
+def test_rows_without_a_prediction_are_left_out(rng):
+    """No coalition that lacks a column makes a mix that the model gives NaN for: the rows themselves alone are lost."""
+
+    def predict(x):
+        return np.where((x > 5.0).all(axis=1), np.nan, x.sum(axis=1))
+
+    data = rng.normal(size=(60, 3))
+    value, lost = Marginal(predict, data[:9]), data[9:14] + 10.0
+    mixed = np.concatenate([data[20:40], lost, data[40:]])
+    found, wanted = dshap.mse_v(value, mixed), dshap.mse_v(value, data[20:])
+    assert found.n_rows == wanted.n_rows == 40
+    assert_allclose(found.mse_of_coalitions, wanted.mse_of_coalitions)
+    assert_allclose(found.variance, wanted.variance)
+    with pytest.raises(InputError, match="no row, and its prediction, is free of NaN and infinity"):
+        dshap.mse_v(value, lost)
+
+
 def test_one_player_has_no_proper_coalition(rng):
     data = rng.normal(size=(60, 1))
     with pytest.raises(InputError, match=r"a game of one player .x0. has none"):

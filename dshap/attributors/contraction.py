@@ -60,7 +60,7 @@ class Contraction:
 
     def attribute(self, rows: FloatArray) -> Attribution:
         started = self._started(rows)
-        parts = (self.part(rows[started.at], index) for index in range(self.n_parts))
+        parts = (self.part(started.rows_of(rows), index) for index in range(self.n_parts))
         return self._finished(*self._added(len(started.at), parts), started)
 
     def part(self, rows: FloatArray, index: int) -> Moments:

@@ -82,6 +82,10 @@ class Started:
     failed: Mapping[int, str]
     """position -> why, of the rows that failed."""
 
+    def rows_of(self, rows: FloatArray) -> FloatArray:
+        """Those of the rows (n, columns) that are left; all of them without a copy."""
+        return rows if len(self.at) == self.n else rows[self.at]
+
     def without(self, failed: Mapping[int, str]) -> Started:
         """The rows that are left without those of these positions among them."""
         if not failed:

@@ -205,8 +205,8 @@ class PilotPass:
 
 @dataclass(frozen=True)
 class CoalitionErrors:
-    """Errors of expectations against the predictions: `error2` (m, k) = Σ (f(x) − v_S(x))² over the good rows, m the
-    proper coalitions in their order; `n`, and `f`, `f2` (k,), Σf and Σf²."""
+    """Errors of expectations against the predictions: `error2` (m, k) = Σ (f(x) − v_S(x))² over the good rows whose
+    predictions are numbers, m the proper coalitions in their order; `n`, and `f`, `f2` (k,), Σf and Σf²."""
 
     game: Game
     wants = ()
@@ -214,6 +214,8 @@ class CoalitionErrors:
     def partial(self, block: RowBlock) -> Moments:
         game, rows = self.game, block.good
         f = game.value.model(rows)  # (n, k)
+        is_number = np.isfinite(f).all(axis=1)
+        rows, f = rows[is_number], f[is_number]
         errors = []
         for together, _, _ in game.joined(game.all_tiles):
             state, total = game.state(together), 0.0

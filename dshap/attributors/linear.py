@@ -113,16 +113,18 @@ class Linear(ClosedForm):
         return {"kind": "linear, observational", "matrix": how, "coalitions": design.info.n_coalitions}
 
     def cost(self, n: int = 1) -> Cost:
-        """The matrices of all groups; of `prepare` the transforms of all groups, their sums and a batch of
-        coalitions."""
+        """The matrices of all groups; of `prepare` a covariance with its parts and, where columns are conditional, the
+        transforms of all groups, their sums and a batch of coalitions; of a micro-block the matrices in the order of
+        their product too."""
         c, k, d = self.value.n_columns, self.value.n_outputs, len(self.value.players)
         groups = self.n_replicates
         state = 8 * (1 + groups) * d * c * k + 8 * (c + k)
         moments = 8 * (c * c + c + 1)
+        transforms = (not self.value.is_interventional) * (32 * (1 + groups) * d * c * c + 3 * BATCH_BYTES)
         return Cost(
             state_bytes=state,
-            prepare_bytes=4 * 8 * (1 + groups) * d * c * c + 3 * BATCH_BYTES + 2 * state,
-            task_bytes=8 * n * (2 * c + (2 + 2 * groups) * d * k),
+            prepare_bytes=48 * c * c + transforms + 2 * state,
+            task_bytes=8 * n * (2 * c + (2 + 2 * groups) * d * k) + state,
             operations=2.0 * n * (1 + groups) * c * d * k,
             moment_bytes=moments,
             moment_task_bytes=8 * 3 * min(n, SUM_ROWS) * c + 2 * moments,

@@ -22,7 +22,10 @@ FIRST_REFERENCE = 8
 
 def player_factors(factors: FloatArray, members: BoolArray) -> FloatArray:
     """(d, n, r): each player's product of its columns' factors, from factors (columns, n, r), members (d, columns)."""
-    return np.stack([factors[columns].prod(axis=0) for columns in members]) if len(members) else factors[:0]
+    out = np.empty((len(members), *factors.shape[1:]), factors.dtype)
+    for columns, product in zip(members, out, strict=True):
+        factors[columns].prod(axis=0, out=product)
+    return out
 
 
 def rest_factor(factors: FloatArray, members: BoolArray) -> FloatArray:

@@ -280,22 +280,24 @@ class Quadrature(ClosedForm):
         }
 
     def cost(self, n: int = 1) -> Cost:
-        """Of `prepare` the values of the candidates (twice), their predictions and the trials' table; of a micro-block
-        factors of rows and background by columns and by players, and the loop; the rows that are checked too."""
+        """The candidates, as they were sent and as they are read; of `prepare` their values (twice), their predictions
+        and the trials' table; of a micro-block factors of rows and background by players, those of the larger of them
+        by columns too with copies, and the loop; the rows that are checked too."""
         c, k, d, b = self.value.n_columns, self.value.n_outputs, self._d, self.value.n_background
         r, item = self._expansion.size, self._expansion.coefficients.dtype.itemsize
         state, moments, is_fourier = 8 * b * c + 1_024, 2 * item * N_TRIALS * r + 8, item == 16
         trials = 4 * 8 * CANDIDATES * N_TRIALS * k + 4 * item * N_TRIALS * r * k
         block = SubsetTable.task_bytes(SUM_ROWS, N_TRIALS, k, r, c, item)
         rows = max(n, 2 * MAX_CHECKED)
-        factors = 2 * item * (rows + b) * r * (c + 2)
+        factors = item * r * (d * (rows + b) + (3 * c - d + 4) * max(rows, b))
+        sent = 16 * CANDIDATES * c
         return Cost(
             state_bytes=state,
-            prepare_bytes=trials + block + 2 * state,
-            task_bytes=factors + product_game_bytes(rows, b, r, d, k, is_fourier=is_fourier),
+            prepare_bytes=sent + trials + block + 2 * state,
+            task_bytes=sent + factors + product_game_bytes(rows, b, r, d, k, is_fourier=is_fourier),
             operations=product_game_operations(n, b, r, d, PLANNED_NODES, is_fourier=is_fourier),
             moment_bytes=moments,
-            moment_task_bytes=subset_sum_bytes(n, c, 2 * N_TRIALS, r, item) + moments,
+            moment_task_bytes=sent + subset_sum_bytes(n, c, 2 * N_TRIALS, r, item) + moments,
             moment_operations=item / 4.0 * n * r * (2 * N_TRIALS + 8 * c),
         )
 

@@ -41,7 +41,7 @@ class RoundsAttributor:
 
     def attribute(self, rows: FloatArray) -> Attribution:
         started = self.game.started(rows)
-        found, failed = self._found(rows[started.at], started)
+        found, failed = self._found(started.rows_of(rows), started)
         found, started = _without(found, started, failed)
         off = rows_off(found.phi, started.ends[:, EMPTY], started.ends[:, FULL])
         found, started = _without(found, started, off)

@@ -109,6 +109,11 @@ class Plan:
     """The range of the predictions of the rows is learned first: errors of sampling have a floor by it."""
 
     @property
+    def n_instance_tiles(self) -> int:
+        """Blocks of the cube."""
+        return math.ceil(self.n_rows / self.instance_tile)
+
+    @property
     def instance_spans(self) -> list[tuple[int, int]]:
         return spans(0, self.n_rows, self.instance_tile)
 

@@ -24,8 +24,6 @@ TUNE_BYTES = 32 << 20
 """What a design takes to choose from a pilot."""
 GROUP_ARRAYS = 6
 """Arrays of the size of the sums of all jackknife groups that a task holds."""
-PREDICTED_ROWS = 256
-"""Rows whose evaluation stands for a call of the model."""
 
 
 def make_plan(
@@ -91,7 +89,7 @@ def _census(plan: Plan, rows: RowReader) -> Stage:
 def _learning(plan: Plan, work: Work, data: RowReader) -> list[Stage]:
     """The choice from a sample, the base value, and the moments of all coalition tiles."""
     read, n_spans = _data_bytes(plan, work, data), len(plan.data_spans)
-    predicted = _predict_bytes(work, min(plan.row_span, plan.data_rows))
+    predicted = work.value.model.predict_bytes(min(plan.row_span, plan.data_rows))
     base = Stage("base", n_spans, read + predicted, 0.0, "data", "state/base-*", "stage")
     sample = 4 * 8 * min(work.sample_size, plan.data_rows) * work.value.model.n_columns
     choice = Stage("landmarks", 1, read + sample, 0.0, "data", "state/landmarks-*", "stage")
@@ -114,7 +112,7 @@ def _moments(plan: Plan, work: Work, read: int) -> Stage:
 def _range(plan: Plan, work: Work, rows: RowReader) -> Stage:
     """The least and the largest predictions of the rows, a tile of them at a time."""
     span = min(plan.row_span, plan.n_rows)
-    predicted = _predict_bytes(work, min(plan.instance_tile, span))
+    predicted = work.value.model.predict_bytes(min(plan.instance_tile, span))
     task_bytes = rows.read_bytes(span) + 2 * 8 * span * work.value.model.n_columns + predicted
     return Stage("range", len(plan.range_spans), task_bytes, 0.0, "rows", "state/range-*", "stage")
 
@@ -134,7 +132,7 @@ def _evaluation(plan: Plan, work: Work, rows: RowReader, data: RowReader | None,
     streamed = _data_bytes(plan, work, data) if work.streams and data is not None else 0
     return Stage(
         name="evaluation",
-        n_tasks=len(plan.instance_spans) * (n_groups + 1 if n_groups > 1 else 1),
+        n_tasks=plan.n_instance_tiles * (n_groups + 1 if n_groups > 1 else 1),
         task_bytes=_evaluation_bytes(plan, work, rows, options) + streamed,
         operations=work.cost(plan.n_coalitions - N_ENDS, plan.n_rows).operations,
         reads="rows, state",
@@ -158,7 +156,7 @@ def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptio
     held = plan.n_coalitions if plan.tol else work.held_coalitions
     return int(
         rows.read_bytes(n)
-        + 2 * 8 * n * work.value.model.n_columns
+        + (2 + bool(plan.tol)) * 8 * n * work.value.model.n_columns  # rounds: the rows that are left too
         + work.cost(m, n).row_bytes
         + 4 * 8 * n * cell
         + groups
@@ -168,7 +166,7 @@ def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptio
         + 3 * 8 * n * held * plan.n_outputs
         + stored
         + block.state_bytes  # beside the states that are kept: their parts, while they are joined
-        + max(_predict_bytes(work, n), block.task_bytes + linked)
+        + max(work.value.model.predict_bytes(n), block.task_bytes + linked)
     )
 
 
@@ -176,8 +174,3 @@ def _data_bytes(plan: Plan, work: Work, data: RowReader) -> int:
     """Of reading one span of the data."""
     span = min(plan.row_span, plan.data_rows)
     return data.read_bytes(span) + 2 * 8 * span * work.value.model.n_columns
-
-
-def _predict_bytes(work: Work, n: int) -> int:
-    """Of predicting n rows."""
-    return 2 * 8 * n * len(work.value.model.output_names) + work.cost(1, min(n, PREDICTED_ROWS)).task_bytes

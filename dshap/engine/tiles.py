@@ -19,6 +19,8 @@ TASK_SECONDS = 2.0
 then nothing.  A black box that takes 30 times `PREDICTION_SECONDS` makes a minute of it, which a crash loses."""
 SHORT_TASK_SECONDS = 0.25
 MAX_INSTANCE_TILE, MIN_INSTANCE_TILE, SMALLEST_TILE = 32_768, 256, 64
+MOST_BLOCKS = 1 << 20
+"""Blocks of a table, where a tile has the memory to grow.  See "Blocks" in docs/performance.md for what more cost."""
 WANTED_TASKS = 32
 """Evaluation tasks that keep a small cluster busy to the end, where the table is small."""
 MAX_CHUNK = 4_096
@@ -99,7 +101,8 @@ def _instance_tile(row: Cost, n_rows: int, wanted: int, row_share: float) -> int
     is_known, seconds = math.isfinite(row.operations), _seconds(row)
     by_cost = TASK_SECONDS / seconds if seconds > 0 else 0.0
     smallest = SMALLEST_TILE if is_known else BLACK_BOX_TILE
-    rows = min(MAX_INSTANCE_TILE, max(MIN_INSTANCE_TILE, by_cost), max(smallest, n_rows / wanted))
+    wished = max(MIN_INSTANCE_TILE, n_rows / MOST_BLOCKS, by_cost)
+    rows = min(MAX_INSTANCE_TILE, wished, max(smallest, n_rows / wanted))
     tile = int(2 ** math.ceil(math.log2(rows)))
     while tile > BLACK_BOX_TILE and tile * row_share > 1.0:
         tile //= 2

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dshap.records import BoolArray, FloatArray
 
-__all__ = ["Calls", "Masks", "mixed_values"]
+__all__ = ["Calls", "Masks", "mixed_bytes", "mixed_values"]
 
 CHUNK_BYTES = 16 << 20
 """Of predictions and positions that are held for a chunk of pairs of an instance and a background row."""
@@ -82,6 +82,19 @@ def mixed_values(
                 f[low : low + len(part)] = calls.predict(part)
             _add(total[i : i + i_step], f, position, pattern.astype(np.int64), start, weights[b : b + b_step])
     return total
+
+
+def mixed_bytes(calls: Calls, n: int, n_background: int, m: int, n_columns: int) -> int:
+    """Peak bytes of `mixed_values` beyond its arguments, for m coalitions; the model's own are not counted.
+
+    Of a chunk of pairs the columns in which they differ, sorted; predictions and two positions of each mix; then the
+    mixes of a call, and the values twice.
+    """
+    k = calls.n_outputs
+    pairs = min(n * n_background, max(1, CHUNK_BYTES // (m * (8 * k + 4))))
+    chunk = pairs * (40 * (n_columns // WORD + 2) + m * (8 * k + 8))
+    call = 8 * min(calls.buffer_rows, pairs * m) * (n_columns + k)
+    return chunk + call + 2 * 8 * n * m * k
 
 
 @njit(nogil=True, cache=True)

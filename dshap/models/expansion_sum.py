@@ -100,6 +100,12 @@ class Expansion(ABC):
             out[block] = self._sums(rows[block])
         return out + self.intercept
 
+    def predict_bytes(self, n: int) -> int:
+        """The columns of a micro-block and of all terms, put in order twice; three arrays of a micro-block's terms; the
+        predictions twice, and those of a micro-block."""
+        held, r = min(n, MICRO_BLOCK), self.size
+        return 8 * (2 * (held + r) * self.n_columns + 3 * held * r + (2 * n + held) * self.n_outputs)
+
     @abstractmethod
     def _sums(self, rows: FloatArray) -> FloatArray:
         """f(x) less the intercept (n, k)."""
@@ -215,6 +221,11 @@ class ExpansionSum:
         """f(x) (n, k) in float64."""
         rows = as_rows(x, self.n_columns, self.feature_names)
         return np.sum([part.predict(rows) for part in self.expansions], axis=0)
+
+    def predict_bytes(self, n: int) -> int:
+        """The largest of the parts, and the predictions of all of them twice: a list, then one array."""
+        largest = max(part.predict_bytes(n) for part in self.expansions)
+        return largest + 8 * n * self.n_outputs * (2 * len(self.expansions) + 1)
 
     def to_record(self) -> Record:
         """The arrays of every part, named `part0_landmarks` and the like."""

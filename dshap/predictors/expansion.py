@@ -53,6 +53,10 @@ class Expansion(Protocol):
         ...
 
     def predict(self, x: FloatArray) -> FloatArray: ...
+    def predict_bytes(self, n: int) -> int:
+        """Peak bytes of `predict` of n rows beyond the rows, the predictions counted."""
+        ...
+
     def digest(self) -> str: ...
 
 
@@ -82,6 +86,10 @@ class ExpansionModel(NamedModel):
     def __call__(self, rows: FloatArray) -> FloatArray:
         """f(x) (n, k)."""
         return self.expansion.predict(rows)
+
+    def predict_bytes(self, n: int) -> int:
+        """What the expansion takes, and its predictions once more."""
+        return self.expansion.predict_bytes(n) + 8 * n * self.n_outputs
 
     def fingerprint(self) -> dict[str, Any]:
         return {"model": self.expansion.digest()}

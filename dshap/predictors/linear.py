@@ -33,6 +33,10 @@ class LinearModel(NamedModel):
         """f(x) (n, k)."""
         return rows @ self.coef.T + self.intercept
 
+    def predict_bytes(self, n: int) -> int:
+        """The product, and its sum with the intercept."""
+        return 16 * n * self.n_outputs
+
     @property
     def arrays(self) -> dict[str, FloatArray]:
         return {"coef": self.coef, "intercept": self.intercept}

@@ -116,6 +116,11 @@ class PredictFunction(NamedModel):
         parts = [self.call(rows[start : start + self.buffer_rows]) for start in range(0, len(rows), self.buffer_rows)]
         return np.concatenate(parts) if parts else np.empty((0, self.n_outputs))
 
+    def predict_bytes(self, n: int) -> int:
+        """Twice the rows of a call, as the function's own memory is not known; the predictions of all calls twice."""
+        rows = min(n, self.buffer_rows)
+        return 16 * (rows * (self.n_columns + self.n_outputs) + n * self.n_outputs)
+
     def fingerprint(self) -> dict[str, Any]:
         """Name, and what it predicted when it was tried."""
         name = f"{getattr(self.predict, '__module__', '')}.{getattr(self.predict, '__qualname__', '')}"

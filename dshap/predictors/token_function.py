@@ -56,6 +56,10 @@ class TokenFunction(PredictFunction):
         ids[:, :width] = np.where(np.isnan(rows), self.padding, rows)
         return super().call(ids)  # type: ignore[arg-type]
 
+    def predict_bytes(self, n: int) -> int:
+        """The rows of a length, and the ids of a call, beside what a function of numbers takes."""
+        return 3 * super().predict_bytes(n) + 24 * min(n, self.buffer_rows) * (self.longest or 0)
+
     def __call__(self, rows: FloatArray) -> FloatArray:
         """f(x) (n, k); where nothing is padded, of the texts of each length apart."""
         if self.longest is not None:

@@ -81,6 +81,10 @@ class TreeModel(NamedModel):
             return np.empty((0, self.n_outputs))
         return checked_predict(self.ensemble.predict, self.known(rows), self.n_outputs)
 
+    def predict_bytes(self, n: int) -> int:
+        """Rows twice, as the library's own memory is not known, and margins three times."""
+        return 8 * n * (2 * self.n_columns + 3 * self.n_outputs)
+
     def check_own(self, rows: FloatArray) -> None:
         """Raise where margins of these rows (n, columns) are not, on their scale, what the model itself predicts."""
         if len(rows):

@@ -12,7 +12,7 @@ import numpy as np
 
 from dshap.errors import InputError, shown
 from dshap.foreign import has_columns, is_frame, is_lazy, is_pandas
-from dshap.loops.masking import CHUNK_BYTES, Calls, Masks, mixed_values
+from dshap.loops.masking import Calls, Masks, mixed_bytes, mixed_values
 from dshap.predictors.frames import floats_of, frame_of
 from dshap.predictors.named import columns_by_name, fitted_names_of, names_of
 from dshap.records import BoolArray, Cost, FloatArray, Moments, State
@@ -136,22 +136,24 @@ class Marginal(PredictedValue):
 
     def _mixed(self, state: State, rows: FloatArray, others: FloatArray) -> tuple[Calls, Masks, FloatArray, FloatArray]:
         """What is mixed, and by what it is predicted."""
-        calls = Calls(self.model.call, self.n_outputs, self.model.buffer_rows)
         masks = Masks(state["columns"], state["bits"])
-        return calls, masks, np.ascontiguousarray(rows), np.ascontiguousarray(others)
+        return self._calls, masks, np.ascontiguousarray(rows), np.ascontiguousarray(others)
+
+    @property
+    def _calls(self) -> Calls:
+        return Calls(self.model.call, self.n_outputs, self.model.buffer_rows)
 
     def cost(self, m: int, n: int = 1) -> Cost:
-        """The model's memory is not known here: twice the buffer is allowed for it; nor are its operations."""
-        c, k, state = self.n_columns, self.n_outputs, Masks.bytes_of(m, self.n_columns)
-        pairs = n * (STREAMED_ROWS if self.background is None else len(self.background))
-        buffer = min(self.model.buffer_rows, pairs * m)
-        chunk = max(CHUNK_BYTES, 3 * 4 * m) + min(CHUNK_BYTES, pairs * m * (8 * k + 4))
+        """Mixes, and calls of the model, whose operations are not known."""
+        state = Masks.bytes_of(m, self.n_columns)
+        b = STREAMED_ROWS if self.background is None else len(self.background)
+        mixes = mixed_bytes(self._calls, n, b, max(m, 1), self.n_columns)
         return Cost(
             state_bytes=state,
             prepare_bytes=2 * state,
-            task_bytes=8 * (3 * buffer * (c + k) + 2 * n * m * k) + 2 * chunk,
+            task_bytes=mixes + self.model.predict_bytes(min(self.model.buffer_rows, n * b * m)),
             operations=math.inf,
-            predictions=float(m) * pairs,
+            predictions=float(m) * n * b,
         )
 
     def fingerprint(self) -> dict[str, Any]:

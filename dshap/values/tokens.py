@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from dshap.checks import checked
 from dshap.errors import InputError, shown
 from dshap.players import Players
 from dshap.predictors.token_function import TokenFunction
-from dshap.records import Cost, FloatArray
+from dshap.records import FloatArray
 from dshap.types import Link
 from dshap.values.base import PROBE_ROWS, TableValue
 from dshap.values.links import link_of
@@ -131,11 +130,6 @@ class Tokens(Marginal):
         assert self.background is not None
         mean: FloatArray = self.model(self.background).mean(axis=0)
         return mean
-
-    def cost(self, m: int, n: int = 1) -> Cost:
-        """As of `Marginal`, with the ids that are made of a mix."""
-        cost, width = super().cost(m, n), max(self.longest or 0, self.n_columns)
-        return replace(cost, task_bytes=cost.task_bytes + 3 * 8 * self.model.buffer_rows * width)
 
     def fingerprint(self) -> dict[str, Any]:
         """Everything that changes a value, or the name of a token."""

@@ -1,79 +1,37 @@
-"""The plan's bytes against what a worker really takes: measured ≤ planned ≤ 3 × measured.
-
-A new worker process for each: what an earlier run leaves in a process hides what the next one takes.
-"""
+"""The plan's bytes against what a worker really takes: measured ≤ planned ≤ 3 × measured."""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dshap
 from dshap import designs
-from dshap.engine import Plan, fit_stages, local_client, shut_down
+from dshap.engine import fit_stages
 from dshap.kernels import RBF, Fourier, Laplacian, Nystrom
-from dshap.models import KernelExpansion, KernelLogistic, KernelRidge
+from dshap.models import KernelLogistic, KernelRidge
 from dshap.tables import ArraySource
 from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational, Marginal
+from tests.engine.memory import (
+    COLUMNS,
+    WIDE,
+    first_column,
+    model_of,
+    peak_above_idle,
+    planned_and_measured,
+    warm_worker,
+)
 
 pytestmark = pytest.mark.cluster
-
-
-def resident_bytes(field: str) -> int:
-    """VmRSS or VmHWM of this process (`ru_maxrss` would be inherited from the parent)."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field):
-            return 1024 * int(line.split()[1])
-    raise LookupError(field)
-
-
-def settle() -> int:
-    """Bytes of the idle process, from where its peak starts anew."""
-    gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")
-    return resident_bytes("VmRSS")
-
-
-def warm_up(client) -> None:
-    """Everything imported and compiled on the workers, by a job that takes next to nothing."""
-    x = np.random.default_rng(0).normal(size=(40, 3))
-    ridge = KernelRidge(RBF("validate"), Nystrom(5), penalty="validate", holdout=0.1)
-    model = dshap.fit(ridge, x, x[:, 0], client=client)
-    dshap.explain(KernelObservational(model, x, Nystrom(5), penalty=1e-3), x, client=client)
-    dshap.explain(KernelObservational(model, x, Fourier(4), penalty=1e-3), x, client=client)
-    dshap.explain(KernelInterventional(model, x), x, client=client, design="quadrature")
 
 
 @pytest.fixture
 def worker() -> Iterator[object]:
     """The client of a cluster of one worker, a new process, warm."""
-    client = local_client(1, memory_limit="3GiB", set_as_default=False)
-    try:
-        warm_up(client)
+    with warm_worker() as client:
         yield client
-    finally:
-        shut_down(client)
-
-
-def peak_above_idle(worker, run) -> int:
-    """Bytes that the worker took at most, while `run()` ran, beyond those of the idle process."""
-    idle = max(worker.run(settle).values())
-    run()
-    return max(worker.run(resident_bytes, "VmHWM").values()) - idle
-
-
-def model_of(n_landmarks: int, n_columns: int, k: int = 1) -> KernelExpansion:
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(n_landmarks, n_columns))
-    return KernelExpansion(RBF(2.0).bind(n_columns), z, rng.normal(size=(n_landmarks, k)), np.zeros(k))
-
-
-def first_column(x):
-    return x[:, 0]
 
 
 def jobs(n_rows: int) -> dict:
@@ -133,11 +91,34 @@ def test_the_plan_tells_what_a_worker_takes(name, tmp_path, worker):
     value, rows, options = jobs(4_000)[name]
     if name in ("states", "shared rows"):  # their loops compile where they are first used, and are kept on disk
         dshap.explain(value, rows, store=tmp_path / "first.zarr", **options)
-    store = tmp_path / "cube.zarr"
-    measured = peak_above_idle(worker, lambda: dshap.explain(value, rows, store=store, client=worker, **options))
-    plan = Plan.from_json((store / "state" / "plan.json").read_bytes())
-    print(f"{name}: measured {measured / 2**20:.1f}, planned {plan.process_bytes / 2**20:.1f} MiB")
-    assert measured <= plan.process_bytes <= 3 * measured
+    planned, measured = planned_and_measured(value, rows, options, worker, tmp_path / "cube.zarr")
+    print(f"{name}: measured {measured / 2**20:.1f}, planned {planned / 2**20:.1f} MiB")
+    assert measured <= planned <= 3 * measured
+
+
+LEARNING = ("linear", "interventional", "observational")
+"""Jobs that learn from the table: their spans are shorter with `row_span`."""
+
+
+@pytest.mark.parametrize(
+    ("name", "row_span"),
+    [
+        *((name, row_span) for name in LEARNING for row_span in (None, 2_048)),
+        ("box, kriging", 2_048),
+        ("box, permutation", None),
+        ("forest", None),
+        ("interventional, quadrature", 2_048),
+    ],
+)
+def test_the_plan_tells_what_a_worker_takes_of_2000_columns(name, row_span, tmp_path, worker):
+    if name == "forest":
+        pytest.importorskip("shap")
+    x = np.random.default_rng(3).normal(size=(4_200, COLUMNS))
+    value, n_rows, options = WIDE[name](x)
+    options = {**options, "row_span": row_span}
+    planned, measured = planned_and_measured(value, x[:n_rows], options, worker, tmp_path / "cube.zarr")
+    print(f"{name}, {row_span}: measured {measured / 2**20:.1f}, planned {planned / 2**20:.1f} MiB")
+    assert measured <= planned <= 3 * measured
 
 
 def fits() -> dict:

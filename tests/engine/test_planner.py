@@ -99,7 +99,7 @@ N_SUMS = 2 + n_partial_sums(len(DATA) // SPAN)
 @pytest.mark.parametrize(
     ("field", "options", "rises"),
     [
-        ("task_bytes", {}, {"base": 1, "evaluation": 1}),
+        ("task_bytes", {}, {"evaluation": 1}),
         ("state_bytes", {}, {"moments": 2, "evaluation": 1}),  # beside them the bytes of the file
         ("prepare_bytes", {}, {"moments": 1}),
         ("moment_task_bytes", {}, {"moments": 1}),
@@ -114,6 +114,18 @@ def test_a_stage_is_a_sum_of_costs(field, options, rises):
     assert replace(plain, stages=(), cache_bytes=0) == replace(dearer, stages=(), cache_bytes=0)
     for before, after in zip(plain.stages, dearer.stages, strict=True):
         assert after.task_bytes - before.task_bytes == rises.get(before.name, 0) * MORE, before.name
+
+
+def test_predictions_cost_what_the_model_says():
+    """Of a span of the data, of a tile of rows: where the evaluation of a micro-block takes less."""
+    value, work = KernelInterventional(EXPANSION, DATA), {}
+    for name, n_bytes in (("cheap", 0), ("dear", MORE)):
+        value = KernelInterventional(EXPANSION, DATA)
+        value.model.predict_bytes = lambda n, n_bytes=n_bytes: n_bytes * n
+        work[name] = make_plan(Work.of(value, designs.exact(D)), ROWS, READER, RunOptions.of(CUT))
+    gaps = {a.name: b.task_bytes - a.task_bytes for a, b in zip(work["cheap"].stages, work["dear"].stages, strict=True)}
+    block = value.cost(min(TILE * work["cheap"].join_tiles, 62), MICRO).task_bytes
+    assert gaps == {"census": 0, "base": MORE * SPAN, "moments": 0, "evaluation": MORE * INSTANCES - block}
 
 
 def test_operations_are_those_of_all_rows_and_coalitions():

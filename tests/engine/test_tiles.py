@@ -13,12 +13,14 @@ from dshap.abilities import Work
 from dshap.engine.tiles import (
     BLACK_BOX_TASKS,
     CACHE_BYTES,
+    GROUP_BYTES,
     MAX_CHUNK,
     MAX_COALITION_TILE,
     MAX_INSTANCE_TILE,
     MICRO_BYTES,
     MIN_INSTANCE_TILE,
     MOMENT_TILE_BYTES,
+    MOST_BLOCKS,
     OPERATIONS_PER_SECOND,
     PREDICTION_SECONDS,
     TASK_SECONDS,
@@ -94,6 +96,21 @@ def test_a_tile_of_a_black_box_follows_its_predictions():
     assert cut(PricedBox(predictions=1e-6)).instance_tile == MAX_INSTANCE_TILE
     assert cut(PricedBox(predictions=100.0)).instance_tile == cut(PricedBox()).instance_tile == MIN_INSTANCE_TILE
     assert cut(PricedBox(predictions=1e-6), n_rows=8_192).instance_tile == 8_192 // WANTED_TASKS
+
+
+@pytest.mark.parametrize(
+    "box", [Priced(operations=200_000.0), PricedBox(predictions=100.0)], ids=["known", "black box"]
+)
+def test_a_tile_grows_with_the_table_where_blocks_are_many(box):
+    """As it was up to `MOST_BLOCKS` of the least tile, and where its sums of groups leave no more room."""
+    border = MOST_BLOCKS * MIN_INSTANCE_TILE
+    assert cut(box, n_rows=border).instance_tile == MIN_INSTANCE_TILE
+    assert cut(box, n_rows=border + 1).instance_tile == 2 * MIN_INSTANCE_TILE
+    assert cut(box, n_rows=10**9).instance_tile == 1_024
+    assert cut(box, n_rows=10**11).instance_tile == MAX_INSTANCE_TILE
+    large = designs.kernelshap(1_000, 2_002)
+    tiles = cut_tiles(Work.of(box, large), 10**11, DATA, 20, RunOptions())
+    assert tiles["instance_tile"] == 64 and 8 * 20 * 1_000 * 64 <= GROUP_BYTES < 8 * 20 * 1_000 * 128
 
 
 def test_options_are_taken_as_they_are():
