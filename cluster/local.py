@@ -17,7 +17,9 @@ from distributed import Client
 from dshap.engine import local_client, shut_down
 
 
-def client(workers: int | None = None, memory_limit: str | int | None = None, *, is_open: bool = False) -> Client:
+def client(
+    workers: int | None = None, memory_limit: str | int | None = None, *, is_open: bool = False
+) -> Client:
     """Worker processes of one thread each, one a core unless said otherwise."""
     return local_client(workers, memory_limit or "auto", is_open=is_open)
 

@@ -1,4 +1,5 @@
-"""What only some designs and value functions can do: a small protocol each, asked of any in one place."""
+"""What only some designs and value functions can do: a small protocol each, asked of any in one
+place."""
 
 from __future__ import annotations
 
@@ -77,7 +78,8 @@ class Rounds(Design, Protocol):
 
     @property
     def rounds(self) -> tuple[Design, ...]:
-        """The designs that this one grew through, each one's list the beginning of the next one's; itself last."""
+        """The designs that this one grew through, each one's list the beginning of the next one's;
+        itself last."""
         ...
 
 
@@ -87,16 +89,19 @@ class Pilot(Design, Protocol):
 
     @property
     def pilot_coalitions(self) -> int:
-        """Coalitions, the first of the list, whose values `tune` wants to see; 0 where nothing is left to choose."""
+        """Coalitions, the first of the list, whose values `tune` wants to see; 0 where nothing is
+        left to choose."""
         ...
 
     def tune(self, values: FloatArray) -> Record:
-        """What is chosen from the values (games, pilot_coalitions) of some instances and outputs."""
+        """What is chosen from the values (games, pilot_coalitions) of some instances and
+        outputs."""
         ...
 
     def tuned(self, record: Record) -> Design:
-        """This design with that choice made, which may leave a next one open, of another number of `pilot_coalitions`;
-        where the record is empty the rest of the list is settled too.  The list may be another one."""
+        """This design with that choice made, which may leave a next one open, of another number of
+        `pilot_coalitions`; where the record is empty the rest of the list is settled too.  The list
+        may be another one."""
         ...
 
 
@@ -105,24 +110,27 @@ class Interactions(Design, Protocol):
     """A design that gives the interactions of pairs of players too."""
 
     def interactions(self, start: int, stop: int) -> FloatArray:
-        """Scores (m, pairs) of coalitions start..stop: what their values are multiplied with in the Shapley interaction
-        index of each pair of players i < j, in the order of `np.triu_indices(d, 1)`; the two ends too."""
+        """Scores (m, pairs) of coalitions start..stop: what their values are multiplied with in the
+        Shapley interaction index of each pair of players i < j, in the order of `np.triu_indices(d,
+        1)`; the two ends too."""
         ...
 
 
 @runtime_checkable
 class ValuesAtOnce(Design, Protocol):
-    """A design that may want the values of all coalitions at once: its attributions are not linear in them then."""
+    """A design that may want the values of all coalitions at once: its attributions are not linear
+    in them then."""
 
     @property
     def held_coalitions(self) -> int:
-        """Coalitions whose values `of_values` wants at once, all of them or, where the two sums of a `Design` are
-        enough, 0; of a design that a pilot is to choose by, what the choice may come to."""
+        """Coalitions whose values `of_values` wants at once, all of them or, where the two sums of
+        a `Design` are enough, 0; of a design that a pilot is to choose by, what the choice may come
+        to."""
         ...
 
     def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """phi (n, d, k) and phi_(g) (R, n, d, k) from the values (n, m, k) of all coalitions, in the order of the list,
-        where `held_coalitions` is not 0."""
+        """phi (n, d, k) and phi_(g) (R, n, d, k) from the values (n, m, k) of all coalitions, in
+        the order of the list, where `held_coalitions` is not 0."""
         ...
 
     def linear(self) -> Design:
@@ -131,7 +139,8 @@ class ValuesAtOnce(Design, Protocol):
 
     @property
     def game_seconds(self) -> float:
-        """Seconds of a core, about, that `of_values` takes for a game, where that is a pilot's choice; else 0."""
+        """Seconds of a core, about, that `of_values` takes for a game, where that is a pilot's
+        choice; else 0."""
         ...
 
 
@@ -144,18 +153,22 @@ class LearnsFromData(ValueFunction, Protocol):
         """True where `moments` wants f(x) of the rows, which are then computed once."""
         ...
 
-    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
+    def moments(
+        self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None
+    ) -> Moments:
         """Sums over these rows (n, columns) for the coalitions masks (m, d)."""
         ...
 
     def join(self, states: Sequence[State]) -> State:
-        """One State of the coalitions of several, in their order: what the rows cost is then paid once."""
+        """One State of the coalitions of several, in their order: what the rows cost is then paid
+        once."""
         ...
 
 
 @runtime_checkable
 class ChoosesFromSample(Protocol):
-    """A value function, or a closed form, that chooses landmarks and the like from a sample of its data."""
+    """A value function, or a closed form, that chooses landmarks and the like from a sample of its
+    data."""
 
     @property
     def sample_size(self) -> int:
@@ -173,7 +186,8 @@ class ChoosesFromSample(Protocol):
 
 @runtime_checkable
 class StreamsData(ValueFunction, Protocol):
-    """A value function whose values may be means over all rows of `data`, which are read when they are wanted."""
+    """A value function whose values may be means over all rows of `data`, which are read when they
+    are wanted."""
 
     @property
     def streams_data(self) -> bool:
@@ -190,36 +204,41 @@ class DirectSums(ValueFunction, Protocol):
     """A value function that knows a shorter way to Σ_S v_S(x) score_S than the values."""
 
     def scored(self, state: State, score: FloatArray) -> Scored | None:
-        """The sums for scores (m, d), predictions beside them where they come with it; None where the way is not for
-        such scores."""
+        """The sums for scores (m, d), predictions beside them where they come with it; None where
+        the way is not for such scores."""
         ...
 
 
 @runtime_checkable
 class EstimatedBase(LearnsFromData, Protocol):
-    """A value function whose v(empty) is an estimate of a distribution's, not the mean prediction over its data."""
+    """A value function whose v(empty) is an estimate of a distribution's, not the mean prediction
+    over its data."""
 
     def base(self, state: State) -> FloatArray:
         """v(empty) (k,) before the link, from a prepared `state`."""
         ...
 
     def base_note(self, state: State, mean: FloatArray) -> dict[str, JSON]:
-        """What v(empty) is, its error, and the `mean` prediction (k,) over `data` beside it; written by the cube."""
+        """What v(empty) is, its error, and the `mean` prediction (k,) over `data` beside it;
+        written by the cube."""
         ...
 
 
 @runtime_checkable
 class ScaledModel(Predictor, Protocol):
-    """A model that gives what another one predicts on a scale of its own, such as log-odds for probabilities."""
+    """A model that gives what another one predicts on a scale of its own, such as log-odds for
+    probabilities."""
 
     def check_own(self, rows: FloatArray) -> None:
-        """Raise an `InputError` where the other model's predictions of rows (n, columns) are not on that scale."""
+        """Raise an `InputError` where the other model's predictions of rows (n, columns) are not on
+        that scale."""
         ...
 
 
 @runtime_checkable
 class OfTexts(ValueFunction, Protocol):
-    """A value function of texts: a player for each token, as many as a row has; rows are NaN beyond their end."""
+    """A value function of texts: a player for each token, as many as a row has; rows are NaN beyond
+    their end."""
 
     @property
     def vocabulary(self) -> Vocabulary: ...
@@ -234,7 +253,8 @@ class OfTexts(ValueFunction, Protocol):
         ...
 
     def of_length(self, n_tokens: int) -> Self:
-        """The same for texts of at most so many tokens; of texts of exactly as many it is their game."""
+        """The same for texts of at most so many tokens; of texts of exactly as many it is their
+        game."""
         ...
 
     def mean_prediction(self) -> FloatArray:
@@ -280,7 +300,9 @@ def held_coalitions(design: Design) -> int:
 def interactions_of(design: Design, start: int, stop: int) -> FloatArray:
     """Scores (m, pairs) of the interactions of pairs; an InputError where the design has none."""
     if not isinstance(design, Interactions):
-        raise InputError("interactions are those of designs.exact or designs.kriging: give one of them")
+        raise InputError(
+            "interactions are those of designs.exact or designs.kriging: give one of them"
+        )
     return design.interactions(start, stop)
 
 
@@ -297,7 +319,9 @@ def game_seconds(design: Design) -> float:
 def lacking(given: object, protocol: type) -> list[str]:
     """Members of a protocol, and of those that it extends, that an object has not."""
     kinds = [kind for kind in reversed(protocol.__mro__) if getattr(kind, "_is_protocol", False)]
-    members = dict.fromkeys(name for kind in kinds for name in vars(kind) if not name.startswith("_"))
+    members = dict.fromkeys(
+        name for kind in kinds for name in vars(kind) if not name.startswith("_")
+    )
     return [name for name in members if not hasattr(given, name)]
 
 
@@ -306,7 +330,8 @@ def refuse_lacking(given: object, kind: type, called: str) -> None:
     missing = lacking(given, kind)
     if 0 < len(missing) <= MOSTLY_THERE:
         raise InputError(
-            f"{type(given).__name__} is no {called}, it lacks {', '.join(missing)}: docs/extending.md shows how to "
+            f"{type(given).__name__} is no {called}, it lacks {', '.join(missing)}: "
+            "docs/extending.md shows how to "
             "write one"
         )
 
@@ -332,7 +357,8 @@ def streams_data(value: object) -> bool:
 
 
 def is_scaled(model: Predictor) -> TypeGuard[ScaledModel]:
-    """Whether a model gives what another one predicts on a scale of its own, to be held against that one."""
+    """Whether a model gives what another one predicts on a scale of its own, to be held against
+    that one."""
     return isinstance(model, ScaledModel)
 
 
@@ -343,7 +369,8 @@ def is_of_texts(value: object) -> TypeGuard[OfTexts]:
 
 @dataclass(frozen=True)
 class Work:
-    """What a plan is made from: of a value function and a design, of a closed form, or of an attributor."""
+    """What a plan is made from: of a value function and a design, of a closed form, or of an
+    attributor."""
 
     value: Explained
     info: DesignInfo

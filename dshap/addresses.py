@@ -1,4 +1,5 @@
-"""Addresses, like s3://bucket/table and postgresql://user:password@host: what is one, and what no message may show."""
+"""Addresses, like s3://bucket/table and postgresql://user:password@host: what is one, and what no
+message may show."""
 
 from __future__ import annotations
 
@@ -6,35 +7,59 @@ import re
 from collections.abc import Mapping
 from urllib.parse import unquote
 
-__all__ = ["MASK", "SCHEMES", "file_path", "masked", "reason_to_refuse", "scheme_of", "without_secrets"]
+__all__ = [
+    "MASK",
+    "SCHEMES",
+    "file_path",
+    "masked",
+    "reason_to_refuse",
+    "scheme_of",
+    "without_secrets",
+]
 
 MASK = "***"
 """The sign that stands in the place of a secret."""
 _BUCKET = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "r2", "hdfs")
-_DATABASE = ("postgresql", "postgres", "mysql", "mariadb", "mssql", "oracle", "sqlite", "snowflake", "duckdb")
+_DATABASE = (
+    "postgresql",
+    "postgres",
+    "mysql",
+    "mariadb",
+    "mssql",
+    "oracle",
+    "sqlite",
+    "snowflake",
+    "duckdb",
+)
 _WEB = ("http", "https", "ftp", "sftp", "ssh")
 COPY = "copy it to a file system that every worker sees, or mount it"
 TABLES: Mapping[str, str] = {
     **dict.fromkeys(_BUCKET, COPY),
-    **dict.fromkeys(_DATABASE, "read it first, pandas.read_sql(query, connection), or export it to Parquet"),
+    **dict.fromkeys(
+        _DATABASE, "read it first, pandas.read_sql(query, connection), or export it to Parquet"
+    ),
     **dict.fromkeys(_WEB, COPY),
 }
 """Scheme of a table's address -> what to do instead."""
 SCHEMES = ("file", *TABLES)
 """Schemes that are known where an address lost a slash, as pathlib.Path("s3://bucket") does."""
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)  # two letters at least: C:/ is a drive
+# two letters at least: C:/ is a drive
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _ONE_SLASH = re.compile(rf"({'|'.join(SCHEMES)})(?:\+[a-z0-9]+)?:/", re.IGNORECASE)
 
 _FILE = re.compile(r"file:(?://(?:localhost)?(?=/)|(?=/[^/]))(/.*)", re.IGNORECASE | re.DOTALL)
 _WHOLE = re.compile(r"([a-z][a-z0-9+.-]+:/{1,2}[^/?#:@]*):.*@", re.IGNORECASE | re.DOTALL)
 _PASSWORD = re.compile(r"([a-z][a-z0-9+.-]+:/{1,2}[^\s/?#:@'\"]*):[^\s'\"]*@", re.IGNORECASE)
-"""Scheme and user, then the password up to the last @: passwords with @, / and # in them are covered too."""
+"""Scheme and user, then the password up to the last @: passwords with @, / and # in them are
+covered too."""
 _TOKEN = re.compile(r"(https?:/{1,2})[^\s/?#:@'\"]+@", re.IGNORECASE)
 _NAMES = (
     r"pass|password|passwd|passphrase|pwd|sig|signature|secret|token|credential|credentials|auth|"
     r"api_?key|access_?key|account_?key|secret_?key|private_?key|shared_?access_?key|shared_?access_?signature"
 )
-_VALUE = re.compile(rf"((?<![a-z])(?:[a-z0-9]+[_-])*(?:aws)?(?:{_NAMES})(?:[_-]?id)?=)[^\s&;'\"]+", re.IGNORECASE)
+_VALUE = re.compile(
+    rf"((?<![a-z])(?:[a-z0-9]+[_-])*(?:aws)?(?:{_NAMES})(?:[_-]?id)?=)[^\s&;'\"]+", re.IGNORECASE
+)
 """Name and value, as in ?password=…&X-Amz-Signature=… and AccountKey=…;"""
 
 
@@ -45,14 +70,16 @@ def scheme_of(text: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """The text with passwords, tokens and keys of the addresses in it masked, like postgresql://user:***@host."""
+    """The text with passwords, tokens and keys of the addresses in it masked, like
+    postgresql://user:***@host."""
     text = _PASSWORD.sub(rf"\1:{MASK}@", text)
     text = _TOKEN.sub(rf"\1{MASK}@", text)
     return _VALUE.sub(rf"\1{MASK}", text)
 
 
 def masked(given: str) -> str:
-    """A text that may be an address as a whole, without its secrets: a password may hold spaces and quotes then."""
+    """A text that may be an address as a whole, without its secrets: a password may hold spaces and
+    quotes then."""
     return without_secrets(_WHOLE.sub(rf"\1:{MASK}@", given))
 
 
@@ -78,5 +105,7 @@ def reason_to_refuse(text: str, noun: str) -> str:
     name = scheme.split("+")[0]
     if name == "file":
         return f"it names a {noun} of another machine: mount its folder, and give the path there"
-    instead = {"store": "give a folder", "table": TABLES.get(name, COPY)}.get(noun, "give a path of a file system")
+    instead = {"store": "give a folder", "table": TABLES.get(name, COPY)}.get(
+        noun, "give a path of a file system"
+    )
     return f"{noun}s on {name} are not built yet: {instead}"

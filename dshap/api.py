@@ -18,7 +18,15 @@ from dshap.options import MISSING_POLICIES
 from dshap.predictors.times import times_of
 from dshap.prepared import Prepared
 from dshap.quality import Quality
-from dshap.run import Explanation, fit_model, fit_models, measure, measured_quality, open_held_out, prepare_value
+from dshap.run import (
+    Explanation,
+    fit_model,
+    fit_models,
+    measure,
+    measured_quality,
+    open_held_out,
+    prepare_value,
+)
 from dshap.session import Session, open_session
 from dshap.tables import check_targets, open_rows, said_left_out, take_census
 from dshap.tables.background import background_of
@@ -55,56 +63,60 @@ def explain(
 ) -> xr.Dataset:
     """Shapley values of every row, as an attribution cube.
 
-    Computes phi (n, d, k) = finish(Σ_S v_S(x) score_S): the design chooses coalitions and scores, the value function
-    says what a coalition is worth.
+    Computes phi (n, d, k) = finish(Σ_S v_S(x) score_S): the design chooses coalitions and scores,
+    the value function says what a coalition is worth.
 
     Parameters
     ----------
-    value : a value function of `dshap.values`; one that `prepare` prepared: then nothing is fitted any more; an
-        attributor, rows in and attributions out (`dshap.Attributor`); or a fitted tree ensemble of XGBoost, LightGBM or
-        scikit-learn, for `dshap.values.Trees(ensemble)`
-    rows : the instances: a path of Parquet files (file, folder, glob or a list of them), numpy array, pandas DataFrame,
-        pyarrow table or record batch, polars frame, DuckDB relation (Arrow's C stream protocol), Dask array or
-        dataframe, xarray Dataset or DataArray, or a source of `dshap.sources`.  Columns are matched by name wherever
-        the value function knows names.  Of `Tokens`, texts of any lengths: lists, an array padded at the end, or a
-        table or path with a column of them.
-    design : "auto", "exact", "kriging", "kernelshap", "permutation", "quadrature" or a design of `dshap.designs`; of
-        texts one without its graph too, such as `designs.local(order=2)`, or a function, length -> design
-        "auto" is exact where all coalitions are at most `max_coalitions`, else kriging with that many (kernelshap for
-        more than 1,024 players or 4,096 coalitions).
+    value : a value function of `dshap.values`; one that `prepare` prepared: then nothing is fitted
+        any more; an attributor, rows in and attributions out (`dshap.Attributor`); or a fitted tree
+        ensemble of XGBoost, LightGBM or scikit-learn, for `dshap.values.Trees(ensemble)`
+    rows : the instances: a path of Parquet files (file, folder, glob or a list of them), numpy
+        array, pandas DataFrame, pyarrow table or record batch, polars frame, DuckDB relation
+        (Arrow's C stream protocol), Dask array or dataframe, xarray Dataset or DataArray, or a
+        source of `dshap.sources`.  Columns are matched by name wherever the value function knows
+        names.  Of `Tokens`, texts of any lengths: lists, an array padded at the end, or a table or
+        path with a column of them.
+    design : "auto", "exact", "kriging", "kernelshap", "permutation", "quadrature" or a design of
+        `dshap.designs`; of texts one without its graph too, such as `designs.local(order=2)`, or a
+        function, length -> design "auto" is exact where all coalitions are at most
+        `max_coalitions`, else kriging with that many (kernelshap for more than 1,024 players or
+        4,096 coalitions).
     store : path, optional
-        Where the cube grows, readable and resumable: the same call again finishes what a crash left.  None computes
-        in memory and is refused above 2 GiB of attributions.
+        Where the cube grows, readable and resumable: the same call again finishes what a crash
+        left.  None computes in memory and is refused above 2 GiB of attributions.
     client : distributed.Client or the address of a scheduler ("tcp://…"), optional
-        None: the current Dask client if there is one, else this process.  The scheduler must be able to reach `store`
-        and `rows` by path on every worker.
+        None: the current Dask client if there is one, else this process.  The scheduler must be
+        able to reach `store` and `rows` by path on every worker.
     key : str or list of str
         Column(s) of the rows that name them; for arrays a mapping name -> values.
     tol : float, optional
-        Rounds: coalitions are drawn for a row, in each output, until the attributions of all players at once are known
-        to 2.09 tol of their range with 95 %: its largest std_error is then tol/1.5 (8 players) to tol/1.9 (60 players)
-        of the range.  `n_coalitions (instance)` and `relative_error (instance, output)`, that largest std_error over
-        the range, say what each row took and reached.
+        Rounds: coalitions are drawn for a row, in each output, until the attributions of all
+        players at once are known to 2.09 tol of their range with 95 %: its largest std_error is
+        then tol/1.5 (8 players) to tol/1.9 (60 players) of the range.  `n_coalitions (instance)`
+        and `relative_error (instance, output)`, that largest std_error over the range, say what
+        each row took and reached.
     max_coalitions : int, default 2,048
         Where rounds end, and what "auto" chooses by; a design that takes more is refused.
     quality : rows that nothing was learned from, optional
         MSE_v on them, as `mse_v` gives it, in the cube's attribute `mse_v`, by coalition size too.
     compute : False creates the store with its plan, every row pending, and computes nothing
-    progress : show rate and time left, on standard error or in one line of a notebook; None: on a terminal and in a
-        notebook
+    progress : show rate and time left, on standard error or in one line of a notebook; None: on a
+        terminal and in a notebook
     **options
-        Fields of `dshap.options.RunOptions` (missing, dtype, keep_rows, interactions, units, tiles, memory_limit);
-        unknown names are refused.  ``interactions=True`` adds `interaction (instance, feature, feature_other, output)`:
-        half the Shapley interaction index of each pair, main effects on the diagonal, rows summing to the attribution
-        (designs exact and kriging; `Trees` without a background).
-        A model that answers differently when it is asked again is refused; ``stochastic=True`` (`Marginal`) asks for
-        each coalition twice, for v(N) and v(∅) 20 times, and has the noise in std_error, of exact designs too.
+        Fields of `dshap.options.RunOptions` (missing, dtype, keep_rows, interactions, units, tiles,
+        memory_limit); unknown names are refused.  ``interactions=True`` adds `interaction
+        (instance, feature, feature_other, output)`: half the Shapley interaction index of each
+        pair, main effects on the diagonal, rows summing to the attribution (designs exact and
+        kriging; `Trees` without a background).  A model that answers differently when it is asked
+        again is refused; ``stochastic=True`` (`Marginal`) asks for each coalition twice, for v(N)
+        and v(∅) 20 times, and has the noise in std_error, of exact designs too.
 
     Returns
     -------
     xarray.Dataset
-        `attribution (instance, feature, output)`, `prediction`, `base_value`, `status`; see `dshap.open_cube`.  Of rows
-        without any a cube of no instance; then nothing is written.
+        `attribution (instance, feature, output)`, `prediction`, `base_value`, `status`; see
+        `dshap.open_cube`.  Of rows without any a cube of no instance; then nothing is written.
 
     Raises
     ------
@@ -129,9 +141,13 @@ def explain(
     with open_session(store, client, progress, options) as (path, session):
         if read_job(path.parent) is not None and is_running(path.parent):
             raise LockedError(f"{path.parent} is locked by a running job: wait for it")
-        prepared, game = (value, value.value) if isinstance(value, Prepared) else (None, as_value(value))
+        prepared, game = (
+            (value, value.value) if isinstance(value, Prepared) else (None, as_value(value))
+        )
         try:
-            explanation = Explanation.of(game, rows, path, session, design=design, key=key, prepared=prepared)
+            explanation = Explanation.of(
+                game, rows, path, session, design=design, key=key, prepared=prepared
+            )
         except EmptyTableError:
             session.progress.say("no rows to explain: nothing is computed, and nothing is written")
             if is_of_texts(game):
@@ -160,24 +176,26 @@ def prepare(
     progress: bool | None = None,
     **options: Any,
 ) -> Prepared:
-    """Learn all that no instance changes, once, for any number of runs: `explain(prepared, new_rows)` fits nothing.
+    """Learn all that no instance changes, once, for any number of runs: `explain(prepared,
+    new_rows)` fits nothing.
 
     Parameters
     ----------
-    value : a value function that learns from its data (`KernelInterventional`, `KernelObservational`,
-        `ConditionalRegression`, `Gaussian`)
+    value : a value function that learns from its data (`KernelInterventional`,
+        `KernelObservational`, `ConditionalRegression`, `Gaussian`)
     rows : the data to learn from, as `explain` takes rows; None: those of the value function
     design : "auto", "exact", "kernelshap" or a design of `dshap.designs`
-    store : path of a folder that holds the states; the same call again finishes what a crash left, and where all is
-        there computes nothing
+    store : path of a folder that holds the states; the same call again finishes what a crash left,
+        and where all is there computes nothing
     client, progress : as in `explain`
-    **options : `coalition_tile`, `row_span`, `missing`, `max_coalitions`, `memory_limit` of `dshap.options.RunOptions`
+    **options : `coalition_tile`, `row_span`, `missing`, `max_coalitions`, `memory_limit` of
+        `dshap.options.RunOptions`
 
     Returns
     -------
     Prepared
-        Open it again with `dshap.open_prepared(store, value)`.  All players count, constant columns too: tomorrow's
-        rows may vary where the data do not.
+        Open it again with `dshap.open_prepared(store, value)`.  All players count, constant columns
+        too: tomorrow's rows may vary where the data do not.
 
     Raises
     ------
@@ -199,18 +217,21 @@ def mse_v(
     progress: bool | None = None,
     **options: Any,
 ) -> Quality:
-    """MSE_v: mean over rows and proper coalitions of (f(x) − v_S(x))², the quality of conditional values without truth.
+    """MSE_v: mean over rows and proper coalitions of (f(x) − v_S(x))², the quality of conditional
+    values without truth.
 
-    E (f(X) − v(X_S))² is least for v_S(x) = E[f(X) | X_S = x_S], so of two estimates the one with the smaller MSE_v on
-    rows that neither learned from is closer to it, whatever the truth is.  Interventional values are no such estimate,
-    and show it.  A link comes after the expectation: MSE_v is of f and E f themselves, whatever the link.
+    E (f(X) − v(X_S))² is least for v_S(x) = E[f(X) | X_S = x_S], so of two estimates the one with
+    the smaller MSE_v on rows that neither learned from is closer to it, whatever the truth is.
+    Interventional values are no such estimate, and show it.  A link comes after the expectation:
+    MSE_v is of f and E f themselves, whatever the link.
 
     Parameters
     ----------
     value : a value function, or a prepared one
     rows : rows that nothing was learned from, as `explain` takes them
-    design : its proper coalitions, weighted by size such that each one there is counts once; "auto": all where they are
-        at most `max_coalitions`.  Of a sample that is an estimate, interpolated for sizes without any.
+    design : its proper coalitions, weighted by size such that each one there is counts once;
+        "auto": all where they are at most `max_coalitions`.  Of a sample that is an estimate,
+        interpolated for sizes without any.
     client, progress, **options : as in `explain`
 
     Returns
@@ -219,8 +240,9 @@ def mse_v(
 
     Notes
     -----
-    Source: Frye et al., Shapley explainability on the data manifold (2021), equation 11; Olsen et al., A comparative
-    study of methods for estimating model-agnostic Shapley value explanations (2024).
+    Source: Frye et al., Shapley explainability on the data manifold (2021), equation 11; Olsen et
+    al., A comparative study of methods for estimating model-agnostic Shapley value explanations
+    (2024).
     """
     with open_session(None, client, progress, options) as (path, session):
         prepared = value
@@ -233,7 +255,8 @@ def _check_in_memory(layout: CubeLayout) -> None:
     size = 8 * layout.n_rows * len(layout.players) * len(layout.outputs)
     if size > IN_MEMORY_BYTES:
         raise DoesNotFitError(
-            f"the attributions take {format_bytes(size)}, and store=None allows {format_bytes(IN_MEMORY_BYTES)}: "
+            f"the attributions take {format_bytes(size)}, and store=None allows "
+            f"{format_bytes(IN_MEMORY_BYTES)}: "
             "give store= a path"
         )
 
@@ -248,15 +271,17 @@ def fit(
     missing: str = "refuse",
     progress: bool | None = None,
 ) -> AnyModel:
-    """Fit a model on all rows of any table, on a cluster: the same bits as `model.fit` in one process.
+    """Fit a model on all rows of any table, on a cluster: the same bits as `model.fit` in one
+    process.
 
     Parameters
     ----------
     model : KernelRidge or KernelLogistic
         Not changed; the fitted model is returned.
     rows, client, progress : as in `explain`
-    target : column name(s) of the table; for an array or a data frame also the values, (n,) or (n, k); None for a
-        source that was opened with its target.  Numbers: for labels of another kind use `KernelLogistic.fit`
+    target : column name(s) of the table; for an array or a data frame also the values, (n,) or (n,
+        k); None for a source that was opened with its target.  Numbers: for labels of another kind
+        use `KernelLogistic.fit`
     features : columns to fit on; None: all number columns but the target
     missing : "refuse" or "skip" rows with NaN or infinity, in a feature or in the target
 
@@ -282,7 +307,8 @@ def fit_path(
     missing: str = "refuse",
     progress: bool | None = None,
 ) -> list[AnyModel]:
-    """Models of several strengths of their Shapley penalty, from all rows of any table: `model.fit_path` on a cluster.
+    """Models of several strengths of their Shapley penalty, from all rows of any table:
+    `model.fit_path` on a cluster.
 
     Parameters
     ----------
@@ -317,13 +343,19 @@ def _fitting(
 ) -> Iterator[tuple[Session, RowReader]]:
     """An open session, and the rows that a model is fitted to."""
     if not isinstance(model, KernelModel):
-        raise InputError(f"model is {shown(model)}: give dshap.models.KernelRidge(...) or KernelLogistic(...)")
+        raise InputError(
+            f"model is {shown(model)}: give dshap.models.KernelRidge(...) or KernelLogistic(...)"
+        )
     if Choice(MISSING_POLICIES)("missing", missing) == "pass":
-        raise InputError('missing = "pass" is for black boxes: a kernel model is fitted with "refuse" or "skip"')
+        raise InputError(
+            'missing = "pass" is for black boxes: a kernel model is fitted with "refuse" or "skip"'
+        )
     with open_session(None, client, progress, {}) as (_, session):
         reader = open_rows(rows, session, features=features, target=target, missing=missing)
         if not reader.has_target:
-            raise InputError("there is no target to fit: name its column, or open the source with target=")
+            raise InputError(
+                "there is no target to fit: name its column, or open the source with target="
+            )
         check_targets(take_census(reader, session, takes_nan=False), missing)
         yield session, reader
 
@@ -338,7 +370,8 @@ def choose_background(
     missing: str = "refuse",
     seed: int = 0,
 ) -> Background:
-    """Few rows, with weights, that stand for all rows of a table: a background for `dshap.values.Marginal`.
+    """Few rows, with weights, that stand for all rows of a table: a background for
+    `dshap.values.Marginal`.
 
     Parameters
     ----------
@@ -346,19 +379,20 @@ def choose_background(
     n_background : int
         Rows to choose; repeated ones are merged and their weights added.
     method : {"thinning", "kmeans", "stratified", "random"}
-        Kernel herding towards the mean embedding of all rows, equal weights; the rows nearest to k-means centres, with
-        the share of the table nearest to each; one row of each cell of a partition by halving, with the cell's share;
-        or rows drawn at random.  All choose among 10,000 rows drawn with the seed.
-    features : columns, in order, of numbers or of times; None: all number columns (give them where the table holds a
-        target)
+        Kernel herding towards the mean embedding of all rows, equal weights; the rows nearest to
+        k-means centres, with the share of the table nearest to each; one row of each cell of a
+        partition by halving, with the cell's share; or rows drawn at random.  All choose among
+        10,000 rows drawn with the seed.
+    features : columns, in order, of numbers or of times; None: all number columns (give them where
+        the table holds a target)
     missing : "refuse" or "skip" rows with NaN or infinity
     seed : int
 
     Returns
     -------
     Background
-        `rows`, `weights`, and `discrepancy`: the maximum mean discrepancy between them and *all* rows, beside that of
-        as many random rows.
+        `rows`, `weights`, and `discrepancy`: the maximum mean discrepancy between them and *all*
+        rows, beside that of as many random rows.
 
     Raises
     ------
@@ -371,14 +405,19 @@ def choose_background(
     >>> value = dshap.values.Marginal(model.predict_proba, background)
     """
     if Choice(MISSING_POLICIES)("missing", missing) == "pass":
-        raise InputError('missing = "pass" leaves NaN in the rows, and distances need numbers: use "refuse" or "skip"')
+        raise InputError(
+            'missing = "pass" leaves NaN in the rows, and distances need numbers: use "refuse" or '
+            '"skip"'
+        )
     with open_session(None, client, False, {}) as (_, session):
         times = times_of(rows) or features
         reader = open_rows(rows, session, features=features, missing=missing, times=times)
         if isinstance(reader, LaidOut) and reader.left_out:
             warnings.warn(
-                f"choose_background takes columns of numbers and leaves out {said_left_out(reader.left_out)}: a model "
-                "that takes them needs rows with them, Marginal(predict, frame.sample(100)), or, of times, their names "
+                "choose_background takes columns of numbers and leaves out "
+                f"{said_left_out(reader.left_out)}: a model "
+                "that takes them needs rows with them, Marginal(predict, frame.sample(100)), or, "
+                "of times, their names "
                 "in features",
                 RuntimeWarning,
                 stacklevel=2,

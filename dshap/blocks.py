@@ -30,19 +30,22 @@ __all__ = [
 ]
 
 EMPTY, FULL, N_ENDS = 0, 1, 2
-"""Every design lists the empty coalition first and the full one second; proper coalitions begin at `N_ENDS`.
-Their values are v(empty) and v(N), taken from the model in float64, so a value function is never asked for them."""
+"""Every design lists the empty coalition first and the full one second; proper coalitions begin at
+`N_ENDS`.  Their values are v(empty) and v(N), taken from the model in float64, so a value function
+is never asked for them."""
 
 
 class Groups(NamedTuple):
-    """Entries of the jackknife groups of a design: a value enters the sum of one group, of several, or of none."""
+    """Entries of the jackknife groups of a design: a value enters the sum of one group, of several,
+    or of none."""
 
     coalition: NDArray[np.intp]
     """(e,): position in the block."""
     group: NDArray[np.int16]
     """(e,): 0 to R - 1."""
     score: FloatArray
-    """(e, c): what the value is multiplied with in the sum of this group, c the `group_columns` of the design."""
+    """(e, c): what the value is multiplied with in the sum of this group, c the `group_columns` of
+    the design."""
 
     @classmethod
     def none(cls, n_columns: int) -> Groups:
@@ -87,15 +90,18 @@ class DesignInfo:
     kept_bytes: int = 0
     """What a process keeps, and needs at most, to make blocks and replicates."""
     coalition_bytes: int = 0
-    """Of each coalition of a block beside that; 0: of a mask, of scores, and of scores in a group or two."""
+    """Of each coalition of a block beside that; 0: of a mask, of scores, and of scores in a group
+    or two."""
 
     n_units: int = 0
-    """Independent draws that coalitions come from, where these are fewer, as of orders; 0: each coalition is one."""
+    """Independent draws that coalitions come from, where these are fewer, as of orders; 0: each
+    coalition is one."""
     drawn: tuple[bool, ...] = ()
     """(d,): players whose attributions have an error of sampling; empty: all of them."""
 
     has_graph: bool = False
-    """Coalitions follow a graph whose nodes are the players: none can be left out, and a size is not drawn evenly."""
+    """Coalitions follow a graph whose nodes are the players: none can be left out, and a size is
+    not drawn evenly."""
 
     @property
     def is_whole(self) -> bool:
@@ -104,19 +110,22 @@ class DesignInfo:
 
     @property
     def unmet(self) -> float:
-        """The largest share, with 95 %, of what no coalition met: 3/m by the rule of three; 0 where all are there."""
+        """The largest share, with 95 %, of what no coalition met: 3/m by the rule of three; 0 where
+        all are there."""
         if self.is_whole or not self.n_replicates or self.why_no_errors:
             return 0.0
         return 3.0 / (self.n_units or self.n_coalitions)
 
     def block_bytes(self, m: int) -> int:
-        """Peak bytes of a block of m coalitions and of taking its groups apart, `kept_bytes` counted."""
+        """Peak bytes of a block of m coalitions and of taking its groups apart, `kept_bytes`
+        counted."""
         of_groups = 8 * self.group_columns + 26 * self.n_replicates if self.n_replicates else 0
         return self.kept_bytes + m * (self.coalition_bytes or 9 * self.n_players + of_groups)
 
 
 Scored = Callable[[FloatArray, int], tuple[FloatArray, FloatArray | None]]
-"""rows (n, columns), rows of a micro-block -> Σ_S v_S(x) score_S (n, d, k), and predictions (n, k) or None."""
+"""rows (n, columns), rows of a micro-block -> Σ_S v_S(x) score_S (n, d, k), and predictions (n, k)
+or None."""
 
 
 class Status:
@@ -127,7 +136,8 @@ class Status:
 
 
 REASONS = "reasons"
-"""The entry of sums over a part of the coalitions that says why rows failed: (n,) text, empty for the others."""
+"""The entry of sums over a part of the coalitions that says why rows failed: (n,) text, empty for
+the others."""
 FILL: Mapping[str, int] = {"status": Status.FAILED, "n_coalitions": 0, "classes": -1}
 """The entries of the arrays of an `Attribution` for a row that failed, where they are not NaN."""
 
@@ -139,7 +149,8 @@ class Attribution:
     phi: FloatArray
     """(n, d, k)"""
     base: FloatArray
-    """(k,): v(empty), the mean prediction over the background; (n, k) where the link makes it differ."""
+    """(k,): v(empty), the mean prediction over the background; (n, k) where the link makes it
+    differ."""
     prediction: FloatArray
     """(n, k): v(N)."""
     status: NDArray[np.int8]
@@ -151,7 +162,8 @@ class Attribution:
     """(n,): coalitions that a row took; None where all rows take all."""
 
     interaction: FloatArray | None = None
-    """(n, d, d, k): half the Shapley interaction index beside the diagonal, main effects on it; rows sum to phi."""
+    """(n, d, d, k): half the Shapley interaction index beside the diagonal, main effects on it;
+    rows sum to phi."""
 
     classes: NDArray[np.int16] | None = None
     """(n,): the class that a row is explained for, where the link takes the predicted one."""
@@ -173,22 +185,28 @@ class Attribution:
         is_ok = self.is_ok
         if is_ok.all():
             return self
-        kept: dict[str, Any] = {name: np.compress(is_ok, array, axis) for name, array, axis in self._by_row()}
+        kept: dict[str, Any] = {
+            name: np.compress(is_ok, array, axis) for name, array, axis in self._by_row()
+        }
         return replace(self, **kept, reasons={})
 
     def placed(self, n: int, at: NDArray[np.intp], reasons: Mapping[int, str]) -> Attribution:
-        """These rows at the positions `at` of n rows; the others failed, for the `reasons` given by position."""
+        """These rows at the positions `at` of n rows; the others failed, for the `reasons` given by
+        position."""
         if len(at) == n:
             return self
         placed: dict[str, Any] = {
-            name: _placed(array, n, at, axis, FILL.get(name, np.nan)) for name, array, axis in self._by_row()
+            name: _placed(array, n, at, axis, FILL.get(name, np.nan))
+            for name, array, axis in self._by_row()
         }
         own = {int(at[i]): reason for i, reason in self.reasons.items()}
         return replace(self, **placed, reasons={**own, **reasons})
 
     def _by_row(self) -> list[tuple[str, NDArray[Any], int]]:
         """(field, its array, the axis of the rows) of all that is there."""
-        axes = dict.fromkeys(("phi", "prediction", "status", "n_coalitions", "interaction", "classes"), 0)
+        axes = dict.fromkeys(
+            ("phi", "prediction", "status", "n_coalitions", "interaction", "classes"), 0
+        )
         axes["replicates"] = 1
         if self.base.ndim == 2:
             axes["base"] = 0
@@ -197,9 +215,14 @@ class Attribution:
 
     @property
     def relative_error(self) -> FloatArray | None:
-        """(n, k): the largest std_error of a player over the range of the attributions; NaN where errors are."""
+        """(n, k): the largest std_error of a player over the range of the attributions; NaN where
+        errors are."""
         errors = self.std_error
-        return None if errors is None else relative_errors(self.phi, errors, self.base, self.prediction)
+        return (
+            None
+            if errors is None
+            else relative_errors(self.phi, errors, self.base, self.prediction)
+        )
 
     @cached_property
     def std_error(self) -> FloatArray | None:
@@ -207,7 +230,9 @@ class Attribution:
         return None if self.replicates is None else jackknife_errors(self.phi, self.replicates)
 
 
-def _placed(values: NDArray[Any], n: int, at: NDArray[np.intp], axis: int, fill: float) -> NDArray[Any]:
+def _placed(
+    values: NDArray[Any], n: int, at: NDArray[np.intp], axis: int, fill: float
+) -> NDArray[Any]:
     """Values at the positions `at` of n along an axis, `fill` elsewhere."""
     shape = (*values.shape[:axis], n, *values.shape[axis + 1 :])
     out = np.full(shape, fill, values.dtype)
@@ -216,7 +241,8 @@ def _placed(values: NDArray[Any], n: int, at: NDArray[np.intp], axis: int, fill:
 
 
 def jackknife_errors(estimate: FloatArray, replicates: FloatArray) -> FloatArray:
-    """√Σ_g (x_(g) − x)² of x (…) and x_(g) (R, …), one group after the other: all their differences fill no cache."""
+    """√Σ_g (x_(g) − x)² of x (…) and x_(g) (R, …), one group after the other: all their differences
+    fill no cache."""
     total = np.zeros(estimate.shape)
     for replicate in replicates:
         total += np.square(replicate - estimate)
@@ -227,18 +253,26 @@ ROUNDING = 1e-12
 """Of the values of the two ends: a smaller standard error is none."""
 
 
-def relative_errors(phi: FloatArray, std_error: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-    """max over players of std_error over the range of φ, both (n, d, k): (n, k); 0 where the error is rounding.
+def relative_errors(
+    phi: FloatArray, std_error: FloatArray, v_empty: FloatArray, v_full: FloatArray
+) -> FloatArray:
+    """max over players of std_error over the range of φ, both (n, d, k): (n, k); 0 where the error
+    is rounding.
 
-    The range of noisy φ̂ is larger than that of φ: of max φ̂ − min φ̂ the part √(1 − mean std_error²/var φ̂) counts, so
-    that the ratio is infinite where nothing but noise tells the players apart.
+    The range of noisy φ̂ is larger than that of φ: of max φ̂ − min φ̂ the part √(1 − mean
+    std_error²/var φ̂) counts, so that the ratio is infinite where nothing but noise tells the
+    players apart.
     """
     largest, spread = std_error.max(axis=1), phi.var(axis=1)
     largest = np.where(largest <= ROUNDING * (np.abs(v_empty) + np.abs(v_full)), 0.0, largest)
     noise = np.square(std_error).mean(axis=1)
-    signal = np.divide(np.maximum(spread - noise, 0.0), spread, out=np.zeros_like(spread), where=spread > 0)
+    signal = np.divide(
+        np.maximum(spread - noise, 0.0), spread, out=np.zeros_like(spread), where=spread > 0
+    )
     span = np.ptp(phi, axis=1) * np.sqrt(signal)
-    ratio: FloatArray = np.divide(largest, span, out=np.where(largest == 0, 0.0, np.inf), where=span > 0)
+    ratio: FloatArray = np.divide(
+        largest, span, out=np.where(largest == 0, 0.0, np.inf), where=span > 0
+    )
     return np.where(np.isnan(largest), np.nan, ratio)
 
 
@@ -261,7 +295,8 @@ class RowBlock:
     predictions: FloatArray | None = None
     """f (good rows, k), only where asked for."""
     null_keys: Mapping[str, BoolArray] = field(default_factory=dict)
-    """key column -> (n,) True where the table holds no key; columns without such rows are left out."""
+    """key column -> (n,) True where the table holds no key; columns without such rows are left
+    out."""
 
     @property
     def stop(self) -> int:

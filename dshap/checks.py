@@ -1,8 +1,10 @@
-"""One check for each option, wherever it is taken: what is right comes back plain, anything else is an `InputError`.
+"""One check for each option, wherever it is taken: what is right comes back plain, anything else is
+an `InputError`.
 
-`checked(seed=seed, penalty=penalty)` looks up the rule of each name in `RULES` and gives the values in that order.  A
-rule takes the name of an option and what was given, and gives its plain form: floats, integers, tuples, never an array
-that holds one number.  Messages name the option, show what was given in a few words, and say what to give.
+`checked(seed=seed, penalty=penalty)` looks up the rule of each name in `RULES` and gives the values
+in that order.  A rule takes the name of an option and what was given, and gives its plain form:
+floats, integers, tuples, never an array that holds one number.  Messages name the option, show what
+was given in a few words, and say what to give.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ __all__ = [
 
 
 MAX_NAME_BYTES = 237
-"""Bytes of the name of a store or an explanation: file systems hold 255, and a run adds 18 while it makes a folder."""
+"""Bytes of the name of a store or an explanation: file systems hold 255, and a run adds 18 while it
+makes a folder."""
 OF_STORES = ("rows", "state", "zarr.json")
 """Names that mean something else inside a store."""
 
@@ -66,7 +69,8 @@ def refused(name: str, given: Any, asked: str) -> InputError:
 
 
 def of_kind(name: str, given: Any, kinds: Any, asked: str) -> Any:
-    """What is of one of these types, as it is; a class, which has the members of a protocol, is none.
+    """What is of one of these types, as it is; a class, which has the members of a protocol, is
+    none.
 
     Raises
     ------
@@ -79,13 +83,15 @@ def of_kind(name: str, given: Any, kinds: Any, asked: str) -> Any:
 
 
 def _one(given: Any) -> Any:
-    """The number that this is, or that an array, a list or a Series of one holds; None where it is no single number."""
+    """The number that this is, or that an array, a list or a Series of one holds; None where it is
+    no single number."""
     try:
         array = np.asarray(given)
     except (TypeError, ValueError):
         return None
     if array.size == 1 and array.dtype.kind in "iuf":
-        return given if type(given) in (int, float) else array.reshape(()).item()  # clones want the very object
+        # clones want the very object
+        return given if type(given) in (int, float) else array.reshape(()).item()
     return given if isinstance(given, numbers.Real) and array.dtype.kind != "b" else None
 
 
@@ -94,7 +100,8 @@ def _is_word(given: Any, words: tuple[str, ...]) -> bool:
 
 
 def _items(given: Any) -> list[Any] | None:
-    """The members of a list, an array or the like; None of text, mappings, tables and what is no list."""
+    """The members of a list, an array or the like; None of text, mappings, tables and what is no
+    list."""
     if not np.iterable(given) or isinstance(given, str | bytes | Mapping) or has_columns(given):
         return None
     return list(np.asarray(given, dtype=object).tolist())
@@ -121,7 +128,8 @@ class Whole:
 
 @dataclass(frozen=True)
 class Number:
-    """A finite float from `low` to `high`, which are in unless `open_low`, `open_high`; or a word."""
+    """A finite float from `low` to `high`, which are in unless `open_low`, `open_high`; or a
+    word."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -206,7 +214,8 @@ class Names:
 
 @dataclass(frozen=True)
 class PerColumn:
-    """A word, one number, one number a column in their order, or a mapping from the names of the columns.
+    """A word, one number, one number a column in their order, or a mapping from the names of the
+    columns.
 
     A Series whose labels are not 0, 1, … counts as a mapping.
     """
@@ -219,25 +228,36 @@ class PerColumn:
             return given
         pairs = _labelled(given)
         if pairs:
-            return {str(label): float(self.each(f"{name} of {label!r}", value)) for label, value in pairs}
+            return {
+                str(label): float(self.each(f"{name} of {label!r}", value))
+                for label, value in pairs
+            }
         try:
             values = np.asarray(given, dtype=float)
         except (TypeError, ValueError):
             values = np.full((0, 0), np.nan)
         if isinstance(given, str | bool | Mapping) or values.ndim > 1 or not values.size:
             words = " or ".join(map(repr, self.words))
-            raise refused(name, given, f"a positive number, one a column, a mapping by column name, {words}")
+            raise refused(
+                name, given, f"a positive number, one a column, a mapping by column name, {words}"
+            )
         if not values.ndim:
             return float(self.each(name, values.item()))
-        return tuple(float(self.each(f"{name} of column {j}", value)) for j, value in enumerate(values.tolist()))
+        return tuple(
+            float(self.each(f"{name} of column {j}", value))
+            for j, value in enumerate(values.tolist())
+        )
 
 
 def _labelled(given: Any) -> list[tuple[Any, Any]]:
-    """(label, value) pairs of a mapping, or of a Series with labels of its own; none of anything else."""
+    """(label, value) pairs of a mapping, or of a Series with labels of its own; none of anything
+    else."""
     if isinstance(given, Mapping):
         return list(given.items())
     labels = list(given.index) if np.ndim(given) == 1 and is_pandas(given) else []
-    return list(zip(labels, given.tolist(), strict=True)) if labels != list(range(len(labels))) else []
+    return (
+        list(zip(labels, given.tolist(), strict=True)) if labels != list(range(len(labels))) else []
+    )
 
 
 ASKED_LISTS = "a mapping from column names to lists of different values, in order of codes"
@@ -245,7 +265,8 @@ ASKED_LISTS = "a mapping from column names to lists of different values, in orde
 
 @dataclass(frozen=True)
 class CategoryLists:
-    """A mapping from column names to lists of different values, text or numbers; None where none are given."""
+    """A mapping from column names to lists of different values, text or numbers; None where none
+    are given."""
 
     def __call__(self, name: str, given: Any) -> dict[str, tuple[Any, ...]] | None:
         if given is None:
@@ -262,35 +283,46 @@ class CategoryLists:
         return plain
 
 
-def for_columns(name: str, given: Any, n_columns: int, names: Sequence[str] | None) -> tuple[Any, ...]:
-    """One entry of `given` a column, in the order of the columns: of a single one, of as many, or by their names.
+def for_columns(
+    name: str, given: Any, n_columns: int, names: Sequence[str] | None
+) -> tuple[Any, ...]:
+    """One entry of `given` a column, in the order of the columns: of a single one, of as many, or
+    by their names.
 
     Raises
     ------
     InputError
-        Another number of them, a name that is no column, a column that is not named, or names where the columns have
-        none.
+        Another number of them, a name that is no column, a column that is not named, or names where
+        the columns have none.
     """
     match given:
         case Mapping():
             return _by_name(name, given, n_columns, names)
         case [*each]:
             if len(each) != n_columns:
-                raise InputError(f"{name} has {len(each)} values for {n_columns} columns: give one, or one each")
+                raise InputError(
+                    f"{name} has {len(each)} values for {n_columns} columns: give one, or one each"
+                )
             return tuple(each)
     return (given,) * n_columns
 
 
-def _by_name(name: str, given: Mapping[str, Any], n_columns: int, names: Sequence[str] | None) -> tuple[Any, ...]:
+def _by_name(
+    name: str, given: Mapping[str, Any], n_columns: int, names: Sequence[str] | None
+) -> tuple[Any, ...]:
     if names is None:
         raise InputError(
-            f"{name} goes by column name, and the columns have no names here: give a list of {n_columns}, in their "
+            f"{name} goes by column name, and the columns have no names here: give a list of "
+            f"{n_columns}, in their "
             "order, or data with names"
         )
     if unknown := [label for label in given if label not in names]:
         raise InputError(f"{name}: {unknown_name('column', unknown[0], names)}")
     if missing := [label for label in names if label not in given]:
-        raise InputError(f"{name} has no entry for column {missing[0]!r}: give one for each of {', '.join(names)}")
+        raise InputError(
+            f"{name} has no entry for column {missing[0]!r}: give one for each of "
+            f"{', '.join(names)}"
+        )
     return tuple(given[label] for label in names)
 
 
@@ -301,11 +333,14 @@ def as_array(name: str, given: Any) -> Any:
     try:
         return np.asarray(given)
     except ValueError as error:
-        raise InputError(f"{name} is {shown(given)}, rows of different lengths: give (n, columns)") from error
+        raise InputError(
+            f"{name} is {shown(given)}, rows of different lengths: give (n, columns)"
+        ) from error
 
 
 def plain_array(given: Any) -> Any:
-    """The array behind a table; a missing value of a nullable column (NA) as NaN, so that numbers stay numbers."""
+    """The array behind a table; a missing value of a nullable column (NA) as NaN, so that numbers
+    stay numbers."""
     if not is_pandas(given):
         return np.asarray(given)
     is_number = all(kind.kind in "biuf" for kind in given.dtypes)
@@ -313,7 +348,8 @@ def plain_array(given: Any) -> Any:
 
 
 def as_path(name: str, given: Any, noun: str = "store", folder: Path | None = None) -> Path:
-    """The absolute path of a file system, or an InputError; "~" is the home folder, file:// addresses are taken.
+    """The absolute path of a file system, or an InputError; "~" is the home folder, file://
+    addresses are taken.
 
     Parameters
     ----------
@@ -330,7 +366,9 @@ def as_path(name: str, given: Any, noun: str = "store", folder: Path | None = No
     try:
         return Path(folder or "", Path(file_path(text)).expanduser()).absolute()
     except RuntimeError as error:  # no home folder of "~somebody"
-        raise InputError(f"{name} {text!r}: there is no such home folder; give the path in full") from error
+        raise InputError(
+            f"{name} {text!r}: there is no such home folder; give the path in full"
+        ) from error
 
 
 def name_fault(name: str) -> str:
@@ -358,7 +396,9 @@ def finite_array(name: str, given: Any, ndims: Sequence[int], shape: str) -> Flo
     if array.ndim not in ndims:
         raise refused(name, given, f"numbers of shape {shape}")
     if not np.isfinite(array).all():
-        raise InputError(f"{name} of shape {array.shape} holds NaN or infinity: drop such rows, or fit again")
+        raise InputError(
+            f"{name} of shape {array.shape} holds NaN or infinity: drop such rows, or fit again"
+        )
     return array
 
 
@@ -395,7 +435,9 @@ RULES: Mapping[str, Rule] = {
     "output_names": Names(),
     "paired": Flag(),
     "penalty": Number(0.0, open_low=True, words=("validate",)),
-    "rank_tolerance": Number(0.0, 1.0, open_low=True, open_high=True, hint=", well below the penalty"),
+    "rank_tolerance": Number(
+        0.0, 1.0, open_low=True, open_high=True, hint=", well below the penalty"
+    ),
     "rho": Number(0.0, 1.0, open_high=True),
     "ridge": Number(0.0),
     "sample_size": Whole(1),

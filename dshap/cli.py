@@ -1,8 +1,9 @@
 """The command line: results on standard output, progress and errors on standard error.
 
-Exit statuses: 0 done or nothing to do, 1 a bug, 2 bad job or input, 3 does not fit, 4 the store holds another run,
-5 finished with failed blocks, 6 locked by a running job, 7 the store is damaged, 11 the store holds nothing that it
-could be checked against, 130 interrupted (the same command goes on).
+Exit statuses: 0 done or nothing to do, 1 a bug, 2 bad job or input, 3 does not fit, 4 the store
+holds another run, 5 finished with failed blocks, 6 locked by a running job, 7 the store is damaged,
+11 the store holds nothing that it could be checked against, 130 interrupted (the same command goes
+on).
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ def _usage(error: click.UsageError) -> str:
             options = [max(each.opts, key=len) for each in context.command.get_params(context)]
             said = unknown_name("option", name, [each for each in options if each.startswith("-")])
             if context.parent is None:
-                return f"{said} Options of a command follow its name, as in `dshap run JOB.toml -q`."
+                return (
+                    f"{said} Options of a command follow its name, as in `dshap run JOB.toml -q`."
+                )
             return f"{context.info_name}: {said}"
     if context is None or context.parent is None:
         return said
@@ -115,7 +118,9 @@ def command(function: Callable[..., None]) -> click.Command:
 
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Results as JSON."),
-        click.option("-q", "--quiet", is_flag=True, help="No progress and no results in words: errors only."),
+        click.option(
+            "-q", "--quiet", is_flag=True, help="No progress and no results in words: errors only."
+        ),
         click.option("-v", "--verbose", is_flag=True, help="Logs, and tracebacks of errors."),
     ):
         guarded = option(guarded)
@@ -123,7 +128,8 @@ def command(function: Callable[..., None]) -> click.Command:
 
 
 def _set_up(quiet: bool, verbose: bool) -> None:
-    """Logs on standard error; a polite kill ends like Ctrl-C, so that locks and clusters are given back."""
+    """Logs on standard error; a polite kill ends like Ctrl-C, so that locks and clusters are given
+    back."""
     level = logging.INFO if verbose else logging.ERROR if quiet else logging.WARNING
     logs = logging.StreamHandler(sys.stderr)
     times = "" if sys.stderr.isatty() else "%(asctime)s "
@@ -167,7 +173,10 @@ def _interrupt(*_: Any) -> NoReturn:
 
 def _give_up(error: BaseException, verbose: bool) -> NoReturn:
     if verbose:
-        click.echo("\n".join(map(printable, "".join(traceback.format_exception(error)).splitlines())), err=True)
+        click.echo(
+            "\n".join(map(printable, "".join(traceback.format_exception(error)).splitlines())),
+            err=True,
+        )
     message, status = _ending(error)
     _tell(message)
     raise click.exceptions.Exit(status)
@@ -189,7 +198,9 @@ def _ending(error: BaseException) -> tuple[str, int]:
 
 def _is_interrupt(error: BaseException | None) -> bool:
     """A Ctrl-C, or what went wrong while it was answered."""
-    return error is not None and (isinstance(error, KeyboardInterrupt) or _is_interrupt(error.__context__))
+    return error is not None and (
+        isinstance(error, KeyboardInterrupt) or _is_interrupt(error.__context__)
+    )
 
 
 def _progress(quiet: bool) -> Progress:
@@ -209,10 +220,13 @@ def _print(lines: list[str], content: Any, as_json: bool) -> None:
 
 JOB = click.argument("job_file", metavar="JOB.toml")
 SET = click.option(
-    "--set", "settings", multiple=True, metavar="TABLE.KEY=VALUE",
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="TABLE.KEY=VALUE",
     help="A value in the place of the job file's, like source.path=other.parquet or explain.NAME.landmarks=64; "
     "may be given several times.",
-)  # fmt: skip
+)
 STORE = click.argument("store", metavar="STORE")
 
 
@@ -232,12 +246,26 @@ def plan(job_file: str, settings: tuple[str, ...], as_json: bool, quiet: bool) -
 @command
 @JOB
 @SET
-@click.option("--reread", is_flag=True, help="Read all rows of the table again, where files of the same size, times "
-              "and footer as in an earlier run are taken for unchanged.")  # fmt: skip
-@click.option("--wait", "wait_s", metavar="SECONDS", type=float,
-              help="How long a cluster may be without a worker; [cluster] wait, or 120, where left out.")  # fmt: skip
+@click.option(
+    "--reread",
+    is_flag=True,
+    help="Read all rows of the table again, where files of the same size, times "
+    "and footer as in an earlier run are taken for unchanged.",
+)
+@click.option(
+    "--wait",
+    "wait_s",
+    metavar="SECONDS",
+    type=float,
+    help="How long a cluster may be without a worker; [cluster] wait, or 120, where left out.",
+)
 def run(
-    job_file: str, settings: tuple[str, ...], reread: bool, wait_s: float | None, as_json: bool, quiet: bool
+    job_file: str,
+    settings: tuple[str, ...],
+    reread: bool,
+    wait_s: float | None,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Carry out a job, or finish one that was interrupted."""
     from dshap.jobs import load_job, run_job
@@ -284,7 +312,11 @@ def _results(job: Job, result: JobResult) -> tuple[list[str], dict[str, Any], li
             return None
 
     units, ranked = job.run.units, tried(report.rankings, result.paths) or []
-    row = tried(report.breakdown, result.paths, job.report.instance) if ranked or not result.has_failed else None
+    row = (
+        tried(report.breakdown, result.paths, job.report.instance)
+        if ranked or not result.has_failed
+        else None
+    )
     picture = tried(_picture, job, result, ranked) if ranked else None
     if problems and picture:
         problems.append(f"the picture {picture} was still written")
@@ -295,9 +327,13 @@ def _results(job: Job, result: JobResult) -> tuple[list[str], dict[str, Any], li
     steps = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in result.seconds.items())
     sections = [
         [f"done: {steps}" if has_worked else "nothing to do: every explanation is finished"],
-        [f"model: {str(result.report).splitlines()[0]}", *result.report.score_lines] if result.report else [],
+        [f"model: {str(result.report).splitlines()[0]}", *result.report.score_lines]
+        if result.report
+        else [],
         report.ranking_lines(ranked, units) if ranked else [],
-        [QUALITY, *(f"{name}: {quality}" for name, quality in qualities.items())] if qualities else [],
+        [QUALITY, *(f"{name}: {quality}" for name, quality in qualities.items())]
+        if qualities
+        else [],
         report.breakdown_lines(row, units) if row else [],
         [*places, f"picture: {picture}"] if picture else places,
         report.stage_table(stages),
@@ -351,18 +387,33 @@ def status(store: str, as_json: bool, quiet: bool) -> None:
     active = is_running(place) or is_running(place.parent)
     lines = [line for name, each in statuses.items() for line in _status_lines(name, each)]
     lines.append("a run is going on" if active else "no run is going on")
-    _print(lines, {"cubes": {name: asdict(each) for name, each in statuses.items()}, "is_running": active}, as_json)
+    _print(
+        lines,
+        {"cubes": {name: asdict(each) for name, each in statuses.items()}, "is_running": active},
+        as_json,
+    )
 
 
 def _status_lines(name: str, status: CubeStatus) -> list[str]:
-    """How far a cube is; and, where rows failed, how many for each reason, and the first of them."""
-    failures = [f"{name}: {each.rows:,} failed, first {each.first}: {each.reason}" for each in status.failures]
+    """How far a cube is; and, where rows failed, how many for each reason, and the first of
+    them."""
+    failures = [
+        f"{name}: {each.rows:,} failed, first {each.first}: {each.reason}"
+        for each in status.failures
+    ]
     return [f"{name}: {_status_line(status)}", *failures]
 
 
 def _status_line(status: CubeStatus) -> str:
-    rows = {"ok": status.ok, "skipped": status.skipped, "failed": status.failed, "pending": status.pending}
-    shown = ", ".join(f"{count:,} {name}" for name, count in rows.items() if count or name in ("ok", "pending"))
+    rows = {
+        "ok": status.ok,
+        "skipped": status.skipped,
+        "failed": status.failed,
+        "pending": status.pending,
+    }
+    shown = ", ".join(
+        f"{count:,} {name}" for name, count in rows.items() if count or name in ("ok", "pending")
+    )
     return f"{status.n_rows:,} rows: {shown}; {status.blocks_done} of {status.n_blocks} blocks done"
 
 
@@ -388,7 +439,8 @@ def _cubes(store: Path) -> dict[str, Path]:
 
 
 def _instead(folder: Path) -> str:
-    """Tell what to give in the place of a folder that is no store: those in it, where there are some."""
+    """Tell what to give in the place of a folder that is no store: those in it, where there are
+    some."""
     from dshap.cube import cube_paths
 
     inside = sorted(folder.iterdir()) if folder.is_dir() else []
@@ -401,7 +453,8 @@ def _instead(folder: Path) -> str:
 @command
 @STORE
 def show(store: str, as_json: bool, quiet: bool) -> None:
-    """How much each feature matters, from what is finished so far; works while a run is going on."""
+    """How much each feature matters, from what is finished so far; works while a run is going
+    on."""
     from dshap import report
     from dshap.cube import cube_status, read_job
     from dshap.jobs import fit_report
@@ -409,30 +462,50 @@ def show(store: str, as_json: bool, quiet: bool) -> None:
     path = _store(store)
     paths, job = _cubes(path), read_job(path) or {}
     ranked, fitted = report.rankings(paths), fit_report(path)
-    statuses, found = {name: cube_status(path) for name, path in paths.items()}, report.accuracy(paths)
+    statuses, found = (
+        {name: cube_status(path) for name, path in paths.items()},
+        report.accuracy(paths),
+    )
     lines = [
         *([*f"model: {fitted}".splitlines(), ""] if fitted else []),
-        *(report.ranking_lines(ranked, job.get("units", "")) if ranked else ["no row is explained yet"]),
-        "", *report.accuracy_lines(found),
+        *(
+            report.ranking_lines(ranked, job.get("units", ""))
+            if ranked
+            else ["no row is explained yet"]
+        ),
+        "",
+        *report.accuracy_lines(found),
         *(line for name, each in statuses.items() for line in _status_lines(name, each)),
-    ]  # fmt: skip
-    content = {ranking.label: {"rows": ranking.rows, "mean_magnitude": dict(ranking.magnitude),
-                               "mean": dict(ranking.mean),
-                               "mean_magnitude_std_error": dict(ranking.magnitude_error),
-                               "mean_std_error": dict(ranking.mean_error)} for ranking in ranked}  # fmt: skip
+    ]
+    content = {
+        ranking.label: {
+            "rows": ranking.rows,
+            "mean_magnitude": dict(ranking.magnitude),
+            "mean": dict(ranking.mean),
+            "mean_magnitude_std_error": dict(ranking.magnitude_error),
+            "mean_std_error": dict(ranking.mean_error),
+        }
+        for ranking in ranked
+    }
     _print(lines, content | {"accuracy": found}, as_json)
 
 
 @command
 @STORE
-@click.option("--repair", is_flag=True, help="Put back names, plan and metadata; remove what else is damaged, so that "
-              "the same `dshap run` or explain(store=...) computes exactly that again.")  # fmt: skip
-@click.option("--job", "job_file", metavar="JOB.toml",
-              help="With --repair: carry out this job afterwards.")  # fmt: skip
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Put back names, plan and metadata; remove what else is damaged, so that "
+    "the same `dshap run` or explain(store=...) computes exactly that again.",
+)
+@click.option(
+    "--job", "job_file", metavar="JOB.toml", help="With --repair: carry out this job afterwards."
+)
 def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet: bool) -> None:
     """Check all that a store holds: values, keys, names, metadata, plan, receipts, states, notes.
 
-    Each damaged thing is named, and the exit status is 7; it is 11 where nothing tells what a store should hold.
+    Each damaged thing is named, and the exit status is 7; it is 11 where nothing tells what a store
+    should hold.
     """
     from dshap.cube import store_parts
 
@@ -444,7 +517,11 @@ def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet:
     mended = _mended(root, job_file, quiet) if repair else {}
     found = _damaged(root)
     lines = [f"{name}: mended: {damage}" for name, damages in mended.items() for damage in damages]
-    lines += [line for name, damages in found.items() for line in _verified(name, store_parts(root)[name], damages)]
+    lines += [
+        line
+        for name, damages in found.items()
+        for line in _verified(name, store_parts(root)[name], damages)
+    ]
     content = {name: [str(damage) for damage in damages] for name, damages in found.items()}
     removed = {name: [str(damage) for damage in damages] for name, damages in mended.items()}
     _print(lines, content | {"mended": removed} if repair else content, as_json)
@@ -459,7 +536,8 @@ def _damaged(store: Path) -> dict[str, list[Damage]]:
 
 
 def _mended(store: Path, job_file: str | None, quiet: bool) -> dict[str, list[Damage]]:
-    """Repair and name what was damaged; with a job, repair and run until nothing is, or what is stays the same."""
+    """Repair and name what was damaged; with a job, repair and run until nothing is, or what is
+    stays the same."""
     mended = _repaired(store)
     left: dict[str, list[Damage]] = {}
     while job_file is not None:
@@ -488,7 +566,10 @@ def _finish(job_file: str, store: Path, quiet: bool) -> None:
 
     job = load_job(job_file, ())
     if Path(job.job.store).resolve() != store.resolve():
-        raise InputError(f"{job_file} has the store {job.job.store}, not {store}: give the job that made this store")
+        raise InputError(
+            f"{job_file} has the store {job.job.store}, not {store}: give the job that made this "
+            "store"
+        )
     run_job(job, _progress(quiet)).raise_on_failed()
 
 
@@ -507,18 +588,26 @@ def _verified(name: str, path: Path, damages: list[Damage]) -> list[str]:
 
 
 def _refuse_damage(
-    store: Path, found: dict[str, list[Damage]], mended: dict[str, list[Damage]], job_file: str | None
+    store: Path,
+    found: dict[str, list[Damage]],
+    mended: dict[str, list[Damage]],
+    job_file: str | None,
 ) -> None:
     """Say what is left to do, with the exit status of damage."""
     from dshap.cube import is_left
 
     count = sum(map(len, found.values()))
     if not mended and count:
-        raise DamagedError(f"{store}: {count} damaged, as named; dshap verify --repair mends what it can")
+        raise DamagedError(
+            f"{store}: {count} damaged, as named; dshap verify --repair mends what it can"
+        )
     if count and job_file is not None:
         raise DamagedError(
-            f"{store}: {count} damaged after repair and the job, as named, and doing both again changes nothing: "
+            f"{store}: {count} damaged after repair and the job, as named, and doing both again "
+            "changes nothing: "
             "remove what is named, or carry out the job into another store"
         )
     if count or (job_file is None and any(map(is_left, mended.values()))):
-        raise DamagedError(f"{store}: what was damaged is removed: carry out the same run again to compute it")
+        raise DamagedError(
+            f"{store}: what was damaged is removed: carry out the same run again to compute it"
+        )

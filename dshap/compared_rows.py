@@ -1,7 +1,9 @@
-"""The rows of a table compared with those that a store was made of, by their keys, in bounded memory.
+"""The rows of a table compared with those that a store was made of, by their keys, in bounded
+memory.
 
-Both sides leave, span by span, a hash of each row's key and a mark of its content in files; the files are joined by
-parts of the hashes.  The content is known by the columns that the cube keeps, else by what the model predicts.
+Both sides leave, span by span, a hash of each row's key and a mark of its content in files; the
+files are joined by parts of the hashes.  The content is known by the columns that the cube keeps,
+else by what the model predicts.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ SHOWN = 3
 JOINED_ROWS = 4_000_000
 """Rows of both sides that are joined at once: some 200 MB."""
 PREDICTED_ROWS = 200_000
-"""Rows that are predicted for a message, at most: the content of more is told only where the cube keeps its rows."""
+"""Rows that are predicted for a message, at most: the content of more is told only where the cube
+keeps its rows."""
 PREDICTED_OUTPUTS = 4
 """Outputs that tell a row by its prediction."""
 
@@ -48,7 +51,8 @@ class RowsOfStore:
     reader: RowReader
     site: Site
     value: Explained | None = None
-    """By whose predictions rows are known; None where there is no model yet, or one that answers differently."""
+    """By whose predictions rows are known; None where there is no model yet, or one that answers
+    differently."""
 
     def said(self, was: int | None, now: int | None) -> str:
         """How the rows differ, in words: `was` rows of the store, `now` rows of the table."""
@@ -92,7 +96,8 @@ class RowsOfStore:
 
 @dataclass(frozen=True)
 class Content:
-    """The values by which two rows of one key are compared: columns, the model's prediction, or nothing."""
+    """The values by which two rows of one key are compared: columns, the model's prediction, or
+    nothing."""
 
     kind: str
     value: Explained | None = None
@@ -210,8 +215,11 @@ class Difference:
     def said(self, n_store: int) -> str:
         """In words; `n_store` are all rows of the store's run."""
         is_whole = self.n_before == n_store
-        seen = "" if is_whole else f"of the {self.n_before:,} of {n_store:,} keys that are finished "
-        new = self.new if is_whole else Some()  # those that are not finished may have been among them
+        seen = (
+            "" if is_whole else f"of the {self.n_before:,} of {n_store:,} keys that are finished "
+        )
+        # those that are not finished may have been among them
+        new = self.new if is_whole else Some()
         if not (new.count or self.gone.count or self.changed.count):
             return self._same(seen, n_store)
         parts = [
@@ -229,7 +237,9 @@ class Difference:
             return f"{seen}none is gone; {n_store:,} rows before, {self.n_now:,} now"
         who = f"{seen}all" if seen else f"the same {self.n_now:,} keys"
         if self.n_moved:
-            return f"{who} in another order (the order is part of a run: sort the rows as they were)"
+            return (
+                f"{who} in another order (the order is part of a run: sort the rows as they were)"
+            )
         if self.content == "columns":
             return f"{who} in the same order, with the same values: the target differs, or rows that are not finished"
         return f"{who} in the same order, with other values in some rows{self._unknown()}"
@@ -237,7 +247,10 @@ class Difference:
     @property
     def _word_of_changed(self) -> str:
         """Where predictions tell it, the model is the same if those of most keys are."""
-        if self.content == "predictions" and 2 * self.changed.count > self.n_before - self.gone.count:
+        if (
+            self.content == "predictions"
+            and 2 * self.changed.count > self.n_before - self.gone.count
+        ):
             return "with other predictions"
         return "changed"
 
@@ -292,7 +305,9 @@ def _differ(before: Marks, now: Marks) -> NDArray[np.bool_]:
     if before.dtype.kind != "f":
         return np.asarray((before != now).any(axis=1))
     size = float(np.abs(before[np.isfinite(before)]).max(initial=0.0))
-    is_close = np.isclose(before, now, rtol=PROBE_TOLERANCE, atol=PROBE_TOLERANCE * size, equal_nan=True)
+    is_close = np.isclose(
+        before, now, rtol=PROBE_TOLERANCE, atol=PROBE_TOLERANCE * size, equal_nan=True
+    )
     return np.asarray(~is_close.all(axis=1))
 
 

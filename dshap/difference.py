@@ -1,4 +1,5 @@
-"""How the run that a store holds differs from the one that is asked for, in words: options, model, background, rows."""
+"""How the run that a store holds differs from the one that is asked for, in words: options, model,
+background, rows."""
 
 from __future__ import annotations
 
@@ -25,9 +26,11 @@ OF_ROWS = frozenset(("probe",))
 OF_DATA = frozenset(("value.background", "value.data", "value.weights", "value.predictions"))
 """Entries of a fingerprint that follow from the background or data of the value function."""
 PREDICTED = frozenset(("probe", "value.predictions"))
-"""Entries by which a black box is known: its predictions for the first rows, and for its background."""
+"""Entries by which a black box is known: its predictions for the first rows, and for its
+background."""
 KINDS: Mapping[str, str] = {"design.design": "design", "value.value": "value function"}
-"""Entries that name a kind of thing -> their names in a message; of another kind all other entries differ too."""
+"""Entries that name a kind of thing -> their names in a message; of another kind all other entries
+differ too."""
 FOLLOWING: Mapping[str, tuple[str, ...]] = {
     "design.design": ("design.",),
     "value.value": ("value.", "data."),
@@ -39,21 +42,29 @@ OTHER_ROWS = "as before, with other values or in another order"
 
 
 def refuse_other_run(path: Path, run: Mapping[str, Any], inputs: Inputs, session: Session) -> None:
-    """A `StoreMismatchError` where the store at `path` holds another run than this one, or no cube."""
+    """A `StoreMismatchError` where the store at `path` holds another run than this one, or no
+    cube."""
     refuse_altered(path)
     stored = read_run(path)
     if stored is None:
         if holds_run(path, digest_of(run)):  # its metadata were lost, and are made again
             return
         if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
-            raise StoreMismatchError(f"{path} exists and is no attribution cube: choose another store")
+            raise StoreMismatchError(
+                f"{path} exists and is no attribution cube: choose another store"
+            )
         return
     value = None if session.options.stochastic else inputs.value
-    refuse_difference(path, stored.get("fingerprint", {}), run, RowsOfStore(path, inputs.rows, session, value))
+    refuse_difference(
+        path, stored.get("fingerprint", {}), run, RowsOfStore(path, inputs.rows, session, value)
+    )
 
 
-def refuse_difference(path: Path, stored: Mapping[str, Any], run: Mapping[str, Any], rows: RowsOfStore) -> None:
-    """A `StoreMismatchError` that names what differs between two fingerprints, where anything does."""
+def refuse_difference(
+    path: Path, stored: Mapping[str, Any], run: Mapping[str, Any], rows: RowsOfStore
+) -> None:
+    """A `StoreMismatchError` that names what differs between two fingerprints, where anything
+    does."""
     was, now = _flat(stored), _flat(json.loads(json.dumps(run)))
     changed = {name for name in was.keys() | now.keys() if was.get(name) != now.get(name)}
     if not changed:
@@ -61,11 +72,14 @@ def refuse_difference(path: Path, stored: Mapping[str, Any], run: Mapping[str, A
     said = _said(was, now, changed, rows)
     more = f" and {len(said) - SHOWN} more differences" if len(said) > SHOWN else ""
     raise StoreMismatchError(
-        f"{path} holds another run: {'; '.join(said[:SHOWN])}{more}; choose another store, or remove it"
+        f"{path} holds another run: {'; '.join(said[:SHOWN])}{more}; choose another store, or "
+        "remove it"
     )
 
 
-def _said(was: Mapping[str, Any], now: Mapping[str, Any], changed: Set[str], rows: RowsOfStore) -> list[str]:
+def _said(
+    was: Mapping[str, Any], now: Mapping[str, Any], changed: Set[str], rows: RowsOfStore
+) -> list[str]:
     """A few words for each difference; what only follows from another difference is not told."""
     changed = changed - _following(changed)
     has_other_columns = any(name.startswith(("keys", "features")) for name in changed)
@@ -86,7 +100,12 @@ def _said(was: Mapping[str, Any], now: Mapping[str, Any], changed: Set[str], row
 def _following(changed: Set[str]) -> set[str]:
     """The entries that only follow from others that changed."""
     causes = changed & FOLLOWING.keys()
-    return {name for name in changed for cause in causes if name.startswith(FOLLOWING[cause]) and name != cause}
+    return {
+        name
+        for name in changed
+        for cause in causes
+        if name.startswith(FOLLOWING[cause]) and name != cause
+    }
 
 
 def _is_table_of_rows(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
@@ -96,7 +115,11 @@ def _is_table_of_rows(was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 def _name_of_data(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """The word for the rows that a value function is made with."""
-    return "background" if any(run.get("value.background") for run in (was, now)) else "background or data"
+    return (
+        "background"
+        if any(run.get("value.background") for run in (was, now))
+        else "background or data"
+    )
 
 
 def data_said(name: str, was: int | None, now: int | None) -> str:
@@ -124,5 +147,7 @@ def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
     if not isinstance(tree, dict):
         return {prefix: tree}
     return {
-        name: leaf for key, part in tree.items() for name, leaf in _flat(part, f"{prefix}.{key}".strip(".")).items()
+        name: leaf
+        for key, part in tree.items()
+        for name, leaf in _flat(part, f"{prefix}.{key}".strip(".")).items()
     }

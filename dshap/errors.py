@@ -1,4 +1,5 @@
-"""Errors that say what was given, what is allowed and what to do; each carries the exit status of the command line."""
+"""Errors that say what was given, what is allowed and what to do; each carries the exit status of
+the command line."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ ALIKE_LETTERS = 5
 
 
 class DshapError(Exception):
-    """Base of every error that dshap raises on purpose; its message is one line without passwords or tokens."""
+    """Base of every error that dshap raises on purpose; its message is one line without passwords
+    or tokens."""
 
     exit_status = 2
 
@@ -65,7 +67,8 @@ class EmptyTableError(InputError):
 
 
 class NotFittedError(InputError, AttributeError):
-    """A model was asked for what only a fit leaves; an AttributeError too, as `hasattr` goes by those."""
+    """A model was asked for what only a fit leaves; an AttributeError too, as `hasattr` goes by
+    those."""
 
 
 class PredictError(InputError):
@@ -85,7 +88,8 @@ class StoreMismatchError(DshapError):
 
 
 class DamagedError(DshapError):
-    """A file of a store is not what was written; `dshap verify` names all of them, its `--repair` mends them."""
+    """A file of a store is not what was written; `dshap verify` names all of them, its `--repair`
+    mends them."""
 
     exit_status = 7
 
@@ -97,7 +101,8 @@ class UncheckableError(InputError):
 
 
 class FailedBlocksError(DshapError):
-    """The run is over, and some rows have no attribution; the same run again tries their blocks once more."""
+    """The run is over, and some rows have no attribution; the same run again tries their blocks
+    once more."""
 
     exit_status = 5
 
@@ -126,17 +131,21 @@ _SHORT.maxstring = _SHORT.maxother = 60
 
 
 def shown(given: Any) -> str:
-    """What was given, in a few words on one line: of a class its name, of a table or an array its shape."""
+    """What was given, in a few words on one line: of a class its name, of a table or an array its
+    shape."""
     if isinstance(given, type):
         return f"the class {given.__name__}"
     shape = shape_of(given)
     if shape != () or has_columns(given):
-        return f"a {type(given).__name__}" + (f" of shape {shape}" if isinstance(shape, tuple) else "")
+        return f"a {type(given).__name__}" + (
+            f" of shape {shape}" if isinstance(shape, tuple) else ""
+        )
     return " ".join(_SHORT.repr(given).split())
 
 
 def unknown_name(kind: str, given: str, allowed: Iterable[str], besides: Iterable[str] = ()) -> str:
-    """The sentence for a name that does not exist: what was given, the near ones, and all that are allowed.
+    """The sentence for a name that does not exist: what was given, the near ones, and all that are
+    allowed.
 
     Names of `besides`, which are allowed in the same place as something else, may be meant too.
     """
@@ -172,22 +181,26 @@ def _is_near(given: str, name: str) -> bool:
 def rounded_refusal(name: str, value: int) -> str:
     """The sentence for an integer that float64 would round."""
     return (
-        f"{name} holds the integer {value}, and numbers are float64, which rounds integers beyond ±2^53 "
+        f"{name} holds the integer {value}, and numbers are float64, which rounds integers beyond "
+        "±2^53 "
         f"({LARGEST_WHOLE:,}): leave the column out, name it in key, or divide it"
     )
 
 
 def refuse_times(values: Any, name: str) -> None:
-    """Raise where an array or a column of numbers holds times, which numpy would turn into numbers of any unit."""
+    """Raise where an array or a column of numbers holds times, which numpy would turn into numbers
+    of any unit."""
     if values.dtype.kind in "mM":
         raise InputError(
-            f"{name} holds times ({values.dtype}) where numbers are needed: give them as a number, such as days since "
+            f"{name} holds times ({values.dtype}) where numbers are needed: give them as a number, "
+            "such as days since "
             "a date, or explain a predict function of data frames by Marginal"
         )
 
 
 def refuse_rounded(values: Any, name: str) -> None:
-    """Raise where a numpy array holds times, or an integer that float64 would round; narrow ones are not looked at."""
+    """Raise where a numpy array holds times, or an integer that float64 would round; narrow ones
+    are not looked at."""
     refuse_times(values, name)
     if values.dtype.kind not in "iu" or values.dtype.itemsize < 8 or not values.size:
         return

@@ -1,4 +1,5 @@
-"""`dshap.Explainer`: the calls that users of the shap package know, and its `shap.Explanation`, for its plots."""
+"""`dshap.Explainer`: the calls that users of the shap package know, and its `shap.Explanation`, for
+its plots."""
 
 from __future__ import annotations
 
@@ -22,15 +23,17 @@ __all__ = ["Explainer"]
 
 
 class Explainer:
-    """``shap.Explainer`` by dshap: interventional values of any model, or TreeSHAP, as a ``shap.Explanation``.
+    """``shap.Explainer`` by dshap: interventional values of any model, or TreeSHAP, as a
+    ``shap.Explanation``.
 
     Parameters
     ----------
     model : callable, fitted model or value function
-        A predict function, rows -> (n,) or (n, k); a model with `predict` (a classifier: give its `predict_proba`); a
-        fitted `dshap.models.KernelRidge` or `KernelLogistic`, in closed form; a tree ensemble of XGBoost, LightGBM or
-        scikit-learn, which needs no masker (`dshap.values.Trees`: log-odds of boosted classifiers); or a value function
-        of `dshap.values`, which has its own background.
+        A predict function, rows -> (n,) or (n, k); a model with `predict` (a classifier: give its
+        `predict_proba`); a fitted `dshap.models.KernelRidge` or `KernelLogistic`, in closed form; a
+        tree ensemble of XGBoost, LightGBM or scikit-learn, which needs no masker
+        (`dshap.values.Trees`: log-odds of boosted classifiers); or a value function of
+        `dshap.values`, which has its own background.
     masker : array, data frame, `Background`, shap masker with `data`, path or collection
         The background.
     link : "identity", "logit", a link of `dshap.values`, or ``shap.links.logit``
@@ -54,33 +57,59 @@ class Explainer:
         players: Mapping[str, Sequence[str | int]] | None = None,
     ) -> None:
         if isinstance(model, Explained):
-            given = {"masker": masker, "feature_names": feature_names, "output_names": output_names, "players": players}
-            named = [name for name, each in given.items() if each is not None] + ["link"] * (link != "identity")
+            given = {
+                "masker": masker,
+                "feature_names": feature_names,
+                "output_names": output_names,
+                "players": players,
+            }
+            named = [name for name, each in given.items() if each is not None] + ["link"] * (
+                link != "identity"
+            )
             if named:
-                raise InputError(f"a value function has its own {' and '.join(named)}: leave {' and '.join(named)} out")
+                raise InputError(
+                    f"a value function has its own {' and '.join(named)}: leave "
+                    f"{' and '.join(named)} out"
+                )
             self.value: Explained = model
             return
         if masker is None and is_ensemble(model):
             _refuse_given(link != "identity", "link", "Trees explains margins")
             _refuse_given(
-                players is not None, "players", "the value of a group is not the sum of its columns' in Trees"
+                players is not None,
+                "players",
+                "the value of a group is not the sum of its columns' in Trees",
             )
             self.value = Trees(model, feature_names=feature_names, output_names=output_names)
             return
         if masker is None:
-            raise InputError("masker is missing: give background rows, like dshap.Explainer(model.predict, X[:100])")
+            raise InputError(
+                "masker is missing: give background rows, like dshap.Explainer(model.predict, "
+                "X[:100])"
+            )
         background = masker
         if type(masker).__module__.startswith("shap."):
             background = masker.data
-            feature_names = feature_names if feature_names is not None else getattr(masker, "feature_names", None)
+            feature_names = (
+                feature_names
+                if feature_names is not None
+                else getattr(masker, "feature_names", None)
+            )
         options: dict[str, Any] = {"players": players, "output_names": output_names}
         if isinstance(model, KernelModel):
             if _link_of(link) != "identity":
-                raise InputError("links are of predict functions: give model.predict_proba or the like as the model")
+                raise InputError(
+                    "links are of predict functions: give model.predict_proba or the like as the "
+                    "model"
+                )
             self.value = KernelInterventional(model, background, **options)
         else:
             self.value = Marginal(
-                _predict_of(model), background, feature_names=feature_names, link=_link_of(link), **options
+                _predict_of(model),
+                background,
+                feature_names=feature_names,
+                link=_link_of(link),
+                **options,
             )
 
     def __call__(
@@ -98,14 +127,15 @@ class Explainer:
         ----------
         X : array, data frame, or any table that `dshap.explain` takes
         max_evals : int, optional
-            Coalitions at most, for each row; all where they are no more (`max_coalitions` of `dshap.explain`).
+            Coalitions at most, for each row; all where they are no more (`max_coalitions` of
+            `dshap.explain`).
         design, client, **options : as in `dshap.explain`
 
         Returns
         -------
         shap.Explanation
-            values (n, d), or (n, d, k) of several outputs; base_values (n,) or (n, k); data (n, columns); `error_std`
-            where coalitions are sampled.
+            values (n, d), or (n, d, k) of several outputs; base_values (n,) or (n, k); data (n,
+            columns); `error_std` where coalitions are sampled.
 
         Raises
         ------
@@ -114,7 +144,9 @@ class Explainer:
         """
         shap = _shap()
         start = time.perf_counter()
-        cube = explain(self.value, X, design=design, client=client, max_coalitions=max_evals, **options)
+        cube = explain(
+            self.value, X, design=design, client=client, max_coalitions=max_evals, **options
+        )
         outputs = [str(name) for name in cube["output"].values]
         base = np.broadcast_to(cube["base_value"].values, cube["prediction"].shape)
         return shap.Explanation(
@@ -132,13 +164,17 @@ class Explainer:
 
         Options as of a call; the shap package is not needed.
         """
-        return _by_output(explain(self.value, X, max_coalitions=max_evals, **options)["attribution"].values)
+        return _by_output(
+            explain(self.value, X, max_coalitions=max_evals, **options)["attribution"].values
+        )
 
 
 def _refuse_given(is_given: bool, name: str, why: str) -> None:
     """Raise where an option is given that the explainer has no use for."""
     if is_given:
-        raise InputError(f"{name} is given, and {why}: leave {name} out, or give a masker and a predict function")
+        raise InputError(
+            f"{name} is given, and {why}: leave {name} out, or give a masker and a predict function"
+        )
 
 
 def _by_output(values: FloatArray) -> FloatArray:
@@ -150,7 +186,9 @@ def _shap() -> Any:
     try:
         import shap
     except ImportError as error:
-        raise InputError("a shap.Explanation needs the shap package: pip install 'dshap[shap]'") from error
+        raise InputError(
+            "a shap.Explanation needs the shap package: pip install 'dshap[shap]'"
+        ) from error
     return shap
 
 
@@ -161,13 +199,19 @@ def _predict_of(model: Any) -> Callable[[FloatArray], Any]:
             raise InputError(
                 f"{type(model).__name__} is a classifier: say what to explain, like "
                 "dshap.Explainer(model.predict_proba, X[:100])"
-                + (", or leave masker out for TreeSHAP: dshap.Explainer(model)" if is_ensemble(model) else "")
+                + (
+                    ", or leave masker out for TreeSHAP: dshap.Explainer(model)"
+                    if is_ensemble(model)
+                    else ""
+                )
             )
         predict: Callable[[FloatArray], Any] = model.predict
         return predict
     if callable(model):
         return model
-    raise InputError(f"model is {type(model).__name__}: give a predict function, or a model that has predict")
+    raise InputError(
+        f"model is {type(model).__name__}: give a predict function, or a model that has predict"
+    )
 
 
 def _link_of(link: Any) -> str | Link:
@@ -177,7 +221,8 @@ def _link_of(link: Any) -> str | Link:
 
 
 def _data_of(X: Any, value: Explained) -> Any:
-    """The explained values (n, d) where every player is a column and they lie in memory; else None."""
+    """The explained values (n, d) where every player is a column and they lie in memory; else
+    None."""
     if value.players.members.sum(axis=1).max() > 1:
         return None
     match kind_of(X):

@@ -72,7 +72,8 @@ def estimator_of(predict: Any) -> Any:
 
 
 def of_estimator(predict: Any, name: str) -> Any:
-    """What the estimator behind a predict function holds under this name; None where it does not."""
+    """What the estimator behind a predict function holds under this name; None where it does
+    not."""
     return getattr(estimator_of(predict), name, None)
 
 

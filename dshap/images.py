@@ -1,6 +1,8 @@
-"""Images: pixels, square patches or the parts of a segmentation as players, and images of one size as rows.
+"""Images: pixels, square patches or the parts of a segmentation as players, and images of one size
+as rows.
 
-The columns of an image are its pixels row by row, the channels of a pixel side by side: (height, width, channels).
+The columns of an image are its pixels row by row, the channels of a pixel side by side: (height,
+width, channels).
 """
 
 from __future__ import annotations
@@ -30,14 +32,17 @@ def image_players(
     height, width, channels : int
         Of the images, whose rows (n, height · width · channels) are made by `image_rows`.
     patch : int
-        Side of the squares of pixels that are a player each; those at the right and lower border may be cut.
+        Side of the squares of pixels that are a player each; those at the right and lower border
+        may be cut.
     segments : array (height, width) of integers, optional
-        The parts of a segmentation, such as skimage's superpixels: pixels of one number are one player.
+        The parts of a segmentation, such as skimage's superpixels: pixels of one number are one
+        player.
 
     Returns
     -------
     dict
-        Name -> columns, in the order of the first pixels: "row,column" of that pixel, or "segment 3".
+        Name -> columns, in the order of the first pixels: "row,column" of that pixel, or "segment
+        3".
 
     Raises
     ------
@@ -49,7 +54,11 @@ def image_players(
     >>> dshap.image_players(2, 2, channels=3)
     {'0,0': [0, 1, 2], '0,1': [3, 4, 5], '1,0': [6, 7, 8], '1,1': [9, 10, 11]}
     """
-    height, width, channels = SIZE("height", height), SIZE("width", width), SIZE("channels", channels)
+    height, width, channels = (
+        SIZE("height", height),
+        SIZE("width", width),
+        SIZE("channels", channels),
+    )
     side = SIZE("patch", patch)
     if segments is None:
         names = [f"{y - y % side},{x - x % side}" for y in range(height) for x in range(width)]
@@ -71,7 +80,8 @@ def _labels(segments: Any, shape: tuple[int, int]) -> NDArray[np.int64]:
         labels = np.zeros(0)
     if labels.shape != shape or labels.dtype.kind not in "iu":
         raise InputError(
-            f"segments are {shown(segments)}: give an array of integers of shape {shape}, the part of each pixel"
+            f"segments are {shown(segments)}: give an array of integers of shape {shape}, the part "
+            "of each pixel"
         )
     return labels.astype(np.int64)
 
@@ -81,7 +91,8 @@ def image_rows(images: Sequence[Any] | Any) -> FloatArray:
 
     Parameters
     ----------
-    images : array (n, height, width) or (n, height, width, channels), or a sequence of images of one size
+    images : array (n, height, width) or (n, height, width, channels), or a sequence of images of
+        one size
 
     Raises
     ------
@@ -92,10 +103,14 @@ def image_rows(images: Sequence[Any] | Any) -> FloatArray:
     shapes = sorted({_shape(image) for image in given}, key=str)
     if len(shapes) > 1:
         sizes = ", ".join(" x ".join(map(str, shape)) for shape in shapes[:4])
-        raise InputError(f"images of {len(shapes)} sizes ({sizes}): bring them to one size first, players are pixels")
+        raise InputError(
+            f"images of {len(shapes)} sizes ({sizes}): bring them to one size first, players are "
+            "pixels"
+        )
     if not shapes or len(shapes[0]) not in (2, 3):
         raise InputError(
-            f"images are {shown(images)}: give an array (n, height, width) or (n, height, width, channels)"
+            f"images are {shown(images)}: give an array (n, height, width) or (n, height, width, "
+            "channels)"
         )
     try:
         return np.array(given, dtype=np.float64).reshape(len(given), -1)
@@ -131,5 +146,8 @@ def player_map(players: dict[str, list[int]], height: int, width: int) -> NDArra
         out[held] = position
     by_pixel = out.reshape(n_pixels, channels)
     if (by_pixel != by_pixel[:, :1]).any():
-        raise InputError(f"players are not those of images of {height} x {width} pixels: give their image_players(...)")
+        raise InputError(
+            f"players are not those of images of {height} x {width} pixels: give their "
+            "image_players(...)"
+        )
     return by_pixel[:, 0].reshape(height, width)

@@ -1,4 +1,5 @@
-"""Options of a run: one frozen record, checked once at the edge; an unknown name is refused with the near ones."""
+"""Options of a run: one frozen record, checked once at the edge; an unknown name is refused with
+the near ones."""
 
 from __future__ import annotations
 
@@ -29,7 +30,13 @@ RULES: Mapping[str, Rule] = {
     "coalition_groups": _TILE,
     "micro_rows": _TILE,
     "row_span": _TILE,
-    "tol": Number(0.0, 1.0, open_low=True, open_high=True, hint=", the largest std_error / range(attributions)"),
+    "tol": Number(
+        0.0,
+        1.0,
+        open_low=True,
+        open_high=True,
+        hint=", the largest std_error / range(attributions)",
+    ),
     "keep_rows": Flag(),
     "interactions": Flag(),
     "stochastic": Flag(),
@@ -38,7 +45,9 @@ RULES: Mapping[str, Rule] = {
 ALWAYS = ("missing", "dtype", "units", "keep_rows", "interactions", "stochastic", "wait")
 """What cannot be None."""
 
-_COALITIONS = "Coalitions are max_coalitions, or those of a design: design=dshap.designs.kernelshap(d, 512)."
+_COALITIONS = (
+    "Coalitions are max_coalitions, or those of a design: design=dshap.designs.kernelshap(d, 512)."
+)
 _OF_VALUE = "It belongs to the value function: give it there."
 OF_CALLS = ("client", "compute", "design", "key", "progress", "quality", "store")
 """Arguments of `explain` that are no options of a run, for hints."""
@@ -66,25 +75,31 @@ ELSEWHERE: Mapping[str, str] = {
     "verbose": "Progress is shown by progress=True.",
     "check_additivity": "Every row is checked.",
 }
-"""A name that other programs, or other places of this one, have for an option -> what to do here."""
+"""A name that other programs, or other places of this one, have for an option -> what to do
+here."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run is cut and stored.  None means: the plan chooses, from shapes alone, and says why."""
+    """How a run is cut and stored.  None means: the plan chooses, from shapes alone, and says
+    why."""
 
     missing: str = "refuse"
-    """NaN or infinity in a feature: "refuse" the run, "skip" those rows, "pass" them to the model."""
+    """NaN or infinity in a feature: "refuse" the run, "skip" those rows, "pass" them to the
+    model."""
     max_coalitions: int | None = None
-    """Design "auto": at most this many coalitions; more players get a sampled design.  With `tol`, where rounds end."""
+    """Design "auto": at most this many coalitions; more players get a sampled design.  With `tol`,
+    where rounds end."""
     tol: float | None = None
-    """Largest std_error over the range of a row's attributions at which no more coalitions are drawn for it."""
+    """Largest std_error over the range of a row's attributions at which no more coalitions are
+    drawn for it."""
     dtype: str = "float64"
     """Stored type of the attributions; sums are always float64."""
     interactions: bool = False
     """Store `interaction (instance, feature, feature_other, output)` too."""
     stochastic: bool = False
-    """The model may answer differently when it is asked again: all is asked twice, and the noise is in the errors."""
+    """The model may answer differently when it is asked again: all is asked twice, and the noise is
+    in the errors."""
     keep_rows: bool = False
     """Store the explained columns in the group `rows` of the cube."""
     units: str = "1"
@@ -111,15 +126,21 @@ class RunOptions:
             if given is not None or name in ALWAYS:
                 object.__setattr__(self, name, rule(name, given))
         if self.coalition_groups and self.tol is not None:
-            raise InputError("with tol a task goes through all rounds of its rows: leave coalition_groups out")
+            raise InputError(
+                "with tol a task goes through all rounds of its rows: leave coalition_groups out"
+            )
         if self.stochastic and self.tol is not None:
-            raise InputError("stochastic=True and tol: more coalitions do not take a model's noise away; leave one out")
+            raise InputError(
+                "stochastic=True and tol: more coalitions do not take a model's noise away; leave "
+                "one out"
+            )
         if self.memory_limit is not None:
             object.__setattr__(self, "memory_limit", parse_bytes(self.memory_limit))
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
-        """The record from keyword arguments or a job file's table; refuses names that do not exist."""
+        """The record from keyword arguments or a job file's table; refuses names that do not
+        exist."""
         allowed = [option.name for option in fields(cls)]
         for name in given:
             if name not in allowed:
@@ -128,7 +149,8 @@ class RunOptions:
 
 
 def _unknown_option(name: str, allowed: list[str]) -> str:
-    """Tell what to do in the place of an option that other programs have; else the options that there are."""
+    """Tell what to do in the place of an option that other programs have; else the options that
+    there are."""
     if name in ELSEWHERE:
         return f"unknown option {name!r}. {ELSEWHERE[name]}"
     return unknown_name("option", name, allowed, OF_CALLS)
@@ -142,7 +164,17 @@ def _dtype_name(given: Any) -> Any:
         return given
 
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_UNITS = {
+    "": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "ki": 2**10,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
+}
 
 
 def parse_bytes(text: str | int | float) -> int:
@@ -152,7 +184,8 @@ def parse_bytes(text: str | int | float) -> int:
     match = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?i?)b?\s*", str(text).lower())
     if not match or not _is_number(match[1]) or float(match[1]) <= 0:
         raise InputError(
-            f"memory size {shown(text)} is not understood: write a number of bytes, or like '3GiB' or '500MB'"
+            f"memory size {shown(text)} is not understood: write a number of bytes, or like '3GiB' "
+            "or '500MB'"
         )
     return int(float(match[1]) * _UNITS[match[2]])
 

@@ -20,13 +20,14 @@ BoolArray = NDArray[np.bool_]
 class Players:
     """Names of the d players and the columns that each of them holds.
 
-    `of(n_columns, names, groups)` makes them from ``players={"location": ["lat", "lon"]}``: a group takes the place of
-    its first column, the other columns stay single.
+    `of(n_columns, names, groups)` makes them from ``players={"location": ["lat", "lon"]}``: a group
+    takes the place of its first column, the other columns stay single.
     """
 
     names: tuple[str, ...]
     members: BoolArray
-    """(d, columns): column c belongs to player i; a column belongs to one player, or to none (see `over`)."""
+    """(d, columns): column c belongs to player i; a column belongs to one player, or to none (see
+    `over`)."""
 
     @classmethod
     def of(
@@ -35,19 +36,28 @@ class Players:
         column_names: Sequence[str] | None = None,
         groups: Mapping[str, Sequence[str | int]] | None = None,
     ) -> Players:
-        columns = [str(name) for name in column_names] if column_names else [f"x{j}" for j in range(n_columns)]
+        columns = (
+            [str(name) for name in column_names]
+            if column_names
+            else [f"x{j}" for j in range(n_columns)]
+        )
         for name in columns:
             if columns.count(name) > 1:
                 raise InputError(
-                    f"column {label(name)!r} stands {columns.count(name)} times among the names: rename all but one"
+                    f"column {label(name)!r} stands {columns.count(name)} times among the names: "
+                    "rename all but one"
                 )
         if len(columns) != n_columns:
             raise InputError(f"{len(columns)} names for {n_columns} columns: give one for each")
         if groups is not None and not isinstance(groups, Mapping):
-            raise InputError(f"players is {groups!r}: give names, such as {{'location': ['lat', 'lon']}}")
+            raise InputError(
+                f"players is {groups!r}: give names, such as {{'location': ['lat', 'lon']}}"
+            )
         owner = _owners(columns, groups or {})
         names = tuple(dict.fromkeys(owner))
-        members = np.array([[name == of_column for of_column in owner] for name in names], dtype=bool)
+        members = np.array(
+            [[name == of_column for of_column in owner] for name in names], dtype=bool
+        )
         return cls(names, members.reshape(len(names), n_columns))
 
     def __len__(self) -> int:
@@ -67,7 +77,10 @@ class Players:
         return np.take(np.asarray(masks, dtype=bool), owner, axis=1) & has_one
 
     def fingerprint(self) -> dict[str, list[int]]:
-        return {name: [int(c) for c in np.flatnonzero(row)] for name, row in zip(self.names, self.members, strict=True)}
+        return {
+            name: [int(c) for c in np.flatnonzero(row)]
+            for name, row in zip(self.names, self.members, strict=True)
+        }
 
 
 def _owners(columns: list[str], groups: Mapping[str, Sequence[str | int]]) -> list[str]:
@@ -76,18 +89,27 @@ def _owners(columns: list[str], groups: Mapping[str, Sequence[str | int]]) -> li
     taken: dict[int, str] = {}
     for group, members in groups.items():
         if isinstance(members, str) or not np.iterable(members):
-            raise InputError(f"player {group!r} is {members!r}: give a list of columns, such as [{members!r}]")
+            raise InputError(
+                f"player {group!r} is {members!r}: give a list of columns, such as [{members!r}]"
+            )
         if not len(members):
-            raise InputError(f"player {group!r} holds no column: list at least one, or leave it out")
+            raise InputError(
+                f"player {group!r} holds no column: list at least one, or leave it out"
+            )
         for member in members:
             column = _position(columns, member)
             if column in taken:
-                raise InputError(f"column {columns[column]!r} belongs to the players {taken[column]!r} and {group!r}")
+                raise InputError(
+                    f"column {columns[column]!r} belongs to the players {taken[column]!r} and "
+                    f"{group!r}"
+                )
             taken[column] = group
             owner[column] = group
     clash = [name for column, name in enumerate(columns) if column not in taken and name in groups]
     if clash:
-        raise InputError(f"player {clash[0]!r} has the name of a column outside it: rename the player")
+        raise InputError(
+            f"player {clash[0]!r} has the name of a column outside it: rename the player"
+        )
     return owner
 
 

@@ -1,4 +1,5 @@
-"""Value functions prepared once, on all their data, for any number of runs: `prepare` and `open_prepared`."""
+"""Value functions prepared once, on all their data, for any number of runs: `prepare` and
+`open_prepared`."""
 
 from __future__ import annotations
 
@@ -22,7 +23,15 @@ from dshap.steadiness import PROBE_TOLERANCE, check_steady, first_rows
 from dshap.tables import Census
 from dshap.types import Explained, RowReader
 
-__all__ = ["PREPARED", "DataSummary", "Prepared", "open_prepared", "probe_of", "refuse_other", "save_prepared"]
+__all__ = [
+    "PREPARED",
+    "DataSummary",
+    "Prepared",
+    "open_prepared",
+    "probe_of",
+    "refuse_other",
+    "save_prepared",
+]
 
 PROBE = "probe"
 """State of the rows that a model is known by, and what it predicted for them."""
@@ -30,7 +39,8 @@ PROBE = "probe"
 
 @dataclass(frozen=True)
 class DataSummary:
-    """The table that was learned from, as far as a run on its states knows it: no row is read any more."""
+    """The table that was learned from, as far as a run on its states knows it: no row is read any
+    more."""
 
     n_rows: int
     feature_names: tuple[str, ...]
@@ -47,7 +57,8 @@ class DataSummary:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A value function whose states lie in a folder; give it to `dshap.explain` as the value function."""
+    """A value function whose states lie in a folder; give it to `dshap.explain` as the value
+    function."""
 
     chosen: Chosen
     """The value function, and the design or the closed form that the states are of."""
@@ -111,7 +122,8 @@ def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record
 
 
 def open_prepared(store: str | Path, value: Explained) -> Prepared:
-    """The states that `dshap.prepare` left in `store`, for the value function that they were made with.
+    """The states that `dshap.prepare` left in `store`, for the value function that they were made
+    with.
 
     Parameters
     ----------
@@ -129,14 +141,19 @@ def open_prepared(store: str | Path, value: Explained) -> Prepared:
     """
     path = as_path("store", store)
     if not os.path.lexists(path / PREPARED):
-        raise InputError(f"{path} holds no prepared value function: make it with dshap.prepare(value, ...)")
+        raise InputError(
+            f"{path} holds no prepared value function: make it with dshap.prepare(value, ...)"
+        )
     content = described(path)
     chosen = restored(value, content["design"])
     was, now = content["learnt"]["value"], json.loads(json.dumps(chosen.value_fingerprint()))
-    names = sorted(n for n in was.keys() | now.keys() if was.get(n) != now.get(n) and n != "predictions")
+    names = sorted(
+        n for n in was.keys() | now.keys() if was.get(n) != now.get(n) and n != "predictions"
+    )
     if names:  # predictions are compared below, on rows that were kept
         raise StoreMismatchError(
-            f"{path} was prepared for another value function (it differs in {', '.join(names)}): make the value "
+            f"{path} was prepared for another value function (it differs in {', '.join(names)}): "
+            "make the value "
             "function as it was then, or prepare into another store"
         )
     data = content["data"]
@@ -150,9 +167,12 @@ def open_prepared(store: str | Path, value: Explained) -> Prepared:
     )
     probe = prepared.states.get(PROBE, Record)
     predictions = value.model(probe["x"])
-    if not np.allclose(predictions, probe["prediction"], rtol=PROBE_TOLERANCE, atol=0.0, equal_nan=True):
+    if not np.allclose(
+        predictions, probe["prediction"], rtol=PROBE_TOLERANCE, atol=0.0, equal_nan=True
+    ):
         raise StoreMismatchError(
-            f"{path} was prepared with another model: its predictions for the first rows of the data differ; prepare "
+            f"{path} was prepared with another model: its predictions for the first rows of the "
+            "data differ; prepare "
             "into another store"
         )
     return prepared
@@ -162,7 +182,9 @@ def refuse_other(stored: Prepared, wanted: Prepared) -> Prepared:
     """What is there, where it is what was asked for; an `InputError` else."""
     if stored.data.digest != wanted.data.digest:
         said = data_said("data", stored.data.n_rows, wanted.data.n_rows)
-        raise InputError(f"{stored.path} was prepared with another table ({said}): prepare into another store")
+        raise InputError(
+            f"{stored.path} was prepared with another table ({said}): prepare into another store"
+        )
     pairs = [
         ("design", stored.chosen.fingerprint(), wanted.chosen.fingerprint()),
         ("coalition_tile", stored.coalition_tile, wanted.coalition_tile),
@@ -171,7 +193,8 @@ def refuse_other(stored: Prepared, wanted: Prepared) -> Prepared:
     for name, was, now in pairs:
         if was != now:
             raise InputError(
-                f"{stored.path} was prepared with another {name} ({was}, now {now}): prepare into another store, or "
+                f"{stored.path} was prepared with another {name} ({was}, now {now}): prepare into "
+                "another store, or "
                 "open it with dshap.open_prepared"
             )
     return stored

@@ -1,4 +1,5 @@
-"""Text for people: names and messages of anybody's data, on one line, without characters that a terminal obeys."""
+"""Text for people: names and messages of anybody's data, on one line, without characters that a
+terminal obeys."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from dshap.addresses import without_secrets
 __all__ = ["LONGEST_LABEL", "dated", "label", "one_line", "printable", "shortened"]
 
 UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Categories of Unicode that are escaped: control characters, half a character, and separators of lines."""
+"""Categories of Unicode that are escaped: control characters, half a character, and separators of
+lines."""
 TURNS = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
 """Directions of Unicode that let a text be read in another order than it is written."""
 LONGEST_LABEL = 48
@@ -18,10 +20,12 @@ LONGEST_LABEL = 48
 
 
 def printable(text: str) -> str:
-    r"""Escape every character of a line that moves a cursor, commands a terminal or turns the order of others.
+    r"""Escape every character of a line that moves a cursor, commands a terminal or turns the order
+    of others.
 
-    They stand as in a literal of Python, such as ``\x1b`` for escape and ``\n`` for the end of a line.  Letters of all
-    languages stay as they are, and so does what was escaped before.  Passwords and tokens of addresses are masked.
+    They stand as in a literal of Python, such as ``\x1b`` for escape and ``\n`` for the end of a
+    line.  Letters of all languages stay as they are, and so does what was escaped before.
+    Passwords and tokens of addresses are masked.
     """
     text = without_secrets(text)
     if text.isprintable():
@@ -30,7 +34,8 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Put a message on one line: breaks and runs of blanks become one blank, the rest is as `printable` has it."""
+    """Put a message on one line: breaks and runs of blanks become one blank, the rest is as
+    `printable` has it."""
     return printable(" ".join(text.split()))
 
 
@@ -53,7 +58,9 @@ def shortened(text: str, longest: int) -> str:
 
 
 def _is_obeyed(character: str) -> bool:
-    return unicodedata.category(character) in UNSEEN or unicodedata.bidirectional(character) in TURNS
+    return (
+        unicodedata.category(character) in UNSEEN or unicodedata.bidirectional(character) in TURNS
+    )
 
 
 def _escaped(character: str) -> str:

@@ -22,7 +22,8 @@ class Quality:
     """MSE_v of a value function on held-out rows."""
 
     mse: FloatArray
-    """(k,): mean over rows and proper coalitions of (f − v_S)², each that there is counted once: `mean_by_sizes`."""
+    """(k,): mean over rows and proper coalitions of (f − v_S)², each that there is counted once:
+    `mean_by_sizes`."""
     mse_of_coalitions: FloatArray
     """(m, k): mean over rows."""
     masks: BoolArray
@@ -31,26 +32,34 @@ class Quality:
     """(k,): of f over these rows."""
     n_rows: int
     link: str = ""
-    """What follows the expectation in the attributions; MSE_v is of f and E f, before it.  Empty: nothing."""
+    """What follows the expectation in the attributions; MSE_v is of f and E f, before it.  Empty:
+    nothing."""
 
     @property
     def by_size(self) -> FloatArray:
-        """(d − 1, k): mean over the coalitions of 1, 2, … players; NaN where the design has none."""
+        """(d − 1, k): mean over the coalitions of 1, 2, … players; NaN where the design has
+        none."""
         return means_of_sizes(self.mse_of_coalitions, self.masks)
 
     @property
     def interpolated_share(self) -> float:
-        """Of all proper coalitions, the part whose size the design has none of: MSE_v is interpolated there."""
+        """Of all proper coalitions, the part whose size the design has none of: MSE_v is
+        interpolated there."""
         is_there = np.isin(np.arange(1, self.masks.shape[1]), self.masks.sum(axis=1))
         return float(_shares_of_sizes(self.masks.shape[1])[~is_there].sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """What a cube says of it: for each output MSE_v, its share of the variance, and MSE_v by coalition size."""
+        """What a cube says of it: for each output MSE_v, its share of the variance, and MSE_v by
+        coalition size."""
         sizes = self.by_size
         return {
             "mse": self.mse.tolist(),
-            "share_of_variance": [m / v if v > 0 else None for m, v in zip(self.mse, self.variance, strict=True)],
-            "by_size": [[None if np.isnan(each) else float(each) for each in size] for size in sizes],
+            "share_of_variance": [
+                m / v if v > 0 else None for m, v in zip(self.mse, self.variance, strict=True)
+            ],
+            "by_size": [
+                [None if np.isnan(each) else float(each) for each in size] for size in sizes
+            ],
             "rows": self.n_rows,
             "coalitions": len(self.masks),
             "interpolated_share": self.interpolated_share,
@@ -58,28 +67,41 @@ class Quality:
         }
 
     def __str__(self) -> str:
-        shares = ", ".join(f"{mse:.6g} ({mse / v:.2%} of the variance)" if v > 0 else f"{mse:.6g}"
-                           for mse, v in zip(self.mse, self.variance, strict=True))  # fmt: skip
+        shares = ", ".join(
+            f"{mse:.6g} ({mse / v:.2%} of the variance)" if v > 0 else f"{mse:.6g}"
+            for mse, v in zip(self.mse, self.variance, strict=True)
+        )
         return f"MSE_v {shares}; {self.n_rows:,} rows, {len(self.masks):,} coalitions"
 
 
 def means_of_sizes(of_coalitions: FloatArray, masks: BoolArray) -> FloatArray:
-    """(d − 1, k): means of (m, k) over the coalitions masks (m, d) of 1, 2, … players; NaN where there are none."""
+    """(d − 1, k): means of (m, k) over the coalitions masks (m, d) of 1, 2, … players; NaN where
+    there are none."""
     sizes = masks.sum(axis=1)
     chosen = [of_coalitions[sizes == size] for size in range(1, masks.shape[1])]
-    return np.array([each.mean(axis=0) if len(each) else np.full(of_coalitions.shape[1], np.nan) for each in chosen])
+    return np.array(
+        [
+            each.mean(axis=0) if len(each) else np.full(of_coalitions.shape[1], np.nan)
+            for each in chosen
+        ]
+    )
 
 
 def mean_by_sizes(of_coalitions: FloatArray, masks: BoolArray) -> FloatArray:
-    """Σ_s C(d, s)/(2^d − 2) · mean over the coalitions of s players (k,), of values (m, k) of the coalitions (m, d).
+    """Σ_s C(d, s)/(2^d − 2) · mean over the coalitions of s players (k,), of values (m, k) of the
+    coalitions (m, d).
 
-    A design takes outer sizes more often than there are coalitions of them; within a size it draws evenly, so that this
-    estimates the mean over *all* proper coalitions, and is it where all are there.  A size that the design has none of
-    takes the straight line between its neighbours that are there (beyond the outermost, their value).
+    A design takes outer sizes more often than there are coalitions of them; within a size it draws
+    evenly, so that this estimates the mean over *all* proper coalitions, and is it where all are
+    there.  A size that the design has none of takes the straight line between its neighbours that
+    are there (beyond the outermost, their value).
     """
     means, sizes = means_of_sizes(of_coalitions, masks), np.arange(1, masks.shape[1])
     is_there = np.isin(sizes, masks.sum(axis=1))
-    filled = np.stack([np.interp(sizes, sizes[is_there], column[is_there]) for column in means.T], axis=1)  # (d − 1, k)
+    # (d − 1, k)
+    filled = np.stack(
+        [np.interp(sizes, sizes[is_there], column[is_there]) for column in means.T], axis=1
+    )
     mean: FloatArray = _shares_of_sizes(masks.shape[1]) @ filled
     return mean
 
@@ -97,26 +119,31 @@ def check_measurable(chosen: Chosen) -> Design:
     value = chosen.value
     if is_of_texts(value):
         raise InputError(
-            "MSE_v is a mean over one list of coalitions, and texts have a list for each length: leave quality out"
+            "MSE_v is a mean over one list of coalitions, and texts have a list for each length: "
+            "leave quality out"
         )
     if chosen.design is None:
         raise InputError(
-            "MSE_v is a mean over coalitions, and a closed form has none: give design='exact', or one of "
+            "MSE_v is a mean over coalitions, and a closed form has none: give design='exact', or "
+            "one of "
             "dshap.designs.kernelshap; or leave quality out"
         )
     if chosen.info.has_graph:
         raise InputError(
-            "MSE_v is a mean over the coalitions of each size, and those of this design are neighbours on a graph: "
+            "MSE_v is a mean over the coalitions of each size, and those of this design are "
+            "neighbours on a graph: "
             "give design='exact', or one of dshap.designs.kernelshap; or leave quality out"
         )
     if len(value.players) == 1:
         raise InputError(
-            f"MSE_v is a mean over proper coalitions, and a game of one player ({value.players.names[0]}) has none: "
+            "MSE_v is a mean over proper coalitions, and a game of one player "
+            f"({value.players.names[0]}) has none: "
             "give two players or more, or leave quality out"
         )
     if streams_data(value):
         raise InputError(
-            "MSE_v would read a background that is streamed for every row again: give rows in memory, or leave quality "
+            "MSE_v would read a background that is streamed for every row again: give rows in "
+            "memory, or leave quality "
             "out"
         )
     return chosen.design

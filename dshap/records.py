@@ -1,4 +1,5 @@
-"""Records of numpy arrays, sums of them, and what work costs: what is sent, added, hashed and stored."""
+"""Records of numpy arrays, sums of them, and what work costs: what is sent, added, hashed and
+stored."""
 
 from __future__ import annotations
 
@@ -37,11 +38,13 @@ BoolArray = NDArray[np.bool_]
 JSON = Any
 
 FAN_IN = 5
-"""Sums that one task of a cluster adds, at most.  A worker learns of an addition when it is at its next leaf already:
-if each added but two, one after the other, they would fall behind the leaves, which would wait in memory."""
+"""Sums that one task of a cluster adds, at most.  A worker learns of an addition when it is at its
+next leaf already: if each added but two, one after the other, they would fall behind the leaves,
+which would wait in memory."""
 
 CHAIN = 1 + 8 * (FAN_IN - 1)
-"""Leaves of a sum that are added one after the other: of two million rows, before more rows mean more partial sums."""
+"""Leaves of a sum that are added one after the other: of two million rows, before more rows mean
+more partial sums."""
 
 
 def digest_of(content: JSON) -> str:
@@ -51,14 +54,17 @@ def digest_of(content: JSON) -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """A flat record of named numpy arrays: sent, hashed and stored as arrays, never pickled as objects."""
+    """A flat record of named numpy arrays: sent, hashed and stored as arrays, never pickled as
+    objects."""
 
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, array in self.arrays.items():
             if not isinstance(array, np.ndarray) or array.dtype.hasobject:
-                raise TypeError(f"{type(self).__name__}[{name!r}] must be a numpy array of plain values")
+                raise TypeError(
+                    f"{type(self).__name__}[{name!r}] must be a numpy array of plain values"
+                )
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name]
@@ -96,14 +102,16 @@ class State(Record):
 
 @dataclass(frozen=True)
 class Cost:
-    """What a value function takes for m coalitions and n rows: bytes, at most, and floating-point operations."""
+    """What a value function takes for m coalitions and n rows: bytes, at most, and floating-point
+    operations."""
 
     state_bytes: int
     """Of the State."""
     prepare_bytes: int
     """Peak of `prepare`, Moments and State counted."""
     task_bytes: int
-    """Peak of `evaluate`, `scored` or `attribute` on a micro-block of n rows, the result counted."""
+    """Peak of `evaluate`, `scored` or `attribute` on a micro-block of n rows, the result
+    counted."""
     operations: float
     """Of the values of n rows; infinity where a black box hides them."""
     predictions: float = 0.0
@@ -131,21 +139,31 @@ EXTREMES: Mapping[str, Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]] = {
 
 
 class Moments(Record):
-    """Sums over rows, and extremes.  Adding two records adds every array, and keeps the lesser of those that are called
-    `least` and the greater of those called `largest`: any tree over row spans gives the same quantity."""
+    """Sums over rows, and extremes.  Adding two records adds every array, and keeps the lesser of
+    those that are called `least` and the greater of those called `largest`: any tree over row spans
+    gives the same quantity."""
 
     def __add__(self: AnyMoments, other: AnyMoments) -> AnyMoments:
         if self.arrays.keys() != other.arrays.keys():
-            raise ValueError(f"moments of different kinds: {sorted(self.arrays)} and {sorted(other.arrays)}")
+            raise ValueError(
+                f"moments of different kinds: {sorted(self.arrays)} and {sorted(other.arrays)}"
+            )
         both = ((name, array, other.arrays[name]) for name, array in self.arrays.items())
-        return type(self)({name: np.asarray(EXTREMES.get(name, np.add)(one, two)) for name, one, two in both})
+        return type(self)(
+            {name: np.asarray(EXTREMES.get(name, np.add)(one, two)) for name, one, two in both}
+        )
 
 
 class Stacked(Record):
     """Arrays by row.  Adding two records puts the rows of one after those of the other."""
 
     def __add__(self, other: Stacked) -> Stacked:
-        return Stacked({name: np.concatenate([array, other.arrays[name]]) for name, array in self.arrays.items()})
+        return Stacked(
+            {
+                name: np.concatenate([array, other.arrays[name]])
+                for name, array in self.arrays.items()
+            }
+        )
 
 
 class Summable(Protocol):
@@ -158,10 +176,11 @@ AnySummable = TypeVar("AnySummable", bound=Summable)
 
 
 class TreeSum(Generic[AnySummable]):
-    """A sum of chains of `CHAIN` neighbours, and of neighbouring chains level by level, an odd last one moved up.
+    """A sum of chains of `CHAIN` neighbours, and of neighbouring chains level by level, an odd last
+    one moved up.
 
-    The tree depends on the number of leaves alone.  Every sum over row spans goes through here, so that whoever adds
-    gets the same bits.
+    The tree depends on the number of leaves alone.  Every sum over row spans goes through here, so
+    that whoever adds gets the same bits.
     """
 
     def __init__(self) -> None:
@@ -196,6 +215,7 @@ def tree_sum(leaves: Iterable[AnySummable]) -> AnySummable:
 
 
 def n_partial_sums(n_leaves: int) -> int:
-    """Sums of n leaves that lie in a process at once, at most: of one addition, its result, and of finished chains."""
+    """Sums of n leaves that lie in a process at once, at most: of one addition, its result, and of
+    finished chains."""
     addition = min(n_leaves, FAN_IN) + (n_leaves > 1)
     return addition + math.ceil(math.log2(max(1.0, n_leaves / CHAIN)))

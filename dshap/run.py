@@ -1,8 +1,8 @@
 """A run: plan, learn, explain, measure.
 
-`Explanation` is all of it; `prepare_value` plans and learns, for rows that come later; `measured_quality` plans and
-measures on rows that nothing was learned from; `fit_model` learns a model, `fit_models` several.  `steps.py` has the
-steps.
+`Explanation` is all of it; `prepare_value` plans and learns, for rows that come later;
+`measured_quality` plans and measures on rows that nothing was learned from; `fit_model` learns a
+model, `fit_models` several.  `steps.py` has the steps.
 """
 
 from __future__ import annotations
@@ -47,7 +47,15 @@ from dshap.errors import FailedBlocksError, InputError, StoreMismatchError, show
 from dshap.models import KernelModel
 from dshap.models.passes import HeldOut, Tune
 from dshap.options import RunOptions
-from dshap.prepared import PREPARED, DataSummary, Prepared, open_prepared, probe_of, refuse_other, save_prepared
+from dshap.prepared import (
+    PREPARED,
+    DataSummary,
+    Prepared,
+    open_prepared,
+    probe_of,
+    refuse_other,
+    save_prepared,
+)
 from dshap.quality import Quality, check_measurable, mean_by_sizes
 from dshap.records import Record
 from dshap.rows import sample_positions, spans
@@ -122,8 +130,8 @@ class Explanation:
     ) -> Explanation:
         """Everything that can be refused is refused here; nothing is written outside the workspace.
 
-        `census` is that of `rows`, where it was taken before; `seed` is that of a sampled design that is not given;
-        `prepared` holds the states of this value function.
+        `census` is that of `rows`, where it was taken before; `seed` is that of a sampled design
+        that is not given; `prepared` holds the states of this value function.
         """
         asked = design_of_texts(value, design)
         check_kinds(value, asked)
@@ -138,7 +146,9 @@ class Explanation:
             reads_data=prepared is None and reads_data(value),
         )
         is_active = None if prepared or inputs.data is None else inputs.active_players()
-        way = Way.of(inputs.value, session.options, asked, seed, inputs.rows.n_rows, is_active, prepared)
+        way = Way.of(
+            inputs.value, session.options, asked, seed, inputs.rows.n_rows, is_active, prepared
+        )
         for text in way.unknown_errors.values():
             warnings.warn(text, RuntimeWarning, stacklevel=3)
         inputs.check_rows(session)
@@ -151,12 +161,14 @@ class Explanation:
         plan = stored_plan(path) or way.plan(inputs.rows, inputs.data, data_rows)
         layout = layout_of(inputs, way, plan, run)
         explanation = cls(path, layout, _run(inputs, way, plan, path, layout, prepared))
-        if not explanation.is_complete:  # of a finished one nobody needs workers, nor asks for their memory
+        # of a finished one nobody needs workers, nor asks for their memory
+        if not explanation.is_complete:
             plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
         return explanation
 
     def create(self) -> bool:
-        """The store, every row pending, with its plan; False where it was there, and is left as it is."""
+        """The store, every row pending, with its plan; False where it was there, and is left as it
+        is."""
         files = {"plan.json": self.plan.to_json()}
         if read_run(self.path) is not None or holds_run(self.path, self.layout.run["digest"]):
             if not has_copy(self.path):
@@ -186,7 +198,8 @@ class Explanation:
             work = with_landmarks(session, work)
             attributor, stated = learned(session, work)
             failures = evaluate(session.executor, work.evaluation(attributor), session.progress)
-        except InputError:  # a bad option that only the work could show: the store is as if it had not been made
+        # a bad option that only the work could show: the store is as if it had not been made
+        except InputError:
             if is_new and not work.cube.done():
                 remove_store(self.path)
             raise
@@ -198,21 +211,32 @@ class Explanation:
         return replace(self, failures=tuple(failures))
 
     def raise_on_failed(self, is_kept: bool = True) -> None:
-        """A `FailedBlocksError` that names the first of the rows that failed, and the store if it `is_kept`."""
+        """A `FailedBlocksError` that names the first of the rows that failed, and the store if it
+        `is_kept`."""
         if self.failures:
             first = min(self.failures, key=lambda failure: failure.start)
             n_rows = sum(failure.n_rows for failure in self.failures)
             n_failed, n_blocks = len(self.failures), self.plan.n_instance_tiles
-            others = f"The others are in {self.path}; run the same again to retry" if is_kept else NOTHING_KEPT
+            others = (
+                f"The others are in {self.path}; run the same again to retry"
+                if is_kept
+                else NOTHING_KEPT
+            )
             raise FailedBlocksError(
-                f"{n_rows:,} of {self.plan.n_rows:,} rows {'has' if n_rows == 1 else 'have'} no attribution (status "
+                f"{n_rows:,} of {self.plan.n_rows:,} rows {'has' if n_rows == 1 else 'have'} no "
+                "attribution (status "
                 f"failed), in {n_failed} of {n_blocks} blocks; {first.where}: {first.reason}"
-                + (f". {others}" if n_rows < self.plan.n_rows else ": mend that, then run the same again")
+                + (
+                    f". {others}"
+                    if n_rows < self.plan.n_rows
+                    else ": mend that, then run the same again"
+                )
             )
 
 
 def _check_first_rows(inputs: Inputs, is_new: bool) -> None:
-    """Hold a model with a scale of its own against the one that it stands for; ask that of a new run twice."""
+    """Hold a model with a scale of its own against the one that it stands for; ask that of a new
+    run twice."""
     model = inputs.value.model
     if not is_new and not is_scaled(model):
         return
@@ -223,7 +247,9 @@ def _check_first_rows(inputs: Inputs, is_new: bool) -> None:
         check_steady(model, first)
 
 
-def _run(inputs: Inputs, way: Way, plan: Plan, path: Path, layout: CubeLayout, prepared: Prepared | None) -> Run:
+def _run(
+    inputs: Inputs, way: Way, plan: Plan, path: Path, layout: CubeLayout, prepared: Prepared | None
+) -> Run:
     """What is carried out."""
     run = layout.run["fingerprint"]
     return Run(
@@ -254,11 +280,15 @@ def prepare_value(
         raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
     options, missing = session.options, session.options.missing
     if missing == "pass" and learns(value):
-        raise InputError('missing = "pass" is for black boxes: prepare a kernel model with "refuse" or "skip"')
+        raise InputError(
+            'missing = "pass" is for black boxes: prepare a kernel model with "refuse" or "skip"'
+        )
     if rows is None:
         names, n_columns = value.model.feature_names, value.model.n_columns
         times = times_of_data(value)
-        data = open_rows(value.data, session, features=names, n_columns=n_columns, missing=missing, times=times)
+        data = open_rows(
+            value.data, session, features=names, n_columns=n_columns, missing=missing, times=times
+        )
     else:
         data = open_for(value, rows, session, missing=missing)
         refuse_unknown_categories(data, session)
@@ -270,9 +300,15 @@ def prepare_value(
     plan = replace(plan, stages=tuple(stage for stage in plan.stages if stage.name != "evaluation"))
     plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
     kept = DataSummary.of(data, census)
-    run = {"numerics": NUMERICS_VERSION, "value": chosen.value_fingerprint(), "data": kept.fingerprint()}
+    run = {
+        "numerics": NUMERICS_VERSION,
+        "value": chosen.value_fingerprint(),
+        "data": kept.fingerprint(),
+    }
     chosen = replace(chosen, why="given")
-    prepared = Prepared(chosen, path, states_follow_from(run, plan), kept, plan.coalition_tile, plan.row_span)
+    prepared = Prepared(
+        chosen, path, states_follow_from(run, plan), kept, plan.coalition_tile, plan.row_span
+    )
     damaged = repair(path)
     for damage in damaged:
         session.progress.say(f"{damage}; it is computed again")
@@ -282,7 +318,8 @@ def prepare_value(
     try:
         work = _states_of(prepared, plan, data, data, prepared.states, session)
         learn_states(session, work)
-    except InputError:  # a bad option that only the work could show: the store is as if it had not been made
+    # a bad option that only the work could show: the store is as if it had not been made
+    except InputError:
         if is_new:
             shutil.rmtree(path, ignore_errors=True)
         raise
@@ -299,11 +336,18 @@ def _refuse_to_prepare(value: Explained) -> None:
     }
     for reason, is_so in why.items():
         if is_so:
-            raise InputError(f"{type(value).__name__} {reason}: there is nothing to prepare; explain it itself")
+            raise InputError(
+                f"{type(value).__name__} {reason}: there is nothing to prepare; explain it itself"
+            )
 
 
 def _states_of(
-    prepared: Prepared, plan: Plan, rows: RowReader, data: RowReader | None, states: StateFolder, session: Session
+    prepared: Prepared,
+    plan: Plan,
+    rows: RowReader,
+    data: RowReader | None,
+    states: StateFolder,
+    session: Session,
 ) -> Run:
     """What the tasks share, the landmarks chosen; nothing is written but states."""
     run = Run(
@@ -319,10 +363,12 @@ def _states_of(
 
 
 def open_held_out(rows: Any, explanation: Explanation, session: Session) -> RowReader:
-    """The rows that MSE_v of an explanation is measured on; what has none is refused before anything is computed."""
+    """The rows that MSE_v of an explanation is measured on; what has none is refused before
+    anything is computed."""
     if kind_of(rows) is None:
         raise InputError(
-            f"quality is {shown(rows)}: give rows that nothing was learned from, as a path, a data frame, an array "
+            f"quality is {shown(rows)}: give rows that nothing was learned from, as a path, a data "
+            "frame, an array "
             "or a source"
         )
     work = explanation.work
@@ -331,14 +377,21 @@ def open_held_out(rows: Any, explanation: Explanation, session: Session) -> RowR
 
 
 def measure(
-    explanation: Explanation, rows: Any, session: Session, prepared: Prepared | None = None, **said: bool
+    explanation: Explanation,
+    rows: Any,
+    session: Session,
+    prepared: Prepared | None = None,
+    **said: bool,
 ) -> Quality:
-    """MSE_v of a finished explanation on these rows, from its states or those that it was `prepared` with.
+    """MSE_v of a finished explanation on these rows, from its states or those that it was
+    `prepared` with.
 
     Noted by its cube, with what is `said` of the rows.
     """
     plain = replace(session, options=RunOptions())
-    found = measured_quality(prepared or _prepared_of(explanation), rows, session.folder("quality"), plain)
+    found = measured_quality(
+        prepared or _prepared_of(explanation), rows, session.folder("quality"), plain
+    )
     explanation.work.cube.write_note("mse_v", found.to_dict() | said)
     mark_finished(explanation.path)
     return found
@@ -348,9 +401,14 @@ def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session
     """MSE_v of a prepared value function on these rows."""
     design, value = check_measurable(prepared.chosen), prepared.value
     options = replace(
-        session.options, coalition_tile=prepared.coalition_tile, row_span=prepared.row_span, coalition_groups=1
+        session.options,
+        coalition_tile=prepared.coalition_tile,
+        row_span=prepared.row_span,
+        coalition_groups=1,
     )
-    inputs = Inputs.open(value, rows, session, missing=options.missing, learns=learns(value), reads_data=False)
+    inputs = Inputs.open(
+        value, rows, session, missing=options.missing, learns=learns(value), reads_data=False
+    )
     value = inputs.value
     chosen = replace(prepared.chosen, value=value)
     plan = make_plan(chosen.work(), inputs.rows, None, options, data_rows=prepared.data.n_rows)
@@ -359,7 +417,9 @@ def measured_quality(prepared: Prepared, rows: Any, path: Path, session: Session
     total = coalition_errors(session, work)
     n = float(total["n"])
     if not n:
-        raise InputError("no row, and its prediction, is free of NaN and infinity: give rows to measure on")
+        raise InputError(
+            "no row, and its prediction, is free of NaN and infinity: give rows to measure on"
+        )
     mse = total["error2"] / n
     variance = total["f2"] / n - np.square(total["f"] / n)
     masks = design.block(N_ENDS, design.info.n_coalitions).masks
@@ -374,7 +434,14 @@ def _prepared_of(explanation: Explanation) -> Prepared:
     data = run["data"]
     kept = DataSummary(data["n"], tuple(run["features"]), data["missing"], data["digest"])
     chosen = replace(work.chosen, design=settled_design(work))
-    return Prepared(chosen, explanation.path, states_follow_from(run, plan), kept, plan.coalition_tile, plan.row_span)
+    return Prepared(
+        chosen,
+        explanation.path,
+        states_follow_from(run, plan),
+        kept,
+        plan.coalition_tile,
+        plan.row_span,
+    )
 
 
 def fit_model(session: Session, model: AnyModel, reader: RowReader) -> AnyModel:
@@ -383,7 +450,8 @@ def fit_model(session: Session, model: AnyModel, reader: RowReader) -> AnyModel:
     Raises
     ------
     DoesNotFitError
-        Where a worker cannot hold the sums: said when the sample has told how many outputs there are.
+        Where a worker cannot hold the sums: said when the sample has told how many outputs there
+        are.
     """
     return _fit_models(session, model, reader, None)[0]
 
@@ -400,9 +468,13 @@ def _fit_models(
 ) -> tuple[AnyModel, ...]:
     executor, progress = session.executor, session.progress
     cut = spans(0, reader.n_rows)
-    progress.begin("fit", 1 + model.passes(len(reader.feature_names)) + bool(model.holdout), "passes")
+    progress.begin(
+        "fit", 1 + model.passes(len(reader.feature_names)) + bool(model.holdout), "passes"
+    )
     positions = sample_positions(reader.n_rows, model.sample_size, model.seed)
-    inside = [(a, b) for a, b in cut if np.searchsorted(positions, a) < np.searchsorted(positions, b)]
+    inside = [
+        (a, b) for a, b in cut if np.searchsorted(positions, a) < np.searchsorted(positions, b)
+    ]
     check = partial(check_fit, model, reader, executor.memory_limit, executor.n_threads)
     tune = Tune(model, positions, tuple(reader.feature_names), check, strengths)
     first = run_pass(executor, tune, reader, inside, progress.advance, n_passes=1)

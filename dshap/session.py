@@ -1,4 +1,5 @@
-"""What the steps of one run share: where tasks run, the folder for what is thrown away at its end, and its progress."""
+"""What the steps of one run share: where tasks run, the folder for what is thrown away at its end,
+and its progress."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ class Session:
     @property
     def memory_limit(self) -> int | None:
         """Bytes of one worker, the smaller of its own and that of the options; None: not known."""
-        limits = [limit for limit in (self.executor.memory_limit, self.options.memory_limit) if limit]
+        limits = [
+            limit for limit in (self.executor.memory_limit, self.options.memory_limit) if limit
+        ]
         return min(limits, default=None)
 
     @property
@@ -65,7 +68,8 @@ class Session:
         return learn_from(self.executor, one, reader)
 
     def each_partition(self, parts: Sequence[Any], write: Callable[[Any, int], int]) -> list[int]:
-        """write(partition, index) of delayed row partitions of a Dask collection, where they live, in order."""
+        """write(partition, index) of delayed row partitions of a Dask collection, where they live,
+        in order."""
         client = self.executor.client if isinstance(self.executor, DaskExecutor) else None
         return collect_partitions(parts, write, client)
 
@@ -74,7 +78,8 @@ class Session:
 def open_session(
     store: str | Path | None, client: Any, progress: bool | None, options: Mapping[str, Any]
 ) -> Iterator[tuple[Path, Session]]:
-    """The absolute path of the store, and the session of one call; without a store a temporary folder, gone at the end.
+    """The absolute path of the store, and the session of one call; without a store a temporary
+    folder, gone at the end.
 
     Raises
     ------
@@ -88,15 +93,19 @@ def open_session(
 
 
 def _executor_for(client: Any, progress: bool | None, wait_s: float) -> Executor:
-    """The Dask executor of this client or address, or of the current one; the plain loop where there is none."""
+    """The Dask executor of this client or address, or of the current one; the plain loop where
+    there is none."""
     client = current_client() if client is None else checked_client(client)
     if client is None:
         return LoopExecutor()
-    return DaskExecutor(client, wait_s, (SilentProgress() if progress is False else LineProgress()).say)
+    return DaskExecutor(
+        client, wait_s, (SilentProgress() if progress is False else LineProgress()).say
+    )
 
 
 def _progress_for(given: bool | None) -> Progress:
-    """Rate and time left where asked for, and without being asked where somebody looks: a terminal, a notebook."""
+    """Rate and time left where asked for, and without being asked where somebody looks: a terminal,
+    a notebook."""
     if given is not None:
         given = Flag()("progress", given)
     if given is False:

@@ -1,4 +1,5 @@
-"""Whether a model's answer for a row is always the same: the sum over coalitions takes it for a function of the row."""
+"""Whether a model's answer for a row is always the same: the sum over coalitions takes it for a
+function of the row."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ PROBE_TOLERANCE = 1e-9
 ASKED, ALONE = 16, 4
 """Rows that are asked again, and of these alone."""
 OF_SPREAD, OF_SIZE = 1e-4, 1e-5
-"""Differences that rounding explains (in float32, or where sums are made in any order): of the standard deviation of
-the answers, and of the largest one."""
+"""Differences that rounding explains (in float32, or where sums are made in any order): of the
+standard deviation of the answers, and of the largest one."""
 
 
 def first_rows(reader: RowReader) -> FloatArray:
@@ -37,9 +38,14 @@ def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) 
     Raises
     ------
     InputError
-        An answer (n, k) differs by more than `OF_SPREAD` of their standard deviation and `OF_SIZE` of the largest.
+        An answer (n, k) differs by more than `OF_SPREAD` of their standard deviation and `OF_SIZE`
+        of the largest.
     """
-    rows = rows[np.unique(np.linspace(0, len(rows) - 1, ASKED).astype(int))] if len(rows) > ASKED else rows
+    rows = (
+        rows[np.unique(np.linspace(0, len(rows) - 1, ASKED).astype(int))]
+        if len(rows) > ASKED
+        else rows
+    )
     if not len(rows):
         return
     try:
@@ -57,12 +63,16 @@ def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) 
     }
     for when, (asked, answer) in ways.items():
         again = answer()
-        off = np.isfinite(first[asked]) & ~(np.abs(again - first[asked]) <= allowed)  # NaN, where it was none, differs
+        # NaN, where it was none, differs
+        off = np.isfinite(first[asked]) & ~(np.abs(again - first[asked]) <= allowed)
         if off.any():
             i, k = np.argwhere(off)[0]
             raise InputError(
-                f"the model answers differently when it {when}: {first[asked[i], k]:.6g}, then {again[i, k]:.6g} for "
-                "the same row; let it answer for each row by itself and the same each time (dropout and noise off, no "
-                "scaling by the rows of a call), or give stochastic=True, which asks again and has the noise in the "
+                f"the model answers differently when it {when}: {first[asked[i], k]:.6g}, then "
+                f"{again[i, k]:.6g} for "
+                "the same row; let it answer for each row by itself and the same each time "
+                "(dropout and noise off, no "
+                "scaling by the rows of a call), or give stochastic=True, which asks again and has "
+                "the noise in the "
                 "errors"
             )

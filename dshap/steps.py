@@ -1,4 +1,5 @@
-"""The steps of a run: landmarks, base value, pilots, coalition tiles, rows; what is there is not computed again."""
+"""The steps of a run: landmarks, base value, pilots, coalition tiles, rows; what is there is not
+computed again."""
 
 from __future__ import annotations
 
@@ -22,8 +23,20 @@ from dshap.abilities import (
 )
 from dshap.attributors import attributor_of
 from dshap.attributors.choice import Chosen
-from dshap.attributors.closed_form import ClosedFormAttributor, PairedAttributor, PairedForm, StateOfRows
-from dshap.attributors.game import EstimatedGame, Game, Instances, LearnedGame, StreamedGame, first_tiles
+from dshap.attributors.closed_form import (
+    ClosedFormAttributor,
+    PairedAttributor,
+    PairedForm,
+    StateOfRows,
+)
+from dshap.attributors.game import (
+    EstimatedGame,
+    Game,
+    Instances,
+    LearnedGame,
+    StreamedGame,
+    first_tiles,
+)
 from dshap.attributors.learning import (
     BaseValue,
     CoalitionErrors,
@@ -54,7 +67,8 @@ __all__ = [
 ]
 
 SAMPLE_SEED = 0
-"""Which rows a sample takes: a part of the numerics, like the landmarks' own seed is a part of their options."""
+"""Which rows a sample takes: a part of the numerics, like the landmarks' own seed is a part of
+their options."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +84,8 @@ class Run:
     follows_from: Mapping[str, Any]
     """What the states of coalition tiles follow from, coalitions apart."""
     is_active: BoolArray
-    """(d of the cube,): players that the design has; the others hold constant columns, and their attribution is 0."""
+    """(d of the cube,): players that the design has; the others hold constant columns, and their
+    attribution is 0."""
     writer: BlockWriter | None = None
     """None where no rows are explained."""
     run_digest: str = ""
@@ -96,7 +111,9 @@ class Run:
     def table(self) -> RowReader:
         """The data, which something is still to be learned from."""
         if self.data is None:
-            raise DshapError("a state is missing in the prepared store: it was not finished, prepare it again")
+            raise DshapError(
+                "a state is missing in the prepared store: it was not finished, prepare it again"
+            )
         return self.data
 
     @cached_property
@@ -115,8 +132,8 @@ class Run:
 
     @cached_property
     def tile_names(self) -> tuple[str, ...]:
-        """State file of each coalition tile, named by all that its content follows from; empty where nothing is
-        learned from data."""
+        """State file of each coalition tile, named by all that its content follows from; empty
+        where nothing is learned from data."""
         if not self.chosen.learns:
             return ()
         packed = [b""]  # a closed form is of no coalition
@@ -124,7 +141,9 @@ class Run:
             masks = (self.chosen.design.block(*span).masks for span in self.plan.coalition_spans)
             packed = [np.packbits(each, axis=1).tobytes() for each in masks]
         digests = (hashlib.blake2b(bits, digest_size=10).hexdigest() for bits in packed)
-        return tuple(f"moments-{digest_of({**self.follows_from, 'masks': digest})}" for digest in digests)
+        return tuple(
+            f"moments-{digest_of({**self.follows_from, 'masks': digest})}" for digest in digests
+        )
 
     @property
     def range_name(self) -> str:
@@ -164,7 +183,9 @@ class Run:
     def evaluation(self, attributor: Attributor) -> Evaluation:
         """The rows, by an attributor, into the cube."""
         tiles = tuple(self.plan.instance_spans)
-        return Evaluation(attributor, self.rows, tiles, self.cube, self.states, self.run_digest, self.keep_rows)
+        return Evaluation(
+            attributor, self.rows, tiles, self.cube, self.states, self.run_digest, self.keep_rows
+        )
 
     def game(self) -> Game:
         """The game of every row."""
@@ -176,7 +197,13 @@ class Run:
             kind = partial(kind, names=self.tile_names)
         tiles, joined = tuple(self.plan.coalition_spans), self.plan.join_tiles
         ranges = (self.base_name, self.range_name) if self.plan.learns_range else ()
-        game: Game = kind(design=self.design, tiles=tiles, joined_tiles=joined, range_names=ranges, **self._shared())
+        game: Game = kind(
+            design=self.design,
+            tiles=tiles,
+            joined_tiles=joined,
+            range_names=ranges,
+            **self._shared(),
+        )
         return game
 
     def texts(self) -> TextAttributor:
@@ -201,7 +228,8 @@ class Run:
 
 
 def learned(session: Session, run: Run) -> tuple[Attributor, dict[str, Any]]:
-    """What explains the rows, once all that it needs is learned; and the errors that a closed form states."""
+    """What explains the rows, once all that it needs is learned; and the errors that a closed form
+    states."""
     for name, content in run.value.notes.items():
         run.cube.write_note(name, content)
     if run.chosen.is_given:
@@ -251,21 +279,29 @@ def _write_base(run: Run, instances: Instances) -> None:
 
 
 def learn_states(session: Session, run: Run) -> None:
-    """What no instance changes: base value and coalition tiles, as states; what is there is not computed again."""
+    """What no instance changes: base value and coalition tiles, as states; what is there is not
+    computed again."""
     _learn_base(session, run)
     _learn_tiles(session, run, range(len(run.tile_names)))
 
 
 def with_landmarks(session: Session, run: Run) -> Run:
-    """The run with what is chosen from a seeded sample of the data, such as landmarks; it is kept as a state."""
+    """The run with what is chosen from a seeded sample of the data, such as landmarks; it is kept
+    as a state."""
     learner, name, spans = run.chosen.learner, run.landmarks_name, run.plan.data_spans
     size = sample_size(learner)
     if not size:
         return run
     if not run.states.has(name):
         positions = sample_positions(run.table.n_rows, size, SAMPLE_SEED)
-        inside = [(a, b) for a, b in spans if np.searchsorted(positions, a) < np.searchsorted(positions, b)]
-        run.states.put(name, run_pass(session.executor, Landmarks(learner, positions), run.table, inside))
+        inside = [
+            (a, b)
+            for a, b in spans
+            if np.searchsorted(positions, a) < np.searchsorted(positions, b)
+        ]
+        run.states.put(
+            name, run_pass(session.executor, Landmarks(learner, positions), run.table, inside)
+        )
     return replace(run, chosen=run.chosen.resolved(run.states.get(name, State)))
 
 
@@ -273,7 +309,9 @@ def coalition_errors(session: Session, run: Run) -> Moments:
     """Sums of `CoalitionErrors` over the rows."""
     progress = session.progress
     progress.begin("errors of coalitions", 1, "stages")
-    total: Moments = run_pass(session.executor, CoalitionErrors(run.game()), run.rows, run.plan.instance_spans)
+    total: Moments = run_pass(
+        session.executor, CoalitionErrors(run.game()), run.rows, run.plan.instance_spans
+    )
     progress.advance()
     progress.end()
     return total
@@ -294,7 +332,8 @@ def _learn_base(session: Session, run: Run) -> None:
 
 
 def _learn_range(session: Session, run: Run) -> None:
-    """The least and the largest prediction of the rows, for the errors of those whose values do not vary."""
+    """The least and the largest prediction of the rows, for the errors of those whose values do not
+    vary."""
     if run.states.has(run.range_name):
         return
     progress = session.progress
@@ -306,7 +345,8 @@ def _learn_range(session: Session, run: Run) -> None:
 
 
 def _learn_tiles(session: Session, run: Run, tiles: Sequence[int]) -> None:
-    """The states of these coalition tiles; predictions of the data are dropped when no tile wants them any more."""
+    """The states of these coalition tiles; predictions of the data are dropped when no tile wants
+    them any more."""
     names = run.tile_names
     todo = [tile for tile in tiles if names and not run.states.has(names[tile])]
     if not todo:
@@ -314,7 +354,9 @@ def _learn_tiles(session: Session, run: Run, tiles: Sequence[int]) -> None:
     progress = session.progress
     progress.begin("moments", len(tiles), "coalition tiles", len(tiles) - len(todo))
     form, tiles_of = run.chosen.form, run.plan.coalition_spans
-    passes: Sequence[Pass] = (StateOfRows(form),) if form else CoalitionTiles(run.value, run.design, tiles_of)
+    passes: Sequence[Pass] = (
+        (StateOfRows(form),) if form else CoalitionTiles(run.value, run.design, tiles_of)
+    )
     learning = Learning(passes, names, run.states, run.table, run.predictions)
     learn(session.executor, learning, run.plan.data_spans, todo, progress.advance)
     progress.end()
@@ -323,7 +365,8 @@ def _learn_tiles(session: Session, run: Run, tiles: Sequence[int]) -> None:
 
 
 def _with_pilots(session: Session, run: Run) -> Run:
-    """The run with the design's choices from pilots made; they are kept as states, and noted in the cube."""
+    """The run with the design's choices from pilots made; they are kept as states, and noted in the
+    cube."""
     if not run.plan.pilot_rows:
         return run
     chosen, progress = dict[str, Any](), session.progress
@@ -334,7 +377,12 @@ def _with_pilots(session: Session, run: Run) -> Run:
         if is_new:
             progress.begin("pilot", 1, "stages")
             positions = run.plan.pilot_positions(pilot.n_coalitions)
-            found = run_pass(session.executor, pilot, run.rows, [(position, position + 1) for position in positions])
+            found = run_pass(
+                session.executor,
+                pilot,
+                run.rows,
+                [(position, position + 1) for position in positions],
+            )
             run.states.put(run.pilot_name, found)
             progress.advance()
             progress.end()
@@ -362,7 +410,8 @@ def settled_design(run: Run) -> Design:
 
 
 def _forecast_line(plan: Plan, forecast: float, seconds: float | None) -> str:
-    """How many coalitions a pilot expects, and their cost at its rate on one core, where it ran just now."""
+    """How many coalitions a pilot expects, and their cost at its rate on one core, where it ran
+    just now."""
     wanted = min(forecast, plan.n_coalitions)
     text = f"pilot: std_error / range {plan.tol:g} takes about {forecast:,.0f} coalitions a row"
     if forecast > plan.n_coalitions:

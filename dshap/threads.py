@@ -21,8 +21,8 @@ _limiter: Any = None
 def thread_pools() -> ThreadpoolController:
     """The BLAS and OpenMP libraries of this process.
 
-    To look for them takes 3 to 6 ms, more than a small design or a step of a fit; libraries come with modules, so that
-    the same are there until another module is imported.
+    To look for them takes 3 to 6 ms, more than a small design or a step of a fit; libraries come
+    with modules, so that the same are there until another module is imported.
     """
     return _pools(len(sys.modules))
 
@@ -34,7 +34,8 @@ def _pools(n_modules: int) -> ThreadpoolController:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """One BLAS thread in this process, so that results do not depend on its cores; may be entered by many threads."""
+    """One BLAS thread in this process, so that results do not depend on its cores; may be entered
+    by many threads."""
     global _depth, _limiter
     with _lock:
         if _depth == 0:
@@ -50,5 +51,13 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def process_threads() -> int:
-    """Threads that OpenMP takes in this process: OMP_NUM_THREADS, or its cores; 1 where nothing of it is loaded."""
-    return max((int(pool["num_threads"]) for pool in thread_pools().info() if pool["user_api"] == "openmp"), default=1)
+    """Threads that OpenMP takes in this process: OMP_NUM_THREADS, or its cores; 1 where nothing of
+    it is loaded."""
+    return max(
+        (
+            int(pool["num_threads"])
+            for pool in thread_pools().info()
+            if pool["user_api"] == "openmp"
+        ),
+        default=1,
+    )

@@ -4,9 +4,10 @@ One sum runs through the whole program::
 
     attribution (n, d, k) = finish( sum over coalition tiles of  values (n, m, k) x score (m, d) )
 
-A `Design` chooses coalitions and scores, a `ValueFunction` says what a coalition is worth for an instance, and the
-engine tiles both axes.  Axis letters, everywhere: n instances, d players, m coalitions, k outputs, b background rows,
-r landmarks.  v(empty) is the base value, v(N) the prediction.
+A `Design` chooses coalitions and scores, a `ValueFunction` says what a coalition is worth for an
+instance, and the engine tiles both axes.  Axis letters, everywhere: n instances, d players, m
+coalitions, k outputs, b background rows, r landmarks.  v(empty) is the base value, v(N) the
+prediction.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ __all__ = [
 
 @runtime_checkable
 class Design(Protocol):
-    """Which coalitions are evaluated and how their values become attributions; knows nothing of models or data."""
+    """Which coalitions are evaluated and how their values become attributions; knows nothing of
+    models or data."""
 
     @property
     def info(self) -> DesignInfo: ...
@@ -49,13 +51,18 @@ class Design(Protocol):
         ...
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """Attributions (n, d, k) from sums (n, d, k) over *all* coalitions and the two ends (n, k)."""
+        """Attributions (n, d, k) from sums (n, d, k) over *all* coalitions and the two ends (n,
+        k)."""
         ...
 
-    def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """phi_(g) (R, n, d, k) from the sums (n, d, k), those of the groups (R, n, c, k) and the two ends (n, k).
+    def replicates(
+        self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray
+    ) -> FloatArray:
+        """phi_(g) (R, n, d, k) from the sums (n, d, k), those of the groups (R, n, c, k) and the
+        two ends (n, k).
 
-        They are scaled such that std_error² = Σ_g (phi_(g) − phi)², for means over instances and outputs too.
+        They are scaled such that std_error² = Σ_g (phi_(g) − phi)², for means over instances and
+        outputs too.
         """
         ...
 
@@ -70,7 +77,8 @@ class Design(Protocol):
 
 @runtime_checkable
 class RowReader(Protocol):
-    """How a task reads its rows.  Small, picklable (arrays in memory excepted), opened on the worker."""
+    """How a task reads its rows.  Small, picklable (arrays in memory excepted), opened on the
+    worker."""
 
     @property
     def n_rows(self) -> int: ...
@@ -96,7 +104,13 @@ class RowReader(Protocol):
         ...
 
     def read(
-        self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
+        self,
+        start: int,
+        stop: int,
+        *,
+        keys: bool = False,
+        target: bool = False,
+        columns: bool = False,
     ) -> RowBlock: ...
 
     def read_bytes(self, n_rows: int) -> int:
@@ -145,7 +159,8 @@ class Attributor(Protocol):
 
 @runtime_checkable
 class Divided(Attributor, Protocol):
-    """An attributor whose coalitions may be shared among tasks: parts of its sum are stored, and added."""
+    """An attributor whose coalitions may be shared among tasks: parts of its sum are stored, and
+    added."""
 
     @property
     def n_parts(self) -> int: ...
@@ -160,7 +175,8 @@ class Divided(Attributor, Protocol):
 
 @runtime_checkable
 class Link(Protocol):
-    """What an expectation E f is turned into before the attribution, such as its logarithm: v_S(x) = g(E f)."""
+    """What an expectation E f is turned into before the attribution, such as its logarithm: v_S(x)
+    = g(E f)."""
 
     @property
     def is_identity(self) -> bool: ...
@@ -178,7 +194,8 @@ class Link(Protocol):
         ...
 
     def classes(self, prediction: FloatArray) -> NDArray[np.int16] | None:
-        """(n,): the output that each row is explained for, by its prediction (n, k); None where rows do not differ."""
+        """(n,): the output that each row is explained for, by its prediction (n, k); None where
+        rows do not differ."""
         ...
 
     def check(self, prediction: FloatArray) -> None:
@@ -220,7 +237,8 @@ class Predictor(Protocol):
 
     @property
     def check(self) -> Callable[[FloatArray], None] | None:
-        """Refuses rows (n, columns) of numbers that cannot be explained, with an `InputError`; None: there are none."""
+        """Refuses rows (n, columns) of numbers that cannot be explained, with an `InputError`;
+        None: there are none."""
         ...
 
     def __call__(self, rows: FloatArray) -> FloatArray:
@@ -238,7 +256,8 @@ class Predictor(Protocol):
 
 @runtime_checkable
 class Explained(Protocol):
-    """What is explained: a model, by whom its predictions are shared, and the rows that its base value is over."""
+    """What is explained: a model, by whom its predictions are shared, and the rows that its base
+    value is over."""
 
     @property
     def model(self) -> Predictor:
@@ -257,8 +276,9 @@ class Explained(Protocol):
 
     @property
     def data(self) -> Any:
-        """The rows whose mean prediction v(empty) is, and that is learned from: an array, or whatever `explain`
-        takes; None of a closed form of the model alone, which leaves out no player for a constant column."""
+        """The rows whose mean prediction v(empty) is, and that is learned from: an array, or
+        whatever `explain` takes; None of a closed form of the model alone, which leaves out no
+        player for a constant column."""
         ...
 
     @property
@@ -273,7 +293,8 @@ class Explained(Protocol):
 
 @runtime_checkable
 class ValueFunction(Explained, Protocol):
-    """What a coalition is worth for an instance: v_S(x), for proper coalitions S.  Knows nothing of estimators."""
+    """What a coalition is worth for an instance: v_S(x), for proper coalitions S.  Knows nothing of
+    estimators."""
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """All work on the coalitions masks (m, d) that no instance changes."""
@@ -290,7 +311,8 @@ class ValueFunction(Explained, Protocol):
 
 @runtime_checkable
 class GivenAttributor(Explained, Attributor, Protocol):
-    """An attributor that `explain` takes in the place of a value function: it knows its model and players too."""
+    """An attributor that `explain` takes in the place of a value function: it knows its model and
+    players too."""
 
     @property
     def n_replicates(self) -> int:
@@ -306,7 +328,8 @@ AnyValue = TypeVar("AnyValue", bound="Explained")
 
 
 def replaced(value: AnyValue, **parts: Any) -> AnyValue:
-    """A copy of what is explained with another `model`, other `players`, or other `data`; workers hold data=None."""
+    """A copy of what is explained with another `model`, other `players`, or other `data`; workers
+    hold data=None."""
     other = copy.copy(value)
     vars(other).update(parts)
     return other

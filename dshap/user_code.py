@@ -1,4 +1,5 @@
-"""Files of the user's that are imported: the folder of a job, and which of them raised, in which line."""
+"""Files of the user's that are imported: the folder of a job, and which of them raised, in which
+line."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ JOB_FOLDERS: list[str] = []
 
 
 def make_importable(folder: Path) -> None:
-    """Put the folder of a job first in `sys.path`, as Python does with a script's; local workers inherit it."""
+    """Put the folder of a job first in `sys.path`, as Python does with a script's; local workers
+    inherit it."""
     name = str(folder)
     if name in sys.path:
         sys.path.remove(name)
@@ -42,7 +44,8 @@ def import_module(name: str) -> ModuleType:
     Raises
     ------
     InputError
-        No such module, one that raises while it is imported, or one whose name another file has taken before.
+        No such module, one that raises while it is imported, or one whose name another file has
+        taken before.
     """
     try:
         module = importlib.import_module(name)
@@ -68,13 +71,15 @@ def _looked() -> str:
 
 
 def told_by_workers(error: BaseException) -> str:
-    """Tell why a worker could not unpickle what it was sent: of a missing module where it was looked for."""
+    """Tell why a worker could not unpickle what it was sent: of a missing module where it was
+    looked for."""
     found = re.search(r"No module named '([\w.]+)'", str(error))
     if found is None:
         return _told(error)
     folder = next((folder for folder in JOB_FOLDERS[-1:] if folder in sys.path), os.getcwd())
     return (
-        f"there is no module {found.group(1)} there; workers that were started by others look on the PYTHONPATH that "
+        f"there is no module {found.group(1)} there; workers that were started by others look on "
+        "the PYTHONPATH that "
         f"they were started with, and among what is installed: start them with PYTHONPATH={folder}"
     )
 
@@ -87,13 +92,15 @@ def _refuse_another(name: str) -> None:
     if not any(Path(folder) in Path(first.origin).parents for folder in JOB_FOLDERS[-1:]):
         return
     raise InputError(
-        f"{name} stands for {taken.origin or 'a part of Python'} in this process, not for {first.origin}: rename the "
+        f"{name} stands for {taken.origin or 'a part of Python'} in this process, not for "
+        f"{first.origin}: rename the "
         "file, or run the jobs in two processes"
     )
 
 
 def raised_by_import(error: BaseException) -> str:
-    """Tell what a file of the user's raised while it was imported, and where, as a sentence; empty where none did."""
+    """Tell what a file of the user's raised while it was imported, and where, as a sentence; empty
+    where none did."""
     match error:
         case SyntaxError(filename=str(file)) if _is_users(file):
             return f"{Path(file).name} is no Python: {error.msg}, in {file}:{error.lineno}"
@@ -101,11 +108,14 @@ def raised_by_import(error: BaseException) -> str:
     if not frames:
         return ""
     file, line = frames[-1]
-    return f"{Path(frames[0][0]).name} raised while it was imported: {_told(error)}, in {file}:{line}"
+    return (
+        f"{Path(frames[0][0]).name} raised while it was imported: {_told(error)}, in {file}:{line}"
+    )
 
 
 def _frames_of_import(error: BaseException) -> Iterator[tuple[str, int]]:
-    """(file, line) in files of the user's, from the one that was being imported when the error was raised on."""
+    """(file, line) in files of the user's, from the one that was being imported when the error was
+    raised on."""
     is_importing = was_machinery = False
     for frame in traceback.extract_tb(error.__traceback__):
         is_users = _is_users(frame.filename)

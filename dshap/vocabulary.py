@@ -1,4 +1,5 @@
-"""Vocabularies: which token ids there are, the words that they stand for, and how a text becomes ids."""
+"""Vocabularies: which token ids there are, the words that they stand for, and how a text becomes
+ids."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ class Vocabulary:
         `padding` is an id or a word.
         """
         if tokenizer is not None and not callable(tokenizer):
-            raise InputError(f"tokenizer is {shown(tokenizer)}: give a function, text -> ids or words")
+            raise InputError(
+                f"tokenizer is {shown(tokenizer)}: give a function, text -> ids or words"
+            )
         size, words = _size_and_words(given)
         found = cls(size, words, tokenizer=tokenizer)
         return cls(size, words, found.id_of("padding", padding), tokenizer)
@@ -50,7 +53,10 @@ class Vocabulary:
         """The id of a token that is given as an id or as a word; `name` is that of the option."""
         if isinstance(token, str):
             if token not in self._positions:
-                raise InputError(f"{name} is {token!r}, which is no word of the vocabulary: give one of it, or an id")
+                raise InputError(
+                    f"{name} is {token!r}, which is no word of the vocabulary: give one of it, or "
+                    "an id"
+                )
             return self._positions[token]
         try:
             found = operator.index(token)
@@ -61,7 +67,8 @@ class Vocabulary:
         return found
 
     def ids(self, text: Any) -> Ids:
-        """The ids (length,) of a text: of ids, of words, or of a string that the tokenizer knows to cut.
+        """The ids (length,) of a text: of ids, of words, or of a string that the tokenizer knows to
+        cut.
 
         Padding at its end is cut off.
 
@@ -72,10 +79,17 @@ class Vocabulary:
         """
         if isinstance(text, str):
             if self.tokenizer is None:
-                raise InputError("it is a string, and there is no tokenizer: give tokenizer=, string -> ids or words")
+                raise InputError(
+                    "it is a string, and there is no tokenizer: give tokenizer=, string -> ids or "
+                    "words"
+                )
             text = self.tokenizer(text)
         found = self._numbers(text)
-        length = int(np.flatnonzero(found != self.padding)[-1]) + 1 if (found != self.padding).any() else 0
+        length = (
+            int(np.flatnonzero(found != self.padding)[-1]) + 1
+            if (found != self.padding).any()
+            else 0
+        )
         found = found[:length]
         if not length:
             raise InputError("the text is empty: leave it out")
@@ -83,7 +97,8 @@ class Vocabulary:
             raise InputError(f"token id {bad[0]} is outside the vocabulary: ids are {self._range}")
         if len(bad := np.flatnonzero(found == self.padding)):
             raise InputError(
-                f"the padding id {self.padding} stands at position {bad[0]}, before the end: texts are padded at their "
+                f"the padding id {self.padding} stands at position {bad[0]}, before the end: texts "
+                "are padded at their "
                 "end alone; give padding= an id that no text holds"
             )
         return found
@@ -96,7 +111,8 @@ class Vocabulary:
             raise InputError(f"{place}: {error}") from None
 
     def shown(self, ids: NDArray[np.floating[Any]]) -> NDArray[Any]:
-        """The words of ids (…) as text, "" where NaN; the ids themselves as integers, −1 where NaN, without words."""
+        """The words of ids (…) as text, "" where NaN; the ids themselves as integers, −1 where NaN,
+        without words."""
         plain = np.where(np.isnan(ids), -1, ids).astype(np.int64)
         if not self.words:
             return plain
@@ -105,8 +121,11 @@ class Vocabulary:
     def fingerprint(self) -> dict[str, Any]:
         """Everything that changes a cube."""
         text = "\0".join(self.words).encode()
-        return {"padding": self.padding, "vocabulary": self.size,
-                "words": hashlib.blake2b(text, digest_size=16).hexdigest() if self.words else None}  # fmt: skip
+        return {
+            "padding": self.padding,
+            "vocabulary": self.size,
+            "words": hashlib.blake2b(text, digest_size=16).hexdigest() if self.words else None,
+        }
 
     @property
     def _end(self) -> int:
@@ -134,7 +153,8 @@ class Vocabulary:
             unknown = next((word for word in tokens if word not in self._positions), None)
             if unknown is not None:
                 raise InputError(
-                    f"{unknown!r} is no word of the vocabulary: let the tokenizer give the one for unknown ones"
+                    f"{unknown!r} is no word of the vocabulary: let the tokenizer give the one for "
+                    "unknown ones"
                 )
             return np.array([self._positions[word] for word in tokens], dtype=np.int64)
         try:
@@ -157,14 +177,18 @@ def _size_and_words(given: Any) -> tuple[int | None, tuple[str, ...]]:
         words = tuple(map(str, given))
         if len(words) and len(set(words)) == len(words):
             return len(words), words
-        raise InputError(f"vocabulary has {len(words):,} words, {len(set(words)):,} different ones: list each once")
+        raise InputError(
+            f"vocabulary has {len(words):,} words, {len(set(words)):,} different ones: list each "
+            "once"
+        )
     try:
         size = operator.index(given)
     except TypeError:
         size = 0
     if size < 1:
         raise InputError(
-            f"vocabulary is {shown(given)}: give the number of token ids, the words in the order of their ids, or a "
+            f"vocabulary is {shown(given)}: give the number of token ids, the words in the order "
+            "of their ids, or a "
             "mapping word -> id"
         )
     return size, ()
@@ -174,6 +198,8 @@ def _of_mapping(given: Mapping[Any, Any]) -> tuple[int, tuple[str, ...]]:
     """Of word -> id; ids without a word stand for themselves."""
     by_id = {int(position): str(word) for word, position in given.items()}
     if not by_id or min(by_id) < 0 or len(by_id) < len(given):
-        raise InputError("vocabulary maps words to ids: give each word an id of its own, of at least 0")
+        raise InputError(
+            "vocabulary maps words to ids: give each word an id of its own, of at least 0"
+        )
     size = 1 + max(by_id)
     return size, tuple(by_id.get(position, f"#{position}") for position in range(size))

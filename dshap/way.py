@@ -1,4 +1,5 @@
-"""What a run is: by what rows are explained, the layout of its cube, and the fingerprint that tells it from others."""
+"""What a run is: by what rows are explained, the layout of its cube, and the fingerprint that tells
+it from others."""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ class Way:
         is_active: BoolArray | None = None,
         prepared: Prepared | None = None,
     ) -> Way:
-        """What is asked for, for so many rows, as far as there is such a thing; refused with an `InputError` else."""
+        """What is asked for, for so many rows, as far as there is such a thing; refused with an
+        `InputError` else."""
         check_closed(value, options)
         is_active = np.ones(len(value.players), dtype=bool) if is_active is None else is_active
         chosen: Chosen
@@ -87,11 +89,20 @@ class Way:
             active = replaced(value, players=value.players.over(is_active))
             chosen = choose(design, active, options.max_coalitions, seed)
             if chosen.info.has_graph:  # a constant column is a neighbour too
-                is_active, chosen = np.ones(len(value.players), dtype=bool), chosen.with_value(value)
+                is_active, chosen = (
+                    np.ones(len(value.players), dtype=bool),
+                    chosen.with_value(value),
+                )
         reasons = [("design", chosen.why)]
         if not is_active.all():
-            constant = [name for name, active in zip(value.players.names, is_active, strict=True) if not active]
-            reasons.append(("players", f"{', '.join(constant)}: constant in all rows, attribution 0"))
+            constant = [
+                name
+                for name, active in zip(value.players.names, is_active, strict=True)
+                if not active
+            ]
+            reasons.append(
+                ("players", f"{', '.join(constant)}: constant in all rows, attribution 0")
+            )
             if chosen.info.n_players == len(value.players):
                 chosen = chosen.with_players(int(is_active.sum()))
         if options.interactions:
@@ -124,12 +135,20 @@ class Way:
     def plan(self, rows: RowReader, data: RowReader | None, data_rows: int = 0) -> Plan:
         """The tiles and the stages; `data_rows` are those that prepared states were fitted to."""
         work, noise = self.chosen.work(), N_REPLICATES if self.options.stochastic else 0
-        return make_plan(work, rows, data, self.options, self.reasons, data_rows=data_rows, noise_replicates=noise)
+        return make_plan(
+            work,
+            rows,
+            data,
+            self.options,
+            self.reasons,
+            data_rows=data_rows,
+            noise_replicates=noise,
+        )
 
 
 def _alike_where_quicker(chosen: Chosen, n_rows: int) -> tuple[Chosen, str]:
-    """With a design that is linear in the values, and why, where what a pilot may choose for each row would take longer
-    than the row's values, and more than `GAME_SECONDS` in all."""
+    """With a design that is linear in the values, and why, where what a pilot may choose for each
+    row would take longer than the row's values, and more than `GAME_SECONDS` in all."""
     if chosen.design is None:
         return chosen, ""
     seconds = game_seconds(chosen.design) * len(chosen.value.model.output_names)
@@ -137,17 +156,24 @@ def _alike_where_quicker(chosen: Chosen, n_rows: int) -> tuple[Chosen, str]:
         return chosen, ""
     cost = chosen.value.cost(chosen.info.n_coalitions)
     is_known = math.isfinite(cost.operations)
-    values = cost.operations / OPERATIONS_PER_SECOND if is_known else cost.predictions * PREDICTION_SECONDS
+    values = (
+        cost.operations / OPERATIONS_PER_SECOND
+        if is_known
+        else cost.predictions * PREDICTION_SECONDS
+    )
     if seconds <= values:
         return chosen, ""
     why = f"share a process, as one each would take {seconds * n_rows / 60:,.0f} minutes of a core, their values less"
-    return replace(chosen, design=linear(chosen.design)), f"{why} (kriging(sparse=True) leaves that to the pilot)"
+    return replace(
+        chosen, design=linear(chosen.design)
+    ), f"{why} (kriging(sparse=True) leaves that to the pilot)"
 
 
 def _as_prepared(
     prepared: Prepared, value: Explained, design: Design | str, options: RunOptions
 ) -> tuple[Chosen, RunOptions]:
-    """The design and the tiles of the states, for this value function with the categories of all rows.
+    """The design and the tiles of the states, for this value function with the categories of all
+    rows.
 
     Raises
     ------
@@ -155,15 +181,19 @@ def _as_prepared(
         Where another design was asked for, or one that grows.
     """
     chosen = prepared.chosen
-    if design != "auto" and (isinstance(design, str) or tuned(design, Record()).fingerprint() != chosen.fingerprint()):
+    if design != "auto" and (
+        isinstance(design, str) or tuned(design, Record()).fingerprint() != chosen.fingerprint()
+    ):
         raise InputError(
-            f"the states in {prepared.path} were prepared for {chosen.info.n_coalitions} coalitions of "
+            f"the states in {prepared.path} were prepared for {chosen.info.n_coalitions} "
+            "coalitions of "
             f"{chosen.info.n_players} players "
             'by another design: leave design at "auto", or prepare them for this one'
         )
     if options.tol is not None:
         raise InputError(
-            f"the states in {prepared.path} are those of one list of coalitions, and tol would let it grow: "
+            f"the states in {prepared.path} are those of one list of coalitions, and tol would let "
+            "it grow: "
             "leave tol out, or explain the value function itself"
         )
     options = replace(options, coalition_tile=prepared.coalition_tile, row_span=prepared.row_span)
@@ -174,7 +204,10 @@ def layout_of(inputs: Inputs, way: Way, plan: Plan, run: dict[str, Any]) -> Cube
     value, rows, options = inputs.value, inputs.rows, way.options
     dtypes = rows.column_dtypes.items() if options.keep_rows else ()
     kept = {name: TEXT if dtype.kind == "T" else str(dtype) for name, dtype in dtypes}
-    names, about = value.model.output_names, {"version": __version__, "processor": platform.machine()}
+    names, about = (
+        value.model.output_names,
+        {"version": __version__, "processor": platform.machine()},
+    )
     return CubeLayout(
         n_rows=rows.n_rows,
         players=value.players.names,
@@ -203,7 +236,8 @@ def states_follow_from(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
 
 
 def stored_plan(path: Path) -> Plan | None:
-    """The plan that a store was created with; None where none is there, or no copy tells that it is what it was."""
+    """The plan that a store was created with; None where none is there, or no copy tells that it is
+    what it was."""
     if not has_copy(path):
         return None
     try:
@@ -215,12 +249,19 @@ def stored_plan(path: Path) -> Plan | None:
 def fingerprint_of(inputs: Inputs, way: Way, prepared: Prepared | None) -> dict[str, Any]:
     """Everything that changes a number of the cube; workers, window and display are not in it."""
     value, rows, options = inputs.value, inputs.rows, way.options
-    shown = ("memory_limit", "wait", "max_coalitions", "missing", "units")  # limits, display, what the readers say
-    kept = {name: given for name, given in asdict(options).items() if name not in shown and given is not None}
+    # limits, display, what the readers say
+    shown = ("memory_limit", "wait", "max_coalitions", "missing", "units")
+    kept = {
+        name: given
+        for name, given in asdict(options).items()
+        if name not in shown and given is not None
+    }
     data = None if prepared is None else prepared.data
     if inputs.data is not None and inputs.data_census is not None:
         data = DataSummary.of(inputs.data, inputs.data_census)
-    of_value = way.chosen.value_fingerprint() if prepared is None else prepared.follows_from["value"]
+    of_value = (
+        way.chosen.value_fingerprint() if prepared is None else prepared.follows_from["value"]
+    )
     if options.stochastic:  # without what a noisy model predicted, which it will not predict again
         of_value = {name: part for name, part in of_value.items() if name != "predictions"}
     return {

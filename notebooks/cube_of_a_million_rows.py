@@ -47,7 +47,9 @@ print(lifts.describe())
 # The key is stored beside the attributions, and `keep_rows` keeps the explained columns.
 
 # %%
-ridge = dshap.models.KernelRidge(dshap.kernels.RBF(), dshap.kernels.Nystrom(100), penalty=1e-5, holdout=0.1)
+ridge = dshap.models.KernelRidge(
+    dshap.kernels.RBF(), dshap.kernels.Nystrom(100), penalty=1e-5, holdout=0.1
+)
 model = dshap.fit(ridge, lifts, None)
 print(f"held-out R² {model.r2_[0]:.3f}")
 value = dshap.values.KernelInterventional(model, lifts)
@@ -100,7 +102,9 @@ print(f"largest |Σ attribution + base value − prediction|: {largest:.1e} kg")
 # %%
 rows = xr.open_zarr(STORE, group="rows", consolidated=False)
 of_equipment = cube.attribution.sel(feature="equipment").isel(output=0)
-groups = pd.MultiIndex.from_arrays([rows.equipment.to_numpy().astype(int), rows.sex_male.to_numpy().astype(int)])
+groups = pd.MultiIndex.from_arrays(
+    [rows.equipment.to_numpy().astype(int), rows.sex_male.to_numpy().astype(int)]
+)
 means = pd.Series(of_equipment.to_numpy(), index=groups).groupby(level=[0, 1]).mean().unstack()
 means.index = ["raw", "wraps", "single-ply", "multi-ply", "unlimited"]
 means.columns = ["women", "men"]

@@ -25,7 +25,11 @@ import pandas as pd
 
 import dshap
 
-ROOT = next(folder for folder in [Path.cwd(), *Path.cwd().parents] if (folder / "workflows" / "data").is_dir())
+ROOT = next(
+    folder
+    for folder in [Path.cwd(), *Path.cwd().parents]
+    if (folder / "workflows" / "data").is_dir()
+)
 COLUMNS = ["yr", "mnth", "hr", "workingday", "weathersit", "temp", "hum"]
 hours = pd.read_parquet(ROOT / "workflows" / "data" / "bike_hour.parquet")
 hours[["dteday", *COLUMNS, "count"]].head()
@@ -67,7 +71,11 @@ assert difference < 1e-6
 
 # %%
 interventional = dshap.explain(
-    dshap.values.KernelInterventional(model, hours), some, key="instant", design="exact", units="rentals per hour"
+    dshap.values.KernelInterventional(model, hours),
+    some,
+    key="instant",
+    design="exact",
+    units="rentals per hour",
 )
 
 # %% [markdown]
@@ -89,10 +97,15 @@ observational = dshap.explain(
 # %%
 explanations = {"interventional": interventional, "observational": observational}
 ranking = pd.DataFrame(
-    {name: abs(own.attribution).mean("instance").isel(output=0).to_series() for name, own in explanations.items()}
+    {
+        name: abs(own.attribution).mean("instance").isel(output=0).to_series()
+        for name, own in explanations.items()
+    }
 ).sort_values("interventional")
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-ranking.plot.barh(ax=axes, xlabel="mean |attribution| (rentals per hour)", ylabel="", color=["#33658a", "#f26419"])
+ranking.plot.barh(
+    ax=axes, xlabel="mean |attribution| (rentals per hour)", ylabel="", color=["#33658a", "#f26419"]
+)
 axes.spines[["top", "right"]].set_visible(False)
 
 # %% [markdown]
@@ -111,7 +124,10 @@ axes.legend(points.legend_elements()[0], ["free day", "working day"], frameon=Fa
 # %%
 row = int(interventional.prediction.values.argmax())
 one = pd.DataFrame(
-    {name: own.attribution.isel(instance=row, output=0).to_series() for name, own in explanations.items()}
+    {
+        name: own.attribution.isel(instance=row, output=0).to_series()
+        for name, own in explanations.items()
+    }
 )
 one.insert(0, "value", some[COLUMNS].iloc[row])
 base = {name: float(own.base_value[0]) for name, own in explanations.items()}

@@ -27,7 +27,11 @@ import pandas as pd
 
 import dshap
 
-ROOT = next(folder for folder in [Path.cwd(), *Path.cwd().parents] if (folder / "workflows" / "data").is_dir())
+ROOT = next(
+    folder
+    for folder in [Path.cwd(), *Path.cwd().parents]
+    if (folder / "workflows" / "data").is_dir()
+)
 COLUMNS = ["hum", "temp", "ws"]
 hours = pd.read_parquet(ROOT / "workflows" / "data" / "bike_hour.parquet")
 means = hours.groupby("dteday")[["hum", "temp", "windspeed"]].mean()
@@ -46,7 +50,9 @@ print(f"{len(days)} days, {days['count'].mean():.0f} rentals a day")
 # here it is a kernel ridge. The lecture's day is 19 February 2012: 51.6 % humidity, 5.1 °C, 17.0 km/h.
 
 # %%
-model = dshap.models.KernelRidge(dshap.kernels.RBF(), dshap.kernels.Nystrom(150), penalty=1e-3, holdout=0.2)
+model = dshap.models.KernelRidge(
+    dshap.kernels.RBF(), dshap.kernels.Nystrom(150), penalty=1e-3, holdout=0.2
+)
 model.fit(days[COLUMNS], days["count"])
 x = days.loc["2012-02-19", COLUMNS].to_numpy(float)
 print(f"held-out R² {model.r2_[0]:.2f}; this day: {model.predict(x[None])[0]:.0f} rentals predicted, "
@@ -96,7 +102,12 @@ weights = np.array([shapley_kernel(3, mask.sum()) for mask in masks])
 print(table.assign(weight=weights.round(2)))
 figure, axes = plt.subplots(figsize=(6, 2.8), layout="constrained")
 axes.bar(range(1, 12), [shapley_kernel(12, s) for s in range(1, 12)], color="#33658a")
-axes.set(xlabel="columns present, of 12", ylabel="weight of one coalition", yscale="log", xticks=range(1, 12))
+axes.set(
+    xlabel="columns present, of 12",
+    ylabel="weight of one coalition",
+    yscale="log",
+    xticks=range(1, 12),
+)
 axes.spines[["top", "right"]].set_visible(False)
 
 # %% [markdown]
@@ -111,7 +122,10 @@ target = values[inner] - start - z[:, -1] * total
 difference = z[:, :-1] - z[:, -1:]
 left = np.linalg.solve(difference.T @ (w[:, None] * difference), difference.T @ (w * target))
 phi = np.append(left, total - left.sum())
-print(f"g(z) = {start:.0f} " + " ".join(f"{each:+.0f}·z_{name}" for each, name in zip(phi, COLUMNS, strict=True)))
+print(
+    f"g(z) = {start:.0f} "
+    + " ".join(f"{each:+.0f}·z_{name}" for each, name in zip(phi, COLUMNS, strict=True))
+)
 
 # %% [markdown]
 # **Step 5: values.** The coefficients are the Shapley values. dshap does all five steps, for as many rows as there are,
@@ -122,11 +136,23 @@ cube = dshap.explain(dshap.values.Marginal(model.predict, background), x[None], 
 by_dshap = cube.attribution.to_numpy()[0, :, 0]
 assert np.allclose(phi, by_dshap)
 
-lecture = {"∅": 4515, "hum": 4635, "temp": 3087, "ws": 4359, "hum, temp": 3060, "temp, ws": 2623, "hum, ws": 4450}
+lecture = {
+    "∅": 4515,
+    "hum": 4635,
+    "temp": 3087,
+    "ws": 4359,
+    "hum, temp": 3060,
+    "temp, ws": 2623,
+    "hum, ws": 4450,
+}
 lecture["hum, temp, ws"] = 2573
-of_lecture = design.operator[order].T @ [lecture[name] for name in names]  # the regression as one matrix
+of_lecture = design.operator[order].T @ [
+    lecture[name] for name in names
+]  # the regression as one matrix
 assert np.allclose(of_lecture, [34.0, -1653.5, -322.5])
-pd.DataFrame({"by hand": phi, "dshap": by_dshap, "the lecture's model": of_lecture}, index=COLUMNS).round(1)
+pd.DataFrame(
+    {"by hand": phi, "dshap": by_dshap, "the lecture's model": of_lecture}, index=COLUMNS
+).round(1)
 
 # %% [markdown]
 # **The plot.** From the mean prediction to that of this day: the cold takes most of the rentals away, the wind some,

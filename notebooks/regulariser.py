@@ -51,11 +51,16 @@ penalty = ShapleyPenalty("x5", 0.0, value="interventional")
 ridge = KernelRidge(RBF(), Nystrom(200), penalty=1e-6, holdout=0.2, shapley=penalty)
 isv = ridge.fit_path(train, y[:1_400], strengths)
 sizes = pd.DataFrame(
-    {name: [float(getattr(model.report_.shapley, name)[0]) for model in isv] for name in ("train", "held_out")},
+    {
+        name: [float(getattr(model.report_.shapley, name)[0]) for model in isv]
+        for name in ("train", "held_out")
+    },
     index=pd.Index(strengths, name="strength"),
 )
 print(sizes.round(4))
-assert (np.diff(sizes["train"]) < 0).all() and sizes["train"].iloc[-1] < 0.001 * sizes["train"].iloc[0]
+assert (np.diff(sizes["train"]) < 0).all() and sizes["train"].iloc[-1] < 0.001 * sizes[
+    "train"
+].iloc[0]
 
 # %% [markdown]
 # **Protection from a shift.** At test time x5 is measured with noise. The plain model is ruined by it; a penalised one
@@ -69,7 +74,9 @@ def rmse(model, sigma):
 
 
 noises = [0.0, 0.5, 1.0, 1.5]
-errors = pd.DataFrame([[rmse(model, sigma) for sigma in noises] for model in isv], strengths, noises)
+errors = pd.DataFrame(
+    [[rmse(model, sigma) for sigma in noises] for model in isv], strengths, noises
+)
 print(errors.round(2))
 assert errors.loc[1000.0, 1.5] < errors.loc[0.0, 1.5] / 2
 
@@ -87,7 +94,9 @@ axes.spines[["top", "right"]].set_visible(False)
 # along.
 
 # %%
-osv = KernelRidge(RBF(), Nystrom(200), penalty=1e-6, shapley=ShapleyPenalty("x5", 100.0, value="observational"))
+osv = KernelRidge(
+    RBF(), Nystrom(200), penalty=1e-6, shapley=ShapleyPenalty("x5", 100.0, value="observational")
+)
 models = {
     "plain": isv[0],
     "ISV-REG": isv[4],
@@ -127,10 +136,14 @@ assert spread.loc["interventional, x4", "ISV-REG"] > 2 * spread.loc["interventio
 labels = np.where(y + 5 * rng.normal(size=n) > 0, "yes", "no")
 pair = ShapleyPenalty(["x4", "x5"], 0.0, value="interventional")
 logistic = KernelLogistic(RBF(), Nystrom(100), penalty=1e-4, shapley=pair)
-for model, strength in zip(logistic.fit_path(train, labels[:1_400], [0.0, 0.1, 10.0]), [0.0, 0.1, 10.0], strict=True):
+for model, strength in zip(
+    logistic.fit_path(train, labels[:1_400], [0.0, 0.1, 10.0]), [0.0, 0.1, 10.0], strict=True
+):
     accuracy = float((model.predict(test) == labels[1_400:]).mean())
     size = float(model.report_.shapley.train[0])
-    print(f"strength {strength:4g}: accuracy {accuracy:.3f}, mean squared attribution of x4 and x5 {size:.4f}")
+    print(
+        f"strength {strength:4g}: accuracy {accuracy:.3f}, mean squared attribution of x4 and x5 {size:.4f}"
+    )
 
 # %% [markdown]
 # **How far attributions can move.** The norm of the model bounds what a small change of a row can do to any attribution

@@ -45,9 +45,14 @@ values = {
     "interventional": dshap.values.KernelInterventional(model, X),
     "observational": dshap.values.KernelObservational(model, X, Nystrom(150)),
 }
-cubes = {name: dshap.explain(value, X, design="exact", progress=False) for name, value in values.items()}
+cubes = {
+    name: dshap.explain(value, X, design="exact", progress=False) for name, value in values.items()
+}
 magnitude = pd.DataFrame(
-    {name: abs(cube.attribution).mean("instance").isel(output=0).to_series() for name, cube in cubes.items()}
+    {
+        name: abs(cube.attribution).mean("instance").isel(output=0).to_series()
+        for name, cube in cubes.items()
+    }
 )
 print(magnitude.round(3))
 
@@ -58,9 +63,13 @@ print(magnitude.round(3))
 
 # %%
 phi = {name: cube.attribution.to_numpy()[:, :, 0] for name, cube in cubes.items()}
-true = np.column_stack([X["x1"] - correlation * X["x2"] / 2, correlation * X["x2"] / 2, 0 * X["x3"]])
+true = np.column_stack(
+    [X["x1"] - correlation * X["x2"] / 2, correlation * X["x2"] / 2, 0 * X["x3"]]
+)
 error = float(np.abs(phi["observational"] - true).mean())
-print(f"mean |error| of the observational values: {error:.3f}, of values of mean size {np.abs(true[:, :2]).mean():.2f}")
+print(
+    f"mean |error| of the observational values: {error:.3f}, of values of mean size {np.abs(true[:, :2]).mean():.2f}"
+)
 assert error < 0.05 and magnitude.loc["x2", "interventional"] < 0.05
 
 figure, panels = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained", sharey=True)
@@ -91,7 +100,9 @@ values = {
 }
 some = banana[:500]
 of_x1 = {
-    name: dshap.explain(value, some, design="exact", progress=False).attribution.sel(feature="X1").to_numpy()[:, 0]
+    name: dshap.explain(value, some, design="exact", progress=False)
+    .attribution.sel(feature="X1")
+    .to_numpy()[:, 0]
     for name, value in values.items()
 }
 
@@ -102,7 +113,9 @@ of_x1 = {
 # %%
 grid = np.linspace(-30, 30, 4_001)
 curve = q * (grid**2 - 10)
-density = np.exp(-(grid**2) / 20 - (some["X2"].to_numpy()[:, None] - curve) ** 2 / 2)  # (rows, grid)
+density = np.exp(
+    -(grid**2) / 20 - (some["X2"].to_numpy()[:, None] - curve) ** 2 / 2
+)  # (rows, grid)
 expected = (density @ curve) / density.sum(axis=1)  # E[bend | X2]
 v1, v2, v12 = 2 * bend[:500], some["X2"] + expected, target[:500]
 truth = {"interventional": bend[:500], "observational": (v12 + v1 - v2) / 2}

@@ -1,4 +1,5 @@
-"""Shared fixtures: one local cluster of two worker processes for the whole session, and small kernel models."""
+"""Shared fixtures: one local cluster of two worker processes for the whole session, and small
+kernel models."""
 
 from __future__ import annotations
 
@@ -16,26 +17,37 @@ from dshap.engine import local_client, shut_down
 from dshap.kernels import RBF, Categorical, Laplacian, Matern, Product
 from dshap.models import KernelExpansion
 
-# Workers of clusters that a test starts in its own process are forks of one that has all of this imported: a second
-# instead of five.  Those of commands and scripts that tests run are new processes, as they are for users.
+# Workers of clusters that a test starts in its own process are forks of one that has all of this
+# imported: a second instead of five.  Those of commands and scripts that tests run are new
+# processes, as they are for users.
 dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
 get_mp_context()  # lists what distributed would import there
 multiprocessing.set_forkserver_preload(
-    ["distributed", "dshap.api", "dshap.designs", "dshap.models", "dshap.values", "dshap.loops", "dask.array"]
+    [
+        "distributed",
+        "dshap.api",
+        "dshap.designs",
+        "dshap.models",
+        "dshap.values",
+        "dshap.loops",
+        "dask.array",
+    ]
 )
 
 
 @pytest.fixture(scope="session")
 def client() -> Iterator[object]:
     """Two worker processes of one thread, ended with the session."""
-    started = local_client(2, memory_limit="2GiB", set_as_default=False)  # tests say which client they mean
+    # tests say which client they mean
+    started = local_client(2, memory_limit="2GiB", set_as_default=False)
     yield started
     shut_down(started)
 
 
 @pytest.fixture(scope="session")
 def open_client() -> Iterator[object]:
-    """One worker process, without certificates: others may connect by the address of its scheduler."""
+    """One worker process, without certificates: others may connect by the address of its
+    scheduler."""
     started = local_client(1, memory_limit="2GiB", set_as_default=False, is_open=True)
     yield started
     shut_down(started)
@@ -43,14 +55,16 @@ def open_client() -> Iterator[object]:
 
 @pytest.fixture(autouse=True)
 def allocator_of_the_system() -> None:
-    """Processes that a test starts allocate as they would alone: dask leaves this in the environment when it starts
-    workers, and with it every large array is new pages (a second program on the demo's cubes took 6 times as long)."""
+    """Processes that a test starts allocate as they would alone: dask leaves this in the
+    environment when it starts workers, and with it every large array is new pages (a second program
+    on the demo's cubes took 6 times as long)."""
     os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)
 
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`explain` and its like not on a cluster that another test may have left as the current one."""
+    """`explain` and its like not on a cluster that another test may have left as the current
+    one."""
     monkeypatch.setattr("dshap.session.current_client", lambda: None)
 
 
@@ -62,7 +76,9 @@ def rng() -> np.random.Generator:
 @pytest.fixture
 def expansion(rng: np.random.Generator) -> KernelExpansion:
     """A kernel model of five columns, every family among its factors, two outputs."""
-    kernel = Product([RBF(1.1), Matern(1.5, 0.9), Laplacian(1.4), Matern(2.5, 1.2), Categorical(0.3)]).bind(5)
+    kernel = Product(
+        [RBF(1.1), Matern(1.5, 0.9), Laplacian(1.4), Matern(2.5, 1.2), Categorical(0.3)]
+    ).bind(5)
     landmarks = np.column_stack([rng.normal(size=(20, 4)), rng.integers(0, 3, 20)])
     return KernelExpansion(kernel, landmarks, rng.normal(size=(20, 2)), np.array([0.5, -1.0]))
 
@@ -75,6 +91,7 @@ def table(rng: np.random.Generator) -> np.ndarray:
 
 @pytest.fixture
 def keyed_table() -> pd.DataFrame:
-    """400 rows with a key, of which the first are no others of the table: a black box is known by their predictions."""
+    """400 rows with a key, of which the first are no others of the table: a black box is known by
+    their predictions."""
     x = np.random.default_rng(0).normal(size=(400, 3))
     return pd.DataFrame(x, columns=["a", "b", "c"]).assign(id=np.arange(400) + 10)

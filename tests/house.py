@@ -25,12 +25,17 @@ def files() -> list[Path]:
 
 
 def members(protocol: str) -> int:
-    """Members of a protocol of `types.py` or `abilities.py`, those of the protocols that it extends counted."""
+    """Members of a protocol of `types.py` or `abilities.py`, those of the protocols that it extends
+    counted."""
     trees = (ast.parse((PACKAGE / name).read_text()) for name in ("types.py", "abilities.py"))
-    classes = {node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
+    classes = {
+        node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)
+    }
     node = classes[protocol]
     bases = (base.id for base in node.bases if isinstance(base, ast.Name) and base.id in classes)
-    return sum(isinstance(each, ast.FunctionDef | ast.AnnAssign) for each in node.body) + sum(map(members, bases))
+    return sum(isinstance(each, ast.FunctionDef | ast.AnnAssign) for each in node.body) + sum(
+        map(members, bases)
+    )
 
 
 def functions(path: Path) -> Iterator[tuple[int, str]]:
@@ -40,7 +45,10 @@ def functions(path: Path) -> Iterator[tuple[int, str]]:
             first = node.body[0]
             is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
             text = (first.end_lineno or 0) - first.lineno + 1 if is_text else 0
-            yield (node.end_lineno or 0) - node.lineno + 1 - text, f"{path.relative_to(PACKAGE)}:{node.name}"
+            yield (
+                (node.end_lineno or 0) - node.lineno + 1 - text,
+                f"{path.relative_to(PACKAGE)}:{node.name}",
+            )
 
 
 def longest_function() -> tuple[int, str]:
@@ -50,22 +58,32 @@ def longest_function() -> tuple[int, str]:
 
 def asked_kinds() -> int:
     """Calls of isinstance, hasattr and getattr."""
-    calls = (node for path in files() for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+    calls = (
+        node
+        for path in files()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+    )
     return sum(
-        isinstance(call.func, ast.Name) and call.func.id in ("isinstance", "hasattr", "getattr") for call in calls
+        isinstance(call.func, ast.Name) and call.func.id in ("isinstance", "hasattr", "getattr")
+        for call in calls
     )
 
 
 def imports(with_typing: bool = False) -> dict[str, set[str]]:
-    """Module -> modules of the package that it imports, inside functions too; `with_typing` those that only a type
-    checker reads as well."""
+    """Module -> modules of the package that it imports, inside functions too; `with_typing` those
+    that only a type checker reads as well."""
     names = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
              for path in files()}  # fmt: skip
     out: dict[str, set[str]] = {}
     for name, path in names.items():
         found, tree = out.setdefault(name, set()), ast.parse(path.read_text())
         blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If))
-        checking = [block for block in blocks if "TYPE_CHECKING" in ast.unparse(block.test) and not with_typing]
+        checking = [
+            block
+            for block in blocks
+            if "TYPE_CHECKING" in ast.unparse(block.test) and not with_typing
+        ]
         free = {id(node) for block in checking for node in ast.walk(block)}
         for node in ast.walk(tree):
             if id(node) in free:
@@ -79,8 +97,13 @@ def imports(with_typing: bool = False) -> dict[str, set[str]]:
 
 
 def circles(with_typing: bool = False) -> int:
-    """How many modules import themselves through others; what only `dshap/__init__` closes does not count."""
-    graph = {name: targets - {"dshap", name} for name, targets in imports(with_typing).items() if name != "dshap"}
+    """How many modules import themselves through others; what only `dshap/__init__` closes does not
+    count."""
+    graph = {
+        name: targets - {"dshap", name}
+        for name, targets in imports(with_typing).items()
+        if name != "dshap"
+    }
 
     def reaches(start: str) -> set[str]:
         seen: set[str] = set()
@@ -104,7 +127,8 @@ def importers_of_designs() -> list[str]:
     return sorted(
         name
         for name, targets in imports().items()
-        if any(target.startswith("dshap.designs") for target in targets) and room_of(name) not in FACE
+        if any(target.startswith("dshap.designs") for target in targets)
+        and room_of(name) not in FACE
     )
 
 
@@ -114,11 +138,16 @@ def room_of(module: str) -> str:
 
 
 def frames(call: Callable[[Any], Any], is_there: Callable[[str], bool]) -> int:
-    """Frames of the package that stand between a call of `explain` and the first place that `is_there`."""
+    """Frames of the package that stand between a call of `explain` and the first place that
+    `is_there`."""
     deepest: list[int] = []
 
     def watch(frame: Any, event: str, _: Any) -> None:
-        if event == "call" and not deepest and is_there(frame.f_code.co_filename + ":" + frame.f_code.co_name):
+        if (
+            event == "call"
+            and not deepest
+            and is_there(frame.f_code.co_filename + ":" + frame.f_code.co_name)
+        ):
             stack = [each.filename for each in traceback.extract_stack(frame)]
             deepest.append(sum(str(PACKAGE) in filename for filename in stack) - 1)
 
@@ -156,7 +185,9 @@ def frames_to_a_loop() -> int:
     import dshap
 
     x = np.random.default_rng(0).normal(size=(60, 5))
-    model = dshap.models.KernelRidge(dshap.kernels.RBF(1.0), dshap.kernels.Nystrom(10), 1e-3).fit(x, x.sum(axis=1))
+    model = dshap.models.KernelRidge(dshap.kernels.RBF(1.0), dshap.kernels.Nystrom(10), 1e-3).fit(
+        x, x.sum(axis=1)
+    )
     value = dshap.values.KernelInterventional(model, x)
     design = dshap.designs.exact(5)
 
@@ -167,14 +198,19 @@ def frames_to_a_loop() -> int:
     return frames(explain, lambda place: place.endswith("member_sums.py:__call__"))
 
 
-FRAGMENT = re.compile(r"(Of|That of|Those of|What|By what|By whom|With which|Whose|The same|From which|How many of)\b")
+FRAGMENT = re.compile(
+    r"(Of|That of|Those of|What|By what|By whom|With which|Whose|The same|From which|How many of)\b"
+)
 """The first words of a docstring that has no subject."""
 
 
 def prose(tree: ast.AST) -> list[ast.Constant]:
-    """Strings that stand alone as statements: docstrings, and the lines under fields and constants."""
+    """Strings that stand alone as statements: docstrings, and the lines under fields and
+    constants."""
     alone = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
-    return [each for each in alone if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return [
+        each for each in alone if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    ]
 
 
 def fragments() -> list[str]:
@@ -188,7 +224,8 @@ def fragments() -> list[str]:
 
 
 def assigns_several(node: ast.AST) -> bool:
-    """Whether a statement assigns several things at once from a tuple that is written there: `a, b = c, d`."""
+    """Whether a statement assigns several things at once from a tuple that is written there: `a, b
+    = c, d`."""
     if not isinstance(node, ast.Assign):
         return False
     return isinstance(node.value, ast.Tuple) and isinstance(node.targets[0], ast.Tuple)
@@ -210,7 +247,11 @@ def syntax() -> dict[str, int]:
         if not isinstance(node, ast.Load | ast.Store)
     ]
     ternaries = [node for node in nodes if isinstance(node, ast.IfExp)]
-    nested = [node for node in ternaries if sum(isinstance(each, ast.IfExp) for each in ast.walk(node)) > 1]
+    nested = [
+        node
+        for node in ternaries
+        if sum(isinstance(each, ast.IfExp) for each in ast.walk(node)) > 1
+    ]
     n_statements = sum(isinstance(node, ast.stmt) for node in nodes)
     return {
         "syntax nodes": len(nodes),
@@ -236,7 +277,9 @@ def defined_twice() -> dict[str, list[str]]:
 
 def beside_the_folders() -> list[str]:
     """Modules that lie in no room."""
-    return [path.name for path in files() if path.parent == PACKAGE and not path.name.startswith("__")]
+    return [
+        path.name for path in files() if path.parent == PACKAGE and not path.name.startswith("__")
+    ]
 
 
 def measured() -> dict[str, int]:

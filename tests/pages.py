@@ -19,7 +19,8 @@ import pandas as pd
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
-    page.relative_to(ROOT).as_posix(): page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    page.relative_to(ROOT).as_posix(): page
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 }
 """Path in the repository -> page."""
 BLOCK = re.compile(r"^```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -51,15 +52,20 @@ class Command:
 
 def blocks_of(page: Path) -> list[Block]:
     """The fenced blocks of a page, in order."""
-    return [Block(language, title, text) for language, title, text in BLOCK.findall(page.read_text())]
+    return [
+        Block(language, title, text) for language, title, text in BLOCK.findall(page.read_text())
+    ]
 
 
 def printed_by(page: Path) -> list[tuple[Block, str]]:
-    """The blocks of a page with what they print, run in their order in the current folder; an error raises.
+    """The blocks of a page with what they print, run in their order in the current folder; an error
+    raises.
 
-    Files are written, Python blocks share their names, a shell block is one shell.  A RuntimeWarning is an error.
+    Files are written, Python blocks share their names, a shell block is one shell.  A
+    RuntimeWarning is an error.
     """
-    names: dict[str, Any] = {"__name__": "__main__"}  # what is defined here is pickled by value, as in a script
+    # what is defined here is pickled by value, as in a script
+    names: dict[str, Any] = {"__name__": "__main__"}
     done = []
     for block in blocks_of(page):
         if block.title:
@@ -86,25 +92,34 @@ RUN = {"python": _python, "sh": _shell}
 
 
 def commands_of(text: str) -> list[Command]:
-    """The commands of a block, ended one after the other in one shell that starts in the current folder."""
+    """The commands of a block, ended one after the other in one shell that starts in the current
+    folder."""
     lines = [line for line in re.split(r"(?<!\\)\n", text.strip()) if not line.startswith(NOT_RUN)]
     script = "\n".join(f"{line}\necho '{STATUS}'$?" for line in lines)
-    done = subprocess.run(["bash", "-c", script], env=_environment(), capture_output=True, text=True, timeout=400)
+    done = subprocess.run(
+        ["bash", "-c", script], env=_environment(), capture_output=True, text=True, timeout=400
+    )
     assert "Traceback" not in done.stderr, done.stderr
     parts = re.split(rf"^{STATUS}(\d+)\n", done.stdout, flags=re.MULTILINE)
-    return [Command(*ended) for ended in zip(lines, map(int, parts[1::2]), parts[:-1:2], strict=True)]
+    return [
+        Command(*ended) for ended in zip(lines, map(int, parts[1::2]), parts[:-1:2], strict=True)
+    ]
 
 
 def _environment() -> dict[str, str]:
-    """The environment of a user's shell, in which `dshap` is the command that was installed beside this Python."""
+    """The environment of a user's shell, in which `dshap` is the command that was installed beside
+    this Python."""
     folder = Path(sys.executable).parent
-    assert shutil.which("dshap", path=str(folder)), f"no command dshap in {folder}: pip install -e ."
+    assert shutil.which("dshap", path=str(folder)), (
+        f"no command dshap in {folder}: pip install -e ."
+    )
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return {**kept, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "MPLBACKEND": "agg"}
 
 
 def copy_jobs(edits: Mapping[str, str], every: int) -> None:
-    """The job files in the current folder, as in a clone, with these changes to the bike job; one row of so many."""
+    """The job files in the current folder, as in a clone, with these changes to the bike job; one
+    row of so many."""
     shutil.copytree(ROOT / "workflows", "workflows")
     table = Path("workflows", "data", "bike_hour.parquet")
     pd.read_parquet(table).iloc[::every].to_parquet(table)
@@ -132,5 +147,9 @@ def anchors_of(page: Path) -> set[str]:
 def missing_lines(shown: str, printed: str) -> list[str]:
     """Lines of a block of output that were not printed; "..." stands for any characters."""
     found = {line.rstrip() for line in printed.splitlines()}
-    wanted = {line: ".*".join(map(re.escape, line.rstrip().split("..."))) for line in shown.splitlines()}
-    return [line for line, form in wanted.items() if not any(re.fullmatch(form, each) for each in found)]
+    wanted = {
+        line: ".*".join(map(re.escape, line.rstrip().split("..."))) for line in shown.splitlines()
+    }
+    return [
+        line for line, form in wanted.items() if not any(re.fullmatch(form, each) for each in found)
+    ]

@@ -59,8 +59,16 @@ def test_files_of_this_machine_are_paths(text, path):
     [
         ("s3://bucket/a", "store", "stores on s3 are not built yet: give a folder"),
         ("gs://bucket/a", "table", "tables on gs are not built yet: copy it"),
-        ("mysql+pymysql://h/a", "table", "tables on mysql are not built yet: read it first, pandas.read_sql"),
-        ("https://h/a.png", "picture", "pictures on https are not built yet: give a path of a file system"),
+        (
+            "mysql+pymysql://h/a",
+            "table",
+            "tables on mysql are not built yet: read it first, pandas.read_sql",
+        ),
+        (
+            "https://h/a.png",
+            "picture",
+            "pictures on https are not built yet: give a path of a file system",
+        ),
         ("file://nas/a", "store", "a store of another machine: mount its folder"),
         ("a\0b", "store", "NUL"),
     ],
@@ -86,7 +94,10 @@ def test_what_is_refused(text, noun, said):
         ("?access_token=SECRET&db_password=SECRET", "?access_token=***&db_password=***"),
         ("tcp://10.0.0.5:8786, me@home", "tcp://10.0.0.5:8786, me@home"),
         ("postgresql://user@host/db", "postgresql://user@host/db"),
-        ("key=id, passes = 3, compass=north, design=auto", "key=id, passes = 3, compass=north, design=auto"),
+        (
+            "key=id, passes = 3, compass=north, design=auto",
+            "key=id, passes = 3, compass=north, design=auto",
+        ),
     ],
 )
 def test_secrets_are_masked(text, safe):
@@ -94,11 +105,19 @@ def test_secrets_are_masked(text, safe):
     assert without_secrets(safe) == safe
 
 
-@given(st.text(st.characters(blacklist_categories=("Cs",)), min_size=6).filter(lambda text: "***" not in text))
+@given(
+    st.text(st.characters(blacklist_categories=("Cs",)), min_size=6).filter(
+        lambda text: "***" not in text
+    )
+)
 def test_no_password_of_an_address_is_shown(password):
     """Whatever is in it, spaces, quotes, @ and / too."""
     address = f"postgresql://me:{password}@host/table"
-    for told in (masked(address), shown(address), str(InputError(f"no table at {masked(address)}"))):
+    for told in (
+        masked(address),
+        shown(address),
+        str(InputError(f"no table at {masked(address)}")),
+    ):
         assert password not in told and repr(password)[1:-1] not in told
 
 
@@ -125,7 +144,9 @@ ADDRESS = "postgresql://user:SECRET@host/db"
     ],
 )
 @pytest.mark.parametrize("place", [ADDRESS, Path(ADDRESS), "a\0b"])
-def test_every_door_of_python_refuses_them_in_one_line(call, place, tmp_path, monkeypatch, in_this_process):
+def test_every_door_of_python_refuses_them_in_one_line(
+    call, place, tmp_path, monkeypatch, in_this_process
+):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=r"not built yet|NUL") as caught:
         call(place)
@@ -134,7 +155,9 @@ def test_every_door_of_python_refuses_them_in_one_line(call, place, tmp_path, mo
 
 
 def test_a_file_address_is_taken(tmp_path, in_this_process):
-    cube = dshap.explain(Marginal(lambda x: x[:, 0], X[:5]), X, store=f"file://{tmp_path}/a%20b.zarr")
+    cube = dshap.explain(
+        Marginal(lambda x: x[:, 0], X[:5]), X, store=f"file://{tmp_path}/a%20b.zarr"
+    )
     assert (tmp_path / "a b.zarr").is_dir()
     assert dshap.open_cube(f"file://localhost{tmp_path}/a%20b.zarr").identical(cube)
 

@@ -1,4 +1,5 @@
-"""Imports point downward only: every module under dshap/ is read, and an arrow up or sideways fails."""
+"""Imports point downward only: every module under dshap/ is read, and an arrow up or sideways
+fails."""
 
 from __future__ import annotations
 
@@ -37,14 +38,26 @@ FLOORS = (
     {"attributors"},
     {"models"},
     {"engine", "cube", "tables"},
-    {"compared_rows", "difference", "prepared", "quality", "run", "session", "steadiness", "steps", "way"},
+    {
+        "compared_rows",
+        "difference",
+        "prepared",
+        "quality",
+        "run",
+        "session",
+        "steadiness",
+        "steps",
+        "way",
+    },
     {"api", "jobs", "report", "sources"},
     {"cli", "explainer"},
     {"", "__main__"},  # "" is dshap/__init__, which re-exports the face
 )
 ROOMS_OF_FILES = (0, 7)
 """Floors that are one room without a folder: the waist, and a run from plan to quality."""
-FLOOR_OF = {part: floor for floor, parts in enumerate(FLOORS) for part in parts} | {"__version__": 0}
+FLOOR_OF = {part: floor for floor, parts in enumerate(FLOORS) for part in parts} | {
+    "__version__": 0
+}
 OWNERS = {
     "dask": {"engine"},
     "distributed": {"engine"},
@@ -76,17 +89,23 @@ def complaints(module: str, imported: Iterable[str]) -> list[str]:
         if there not in FLOOR_OF:
             found.append(f"{module} imports {name}, which stands on no floor")
         elif FLOOR_OF[there] > FLOOR_OF[here]:
-            found.append(f"{module} imports {name}: up from floor {FLOOR_OF[here]} to {FLOOR_OF[there]}")
+            found.append(
+                f"{module} imports {name}: up from floor {FLOOR_OF[here]} to {FLOOR_OF[there]}"
+            )
         elif FLOOR_OF[there] == FLOOR_OF[here] not in ROOMS_OF_FILES and there != here:
             found.append(f"{module} imports {name}: sideways on floor {FLOOR_OF[here]}")
     return found
 
 
-def imports_of(module: str, source: str, *, is_package: bool = False, known: frozenset[str] = frozenset()) -> list[str]:
-    """Full names of all modules that the source imports, inside functions too; annotations do not count.
+def imports_of(
+    module: str, source: str, *, is_package: bool = False, known: frozenset[str] = frozenset()
+) -> list[str]:
+    """Full names of all modules that the source imports, inside functions too; annotations do not
+    count.
 
-    An import under ``if TYPE_CHECKING`` or of a name that only annotations use costs nothing and moves nothing, but an
-    arrow between floors counts wherever it stands: only packages of others are let through.
+    An import under ``if TYPE_CHECKING`` or of a name that only annotations use costs nothing and
+    moves nothing, but an arrow between floors counts wherever it stands: only packages of others
+    are let through.
     """
     tree = ast.parse(source)
     free = _names_only_annotated(tree)
@@ -100,8 +119,11 @@ def imports_of(module: str, source: str, *, is_package: bool = False, known: fro
     return names
 
 
-def _imported(node: ast.AST, module: str, is_package: bool, known: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """(full module name, name that it is bound to) of one statement or of a call of import_module("…")."""
+def _imported(
+    node: ast.AST, module: str, is_package: bool, known: frozenset[str]
+) -> Iterator[tuple[str, str]]:
+    """(full module name, name that it is bound to) of one statement or of a call of
+    import_module("…")."""
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield alias.name, alias.asname or alias.name.split(".")[0]
@@ -112,10 +134,17 @@ def _imported(node: ast.AST, module: str, is_package: bool, known: frozenset[str
             base = ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [base])])
         for alias in node.names:
             inner = f"{base}.{alias.name}"  # from dshap import designs is the module dshap.designs
-            yield (inner if inner in known | {"dshap.__version__"} else base), alias.asname or alias.name
+            yield (
+                (inner if inner in known | {"dshap.__version__"} else base),
+                alias.asname or alias.name,
+            )
     elif isinstance(node, ast.Call):
         function = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        if function in ("import_module", "__import__") and node.args and isinstance(node.args[0], ast.Constant):
+        if (
+            function in ("import_module", "__import__")
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+        ):
             yield str(node.args[0].value), ""
 
 
@@ -127,7 +156,9 @@ def _type_checking_blocks(tree: ast.AST) -> Iterator[ast.stmt]:
 
 def _names_only_annotated(tree: ast.Module) -> set[str]:
     """Names that stand in annotations only, in a module whose annotations are never evaluated."""
-    is_lazy = any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body)
+    is_lazy = any(
+        isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body
+    )
     annotations = [
         note
         for node in ast.walk(tree)
@@ -155,28 +186,44 @@ MODULES = modules()
 @pytest.mark.parametrize("module", MODULES)
 def test_imports_point_downward(module):
     path = MODULES[module]
-    imported = imports_of(module, path.read_text(), is_package=path.name == "__init__.py", known=frozenset(MODULES))
+    imported = imports_of(
+        module, path.read_text(), is_package=path.name == "__init__.py", known=frozenset(MODULES)
+    )
     assert complaints(module, imported) == []
 
 
 def test_every_floor_is_there():
     """A renamed folder must be put on its floor, or the walk would watch nothing."""
     there = {part_of(module) for module in MODULES}
-    assert there >= {"types", "errors", "foreign", "options", "designs", "kernels", "values", "models"}
+    assert there >= {
+        "types",
+        "errors",
+        "foreign",
+        "options",
+        "designs",
+        "kernels",
+        "values",
+        "models",
+    }
     assert there >= {"engine", "cube", "tables", "api", "session", "jobs"}
 
 
 @pytest.mark.parametrize(
     ("module", "imported", "n_wrong"),
     [
-        ("dshap.designs.exact", ["numpy", "dshap.errors", "dshap.types", "dshap.designs.coalitions"], 0),
+        (
+            "dshap.designs.exact",
+            ["numpy", "dshap.errors", "dshap.types", "dshap.designs.coalitions"],
+            0,
+        ),
         ("dshap.designs.exact", ["dshap.kernels"], 1),  # sideways on floor 1
         ("dshap.values.marginal", ["dshap.models.ridge"], 1),  # sideways on floor 2
         ("dshap.values.marginal", ["dshap.kernels.product", "scipy.linalg"], 0),
         ("dshap.types", ["dshap.kernels"], 1),  # up
         ("dshap.options", ["dshap.errors"], 0),  # the waist is one floor without folders
         ("dshap.models.ridge", ["dshap.engine.learn"], 1),  # up
-        ("dshap.engine.learn", ["dshap.cube.files", "dshap.tables"], 2),  # sideways on floor 3, twice
+        # sideways on floor 3, twice
+        ("dshap.engine.learn", ["dshap.cube.files", "dshap.tables"], 2),
         ("dshap.engine.cluster", ["dask.base", "distributed", "dshap.values"], 0),
         ("dshap.engine.cluster", ["dshap.api"], 1),  # up
         ("dshap.engine.cluster", ["dshap"], 1),  # the package itself is the face
@@ -222,8 +269,11 @@ def test_the_walk_finds_every_form_of_import():
         ["__future__", "zarr.storage", "dshap.cube.files", "dshap.engine.plan", "dshap.designs", "dshap.__version__",
          "dshap.api", "distributed", "dask", "pandas"]
     )  # fmt: skip
-    assert imports_of("dshap.cube", "from .files import write_new", is_package=True) == ["dshap.cube.files"]
-    assert imports_of("dshap.api", "import xarray as xr\ndef f(x: xr.Dataset): ...") == ["xarray"]  # evaluated
+    assert imports_of("dshap.cube", "from .files import write_new", is_package=True) == [
+        "dshap.cube.files"
+    ]
+    # evaluated
+    assert imports_of("dshap.api", "import xarray as xr\ndef f(x: xr.Dataset): ...") == ["xarray"]
 
 
 def loaded_after(imports: str) -> set[str]:
@@ -236,7 +286,9 @@ def loaded_after(imports: str) -> set[str]:
         import {imports}
         print(*[name for name in {HEAVY!r} if name in sys.modules])
     """
-    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
+    )
     return set(run.stdout.split())
 
 

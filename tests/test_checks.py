@@ -1,4 +1,5 @@
-"""The one check of options: what it takes as what, and what it says of the rest; then every place that uses it."""
+"""The one check of options: what it takes as what, and what it says of the rest; then every place
+that uses it."""
 
 from __future__ import annotations
 
@@ -12,7 +13,16 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import dshap
-from dshap.checks import MODEL_PENALTY, Choice, Whole, check_fields, checked, finite_array, for_columns, of_kind
+from dshap.checks import (
+    MODEL_PENALTY,
+    Choice,
+    Whole,
+    check_fields,
+    checked,
+    finite_array,
+    for_columns,
+    of_kind,
+)
 from dshap.errors import InputError, shown
 from dshap.kernels import RBF, Categorical, Embedding, Fourier, Laplacian, Matern, Nystrom, Product
 from dshap.models import KernelExpansion, KernelLogistic, KernelRidge
@@ -54,25 +64,47 @@ def test_length_scales_of_every_form_come_back_plain(given, plain):
 
 @pytest.mark.parametrize(
     "given",
-    [None, "auto", True, [], {}, [1.0, -1.0], [1.0, np.nan], 0, np.inf, [[1.0, 2.0]], ["a", "b"], object(), RBF],
+    [
+        None,
+        "auto",
+        True,
+        [],
+        {},
+        [1.0, -1.0],
+        [1.0, np.nan],
+        0,
+        np.inf,
+        [[1.0, 2.0]],
+        ["a", "b"],
+        object(),
+        RBF,
+    ],
 )
 def test_length_scales_that_are_none_are_refused_in_one_line(given):
     for kernel in (RBF, Laplacian, lambda scale: Matern(1.5, scale)):
-        with pytest.raises(InputError, match=r"^lengthscale (of column \d )?is .*: give a .*") as caught:
+        with pytest.raises(
+            InputError, match=r"^lengthscale (of column \d )?is .*: give a .*"
+        ) as caught:
             kernel(given)
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("given", [1e-4, np.float64(1e-4), np.array([1e-4]), np.array(1e-4), [1e-4], pd.Series([1e-4])])
+@pytest.mark.parametrize(
+    "given", [1e-4, np.float64(1e-4), np.array([1e-4]), np.array(1e-4), [1e-4], pd.Series([1e-4])]
+)
 def test_one_number_in_any_wrapping_is_a_float(given):
     (penalty,) = checked(penalty=given)
     assert penalty == 1e-4 and type(penalty) is float
     assert MODEL_PENALTY("penalty", given) == 1e-4
-    assert type(KernelRidge(penalty=given).penalty) is float and type(KernelLogistic(penalty=given).penalty) is float
+    assert (
+        type(KernelRidge(penalty=given).penalty) is float
+        and type(KernelLogistic(penalty=given).penalty) is float
+    )
 
 
 @pytest.mark.parametrize(
-    "given", [None, -1.0, np.nan, np.inf, "auto", "1e-4", np.logspace(-6, 0, 7), {"a": 1}, True, [[]]]
+    "given",
+    [None, -1.0, np.nan, np.inf, "auto", "1e-4", np.logspace(-6, 0, 7), {"a": 1}, True, [[]]],
 )
 def test_a_penalty_that_is_none_is_refused_in_one_line(given, table):
     for make in (
@@ -81,7 +113,9 @@ def test_a_penalty_that_is_none_is_refused_in_one_line(given, table):
         lambda: ConditionalRegression(predict, table, RBF(1.0), Nystrom(5), given),
         lambda: KernelObservational(expansion(table), table, Nystrom(5), given),
     ):
-        with pytest.raises(InputError, match=r"^penalty is .*: give a number .* 0, or 'validate'$") as caught:
+        with pytest.raises(
+            InputError, match=r"^penalty is .*: give a number .* 0, or 'validate'$"
+        ) as caught:
             make()
         assert "\n" not in str(caught.value)
 
@@ -170,7 +204,9 @@ def test_arrays_of_finite_numbers():
 
 def expansion(table):
     landmarks = table.to_numpy()[:8]
-    return KernelExpansion(RBF([1.0, 2.0, 3.0]), landmarks, np.ones((8, 1)), np.zeros(1), tuple(COLUMNS))
+    return KernelExpansion(
+        RBF([1.0, 2.0, 3.0]), landmarks, np.ones((8, 1)), np.zeros(1), tuple(COLUMNS)
+    )
 
 
 SCALES = {
@@ -184,19 +220,31 @@ SCALES = {
 
 @pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)
 def test_all_forms_of_a_length_scale_are_the_same_kernel_everywhere(scale, table, tmp_path):
-    """The documented RBF(np.array([1., 2.])) failed in ConditionalRegression and KernelObservational."""
+    """The documented RBF(np.array([1., 2.])) failed in ConditionalRegression and
+    KernelObservational."""
     plain, y = [1.0, 2.0, 3.0], predict(table)
     for make in (RBF, Laplacian, lambda own: Matern(2.5, own)):
         assert_array_equal(make(scale).bind(3, names=COLUMNS).parameters, plain)
-        fitted, other = (KernelRidge(make(own), Nystrom(20), 1e-3).fit(table, y) for own in (scale, plain))
+        fitted, other = (
+            KernelRidge(make(own), Nystrom(20), 1e-3).fit(table, y) for own in (scale, plain)
+        )
         assert_array_equal(fitted.predict(table), other.predict(table))
     model = expansion(table)
     assert_array_equal(
-        KernelExpansion(RBF(scale), model.landmarks, model.weights, model.intercept, COLUMNS).kernel.parameters, plain
+        KernelExpansion(
+            RBF(scale), model.landmarks, model.weights, model.intercept, COLUMNS
+        ).kernel.parameters,
+        plain,
     )
     pairs = (
-        [ConditionalRegression(predict, table, RBF(own), Nystrom(20), 1e-3) for own in (scale, plain)],
-        [KernelObservational(model, table, Nystrom(20), 1e-3, kernel=RBF(own)) for own in (scale, plain)],
+        [
+            ConditionalRegression(predict, table, RBF(own), Nystrom(20), 1e-3)
+            for own in (scale, plain)
+        ],
+        [
+            KernelObservational(model, table, Nystrom(20), 1e-3, kernel=RBF(own))
+            for own in (scale, plain)
+        ],
     )
     for value, other in pairs:
         phi, expected = (dshap.explain(own, table).attribution.values for own in (value, other))
@@ -218,13 +266,17 @@ def test_kernels_of_single_columns_go_by_name_too(table):
 
 
 def test_categories_of_a_named_product_are_found(rng):
-    frame = pd.DataFrame({"x": rng.normal(size=80), "city": pd.Categorical(rng.choice(["A", "B", "C"], 80))})
+    frame = pd.DataFrame(
+        {"x": rng.normal(size=80), "city": pd.Categorical(rng.choice(["A", "B", "C"], 80))}
+    )
 
     def price(rows):
         return rows["x"].to_numpy() * (rows["city"] == "A").to_numpy()
 
     kernel = Product({"city": Categorical(0.3), "x": RBF(1.0)})
-    phi = dshap.explain(ConditionalRegression(price, frame, kernel, Nystrom(30)), frame).attribution.values
+    phi = dshap.explain(
+        ConditionalRegression(price, frame, kernel, Nystrom(30)), frame
+    ).attribution.values
     listed = ConditionalRegression(price, frame, Product([RBF(1.0), Categorical(0.3)]), Nystrom(30))
     assert_array_equal(phi, dshap.explain(listed, frame).attribution.values)
 
@@ -232,14 +284,18 @@ def test_categories_of_a_named_product_are_found(rng):
 def test_validate_inside_a_product_belongs_to_models_too(table):
     """It was taken as "median" in silence."""
     with pytest.raises(InputError, match='lengthscale "validate" belongs to models'):
-        ConditionalRegression(predict, table, Product([RBF("validate"), RBF(1.0), RBF(1.0)]), Nystrom(5))
+        ConditionalRegression(
+            predict, table, Product([RBF("validate"), RBF(1.0), RBF(1.0)]), Nystrom(5)
+        )
 
 
 def test_an_expansion_binds_its_kernel_where_that_has_numbers(table):
     model = expansion(table)
     assert model.kernel.families == ("rbf",) * 3
     assert_allclose(model.kernel.parameters, [1.0, 2.0, 3.0])
-    with pytest.raises(InputError, match="lengthscale 'median' needs data: fit the model, or give numbers"):
+    with pytest.raises(
+        InputError, match="lengthscale 'median' needs data: fit the model, or give numbers"
+    ):
         KernelExpansion(RBF(), model.landmarks, model.weights, model.intercept)
     with pytest.raises(InputError, match="kernel is the class RBF: give one of"):
         KernelExpansion(RBF, model.landmarks, model.weights, model.intercept)

@@ -1,4 +1,5 @@
-"""The command line as a user meets it: exit statuses, one line for each refusal, nothing written or lost."""
+"""The command line as a user meets it: exit statuses, one line for each refusal, nothing written or
+lost."""
 
 from __future__ import annotations
 
@@ -88,7 +89,9 @@ def imported(function: str) -> tuple:
 def tree(path: Path) -> dict[str, str]:
     """file -> digest of everything below a folder."""
     files = (file for file in path.rglob("*") if file.is_file())
-    return {str(file.relative_to(path)): hashlib.md5(file.read_bytes()).hexdigest() for file in files}
+    return {
+        str(file.relative_to(path)): hashlib.md5(file.read_bytes()).hexdigest() for file in files
+    }
 
 
 def strict_json(text: str) -> dict:
@@ -105,13 +108,15 @@ def untouched(folder: Path) -> None:
 
 
 def lines_of_dshap(errors: str) -> list[str]:
-    """The lines of standard error that are not of the work: each begins with the time, as it is no terminal."""
+    """The lines of standard error that are not of the work: each begins with the time, as it is no
+    terminal."""
     time = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d (dshap: .*)")
     return [found[1] for found in map(time.fullmatch, errors.splitlines()) if found]
 
 
 def refused(result: Result, status: int, *said: str) -> None:
-    """One line on standard error, after those of the work, that says all this, and the exit status."""
+    """One line on standard error, after those of the work, that says all this, and the exit
+    status."""
     assert result.exit_code == status, result.output
     lines = lines_of_dshap(result.stderr)
     assert len(lines) == 1 and "Traceback" not in result.stderr, result.stderr
@@ -139,11 +144,22 @@ def test_run_show_status_verify_and_a_second_run(folder):
     assert results_of(second) == results_of(first)  # the same results are shown
     assert tree(folder) == before and second.stderr == ""
     shown = dshap_("show", "out.zarr")
-    assert shown.exit_code == 0 and "held-out R²" in shown.stdout and "300 rows (interventional)" in shown.stdout
+    assert (
+        shown.exit_code == 0
+        and "held-out R²" in shown.stdout
+        and "300 rows (interventional)" in shown.stdout
+    )
     status = dshap_("status", "out.zarr")
-    assert status.exit_code == 0 and "3 of 3 blocks done" in status.stdout and "no run is going on" in status.stdout
+    assert (
+        status.exit_code == 0
+        and "3 of 3 blocks done" in status.stdout
+        and "no run is going on" in status.stdout
+    )
     verified = dshap_("verify", "out.zarr")
-    assert verified.exit_code == 0 and "interventional: verified: 3 of 3 blocks finished" in verified.stdout
+    assert (
+        verified.exit_code == 0
+        and "interventional: verified: 3 of 3 blocks finished" in verified.stdout
+    )
     assert dshap_("show", "out.zarr/interventional").exit_code == 0  # a cube alone
 
 
@@ -168,7 +184,11 @@ def test_the_breakdown_adds_up_and_json_holds_the_same(folder):
 def test_plan_starts_nothing(folder):
     before = tree(folder)
     planned = run_job(folder, command="plan")
-    assert planned.exit_code == 0 and "explanation observational" in planned.stdout and "tune" in planned.stdout
+    assert (
+        planned.exit_code == 0
+        and "explanation observational" in planned.stdout
+        and "tune" in planned.stdout
+    )
     assert set(json.loads(run_job(folder, command="plan", options=("--json",)).stdout)["explanations"]) == {
         "interventional", "observational",
     }  # fmt: skip
@@ -176,12 +196,22 @@ def test_plan_starts_nothing(folder):
 
 
 def test_a_plan_says_what_the_table_lacks(folder):
-    """Nulls by the statistics of the file, of all rows; NaN, which these do not count, by a look."""
-    assert "nulls: none; NaN or infinity: none in all rows\n" in run_job(folder, command="plan").stdout
+    """Nulls by the statistics of the file, of all rows; NaN, which these do not count, by a
+    look."""
+    assert (
+        "nulls: none; NaN or infinity: none in all rows\n" in run_job(folder, command="plan").stdout
+    )
     table = pa.Table.from_pandas(small_table())
-    for name, values in (("temp", [None] * 7), ("hum", [np.nan, np.inf]), ("y", [np.nan]), ("note", [None])):
+    for name, values in (
+        ("temp", [None] * 7),
+        ("hum", [np.nan, np.inf]),
+        ("y", [np.nan]),
+        ("note", [None]),
+    ):
         column = [*values, *table[name].to_pylist()[len(values) :]]
-        table = table.set_column(table.schema.get_field_index(name), name, pa.array(column, from_pandas=False))
+        table = table.set_column(
+            table.schema.get_field_index(name), name, pa.array(column, from_pandas=False)
+        )
     pq.write_table(table, folder / "table.parquet")
     said = (
         "nulls: temp 7; NaN or infinity in other columns: hum 2, y 1 in all rows; "
@@ -199,24 +229,36 @@ def test_the_table_of_stages(folder):
     changes = ("explain.0.quality_rows", 20), ("model.holdout", 0.3)
     result = run_job(folder, *changes)
     lines = result.stdout.splitlines()
-    names = ["census", "fit"] + [f"interventional: {step}" for step in ("base value", "learn", "evaluation", "quality")]
+    names = ["census", "fit"] + [
+        f"interventional: {step}" for step in ("base value", "learn", "evaluation", "quality")
+    ]
     names += [f"observational: {step}" for step in ("base value", "learn", "evaluation")]
     assert lines[-10].split()[:4] == ["stage", "rows", "seconds", "rows/s"]
     assert [line[:28].rstrip().rstrip("0123456789.,").rstrip() for line in lines[-9:]] == names
     assert "MSE_v" in result.stdout
-    assert "6 coalitions and 20 rows held out of the fit; the values were learnt from these rows too" in result.stdout
+    assert (
+        "6 coalitions and 20 rows held out of the fit; the values were learnt from these rows too"
+        in result.stdout
+    )
     again = strict_json(run_job(folder, *changes, options=("--json", "-q")).stdout)
     assert [stage["stage"] for stage in again["stages"]] == names
     assert {stage["kept"] for stage in again["stages"]} == {"done by an earlier run"}
     assert again["quality"]["interventional"]["rows"] == 20
     assert again["quality"]["interventional"]["held_out_of_the_fit"] is True
-    fresh = strict_json(run_job(folder, *changes, ("job.store", "b.zarr"), options=("--json", "-q")).stdout)
+    fresh = strict_json(
+        run_job(folder, *changes, ("job.store", "b.zarr"), options=("--json", "-q")).stdout
+    )
     for stage in fresh["stages"]:
         assert stage["rows_per_second"] == pytest.approx(stage["rows"] / stage["seconds"])
         assert stage["rows"] == (20 if "quality" in stage["stage"] else 300) and stage["kept"] == ""
     assert fresh["quality"] == again["quality"]
-    more = run_job(folder, ("explain.0.quality_rows", 10), changes[1], ("explain.0.background", "all"))
-    assert more.stdout.startswith("done: interventional") and "coalitions and 10 rows held out" in more.stdout
+    more = run_job(
+        folder, ("explain.0.quality_rows", 10), changes[1], ("explain.0.background", "all")
+    )
+    assert (
+        more.stdout.startswith("done: interventional")
+        and "coalitions and 10 rows held out" in more.stdout
+    )
 
 
 def test_settings(folder):
@@ -232,13 +274,25 @@ def test_settings(folder):
     )
     assert dshap_("run", path, "-q", *settings).exit_code == 0
     assert (folder / "b.zarr").exists() and not (folder / "out.zarr").exists()
-    refused(dshap_("run", path, "-q", "--set", "job.store=b.zarr"), 4, "embedding.n_landmarks was 15, now 20")
+    refused(
+        dshap_("run", path, "-q", "--set", "job.store=b.zarr"),
+        4,
+        "embedding.n_landmarks was 15, now 20",
+    )
     planned = dshap_("plan", path, *settings, "--set", "model.landmarks=301")
     refused(planned, 2, "landmarks = 301", "300 rows")
     refused(dshap_("plan", path, "--set", "source.path=none.parquet"), 2, "none.parquet")
-    refused(dshap_("plan", path, "--set", "model.landmark=3"), 2, "job.toml with --set: [model] unknown key 'landmark'")
-    refused(dshap_("run", path, "--set", "explain.landmarks=3"), 2, "name one: explain.NAME.landmarks=")
-    refused(dshap_("run", path, "--set", "landmarks"), 2, "--set landmarks: write --set TABLE.KEY=VALUE")
+    refused(
+        dshap_("plan", path, "--set", "model.landmark=3"),
+        2,
+        "job.toml with --set: [model] unknown key 'landmark'",
+    )
+    refused(
+        dshap_("run", path, "--set", "explain.landmarks=3"), 2, "name one: explain.NAME.landmarks="
+    )
+    refused(
+        dshap_("run", path, "--set", "landmarks"), 2, "--set landmarks: write --set TABLE.KEY=VALUE"
+    )
     assert dshap_("status", "b.zarr", "--set", "a.b=1").exit_code == 2  # a job's option
 
 
@@ -246,10 +300,14 @@ def test_the_synthetic_workflow_is_planned(folder):
     workflow = Path(__file__).parents[1] / "workflows" / "million_rows_synthetic.toml"
     planned = dshap_("plan", workflow)
     assert planned.exit_code == 0, planned.output
-    assert planned.stdout.startswith("synthetic powerlifting (seed 0): 100,000 rows, 8 features, key lift_id, target")
+    assert planned.stdout.startswith(
+        "synthetic powerlifting (seed 0): 100,000 rows, 8 features, key lift_id, target"
+    )
     assert "explanation regression" in planned.stdout and "256 coalitions" in planned.stdout
     small = dshap_("plan", workflow, "--set", "source.rows=1_000", "--json")
-    assert strict_json(small.stdout)["source"].startswith("synthetic powerlifting (seed 0): 1,000 rows")
+    assert strict_json(small.stdout)["source"].startswith(
+        "synthetic powerlifting (seed 0): 1,000 rows"
+    )
     untouched_names = sorted(path.name for path in folder.iterdir() if path.name != "__pycache__")
     assert untouched_names == ["my_models.py", "table.parquet"]
 
@@ -259,12 +317,19 @@ def test_a_classifier_and_any_function_by_regression(folder):
     table["y"] = (table.y > 50.0).astype(int)
     table.to_parquet(folder / "table.parquet")
     regression = [{"name": "regression", "value": "conditional_regression", "landmarks": 20}]
-    logistic = {"kind": "kernel_logistic", "landmarks": 40, "lengthscale": [4.0, 2.0, 2.0], "holdout": 0.3}
+    logistic = {
+        "kind": "kernel_logistic",
+        "landmarks": 40,
+        "lengthscale": [4.0, 2.0, 2.0],
+        "holdout": 0.3,
+    }
     shown = run_job(folder, ("model", logistic), ("explain", regression))
     assert shown.exit_code == 0, shown.output
     assert "held-out accuracy: 0." in shown.stdout and "held-out log-loss: 0." in shown.stdout
     assert "held-out accuracy: 0." in dshap_("show", "out.zarr").stdout
-    content = strict_json(run_job(folder, ("model", logistic), ("explain", regression), options=("--json",)).stdout)
+    content = strict_json(
+        run_job(folder, ("model", logistic), ("explain", regression), options=("--json",)).stdout
+    )
     assert set(content["held_out"]) == {"accuracy", "log_loss"}
     imported_model = imported("two_outputs")[0], ("explain", regression), ("source.target", None)
     several = run_job(folder, *imported_model, ("job.store", "b.zarr"))
@@ -279,13 +344,22 @@ def test_quality_has_no_place_in_a_closed_form(folder):
     table.to_parquet(folder / "table.parquet")
     wide = ("source.features", features), ("model.lengthscale", 3.0)
     explain = ("explain", [{"name": "a", "value": "kernel_interventional", "quality_rows": 9}])
-    refused(run_job(folder, *wide, explain), 2, "[[explain]] a quality_rows: MSE_v is over coalitions", "kernelshap")
+    refused(
+        run_job(folder, *wide, explain),
+        2,
+        "[[explain]] a quality_rows: MSE_v is over coalitions",
+        "kernelshap",
+    )
 
 
 def test_a_sample_for_quality_that_is_too_large(folder, monkeypatch):
     monkeypatch.setattr("dshap.jobs.quality.MAX_SAMPLE_BYTES", 8 * 3 * 100)
     assert run_job(folder, ("explain.0.quality_rows", 100), command="plan").exit_code == 0
-    refused(run_job(folder, ("explain.0.quality_rows", 101)), 2, "[[explain]] interventional quality_rows = 101: these")
+    refused(
+        run_job(folder, ("explain.0.quality_rows", 101)),
+        2,
+        "[[explain]] interventional quality_rows = 101: these",
+    )
     untouched(folder)
 
 
@@ -294,11 +368,15 @@ def test_explanations_can_be_added_to_a_store(folder):
     before = tree(folder / "out.zarr")
     more = [*JOB["explain"], {"name": "sampled", "value": "marginal", "background": 7}]
     again = run_job(folder, ("explain", more), options=())
-    assert again.exit_code == 0 and "explanation sampled" in again.stderr and "fit" not in again.stderr
+    assert (
+        again.exit_code == 0 and "explanation sampled" in again.stderr and "fit" not in again.stderr
+    )
     after = tree(folder / "out.zarr")
     before.pop("state/finished.json"), after.pop("state/finished.json")  # names the explanations
     sampled = ("sampled/", "state/sample-")  # its rows, which a later run need not draw again
-    assert {name: digest for name, digest in after.items() if not name.startswith(sampled)} == before
+    assert {
+        name: digest for name, digest in after.items() if not name.startswith(sampled)
+    } == before
 
 
 @pytest.mark.parametrize(
@@ -335,10 +413,13 @@ def test_a_picture_without_matplotlib_is_refused_before_the_fit(folder, monkeypa
 
 
 def warned(result: Result, status: int, *said: str) -> None:
-    """The results, then the warning as the first line after those of the work, and the exit status."""
+    """The results, then the warning as the first line after those of the work, and the exit
+    status."""
     assert result.exit_code == status, result.output
     lines = lines_of_dshap(result.stderr)
-    assert lines[0].startswith("dshap: warning: ") and all(text in lines[0] for text in said), result.stderr
+    assert lines[0].startswith("dshap: warning: ") and all(text in lines[0] for text in said), (
+        result.stderr
+    )
     assert len(lines) == 1 + (status != 0) and "Traceback" not in result.stderr
     assert "cube: " in result.stdout and "warning" not in result.stdout
     assert result.output.index("cube: ") < result.output.index("dshap: warning")
@@ -353,7 +434,11 @@ def test_a_report_that_fails_hides_no_results(folder, monkeypatch):
         assert f"picture: {picture}" in missing.stdout and Path(picture).exists()
     as_json = run_job(folder, ("report", {"instance": 5}), options=("--json", "-q"))
     content = strict_json(as_json.stdout)
-    assert as_json.exit_code == 0 and content["breakdown"] is None and content["ranking"]["interventional"]
+    assert (
+        as_json.exit_code == 0
+        and content["breakdown"] is None
+        and content["ranking"]["interventional"]
+    )
     unwritable = run_job(folder, ("report", {"picture": "table.parquet/a.png"}))
     warned(unwritable, 0, "picture", "cannot be written")
     assert "one row (id = 1000)" in unwritable.stdout and "still written" not in unwritable.stderr
@@ -370,7 +455,9 @@ def test_a_failed_block_and_a_failed_report(folder):
     table = small_table()
     table.loc[150, "temp"] = 99.0
     table.to_parquet(folder / "table.parquet")
-    result = run_job(folder, *imported("fails_when_hot"), ("source.target", None), ("report", {"instance": 5}))
+    result = run_job(
+        folder, *imported("fails_when_hot"), ("source.target", None), ("report", {"instance": 5})
+    )
     warned(result, 5, "no row has the key 5")
     assert "1 of 3 blocks" in result.stderr.splitlines()[-1]
     verified = dshap_("verify", "out.zarr")
@@ -390,7 +477,9 @@ def test_json_has_no_nan_and_no_infinity(folder):
     assert planned.exit_code == 0 and "null" in planned.stdout and strict_json(planned.stdout)
     done = strict_json(run_job(folder, *job, options=("--json", "-q")).stdout)
     (part,) = done["breakdown"]["parts"]
-    assert part["status"] == "skipped" and set(part["attribution"].values()) == {None} == {part["prediction"]}
+    assert part["status"] == "skipped" and set(part["attribution"].values()) == {None} == {
+        part["prediction"]
+    }
     for command in ("show", "status", "verify"):
         strict_json(dshap_(command, "out.zarr", "--json").stdout)
 
@@ -408,7 +497,9 @@ def test_bad_rows(folder):
     assert "297 ok, 3 skipped" in dshap_("status", "out.zarr").stdout
     shown = run_job(folder, ("source.missing", "skip"), ("report", {"instance": 1003}), options=())
     assert "interventional: skipped" in shown.stdout
-    passed = run_job(folder, *imported("takes_nan"), ("source.missing", "pass"), ("job.store", "passed.zarr"))
+    passed = run_job(
+        folder, *imported("takes_nan"), ("source.missing", "pass"), ("job.store", "passed.zarr")
+    )
     assert passed.exit_code == 0, passed.output
 
 
@@ -440,15 +531,26 @@ def test_a_constant_column_has_attribution_zero(folder):
     table.to_parquet(folder / "table.parquet")
     assert run_job(folder).exit_code == 0
     for name in ("interventional", "observational"):
-        assert (dshap.open_cube(folder / "out.zarr" / name).attribution.sel(feature="hum") == 0).all()
+        assert (
+            dshap.open_cube(folder / "out.zarr" / name).attribution.sel(feature="hum") == 0
+        ).all()
 
 
 def test_a_store_with_another_run_is_left_alone(folder):
     assert run_job(folder).exit_code == 0
     before = tree(folder / "out.zarr")
-    refused(run_job(folder, ("model.penalty", 1e-3)), 4, "model.penalty was 0.0001, now 0.001", "another store")
+    refused(
+        run_job(folder, ("model.penalty", 1e-3)),
+        4,
+        "model.penalty was 0.0001, now 0.001",
+        "another store",
+    )
     refused(run_job(folder, ("explain.1.landmarks", 25)), 4, "landmarks was 20, now 25")
-    refused(run_job(folder, ("source.features", ["hr", "temp"]), ("model.lengthscale", 1.0)), 4, "features")
+    refused(
+        run_job(folder, ("source.features", ["hr", "temp"]), ("model.lengthscale", 1.0)),
+        4,
+        "features",
+    )
     table = small_table()
     table.loc[5, "hr"] += 1
     table.to_parquet(folder / "table.parquet")
@@ -461,11 +563,18 @@ def test_a_store_with_another_run_is_left_alone(folder):
 
 
 def test_a_job_that_does_not_fit(folder):
-    refused(run_job(folder, ("run.memory_limit", "100MB")), 3, "95.4 MiB", "give workers at least ", "(memory_limit)")
+    refused(
+        run_job(folder, ("run.memory_limit", "100MB")),
+        3,
+        "95.4 MiB",
+        "give workers at least ",
+        "(memory_limit)",
+    )
     limited = ("cluster", {"kind": "local", "workers": 1, "memory_limit": "200MB"})
     refused(run_job(folder, limited), 3, "workers have 190.7 MiB")
     planned = run_job(folder, limited, command="plan")
-    assert planned.exit_code == 3 and "evaluation" in planned.stdout  # the plan is shown, then refused
+    # the plan is shown, then refused
+    assert planned.exit_code == 3 and "evaluation" in planned.stdout
     assert not (folder / "out.zarr").exists()
 
 
@@ -487,7 +596,10 @@ def test_a_failing_predict_function_names_block_and_key(folder):
     refused(result, 5, "marginal: 1 of 300 rows has no attribution", "row 150 (id 1150)",
             "RuntimeError: sensor out of range", "run the same again to retry")  # fmt: skip
     status = dshap_("status", "out.zarr").stdout
-    assert "299 ok, 1 failed" in status and "1 failed, first row 150 (id 1150): predict function" in status
+    assert (
+        "299 ok, 1 failed" in status
+        and "1 failed, first row 150 (id 1150): predict function" in status
+    )
     assert "299 rows (marginal)" in dshap_("show", "out.zarr").stdout
     source = (folder / "my_models.py").read_text().replace("> 90", "> 900")
     (folder / "my_models.py").write_text(source)
@@ -498,7 +610,11 @@ def test_a_failing_predict_function_names_block_and_key(folder):
 
 def test_several_outputs_are_shown_side_by_side(folder):
     shown = run_job(folder, *imported("two_outputs"), ("source.target", None), options=())
-    assert shown.exit_code == 0 and "marginal, output0" in shown.stdout and "marginal, output1" in shown.stdout
+    assert (
+        shown.exit_code == 0
+        and "marginal, output0" in shown.stdout
+        and "marginal, output1" in shown.stdout
+    )
 
 
 def test_changed_values_are_found(folder):
@@ -506,12 +622,15 @@ def test_changed_values_are_found(folder):
     (folder / "out.zarr" / "observational" / "prediction" / "c" / "0" / "0").unlink()
     found = dshap_("verify", "out.zarr")
     assert found.exit_code == 7
-    assert "observational: block 0 (rows 0 to 99): stored values changed (prediction)" in found.stdout
+    assert (
+        "observational: block 0 (rows 0 to 99): stored values changed (prediction)" in found.stdout
+    )
 
 
 @pytest.mark.parametrize("with_job", [False, True])
 def test_what_is_damaged_is_repaired_to_the_same_files(folder, with_job):
-    """A value, a name, the model, a cube's metadata: named, status 7; then the same run, or --job, makes all again."""
+    """A value, a name, the model, a cube's metadata: named, status 7; then the same run, or --job,
+    makes all again."""
     assert run_job(folder, ("explain.0.quality_rows", 20)).exit_code == 0
     store, before = folder / "out.zarr", tree(folder / "out.zarr")
     (store / "observational" / "prediction" / "c" / "0" / "0").unlink()
@@ -524,10 +643,18 @@ def test_what_is_damaged_is_repaired_to_the_same_files(folder, with_job):
     for named in ("out.zarr: state model-", "observational: feature/c/0: it is not", "interventional: zarr.json: it is",
                   "interventional: state quality-"):  # fmt: skip
         assert named in found.stdout
-    refused(run_job(folder, ("explain.0.quality_rows", 20)), 7, "zarr.json is not what was written", "--repair")
+    refused(
+        run_job(folder, ("explain.0.quality_rows", 20)),
+        7,
+        "zarr.json is not what was written",
+        "--repair",
+    )
     options = ("--repair", "--job", "job.toml", "-q") if with_job else ("--repair",)
     mended = dshap_("verify", "out.zarr", *options)
-    assert "observational: mended: block 0 (rows 0 to 99): stored values changed (prediction)" in mended.stdout
+    assert (
+        "observational: mended: block 0 (rows 0 to 99): stored values changed (prediction)"
+        in mended.stdout
+    )
     if with_job:
         assert mended.exit_code == 0 and "interventional: verified: 3 of 3" in mended.stdout
     else:
@@ -540,11 +667,17 @@ def test_what_is_damaged_is_repaired_to_the_same_files(folder, with_job):
 def test_a_repair_needs_the_job_of_the_store_and_its_lock(folder):
     assert run_job(folder, ("job.store", "other.zarr")).exit_code == 0
     assert run_job(folder, ("job.store", "out.zarr")).exit_code == 0
-    refused(dshap_("verify", "other.zarr", "--repair", "--job", "job.toml"), 2, "give the job that made this store")
+    refused(
+        dshap_("verify", "other.zarr", "--repair", "--job", "job.toml"),
+        2,
+        "give the job that made this store",
+    )
     refused(dshap_("verify", "out.zarr", "--job", "job.toml"), 2, "give both, or neither")
     with Workspace(folder / "out.zarr"):
         refused(dshap_("verify", "out.zarr", "--repair"), 6, "locked by a running job")
-        refused(dshap_("verify", "out.zarr/observational", "--repair"), 6, "locked by a running job")
+        refused(
+            dshap_("verify", "out.zarr/observational", "--repair"), 6, "locked by a running job"
+        )
 
 
 @pytest.mark.parametrize("command", ["status", "show", "verify"])
@@ -557,7 +690,11 @@ def test_a_store_of_another_hand(folder, command):
     if command == "verify":
         refused(result, 7, "damaged, as named")
     else:
-        refused(result, 2, "observational is no attribution cube of dshap: the array attribution is missing")
+        refused(
+            result,
+            2,
+            "observational is no attribution cube of dshap: the array attribution is missing",
+        )
 
 
 @pytest.mark.parametrize("command", ["status", "show", "verify"])
@@ -567,7 +704,11 @@ def test_no_store(folder, command):
 
 
 def test_usage_errors(folder):
-    assert dshap_("rnu").exit_code == 2 and dshap_("run").exit_code == 2 and dshap_("run", "--no").exit_code == 2
+    assert (
+        dshap_("rnu").exit_code == 2
+        and dshap_("run").exit_code == 2
+        and dshap_("run", "--no").exit_code == 2
+    )
     assert dshap_("--version").output == f"dshap {dshap.__version__}\n"
     assert dshap_("--help").exit_code == 0
     refused(dshap_("run", "none.toml"), 2, "job file none.toml: No such file or directory")
@@ -589,7 +730,8 @@ def start(folder: Path, job: dict) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-c", code, "run", str(write_job(folder, job))],
         cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
+        # a shell's background job ignores it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
 
 
@@ -603,13 +745,18 @@ def interrupted(folder: Path, job: dict, polite: signal.Signals, n_before: int) 
     process.send_signal(polite)
     output, errors = process.communicate(timeout=180)
     assert process.returncode == 130 and output == ""
-    assert lines_of_dshap(errors)[-1] == "dshap: interrupted; what is finished is kept, the same command goes on"
+    assert (
+        lines_of_dshap(errors)[-1]
+        == "dshap: interrupted; what is finished is kept, the same command goes on"
+    )
     assert "Traceback" not in errors and not list(folder.glob(".out.zarr*"))
     return len(list(receipts.glob("*.json")))
 
 
 def test_an_interrupted_run_goes_on(folder):
-    job = changed(*imported("slow"), ("run.instance_tile", 25), ("source.target", None), ("run.micro_rows", 1))
+    job = changed(
+        *imported("slow"), ("run.instance_tile", 25), ("source.target", None), ("run.micro_rows", 1)
+    )
     n_first = interrupted(folder, job, signal.SIGINT, 0)
     assert n_first < interrupted(folder, job, signal.SIGTERM, n_first) < 12
     receipts = folder / "out.zarr" / "marginal" / "state" / "receipts"
@@ -623,7 +770,8 @@ def test_an_interrupted_run_goes_on(folder):
 @pytest.mark.cluster
 @pytest.mark.parametrize("kind", ["local", "python", "scheduler"])
 def test_clusters(folder, kind, request, monkeypatch):
-    """The same arrays on every kind of cluster as in this process; a second run starts none, and connects to none."""
+    """The same arrays on every kind of cluster as in this process; a second run starts none, and
+    connects to none."""
 
     def connects(*_, **__):
         raise AssertionError("a run with nothing to do looks for a cluster")
@@ -637,16 +785,23 @@ def test_clusters(folder, kind, request, monkeypatch):
     if kind == "python":
         cluster["file"] = "own.py"
     if kind == "scheduler":
-        cluster = {"kind": kind, "address": request.getfixturevalue("open_client").scheduler.address}
+        cluster = {
+            "kind": kind,
+            "address": request.getfixturevalue("open_client").scheduler.address,
+        }
     assert run_job(folder, ("job.store", "here.zarr")).exit_code == 0
     result = run_job(folder, ("cluster", cluster), options=("--json", "-q"))
     assert result.exit_code == 0, result.output
-    peaks = {stage["stage"]: stage["worker_peak_bytes"] for stage in strict_json(result.stdout)["stages"]}
+    peaks = {
+        stage["stage"]: stage["worker_peak_bytes"] for stage in strict_json(result.stdout)["stages"]
+    }
     assert list(peaks)[:3] == ["census", "start of the cluster", "fit"]
     assert peaks["census"] is None  # so few rows are counted in this process
     assert peaks["fit"] is None or peaks["fit"] > 50 << 20  # None on a system that does not tell
     for name in ("interventional", "observational"):
-        here, there = (dshap.open_cube(folder / store / name) for store in ("here.zarr", "out.zarr"))
+        here, there = (
+            dshap.open_cube(folder / store / name) for store in ("here.zarr", "out.zarr")
+        )
         assert here.identical(there) or (here.attribution.values == there.attribution.values).all()
     monkeypatch.setattr("distributed.Client.__init__", connects)
     again = run_job(folder, ("cluster", cluster))
@@ -655,7 +810,8 @@ def test_clusters(folder, kind, request, monkeypatch):
 
 @pytest.mark.cluster
 def test_a_model_beside_the_job_is_found_from_anywhere_and_by_local_workers(tmp_path, monkeypatch):
-    """With the installed command, which has neither the job's folder nor the working directory in its path."""
+    """With the installed command, which has neither the job's folder nor the working directory in
+    its path."""
     jobs = tmp_path / "jobs"
     jobs.mkdir()
     monkeypatch.delenv("PYTHONPATH", raising=False)
@@ -665,7 +821,9 @@ def test_a_model_beside_the_job_is_found_from_anywhere_and_by_local_workers(tmp_
     job = changed(*imported("linear"), ("model.function", "beside_the_job:linear"),
                   ("cluster", {"kind": "local", "workers": 1, "memory_limit": "2GiB"}))  # fmt: skip
     done = subprocess.run(
-        [Path(sys.executable).with_name("dshap"), "run", write_job(jobs, job)], capture_output=True, text=True
+        [Path(sys.executable).with_name("dshap"), "run", write_job(jobs, job)],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["jobs"]
@@ -701,20 +859,31 @@ def test_quiet_is_silent(folder):
     """It printed the whole report, and warnings of the run."""
     done = run_job(folder, options=("-q",))
     assert done.exit_code == 0 and done.stdout == "" and done.stderr == ""
-    refused(run_job(folder, ("source.path", "nowhere.parquet"), options=("-q",)), 2, "nowhere.parquet")
+    refused(
+        run_job(folder, ("source.path", "nowhere.parquet"), options=("-q",)), 2, "nowhere.parquet"
+    )
 
 
 def test_where_nothing_is_explained_the_error_stands_alone(folder):
-    """A model that fails at everything but the base value and the probe: no ranking of zeros, no picture."""
+    """A model that fails at everything but the base value and the probe: no ranking of zeros, no
+    picture."""
     picture = ("report", {"picture": "ranking.png"})
     failed = run_job(folder, *imported("fails_later"), picture)
-    refused(failed, 5, "300 of 300 rows have no attribution", "No space left on device: mend that, then run")
+    refused(
+        failed,
+        5,
+        "300 of 300 rows have no attribution",
+        "No space left on device: mend that, then run",
+    )
     assert failed.stdout == "" and not (folder / "ranking.png").exists()
     shown = dshap_("show", "out.zarr")
     assert shown.exit_code == 0 and shown.stdout.startswith("no row is explained yet\n")
     shutil.rmtree("out.zarr")
     del sys.modules["my_models"]
-    assert json.loads(run_job(folder, *imported("fails_later"), options=("--json",)).stdout)["ranking"] == {}
+    assert (
+        json.loads(run_job(folder, *imported("fails_later"), options=("--json",)).stdout)["ranking"]
+        == {}
+    )
 
 
 COMMANDS = "\\u001b[2J\\u0007\\u202e"
@@ -744,11 +913,18 @@ def test_no_name_of_anybody_moves_the_cursor(folder):
 
 
 def test_verify_of_a_store_without_its_state(folder):
-    """There is nothing to check it against: exit status 11, where nothing was said and the status was 0."""
+    """There is nothing to check it against: exit status 11, where nothing was said and the status
+    was 0."""
     assert run_job(folder).exit_code == 0
     shutil.rmtree(folder / "out.zarr" / "interventional" / "state")
     alone = dshap_("verify", "out.zarr/interventional")
-    assert alone.exit_code == 11 and "has no folder state: there is nothing to check it against" in alone.stderr
+    assert (
+        alone.exit_code == 11
+        and "has no folder state: there is nothing to check it against" in alone.stderr
+    )
     assert dshap_("verify", "out.zarr").exit_code == 11
     mended = dshap_("verify", "out.zarr", "--repair", "--job", folder / "job.toml")
-    assert mended.exit_code == 0 and "interventional: verified: 3 of 3 blocks finished" in mended.stdout
+    assert (
+        mended.exit_code == 0
+        and "interventional: verified: 3 of 3 blocks finished" in mended.stdout
+    )

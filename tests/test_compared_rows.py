@@ -34,7 +34,9 @@ UNSURE = " (what moves no prediction is told only where keep_rows=True has kept 
 
 @pytest.mark.parametrize("is_joined_in_parts", [False, True])
 @pytest.mark.parametrize("keep_rows", [False, True])
-def test_keys_that_are_new_changed_and_gone(keyed_table, tmp_path, monkeypatch, keep_rows, is_joined_in_parts):
+def test_keys_that_are_new_changed_and_gone(
+    keyed_table, tmp_path, monkeypatch, keep_rows, is_joined_in_parts
+):
     if is_joined_in_parts:
         monkeypatch.setattr("dshap.compared_rows.JOINED_ROWS", 70)
     explained(keyed_table, tmp_path / "c.zarr", keep_rows=keep_rows)
@@ -46,9 +48,14 @@ def test_keys_that_are_new_changed_and_gone(keyed_table, tmp_path, monkeypatch, 
 
 
 def test_what_moves_no_prediction_is_known_from_kept_rows_alone(keyed_table, tmp_path):
-    nudged = keyed_table.assign(a=np.where(keyed_table.index == 7, np.nextafter(keyed_table.a, 9.0), keyed_table.a))
+    nudged = keyed_table.assign(
+        a=np.where(keyed_table.index == 7, np.nextafter(keyed_table.a, 9.0), keyed_table.a)
+    )
     for keep_rows, expected in (
-        (False, f"rows: the same 400 keys in the same order, with other values in some rows{UNSURE}"),
+        (
+            False,
+            f"rows: the same 400 keys in the same order, with other values in some rows{UNSURE}",
+        ),
         (True, "rows: 1 key changed (17)"),
     ):
         explained(keyed_table, tmp_path / "c.zarr", keep_rows=keep_rows)
@@ -68,7 +75,8 @@ def test_more_rows_than_are_predicted_for_a_message(keyed_table, tmp_path, monke
     explained(keyed_table, tmp_path / "c.zarr")
     said = refusal(changed(keyed_table), tmp_path / "c.zarr")
     assert said == (
-        "rows: 100 keys new (first 5000, 5001, 5002), 20 keys gone (first 10, 11, 12) (which values changed is told "
+        "rows: 100 keys new (first 5000, 5001, 5002), 20 keys gone (first 10, 11, 12) (which "
+        "values changed is told "
         "only where keep_rows=True has kept the rows)"
     )
 
@@ -83,7 +91,9 @@ def test_a_model_that_fails_on_the_new_rows(keyed_table, tmp_path):
     explained(keyed_table, tmp_path / "c.zarr", predict=moody)
     later = keyed_table.assign(a=np.where(keyed_table.index == 300, 77.0, keyed_table.a))
     said = refusal(later, tmp_path / "c.zarr", predict=moody)
-    assert said.startswith("rows: the same 400 keys in the same order, with other values in some rows (which values")
+    assert said.startswith(
+        "rows: the same 400 keys in the same order, with other values in some rows (which values"
+    )
 
 
 def test_of_an_unfinished_run_the_keys_that_are_there(keyed_table, tmp_path):
@@ -95,8 +105,10 @@ def test_of_an_unfinished_run_the_keys_that_are_there(keyed_table, tmp_path):
     said = refusal(keyed_table.iloc[::-1], store)
     assert said.startswith(f"rows: {seen} all in another order (")
     said = refusal(changed(keyed_table), store)
-    assert said == f"rows: {seen} 4 keys changed (first 30, 37, 39), 20 keys gone (first 10, 11, 12){UNSURE}; " + (
-        "400 rows before, 480 now"
+    assert (
+        said
+        == f"rows: {seen} 4 keys changed (first 30, 37, 39), 20 keys gone (first 10, 11, 12){UNSURE}; "
+        + ("400 rows before, 480 now")
     )
     said = refusal(pd.concat([keyed_table, keyed_table.assign(id=keyed_table.id + 9_000)]), store)
     assert said == f"rows: {seen} none is gone; 400 rows before, 800 now"

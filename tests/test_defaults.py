@@ -1,5 +1,6 @@
-"""What `explain` gives without options, on both sides of every number of players at which the choice changes, and far
-from them; games with interactions of every order whose Shapley values have a closed form, of one row of background."""
+"""What `explain` gives without options, on both sides of every number of players at which the
+choice changes, and far from them; games with interactions of every order whose Shapley values have
+a closed form, of one row of background."""
 
 from __future__ import annotations
 
@@ -18,14 +19,15 @@ from dshap.values import Marginal
 N = 4
 CHOICES = {1: "exact", 2: "exact", 11: "exact", 12: "kriging", 64: "kriging", 65: "kriging", 128: "kriging",
            129: "kriging", 300: "kriging", 513: "kriging"}  # fmt: skip
-"""Players -> design: all coalitions up to 2^11, relevances up to 64, errors of each player up to 128, 4 coalitions a
-player from 513 on."""
+"""Players -> design: all coalitions up to 2^11, relevances up to 64, errors of each player up to
+128, 4 coalitions a player from 513 on."""
 BORDERS = {14: 212, 20: 422, 30: 932}
 """Players -> coalitions that are all of sizes 1 and 2, with their complements and the two ends."""
 
 
 def products(d: int) -> tuple[Marginal, FloatArray, FloatArray]:
-    """f = exp Σ x_j/√d: φ_i = (a_i − b_i) ∫ Π_{j ≠ i} (b_j + t (a_j − b_j)) dt, a and b the factors of the two rows."""
+    """f = exp Σ x_j/√d: φ_i = (a_i − b_i) ∫ Π_{j ≠ i} (b_j + t (a_j − b_j)) dt, a and b the factors
+    of the two rows."""
     rng = np.random.default_rng(d)
     rows, background = rng.normal(size=(N, d)), rng.normal(size=(1, d))
     a, b = np.exp(rows / np.sqrt(d)), np.exp(background / np.sqrt(d))
@@ -36,7 +38,8 @@ def products(d: int) -> tuple[Marginal, FloatArray, FloatArray]:
 
 
 def airports(d: int) -> tuple[Marginal, FloatArray, FloatArray]:
-    """f = max x_j ≥ 0 over a row of zeros: with costs in rising order φ_i = Σ_{k ≤ i} (c_k − c_{k−1})/(d − k + 1)."""
+    """f = max x_j ≥ 0 over a row of zeros: with costs in rising order φ_i = Σ_{k ≤ i} (c_k −
+    c_{k−1})/(d − k + 1)."""
     rows = np.random.default_rng(d).random((N, d))
     shares = np.diff(np.sort(rows, axis=1), axis=1, prepend=0.0) / np.arange(d, 0, -1)
     truth = np.take_along_axis(shares.cumsum(axis=1), rows.argsort(axis=1).argsort(axis=1), axis=1)
@@ -51,7 +54,8 @@ def root_mean_square(cube, truth: FloatArray) -> float:
 
 
 def check(cube, truth: FloatArray, is_exact: bool) -> None:
-    """All rows are ok and add up; errors are there, of the size that they state, and none is beyond all doubt.
+    """All rows are ok and add up; errors are there, of the size that they state, and none is beyond
+    all doubt.
 
     0.05: above 128 players what the mean over priors gains is not in the errors' one scale.
     """
@@ -70,7 +74,9 @@ def check(cube, truth: FloatArray, is_exact: bool) -> None:
 
 
 @pytest.mark.usefixtures("in_this_process")
-@pytest.mark.parametrize(("game", "d"), [(game, d) for d in CHOICES for game in GAMES if d < 300 or game == "products"])
+@pytest.mark.parametrize(
+    ("game", "d"), [(game, d) for d in CHOICES for game in GAMES if d < 300 or game == "products"]
+)
 def test_the_default_is_right_at_every_width(game, d):
     value, rows, truth = GAMES[game](d)
     kind = type(choose("auto", value, None).design).__name__.removesuffix("Design").lower()
@@ -98,7 +104,8 @@ def test_nothing_breaks_at_a_border_of_enumeration(game, d):
 @pytest.mark.parametrize("d", [3, 12, 14, 20, 30])
 @pytest.mark.parametrize("game", GAMES)
 def test_the_fewest_coalitions_of_all_are_not_regressed(game, d, budget):
-    """A regression has as many unknowns there, and was off by up to a hundred times the attributions."""
+    """A regression has as many unknowns there, and was off by up to a hundred times the
+    attributions."""
     value, rows, truth = GAMES[game](d)
     n_coalitions = 2 * d + (budget == "2 d + 1")
     assert isinstance(choose("auto", value, n_coalitions).design, PermutationDesign)
@@ -113,14 +120,16 @@ def test_the_fewest_coalitions_of_all_are_not_regressed(game, d, budget):
 @pytest.mark.parametrize("d", [14, 30, 60])
 @pytest.mark.parametrize("game", GAMES)
 def test_few_coalitions_are_no_worse_than_orders(game, d, budget):
-    """Between the fewest that kriging takes and those of standard errors, and beyond: `permutation` had half the error
-    on airports."""
+    """Between the fewest that kriging takes and those of standard errors, and beyond: `permutation`
+    had half the error on airports."""
     value, rows, truth = GAMES[game](d)
     n_coalitions = max(int(budget * d), 2 * d + 2)
     assert isinstance(choose("auto", value, n_coalitions).design, KrigingDesign)
     off = []
     for design in ("auto", "permutation"):
-        cube = dshap.explain(value, rows, design=design, max_coalitions=n_coalitions, progress=False)
+        cube = dshap.explain(
+            value, rows, design=design, max_coalitions=n_coalitions, progress=False
+        )
         assert (cube.status == Status.OK).all()
         off.append(root_mean_square(cube, truth))
     assert off[0] < 1.05 * off[1]
@@ -130,12 +139,14 @@ def test_few_coalitions_are_no_worse_than_orders(game, d, budget):
 @pytest.mark.parametrize("d", [23, 24, 47, 48, 64, 65])
 @pytest.mark.parametrize("game", GAMES)
 def test_errors_of_few_coalitions_cover_the_largest_players(game, d):
-    """Six a player, on both sides of where errors look at what is missed (24 players), of decays near 1 (48) and of
-    sparse terms (64)."""
+    """Six a player, on both sides of where errors look at what is missed (24 players), of decays
+    near 1 (48) and of sparse terms (64)."""
     value, rows, truth = GAMES[game](d)
     cube = dshap.explain(value, rows, max_coalitions=6 * d, progress=False)
     check(cube, truth, is_exact=False)
-    held = np.abs(cube.attribution.to_numpy() - truth[..., None]) <= 2.09 * cube.std_error.to_numpy()
+    held = (
+        np.abs(cube.attribution.to_numpy() - truth[..., None]) <= 2.09 * cube.std_error.to_numpy()
+    )
     largest = np.argsort(-np.abs(truth), axis=1)[:, :5, None]
     assert held.mean() > 0.85 and np.take_along_axis(held, largest, axis=1).mean() > 0.75
 

@@ -1,4 +1,5 @@
-"""The comparison of workflows/experiments: its parts on functions that are known, its commands in their tiny form."""
+"""The comparison of workflows/experiments: its parts on functions that are known, its commands in
+their tiny form."""
 
 from __future__ import annotations
 
@@ -40,7 +41,13 @@ from workflows.experiments.neighbours import (
 )
 from workflows.experiments.tables import differences, table
 from workflows.experiments.text_methods import text_methods
-from workflows.experiments.texts import made_up_reviews, texts_of_csv, tokens_of, vocabulary_of, words_of
+from workflows.experiments.texts import (
+    made_up_reviews,
+    texts_of_csv,
+    tokens_of,
+    vocabulary_of,
+    words_of,
+)
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -79,18 +86,23 @@ class OfTokens(Linear):
     """Of texts: the numbers of the tokens in the place of a row."""
 
     def logits(self, rows):
-        padded = np.pad(rows, ((0, 0), (0, N_COLUMNS - min(N_COLUMNS, rows.shape[1]))))[:, :N_COLUMNS]
+        padded = np.pad(rows, ((0, 0), (0, N_COLUMNS - min(N_COLUMNS, rows.shape[1]))))[
+            :, :N_COLUMNS
+        ]
         return super().logits(padded / 10)
 
 
 @pytest.fixture
 def study() -> Study:
     rows = np.random.default_rng(1).random((5, N_COLUMNS))
-    return Study("made_up", "Made up", Linear(), rows, np.full(N_COLUMNS, 0.5), dshap.image_players(*SHAPE))
+    return Study(
+        "made_up", "Made up", Linear(), rows, np.full(N_COLUMNS, 0.5), dshap.image_players(*SHAPE)
+    )
 
 
 def gains(study: Study) -> np.ndarray:
-    """(n, d): what each pixel adds to the log-odds of the predicted class, which is the difference of two logits."""
+    """(n, d): what each pixel adds to the log-odds of the predicted class, which is the difference
+    of two logits."""
     classes = study.classifier.predicted(study.rows)
     slope = (study.classifier.weights @ [1.0, -1.0])[None] * np.where(classes == 0, 1, -1)[:, None]
     return (slope * (study.rows - study.reference)) @ study.members.members.T
@@ -110,7 +122,9 @@ def test_masking_takes_the_top_ranked_pixels_of_each_row(study):
     shares = np.array([0.0, 0.25, 1.0])
     found = changes(study, gained, shares)
     top = -np.sort(-gained, axis=1)
-    assert_allclose(found, -np.stack([top[:, :0].sum(1), top[:, :3].sum(1), top.sum(1)], axis=1), atol=1e-12)
+    assert_allclose(
+        found, -np.stack([top[:, :0].sum(1), top[:, :3].sum(1), top.sum(1)], axis=1), atol=1e-12
+    )
     assert (changes(study, -gained, shares)[:, 1] > found[:, 1]).all()
 
 
@@ -127,10 +141,17 @@ def test_masked_pixels_are_red_where_brighter(study):
 
 def test_saliency_is_the_magnitude_of_the_gradient(study):
     network = study.classifier
-    cube = dshap.explain(baselines.Saliency(network, study.reference, study.players), study.rows, progress=False)
+    cube = dshap.explain(
+        baselines.Saliency(network, study.reference, study.players), study.rows, progress=False
+    )
     classes, step = network.predicted(study.rows), 1e-6
-    slopes = [network.log_probabilities(study.rows + step * unit)[np.arange(5), classes] for unit in np.eye(N_COLUMNS)]
-    slopes = (np.array(slopes).T - network.log_probabilities(study.rows).max(axis=1)[:, None]) / step
+    slopes = [
+        network.log_probabilities(study.rows + step * unit)[np.arange(5), classes]
+        for unit in np.eye(N_COLUMNS)
+    ]
+    slopes = (
+        np.array(slopes).T - network.log_probabilities(study.rows).max(axis=1)[:, None]
+    ) / step
     expected = np.abs(slopes).reshape(5, 12, 3).sum(axis=2)
     assert_allclose(cube.attribution[..., 0], expected, atol=1e-4)
     assert_allclose(cube.prediction[:, 0], network.log_probabilities(study.rows).max(axis=1))
@@ -139,7 +160,9 @@ def test_saliency_is_the_magnitude_of_the_gradient(study):
 @pytest.mark.parametrize("draw", baselines.LIME_KERNELS)
 def test_lime_is_a_weighted_ridge_regression(study, draw):
     pytest.importorskip("lime")
-    lime = baselines.Lime(study.classifier, study.reference, study.players, budget=5, draw=draw, seed=3)
+    lime = baselines.Lime(
+        study.classifier, study.reference, study.players, budget=5, draw=draw, seed=3
+    )
     found = dshap.explain(lime, study.rows, progress=False).attribution[..., 0]
     masks = draw(np.random.default_rng(3), 60, 12)
     factor, width = baselines.LIME_KERNELS[draw]
@@ -149,14 +172,17 @@ def test_lime_is_a_weighted_ridge_regression(study, draw):
     centred = masks - np.average(masks, axis=0, weights=weights)
     for row, phi in zip(study.rows, found, strict=True):
         mixed = np.where(np.repeat(masks, 3, axis=1), row, study.reference)
-        values = study.classifier.log_probabilities(mixed)[:, study.classifier.predicted(row[None])[0]]
+        values = study.classifier.log_probabilities(mixed)[
+            :, study.classifier.predicted(row[None])[0]
+        ]
         gram = (centred.T * weights) @ centred + np.eye(12)
         assert_allclose(phi, np.linalg.solve(gram, (centred.T * weights) @ values), atol=1e-9)
 
 
 @pytest.mark.parametrize("draw", baselines.LIME_KERNELS)
 def test_samples_of_lime(draw):
-    """The first is the instance itself; the others are as many as lime draws: a half, or all numbers equally likely."""
+    """The first is the instance itself; the others are as many as lime draws: a half, or all
+    numbers equally likely."""
     masks = draw(np.random.default_rng(0), 4_000, 10)
     assert masks.shape == (4_000, 10) and masks[0].all()
     sizes = np.bincount(masks[1:].sum(axis=1), minlength=11) / 3_999
@@ -171,8 +197,12 @@ def test_a_comparison_leaves_cubes_curves_numbers_and_a_picture(study, tmp_path)
     pytest.importorskip("matplotlib")
     methods = image_methods(study, SHAPE)
     kept = {name: methods[name] for name in ("KernelSHAP", "SampleShapley", "Saliency")}
-    results = compare(study, {**kept, "exact": Method(kept["KernelSHAP"].value, "exact")}, tmp_path, {"more": 1})
-    cubes = {each.method: dshap.open_cube(tmp_path / "cubes" / f"{each.method}.zarr") for each in results}
+    results = compare(
+        study, {**kept, "exact": Method(kept["KernelSHAP"].value, "exact")}, tmp_path, {"more": 1}
+    )
+    cubes = {
+        each.method: dshap.open_cube(tmp_path / "cubes" / f"{each.method}.zarr") for each in results
+    }
     for each in results:
         assert_array_equal(cubes[each.method].attribution[..., 0], each.attribution)
     with xr.open_zarr(tmp_path / "made_up_curves.zarr", consolidated=False) as curves:
@@ -185,7 +215,8 @@ def test_a_comparison_leaves_cubes_curves_numbers_and_a_picture(study, tmp_path)
     assert_allclose(of_exact["mean"], results[3].change.mean(axis=0), atol=1e-4)
     assert of_exact["mean"][0] == 0 and len(of_exact["mean"]) == len(SHARES)
     assert (tmp_path / "made_up.png").read_bytes()[:4] == b"\x89PNG"
-    for name in ("KernelSHAP", "SampleShapley"):  # at most 4d, and what names, checks and masking want
+    # at most 4d, and what names, checks and masking want
+    for name in ("KernelSHAP", "SampleShapley"):
         assert content["change_in_log_odds"][name]["evaluations_an_instance"] < 48 + 30
         assert_allclose(cubes[name].attribution, cubes["exact"].attribution, atol=0.3)
 
@@ -194,14 +225,21 @@ def test_a_comparison_leaves_cubes_curves_numbers_and_a_picture(study, tmp_path)
 def test_no_method_of_images_takes_more_than_its_budget(size):
     n_columns = int(np.prod(size))
     players = dshap.image_players(*size)
-    study = Study("made_up", "", Linear(n_columns), np.ones((1, n_columns)), np.zeros(n_columns), players)
+    study = Study(
+        "made_up", "", Linear(n_columns), np.ones((1, n_columns)), np.zeros(n_columns), players
+    )
     methods = image_methods(study, size)
-    taken = {name: each.design.info.n_coalitions for name, each in methods.items() if each.design != "auto"}
+    taken = {
+        name: each.design.info.n_coalitions
+        for name, each in methods.items()
+        if each.design != "auto"
+    }
     assert len(taken) == 14 and sum(name.endswith(PRESENT) for name in taken) == 6
     assert max(taken.values()) <= BUDGET * len(players), taken
     if size == (28, 28, 1):  # squares of 2 x 2 and of 3 x 3
         found = {
-            name: len(methods[name].value.players) for name in ("C-Shapley, boundary", "C-Shapley, paper", "L-Shapley")
+            name: len(methods[name].value.players)
+            for name in ("C-Shapley, boundary", "C-Shapley, paper", "L-Shapley")
         }
         assert list(found.values()) == [196, 100, 100]
 
@@ -209,9 +247,13 @@ def test_no_method_of_images_takes_more_than_its_budget(size):
 def test_what_a_patch_is_given_is_shared_among_its_pixels(study, tmp_path):
     """In a linear function each pixel of a patch gets the mean of them all."""
     players = dshap.image_players(*SHAPE, patch=2)
-    value = dshap.values.Marginal(study.classifier.logits, study.reference[None], players=players, link=None)
+    value = dshap.values.Marginal(
+        study.classifier.logits, study.reference[None], players=players, link=None
+    )
     found = result_of(study, "patches", Method(value, "exact"), tmp_path).attribution
-    gained = (study.classifier.weights[:, 0] * (study.rows - study.reference)) @ study.members.members.T
+    gained = (
+        study.classifier.weights[:, 0] * (study.rows - study.reference)
+    ) @ study.members.members.T
     for patch in ([0, 1, 4, 5], [2, 3, 6, 7], [8, 9], [10, 11]):
         expected = np.broadcast_to(gained[:, patch].mean(axis=1, keepdims=True), (5, len(patch)))
         assert_allclose(found[:, patch], expected, atol=1e-9)
@@ -221,13 +263,19 @@ def test_what_a_patch_is_given_is_shared_among_its_pixels(study, tmp_path):
 @pytest.mark.parametrize("graph", [chain(1), chain(6), grid(2, 4)], ids=["one", "chain", "grid"])
 @pytest.mark.parametrize("name", REGRESSIONS)
 def test_regressions_are_their_definitions(name, graph, weights):
-    """Σ w (v'(S) − Σ φ)² with and without Σφ = v(N) − v(∅), S what `connected_regression` lists; v' of what is there
-    over nobody, or of what is taken from everybody."""
+    """Σ w (v'(S) − Σ φ)² with and without Σφ = v(N) − v(∅), S what `connected_regression` lists; v'
+    of what is there over nobody, or of what is taken from everybody."""
     d, rng = graph.n_nodes, np.random.default_rng(4)
-    design, listed = REGRESSIONS[name](graph, 2, weights=weights), connected_regression(graph, 2, weights=weights)
+    design, listed = (
+        REGRESSIONS[name](graph, 2, weights=weights),
+        connected_regression(graph, 2, weights=weights),
+    )
     v = {mask.tobytes(): rng.normal() for mask in design.masks}
     empty, full = (v[np.full(d, is_in).tobytes()] for is_in in (False, True))
-    z, w = listed.masks[2:].astype(float), listed.block(2, listed.n_coalitions).score.max(axis=1, initial=0)
+    z, w = (
+        listed.masks[2:].astype(float),
+        listed.block(2, listed.n_coalitions).score.max(axis=1, initial=0),
+    )
     if name.endswith(PRESENT):
         target = full - np.array([v[(mask == 0).tobytes()] for mask in z])
     else:
@@ -265,7 +313,10 @@ def test_a_ring_joins_the_ends_of_a_chain():
 def test_a_panel_has_one_convention_and_all_baselines():
     names = ["L-Shapley", f"L-Shapley{PRESENT}", f"C-Shapley, paper{PRESENT}", "LIME"]
     results = [Result(name, np.zeros((1, 2)), np.zeros((1, 2)), 1, 1, 1.0, 1.0) for name in names]
-    for end, expected in {"": ["L-Shapley", "LIME"], PRESENT: ["L-Shapley", "C-Shapley, paper", "LIME"]}.items():
+    for end, expected in {
+        "": ["L-Shapley", "LIME"],
+        PRESENT: ["L-Shapley", "C-Shapley, paper", "LIME"],
+    }.items():
         found = of_panel(results, end)
         assert list(found) == expected
         assert found["L-Shapley"].method == f"L-Shapley{end}"
@@ -275,12 +326,25 @@ def test_made_up_images_tell_their_classes():
     images = made_up_images((8, 8, 3), ("a", "b"), 50)
     upper = images.x_test.reshape(-1, 2, 96).mean(axis=2)
     assert_array_equal(upper.argmax(axis=1), images.y_test)
-    assert images.x_train.shape == (50, 192) and images.reference.shape == (192,) and len(images.players) == 64
+    assert (
+        images.x_train.shape == (50, 192)
+        and images.reference.shape == (192,)
+        and len(images.players) == 64
+    )
 
 
 def test_words_and_their_tokens():
-    """By hand: tags are no words, an apostrophe joins, equally frequent words go by the alphabet."""
-    assert words_of("It's GREAT.<br />A 10/10 film, it's") == ["it's", "great", "a", "10", "10", "film", "it's"]
+    """By hand: tags are no words, an apostrophe joins, equally frequent words go by the
+    alphabet."""
+    assert words_of("It's GREAT.<br />A 10/10 film, it's") == [
+        "it's",
+        "great",
+        "a",
+        "10",
+        "10",
+        "film",
+        "it's",
+    ]
     words = vocabulary_of([["b", "a", "b"], ["c", "a", "d"]], 5)
     assert words == ("<padding>", "<unknown>", "a", "b", "c")
     assert_array_equal(tokens_of([["b", "z"], ["c"]], words), [[3, 1], [4, 0]])
@@ -315,7 +379,8 @@ def test_padding_changes_nothing_of_the_word_network():
 
 
 def test_other_networks_of_texts_read_over_padding():
-    """Behind a text it changes nothing.  The LSTM takes the words that are left, the other blanks in their place."""
+    """Behind a text it changes nothing.  The LSTM takes the words that are left, the other blanks
+    in their place."""
     torch = pytest.importorskip("torch")
     networks = importlib.import_module("workflows.experiments.text_networks")
     words = ["<padding>", "<unknown>", "bad", "it's", "very-good", "a"]
@@ -332,8 +397,14 @@ def test_other_networks_of_texts_read_over_padding():
                 assert_allclose(network(torch.tensor([[2, 3, 4]])), found[:1], atol=1e-6)
     codes = network.characters(tokens)
     assert codes.shape == (3, 1_014)
-    spelled = ["".join(" " if code == 0 else networks.ALPHABET[code - 1] for code in row) for row in codes]
-    assert spelled[0].rstrip() == "bad  it's verygood" and spelled[1].rstrip() == "a bad" and not spelled[2].strip()
+    spelled = [
+        "".join(" " if code == 0 else networks.ALPHABET[code - 1] for code in row) for row in codes
+    ]
+    assert (
+        spelled[0].rstrip() == "bad  it's verygood"
+        and spelled[1].rstrip() == "a bad"
+        and not spelled[2].strip()
+    )
 
 
 def test_inference_forms_are_their_networks():
@@ -346,12 +417,17 @@ def test_inference_forms_are_their_networks():
     for share, row in zip((0.0, 0.1, 0.5, 0.9, 0.99, 1.0), tokens, strict=True):
         row[torch.rand(190) < share] = 0
     tokens[1, 90:] = 0
-    for made in (networks.WordNetwork(50, 3), networks.RecurrentNetwork(50, 3), networks.CharacterNetwork(words, 3)):
+    for made in (
+        networks.WordNetwork(50, 3),
+        networks.RecurrentNetwork(50, 3),
+        networks.CharacterNetwork(words, 3),
+    ):
         network = made.eval()
         with torch.inference_mode():
             expected, form = network(tokens), network.inference_form()
             assert_allclose(form(tokens), expected, atol=1e-6)
-            for row, logits in zip(tokens, expected, strict=True):  # each by itself, as far as it goes
+            # each by itself, as far as it goes
+            for row, logits in zip(tokens, expected, strict=True):
                 assert_allclose(form(networks.trimmed(row[None]))[0], logits, atol=1e-6)
         sizes = form.sizes(tokens)
         assert sizes.shape == (6,) and sizes.argmax() == 0 and sizes.argmin() == 5
@@ -389,11 +465,17 @@ def test_methods_share_their_values(study, tmp_path):
     """No mix of a row is computed twice, and attributions are those of values that are not kept."""
     kept, alone = value_of(study, study.players, KeptMarginal), value_of(study, study.players)
     graph, seen = grid(3, 4), set()
-    remembering, plain = (regression_methods(value, graph, 2) | local_methods(value, graph) for value in (kept, alone))
+    remembering, plain = (
+        regression_methods(value, graph, 2) | local_methods(value, graph) for value in (kept, alone)
+    )
     for name, first in remembering.items():
         before = kept.memory.n_saved
-        results = [result_of(study, name, each, tmp_path / str(i)) for i, each in enumerate((first, plain[name]))]
-        assert_allclose(results[0].attribution, results[1].attribution, rtol=0, atol=1e-13)  # calls of fewer rows
+        results = [
+            result_of(study, name, each, tmp_path / str(i))
+            for i, each in enumerate((first, plain[name]))
+        ]
+        # calls of fewer rows
+        assert_allclose(results[0].attribution, results[1].attribution, rtol=0, atol=1e-13)
         proper = first.design.block(2, first.design.info.n_coalitions).masks
         asked = {mask.tobytes() for mask in proper}
         assert kept.memory.n_saved - before == 5 * len(asked & seen), name
@@ -408,7 +490,11 @@ def test_texts_of_csv(tmp_path):
     (tmp_path / "train.csv").write_text('"2","Wall St.","a ""quoted"" word"\n"1","","Wall"\n')
     (tmp_path / "test.csv").write_text('"3","none of it","wall"\n')
     found = texts_of_csv(tmp_path, n_words=4)
-    assert found.words == ("<padding>", "<unknown>", "wall", "a") and found.classes == ("1", "2", "3")
+    assert found.words == ("<padding>", "<unknown>", "wall", "a") and found.classes == (
+        "1",
+        "2",
+        "3",
+    )
     assert_array_equal(found.x_train, [[2, 1, 3, 1, 1], [2, 0, 0, 0, 0]])
     assert_array_equal(found.x_test, [[1, 1, 1, 2]])
     assert_array_equal(found.y_train, [1, 0])
@@ -423,11 +509,15 @@ def test_batches_of_texts_are_of_near_lengths():
     for given in (None, lengths):
         found = batches(1_000, 16, given)
         assert_array_equal(np.sort(torch.cat(list(found))), np.arange(1_000))
-    assert max(int(lengths[batch].max() - lengths[batch].min()) for batch in found) < 100 and len(found) == 63
+    assert (
+        max(int(lengths[batch].max() - lengths[batch].min()) for batch in found) < 100
+        and len(found) == 63
+    )
 
 
 def test_the_best_network_on_rows_held_out_is_kept(capsys):
-    """One that unlearns: labels of the rows to train on are wrong, so that the first pass is the best."""
+    """One that unlearns: labels of the rows to train on are wrong, so that the first pass is the
+    best."""
     torch = pytest.importorskip("torch")
     networks = importlib.import_module("workflows.experiments.training")
     torch.manual_seed(0)
@@ -437,13 +527,17 @@ def test_the_best_network_on_rows_held_out_is_kept(capsys):
     network = torch.nn.Linear(2, 2)
     network.weight.data = torch.tensor([[-1.0, 0.0], [1.0, 0.0]])
     networks.train(network, x, y, epochs=4, rate=0.3, n_held_out=100)
-    said = [float(line.split("accuracy ")[1].split()[0]) for line in capsys.readouterr().out.splitlines()]
+    said = [
+        float(line.split("accuracy ")[1].split()[0])
+        for line in capsys.readouterr().out.splitlines()
+    ]
     found = float((network(x[:100]).argmax(dim=1).numpy() == y[:100]).mean())
     assert len(said) == 4 and said[-1] < 0.2 and abs(found - max(said)) < 1e-4
 
 
 def test_images_are_moved_and_mirrored():
-    """Each is a part of the image with its mirrored surroundings, or of its mirror image; both happen."""
+    """Each is a part of the image with its mirrored surroundings, or of its mirror image; both
+    happen."""
     torch = pytest.importorskip("torch")
     networks = importlib.import_module("workflows.experiments.training")
     torch.manual_seed(0)
@@ -472,8 +566,14 @@ def test_no_method_of_texts_takes_more_than_its_budget():
     assert len(methods) == 15
     for d in (1, 2, 3, 4, 5, 9, 60):
         made = {name: each.design for name, each in methods.items() if each.design != "auto"}
-        taken = {name: (of(d) if callable(of) else of.with_players(d)).info.n_coalitions for name, of in made.items()}
-        assert max(taken.values()) <= 4 * d + 2 and min(taken.values()) >= min(2 * d, 2**d), (d, taken)
+        taken = {
+            name: (of(d) if callable(of) else of.with_players(d)).info.n_coalitions
+            for name, of in made.items()
+        }
+        assert max(taken.values()) <= 4 * d + 2 and min(taken.values()) >= min(2 * d, 2**d), (
+            d,
+            taken,
+        )
 
 
 def test_masking_a_text_is_by_its_own_length():
@@ -503,7 +603,10 @@ TINY = {
 def test_the_tiny_form_of_a_command(name, tmp_path, monkeypatch, capsys):
     for package in ("torch", "lime", "PIL", "matplotlib"):
         pytest.importorskip(package)
-    command, (epochs, more) = importlib.import_module(f"workflows.experiments.{name.split('_')[0]}"), TINY[name]
+    command, (epochs, more) = (
+        importlib.import_module(f"workflows.experiments.{name.split('_')[0]}"),
+        TINY[name],
+    )
     monkeypatch.setattr(f"workflows.experiments.{epochs}", 10)
     for _ in range(2):  # the second finds network and cubes there
         command.main(["--tiny", "--threads", "1", "--out", str(tmp_path), *more])
@@ -530,9 +633,12 @@ def test_two_workers_give_the_same_cubes(tmp_path, monkeypatch):
     for store in (tmp_path / "one" / "cubes").glob("*.zarr"):
         here, there = store, tmp_path / "two" / "cubes" / store.name
         one, two = (dshap.open_cube(each).attribution for each in (here, there))
-        assert_allclose(two, one, rtol=0, atol=1e-5, err_msg=store.name)  # the network is float32, its calls differ
+        # the network is float32, its calls differ
+        assert_allclose(two, one, rtol=0, atol=1e-5, err_msg=store.name)
         if store.stem != "Saliency":  # the network was asked elsewhere
-            evaluations = [json.loads(each.with_suffix(".json").read_text())[0] for each in (here, there)]
+            evaluations = [
+                json.loads(each.with_suffix(".json").read_text())[0] for each in (here, there)
+            ]
             assert evaluations[1] < evaluations[0] / 2, store.name
 
 
@@ -548,16 +654,22 @@ def test_a_table_has_a_row_for_each_method():
     """By hand."""
     changed = {"mean": [-1.0, -2.0, -3.0, -4.0], "std_error": [0.1, 0.2, 0.3, 0.4]}
     methods = {"LIME": changed | {"evaluations_an_instance": 1234.4, "computed_an_instance": 2.6}}
-    found = table({"masked_share": [0.05, 0.1, 0.2, 0.4], "change_in_log_odds": methods}).splitlines()
+    found = table(
+        {"masked_share": [0.05, 0.1, 0.2, 0.4], "change_in_log_odds": methods}
+    ).splitlines()
     assert found[0] == "| | 5 % | 10 % | 20 % | 40 % | evaluations | computed |"
-    assert found[2:] == ["| LIME | −1.00 ± 0.10 | −2.00 ± 0.20 | −3.00 ± 0.30 | −4.00 ± 0.40 | 1,234 | 3 |"]
+    assert found[2:] == [
+        "| LIME | −1.00 ± 0.10 | −2.00 ± 0.20 | −3.00 ± 0.30 | −4.00 ± 0.40 | 1,234 | 3 |"
+    ]
 
 
 def test_differences_are_taken_instance_by_instance():
     change = np.zeros((2, 3, 4))
     change[0, :, 1] = [1.0, 2.0, 3.0]
     coordinates = {"explainer": ["a", "b"], "share": [0.05, 0.1, 0.2, 0.4]}
-    curves = xr.Dataset({"change": (("explainer", "instance", "share"), change)}, coords=coordinates)
+    curves = xr.Dataset(
+        {"change": (("explainer", "instance", "share"), change)}, coords=coordinates
+    )
     zero = "0.00 ± 0.00"
     assert list(differences(curves, "a")) == [f"| b | {zero} | 2.00 ± 0.47 | {zero} | {zero} |"]
 

@@ -1,4 +1,5 @@
-"""`dshap.Explainer` beside shap's own: the same numbers in the same places, and its plots take them."""
+"""`dshap.Explainer` beside shap's own: the same numbers in the same places, and its plots take
+them."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def test_one_changed_import(predict, tables):
     """shap's exact explainer on the same background: values, base values, names, shapes."""
     background, rows = tables
     ours = dshap.Explainer(predict, background)(rows)
-    theirs = shap.explainers.Exact(predict, shap.maskers.Independent(background, max_samples=1_000))(rows)
+    theirs = shap.explainers.Exact(
+        predict, shap.maskers.Independent(background, max_samples=1_000)
+    )(rows)
     assert type(ours) is type(theirs) and ours.values.shape == theirs.values.shape
     np.testing.assert_allclose(ours.values, theirs.values, atol=1e-10)
     np.testing.assert_allclose(ours.base_values, theirs.base_values, atol=1e-12)
@@ -47,7 +50,8 @@ def test_one_changed_import(predict, tables):
 
 
 def test_shap_maskers_and_links_are_taken(tables):
-    """shap links the expectation too where it is told not to linearize; its logit is known by its name."""
+    """shap links the expectation too where it is told not to linearize; its logit is known by its
+    name."""
     background, rows = tables
 
     def share(x):
@@ -83,21 +87,27 @@ def test_sampled_coalitions_bring_errors():
     background, rows = rng.normal(size=(5, 14)), rng.normal(size=(4, 14))
     found = dshap.Explainer(lambda x: np.prod(1 + 0.2 * x, axis=1), background)(rows, max_evals=200)
     assert found.error_std.shape == found.values.shape == (4, 14) and (found.error_std > 0).all()
-    np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, np.prod(1 + 0.2 * rows, axis=1))
+    np.testing.assert_allclose(
+        found.values.sum(axis=1) + found.base_values, np.prod(1 + 0.2 * rows, axis=1)
+    )
 
 
 def test_kernel_models_and_value_functions_have_their_own_way(tables):
     background, rows = tables
     model = dshap.models.KernelRidge(dshap.kernels.RBF(), dshap.kernels.Nystrom(20), penalty=1e-3)
     model.fit(background, product(background))
-    closed, called = dshap.Explainer(model, background)(rows), dshap.Explainer(model.predict, background)(rows)
+    closed, called = (
+        dshap.Explainer(model, background)(rows),
+        dshap.Explainer(model.predict, background)(rows),
+    )
     np.testing.assert_allclose(closed.values, called.values, atol=1e-9)
     linear = dshap.Explainer(LinearGaussian(np.ones(4), 0.0, np.zeros(4), np.eye(4)))(rows)
     np.testing.assert_allclose(linear.values, rows)
 
 
 def ensembles(rows, y):
-    """Fitted ensembles, with the interventional or path-dependent values that shap itself has of them."""
+    """Fitted ensembles, with the interventional or path-dependent values that shap itself has of
+    them."""
     xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
@@ -119,7 +129,9 @@ def test_a_tree_ensemble_needs_no_masker(tables):
         np.testing.assert_allclose(found.base_values, wanted.base_values, atol=1e-5)
         assert list(found.feature_names) == NAMES and found.data.shape == (25, 4)
     classifier = list(ensembles(rows, product(rows)))[1]
-    assert list(dshap.Explainer(classifier)(rows).output_names) == [f"log-odds of {k}" for k in range(3)]
+    assert list(dshap.Explainer(classifier)(rows).output_names) == [
+        f"log-odds of {k}" for k in range(3)
+    ]
 
 
 def test_three_lines_to_a_beeswarm(tables, monkeypatch):
@@ -139,7 +151,10 @@ def test_three_lines_to_a_beeswarm(tables, monkeypatch):
     ("name", "said"),
     [
         ("TreeExplainer", r"'TreeExplainer': dshap\.Explainer\(ensemble\)\(X\)$"),
-        ("KernelExplainer", r"'KernelExplainer': dshap\.Explainer\(model\.predict, X\[:100\]\)\(X\)$"),
+        (
+            "KernelExplainer",
+            r"'KernelExplainer': dshap\.Explainer\(model\.predict, X\[:100\]\)\(X\)$",
+        ),
         ("nonsense", "'nonsense'$"),
     ],
 )
@@ -162,8 +177,13 @@ def test_shap_values_of_other_models(tables):
 
 def test_what_trees_have_no_use_for(tables):
     model = next(ensembles(tables[0], product(tables[0])))
-    for options, name in (({"link": "logit"}, "link"), ({"players": {"ab": ["a", "b"]}}, "players")):
-        with pytest.raises(InputError, match=f"{name} is given, .*: leave {name} out, or give a masker"):
+    for options, name in (
+        ({"link": "logit"}, "link"),
+        ({"players": {"ab": ["a", "b"]}}, "players"),
+    ):
+        with pytest.raises(
+            InputError, match=f"{name} is given, .*: leave {name} out, or give a masker"
+        ):
             dshap.Explainer(model, **options)
 
 
@@ -193,7 +213,9 @@ def test_a_classifier_is_asked_what_to_explain(tables):
     linear = pytest.importorskip("sklearn.linear_model")
     background, _ = tables
     model = linear.LogisticRegression().fit(background, product(background) > 1)
-    with pytest.raises(InputError, match=r"LogisticRegression is a classifier: .*model\.predict_proba"):
+    with pytest.raises(
+        InputError, match=r"LogisticRegression is a classifier: .*model\.predict_proba"
+    ):
         dshap.Explainer(model, background)
     found = dshap.Explainer(model.predict_proba, background)(background[:5])
     assert found.values.shape == (5, 4, 2) and list(found.output_names) == ["False", "True"]

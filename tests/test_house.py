@@ -1,4 +1,5 @@
-"""Numbers of the package that a reader feels: none grows unseen.  Lower a bound when the number falls."""
+"""Numbers of the package that a reader feels: none grows unseen.  Lower a bound when the number
+falls."""
 
 from __future__ import annotations
 

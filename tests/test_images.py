@@ -15,7 +15,12 @@ SEGMENTS = np.array([[5, 5, 2], [5, 2, 2]])
 
 
 def test_a_pixel_holds_its_channels():
-    assert image_players(2, 2, 3) == {"0,0": [0, 1, 2], "0,1": [3, 4, 5], "1,0": [6, 7, 8], "1,1": [9, 10, 11]}
+    assert image_players(2, 2, 3) == {
+        "0,0": [0, 1, 2],
+        "0,1": [3, 4, 5],
+        "1,0": [6, 7, 8],
+        "1,1": [9, 10, 11],
+    }
 
 
 def test_patches_have_the_name_of_their_first_pixel_and_may_be_cut():
@@ -27,10 +32,15 @@ def test_patches_have_the_name_of_their_first_pixel_and_may_be_cut():
 
 
 def test_segments_are_players_in_the_order_of_their_first_pixels():
-    assert image_players(2, 3, segments=SEGMENTS) == {"segment 5": [0, 1, 3], "segment 2": [2, 4, 5]}
+    assert image_players(2, 3, segments=SEGMENTS) == {
+        "segment 5": [0, 1, 3],
+        "segment 2": [2, 4, 5],
+    }
 
 
-@pytest.mark.parametrize("players", [image_players(2, 3, 2), image_players(2, 3, 2, segments=SEGMENTS)])
+@pytest.mark.parametrize(
+    "players", [image_players(2, 3, 2), image_players(2, 3, 2, segments=SEGMENTS)]
+)
 def test_players_of_a_value_function_keep_that_order(players):
     made = Players.of(12, None, players)
     assert made.fingerprint() == players and list(made.fingerprint()) == list(players)
@@ -38,7 +48,9 @@ def test_players_of_a_value_function_keep_that_order(players):
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_map_says_whose_each_pixel_is(channels):
-    assert_array_equal(player_map(image_players(2, 3, channels, segments=SEGMENTS), 2, 3), [[0, 0, 1], [0, 1, 1]])
+    assert_array_equal(
+        player_map(image_players(2, 3, channels, segments=SEGMENTS), 2, 3), [[0, 0, 1], [0, 1, 1]]
+    )
     assert_array_equal(player_map(image_players(2, 3, channels), 2, 3), [[0, 1, 2], [3, 4, 5]])
 
 
@@ -63,7 +75,12 @@ def test_images_of_mixed_sizes_are_refused_by_their_sizes():
 
 @pytest.mark.parametrize(
     ("segments", "more"),
-    [(np.zeros((3, 2), int), {}), (np.zeros((2, 3)), {}), ([[1], [1, 2]], {}), (SEGMENTS, {"patch": 2})],
+    [
+        (np.zeros((3, 2), int), {}),
+        (np.zeros((2, 3)), {}),
+        ([[1], [1, 2]], {}),
+        (SEGMENTS, {"patch": 2}),
+    ],
     ids=["other shape", "no integers", "ragged", "patches too"],
 )
 def test_segments_that_are_none_are_refused(segments, more):
@@ -74,7 +91,11 @@ def test_segments_that_are_none_are_refused(segments, more):
 def test_pixels_of_colour_images_are_explained_whole(in_this_process):
     """A sum over patches: each is worth its own pixels' weighted sum, whatever the channel."""
     rng = np.random.default_rng(1)
-    images, reference, weights = rng.random((3, 4, 4, 3)), np.full((1, 48), 0.5), rng.normal(size=48)
+    images, reference, weights = (
+        rng.random((3, 4, 4, 3)),
+        np.full((1, 48), 0.5),
+        rng.normal(size=48),
+    )
     players = dshap.image_players(4, 4, 3, patch=2)
     value = dshap.values.Marginal(lambda rows: rows @ weights, reference, players=players)
     rows = dshap.image_rows(images)

@@ -1,4 +1,5 @@
-"""Tests mirror the package: a room a folder, a module a file, or a line here; they see what is public."""
+"""Tests mirror the package: a room a folder, a module a file, or a line here; they see what is
+public."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ import pytest
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "dshap"
 BESIDE = {"benchmarks", "golden", "oracles"}
-"""Folders of tests that are of no room: speed and accuracy, stored numbers, and a second program."""
+"""Folders of tests that are of no room: speed and accuracy, stored numbers, and a second
+program."""
 ELSEWHERE = {
     "api.py": "test_run.py",
     "attributors/game.py": "attributors/test_given.py",
@@ -76,8 +78,13 @@ OF_LIBRARIES = {"_replace", "_asdict", "_exit"}
 
 
 def modules() -> set[str]:
-    """Modules of the package that hold something, below dshap/: not those that only say what a room has."""
-    paths = (path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py") if not path.name.startswith("__"))
+    """Modules of the package that hold something, below dshap/: not those that only say what a room
+    has."""
+    paths = (
+        path.relative_to(PACKAGE)
+        for path in PACKAGE.rglob("*.py")
+        if not path.name.startswith("__")
+    )
     return {path.as_posix() for path in paths}
 
 
@@ -88,7 +95,11 @@ def mirror(module: str) -> str:
 
 
 def test_every_module_has_its_tests():
-    assert [module for module in modules() if not (TESTS / ELSEWHERE.get(module, mirror(module))).exists()] == []
+    assert [
+        module
+        for module in modules()
+        if not (TESTS / ELSEWHERE.get(module, mirror(module))).exists()
+    ] == []
 
 
 def test_every_line_is_of_a_module_without_a_test_file_of_its_name():
@@ -98,19 +109,28 @@ def test_every_line_is_of_a_module_without_a_test_file_of_its_name():
 
 def test_folders_of_tests_are_rooms():
     rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    assert {path.parent.relative_to(TESTS).as_posix() for path in TESTS.rglob("*/*.py")} == rooms | BESIDE
+    assert {
+        path.parent.relative_to(TESTS).as_posix() for path in TESTS.rglob("*/*.py")
+    } == rooms | BESIDE
 
 
 def reached(source: str) -> Iterator[str]:
-    """Private names of the package that a test reaches into: imported, of an object that is not `self`, or patched."""
+    """Private names of the package that a test reaches into: imported, of an object that is not
+    `self`, or patched."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dshap"):
             yield from (alias.name for alias in node.names if is_private(alias.name))
         elif isinstance(node, ast.Attribute) and is_private(node.attr):
             if getattr(node.value, "id", "") not in ("self", "cls"):
                 yield node.attr
-        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")).endswith("attr"):
-            texts = (each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str))
+        elif isinstance(node, ast.Call) and getattr(
+            node.func, "attr", getattr(node.func, "id", "")
+        ).endswith("attr"):
+            texts = (
+                each.value
+                for each in node.args
+                if isinstance(each, ast.Constant) and isinstance(each.value, str)
+            )
             yield from (text for text in texts if is_private(text.rpartition(".")[2]))
 
 
@@ -119,7 +139,10 @@ def is_private(name: str) -> bool:
 
 
 def test_no_test_reaches_into_a_private_name():
-    found = {path.relative_to(TESTS).as_posix(): list(reached(path.read_text())) for path in TESTS.rglob("*.py")}
+    found = {
+        path.relative_to(TESTS).as_posix(): list(reached(path.read_text()))
+        for path in TESTS.rglob("*.py")
+    }
     assert {path: names for path, names in found.items() if names} == {}
 
 
@@ -134,4 +157,7 @@ def test_no_test_reaches_into_a_private_name():
 )
 def test_what_reaches_is_told(source):
     assert len(list(reached(source))) == 1
-    assert list(reached("self._of(3); np.__version__; place._replace(a=1); from numpy import _core")) == []
+    assert (
+        list(reached("self._of(3); np.__version__; place._replace(a=1); from numpy import _core"))
+        == []
+    )

@@ -1,7 +1,9 @@
-"""Mistakes: every option of every public function gets arguments of wrong kinds, and says so in one line.
+"""Mistakes: every option of every public function gets arguments of wrong kinds, and says so in one
+line.
 
-The sweep is generated from the signatures: a new option without a kind, or a new function without a place, fails the
-first test.  An argument of `WRONG` is a mistake in every place that takes such an option.
+The sweep is generated from the signatures: a new option without a kind, or a new function without a
+place, fails the first test.  An argument of `WRONG` is a mistake in every place that takes such an
+option.
 """
 
 from __future__ import annotations
@@ -28,8 +30,23 @@ from dshap import designs, kernels, models, values
 from dshap.cli import cli
 from dshap.cube import create_store
 from dshap.errors import DshapError, InputError, unknown_name
-from dshap.kernels import RBF, Categorical, Fourier, Laplacian, Matern, Nystrom, Product, ProductKernel
-from dshap.models import FourierExpansion, KernelExpansion, KernelLogistic, KernelRidge, ShapleyPenalty
+from dshap.kernels import (
+    RBF,
+    Categorical,
+    Fourier,
+    Laplacian,
+    Matern,
+    Nystrom,
+    Product,
+    ProductKernel,
+)
+from dshap.models import (
+    FourierExpansion,
+    KernelExpansion,
+    KernelLogistic,
+    KernelRidge,
+    ShapleyPenalty,
+)
 from dshap.options import RunOptions
 from tests.jobs.job_files import changed, small_table, write_job
 
@@ -362,7 +379,8 @@ def test_the_arguments_that_are_no_mistake_are_taken(where, tmp_path, monkeypatc
 FIRST_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
     "values of keys beside a data frame": (
         lambda: dshap.explain(MARGINAL, FRAME, key={"id": np.arange(40)}),
-        "key is a mapping with values for 'id', which goes with an array: these rows have columns with names, so put "
+        "key is a mapping with values for 'id', which goes with an array: these rows have columns "
+        "with names, so put "
         "the values in as a column and give key= its name",
     ),
     "a column twice": (
@@ -376,16 +394,19 @@ FIRST_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a background that is not there": (
         lambda: values.Marginal(predict, "none.parquet"),
-        "there is no file none.parquet: give the path of Parquet files, or the rows themselves as an array or a data "
+        "there is no file none.parquet: give the path of Parquet files, or the rows themselves as "
+        "an array or a data "
         "frame",
     ),
     "a number of rows for quality": (
         lambda: dshap.explain(MARGINAL, X, quality=100),
-        "quality is 100: give rows that nothing was learned from, as a path, a data frame, an array or a source",
+        "quality is 100: give rows that nothing was learned from, as a path, a data frame, an "
+        "array or a source",
     ),
     "arguments in the other order": (
         lambda: values.Marginal(X, predict),
-        "predict is a ndarray of shape (40, 3): give a function of rows, such as model.predict, and the rows after it",
+        "predict is a ndarray of shape (40, 3): give a function of rows, such as model.predict, "
+        "and the rows after it",
     ),
     "a regressor in the place of its predict": (
         lambda: values.Marginal(LINEAR, X),
@@ -399,10 +420,14 @@ FIRST_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: values.Trees(predict),
         "Trees takes a fitted tree ensemble, not a function: use Marginal(function, background)",
     ),
-    "no model": (lambda: values.Marginal(None, X), "predict is None: give a function of rows, such as model.predict"),
+    "no model": (
+        lambda: values.Marginal(None, X),
+        "predict is None: give a function of rows, such as model.predict",
+    ),
     "one row as a series": (
         lambda: dshap.explain(MARGINAL, FRAME.iloc[0]),
-        "rows of type Series: give a data frame, such as series.to_frame().T where it is one row, series.to_frame() "
+        "rows of type Series: give a data frame, such as series.to_frame().T where it is one row, "
+        "series.to_frame() "
         "where one column",
     ),
     "a mapping of columns": (
@@ -417,7 +442,10 @@ FIRST_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: dshap.explain(MARGINAL, X, key={"id": X}),
         "key 'id' is a ndarray of shape (40, 3): give one value for each row, (n,)",
     ),
-    "no name of a store": (lambda: dshap.explain(MARGINAL, X, store=""), "store is '': give a path"),
+    "no name of a store": (
+        lambda: dshap.explain(MARGINAL, X, store=""),
+        "store is '': give a path",
+    ),
 }
 """What a new user does -> the whole message; ``\\d+`` stands for a number."""
 
@@ -427,7 +455,9 @@ def test_what_new_users_do_is_answered(mistake, in_this_process):
     call, expected = FIRST_STEPS[mistake]
     with pytest.raises(DshapError) as caught:
         call()
-    assert re.fullmatch(re.escape(expected).replace(re.escape(r"\d+"), r"\d+"), str(caught.value)), caught.value
+    assert re.fullmatch(
+        re.escape(expected).replace(re.escape(r"\d+"), r"\d+"), str(caught.value)
+    ), caught.value
 
 
 OF_ELSEWHERE = {
@@ -453,7 +483,8 @@ def test_options_of_other_programs_say_what_to_do_here(option, in_this_process):
 
 def test_an_argument_that_is_written_wrong_is_named(in_this_process):
     with pytest.raises(
-        InputError, match=r"^unknown option 'desing'; did you mean 'design'\? Allowed: coalition_groups, "
+        InputError,
+        match=r"^unknown option 'desing'; did you mean 'design'\? Allowed: coalition_groups, ",
     ):
         dshap.explain(MARGINAL, X, desing="exact")
 
@@ -475,18 +506,21 @@ ON_THE_COMMAND_LINE = {
     ),
     "an option before the command": Typed(
         "-q run job.toml",
-        "unknown option '-q'. Allowed: --help, --version. Options of a command follow its name, as in `dshap run "
+        "unknown option '-q'. Allowed: --help, --version. Options of a command follow its name, as "
+        "in `dshap run "
         "JOB.toml -q`.",
     ),
     "no such option": Typed(
         "show out.zarr --jason",
-        "show: unknown option '--jason'; did you mean '--json'? Allowed: --help, --json, --quiet, --verbose.",
+        "show: unknown option '--jason'; did you mean '--json'? Allowed: --help, --json, --quiet, "
+        "--verbose.",
     ),
     "no job": Typed("run", f"run: missing argument 'JOB.toml'; {WRITE_RUN}"),
     "two jobs": Typed("run a.toml b.toml", f"run: got unexpected extra argument (b.toml); {WRITE_RUN}"),
     "a wait that is no number": Typed(
         "run job.toml --wait nan",
-        "--wait is nan: give a number of at least 0, the seconds that a cluster may be without a worker",
+        "--wait is nan: give a number of at least 0, the seconds that a cluster may be without a "
+        "worker",
     ),
     "no such job file": Typed(
         "run none.toml", "job file none.toml: No such file or directory; give the path of a TOML file"
@@ -501,18 +535,21 @@ ON_THE_COMMAND_LINE = {
     ),
     "a key far from all": Typed(
         "plan job.toml",
-        "job file job.toml: [model] unknown key 'alpha'. Allowed: embedding, features, holdout, kernel, kind, "
+        "job file job.toml: [model] unknown key 'alpha'. Allowed: embedding, features, holdout, "
+        "kernel, kind, "
         "landmarks, lengthscale, penalty, sample_size, selection, shapley",
         (("model.alpha", 3),),
     ),
     "a picture of another kind": Typed(
         "run job.toml",
-        'job file job.toml: [report] picture = "/a.svg": pictures are PNG files: give a path that ends in .png',
+        'job file job.toml: [report] picture = "/a.svg": pictures are PNG files: give a path that '
+        'ends in .png',
         (("report", {"picture": "/a.svg"}),),
     ),
     "a long name of a store": Typed(
         "plan job.toml",
-        f"store '{'x' * 23}…{'x' * 24}': the name takes 238 bytes, at most 237 allowed: choose a shorter one",
+        f"store '{'x' * 23}…{'x' * 24}': the name takes 238 bytes, at most 237 allowed: choose a "
+        "shorter one",
         (("job.store", "x" * 238),),
     ),
     "this folder as store": Typed(
@@ -531,11 +568,13 @@ ON_THE_COMMAND_LINE = {
     ),
     "a key that is no key": Typed(
         "run job.toml",
-        "1 row repeats the key of an earlier row, for example id=1298 (row 299): give a key that names each row once, "
+        "1 row repeats the key of an earlier row, for example id=1298 (row 299): give a key that "
+        "names each row once, "
         "or none",
     ),
 }  # fmt: skip
-"""What is typed -> the line on standard error; nothing is written, and the exit status is 2 where none is given."""
+"""What is typed -> the line on standard error; nothing is written, and the exit status is 2 where
+none is given."""
 
 
 @pytest.mark.parametrize("mistake", ON_THE_COMMAND_LINE)
@@ -575,7 +614,9 @@ def test_no_rows_are_planned_and_run_as_none(rows, tmp_path, monkeypatch):
     """Tonight nothing is new: the plan says so, as the run does."""
     monkeypatch.chdir(tmp_path)
     ids = pa.array([], pa.list_(pa.int64()))
-    pq.write_table(pa.Table.from_pandas(small_table()[:0]).append_column("ids", ids), "table.parquet")
+    pq.write_table(
+        pa.Table.from_pandas(small_table()[:0]).append_column("ids", ids), "table.parquet"
+    )
     write_job(tmp_path, NO_ROWS_TO_EXPLAIN[rows])
     planned, run = (CliRunner().invoke(cli, [command, "job.toml"]) for command in ("plan", "run"))
     assert planned.exit_code == 0, planned.output
@@ -598,7 +639,9 @@ def test_folders_of_stores_name_them(tmp_path, monkeypatch):
     shutil.move("jobs/a.zarr/cube", "whole.zarr/cube")
     for command in ("status", "show", "verify"):
         result = CliRunner().invoke(cli, [command, "."])
-        assert result.exit_code == 2 and result.stderr.endswith("cube: give one of the stores in it, whole.zarr\n")
+        assert result.exit_code == 2 and result.stderr.endswith(
+            "cube: give one of the stores in it, whole.zarr\n"
+        )
     small_table().to_parquet("table.parquet")
     write_job(tmp_path, changed(("job.store", "whole.zarr/new")))
     inside = CliRunner().invoke(cli, ["run", "job.toml"])
@@ -612,7 +655,8 @@ NEAR = {"id": "", "hour": "", "tmp": "temp", "TEMP": "temp", "hun": "hum", "temp
 
 @pytest.mark.parametrize("name", NEAR)
 def test_only_near_names_are_meant(name):
-    """At most a third of the letters differ, or one begins with the other; "id" was taken for "d"."""
+    """At most a third of the letters differ, or one begins with the other; "id" was taken for
+    "d"."""
     hint = f"; did you mean '{NEAR[name]}'?" if NEAR[name] else "."
     assert unknown_name("column", name, ["temp", "hum", "d", "hr"]) == (
         f"unknown column {name!r}{hint} Allowed: d, hr, hum, temp."

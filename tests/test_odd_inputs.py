@@ -1,4 +1,5 @@
-"""Odd tables through the public functions: an answer that is right, or one plain line; never an error of numpy's."""
+"""Odd tables through the public functions: an answer that is right, or one plain line; never an
+error of numpy's."""
 
 from __future__ import annotations
 
@@ -41,17 +42,21 @@ def tables(columns):
 
 CALLS = {
     "Marginal": lambda x: dshap.explain(Marginal(first, x), x[:2], max_coalitions=40),
-    "permutation": lambda x: dshap.explain(Marginal(first, x), x[:2], design=designs.permutation(x.shape[1], 30)),
+    "permutation": lambda x: dshap.explain(
+        Marginal(first, x), x[:2], design=designs.permutation(x.shape[1], 30)
+    ),
     "Gaussian": lambda x: dshap.explain(Gaussian(first, x, n_samples=4), x[:2], max_coalitions=40),
     "Copula": lambda x: dshap.explain(Copula(first, x, n_samples=4), x[:2], max_coalitions=40),
-    "LinearGaussian": lambda x: dshap.explain(LinearGaussian(np.ones(x.shape[1]), data=x, n_permutations=30), x[:2]),
+    "LinearGaussian": lambda x: dshap.explain(
+        LinearGaussian(np.ones(x.shape[1]), data=x, n_permutations=30), x[:2]
+    ),
     "ConditionalRegression": lambda x: dshap.explain(
         ConditionalRegression(first, x, RBF("median"), Nystrom(1), 1e-3), x[:2], max_coalitions=40
     ),
     "KernelRidge": lambda x: KernelRidge(RBF("median"), Nystrom(3), penalty=1e-6).fit(x, x[:, 0]),
-    "KernelRidge, validated": lambda x: KernelRidge(RBF("validate"), Nystrom(2), penalty="validate", holdout=0.2).fit(
-        x, x[:, 0]
-    ),
+    "KernelRidge, validated": lambda x: KernelRidge(
+        RBF("validate"), Nystrom(2), penalty="validate", holdout=0.2
+    ).fit(x, x[:, 0]),
     "choose_background": lambda x: dshap.choose_background(x, 2),
     "strata": lambda x: dshap.choose_background(x, 2, method="stratified"),
 }
@@ -61,13 +66,15 @@ CALLS = {
 @pytest.mark.parametrize("columns", [1, 2, 14])
 @pytest.mark.parametrize("name", CALLS)
 def test_an_answer_or_one_plain_line(name, columns):
-    """No LinAlgError, IndexError, OverflowError … reaches the user, in a failed block neither; no NaN under `ok`."""
+    """No LinAlgError, IndexError, OverflowError … reaches the user, in a failed block neither; no
+    NaN under `ok`."""
     for kind, rows in tables(columns).items():
         try:
             found = CALLS[name](rows)
         except DshapError as error:
             assert "\n" not in str(error) and not any(
-                foreign in str(error) for foreign in ("array", "axis", "zero-size", "positive definite", "NoneType")
+                foreign in str(error)
+                for foreign in ("array", "axis", "zero-size", "positive definite", "NoneType")
             ), (kind, error)
         else:
             assert not hasattr(found, "attribution") or np.isfinite(found.attribution).all(), kind
@@ -85,7 +92,11 @@ def test_one_player_by_permutation():
 @pytest.mark.parametrize("rows", [np.ones((5, 3)), np.ones((1, 3))])
 def test_data_of_no_spread_have_no_conditional_normal(rows):
     others = np.random.default_rng(0).normal(size=(2, 3))
-    for value in (Gaussian(first, rows), Copula(first, rows), LinearGaussian(np.ones(3), data=rows)):
+    for value in (
+        Gaussian(first, rows),
+        Copula(first, rows),
+        LinearGaussian(np.ones(3), data=rows),
+    ):
         with pytest.raises(InputError, match=r"no column varies over \d row\(s\) of data"):
             dshap.explain(value, others)
     with pytest.raises(InputError, match="the covariance is 0"):
@@ -103,7 +114,9 @@ def test_scales_whose_square_is_no_number_are_refused():
 
 def test_too_few_rows_to_validate():
     rows = np.random.default_rng(0).normal(size=(2, 2))
-    with pytest.raises(InputError, match="needs two different rows to learn from and one to validate on"):
+    with pytest.raises(
+        InputError, match="needs two different rows to learn from and one to validate on"
+    ):
         KernelRidge(RBF("validate"), Nystrom(2), penalty="validate").fit(rows, rows[:, 0])
 
 
@@ -114,8 +127,11 @@ def test_mse_v_of_one_player():
 
 
 def test_a_solve_that_cholesky_refuses_is_no_solution():
-    """Rank d − 1 by its eigenvalues, one of them below zero: the factor is none, and nothing is solved with it."""
-    basis = np.linalg.qr(np.column_stack([np.ones(4), np.random.default_rng(0).normal(size=(4, 3))]))[0]
+    """Rank d − 1 by its eigenvalues, one of them below zero: the factor is none, and nothing is
+    solved with it."""
+    basis = np.linalg.qr(
+        np.column_stack([np.ones(4), np.random.default_rng(0).normal(size=(4, 3))])
+    )[0]
     for values in ([1.0, 1.0, -1.0], [1.0, 1.0, 0.0], [1.0, 1.0, -1e-13]):
         with pytest.raises(InputError, match="of 4 attributions: raise n_coalitions"):
             ConstrainedSolution.of(basis[:, 1:] @ np.diag(values) @ basis[:, 1:].T)

@@ -1,4 +1,5 @@
-"""Value functions and designs of one's own: what lacks a member is refused by its name; the bases have the others."""
+"""Value functions and designs of one's own: what lacks a member is refused by its name; the bases
+have the others."""
 
 from __future__ import annotations
 
@@ -87,15 +88,25 @@ def test_another_model_or_other_data_are_another_run(tmp_path):
 
 def test_a_design_of_three_methods():
     cube = dshap.explain(Marginal(predict, X), X[:5], design=First(4))
-    np.testing.assert_allclose(cube.attribution[:, 0], cube.prediction - cube.base_value, atol=1e-14)
+    np.testing.assert_allclose(
+        cube.attribution[:, 0], cube.prediction - cube.base_value, atol=1e-14
+    )
     assert not cube.attribution[:, 1:].any() and First(4).with_players(3) == First(3)
-    assert First(4).fingerprint() == {"design": "First", "n_players": 4} and First(4).masks.shape == (2, 4)
+    assert First(4).fingerprint() == {"design": "First", "n_players": 4} and First(
+        4
+    ).masks.shape == (2, 4)
 
 
 def test_what_lacks_a_member_is_refused_by_its_name():
-    with pytest.raises(InputError, match=r"Half is no value function, it lacks evaluate: docs/extending\.md"):
+    with pytest.raises(
+        InputError, match=r"Half is no value function, it lacks evaluate: docs/extending\.md"
+    ):
         dshap.explain(Half(predict, X), X[:5])
-    with pytest.raises(InputError, match=r"NoFinish is no design, it lacks finish: docs/extending\.md"):
+    with pytest.raises(
+        InputError, match=r"NoFinish is no design, it lacks finish: docs/extending\.md"
+    ):
         dshap.explain(Marginal(predict, X), X[:5], design=NoFinish())
-    with pytest.raises(InputError, match="explain was given function as the value function: wrap a model"):
+    with pytest.raises(
+        InputError, match="explain was given function as the value function: wrap a model"
+    ):
         dshap.explain(predict, X[:5])

@@ -13,7 +13,9 @@ def test_a_group_takes_the_place_of_its_first_column():
     assert players.names == ("a", "g", "c") and len(players) == 3
     assert players.fingerprint() == {"a": [0], "g": [1, 3], "c": [2]}
     masks = np.array([[False, True, False], [True, False, True]])
-    assert_array_equal(players.columns(masks), [[False, True, False, True], [True, False, True, False]])
+    assert_array_equal(
+        players.columns(masks), [[False, True, False, True], [True, False, True, False]]
+    )
 
 
 def test_columns_of_players_that_are_left_out_are_in_no_coalition():

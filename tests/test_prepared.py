@@ -49,7 +49,9 @@ def model(data):
 VALUES = {
     "interventional": lambda model, data: KernelInterventional(model, data),
     "observational": lambda model, data: KernelObservational(model, data, Nystrom(20), 1e-3),
-    "centred": lambda model, data: KernelObservational(model, data, Nystrom(20), 1e-3, centred=True),
+    "centred": lambda model, data: KernelObservational(
+        model, data, Nystrom(20), 1e-3, centred=True
+    ),
     "fourier": lambda model, data: KernelObservational(model, data, Fourier(40), 1e-2),
     "regression": lambda model, data: ConditionalRegression(
         model.expansion_.predict, data, RBF(1.5), Nystrom(60), "validate"
@@ -74,7 +76,9 @@ def test_new_rows_from_prepared_states_are_those_of_one_run(name, model, data, r
 def test_the_data_are_not_needed_any_more(data, rows, tmp_path):
     path = tmp_path / "data.parquet"
     pd.DataFrame(data, columns=list("abcd")).to_parquet(path)
-    value = ConditionalRegression(target, str(path), RBF(1.0), Nystrom(15), 1e-3, feature_names=list("abcd"))
+    value = ConditionalRegression(
+        target, str(path), RBF(1.0), Nystrom(15), 1e-3, feature_names=list("abcd")
+    )
     dshap.prepare(value, store=tmp_path / "prepared")
     os.remove(path)
     frame = pd.DataFrame(rows, columns=list("abcd"))[["d", "c", "b", "a"]]
@@ -112,7 +116,9 @@ def test_what_was_prepared_otherwise_is_refused(model, data, rows, tmp_path):
     prepared = dshap.prepare(value, design=designs.exact(4), store=store)
     with pytest.raises(StoreMismatchError, match=r"differs in penalty"):
         dshap.open_prepared(store, ConditionalRegression(target, data, RBF(1.0), Nystrom(15), 1e-2))
-    with pytest.raises(StoreMismatchError, match="its predictions for the first rows of the data differ"):
+    with pytest.raises(
+        StoreMismatchError, match="its predictions for the first rows of the data differ"
+    ):
         other.__qualname__ = target.__qualname__
         dshap.open_prepared(store, ConditionalRegression(other, data, RBF(1.0), Nystrom(15), 1e-3))
     with pytest.raises(InputError, match=r"prepared with another table \(data: "):
@@ -132,14 +138,21 @@ def test_what_was_prepared_otherwise_is_refused(model, data, rows, tmp_path):
 @pytest.mark.parametrize("name", ["observational", "regression"])
 def test_a_gram_matrix_that_cannot_be_factored_leaves_nothing_behind(name, model, data, tmp_path):
     values = {
-        "observational": KernelObservational(model, data[:50], Fourier(120), 1e-22, kernel=RBF(1.5)),
-        "regression": ConditionalRegression(model.predict, data[:50], RBF(1.5), Fourier(120), 1e-22),
+        "observational": KernelObservational(
+            model, data[:50], Fourier(120), 1e-22, kernel=RBF(1.5)
+        ),
+        "regression": ConditionalRegression(
+            model.predict, data[:50], RBF(1.5), Fourier(120), 1e-22
+        ),
     }
     message = (
         r"too small for the Fourier features \(120 weights, rank \d+, smallest eigenvalue -?\d.*e-\d+\): "
         r"make it \de-\d+ or more"
     )
-    for carry_out in (dshap.prepare, lambda value, store: dshap.explain(value, data[:5], store=store)):
+    for carry_out in (
+        dshap.prepare,
+        lambda value, store: dshap.explain(value, data[:5], store=store),
+    ):
         with pytest.raises(InputError, match=message):
             carry_out(values[name], store=tmp_path / "new")
         assert not list(tmp_path.iterdir())
@@ -165,7 +178,8 @@ def test_a_cluster_prepares_the_same_states(data, rows, tmp_path, client):
 
 
 def test_mse_v_is_its_definition(model, data, rows):
-    """Mean over rows and proper coalitions of (f − v_S)², coalition by coalition, by the value function alone."""
+    """Mean over rows and proper coalitions of (f − v_S)², coalition by coalition, by the value
+    function alone."""
     value = KernelObservational(model, data, Nystrom(20), 1e-3)
     chosen = value.chosen(value.choose(data))
     quality = dshap.mse_v(value, rows, coalition_tile=4)
@@ -178,14 +192,20 @@ def test_mse_v_is_its_definition(model, data, rows):
     assert_allclose(quality.mse, expected.mean(axis=0), rtol=1e-6)
     assert_allclose(quality.variance, f.var(axis=0), rtol=1e-9)
     assert_allclose(
-        quality.by_size[:, 0], [expected[masks.sum(axis=1) == size].mean() for size in (1, 2, 3)], rtol=1e-6
+        quality.by_size[:, 0],
+        [expected[masks.sum(axis=1) == size].mean() for size in (1, 2, 3)],
+        rtol=1e-6,
     )
     assert f"{len(rows)} rows, 14 coalitions" in str(quality)
 
 
 def test_mse_v_ranks_what_is_closer_to_the_conditional_expectation(model, data, rows):
-    """Columns 0 and 1 go together: observational values beat interventional ones, and noise in them shows."""
+    """Columns 0 and 1 go together: observational values beat interventional ones, and noise in them
+    shows."""
     mse = {name: dshap.mse_v(make(model, data), rows).mse[0] for name, make in VALUES.items()}
-    assert max(mse["observational"], mse["regression"], mse["centred"], mse["fourier"]) < 0.9 * mse["interventional"]
+    assert (
+        max(mse["observational"], mse["regression"], mse["centred"], mse["fourier"])
+        < 0.9 * mse["interventional"]
+    )
     marginal = dshap.mse_v(Marginal(model.expansion_.predict, data), rows)
     assert_allclose(marginal.mse[0], mse["interventional"], rtol=1e-9)

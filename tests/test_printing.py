@@ -17,7 +17,18 @@ ESCAPED = {
     "gnp.\u202eexe\u2066": r"gnp.\u202eexe\u2066",
     "nul\x00": r"nul\x00",
 }
-KEPT = ["", "plain", r"a\x1b", "naïve φ − Σ", "两个", "عربي", "क्\u200dष", "👩\u200d👧", "a\xa0b", "$\\frac{1$"]
+KEPT = [
+    "",
+    "plain",
+    r"a\x1b",
+    "naïve φ − Σ",
+    "两个",
+    "عربي",
+    "क्\u200dष",
+    "👩\u200d👧",
+    "a\xa0b",
+    "$\\frac{1$",
+]
 
 
 @pytest.mark.parametrize("text", ESCAPED)

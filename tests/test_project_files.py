@@ -1,4 +1,5 @@
-"""Files beside the package: versions agree, the package is typed, hooks are local, named commands and places exist."""
+"""Files beside the package: versions agree, the package is typed, hooks are local, named commands
+and places exist."""
 
 from __future__ import annotations
 
@@ -37,15 +38,22 @@ def test_the_version_is_the_same_wherever_it_is_stated(stated):
 def test_the_citation_has_what_its_format_requires():
     """Of version 1.2.0 of the Citation File Format; references are checked for theirs too."""
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert citation["cff-version"] == "1.2.0" and citation["license"] == PROJECT["project"]["license"]
+    assert (
+        citation["cff-version"] == "1.2.0" and citation["license"] == PROJECT["project"]["license"]
+    )
     assert {"authors", "message", "title"} <= citation.keys()
-    assert all({"authors", "title", "type"} <= reference.keys() for reference in citation["references"])
+    assert all(
+        {"authors", "title", "type"} <= reference.keys() for reference in citation["references"]
+    )
 
 
 def test_the_package_is_marked_as_typed_and_nothing_keeps_the_mark_out_of_the_wheel():
     assert Path(dshap.__file__).with_name("py.typed").read_bytes() == b""
     assert PROJECT["tool"]["hatch"]["build"] == {"targets": {"wheel": {"packages": ["dshap"]}}}
-    assert not any(line.startswith(("*.typed", "py.typed")) for line in (ROOT / ".gitignore").read_text().splitlines())
+    assert not any(
+        line.startswith(("*.typed", "py.typed"))
+        for line in (ROOT / ".gitignore").read_text().splitlines()
+    )
 
 
 def hooks() -> list[dict[str, Any]]:
@@ -74,7 +82,9 @@ def test_contributing_fits_a_screen_and_its_targets_are_those_of_make():
 def is_there(name: str) -> bool:
     """There is such a module, class, function, attribute, or field of a record, below dshap."""
     owner, _, last = f"dshap.{name}".rpartition(".")
-    return locate(f"{owner}.{last}") is not None or last in getattr(locate(owner), "__annotations__", {})
+    return locate(f"{owner}.{last}") is not None or last in getattr(
+        locate(owner), "__annotations__", {}
+    )
 
 
 def words() -> dict[str, str]:

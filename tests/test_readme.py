@@ -1,4 +1,5 @@
-"""What README and the pages of docs/ show, pasted in its order as a user would: it runs, and ends in what they say."""
+"""What README and the pages of docs/ show, pasted in its order as a user would: it runs, and ends
+in what they say."""
 
 from __future__ import annotations
 
@@ -27,17 +28,32 @@ README = PAGES["README.md"]
 JOBS = "docs/job_files.md"
 NEEDS = {"docs/peers.md": "shap", "docs/models.md": "sklearn"}
 """Page -> a package that its blocks want beyond those of a plain installation."""
-DOCUMENTS = {**PAGES, **{name: ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "dshap/ARCHITECTURE.md")}}
-RUNNABLE = [name for name, page in PAGES.items() if any(block.language == "python" for block in blocks_of(page))]
+DOCUMENTS = {
+    **PAGES,
+    **{name: ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "dshap/ARCHITECTURE.md")},
+}
+RUNNABLE = [
+    name
+    for name, page in PAGES.items()
+    if any(block.language == "python" for block in blocks_of(page))
+]
 SMALLER = {
     "landmarks = 500": "landmarks = 60",
     "landmarks = 128": "landmarks = 24",
     "n_coalitions = 512": "n_coalitions = 40",
     'kind = "python"\nfile = "../cluster/local.py"\nworkers = 2\nmemory_limit = "2GiB"': 'kind = "none"',
 }
-"""Of the bike job, so that its commands take seconds: the lines are the same, and run in the same order.  Clusters of
-job files are tested by tests/test_cli.py and `make demo`."""
-SAID = ["nulls: none", "done: census", "1,449 ok, 0 pending", "held-out R²", "verified", "verified", "done: census"]
+"""Of the bike job, so that its commands take seconds: the lines are the same, and run in the same
+order.  Clusters of job files are tested by tests/test_cli.py and `make demo`."""
+SAID = [
+    "nulls: none",
+    "done: census",
+    "1,449 ok, 0 pending",
+    "held-out R²",
+    "verified",
+    "verified",
+    "done: census",
+]
 """What each command on the bike job says."""
 
 
@@ -47,14 +63,20 @@ def test_readme_is_short():
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("name", RUNNABLE)
-def test_a_page_runs_from_top_to_bottom_and_prints_what_it_shows(name, tmp_path, monkeypatch, in_this_process):
-    """From a fresh folder and without what other pages define; a warning about numbers fails the page."""
+def test_a_page_runs_from_top_to_bottom_and_prints_what_it_shows(
+    name, tmp_path, monkeypatch, in_this_process
+):
+    """From a fresh folder and without what other pages define; a warning about numbers fails the
+    page."""
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     if name == JOBS:
-        monkeypatch.setattr("tests.pages.blocks_of", lambda page: [b for b in blocks_of(page) if "bike" not in b.text])
+        monkeypatch.setattr(
+            "tests.pages.blocks_of",
+            lambda page: [b for b in blocks_of(page) if "bike" not in b.text],
+        )
     done = printed_by(PAGES[name])
     for (_, printed), (block, _) in pairwise(done):
         if block.language == "text":
@@ -62,7 +84,8 @@ def test_a_page_runs_from_top_to_bottom_and_prints_what_it_shows(name, tmp_path,
 
 
 def test_every_block_is_run_or_compared():
-    """A block of another language would be tested by nothing; outputs stand below a block that prints."""
+    """A block of another language would be tested by nothing; outputs stand below a block that
+    prints."""
     for name, page in PAGES.items():
         blocks = blocks_of(page)
         assert page.read_text().count("```") == 2 * len(blocks), name
@@ -79,11 +102,16 @@ def test_an_output_that_is_not_printed_is_told():
 @pytest.mark.cluster
 @pytest.mark.timeout(500)
 def test_every_command_on_the_bike_job_ends_well_in_its_order(tmp_path, monkeypatch):
-    """In one shell and one folder: the last one, another model into the same store, ended with status 4 once."""
+    """In one shell and one folder: the last one, another model into the same store, ended with
+    status 4 once."""
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     monkeypatch.chdir(tmp_path)
     copy_jobs(SMALLER, every=12)
-    (text,) = (block.text for block in blocks_of(PAGES[JOBS]) if block.language == "sh" and "bike" in block.text)
+    (text,) = (
+        block.text
+        for block in blocks_of(PAGES[JOBS])
+        if block.language == "sh" and "bike" in block.text
+    )
     ended = commands_of(text.replace("model.landmarks=300", "model.landmarks=50"))
     assert [command.status for command in ended] == [0] * 7, ended
     for said, command in zip(SAID, ended, strict=True):
@@ -106,12 +134,20 @@ def test_every_page_is_reached_from_readme():
 
 def test_a_heading_has_the_anchor_that_its_host_gives_it(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("# How fast, how `large`?\n```sh\n# no heading [a](b)\n```\n[here](#x) [web](https://a.b/c)\n")
+    page.write_text(
+        "# How fast, how `large`?\n```sh\n# no heading [a](b)\n```\n[here](#x) "
+        "[web](https://a.b/c)\n"
+    )
     assert anchors_of(page) == {"how-fast-how-large"} and links_of(page) == [(page, "x")]
 
 
 def test_commands_that_are_not_run_are_those_of_make():
-    commands = [line for block in blocks_of(README) if block.language == "sh" for line in block.text.splitlines()]
+    commands = [
+        line
+        for block in blocks_of(README)
+        if block.language == "sh"
+        for line in block.text.splitlines()
+    ]
     targets = [line.split()[1] for line in commands if line.startswith(NOT_RUN)]
     assert targets == ["demo", "test"] and len(commands) == 2
     for target in targets:
@@ -119,7 +155,11 @@ def test_commands_that_are_not_run_are_those_of_make():
 
 
 def test_every_benchmark_that_a_page_names_is_there():
-    named = {name for page in PAGES.values() for name in re.findall(r"tests\.benchmarks\.([a-z_]+)", page.read_text())}
+    named = {
+        name
+        for page in PAGES.values()
+        for name in re.findall(r"tests\.benchmarks\.([a-z_]+)", page.read_text())
+    }
     assert len(named) >= 11
     for name in named:
         assert importlib.util.find_spec(f"tests.benchmarks.{name}"), name

@@ -23,16 +23,28 @@ RIDGE = KernelRidge(RBF([1.0] * 9), Nystrom(landmarks=X), 1e-3).fit(X, X[:, 0])
 SHOWN = [
     (RBF([1.0, 2.0]), "RBF(lengthscale=(1.0, 2.0))"),
     (Matern(2.5, {"a": 1.0}), "Matern(nu=2.5, lengthscale={'a': 1.0})"),
-    (Product([RBF(), Categorical(0.2)]), "Product(kernels=(RBF(lengthscale='median'), Categorical(rho=0.2)))"),
+    (
+        Product([RBF(), Categorical(0.2)]),
+        "Product(kernels=(RBF(lengthscale='median'), Categorical(rho=0.2)))",
+    ),
     (Nystrom(landmarks=X), "Nystrom(n_landmarks=300, selection='given', seed=0)"),
     (Fourier(6), "Fourier(n_features=6, seed=0, orthogonal=True)"),
-    (KernelRidge(), "KernelRidge(kernel=RBF(lengthscale='median'), embedding=Nystrom(n_landmarks=500, "),
+    (
+        KernelRidge(),
+        "KernelRidge(kernel=RBF(lengthscale='median'), embedding=Nystrom(n_landmarks=500, ",
+    ),
     (RIDGE, ", fitted"),
     (RIDGE.expansion_, "KernelExpansion(300 landmarks, 9 columns, 1 outputs)"),
     (KernelRidge(RBF(1.0), Fourier(6)).fit(X, X[:, 0]).expansion_, "FourierExpansion("),
     (Marginal(first, X[:5]), "Marginal(9 players: x0, x1, x2, x3, x4, x5, …; outputs: output)"),
-    (Marginal(first, X[:5, :2], output_names=["price"]), "Marginal(2 players: x0, x1; outputs: price)"),
-    (ConditionalRegression(first, X, RBF(1.0), Nystrom(9)), "ConditionalRegression(9 players: x0, "),
+    (
+        Marginal(first, X[:5, :2], output_names=["price"]),
+        "Marginal(2 players: x0, x1; outputs: price)",
+    ),
+    (
+        ConditionalRegression(first, X, RBF(1.0), Nystrom(9)),
+        "ConditionalRegression(9 players: x0, ",
+    ),
     (KernelInterventional(RIDGE, X), "KernelInterventional(9 players: "),
     (designs.kriging(6, 30), "KrigingDesign(n_players=6, "),
 ]
@@ -54,7 +66,11 @@ def test_a_plan_shows_its_first_line(tmp_path):
     dshap.explain(Marginal(first, X[:5, :3]), X[:40, :3], store=tmp_path / "cube")
     plan = Plan.from_json((tmp_path / "cube" / "state" / "plan.json").read_bytes())
     assert repr(plan).startswith("Plan(40 rows × 3 players × 1 outputs, 8 coalitions, ")
-    assert repr(plan).endswith(" a worker beyond its idle size)") and "\n" not in repr(plan) and len(repr(plan)) < 200
+    assert (
+        repr(plan).endswith(" a worker beyond its idle size)")
+        and "\n" not in repr(plan)
+        and len(repr(plan)) < 200
+    )
     assert len(str(plan).splitlines()) > 5 and repr(plan)[5:-1] == str(plan).splitlines()[0]
 
 

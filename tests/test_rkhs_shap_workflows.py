@@ -1,4 +1,5 @@
-"""The experiments of workflows/rkhs_shap: their formulas against dshap's, their tables, their commands in tiny form."""
+"""The experiments of workflows/rkhs_shap: their formulas against dshap's, their tables, their
+commands in tiny form."""
 
 from __future__ import annotations
 
@@ -31,18 +32,26 @@ def run(name: str, folder: Path) -> dict[str, Any]:
     """The JSON that the tiny form of a command writes."""
     pytest.importorskip("matplotlib")
     repeated = ["--seeds", "1"] if name in ("banana", "shift", "fair") else []
-    importlib.import_module(f"workflows.rkhs_shap.{name}").main(["--tiny", "--out", str(folder), *repeated])
+    importlib.import_module(f"workflows.rkhs_shap.{name}").main(
+        ["--tiny", "--out", str(folder), *repeated]
+    )
     assert any(path.suffix == ".png" and path.stem.startswith(name) for path in folder.iterdir())
     content = json.loads((folder / f"{name}.json").read_text())
-    assert content["experiment"] == name and content["processor_seconds"] > 0 and content["machine"]["dshap"]
+    assert (
+        content["experiment"] == name
+        and content["processor_seconds"] > 0
+        and content["machine"]["dshap"]
+    )
     return content
 
 
 def test_banana(tmp_path):
-    """600 rows, q = 1/20, one seed.  Seen: 0.9949, 0.9960 and 0.9390; the closed form of the paper 0.85."""
+    """600 rows, q = 1/20, one seed.  Seen: 0.9949, 0.9960 and 0.9390; the closed form of the paper
+    0.85."""
     content = run("banana", tmp_path)
     score = {
-        truth: {method: each["1/20"]["mean"] for method, each in own.items()} for truth, own in content["r2"].items()
+        truth: {method: each["1/20"]["mean"] for method, each in own.items()}
+        for truth, own in content["r2"].items()
     }
     assert score["fit"]["model"] > 0.9999
     assert min(score["interventional"].values()) > 0.99
@@ -59,19 +68,28 @@ def test_runtime(tmp_path):
     assert seconds.keys() == runtime.METHODS.keys()
     for kind, methods in seconds.items():
         assert methods.keys() == runtime.METHODS[kind].keys()
-        assert all(list(each) == ["100", "200"] and min(each.values()) > 0 for each in methods.values())
+        assert all(
+            list(each) == ["100", "200"] and min(each.values()) > 0 for each in methods.values()
+        )
     assert len(content["ratios_at_most_rows"]) == 4
 
 
 def test_the_formulas_of_the_paper_are_those_of_dshap_with_every_row_a_landmark():
-    """To 1e-9 of their size; the embeddings keep other landmarks than all, where rows are nearly alike, to 1e-3."""
+    """To 1e-9 of their size; the embeddings keep other landmarks than all, where rows are nearly
+    alike, to 1e-3."""
     x = banana(120, 1.0, seed=0)
     model = runtime.model_of_all_rows(x)
     values = dshap.values
     ours = attributions(values.KernelInterventional(model, x), x)
-    assert_allclose(runtime.dense(x, model, is_observational=False), ours, atol=1e-9 * abs(ours).max())
-    ours = attributions(values.KernelObservational(model, x, Nystrom(landmarks=x), PENALTY, 1e-12), x)
-    assert_allclose(runtime.dense(x, model, is_observational=True), ours, atol=1e-3 * abs(ours).max())
+    assert_allclose(
+        runtime.dense(x, model, is_observational=False), ours, atol=1e-9 * abs(ours).max()
+    )
+    ours = attributions(
+        values.KernelObservational(model, x, Nystrom(landmarks=x), PENALTY, 1e-12), x
+    )
+    assert_allclose(
+        runtime.dense(x, model, is_observational=True), ours, atol=1e-3 * abs(ours).max()
+    )
 
 
 def test_pima(tmp_path):
@@ -79,7 +97,8 @@ def test_pima(tmp_path):
     patient = content["patient"]
     assert patient["log_odds"] > 0 and content["test_accuracy"] > content["test_share_of_ones"]
     sums = [sum(patient[kind].values()) for kind in ("interventional", "observational")]
-    assert abs(sums[0] - sums[1]) < 0.01  # both are the log-odds less a base value; the two base values are alike
+    # both are the log-odds less a base value; the two base values are alike
+    assert abs(sums[0] - sums[1]) < 0.01
     assert content["columns"].keys() == patient["row"].keys()
 
 
@@ -98,32 +117,54 @@ def test_lifts(tmp_path):
 
 
 def test_shift(tmp_path):
-    """600 rows, one seed: noise in X5 harms a model the less, the stronger the penalty on X5, which costs where there
-    is no noise.  Seen at σ = 1.5: 12.8, then 9.4 to 5.7; at σ = 0: 0.5, then up to 4.9."""
+    """600 rows, one seed: noise in X5 harms a model the less, the stronger the penalty on X5, which
+    costs where there is no noise.  Seen at σ = 1.5: 12.8, then 9.4 to 5.7; at σ = 0: 0.5, then up
+    to 4.9."""
     strengths = run("shift", tmp_path)["strengths"]
     of_penalty = list(strengths["shapley_penalty"].values())
-    noisy, clean = ([each["rmse"][f"σ = {sigma}"]["mean"] for each in of_penalty] for sigma in ("1.5", "0"))
-    assert noisy[0] > 10 and max(noisy[-2:]) < 0.6 * noisy[0] and clean == sorted(clean) and 4 < clean[-1] < 5.5
+    noisy, clean = (
+        [each["rmse"][f"σ = {sigma}"]["mean"] for each in of_penalty] for sigma in ("1.5", "0")
+    )
+    assert (
+        noisy[0] > 10
+        and max(noisy[-2:]) < 0.6 * noisy[0]
+        and clean == sorted(clean)
+        and 4 < clean[-1] < 5.5
+    )
     sizes = [each["mean_squared_attribution"] for each in of_penalty]
     assert sizes == sorted(sizes, reverse=True) and sizes[-1] < 1e-3 * sizes[0]
-    printed = [each["rmse"]["σ = 1.5"]["mean"] for each in strengths["the paper's axis as λ_S"].values()]
-    assert printed[0] == noisy[0] and 0.6 * noisy[0] < printed[-1] < noisy[0]  # far from what the figure shows
+    printed = [
+        each["rmse"]["σ = 1.5"]["mean"] for each in strengths["the paper's axis as λ_S"].values()
+    ]
+    # far from what the figure shows
+    assert printed[0] == noisy[0] and 0.6 * noisy[0] < printed[-1] < noisy[0]
 
 
 def test_fair(tmp_path):
-    """600 rows, one seed: ratios of spreads at the largest strength.  Seen in this order: 0.02, 3.0, 0.07, 0.40."""
+    """600 rows, one seed: ratios of spreads at the largest strength.  Seen in this order: 0.02,
+    3.0, 0.07, 0.40."""
     ratios = run("fair", tmp_path)["ratio_of_spreads"]
-    last = {name: {own: each["1000"]["mean"] for own, each in of_reg.items()} for name, of_reg in ratios.items()}
+    last = {
+        name: {own: each["1000"]["mean"] for own, each in of_reg.items()}
+        for name, of_reg in ratios.items()
+    }
     assert last["ISV-REG"]["interventional, X5"] < 0.1 and last["ISV-REG"]["interventional, X4"] > 2
-    assert last["OSV-REG"]["observational, X5"] < 0.15 and last["OSV-REG"]["observational, X4"] < 0.5
+    assert (
+        last["OSV-REG"]["observational, X5"] < 0.15 and last["OSV-REG"]["observational, X4"] < 0.5
+    )
     assert last["ISV-REG"]["observational, X4"] > 0.9
 
 
 def test_adult(tmp_path):
-    """Made-up columns, `sex` the last of those that decide; one without it still has observational values of it."""
+    """Made-up columns, `sex` the last of those that decide; one without it still has observational
+    values of it."""
     models = run("adult", tmp_path)["models"]
     plain, dropped = models["ISV-REG"]["0"], models["no column sex"]["0"]
-    assert plain == models["OSV-REG"]["0"] and dropped["interventional"] == 0.0 and dropped["observational"] > 0.01
+    assert (
+        plain == models["OSV-REG"]["0"]
+        and dropped["interventional"] == 0.0
+        and dropped["observational"] > 0.01
+    )
     for name, kind in (("ISV-REG", "interventional"), ("OSV-REG", "observational")):
         assert models[name]["10"][kind] < 0.1 * plain[kind]
     assert models["OSV-REG"]["10"]["observational"] < models["ISV-REG"]["10"]["observational"]
@@ -161,7 +202,11 @@ def test_adult_has_codes_for_text_and_leaves_out_incomplete_rows(tmp_path):
     found = data.adult(tmp_path)
     assert len(found.rows) == 3 and found.is_train.sum() == 2
     test = found.part(False)[0].iloc[0]
-    assert test["sex"] == 1.0 and test["capital_gain"] == pytest.approx(np.log(4.0)) and test["age"] == 3.0
+    assert (
+        test["sex"] == 1.0
+        and test["capital_gain"] == pytest.approx(np.log(4.0))
+        and test["age"] == 3.0
+    )
 
 
 @pytest.mark.parametrize("name, columns, rows", [("pima", 8, 768), ("league", 38, 9_879)])
@@ -204,13 +249,17 @@ def test_data_must_be_named(capsys):
 
 
 def test_every_result_that_is_kept_is_of_a_documented_command():
-    """README names the command of each JSON of results/ and shows its pictures; each is below 300 kB."""
+    """README names the command of each JSON of results/ and shows its pictures; each is below 300
+    kB."""
     text = (FOLDER / "README.md").read_text()
     results = list((FOLDER / "results").iterdir())
     assert results
     for path in results:
         assert path.stat().st_size < 300_000, path
         if path.suffix == ".json":
-            assert f"python -m workflows.rkhs_shap.{json.loads(path.read_text())['experiment']}" in text
+            assert (
+                f"python -m workflows.rkhs_shap.{json.loads(path.read_text())['experiment']}"
+                in text
+            )
         else:
             assert f"(results/{path.name})" in text

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dshap.rows import SPAN_ROWS, read_rows, read_sample, row_draws, sample_positions, smallest_draws, spans
+from dshap.rows import (
+    SPAN_ROWS,
+    read_rows,
+    read_sample,
+    row_draws,
+    sample_positions,
+    smallest_draws,
+    spans,
+)
 from dshap.tables import ArraySource
 
 N = SPAN_ROWS + 500

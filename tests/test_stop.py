@@ -36,12 +36,21 @@ def test_a_run_whose_blocks_all_fail_alike_stops(rows, tmp_path):
     with pytest.raises(FailedBlocksError) as caught:
         dshap.explain(Marginal(model, rows[:20]), rows, store=store, instance_tile=TILE)
     message = str(caught.value)
-    assert "the first 8 of 40 blocks failed alike" in message and "KeyError" in message and "\n" not in message
-    assert model.n_failed == 8 * (1 + 2 * TILE - 1)  # each block as a whole, then halved down to single rows
+    assert (
+        "the first 8 of 40 blocks failed alike" in message
+        and "KeyError" in message
+        and "\n" not in message
+    )
+    # each block as a whole, then halved down to single rows
+    assert model.n_failed == 8 * (1 + 2 * TILE - 1)
     cube = dshap.open_cube(store)
-    assert (cube.status.values == 3).sum() == 8 * TILE and (cube.status.values == 0).sum() == ROWS - 8 * TILE
+    assert (cube.status.values == 3).sum() == 8 * TILE and (
+        cube.status.values == 0
+    ).sum() == ROWS - 8 * TILE
     cube.close()
-    done = dshap.explain(Marginal(first_two, rows[:20]), rows, store=tmp_path / "other.zarr", instance_tile=TILE)
+    done = dshap.explain(
+        Marginal(first_two, rows[:20]), rows, store=tmp_path / "other.zarr", instance_tile=TILE
+    )
     assert (done.status.values == 1).all()
 
 
@@ -58,7 +67,9 @@ def test_failures_of_different_kinds_are_all_told(rows, tmp_path):
         return first_two(x)
 
     with pytest.raises(FailedBlocksError, match="40 of 40 blocks"):
-        dshap.explain(Marginal(predict, rows[:20]), rows, store=tmp_path / "cube.zarr", instance_tile=TILE)
+        dshap.explain(
+            Marginal(predict, rows[:20]), rows, store=tmp_path / "cube.zarr", instance_tile=TILE
+        )
 
 
 def test_one_good_block_keeps_the_run_going(rows, tmp_path):
@@ -70,7 +81,9 @@ def test_one_good_block_keeps_the_run_going(rows, tmp_path):
         return first_two(x)
 
     with pytest.raises(FailedBlocksError, match="39 of 40 blocks"):
-        dshap.explain(Marginal(predict, rows[:20]), rows, store=tmp_path / "cube.zarr", instance_tile=TILE)
+        dshap.explain(
+            Marginal(predict, rows[:20]), rows, store=tmp_path / "cube.zarr", instance_tile=TILE
+        )
 
 
 def fails_on_many(x):
@@ -83,7 +96,11 @@ def fails_on_many(x):
 def test_on_a_cluster_no_worker_prints_a_traceback(client, rows, tmp_path, capfd):
     with pytest.raises(FailedBlocksError, match="failed alike"):
         dshap.explain(
-            Marginal(fails_on_many, rows[:20]), rows, store=tmp_path / "c.zarr", instance_tile=TILE, client=client
+            Marginal(fails_on_many, rows[:20]),
+            rows,
+            store=tmp_path / "c.zarr",
+            instance_tile=TILE,
+            client=client,
         )
     captured = capfd.readouterr()
     assert "Traceback" not in captured.err and "Compute Failed" not in captured.err

@@ -1,4 +1,5 @@
-"""Tables of every kind are rows: lists of paths, and what speaks Arrow; what is no table says what to do."""
+"""Tables of every kind are rows: lists of paths, and what speaks Arrow; what is no table says what
+to do."""
 
 from __future__ import annotations
 
@@ -81,7 +82,10 @@ def test_a_background_that_speaks_nothing_but_arrow_says_what_to_do(value, frame
         def __arrow_c_stream__(self, requested_schema=None):
             raise AssertionError("not asked for")
 
-    with pytest.raises(InputError, match=r"rows of type Capsule: give pyarrow\.table\(rows\), or a pandas data frame"):
+    with pytest.raises(
+        InputError,
+        match=r"rows of type Capsule: give pyarrow\.table\(rows\), or a pandas data frame",
+    ):
         Marginal(product, Capsule())
 
 
@@ -103,24 +107,44 @@ def test_whole_numbers_with_na_are_numbers(frame):
         lambda data: Marginal(product, data.iloc[1:]),
         lambda data: ConditionalRegression(product, data, RBF(1.0), Nystrom(5), 1e-2),
     ):
-        phi = [dshap.explain(make(data), data, missing="skip").attribution.values for data in (with_na, plain)]
+        phi = [
+            dshap.explain(make(data), data, missing="skip").attribution.values
+            for data in (with_na, plain)
+        ]
         assert_array_equal(*phi)
         assert np.isnan(phi[0][0]).all() and np.isfinite(phi[0][1:]).all()
-    models = [KernelRidge(RBF(9.0), Nystrom(9)).fit(data, frame.b, missing="skip") for data in (with_na, plain)]
+    models = [
+        KernelRidge(RBF(9.0), Nystrom(9)).fit(data, frame.b, missing="skip")
+        for data in (with_na, plain)
+    ]
     assert_array_equal(*(model.predict(plain.iloc[1:]) for model in models))
 
 
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("s3://bucket/key.parquet", r"^path 's3://bucket/key.parquet': tables on s3 are not built yet: copy it"),
-        ("postgresql://u:secret@host/db", r"^path 'postgresql://u:\*\*\*@host/db': tables on .*pandas\.read_sql"),
-        ("https://host/table.parquet", r"tables on https are not built yet: copy it to a file system"),
+        (
+            "s3://bucket/key.parquet",
+            r"^path 's3://bucket/key.parquet': tables on s3 are not built yet: copy it",
+        ),
+        (
+            "postgresql://u:secret@host/db",
+            r"^path 'postgresql://u:\*\*\*@host/db': tables on .*pandas\.read_sql",
+        ),
+        (
+            "https://host/table.parquet",
+            r"tables on https are not built yet: copy it to a file system",
+        ),
         (["s3://bucket/key.parquet"], r"^path 's3://bucket/key.parquet': tables on s3"),
-        ("table.csv", r"table\.csv is not a Parquet file: read it first, rows=pandas\.read_csv\(path\)"),
+        (
+            "table.csv",
+            r"table\.csv is not a Parquet file: read it first, rows=pandas\.read_csv\(path\)",
+        ),
     ],
 )
-def test_what_is_no_parquet_file_says_what_to_do(rows, message, value, frame, tmp_path, monkeypatch):
+def test_what_is_no_parquet_file_says_what_to_do(
+    rows, message, value, frame, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     frame.to_csv("table.csv")
     with pytest.raises(InputError, match=message) as caught:
@@ -132,7 +156,10 @@ def test_what_is_no_parquet_file_says_what_to_do(rows, message, value, frame, tm
     ("options", "message"),
     [
         ({"tol": 0.1}, r"tol belongs to designs .*: leave tol out, or explain Marginal"),
-        ({"design": "exact"}, r"Trees is a closed form .*, or explain Marginal\(predict, background\)"),
+        (
+            {"design": "exact"},
+            r"Trees is a closed form .*, or explain Marginal\(predict, background\)",
+        ),
     ],
 )
 def test_trees_send_nobody_in_a_circle(options, message, frame):
@@ -145,7 +172,9 @@ def test_trees_send_nobody_in_a_circle(options, message, frame):
 
 def test_messages_name_the_option_that_was_given(rng):
     x = rng.normal(size=(20, 13))
-    with pytest.raises(InputError, match="max_coalitions=5000: kriging takes at most 4096") as caught:
+    with pytest.raises(
+        InputError, match="max_coalitions=5000: kriging takes at most 4096"
+    ) as caught:
         dshap.explain(Marginal(product, x[:3]), x, design="kriging", max_coalitions=5000)
     assert "n_coalitions" not in str(caught.value)
 
@@ -162,10 +191,15 @@ def test_columns_that_are_left_out_are_said(frame, tmp_path):
     mixed = frame.assign(city="x", when=pd.Timestamp("2020-01-01"))
     mixed.to_parquet(tmp_path / "t.parquet")
     for rows in (mixed, tmp_path / "t.parquet"):
-        with pytest.warns(RuntimeWarning, match=r"leaves out city \(text\), when \(timestamp.*Marginal"):
+        with pytest.warns(
+            RuntimeWarning, match=r"leaves out city \(text\), when \(timestamp.*Marginal"
+        ):
             dshap.choose_background(rows, 5)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert dshap.choose_background(rows, 5, features=["a", "b"]).feature_names == ("a", "b")
     said = dshap.sources.ParquetSource(tmp_path / "t.parquet").describe()
-    assert "3 features (b, a, n)" in said and "left out, no numbers: city (text), when (timestamp" in said
+    assert (
+        "3 features (b, a, n)" in said
+        and "left out, no numbers: city (text), when (timestamp" in said
+    )

@@ -12,7 +12,11 @@ from dshap.threads import one_blas_thread, process_threads, thread_pools
 
 def blas_threads() -> set[int]:
     """By a fresh look at the libraries of this process."""
-    return {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"}
+    return {
+        pool["num_threads"]
+        for pool in threadpoolctl.threadpool_info()
+        if pool["user_api"] == "blas"
+    }
 
 
 def test_one_blas_thread_inside_and_as_many_as_before_outside():
@@ -47,5 +51,7 @@ def test_libraries_are_looked_for_again_where_a_module_came(monkeypatch):
 def test_threads_of_the_process_are_those_of_now():
     for n in (2, 3):
         with threadpoolctl.threadpool_limits(n, user_api="openmp"):
-            pools = [pool for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "openmp"]
+            pools = [
+                pool for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "openmp"
+            ]
             assert process_threads() == (n if pools else 1)

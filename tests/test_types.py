@@ -18,7 +18,9 @@ from dshap.rows import spans
 def test_tree_sum_adds_chains_then_neighbours_level_by_level(n):
     """To the bit: chains of neighbours, then pairs of them, an odd last one moved up."""
     leaves = [np.random.default_rng(i).normal(size=5) * 10.0 ** (i % 13) for i in range(n)]
-    level = [functools.reduce(np.add, leaves[start : start + CHAIN]) for start in range(0, n, CHAIN)]
+    level = [
+        functools.reduce(np.add, leaves[start : start + CHAIN]) for start in range(0, n, CHAIN)
+    ]
     while len(level) > 1:
         paired = [a + b for a, b in zip(level[::2], level[1::2], strict=False)]
         level = paired + (level[-1:] if len(level) % 2 else [])
@@ -61,7 +63,9 @@ def test_tree_sum_strings_names_together_in_order():
 
 
 def test_records_survive_their_bytes_and_know_their_content():
-    record = State({"x": np.arange(6.0).reshape(2, 3), "n": np.array(3.0), "names": np.array(["a", "bc"])})
+    record = State(
+        {"x": np.arange(6.0).reshape(2, 3), "n": np.array(3.0), "names": np.array(["a", "bc"])}
+    )
     back = State.load(io.BytesIO(record.to_bytes()))
     assert back.digest() == record.digest() and back.nbytes == record.nbytes
     assert State({**record.arrays, "n": np.array(4.0)}).digest() != record.digest()
@@ -77,20 +81,30 @@ def test_moments_of_different_kinds_do_not_add():
 
 
 def test_the_range_of_noisy_attributions_counts_without_their_noise():
-    """20,000 rows whose players are alike, errors of 1: max − min of 30 is 4 errors, and says nothing; of players whose
-    attributions have a standard deviation of 3, the range is theirs to 5 %."""
+    """20,000 rows whose players are alike, errors of 1: max − min of 30 is 4 errors, and says
+    nothing; of players whose attributions have a standard deviation of 3, the range is theirs to 5
+    %."""
     rng = np.random.default_rng(0)
     truth = 3.0 * rng.normal(size=(20_000, 30, 1))
     noise, error, ends = rng.normal(size=truth.shape), np.ones(truth.shape), np.zeros((20_000, 1))
-    assert np.median(relative_errors(noise, error, ends, ends)) > 0.6  # the plain ratio is 0.24 in all rows
+    # the plain ratio is 0.24 in all rows
+    assert np.median(relative_errors(noise, error, ends, ends)) > 0.6
     found = relative_errors(truth + noise, error, ends, ends)
     np.testing.assert_allclose(np.median(found), np.median(1 / np.ptp(truth, axis=1)), rtol=0.05)
     assert np.isinf(relative_errors(np.ones((1, 4, 1)), error[:1, :4], ends[:1], ends[:1])).all()
 
 
 def test_extremes_of_moments_are_kept_not_added():
-    """Any tree gives the least and the largest; infinity, which stands for no rows, gives way to every number."""
+    """Any tree gives the least and the largest; infinity, which stands for no rows, gives way to
+    every number."""
     parts = [(np.inf, -np.inf, 0.0), (2.0, 5.0, 1.0), (-3.0, 1.0, 2.0)]
-    records = [Moments({"least": np.array(a), "largest": np.array(b), "count": np.array(c)}) for a, b, c in parts]
+    records = [
+        Moments({"least": np.array(a), "largest": np.array(b), "count": np.array(c)})
+        for a, b, c in parts
+    ]
     for total in (records[0] + records[1] + records[2], records[2] + (records[1] + records[0])):
-        assert {name: float(array) for name, array in total.arrays.items()} == {"least": -3, "largest": 5, "count": 3}
+        assert {name: float(array) for name, array in total.arrays.items()} == {
+            "least": -3,
+            "largest": 5,
+            "count": 3,
+        }

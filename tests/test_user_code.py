@@ -39,20 +39,25 @@ def test_a_module_beside_the_job(folder):
     ("text", "said"),
     [
         ("x = 1\nraise ValueError('weights are gone\\n  in a stack of 40 lines')\n",
-         "own_broken.py raised while it was imported: ValueError: weights are gone, in {folder}/own_broken.py:2"),
+         "own_broken.py raised while it was imported: ValueError: weights are gone, in "
+         "{folder}/own_broken.py:2"),
         ("import no_such_package\n",
-         "own_broken.py raised while it was imported: ModuleNotFoundError: No module named 'no_such_package', in "
+         "own_broken.py raised while it was imported: ModuleNotFoundError: No module named "
+         "'no_such_package', in "
          "{folder}/own_broken.py:1"),
         ("import own_broken_part\n",
-         "own_broken.py raised while it was imported: KeyError: 'k', in {folder}/own_broken_part.py:2"),
+         "own_broken.py raised while it was imported: KeyError: 'k', in "
+         "{folder}/own_broken_part.py:2"),
         ("import json\n\njson.loads('{')\n",
-         "own_broken.py raised while it was imported: JSONDecodeError: Expecting property name enclosed in double "
+         "own_broken.py raised while it was imported: JSONDecodeError: Expecting property name "
+         "enclosed in double "
          "quotes: line 1 column 2 (char 1), in {folder}/own_broken.py:3"),
         ("def f(:\n", "own_broken.py is no Python: invalid syntax, in {folder}/own_broken.py:1"),
         ("raise SystemExit(3)\n",
          "own_broken.py raised while it was imported: SystemExit: 3, in {folder}/own_broken.py:1"),
         (f"raise ValueError('{'x' * 2000}')\n",
-         f"own_broken.py raised while it was imported: ValueError: {'x' * 299}…, in {{folder}}/own_broken.py:1"),
+         f"own_broken.py raised while it was imported: ValueError: {'x' * 299}…, in "
+         f"{{folder}}/own_broken.py:1"),
     ],
 )  # fmt: skip
 def test_a_module_that_raises(folder, text, said):
@@ -82,7 +87,10 @@ def test_two_jobs_with_modules_of_one_name(folder, tmp_path_factory):
     other = tmp_path_factory.mktemp("other")
     (other / "own_twin.py").write_text("weight = 2\n")
     make_importable(other)
-    with pytest.raises(InputError, match=r"own_twin stands for .*own_twin.py in this process, not for .*two processes"):
+    with pytest.raises(
+        InputError,
+        match=r"own_twin stands for .*own_twin.py in this process, not for .*two processes",
+    ):
         import_module("own_twin")
     (other / "json.py").write_text("")  # which Python has imported long ago
     with pytest.raises(InputError, match=r"json stands for .*rename the file"):
@@ -97,11 +105,15 @@ def test_an_error_of_the_library_is_no_error_of_the_users(folder):
 
 def test_what_workers_lack_is_told():
     error = Exception("ModuleNotFoundError(\"No module named 'my_model'\")")
-    assert told_by_workers(error).startswith("there is no module my_model there; workers that were started by others")
+    assert told_by_workers(error).startswith(
+        "there is no module my_model there; workers that were started by others"
+    )
     assert told_by_workers(ValueError("a\nb")) == "ValueError: a"
 
 
-def test_a_file_in_the_way_of_a_package_is_no_damage_of_a_store(folder, in_this_process, monkeypatch):
+def test_a_file_in_the_way_of_a_package_is_no_damage_of_a_store(
+    folder, in_this_process, monkeypatch
+):
     """xarray imports a package `sparse` where there is one."""
     rows = np.random.default_rng(0).normal(size=(20, 3))
     dshap.explain(Marginal(lambda x: x[:, 0], rows[:5]), rows, store=folder / "a.zarr")
@@ -116,6 +128,8 @@ def test_a_file_in_the_way_of_a_package_is_no_damage_of_a_store(folder, in_this_
         importlib.import_module(name)
 
     monkeypatch.setattr("dshap.cube.reader.xr.open_zarr", opens)
-    with pytest.raises(InputError, match=r"sparse.py raised while it was imported: ValueError: my own file") as caught:
+    with pytest.raises(
+        InputError, match=r"sparse.py raised while it was imported: ValueError: my own file"
+    ) as caught:
         dshap.open_cube(folder / "a.zarr")
     assert not isinstance(caught.value, DamagedError) and "rename it" in str(caught.value)

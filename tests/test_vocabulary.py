@@ -13,16 +13,29 @@ WORDS = ["<pad>", "a", "good", "film"]
 
 def test_ids_are_taken_from_anything_that_holds_them():
     vocabulary = Vocabulary.of(4, 0, None)
-    for text in ([1, 2], (1, 2), np.array([1, 2], np.int32), [1.0, 2.0, np.nan], [1, 2, 0, 0], np.array([1, 2, 0])):
+    for text in (
+        [1, 2],
+        (1, 2),
+        np.array([1, 2], np.int32),
+        [1.0, 2.0, np.nan],
+        [1, 2, 0, 0],
+        np.array([1, 2, 0]),
+    ):
         ids = vocabulary.ids(text)
         assert ids.dtype == np.int64 and ids.tolist() == [1, 2]
 
 
-@pytest.mark.parametrize("given", [WORDS, tuple(WORDS), np.array(WORDS), {word: j for j, word in enumerate(WORDS)}])
+@pytest.mark.parametrize(
+    "given", [WORDS, tuple(WORDS), np.array(WORDS), {word: j for j, word in enumerate(WORDS)}]
+)
 def test_words_have_ids(given):
     vocabulary = Vocabulary.of(given, "<pad>", str.split)
     assert vocabulary.size == 4 and vocabulary.padding == 0
-    assert vocabulary.ids("a good film").tolist() == vocabulary.ids(["a", "good", "film"]).tolist() == [1, 2, 3]
+    assert (
+        vocabulary.ids("a good film").tolist()
+        == vocabulary.ids(["a", "good", "film"]).tolist()
+        == [1, 2, 3]
+    )
     shown = vocabulary.shown(np.array([[1.0, 3.0], [2.0, np.nan]]))
     assert shown.tolist() == [["a", "film"], ["good", ""]]
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dshap.abilities import DirectSums, held_coalitions, rounds_of
-from dshap.attributors.contraction import Contraction, DirectContraction, NoisyContraction, WholeContraction
+from dshap.attributors.contraction import (
+    Contraction,
+    DirectContraction,
+    NoisyContraction,
+    WholeContraction,
+)
 from dshap.attributors.game import Game
 from dshap.attributors.rounds import RoundsAttributor
 from dshap.types import Attributor
@@ -34,7 +39,9 @@ def attributor_of(
     """
     value, shares = game.value, tuple(map(tuple, parts))
     if tol is not None:
-        return RoundsAttributor(game, has_pairs, tol, rounds_of(game.design), tuple(map(tuple, round_tiles)))
+        return RoundsAttributor(
+            game, has_pairs, tol, rounds_of(game.design), tuple(map(tuple, round_tiles))
+        )
     if held_coalitions(game.design):
         return WholeContraction(game, shares, has_pairs)
     if is_noisy:

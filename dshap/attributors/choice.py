@@ -1,4 +1,5 @@
-"""By what rows are explained, and why: a design, by name, by "auto", in rounds; or a closed form."""
+"""By what rows are explained, and why: a design, by name, by "auto", in rounds; or a closed
+form."""
 
 from __future__ import annotations
 
@@ -53,14 +54,17 @@ __all__ = [
 MAX_COALITIONS = 2_048
 """Design "auto": exact up to this many coalitions, sampled above."""
 MAX_TABLE_COALITIONS = 4_096
-"""The same where a table of subsets is all there is to a coalition, and a closed form takes over above."""
+"""The same where a table of subsets is all there is to a coalition, and a closed form takes over
+above."""
 ROUND_SLACK = 10
 """Pairs of the first round beyond those that standard errors need at least."""
 
 
 def _permutation(d: int, n_coalitions: int, seed: int) -> Design:
     """As many pairs of an order and its reversal as come to at most n_coalitions."""
-    return designs.permutation(d, 2 * max(1, (n_coalitions - N_ENDS) // max(1, 2 * (d - 1))), seed=seed)
+    return designs.permutation(
+        d, 2 * max(1, (n_coalitions - N_ENDS) // max(1, 2 * (d - 1))), seed=seed
+    )
 
 
 SAMPLED: Mapping[str, Callable[[int, int, int], Design]] = {
@@ -74,9 +78,11 @@ LEAST: Mapping[str, Callable[[int], int]] = {
     "kriging": lambda d: 2 * d + N_ENDS,
     "permutation": lambda d: 2 * d,
 }
-"""name -> the fewest coalitions that determine attributions: of kernelshap and kriging the single players and their
-complements, of a permutation an order and its reversal."""
-INTERACTION_ERRORS = "on products those of two columns were off by 0.4 % at 13 columns, 9 % at 20, 71 % at 60"
+"""name -> the fewest coalitions that determine attributions: of kernelshap and kriging the single
+players and their complements, of a permutation an order and its reversal."""
+INTERACTION_ERRORS = (
+    "on products those of two columns were off by 0.4 % at 13 columns, 9 % at 20, 71 % at 60"
+)
 """The measured errors of interactions by sampled coalitions, for warnings."""
 OTHER = "or explain Marginal(predict, background), which takes any design"
 DESIGN_NAMES = ("auto", "exact", *SAMPLED, "quadrature", "closed_form")
@@ -103,8 +109,8 @@ def learns(value: Explained) -> bool:
 
 
 def reads_data(value: Explained) -> bool:
-    """Rows of data stand for absent players, or are learned from: not of an attributor, of texts, of a model's own
-    closed form."""
+    """Rows of data stand for absent players, or are learned from: not of an attributor, of texts,
+    of a model's own closed form."""
     form = form_of(value)
     is_of_model = form is not None and form.is_only and not form.learns
     return not (is_of_model or isinstance(value, GivenAttributor) or is_of_texts(value))
@@ -112,7 +118,8 @@ def reads_data(value: Explained) -> bool:
 
 @dataclass(frozen=True)
 class Chosen:
-    """By what rows are explained, and why: a design, a closed form, or where there is neither `value` itself."""
+    """By what rows are explained, and why: a design, a closed form, or where there is neither
+    `value` itself."""
 
     value: Any
     """Over the players that take part."""
@@ -127,7 +134,8 @@ class Chosen:
 
     @property
     def info(self) -> DesignInfo:
-        """Of the design; of anything else the two ends alone, which add up to a stated error, not by construction."""
+        """Of the design; of anything else the two ends alone, which add up to a stated error, not
+        by construction."""
         if self.design is not None:
             return self.design.info
         d = len(self.value.players)
@@ -146,7 +154,11 @@ class Chosen:
     def resolved(self, choice: State) -> Chosen:
         """With what was chosen from a sample."""
         learner = self.learner.chosen(choice)
-        return replace(self, value=learner) if self.form is None else replace(self, value=learner.value, form=learner)
+        return (
+            replace(self, value=learner)
+            if self.form is None
+            else replace(self, value=learner.value, form=learner)
+        )
 
     @property
     def is_given(self) -> bool:
@@ -192,22 +204,36 @@ class Chosen:
             return by.cost(n)
 
         size, n = sample_size(by), self.info.n_coalitions
-        return Work(self.value, self.info, cost, self.learns, size, is_closed_form=True, stage_coalitions=(n,))
+        return Work(
+            self.value,
+            self.info,
+            cost,
+            self.learns,
+            size,
+            is_closed_form=True,
+            stage_coalitions=(n,),
+        )
 
     def value_fingerprint(self) -> dict[str, JSON]:
         """Everything that changes a value."""
         return dict(self.learner.fingerprint())
 
     def fingerprint(self) -> dict[str, JSON]:
-        """Of the design; a closed form is kept as its name, players and groups of standard errors."""
+        """Of the design; a closed form is kept as its name, players and groups of standard
+        errors."""
         if self.design is not None:
             return self.design.fingerprint()
         name = "closed_form" if self.form else "attributor"
-        return {"design": name, "n_players": self.info.n_players, "n_replicates": self.info.n_replicates}
+        return {
+            "design": name,
+            "n_players": self.info.n_players,
+            "n_replicates": self.info.n_replicates,
+        }
 
 
 ByItself = Callable[[Explained, int, int, str], Chosen]
-"""Value function, most coalitions, seed, and why -> what "auto" takes where the coalitions are too many to list."""
+"""Value function, most coalitions, seed, and why -> what "auto" takes where the coalitions are too
+many to list."""
 
 
 def restored(value: Explained, fingerprint: Mapping[str, Any]) -> Chosen:
@@ -221,25 +247,34 @@ def restored(value: Explained, fingerprint: Mapping[str, Any]) -> Chosen:
 
 
 def choose(
-    design: Design | str, value: Explained, max_coalitions: int | None, seed: int = 0, by_itself: ByItself | None = None
+    design: Design | str,
+    value: Explained,
+    max_coalitions: int | None,
+    seed: int = 0,
+    by_itself: ByItself | None = None,
 ) -> Chosen:
-    """By what a value function is explained; `seed` is that of a design that is sampled and not given, `by_itself` what
-    "auto" takes where the coalitions are too many to list."""
+    """By what a value function is explained; `seed` is that of a design that is sampled and not
+    given, `by_itself` what "auto" takes where the coalitions are too many to list."""
     form = form_of(value)
     if isinstance(value, GivenAttributor):
         if design != "auto":
-            raise InputError(f"{type(value).__name__} is an attributor and takes no design: leave design at 'auto'")
+            raise InputError(
+                f"{type(value).__name__} is an attributor and takes no design: leave design at "
+                "'auto'"
+            )
         return Chosen(value)
     if form is not None and form.is_only and design not in ("auto", "closed_form"):
         raise InputError(
-            f"{type(value).__name__} is a closed form and lists no coalition: leave design at 'auto', {OTHER}"
+            f"{type(value).__name__} is a closed form and lists no coalition: leave design at "
+            f"'auto', {OTHER}"
         )
     if not isinstance(design, str):
         return Chosen(value, _within(design, max_coalitions))
     if design in ("quadrature", "closed_form"):
         if form is None:
             raise InputError(
-                f"design {design!r} is a closed form of KernelInterventional, and {type(value).__name__} "
+                f"design {design!r} is a closed form of KernelInterventional, and "
+                f"{type(value).__name__} "
                 "has none: give 'auto', 'exact', 'kriging', 'kernelshap' or 'permutation'"
             )
         return Chosen.of(value, form, f"given: {form.describe()}")
@@ -250,11 +285,17 @@ def choose(
     if design == "exact":
         return Chosen(value, _within(designs.exact(n_players), max_coalitions))
     if design in SAMPLED:
-        return Chosen(value, sampled(design, n_players, limit, seed), why=f"{limit:,} coalitions at most")
+        return Chosen(
+            value, sampled(design, n_players, limit, seed), why=f"{limit:,} coalitions at most"
+        )
     if design != "auto":
         raise InputError(unknown_name("design", design, DESIGN_NAMES))
     if n_players <= 24 and 2**n_players <= limit:
-        return Chosen(value, designs.exact(n_players), why=f"auto: all 2^{n_players} coalitions are at most {limit:,}")
+        return Chosen(
+            value,
+            designs.exact(n_players),
+            why=f"auto: all 2^{n_players} coalitions are at most {limit:,}",
+        )
     why = f"auto: 2^{n_players} coalitions are more than {limit:,}"
     if form is not None and max_coalitions is None:
         return Chosen.of(value, form, f"{why}; {form.describe()} (max_coalitions= samples)")
@@ -265,7 +306,8 @@ def _sampled_by_itself(value: Explained, limit: int, seed: int, why: str) -> Cho
     """See `ByItself`."""
     n_players = len(value.players)
     if limit < LEAST["kriging"](n_players):
-        design = sampled("permutation", n_players, limit, seed)  # a regression has as many unknowns as coalitions
+        # a regression has as many unknowns as coalitions
+        design = sampled("permutation", n_players, limit, seed)
         return Chosen(value, design, why=f"{why}, too few coalitions for kriging")
     if n_players <= designs.MAX_KRIGED_PLAYERS and limit <= designs.MAX_KRIGED:
         design = designs.kriging(n_players, limit, seed=seed)
@@ -278,21 +320,26 @@ def _within(design: Design, limit: int | None) -> Design:
     """The design, or InputError where it takes more coalitions than this."""
     if limit is not None and design.info.n_coalitions > limit:
         takes = f"takes {design.info.n_coalitions:,} coalitions of {design.info.n_players} players"
-        raise InputError(f"max_coalitions={limit}: this design {takes}, give as many or leave it out")
+        raise InputError(
+            f"max_coalitions={limit}: this design {takes}, give as many or leave it out"
+        )
     return design
 
 
 def sampled(name: str, d: int, limit: int, seed: int) -> Design:
-    """The design of this name with at most so many coalitions, or InputError where they determine nothing."""
+    """The design of this name with at most so many coalitions, or InputError where they determine
+    nothing."""
     every = 2 ** min(d, 62)
     if min(limit, every) < min(LEAST[name](d), every):
         raise InputError(
-            f"max_coalitions={limit}: {name} of {d} players takes at least {LEAST[name](d)}, give as many or leave it "
+            f"max_coalitions={limit}: {name} of {d} players takes at least {LEAST[name](d)}, give "
+            "as many or leave it "
             "out"
         )
     if name == "kriging" and min(limit, every) > designs.MAX_KRIGED:
         raise InputError(
-            f"max_coalitions={limit}: kriging takes at most {designs.MAX_KRIGED}, give as many, or design='kernelshap'"
+            f"max_coalitions={limit}: kriging takes at most {designs.MAX_KRIGED}, give as many, or "
+            "design='kernelshap'"
         )
     return SAMPLED[name](d, min(limit, every), seed)
 
@@ -318,12 +365,14 @@ def check_kinds(value: Any, design: Any) -> None:
         refuse_lacking(design, Design, "design")
     if isinstance(design, type) or not isinstance(design, str | Design):
         raise InputError(
-            f"design is {shown(design)}: give {', '.join(map(repr, DESIGN_NAMES))} or one of dshap.designs"
+            f"design is {shown(design)}: give {', '.join(map(repr, DESIGN_NAMES))} or one of "
+            "dshap.designs"
         )
 
 
 def check_closed(value: Explained, options: RunOptions) -> None:
-    """Refuse what a value function that is a closed form, or an attributor, has not, whatever the design."""
+    """Refuse what a value function that is a closed form, or an attributor, has not, whatever the
+    design."""
     form, is_given = form_of(value), isinstance(value, GivenAttributor)
     is_paired = isinstance(form, PairedForm)
     can_be_asked = ("interactions", options.interactions and not is_paired), ("tol", options.tol)
@@ -331,7 +380,8 @@ def check_closed(value: Explained, options: RunOptions) -> None:
     if asked and (is_given or (form is not None and form.is_only)):
         kind = "an attributor" if is_given else "a closed form, exact without any"
         raise InputError(
-            f"{asked[0]} belongs to designs that list coalitions, and {type(value).__name__} is {kind}: leave "
+            f"{asked[0]} belongs to designs that list coalitions, and {type(value).__name__} is "
+            f"{kind}: leave "
             f"{asked[0]} out, {OTHER}"
         )
 
@@ -343,7 +393,8 @@ def with_interactions(chosen: Chosen) -> Chosen:
         return replace(chosen, form=form.with_interactions())
     if not isinstance(design, Interactions):
         raise InputError(
-            f"interactions are those of design='exact' and 'kriging', and the design is {_called(chosen)}: give one of "
+            "interactions are those of design='exact' and 'kriging', and the design is "
+            f"{_called(chosen)}: give one of "
             f"these, kriging with max_coalitions of {2 * chosen.info.n_players + 2} or more"
         )
     design.interactions(N_ENDS, N_ENDS)
@@ -357,26 +408,37 @@ def why_no_interaction_errors(chosen: Chosen) -> str:
         return ""
     taken = f"{design.info.n_coalitions:,} of 2^{design.info.n_players} coalitions"
     return (
-        f"interactions of {_called(chosen)} have no standard errors, and {taken} say less of them than of attributions"
+        f"interactions of {_called(chosen)} have no standard errors, and {taken} say less of them "
+        "than of attributions"
         f': {INTERACTION_ERRORS}; design="exact" has none'
     )
 
 
 def of_noisy_model(chosen: Chosen) -> Chosen:
-    """The design, linear in the values, or InputError where noise cannot be told from two answers."""
+    """The design, linear in the values, or InputError where noise cannot be told from two
+    answers."""
     value, design = chosen.value, chosen.design
-    if design is None or chosen.learns or math.isfinite(value.cost(1).operations) or value.link.is_by_row:
+    if (
+        design is None
+        or chosen.learns
+        or math.isfinite(value.cost(1).operations)
+        or value.link.is_by_row
+    ):
         raise InputError(
-            "stochastic=True is for Marginal, with a link that does not ask for the predicted class "
+            "stochastic=True is for Marginal, with a link that does not ask for the predicted "
+            "class "
             f"(LogOdds('name') names one): not for this {type(value).__name__}"
         )
     return replace(chosen, design=linear(design))
 
 
-def in_rounds(chosen: Chosen, asked: Design | str, options: RunOptions) -> tuple[Chosen, RunOptions, str]:
+def in_rounds(
+    chosen: Chosen, asked: Design | str, options: RunOptions
+) -> tuple[Chosen, RunOptions, str]:
     """The design grown in rounds up to its limit, the options, and why.
 
-    A design that was chosen by name starts small; one that was given starts as it is and ends at `max_coalitions`.
+    A design that was chosen by name starts small; one that was given starts as it is and ends at
+    `max_coalitions`.
 
     Raises
     ------
@@ -401,7 +463,9 @@ def in_rounds(chosen: Chosen, asked: Design | str, options: RunOptions) -> tuple
     else:
         last = (options.max_coalitions or MAX_COALITIONS) // 2 * 2  # pairs stay whole
     while design.info.n_coalitions < min(last, 1 << d):
-        design = replace(design, budgets=(*design.budgets, min(2 * design.info.n_coalitions, last, 1 << d)))
+        design = replace(
+            design, budgets=(*design.budgets, min(2 * design.info.n_coalitions, last, 1 << d))
+        )
     if design.info.why_no_errors:
         raise InputError(f"tol needs standard errors, and {design.info.why_no_errors}")
     rounds = ", ".join(f"{budget:,}" for budget in design.budgets)

@@ -1,4 +1,5 @@
-"""Attributions that need no coalition: what a closed form says of rows, and the attributor that asks it."""
+"""Attributions that need no coalition: what a closed form says of rows, and the attributor that
+asks it."""
 
 from __future__ import annotations
 
@@ -13,14 +14,22 @@ from dshap.attributors.game import Found, Instances, check_additivity
 from dshap.blocks import Attribution, RowBlock
 from dshap.records import JSON, Cost, FloatArray, Moments, State
 
-__all__ = ["Checked", "ClosedForm", "ClosedFormAttributor", "PairedAttributor", "PairedForm", "StateOfRows"]
+__all__ = [
+    "Checked",
+    "ClosedForm",
+    "ClosedFormAttributor",
+    "PairedAttributor",
+    "PairedForm",
+    "StateOfRows",
+]
 
 
 class Checked(NamedTuple):
     """What a closed form says of the attributions of a tile of rows, once they are there."""
 
     gap: FloatArray
-    """(k,): the largest |Σφ + base − prediction| that its stated error explains, beyond rounding."""
+    """(k,): the largest |Σφ + base − prediction| that its stated error explains, beyond
+    rounding."""
     stated: Mapping[str, Sequence[float] | float]
     """name -> numbers of this tile; the cube states the largest of all tiles."""
     again: State | None = None
@@ -31,15 +40,16 @@ class Checked(NamedTuple):
 class ClosedForm(ABC):
     """Attributions of a value function without coalitions, with a stated error of their own.
 
-    A state that no row changes, with `base` (k,) in it, is learned from the data (`learns`) or made where it is wanted.
-    For a tile of rows come `settled`, then `phi` in micro-blocks, then `checked`; `phi` again for as long as that gives
-    another state.
+    A state that no row changes, with `base` (k,) in it, is learned from the data (`learns`) or made
+    where it is wanted.  For a tile of rows come `settled`, then `phi` in micro-blocks, then
+    `checked`; `phi` again for as long as that gives another state.
     """
 
     value: Any
 
     is_only = True
-    """The value function has no coalitions, and its closed form is exact; else a design may list some."""
+    """The value function has no coalitions, and its closed form is exact; else a design may list
+    some."""
     learns = True
     """The state needs sums over all rows of the data."""
 
@@ -52,16 +62,19 @@ class ClosedForm(ABC):
         """The state, from the sums over all rows of the data."""
 
     def settled(self, state: State, rows: FloatArray, prediction: FloatArray) -> State:
-        """The state for the rows (n, columns) of one tile, whose predictions are (n, k): what depends on them."""
+        """The state for the rows (n, columns) of one tile, whose predictions are (n, k): what
+        depends on them."""
         return state
 
     @abstractmethod
     def phi(self, state: State, rows: FloatArray) -> FloatArray:
-        """phi (n, d, k) of rows (n, columns); Σ phi + state["base"] is the prediction, to the stated error."""
+        """phi (n, d, k) of rows (n, columns); Σ phi + state["base"] is the prediction, to the
+        stated error."""
 
     @abstractmethod
     def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
-        """What phi (n, d, k) of the rows of one tile leaves open; `gap` (n, k) is Σ phi + base − prediction."""
+        """What phi (n, d, k) of the rows of one tile leaves open; `gap` (n, k) is Σ phi + base −
+        prediction."""
 
     @property
     def n_replicates(self) -> int:
@@ -73,7 +86,8 @@ class ClosedForm(ABC):
         return np.zeros((0, len(rows), len(self.value.players), self.value.n_outputs))
 
     def with_threads(self, n_threads: int) -> Self:
-        """This form with so many threads at work at once, where it can use them; the numbers are the same."""
+        """This form with so many threads at work at once, where it can use them; the numbers are
+        the same."""
         return self
 
     @abstractmethod
@@ -98,12 +112,13 @@ class PairedForm(ClosedForm):
 
     @abstractmethod
     def with_interactions(self) -> Self:
-        """This form with what its interactions need, or an `InputError` where it has none after all."""
+        """This form with what its interactions need, or an `InputError` where it has none after
+        all."""
 
     @abstractmethod
     def interactions(self, state: State, rows: FloatArray, phi: FloatArray) -> FloatArray:
-        """The Shapley interaction index (n, pairs, k) of each pair of players i < j, in the order of
-        `np.triu_indices(d, 1)`, of rows whose attributions are phi (n, d, k)."""
+        """The Shapley interaction index (n, pairs, k) of each pair of players i < j, in the order
+        of `np.triu_indices(d, 1)`, of rows whose attributions are phi (n, d, k)."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +137,8 @@ class StateOfRows:
 
 @dataclass(kw_only=True)
 class ClosedFormAttributor(Instances):
-    """φ of a closed form: Σφ + base is the prediction to the error that it states for these rows, and to rounding."""
+    """φ of a closed form: Σφ + base is the prediction to the error that it states for these rows,
+    and to rounding."""
 
     form: ClosedForm
     state_name: str
@@ -132,7 +148,11 @@ class ClosedFormAttributor(Instances):
         """What no row changes."""
         state: State | None = self._cache.get("state")
         if state is None:
-            state = self.store.get(self.state_name, State) if self.state_name else self.form.prepare(Moments())
+            state = (
+                self.store.get(self.state_name, State)
+                if self.state_name
+                else self.form.prepare(Moments())
+            )
             if self.is_kept:
                 self._cache["state"] = state
         return state
@@ -158,7 +178,9 @@ class ClosedFormAttributor(Instances):
             replicates[:, micro] = self.form.replicates(state, rows[micro])
         return replicates
 
-    def _checked(self, rows: FloatArray, prediction: FloatArray) -> tuple[FloatArray, State, Checked]:
+    def _checked(
+        self, rows: FloatArray, prediction: FloatArray
+    ) -> tuple[FloatArray, State, Checked]:
         """φ (n, d, k), the state that it was made with, and what the form says of it."""
         base, phi = self.base(), np.zeros((len(rows), len(self.value.players), self.n_outputs))
         state = self.form.settled(self.state(), rows, prediction)

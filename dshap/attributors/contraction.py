@@ -1,4 +1,5 @@
-"""The one sum: φ (n, d, k) = finish( Σ over coalition tiles of values (n, m, k) × score (m, d) )."""
+"""The one sum: φ (n, d, k) = finish( Σ over coalition tiles of values (n, m, k) × score (m, d)
+)."""
 
 from __future__ import annotations
 
@@ -33,15 +34,16 @@ BY_ROW: Mapping[str, int] = {"groups": 1, "noise": 1}
 MAX_REASON = 200
 """Letters of a reason that are kept beside sums."""
 UNMET_ANSWERS = 3.0
-"""Rule of three: an answer that a noisy model did not give to m coalitions has a chance below 3/m, with 95 %."""
+"""Rule of three: an answer that a noisy model did not give to m coalitions has a chance below 3/m,
+with 95 %."""
 
 
 @dataclass
 class Contraction:
     """Values times scores, added up over coalition tiles, and the finish of the design.
 
-    Beside the `whole` sum (n, d, k) go those of the jackknife groups (R, n, c, k), with their own scores, and `pairs`
-    (n, pairs, k), the sums of interactions where they are asked for.
+    Beside the `whole` sum (n, d, k) go those of the jackknife groups (R, n, c, k), with their own
+    scores, and `pairs` (n, pairs, k), the sums of interactions where they are asked for.
     """
 
     game: Game
@@ -64,12 +66,15 @@ class Contraction:
         return self._finished(*self._added(len(started.at), parts), started)
 
     def part(self, rows: FloatArray, index: int) -> Moments:
-        """Sum over one part of the coalitions for these rows; NaN, and a reason, for those that fail."""
+        """Sum over one part of the coalitions for these rows; NaN, and a reason, for those that
+        fail."""
         total, spared = self._no_sums(len(rows)), Spared(rows)
         for together, start, stop in self.game.joined(self.parts[index]):
             block = self.game.design.block(start, stop)
             self._add(total, spared, self.game.state(together), block, start)
-        return _with_reasons(total, {**bad_rows(total["whole"], OF_COALITION), **spared.failed}, len(rows))
+        return _with_reasons(
+            total, {**bad_rows(total["whole"], OF_COALITION), **spared.failed}, len(rows)
+        )
 
     def attribute_parts(self, rows: FloatArray, parts: Iterable[Moments]) -> Attribution:
         return self._of_all(*self._added(len(rows), parts), self._started(rows))
@@ -96,7 +101,8 @@ class Contraction:
         return self._no_sums(n) if sums is None else sums, failed
 
     def _finished(self, sums: Moments, failed: Mapping[int, str], started: Started) -> Attribution:
-        """The record of all rows, from the sums of those that are left, some of which failed since."""
+        """The record of all rows, from the sums of those that are left, some of which failed
+        since."""
         sums = _rows_of(sums, kept_rows(len(started.at), failed))
         started = started.without(failed)
         try:
@@ -114,11 +120,20 @@ class Contraction:
             "whole": np.zeros((n, d, k)),
             "groups": np.zeros((design.info.n_replicates, n, design.info.group_columns, k)),
         }
-        return Moments({**sums, "pairs": np.zeros((n, d * (d - 1) // 2, k))} if self.has_pairs else sums)
+        return Moments(
+            {**sums, "pairs": np.zeros((n, d * (d - 1) // 2, k))} if self.has_pairs else sums
+        )
 
-    def _add(self, total: Moments, spared: Spared, state: State, block: CoalitionBlock, start: int) -> None:
-        """Add what the coalitions from `start` on are worth for the rows that are `spared`, times their scores."""
-        scores, parts, values = self._scores(block, start), block.groups.parts(), partial(self.game.values, state)
+    def _add(
+        self, total: Moments, spared: Spared, state: State, block: CoalitionBlock, start: int
+    ) -> None:
+        """Add what the coalitions from `start` on are worth for the rows that are `spared`, times
+        their scores."""
+        scores, parts, values = (
+            self._scores(block, start),
+            block.groups.parts(),
+            partial(self.game.values, state),
+        )
         shape = (len(block.score), self.game.n_outputs)
         for micro in self.game.micro_blocks(spared.rows):
             try:
@@ -139,7 +154,10 @@ class Contraction:
         design, values = self.game.design, started.ends
         v_empty, v_full = values[:, EMPTY], values[:, FULL]
         ends = design.block(EMPTY, N_ENDS)
-        total = {name: sums[name] + np.matmul(score.T, values) for name, score in self._scores(ends, EMPTY).items()}
+        total = {
+            name: sums[name] + np.matmul(score.T, values)
+            for name, score in self._scores(ends, EMPTY).items()
+        }
         phi = design.finish(total["whole"], v_empty, v_full)
         if design.info.is_efficient:
             check_additivity(phi, v_empty, v_full)
@@ -148,7 +166,9 @@ class Contraction:
         groups = sums["groups"]
         for g, chosen, score in ends.groups.parts():
             groups[g] += np.matmul(score.T, values[:, chosen])
-        return Found(phi, design.replicates(total["whole"], groups, v_empty, v_full), total.get("pairs"))
+        return Found(
+            phi, design.replicates(total["whole"], groups, v_empty, v_full), total.get("pairs")
+        )
 
 
 def _with_reasons(sums: Moments, failed: Mapping[int, str], n: int) -> Moments:
@@ -169,13 +189,20 @@ def _rows_of(sums: Moments, kept: BoolArray) -> Moments:
     """The sums of the rows that are kept (n,)."""
     if kept.all():
         return sums
-    return Moments({name: np.compress(kept, array, BY_ROW.get(name, 0)) for name, array in sums.arrays.items()})
+    return Moments(
+        {name: np.compress(kept, array, BY_ROW.get(name, 0)) for name, array in sums.arrays.items()}
+    )
 
 
 def _add_products(
-    total: Moments, micro: slice, values: FloatArray, scores: Mapping[str, FloatArray], parts: list[tuple[Any, ...]]
+    total: Moments,
+    micro: slice,
+    values: FloatArray,
+    scores: Mapping[str, FloatArray],
+    parts: list[tuple[Any, ...]],
 ) -> None:
-    """Add the products of values (n, m, k) of a micro-block with the scores, and with those of the groups."""
+    """Add the products of values (n, m, k) of a micro-block with the scores, and with those of the
+    groups."""
     for name, score in scores.items():
         total[name][micro] += np.matmul(score.T, values)
     for g, chosen, score in parts:
@@ -191,16 +218,22 @@ class DirectContraction(Contraction):
 
     def attribute(self, rows: FloatArray) -> Attribution:
         sums, prediction = self._direct_sums(rows, self.game.all_tiles)
-        started = self._started(rows) if prediction is None else self.game.started_from(prediction, {})
+        started = (
+            self._started(rows) if prediction is None else self.game.started_from(prediction, {})
+        )
         return self._of_all(*self._added(len(rows), [sums]), started)
 
     def part(self, rows: FloatArray, index: int) -> Moments:
         return self._direct_sums(rows, self.parts[index])[0]
 
-    def _direct_sums(self, rows: FloatArray, tiles: Sequence[int]) -> tuple[Moments, FloatArray | None]:
-        """The sums over the coalitions of these tiles, and the predictions (n, k) where they came with them.
+    def _direct_sums(
+        self, rows: FloatArray, tiles: Sequence[int]
+    ) -> tuple[Moments, FloatArray | None]:
+        """The sums over the coalitions of these tiles, and the predictions (n, k) where they came
+        with them.
 
-        Where the scores of a block are of another kind, or groups have their own, its values are taken.
+        Where the scores of a block are of another kind, or groups have their own, its values are
+        taken.
         """
         total, prediction, spared = self._no_sums(len(rows)), None, Spared(rows)
         for together, start, stop in self.game.joined(tiles):
@@ -217,25 +250,30 @@ class DirectContraction(Contraction):
 
 @dataclass
 class NoisyContraction(Contraction):
-    """A contraction of a model that answers differently when it is asked again; its noise is in the replicates.
+    """A contraction of a model that answers differently when it is asked again; its noise is in the
+    replicates.
 
-    Each coalition is asked twice: the value is (a + b)/2, and (a − b)/2 has the same variance as its noise.  φ is
-    linear in the values, so R sums of these halves with random signs, each time dealt anew to the coalitions of a tile
-    (a player's φ hangs on a few of them, too few to tell a variance by), over √R, are replicates beside those of the
-    design.  The model's answers for a row itself and for the background weigh more than any coalition and cost little:
-    they are asked for R times.
+    Each coalition is asked twice: the value is (a + b)/2, and (a − b)/2 has the same variance as
+    its noise.  φ is linear in the values, so R sums of these halves with random signs, each time
+    dealt anew to the coalitions of a tile (a player's φ hangs on a few of them, too few to tell a
+    variance by), over √R, are replicates beside those of the design.  The model's answers for a row
+    itself and for the background weigh more than any coalition and cost little: they are asked for
+    R times.
     """
 
     def _started(self, rows: FloatArray) -> Started:
         """The rows at their two ends, with the deviations of the model's answers for them."""
         spared = Spared(rows)
         answers = spared(
-            self._answers, slice(0, len(rows)), (1 + N_REPLICATES, len(self.game.value.model.output_names))
+            self._answers,
+            slice(0, len(rows)),
+            (1 + N_REPLICATES, len(self.game.value.model.output_names)),
         )
         return self.game.started_from(answers[:, 0], spared.failed, answers[:, 1:].swapaxes(0, 1))
 
     def _answers(self, rows: FloatArray) -> FloatArray:
-        """Predictions and the deviations of their answers (n, 1 + R, k); bad rows are refused at the first."""
+        """Predictions and the deviations of their answers (n, 1 + R, k); bad rows are refused at
+        the first."""
         self.game.predictions(rows)
         prediction, noise = asked_often(self.game.value.model, rows)
         return np.concatenate([prediction[:, None], noise.swapaxes(0, 1)], axis=1)
@@ -249,7 +287,9 @@ class NoisyContraction(Contraction):
         noise = np.zeros((N_REPLICATES, n, self.game.design.info.n_players, self.game.n_outputs))
         return Moments({**super()._no_sums(n).arrays, "noise": noise})
 
-    def _add(self, total: Moments, spared: Spared, state: State, block: CoalitionBlock, start: int) -> None:
+    def _add(
+        self, total: Moments, spared: Spared, state: State, block: CoalitionBlock, start: int
+    ) -> None:
         scores, parts = self._scores(block, start), block.groups.parts()
         ask, shape = partial(self._asked_twice, state), (2, len(block.score), self.game.n_outputs)
         for micro in self.game.micro_blocks(spared.rows):
@@ -258,48 +298,62 @@ class NoisyContraction(Contraction):
             _add_products(total, micro, both[:, 0], scores, parts)
 
     def _asked_twice(self, state: State, rows: FloatArray) -> FloatArray:
-        """(n, 2, m, k'): values of the mean of two answers, and half of the difference of those of each."""
+        """(n, 2, m, k'): values of the mean of two answers, and half of the difference of those of
+        each."""
         first, second = self.game.expectations(state, rows), self.game.expectations(state, rows)
-        link, prediction = self.game.value.link, np.zeros((len(rows), first.shape[-1]))  # no link of a predicted class
+        # no link of a predicted class
+        link, prediction = self.game.value.link, np.zeros((len(rows), first.shape[-1]))
         values = link((first + second) / 2, prediction)
         return np.stack([values, (link(first, prediction) - link(second, prediction)) / 2], axis=1)
 
     def _found(self, sums: Moments, started: Started) -> Found:
-        found, noise = super()._found(sums, started), self._noise_of_ends(started.prediction, started.noise)
+        found, noise = (
+            super()._found(sums, started),
+            self._noise_of_ends(started.prediction, started.noise),
+        )
         noisy = _with_noise(self.game.design, found.phi, sums["noise"], noise)
         replicates = noisy if found.replicates is None else found.replicates + noisy - found.phi
         return replace(found, replicates=replicates)
 
     def _noise_of_ends(self, prediction: FloatArray, noise: FloatArray) -> FloatArray:
-        """Deviations (R, n, 2, k') of v(empty) and v(N) from those of the predictions (R, n, k), after the link."""
+        """Deviations (R, n, 2, k') of v(empty) and v(N) from those of the predictions (R, n, k),
+        after the link."""
         base, link = self.game.store.get(self.game.base_name, Moments), self.game.value.link
         of_base = base["noise"] / base["count"]  # (R, k)
         both = np.stack([np.broadcast_to(of_base[:, None], noise.shape), noise], axis=2)
         ends = np.stack([np.broadcast_to(self.game.base(), prediction.shape), prediction], axis=1)
-        return np.stack([(link(ends + each, prediction) - link(ends - each, prediction)) / 2 for each in both])
+        return np.stack(
+            [(link(ends + each, prediction) - link(ends - each, prediction)) / 2 for each in both]
+        )
 
 
-def asked_often(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The mean (n, k) of R answers, and their deviations (R, n, k), whose squares sum to the variance of the mean."""
+def asked_often(
+    predict: Callable[[FloatArray], FloatArray], rows: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The mean (n, k) of R answers, and their deviations (R, n, k), whose squares sum to the
+    variance of the mean."""
     answers = np.stack([predict(rows) for _ in range(N_REPLICATES)])
     mean = answers.mean(axis=0)
     return mean, (answers - mean) / np.sqrt(N_REPLICATES * (N_REPLICATES - 1))
 
 
 def _add_noise(sums: FloatArray, halves: FloatArray, block: CoalitionBlock, start: int) -> None:
-    """Add Σ_S ±score_S half/√R of the coalitions start… of a design, halves (n, m, k), to sums (R, n, d, k).
+    """Add Σ_S ±score_S half/√R of the coalitions start… of a design, halves (n, m, k), to sums (R,
+    n, d, k).
 
     Signs and deals are the same for all rows, so that sums over rows have their errors too.
     """
     rng, m = np.random.default_rng([NOISE_STREAM, start]), len(block.score)
     for group in sums:
-        signed = block.score * np.where(rng.random(m) < 0.5, -1.0, 1.0)[:, None] / np.sqrt(N_REPLICATES)
+        signed = (
+            block.score * np.where(rng.random(m) < 0.5, -1.0, 1.0)[:, None] / np.sqrt(N_REPLICATES)
+        )
         group += np.matmul(signed.T, halves[:, rng.permutation(m)])
 
 
 def _with_noise(design: Design, phi: FloatArray, sums: FloatArray, ends: FloatArray) -> FloatArray:
-    """Replicates (R, n, d, k) of phi (n, d, k), from sums (R, n, d, k) of the proper coalitions and deviations
-    (R, n, 2, k) of the two ends."""
+    """Replicates (R, n, d, k) of phi (n, d, k), from sums (R, n, d, k) of the proper coalitions and
+    deviations (R, n, 2, k) of the two ends."""
     score = design.block(EMPTY, N_ENDS).score
     parts = (
         design.finish(group + np.matmul(score.T, end), end[:, EMPTY], end[:, FULL])
@@ -310,13 +364,17 @@ def _with_noise(design: Design, phi: FloatArray, sums: FloatArray, ends: FloatAr
 
 @dataclass
 class WholeContraction(Contraction):
-    """Of a design that is not linear in the values: it wants those of all coalitions at once (`ValuesAtOnce`).
+    """Of a design that is not linear in the values: it wants those of all coalitions at once
+    (`ValuesAtOnce`).
 
-    Its sums are `values` (n, m, k), 0 for the coalitions of other tiles: parts of them add up to the whole.
+    Its sums are `values` (n, m, k), 0 for the coalitions of other tiles: parts of them add up to
+    the whole.
     """
 
     def _no_sums(self, n: int) -> Moments:
-        return Moments({"values": np.zeros((n, self.game.design.info.n_coalitions, self.game.n_outputs))})
+        return Moments(
+            {"values": np.zeros((n, self.game.design.info.n_coalitions, self.game.n_outputs))}
+        )
 
     def part(self, rows: FloatArray, index: int) -> Moments:
         total, spared = self._no_sums(len(rows)), Spared(rows)
@@ -329,12 +387,17 @@ class WholeContraction(Contraction):
         values[:, :N_ENDS] = ends
         phi, replicates = of_all_values(design, values)
         check_additivity(phi, ends[:, EMPTY], ends[:, FULL])
-        pairs = np.matmul(interactions_of(design, 0, design.info.n_coalitions).T, values) if self.has_pairs else None
+        pairs = (
+            np.matmul(interactions_of(design, 0, design.info.n_coalitions).T, values)
+            if self.has_pairs
+            else None
+        )
         return Found(phi, replicates if design.info.n_replicates else None, pairs)
 
 
 def of_all_values(design: Design, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """φ (n, d, k) and its replicates (R, n, d, k) from the values (n, m, k) of all coalitions of a design."""
+    """φ (n, d, k) and its replicates (R, n, d, k) from the values (n, m, k) of all coalitions of a
+    design."""
     if isinstance(design, ValuesAtOnce) and design.held_coalitions:
         return design.of_values(values)
     block, (n, _, k) = design.block(0, design.info.n_coalitions), values.shape
@@ -343,4 +406,6 @@ def of_all_values(design: Design, values: FloatArray) -> tuple[FloatArray, Float
         groups[g] = np.matmul(score.T, values[:, chosen])
     sums, ends = np.matmul(block.score.T, values), (values[:, EMPTY], values[:, FULL])
     phi = design.finish(sums, *ends)
-    return phi, design.replicates(sums, groups, *ends) if design.info.n_replicates else np.zeros((0, *phi.shape))
+    return phi, design.replicates(sums, groups, *ends) if design.info.n_replicates else np.zeros(
+        (0, *phi.shape)
+    )

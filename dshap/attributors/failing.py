@@ -1,4 +1,5 @@
-"""Rows that a model fails for: told apart from their neighbours, left out, and remembered with the reason."""
+"""Rows that a model fails for: told apart from their neighbours, left out, and remembered with the
+reason."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ __all__ = [
 ]
 
 TRIED = 32
-"""Rows, evenly spaced, that are tried alone before a larger number is: where each of them fails, nothing is wrong with
-single rows."""
+"""Rows, evenly spaced, that are tried alone before a larger number is: where each of them fails,
+nothing is wrong with single rows."""
 REPEATS = 8
 """Times that an attributor is asked again without the rows that failed."""
 
@@ -74,8 +75,9 @@ def kept_rows(n: int, failed: Mapping[int, str]) -> BoolArray:
 class Spared:
     """Calls of functions of the rows of a tile, without those that failed before.
 
-    A call that fails is cut in two until it is known for which rows it does: at most 2 n calls for n rows, and each row
-    1 + log2 n times.  The other rows of a call have the values that the function gives for them.
+    A call that fails is cut in two until it is known for which rows it does: at most 2 n calls for
+    n rows, and each row 1 + log2 n times.  The other rows of a call have the values that the
+    function gives for them.
     """
 
     rows: FloatArray
@@ -92,8 +94,11 @@ class Spared:
         except Exception as error:
             return self.after(error, function, chosen, shape)
 
-    def after(self, error: Exception, function: RowCall, chosen: slice, shape: tuple[int, ...]) -> FloatArray:
-        """function(rows[chosen]) (n, *shape), which raised this error: NaN for the rows that fail."""
+    def after(
+        self, error: Exception, function: RowCall, chosen: slice, shape: tuple[int, ...]
+    ) -> FloatArray:
+        """function(rows[chosen]) (n, *shape), which raised this error: NaN for the rows that
+        fail."""
         if not is_of_rows(error):
             raise error
         if not self.has_good and len(self.rows) > TRIED and not _any_succeeds(function, self.rows):
@@ -105,7 +110,9 @@ class Spared:
         self._fill(values, function, left, chosen.start)
         return values
 
-    def _fill(self, values: FloatArray, function: RowCall, at: NDArray[np.intp], first: int) -> None:
+    def _fill(
+        self, values: FloatArray, function: RowCall, at: NDArray[np.intp], first: int
+    ) -> None:
         """Put function(rows[at]) in its places, the position `first` at 0."""
         if not len(at):
             return
@@ -134,7 +141,8 @@ def _any_succeeds(function: Callable[[FloatArray], object], rows: FloatArray) ->
 
 
 def answers(function: RowCall, rows: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """function(rows) (n, *shape), NaN for the rows that it fails for; its error where these are all of them."""
+    """function(rows) (n, *shape), NaN for the rows that it fails for; its error where these are all
+    of them."""
     spared = Spared(rows)
     values = spared(function, slice(0, len(rows)), shape)
     if spared.failed and len(spared.failed) == len(rows):
@@ -157,8 +165,11 @@ def _tried(function: Callable[[FloatArray], object]) -> RowCall:
     return zeros
 
 
-def sparing(error: Exception, attribute: Callable[[FloatArray], Attribution], rows: FloatArray) -> Attribution:
-    """attribute(rows), which raised this error, without the rows that it fails for: `reasons` says why.
+def sparing(
+    error: Exception, attribute: Callable[[FloatArray], Attribution], rows: FloatArray
+) -> Attribution:
+    """attribute(rows), which raised this error, without the rows that it fails for: `reasons` says
+    why.
 
     The others are attributed by one call, as if the table did not hold the rows that fail.
 
@@ -179,8 +190,11 @@ def sparing(error: Exception, attribute: Callable[[FloatArray], Attribution], ro
     raise error
 
 
-def _reasons(attribute: Callable[[FloatArray], Attribution], rows: FloatArray, error: Exception) -> dict[int, str]:
-    """position -> why, of the rows that an attributor fails for; the error where these are all of them."""
+def _reasons(
+    attribute: Callable[[FloatArray], Attribution], rows: FloatArray, error: Exception
+) -> dict[int, str]:
+    """position -> why, of the rows that an attributor fails for; the error where these are all of
+    them."""
     if isinstance(error, RowsError):
         if len(error.reasons) == len(rows):
             raise error

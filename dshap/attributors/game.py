@@ -1,4 +1,5 @@
-"""The game of every row: values of the coalitions of a design, tile by tile, and of the two ends."""
+"""The game of every row: values of the coalitions of a design, tile by tile, and of the two
+ends."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ Values = Callable[[State, FloatArray], FloatArray]
 OF_COALITION = " for a coalition"
 """The words of a message about coalitions, where predictions of the rows themselves are numbers."""
 ADDITIVITY_TOLERANCE = 1e-8
-"""Largest |Σφ + base − prediction|, relative to the largest number in it, that rounding explains."""
+"""Largest |Σφ + base − prediction|, relative to the largest number in it, that rounding
+explains."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ class Found:
     replicates: FloatArray | None = None
     """(R, n, d, k); None where there are no standard errors."""
     pairs: FloatArray | None = None
-    """(n, pairs, k): the Shapley interaction index of the players i < j; None where it is not asked for."""
+    """(n, pairs, k): the Shapley interaction index of the players i < j; None where it is not asked
+    for."""
     n_coalitions: NDArray[np.int32] | None = None
     """(n,): coalitions that a row took; None where all rows take all."""
     stated: Mapping[str, Sequence[float] | float] = field(default_factory=dict)
@@ -78,7 +81,8 @@ class Started:
     ends: FloatArray
     """(left, 2, k'): v(empty) and v(N)."""
     noise: FloatArray
-    """(R, left, k): deviations of the answers of a model that answers differently; R = 0 of others."""
+    """(R, left, k): deviations of the answers of a model that answers differently; R = 0 of
+    others."""
     failed: Mapping[int, str]
     """position -> why, of the rows that failed."""
 
@@ -103,7 +107,8 @@ class Started:
 
 @dataclass(kw_only=True)
 class Instances:
-    """What every attributor of dshap needs for rows: predictions, the two ends, and the record of what was found.
+    """What every attributor of dshap needs for rows: predictions, the two ends, and the record of
+    what was found.
 
     What no instance changes is learned before, and loaded from a store when it is first wanted.
     """
@@ -119,7 +124,8 @@ class Instances:
     is_kept: bool
     """States stay in memory."""
     is_active: BoolArray
-    """(d of the cube,): players that are explained; the others hold constant columns, and their attribution is 0."""
+    """(d of the cube,): players that are explained; the others hold constant columns, and their
+    attribution is 0."""
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -127,7 +133,9 @@ class Instances:
 
     def micro_blocks(self, rows: FloatArray) -> list[slice]:
         """Of rows whose values are held at once."""
-        return [slice(start, start + self.micro_rows) for start in range(0, len(rows), self.micro_rows)]
+        return [
+            slice(start, start + self.micro_rows) for start in range(0, len(rows), self.micro_rows)
+        ]
 
     def base(self) -> FloatArray:
         """E f (k,): v(empty) where there is no link."""
@@ -169,18 +177,22 @@ class Instances:
     def started_from(
         self, prediction: FloatArray, failed: Mapping[int, str], noise: FloatArray | None = None
     ) -> Started:
-        """See `started`: of predictions (n, k), and of the `noise` (R, n, k) of a model that has some."""
+        """See `started`: of predictions (n, k), and of the `noise` (R, n, k) of a model that has
+        some."""
         n = len(prediction)
         failed = {**bad_rows(prediction), **failed}
         at = np.flatnonzero(kept_rows(n, failed))
         spared = Spared(prediction[at])
         ends = spared(self.ends, slice(0, len(at)), (2, self.n_outputs))
         no_noise = np.zeros((0, n, prediction.shape[1]))
-        started = Started(n, at, prediction[at], ends, (no_noise if noise is None else noise)[:, at], failed)
+        started = Started(
+            n, at, prediction[at], ends, (no_noise if noise is None else noise)[:, at], failed
+        )
         return started.without(spared.failed)
 
     def attribution(self, found: Found, prediction: FloatArray, ends: FloatArray) -> Attribution:
-        """The record of rows whose predictions are (n, k), and whose two ends are worth (n, 2, k')."""
+        """The record of rows whose predictions are (n, k), and whose two ends are worth (n, 2,
+        k')."""
         base, n = self.base_value(), len(prediction)
         return Attribution(
             phi=self._of_all_players(found.phi),
@@ -189,13 +201,16 @@ class Instances:
             status=np.full(n, Status.OK, np.int8),
             replicates=None if found.replicates is None else self._of_all_players(found.replicates),
             n_coalitions=found.n_coalitions,
-            interaction=None if found.pairs is None else self._with_main_effects(found.pairs, found.phi),
+            interaction=None
+            if found.pairs is None
+            else self._with_main_effects(found.pairs, found.phi),
             classes=self.value.link.classes(prediction),
             stated=found.stated,
         )
 
     def _of_all_players(self, values: FloatArray) -> FloatArray:
-        """Values (…, d of the design, k) as (…, d of the cube, k): 0 for players that are not in the design."""
+        """Values (…, d of the design, k) as (…, d of the cube, k): 0 for players that are not in
+        the design."""
         if self.is_active.all():
             return values
         out = np.zeros((*values.shape[:-2], len(self.is_active), values.shape[-1]))
@@ -203,8 +218,8 @@ class Instances:
         return out
 
     def _with_main_effects(self, pairs: FloatArray, phi: FloatArray) -> FloatArray:
-        """(n, d of the cube, d of the cube, k): half the index of each pair (n, pairs, k), on the diagonal what is left
-        of phi (n, d, k) of the design's players."""
+        """(n, d of the cube, d of the cube, k): half the index of each pair (n, pairs, k), on the
+        diagonal what is left of phi (n, d, k) of the design's players."""
         d, active = phi.shape[1], np.flatnonzero(self.is_active)
         out = np.zeros((len(phi), len(self.is_active), len(self.is_active), phi.shape[-1]))
         i, j = np.triu_indices(d, 1)
@@ -227,7 +242,8 @@ class Game(Instances):
     joined_tiles: int
     """Tiles whose states are evaluated as one."""
     range_names: tuple[str, ...] = ()
-    """State files of the least and the largest predictions: over the data, over the rows to explain."""
+    """State files of the least and the largest predictions: over the data, over the rows to
+    explain."""
 
     @property
     def all_tiles(self) -> list[int]:
@@ -252,12 +268,15 @@ class Game(Instances):
         if found.replicates is None or not unmet:
             return found
         ranges = self.ranges(started)
-        replicates = with_floor(found.phi, found.replicates, started.ends, ranges, unmet, self.is_drawn)
+        replicates = with_floor(
+            found.phi, found.replicates, started.ends, ranges, unmet, self.is_drawn
+        )
         return replace(found, replicates=replicates)
 
     @property
     def is_drawn(self) -> BoolArray | None:
-        """(d,): players of the design whose attributions have an error of sampling; None: all of them."""
+        """(d,): players of the design whose attributions have an error of sampling; None: all of
+        them."""
         drawn = self.design.info.drawn
         return np.array(drawn) if drawn else None
 
@@ -266,7 +285,9 @@ class Game(Instances):
         if "extremes" not in self._cache:
             self._cache["extremes"] = self._extremes()
         least, largest = self._cache["extremes"]
-        return ranges_of(self.value.link, least, largest, self.base(), started.prediction, started.ends)
+        return ranges_of(
+            self.value.link, least, largest, self.base(), started.prediction, started.ends
+        )
 
     def _extremes(self) -> tuple[FloatArray, FloatArray]:
         """The least and the largest prediction (k,) that is known, the base value one of them."""
@@ -277,7 +298,8 @@ class Game(Instances):
         return known["least"], known["largest"]
 
     def note(self) -> dict[str, JSON]:
-        """What is to be said of v(empty) beside the cube; nothing where it is the mean prediction over the data."""
+        """What is to be said of v(empty) beside the cube; nothing where it is the mean prediction
+        over the data."""
         return {}
 
     @property
@@ -287,7 +309,8 @@ class Game(Instances):
 
     @property
     def values(self) -> Values:
-        """v_S(x) of the prepared coalitions for a micro-block of rows: expectations, then the link."""
+        """v_S(x) of the prepared coalitions for a micro-block of rows: expectations, then the
+        link."""
         return self.expectations if self.value.link.is_identity else self._linked
 
     def _linked(self, state: State, rows: FloatArray) -> FloatArray:
@@ -307,7 +330,8 @@ class Game(Instances):
 
 @dataclass(kw_only=True)
 class LearnedGame(Game):
-    """A game of states that were learned from all rows of the data, loaded from the store when they are wanted."""
+    """A game of states that were learned from all rows of the data, loaded from the store when they
+    are wanted."""
 
     value: LearnsFromData
     names: tuple[str, ...]
@@ -338,7 +362,8 @@ class EstimatedGame(LearnedGame):
 
 @dataclass(kw_only=True)
 class StreamedGame(Game):
-    """A game whose values are means over all rows of a table, which is read span by span when they are wanted."""
+    """A game whose values are means over all rows of a table, which is read span by span when they
+    are wanted."""
 
     value: StreamsData
     data: RowReader
@@ -371,7 +396,8 @@ def check_additivity(
 def rows_off(
     phi: FloatArray, base: FloatArray, prediction: FloatArray, explained: FloatArray | float = 0.0
 ) -> dict[int, str]:
-    """position -> why, of the rows where Σφ + base is not the prediction to rounding and to what is `explained` (k,).
+    """position -> why, of the rows where Σφ + base is not the prediction to rounding and to what is
+    `explained` (k,).
 
     What rounding explains is relative to the largest number of all rows.
     """
@@ -385,7 +411,9 @@ def rows_off(
     scale = max(np.abs(phi).sum(axis=1).max(), np.abs(prediction).max(), np.abs(base).max())
     is_off = ~(gap <= ADDITIVITY_TOLERANCE * scale + explained).all(axis=1)
     return {
-        int(i): f"attributions miss the prediction by {gap[i].max():.3g} (predictions reach {scale:.3g}): a bug, "
+        int(
+            i
+        ): f"attributions miss the prediction by {gap[i].max():.3g} (predictions reach {scale:.3g}): a bug, "
         "or a model that answers differently from call to call"
         for i in np.flatnonzero(is_off)
     }

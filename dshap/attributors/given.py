@@ -1,4 +1,5 @@
-"""The base of an attributor of one's own, which `explain` takes in the place of a value function."""
+"""The base of an attributor of one's own, which `explain` takes in the place of a value
+function."""
 
 from __future__ import annotations
 
@@ -18,16 +19,22 @@ __all__ = ["BaseAttributor"]
 class BaseAttributor(Predicted):
     """Rows in, attributions out; public as `dshap.Attributor`.
 
-    What is left to write is ``attribute(rows (n, columns)) -> Attribution``, which `attribution` helps to make; `cost`
-    where it is known, and `fingerprint` where attributions follow from more than the model and the players.  It travels
-    to the workers with all that it holds but `data`, which tell names and kinds of the columns.  A link is not applied
-    to what it gives.
+    What is left to write is ``attribute(rows (n, columns)) -> Attribution``, which `attribution`
+    helps to make; `cost` where it is known, and `fingerprint` where attributions follow from more
+    than the model and the players.  It travels to the workers with all that it holds but `data`,
+    which tell names and kinds of the columns.  A link is not applied to what it gives.
     """
 
     n_replicates = 0
 
     def attribution(
-        self, rows: FloatArray, phi: FloatArray, base: FloatArray, *, tolerance: float = 0.0, **more: Any
+        self,
+        rows: FloatArray,
+        phi: FloatArray,
+        base: FloatArray,
+        *,
+        tolerance: float = 0.0,
+        **more: Any,
     ) -> Attribution:
         """The record of rows (n, columns), whose Σφ + base must be the model's predictions.
 
@@ -51,4 +58,6 @@ class BaseAttributor(Predicted):
         """Of a black box, whose own memory and operations are not known."""
         buffer = 8 * self.model.buffer_rows * (self.n_columns + self.n_outputs)
         held = 8 * n * self.n_outputs * len(self.players) * (1 + self.n_replicates)
-        return Cost(state_bytes=0, prepare_bytes=0, task_bytes=3 * buffer + 4 * held, operations=math.inf)
+        return Cost(
+            state_bytes=0, prepare_bytes=0, task_bytes=3 * buffer + 4 * held, operations=math.inf
+        )

@@ -1,4 +1,5 @@
-"""Passes over rows: what a game is learned from, what a design chooses from a pilot, how far values are off."""
+"""Passes over rows: what a game is learned from, what a design chooses from a pilot, how far values
+are off."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ __all__ = [
 
 @dataclass(frozen=True)
 class BaseValue:
-    """Σ w f(X) and Σ w over the good rows of a table, E f is their ratio; the least and the largest f(X)."""
+    """Σ w f(X) and Σ w over the good rows of a table, E f is their ratio; the least and the largest
+    f(X)."""
 
     weights: FloatArray | None
     """(b,) of the rows of the table; None: all alike."""
@@ -42,12 +44,15 @@ class BaseValue:
 
     def partial(self, block: RowBlock) -> Moments:
         assert block.predictions is not None
-        return Moments(self._sums(block, {"prediction": block.predictions}) | _extremes(block.predictions))
+        return Moments(
+            self._sums(block, {"prediction": block.predictions}) | _extremes(block.predictions)
+        )
 
     def finish(self, total: Moments) -> Moments:
         if not total["count"] > 0:
             raise DshapError(
-                "no row of the data is free of NaN and infinity: clean the data that the base value is over"
+                "no row of the data is free of NaN and infinity: clean the data that the base "
+                "value is over"
             )
         return total
 
@@ -57,23 +62,30 @@ class BaseValue:
             count = np.array(float(np.count_nonzero(block.is_ok)))
             return {**{name: each.sum(axis=-2) for name, each in answers.items()}, "count": count}
         weights = self.weights[block.start : block.stop][block.is_ok]
-        return {**{name: np.matmul(weights, each) for name, each in answers.items()}, "count": np.array(weights.sum())}
+        return {
+            **{name: np.matmul(weights, each) for name, each in answers.items()},
+            "count": np.array(weights.sum()),
+        }
 
 
 @dataclass(frozen=True)
 class NoisyBaseValue(BaseValue):
-    """The same of a model that answers differently when it is asked again, with the deviations of its answers."""
+    """The same of a model that answers differently when it is asked again, with the deviations of
+    its answers."""
 
     model: Predictor
     wants: ClassVar[tuple[str, ...]] = ()
 
     def partial(self, block: RowBlock) -> Moments:
         prediction, noise = asked_often(self.model, block.good)
-        return Moments(self._sums(block, {"prediction": prediction, "noise": noise}) | _extremes(prediction))
+        return Moments(
+            self._sums(block, {"prediction": prediction, "noise": noise}) | _extremes(prediction)
+        )
 
 
 def _extremes(predictions: FloatArray) -> dict[str, FloatArray]:
-    """The least and the largest (k,) of predictions (n, k); of none infinity, which every number replaces."""
+    """The least and the largest (k,) of predictions (n, k); of none infinity, which every number
+    replaces."""
     return {
         "least": predictions.min(axis=0, initial=np.inf),
         "largest": predictions.max(axis=0, initial=-np.inf),
@@ -82,7 +94,8 @@ def _extremes(predictions: FloatArray) -> dict[str, FloatArray]:
 
 @dataclass(frozen=True)
 class PredictionRange:
-    """The least and the largest prediction of each output over rows; rows that cannot be predicted are left out."""
+    """The least and the largest prediction of each output over rows; rows that cannot be predicted
+    are left out."""
 
     model: Predictor
     n_together: int
@@ -98,7 +111,8 @@ class PredictionRange:
         return found
 
     def _predictions(self, rows: FloatArray) -> FloatArray:
-        """(n, k), NaN for rows that the model fails for; none where it fails for all: the evaluation says why."""
+        """(n, k), NaN for rows that the model fails for; none where it fails for all: the
+        evaluation says why."""
         k = len(self.model.output_names)
         try:
             return Spared(rows)(self.model, slice(0, len(rows)), (k,))
@@ -162,7 +176,8 @@ class CoalitionTiles(Sequence[CoalitionTile]):
 
 @dataclass(frozen=True)
 class PilotPass:
-    """What a design chooses from the values of a few rows; a row that cannot be explained is left out.
+    """What a design chooses from the values of a few rows; a row that cannot be explained is left
+    out.
 
     Nothing is chosen where no row can: the record is empty.
     """
@@ -195,18 +210,22 @@ class PilotPass:
         return chosen
 
     def _games(self, rows: FloatArray) -> FloatArray:
-        """Values (n·k, m) of the first coalitions of the design, whole tiles of them, the two ends too."""
+        """Values (n·k, m) of the first coalitions of the design, whole tiles of them, the two ends
+        too."""
         game = self.game
         ends = game.ends(game.value.model(rows))
         tiles = first_tiles(game.tiles, self.n_coalitions)
-        values = np.concatenate([ends, *(game.values(game.state([tile]), rows) for tile in tiles)], axis=1)
+        values = np.concatenate(
+            [ends, *(game.values(game.state([tile]), rows) for tile in tiles)], axis=1
+        )
         return values.swapaxes(1, 2).reshape(-1, values.shape[1])
 
 
 @dataclass(frozen=True)
 class CoalitionErrors:
-    """Errors of expectations against the predictions: `error2` (m, k) = Σ (f(x) − v_S(x))² over the good rows whose
-    predictions are numbers, m the proper coalitions in their order; `n`, and `f`, `f2` (k,), Σf and Σf²."""
+    """Errors of expectations against the predictions: `error2` (m, k) = Σ (f(x) − v_S(x))² over the
+    good rows whose predictions are numbers, m the proper coalitions in their order; `n`, and `f`,
+    `f2` (k,), Σf and Σf²."""
 
     game: Game
     wants = ()
@@ -231,8 +250,9 @@ class CoalitionErrors:
 
 
 def penalties(game: LearnedGame) -> dict[str, list[float]] | None:
-    """The penalties that were chosen: by number of players present, of how many coalitions, the least, median and
-    largest λ, and the median of the estimated error over the variance; None where none were chosen."""
+    """The penalties that were chosen: by number of players present, of how many coalitions, the
+    least, median and largest λ, and the median of the estimated error over the variance; None where
+    none were chosen."""
     sizes, chosen = [], []
     for tile, name in enumerate(game.names):
         state = game.store.get(name, State).arrays
@@ -242,7 +262,15 @@ def penalties(game: LearnedGame) -> dict[str, list[float]] | None:
         chosen.append(np.stack([state["penalty"], state["error"]]))
     size, (penalty, error) = np.concatenate(sizes), np.concatenate(chosen, axis=1)
     found = np.unique(size)
-    least, median, largest = np.stack([np.quantile(penalty[size == s], [0.0, 0.5, 1.0]) for s in found]).T
-    content = {"players": found, "coalitions": np.bincount(size)[found], "least": least, "median": median,
-               "largest": largest, "error": np.array([np.median(error[size == s]) for s in found])}  # fmt: skip
+    least, median, largest = np.stack(
+        [np.quantile(penalty[size == s], [0.0, 0.5, 1.0]) for s in found]
+    ).T
+    content = {
+        "players": found,
+        "coalitions": np.bincount(size)[found],
+        "least": least,
+        "median": median,
+        "largest": largest,
+        "error": np.array([np.median(error[size == s]) for s in found]),
+    }
     return {name: array.tolist() for name, array in content.items()}

@@ -1,4 +1,5 @@
-"""Linear models of normal columns in closed form: one matrix an output, from the Shapley values of E[x | x_S]."""
+"""Linear models of normal columns in closed form: one matrix an output, from the Shapley values of
+E[x | x_S]."""
 
 from __future__ import annotations
 
@@ -29,10 +30,12 @@ BATCH_BYTES = 32 << 20
 
 @dataclass(frozen=True, eq=False)
 class Linear(ClosedForm):
-    """φ = M (x − μ) of a linear model f(x) = βx + b where v_S(x) = E[f(X) | X_S = x_S] and X ~ N(μ, Σ).
+    """φ = M (x − μ) of a linear model f(x) = βx + b where v_S(x) = E[f(X) | X_S = x_S] and X ~ N(μ,
+    Σ).
 
-    v_S(x) = β (μ + G_S (x − μ)) + b is affine, so all attributions are one (players, columns) matrix M an output, by
-    all coalitions up to 16 players, by random orders with standard errors above; then a row costs one product.
+    v_S(x) = β (μ + G_S (x − μ)) + b is affine, so all attributions are one (players, columns)
+    matrix M an output, by all coalitions up to 16 players, by random orders with standard errors
+    above; then a row costs one product.
     """
 
     value: LinearGaussian
@@ -62,11 +65,13 @@ class Linear(ClosedForm):
         return self._design.info.n_replicates if kept is None else len(kept.replicates)
 
     def moments(self, rows: FloatArray) -> Moments:
-        """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`; nothing where Σ was given."""
+        """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`; nothing where Σ
+        was given."""
         return self.value.sums(rows)
 
     def prepare(self, moments: Moments) -> State:
-        """`matrix` (d, columns, k), `replicates` (R, d, columns, k), `mean` (columns,), `base` (k,)."""
+        """`matrix` (d, columns, k), `replicates` (R, d, columns, k), `mean` (columns,), `base`
+        (k,)."""
         matrix, replicates, mean = self._matrices(moments)
         base = self.value.model(mean[None])[0]
         return State({"matrix": matrix, "replicates": replicates, "mean": mean, "base": base})
@@ -109,18 +114,28 @@ class Linear(ClosedForm):
         if self.value.is_interventional:
             return {"kind": "linear, interventional"}
         design = self._design
-        how = "a kept transform" if self.value.transform is not None else str(design.fingerprint()["design"])
-        return {"kind": "linear, observational", "matrix": how, "coalitions": design.info.n_coalitions}
+        how = (
+            "a kept transform"
+            if self.value.transform is not None
+            else str(design.fingerprint()["design"])
+        )
+        return {
+            "kind": "linear, observational",
+            "matrix": how,
+            "coalitions": design.info.n_coalitions,
+        }
 
     def cost(self, n: int = 1) -> Cost:
-        """The matrices of all groups; of `prepare` a covariance with its parts and, where columns are conditional, the
-        transforms of all groups, their sums and a batch of coalitions; of a micro-block the matrices in the order of
-        their product too."""
+        """The matrices of all groups; of `prepare` a covariance with its parts and, where columns
+        are conditional, the transforms of all groups, their sums and a batch of coalitions; of a
+        micro-block the matrices in the order of their product too."""
         c, k, d = self.value.n_columns, self.value.n_outputs, len(self.value.players)
         groups = self.n_replicates
         state = 8 * (1 + groups) * d * c * k + 8 * (c + k)
         moments = 8 * (c * c + c + 1)
-        transforms = (not self.value.is_interventional) * (32 * (1 + groups) * d * c * c + 3 * BATCH_BYTES)
+        transforms = (not self.value.is_interventional) * (
+            32 * (1 + groups) * d * c * c + 3 * BATCH_BYTES
+        )
         return Cost(
             state_bytes=state,
             prepare_bytes=48 * c * c + transforms + 2 * state,
@@ -133,9 +148,12 @@ class Linear(ClosedForm):
 
 
 def _product(offset: FloatArray, matrix: FloatArray) -> FloatArray:
-    """(…, n, d, k) of offsets (n, columns) and matrices (…, d, columns, k), by one matrix product each."""
+    """(…, n, d, k) of offsets (n, columns) and matrices (…, d, columns, k), by one matrix product
+    each."""
     *groups, d, c, k = matrix.shape
-    return np.asarray(offset @ matrix.swapaxes(-3, -2).reshape(*groups, c, d * k)).reshape(*groups, len(offset), d, k)
+    return np.asarray(offset @ matrix.swapaxes(-3, -2).reshape(*groups, c, d * k)).reshape(
+        *groups, len(offset), d, k
+    )
 
 
 def linear_transform(
@@ -155,14 +173,16 @@ def linear_transform(
     mean, covariance : (columns,) and (columns, columns)
     players, feature_names : as in `Marginal`
     n_permutations : int, optional
-        Random orders, each with its reversal; even.  None: all coalitions up to 16 players, 1,000 orders above.
+        Random orders, each with its reversal; even.  None: all coalitions up to 16 players, 1,000
+        orders above.
     ridge : added to the diagonal of the correlation matrix
     seed : of the orders
 
     Returns
     -------
     LinearTransform
-        `LinearGaussian(coef, intercept, transform=...)` takes it; `save` and `load` keep it in a file.
+        `LinearGaussian(coef, intercept, transform=...)` takes it; `save` and `load` keep it in a
+        file.
 
     Raises
     ------
@@ -171,9 +191,10 @@ def linear_transform(
 
     Notes
     -----
-    E[x | x_S] = μ + G_S (x − μ), with the identity in the rows of present and Σ_CS Σ_SS⁻¹ in those of absent columns;
-    T[i] = Σ_S operator[S, i] G_S of the design.  Source: the notes on LinearExplainer with correlated features of the
-    shap package (its transform averages over permutations too).  One factorisation a coalition: m·columns³/3.
+    E[x | x_S] = μ + G_S (x − μ), with the identity in the rows of present and Σ_CS Σ_SS⁻¹ in those
+    of absent columns; T[i] = Σ_S operator[S, i] G_S of the design.  Source: the notes on
+    LinearExplainer with correlated features of the shap package (its transform averages over
+    permutations too).  One factorisation a coalition: m·columns³/3.
     """
     mean = finite_array("mean", mean, (1,), "(columns,)")
     covariance = finite_array("covariance", covariance, (2,), "(columns, columns)")
@@ -188,13 +209,16 @@ def transform_design(d: int, n_permutations: int | None, seed: int) -> Design:
     """All coalitions where they are few, else random orders."""
     if n_permutations is None and d <= MAX_EXACT_PLAYERS:
         return exact(d)
-    return permutation(d, DEFAULT_PERMUTATIONS if n_permutations is None else n_permutations, seed=seed)
+    return permutation(
+        d, DEFAULT_PERMUTATIONS if n_permutations is None else n_permutations, seed=seed
+    )
 
 
 def make_transform(
     table: NormalTable, players: Players, design: Design, feature_names: tuple[str, ...] | None
 ) -> LinearTransform:
-    """T of a design: values G_S (columns²) of every coalition times its scores, then the finish of the design.
+    """T of a design: values G_S (columns²) of every coalition times its scores, then the finish of
+    the design.
 
     Raises
     ------
@@ -205,7 +229,14 @@ def make_transform(
     table.check(feature_names or tuple(f"x{j}" for j in range(c)))
     k, step = c * c, max(1, BATCH_BYTES // (8 * c * c))
     sums = np.zeros((1, d, k))
-    groups = np.zeros((design.info.n_replicates, 1, design.info.group_columns if design.info.n_replicates else d, k))
+    groups = np.zeros(
+        (
+            design.info.n_replicates,
+            1,
+            design.info.group_columns if design.info.n_replicates else d,
+            k,
+        )
+    )
     for start in range(0, design.info.n_coalitions, step):
         block = design.block(start, min(start + step, design.info.n_coalitions))
         slopes = _slopes(table, players.columns(block.masks)).reshape(len(block.masks), k)
@@ -217,11 +248,14 @@ def make_transform(
     replicates = np.zeros((0, d, k))
     if design.info.n_replicates:
         replicates = design.replicates(sums, groups, ends[EMPTY], ends[FULL])[:, 0]
-    return LinearTransform(table.mean, values.reshape(d, c, c), replicates.reshape(-1, d, c, c), players, feature_names)
+    return LinearTransform(
+        table.mean, values.reshape(d, c, c), replicates.reshape(-1, d, c, c), players, feature_names
+    )
 
 
 def _slopes(table: NormalTable, columns: BoolArray) -> FloatArray:
-    """G_S (m, columns, columns): E[x | x_S] = μ + G_S (x − μ), of the coalitions columns (m, columns).
+    """G_S (m, columns, columns): E[x | x_S] = μ + G_S (x − μ), of the coalitions columns (m,
+    columns).
 
     Coalitions with as many columns that vary are solved together.
     """
@@ -234,7 +268,9 @@ def _slopes(table: NormalTable, columns: BoolArray) -> FloatArray:
         inside = np.nonzero(present[alike])[1].reshape(len(alike), size)
         outside = np.nonzero(absent[alike])[1].reshape(len(alike), -1)
         within = correlation[inside[:, :, None], inside[:, None, :]]
-        slope = np.linalg.solve(within, correlation[inside[:, :, None], outside[:, None, :]]).swapaxes(1, 2)
+        slope = np.linalg.solve(
+            within, correlation[inside[:, :, None], outside[:, None, :]]
+        ).swapaxes(1, 2)
         slope *= deviation[outside][:, :, None] / deviation[inside][:, None, :]
         out[alike[:, None, None], outside[:, :, None], inside[:, None, :]] = slope
     return out

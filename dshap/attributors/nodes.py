@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from dshap.loops.product_games import exact_nodes
 from dshap.records import BoolArray, FloatArray
 
-__all__ = ["NodeCount", "node_count", "player_angles", "player_factors", "reference_nodes", "rest_angle", "rest_factor"]
+__all__ = [
+    "NodeCount",
+    "node_count",
+    "player_angles",
+    "player_factors",
+    "reference_nodes",
+    "rest_angle",
+    "rest_factor",
+]
 
 AnyArray = NDArray[Any]
 
@@ -21,7 +29,8 @@ FIRST_REFERENCE = 8
 
 
 def player_factors(factors: FloatArray, members: BoolArray) -> FloatArray:
-    """(d, n, r): each player's product of its columns' factors, from factors (columns, n, r), members (d, columns)."""
+    """(d, n, r): each player's product of its columns' factors, from factors (columns, n, r),
+    members (d, columns)."""
     out = np.empty((len(members), *factors.shape[1:]), factors.dtype)
     for columns, product in zip(members, out, strict=True):
         factors[columns].prod(axis=0, out=product)
@@ -29,12 +38,14 @@ def player_factors(factors: FloatArray, members: BoolArray) -> FloatArray:
 
 
 def rest_factor(factors: FloatArray, members: BoolArray) -> FloatArray:
-    """(n, r): the product over the columns of no player, which keep the background's value in every coalition."""
+    """(n, r): the product over the columns of no player, which keep the background's value in every
+    coalition."""
     return factors[~members.any(axis=0)].prod(axis=0)
 
 
 def player_angles(x: FloatArray, frequencies: FloatArray, members: BoolArray) -> FloatArray:
-    """(d, n, r): each player's Σ of ω_rj x_j over its columns, from x (n, columns), frequencies (r, columns)."""
+    """(d, n, r): each player's Σ of ω_rj x_j over its columns, from x (n, columns), frequencies (r,
+    columns)."""
     out = np.empty((len(members), len(x), len(frequencies)))
     for columns, angles in zip(members, out, strict=True):
         np.matmul(x[:, columns], frequencies[:, columns].T, out=angles)
@@ -48,10 +59,12 @@ def rest_angle(x: FloatArray, frequencies: FloatArray, members: BoolArray) -> Fl
 
 
 def reference_nodes(d: int, q: int) -> int:
-    """Nodes whose values are as good as exact beside those of q nodes, and are never more than the exact number.
+    """Nodes whose values are as good as exact beside those of q nodes, and are never more than the
+    exact number.
 
-    Twice as many, and at least 1.4·√d: a product of d factors may fall within 1/d of an end of [0, 1], and nodes come
-    as near as 1.4/q².  For factors in [0, 1] `worst_node_error` of that many is below 3e-5 for any d up to 1,000.
+    Twice as many, and at least 1.4·√d: a product of d factors may fall within 1/d of an end of [0,
+    1], and nodes come as near as 1.4/q².  For factors in [0, 1] `worst_node_error` of that many is
+    below 3e-5 for any d up to 1,000.
     """
     return min(exact_nodes(d), max(2 * q, math.ceil(1.4 * math.sqrt(d))))
 
@@ -61,7 +74,8 @@ class NodeCount(NamedTuple):
 
     nodes: int
     error: float
-    """Largest |φ with as many nodes − φ with the reference nodes|, in units of `unit`; 0 with the exact number."""
+    """Largest |φ with as many nodes − φ with the reference nodes|, in units of `unit`; 0 with the
+    exact number."""
 
 
 def node_count(
@@ -75,21 +89,24 @@ def node_count(
     rest: FloatArray | None = None,
     least: int = 1,
 ) -> NodeCount:
-    """The fewest nodes, of the even numbers from `least` on, whose largest error is at most `tolerance`.
+    """The fewest nodes, of the even numbers from `least` on, whose largest error is at most
+    `tolerance`.
 
     Parameters
     ----------
     game : `product_game_values` or `fourier_game_values`
         Whose arguments x (d, n, r), background (d, b, r), coefficients (r, k) and rest (b, r) are.
     tolerance : float
-        In units of `unit`; below about 1e-13·Σ_r|A_r| it is rounding that decides, and the exact number comes back.
+        In units of `unit`; below about 1e-13·Σ_r|A_r| it is rounding that decides, and the exact
+        number comes back.
     unit : float or (k,)
         Standard deviation of the predictions; 1 for an absolute tolerance.
 
     Notes
     -----
-    A measurement on these rows, not a bound for others: give those that are worst.  An odd number of nodes costs as
-    much as the next even one.  `worst_node_error` bounds what real factors in [0, 1] can do.
+    A measurement on these rows, not a bound for others: give those that are worst.  An odd number
+    of nodes costs as much as the next even one.  `worst_node_error` bounds what real factors in [0,
+    1] can do.
     """
     d, q = len(x), max(2, least + least % 2)
     exact = exact_nodes(d)
@@ -99,7 +116,11 @@ def node_count(
         if reference < reference_nodes(d, q):
             reference = min(exact, 2 * reference)
             truth = game(x, background, coefficients, reference, rest=rest)
-        error = float(np.max(np.abs(game(x, background, coefficients, q, rest=rest) - truth) / unit, initial=0.0))
+        error = float(
+            np.max(
+                np.abs(game(x, background, coefficients, q, rest=rest) - truth) / unit, initial=0.0
+            )
+        )
         if error <= tolerance:
             return NodeCount(q, error)
         q += 2

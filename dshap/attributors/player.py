@@ -1,7 +1,9 @@
-"""ζ: the attributions of one player in every basis function of a model, and the passes over rows that they take.
+"""ζ: the attributions of one player in every basis function of a model, and the passes over rows
+that they take.
 
-A model f(x) = c + Σ_r a_r k(x, z_r) gives player A the attribution φ_A(x) = Σ_r a_r ζ_r(x), ζ_r its attribution in the
-basis function k(·, z_r).  Whatever the weights a are, ζ is the same: a fit may be held to small attributions.
+A model f(x) = c + Σ_r a_r k(x, z_r) gives player A the attribution φ_A(x) = Σ_r a_r ζ_r(x), ζ_r its
+attribution in the basis function k(·, z_r).  Whatever the weights a are, ζ is the same: a fit may
+be held to small attributions.
 """
 
 from __future__ import annotations
@@ -43,11 +45,19 @@ class OnePlayer:
         seed: int,
     ) -> OnePlayer:
         """The player that holds these columns; all others hold one each."""
-        names = [str(name) for name in column_names] if column_names else [f"x{j}" for j in range(n_columns)]
+        names = (
+            [str(name) for name in column_names]
+            if column_names
+            else [f"x{j}" for j in range(n_columns)]
+        )
         held = [names[position] for position in positions]
         name = " + ".join(held)
         players = Players.of(n_columns, names, {name: held} if len(held) > 1 else None)
-        return cls(name, players, contributions(len(players), players.names.index(name), n_coalitions, seed))
+        return cls(
+            name,
+            players,
+            contributions(len(players), players.names.index(name), n_coalitions, seed),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +82,8 @@ class PlayerTerms:
 
 @dataclass(frozen=True, eq=False)
 class PlayerTile:
-    """The pass over the data for one tile of coalitions (m, d), none where m is 0; gives its `Tile`."""
+    """The pass over the data for one tile of coalitions (m, d), none where m is 0; gives its
+    `Tile`."""
 
     value: TermValue
     masks: BoolArray
@@ -83,7 +94,13 @@ class PlayerTile:
     def partial(self, block: RowBlock) -> Moments:
         rows = self.rows_of(block)
         sums = dict(self.value.moments(self.masks, rows).arrays) if len(self.masks) else {}
-        return Moments({**sums, "rows": np.array(float(len(rows))), "basis": _products(self.value, rows).sum(axis=0)})
+        return Moments(
+            {
+                **sums,
+                "rows": np.array(float(len(rows))),
+                "basis": _products(self.value, rows).sum(axis=0),
+            }
+        )
 
     def finish(self, total: Moments) -> Tile:
         """
@@ -96,7 +113,10 @@ class PlayerTile:
         count, basis = float(sums.pop("rows")), sums.pop("basis")
         if not count:
             raise InputError("no training rows: all are held out, or hold NaN or infinity")
-        return Tile(self.value.prepare(self.masks, Moments(sums)) if len(self.masks) else None, basis / count)
+        return Tile(
+            self.value.prepare(self.masks, Moments(sums)) if len(self.masks) else None,
+            basis / count,
+        )
 
 
 class Tile(NamedTuple):
@@ -112,7 +132,8 @@ class Tile(NamedTuple):
 class PlayerLearning:
     """Passes over the data, a tile of coalitions each, and after the last one `then`.
 
-    Workers are sent one tile at a time; what was learned before stays here (`dshap.abilities.Accumulates`).
+    Workers are sent one tile at a time; what was learned before stays here
+    (`dshap.abilities.Accumulates`).
     """
 
     value: TermValue

@@ -1,4 +1,5 @@
-"""Interventional Shapley values of product models in closed form, for more players than a table of coalitions holds."""
+"""Interventional Shapley values of product models in closed form, for more players than a table of
+coalitions holds."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.attributors.closed_form import Checked, ClosedForm
-from dshap.attributors.nodes import node_count, player_angles, player_factors, reference_nodes, rest_angle, rest_factor
+from dshap.attributors.nodes import (
+    node_count,
+    player_angles,
+    player_factors,
+    reference_nodes,
+    rest_angle,
+    rest_factor,
+)
 from dshap.loops.member_sums import subset_sum_bytes, subset_sums
 from dshap.loops.product_games import (
     exact_nodes,
@@ -33,13 +41,15 @@ CANDIDATES = 4_000
 PLANNED_NODES = 6
 """Nodes that a plan counts with: how many a row takes is known when it is there."""
 N_TRIALS = 256
-"""Pairs of a coalition and a row whose values the kept background is chosen for, and as many others that its error is
-measured on: on the first, which it was fitted to, it is up to 2.6 times too small."""
+"""Pairs of a coalition and a row whose values the kept background is chosen for, and as many others
+that its error is measured on: on the first, which it was fitted to, it is up to 2.6 times too
+small."""
 TRIAL_SEED, FRESH_SEED = 0, 1
 SUM_ROWS = 256
 CHECKED_SHARE, MAX_CHECKED = 128, 32
-"""One row of a tile in so many is compared with the values of more nodes, twice: the farthest rows, and those that miss
-additivity most: on 256 rows of 32 columns 2 + 2 of them held the largest error in 11 of 12 cases."""
+"""One row of a tile in so many is compared with the values of more nodes, twice: the farthest rows,
+and those that miss additivity most: on 256 rows of 32 columns 2 + 2 of them held the largest error
+in 11 of 12 cases."""
 COUNT_ROWS = 3
 """Other rows, evenly spaced, that nodes are counted with."""
 COUNT_BACKGROUND = 8
@@ -80,17 +90,19 @@ class FourierPart(Part):
 
 @dataclass(frozen=True, eq=False)
 class Quadrature(ClosedForm):
-    """φ_i = mean_b Σ_r A_r (a_i − c_i) ∫₀¹ Π_{j≠i} (t a_j + (1 − t) c_j) dt, by Gauss–Legendre nodes.
+    """φ_i = mean_b Σ_r A_r (a_i − c_i) ∫₀¹ Π_{j≠i} (t a_j + (1 − t) c_j) dt, by Gauss–Legendre
+    nodes.
 
-    What `KernelInterventional` is with design="quadrature".  The background is n_background rows that herding chooses
-    from 4,000 of its rows, so that v_S(x) is near that over *all* rows for 256 pairs of a coalition and a row; the root
-    mean square of what is left, the error of the base value and that of the nodes are stated in the cube's attribute
-    `closed_form`.  With the whole background kept nothing is left.
+    What `KernelInterventional` is with design="quadrature".  The background is n_background rows
+    that herding chooses from 4,000 of its rows, so that v_S(x) is near that over *all* rows for 256
+    pairs of a coalition and a row; the root mean square of what is left, the error of the base
+    value and that of the nodes are stated in the cube's attribute `closed_form`.  With the whole
+    background kept nothing is left.
 
-    Nodes are counted for every tile of rows, on pairs of its rows and background rows, and the tile is computed anew
-    with more of them where the error of its farthest rows, or of those that miss additivity most, is above the
-    tolerance: `checked`.  The stated error is `SAFETY` times the largest difference of these rows to values with at
-    least twice as many nodes, and rounding.
+    Nodes are counted for every tile of rows, on pairs of its rows and background rows, and the tile
+    is computed anew with more of them where the error of its farthest rows, or of those that miss
+    additivity most, is above the tolerance: `checked`.  The stated error is `SAFETY` times the
+    largest difference of these rows to values with at least twice as many nodes, and rounding.
     """
 
     value: KernelInterventional
@@ -124,23 +136,29 @@ class Quadrature(ClosedForm):
         return replace(self, candidates=choice["candidates"])
 
     def _trials(self, seed: int) -> tuple[BoolArray, FloatArray]:
-        """Coalitions of columns (t, columns) and rows (t, columns): values v_S(x) that the background is judged by.
+        """Coalitions of columns (t, columns) and rows (t, columns): values v_S(x) that the
+        background is judged by.
 
-        Sizes 0 to d − 1 come equally often, a coalition is drawn among those of its size; the first one is empty.
+        Sizes 0 to d − 1 come equally often, a coalition is drawn among those of its size; the first
+        one is empty.
         """
         assert self.candidates is not None
         rng, d = np.random.default_rng(seed), self._d
         order = rng.random((N_TRIALS, d)).argsort(axis=1)
         masks = order < (np.arange(N_TRIALS) % d)[:, None]
-        return self.value.players.columns(masks), self.candidates[rng.integers(0, len(self.candidates), N_TRIALS)]
+        return self.value.players.columns(masks), self.candidates[
+            rng.integers(0, len(self.candidates), N_TRIALS)
+        ]
 
     def _all_trials(self) -> tuple[BoolArray, FloatArray]:
-        """The trials that the background is chosen for, and the fresh ones that it is measured on (2t, columns)."""
+        """The trials that the background is chosen for, and the fresh ones that it is measured on
+        (2t, columns)."""
         columns, rows = zip(self._trials(TRIAL_SEED), self._trials(FRESH_SEED), strict=True)
         return np.concatenate(columns), np.concatenate(rows)
 
     def moments(self, rows: FloatArray) -> Moments:
-        """`complement` (2t, r): Σ_b of the products over the columns that the trials' coalitions leave out; `count`."""
+        """`complement` (2t, r): Σ_b of the products over the columns that the trials' coalitions
+        leave out; `count`."""
         columns, _ = self._all_trials()
         expansion = self._expansion
         sums = subset_sums(expansion, ~columns, rows, expansion.size, expansion.coefficients.dtype)
@@ -158,14 +176,22 @@ class Quadrature(ClosedForm):
         )
         table = present[:, None, :] * self._expansion.coefficients.T  # (2t, k, r)
         mean = moments["complement"] / moments["count"]
-        wanted = (table * mean[:, None, :]).sum(axis=2).real  # (2t, k) v_S(x), less the intercept, over all rows
+        # (2t, k) v_S(x), less the intercept, over all rows
+        wanted = (table * mean[:, None, :]).sum(axis=2).real
         predictions = self.value.model(self.candidates)
         unit = np.where(predictions.std(axis=0) > 0.0, predictions.std(axis=0), 1.0)
         alone = self._alone(columns[:N_TRIALS], table[:N_TRIALS], self.candidates)
-        features, target = (alone / unit).reshape(len(alone), -1), (wanted[:N_TRIALS] / unit).ravel()
+        features, target = (
+            (alone / unit).reshape(len(alone), -1),
+            (wanted[:N_TRIALS] / unit).ravel(),
+        )
         kept = np.sort(herd(features, target, min(self.value.n_background, len(features))))
         background = self.candidates[kept]
-        fresh = self._alone(columns[N_TRIALS:], table[N_TRIALS:], background).mean(axis=0) - wanted[N_TRIALS:]  # (t, k)
+        # (t, k)
+        fresh = (
+            self._alone(columns[N_TRIALS:], table[N_TRIALS:], background).mean(axis=0)
+            - wanted[N_TRIALS:]
+        )
         return State(
             {
                 "background": background,
@@ -177,25 +203,34 @@ class Quadrature(ClosedForm):
         )
 
     def _alone(self, columns: BoolArray, table: FloatArray, rows: FloatArray) -> FloatArray:
-        """v_S(x) (b, t, k) of trials, less the intercept, with each of these rows as the only background row."""
+        """v_S(x) (b, t, k) of trials, less the intercept, with each of these rows as the only
+        background row."""
         trials = SubsetTable(self._expansion, ~columns, table, np.zeros(self.value.n_outputs))
         blocks = range(0, len(rows), SUM_ROWS)
         return np.concatenate([trials.values(rows[start : start + SUM_ROWS]) for start in blocks])
 
     def settled(self, state: State, rows: FloatArray, prediction: FloatArray) -> State:
-        """The state with `nodes` (parts,) for these rows, `far` (c,) the positions of the farthest of them, and `unit`.
+        """The state with `nodes` (parts,) for these rows, `far` (c,) the positions of the farthest
+        of them, and `unit`.
 
         Nodes are counted on pairs of some of these rows and some rows of the background.
         """
         unit, background = self._unit(state, prediction), state["background"]
         far = _largest(_distances(rows, background), _n_checked(len(rows), 1))
         some = np.concatenate([rows[far], _spread(rows, COUNT_ROWS)])
-        nodes = self._counted(some, _spread(background, COUNT_BACKGROUND), unit, [1] * len(self._parts))
+        nodes = self._counted(
+            some, _spread(background, COUNT_BACKGROUND), unit, [1] * len(self._parts)
+        )
         return State({**state.arrays, "nodes": nodes, "far": far, "unit": unit})
 
     def _unit(self, state: State, prediction: FloatArray) -> FloatArray:
-        """(k,): the larger of the standard deviation over the background and of the distance from the base value."""
-        distance = np.sqrt(np.mean(np.square(prediction - state["base"]), axis=0)) if len(prediction) else 0.0
+        """(k,): the larger of the standard deviation over the background and of the distance from
+        the base value."""
+        distance = (
+            np.sqrt(np.mean(np.square(prediction - state["base"]), axis=0))
+            if len(prediction)
+            else 0.0
+        )
         least = 1e-9 * self._weight
         return np.maximum(np.maximum(state["unit"], distance), np.where(least > 0.0, least, 1.0))
 
@@ -207,13 +242,16 @@ class Quadrature(ClosedForm):
     def _counted(
         self, rows: FloatArray, background: FloatArray, unit: FloatArray, least: Sequence[int]
     ) -> NDArray[np.int64]:
-        """Nodes (parts,), from `least` on, with which the error of these rows is the tolerance or less."""
+        """Nodes (parts,), from `least` on, with which the error of these rows is the tolerance or
+        less."""
         tolerance, members = self.value.tolerance / len(self._parts), self.value.players.members
         nodes = []
         for part, lowest in zip(self._parts, least, strict=True):
             (x, _), (c, rest) = part.factors(rows, members), part.factors(background, members)
             weights = part.expansion.coefficients
-            count = node_count(part.game, x, c, weights, tolerance, unit=unit, rest=rest, least=int(lowest))
+            count = node_count(
+                part.game, x, c, weights, tolerance, unit=unit, rest=rest, least=int(lowest)
+            )
             nodes.append(count.nodes)
         return np.array(nodes)
 
@@ -221,16 +259,21 @@ class Quadrature(ClosedForm):
         """φ (n, d, k) of rows (n, columns)."""
         return self._values(rows, state["background"], state["nodes"])
 
-    def _values(self, rows: FloatArray, background: FloatArray, nodes: NDArray[np.int64]) -> FloatArray:
+    def _values(
+        self, rows: FloatArray, background: FloatArray, nodes: NDArray[np.int64]
+    ) -> FloatArray:
         """φ (n, d, k) with as many nodes (parts,) for each part."""
         phi = np.zeros((len(rows), self._d, self.value.n_outputs))
         for part, q in zip(self._parts, nodes, strict=True):
-            (x, _), (c, rest) = (part.factors(given, self.value.players.members) for given in (rows, background))
+            (x, _), (c, rest) = (
+                part.factors(given, self.value.players.members) for given in (rows, background)
+            )
             phi += part.game(x, c, part.expansion.coefficients, int(q), rest=rest)
         return phi
 
     def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
-        """The error of the farthest rows and of those that miss additivity most, by values with more nodes.
+        """The error of the farthest rows and of those that miss additivity most, by values with
+        more nodes.
 
         Where it is above the tolerance the state comes back with more nodes, counted on these rows.
         """
@@ -245,7 +288,9 @@ class Quadrature(ClosedForm):
             reference = self._values(rows[chosen], state["background"], more)
             error = np.abs(reference - phi[chosen]).max(axis=(0, 1))  # (k,)
             if (error / unit).max() > self.value.tolerance:
-                nodes = self._counted(rows[chosen], state["background"], unit, np.minimum(nodes + 1, exact))
+                nodes = self._counted(
+                    rows[chosen], state["background"], unit, np.minimum(nodes + 1, exact)
+                )
                 return Checked(error, {}, State({**state.arrays, "nodes": nodes}))
         error = SAFETY * (error + self._rounding(rows, gap, state["background"]))
         stated: dict[str, Sequence[float] | float] = {
@@ -256,7 +301,8 @@ class Quadrature(ClosedForm):
         return Checked(self._d * error, stated)
 
     def _rounding(self, rows: FloatArray, gap: FloatArray, background: FloatArray) -> FloatArray:
-        """(k,): of sums of factors; and of the factors themselves, beside predictions, where angles are many turns."""
+        """(k,): of sums of factors; and of the factors themselves, beside predictions, where angles
+        are many turns."""
         worst = _largest(np.abs(gap).max(axis=1, initial=0.0), COUNT_BACKGROUND)
         some = np.concatenate([rows[worst], _spread(background, COUNT_BACKGROUND)])
         sums = self._expansion.factors(some).prod(axis=0) @ self._expansion.coefficients  # (n, k)
@@ -266,7 +312,8 @@ class Quadrature(ClosedForm):
     def describe(self) -> str:
         """What it is made with, in a line."""
         return (
-            f"quadrature with {self.value.n_background:,} rows of the background, chosen by herding, and as many "
+            f"quadrature with {self.value.n_background:,} rows of the background, chosen by "
+            "herding, and as many "
             f"nodes as an error of {self.value.tolerance:g} standard deviations takes"
         )
 
@@ -280,9 +327,10 @@ class Quadrature(ClosedForm):
         }
 
     def cost(self, n: int = 1) -> Cost:
-        """The candidates, as they were sent and as they are read; of `prepare` their values (twice), their predictions
-        and the trials' table; of a micro-block factors of rows and background by players, those of the larger of them
-        by columns too with copies, and the loop; the rows that are checked too."""
+        """The candidates, as they were sent and as they are read; of `prepare` their values
+        (twice), their predictions and the trials' table; of a micro-block factors of rows and
+        background by players, those of the larger of them by columns too with copies, and the loop;
+        the rows that are checked too."""
         c, k, d, b = self.value.n_columns, self.value.n_outputs, self._d, self.value.n_background
         r, item = self._expansion.size, self._expansion.coefficients.dtype.itemsize
         state, moments, is_fourier = 8 * b * c + 1_024, 2 * item * N_TRIALS * r + 8, item == 16
@@ -324,7 +372,13 @@ def _n_checked(n: int, least: int) -> int:
 
 
 def _distances(rows: FloatArray, background: FloatArray) -> FloatArray:
-    """(n,): squared distances from the mean of the background, columns in standard deviations of both together."""
-    with np.errstate(over="ignore", invalid="ignore"):  # rows beyond 1e154: NaN, which counts as farthest
+    """(n,): squared distances from the mean of the background, columns in standard deviations of
+    both together."""
+    # rows beyond 1e154: NaN, which counts as farthest
+    with np.errstate(over="ignore", invalid="ignore"):
         spread = np.concatenate([rows, background]).std(axis=0)
-    return np.asarray(np.square((rows - background.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)).sum(axis=1))
+    return np.asarray(
+        np.square((rows - background.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)).sum(
+            axis=1
+        )
+    )

@@ -1,4 +1,5 @@
-"""Rounds: coalitions are added for the rows whose error is above a tolerance; how many that will take."""
+"""Rounds: coalitions are added for the rows whose error is above a tolerance; how many that will
+take."""
 
 from __future__ import annotations
 
@@ -24,11 +25,12 @@ __all__ = ["RoundsAttributor", "forecast"]
 
 @dataclass
 class RoundsAttributor:
-    """Round by round of a design, each for the rows whose error is above `tol` after the one before.
+    """Round by round of a design, each for the rows whose error is above `tol` after the one
+    before.
 
-    A row ends where tol bounds what 95 % of the intervals allow all of its players at once (`at_once`).  One whose
-    values have not varied has no range that its error could be held against: it goes on to the last round.  Values are
-    kept: no coalition is evaluated twice.
+    A row ends where tol bounds what 95 % of the intervals allow all of its players at once
+    (`at_once`).  One whose values have not varied has no range that its error could be held
+    against: it goes on to the last round.  Values are kept: no coalition is evaluated twice.
     """
 
     game: Game
@@ -61,16 +63,22 @@ class RoundsAttributor:
             if not len(left):
                 break
             spared = Spared(rows[left])
-            values = np.concatenate([values, *(self.game.tile_values(spared, tile) for tile in tiles)], axis=1)
+            values = np.concatenate(
+                [values, *(self.game.tile_values(spared, tile) for tile in tiles)], axis=1
+            )
             failed |= {int(left[i]): reason for i, reason in spared.failed.items()}
             is_good = kept_rows(len(left), spared.failed)
             left, values = left[is_good], values[is_good]
             if not len(left):
                 break
             phi[left], moved = of_all_values(grown, values)
-            replicates[:, left] = with_floor(phi[left], moved, ends[left], ranges[left], grown.info.unmet)
+            replicates[:, left] = with_floor(
+                phi[left], moved, ends[left], ranges[left], grown.info.unmet
+            )
             if pairs is not None:
-                pairs[left] = np.matmul(interactions_of(grown, 0, grown.info.n_coalitions).T, values)
+                pairs[left] = np.matmul(
+                    interactions_of(grown, 0, grown.info.n_coalitions).T, values
+                )
             used[left] = grown.info.n_coalitions
             errors = jackknife_errors(phi[left], replicates[:, left])
             reached = relative_errors(phi[left], errors, ends[left, EMPTY], ends[left, FULL])
@@ -85,11 +93,12 @@ def _without(found: Found, started: Started, failed: Mapping[int, str]) -> tuple
 
 
 def forecast(design: Design, values: FloatArray, tol: float) -> Mapping[str, NDArray[Any]]:
-    """The error of the games (games, m) after the first round that has errors, and the coalitions that should bring it
-    to tol.
+    """The error of the games (games, m) after the first round that has errors, and the coalitions
+    that should bring it to tol.
 
-    The median over the games, and that of coalitions · (error · `at_once`/tol)²: the error of a mean falls with their
-    root.  Games whose values have not varied have no such error, and take all coalitions.
+    The median over the games, and that of coalitions · (error · `at_once`/tol)²: the error of a
+    mean falls with their root.  Games whose values have not varied have no such error, and take all
+    coalitions.
     """
     rounds = rounds_of(design)
     first = next((each for each in rounds if not each.info.why_no_errors), rounds[-1])
@@ -109,7 +118,7 @@ def forecast(design: Design, values: FloatArray, tol: float) -> Mapping[str, NDA
 
 
 def at_once(d: int, n_replicates: int) -> float:
-    """What a standard error from R replicates is multiplied with so that its interval holds all d players at once
-    (Bonferroni): t_{R−1}(1 − 0.025/d)/t_{R−1}(0.975)."""
+    """What a standard error from R replicates is multiplied with so that its interval holds all d
+    players at once (Bonferroni): t_{R−1}(1 − 0.025/d)/t_{R−1}(0.975)."""
     degrees = max(n_replicates - 1, 1)
     return float(stdtrit(degrees, 1 - 0.025 / d) / stdtrit(degrees, 0.975))

@@ -45,11 +45,13 @@ class TextGame(Game):
 
 @dataclass(kw_only=True)
 class TextAttributor(Instances):
-    """A design for each length: rows of one length are explained together, whatever rows stand between them."""
+    """A design for each length: rows of one length are explained together, whatever rows stand
+    between them."""
 
     value: OfTexts
     design: Design
-    """Of the longest text; those of other lengths are of its kind, with their own number of players."""
+    """Of the longest text; those of other lengths are of its kind, with their own number of
+    players."""
     coalition_tile: int
     joined_tiles: int
     n_replicates: int
@@ -67,7 +69,9 @@ class TextAttributor(Instances):
                 if not is_of_rows(error):
                     raise
                 found.fail(at, text_of(error))
-        has_classes = self.value.link.classes(np.zeros((0, len(self.value.model.output_names)))) is not None
+        has_classes = (
+            self.value.link.classes(np.zeros((0, len(self.value.model.output_names)))) is not None
+        )
         return found.attribution(has_classes)
 
     def _of_length(self, length: int) -> Contraction:
@@ -93,21 +97,30 @@ class TextAttributor(Instances):
 def _check(value: OfTexts, options: RunOptions) -> None:
     """Refuse what texts, whose players differ from row to row, have not."""
     asked = {
-        "tol": (options.tol, "lets one list of coalitions grow, and texts have a list for each length"),
-        "interactions": (options.interactions, "are of pairs of players, and each text has its own players"),
+        "tol": (
+            options.tol,
+            "lets one list of coalitions grow, and texts have a list for each length",
+        ),
+        "interactions": (
+            options.interactions,
+            "are of pairs of players, and each text has its own players",
+        ),
         "stochastic": (options.stochastic, "is for Marginal"),
         "keep_rows": (options.keep_rows, "keeps columns, and the cube of texts has their tokens"),
-        "coalition_groups": (options.coalition_groups not in (None, 1), "cuts one list of coalitions, and texts have a "
-                             "list for each length"),
+        "coalition_groups": (
+            options.coalition_groups not in (None, 1),
+            "cuts one list of coalitions, and texts have a list for each length",
+        ),
         "missing": (options.missing != "refuse", "is about values that lack, and a text has none"),
-    }  # fmt: skip
+    }
     for name, (is_asked, why) in asked.items():
         if is_asked:
             raise InputError(f"{name} {why}: leave {name} out for {type(value).__name__}")
 
 
 def design_of_texts(value: Explained, design: Any) -> Any:
-    """What was given as the design; of texts a function of the length as one, and one of no graph as that of chains."""
+    """What was given as the design; of texts a function of the length as one, and one of no graph
+    as that of chains."""
     if isinstance(design, Design | type) or not (callable(design) and is_of_texts(value)):
         return design
     return design(TRIED) if isinstance(design, OfChains) else DesignByLength(design, TRIED)
@@ -115,10 +128,12 @@ def design_of_texts(value: Explained, design: Any) -> Any:
 
 @dataclass(frozen=True)
 class ChosenOfTexts(Chosen):
-    """By what texts are explained: the design of the longest, whose kind those of other lengths take."""
+    """By what texts are explained: the design of the longest, whose kind those of other lengths
+    take."""
 
     def work(self) -> Work:
-        """With what designs of other lengths keep beside that of the longest: solutions, one a group."""
+        """With what designs of other lengths keep beside that of the longest: solutions, one a
+        group."""
         work = super().work()
         kept = KEPT_DESIGNS * 8 * (1 + work.info.n_replicates) * work.info.n_players**2
         return replace(work, info=replace(work.info, kept_bytes=work.info.kept_bytes + kept))
@@ -150,12 +165,14 @@ def choose_of_texts(
     assert chosen.design is not None  # a value function of texts has no closed form
     if isinstance(chosen.design, Pilot):
         raise InputError(
-            "kriging chooses from a pilot of rows that have the same players, and each text has its own: give "
+            "kriging chooses from a pilot of rows that have the same players, and each text has "
+            "its own: give "
             "design='kernelshap' or 'permutation', or one of dshap.designs"
         )
     if isinstance(chosen.design, GraphDesign) and not chosen.design.graph.is_chain:
         raise InputError(
-            f"the design is of a graph of {chosen.design.n_players} players that is no chain, and a text has the chain "
+            f"the design is of a graph of {chosen.design.n_players} players that is no chain, and "
+            "a text has the chain "
             "of its tokens: leave graph out"
         )
     of_longest = chosen.design.with_players(len(value.players))
@@ -165,7 +182,9 @@ def choose_of_texts(
 def _sampled_by_itself(value: Explained, limit: int, seed: int, why: str) -> Chosen:
     """See `ByItself`."""
     design = sampled("kernelshap", len(value.players), limit, seed)
-    return Chosen(value, design, why=f"{why}; shorter texts take as many, all there are where they are fewer")
+    return Chosen(
+        value, design, why=f"{why}; shorter texts take as many, all there are where they are fewer"
+    )
 
 
 @dataclass(frozen=True)
@@ -188,11 +207,18 @@ class _Filled:
     @classmethod
     def of(cls, shape: tuple[int, ...], k: int, n_replicates: int) -> _Filled:
         n, longest = shape
-        return cls(np.zeros((n, longest, k)), np.zeros((n_replicates, n, longest, k)), np.zeros((2, n, k)),
-                   np.zeros(n, np.int16), np.full(n, Status.OK, np.int8), {})  # fmt: skip
+        return cls(
+            np.zeros((n, longest, k)),
+            np.zeros((n_replicates, n, longest, k)),
+            np.zeros((2, n, k)),
+            np.zeros(n, np.int16),
+            np.full(n, Status.OK, np.int8),
+            {},
+        )
 
     def put(self, at: NDArray[np.intp], length: int, found: Attribution) -> None:
-        """Those of the texts at these positions; a design without standard errors has none, and its groups agree."""
+        """Those of the texts at these positions; a design without standard errors has none, and its
+        groups agree."""
         self.phi[at, :length] = found.phi
         self.status[at] = found.status
         self.reasons.update({int(at[i]): reason for i, reason in found.reasons.items()})

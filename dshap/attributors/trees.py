@@ -38,20 +38,26 @@ class TreeForm(PairedForm):
         return self.value.players.members.argmax(axis=1)
 
     def with_threads(self, n_threads: int) -> Self:
-        """With a library that walks its trees in so many threads; its numbers do not depend on it."""
+        """With a library that walks its trees in so many threads; its numbers do not depend on
+        it."""
         value = copy.copy(self.value)
         value.model = value.model.with_threads(n_threads)
-        return replace(self, value=value, pairing=self.pairing and self.pairing.with_threads(n_threads))
+        return replace(
+            self, value=value, pairing=self.pairing and self.pairing.with_threads(n_threads)
+        )
 
     def with_interactions(self) -> Self:
         """With what gives its interactions, or an InputError where nothing does."""
         library = self.value.model.ensemble
         if isinstance(library, ThroughShap) and library.background is not None:
             raise InputError(
-                "interactions of Trees are path-dependent, and a background makes it interventional: leave background "
+                "interactions of Trees are path-dependent, and a background makes it "
+                "interventional: leave background "
                 "out, or explain Marginal(predict, background), which has interactions"
             )
-        other = replace(self, pairing=LightGBMPairs(library) if isinstance(library, LightGBMTrees) else library)
+        other = replace(
+            self, pairing=LightGBMPairs(library) if isinstance(library, LightGBMTrees) else library
+        )
         probe = made_up(self.value.n_columns, self.value.model.codes)[:PAIRED_ROWS]
         phi, _ = library.contributions(probe)
         other.interactions(State(), probe, phi[:, self._columns])
@@ -68,14 +74,16 @@ class TreeForm(PairedForm):
         return phi[:, self._columns]
 
     def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
-        """The gap of float32 sums of many trees, or an InputError where it is not small beside the margins."""
+        """The gap of float32 sums of many trees, or an InputError where it is not small beside the
+        margins."""
         margins = phi.sum(axis=1) + state["base"] - gap
         refuse_gap(self.value.model.ensemble, phi, margins, gap)
         largest = np.abs(gap).max(axis=0, initial=0.0)
         return Checked(TOLERANCE * reach_of(phi, margins), {"largest_gap": largest.tolist()})
 
     def interactions(self, state: State, rows: FloatArray, phi: FloatArray) -> FloatArray:
-        """The Shapley interaction index (n, pairs, k) of each pair of players i < j: twice what the library gives.
+        """The Shapley interaction index (n, pairs, k) of each pair of players i < j: twice what the
+        library gives.
 
         Raises
         ------
@@ -83,12 +91,15 @@ class TreeForm(PairedForm):
             Where the library's do not add up to φ (n, d, k), column by column.
         """
         model, by, columns = self.value.model, self.pairing, self._columns
-        halves = asked(by.pairs, model.known(rows), "interactions of this model", "leave interactions out, or ")
+        halves = asked(
+            by.pairs, model.known(rows), "interactions of this model", "leave interactions out, or "
+        )
         halves = halves[:, columns[:, None], columns]  # (n, d, d, k)
         off = np.abs(halves.sum(axis=2) - phi).max(initial=0.0)
         if not off <= TOLERANCE * (np.abs(phi).max(initial=0.0) + np.abs(halves).max(initial=0.0)):
             raise InputError(
-                f"interactions by {by.how} miss the contributions by {off:.3g} (they reach {np.abs(phi).max():.3g}): "
+                f"interactions by {by.how} miss the contributions by {off:.3g} (they reach "
+                f"{np.abs(phi).max():.3g}): "
                 "leave interactions out, or explain Marginal(predict, background)"
             )
         i, j = np.triu_indices(len(columns), 1)
@@ -102,8 +113,9 @@ class TreeForm(PairedForm):
         return {"kind": "trees", "by": self.value.model.ensemble.how}
 
     def cost(self, n: int = 1) -> Cost:
-        """The library's memory is not known here: contributions are counted three times, rows twice, interactions in
-        its order and beside it.  Operations are about those of the leaves and their depth."""
+        """The library's memory is not known here: contributions are counted three times, rows
+        twice, interactions in its order and beside it.  Operations are about those of the leaves
+        and their depth."""
         c, k = self.value.n_columns, self.value.n_outputs
         row = 8 * (3 * c * k + 2 * c)
         return Cost(

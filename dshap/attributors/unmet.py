@@ -1,4 +1,5 @@
-"""The error of rows whose values have not varied: what the coalitions that were not drawn may be worth."""
+"""The error of rows whose values have not varied: what the coalitions that were not drawn may be
+worth."""
 
 from __future__ import annotations
 
@@ -11,19 +12,27 @@ from dshap.types import Link
 __all__ = ["ranges_of", "with_floor"]
 
 INSIDE = 1e-9
-"""Part of the way to the base value that the range of predictions is taken inside, where logarithms are finite."""
+"""Part of the way to the base value that the range of predictions is taken inside, where logarithms
+are finite."""
 RANGE_ROUNDING = 1e-14
 """The part of the range of the values that rounding may leave of means of numbers that cancel."""
 
 
 def ranges_of(
-    link: Link, least: FloatArray, largest: FloatArray, base: FloatArray, prediction: FloatArray, ends: FloatArray
+    link: Link,
+    least: FloatArray,
+    largest: FloatArray,
+    base: FloatArray,
+    prediction: FloatArray,
+    ends: FloatArray,
 ) -> FloatArray:
-    """How far apart values of a row may be (n, k'): the range of f, from `least` to `largest` (k,), after the link.
+    """How far apart values of a row may be (n, k'): the range of f, from `least` to `largest` (k,),
+    after the link.
 
     `base` (k,) is E f, `prediction` (n, k) the model's, `ends` (n, 2, k') are v(empty) and v(N).
     """
-    bounds = np.stack([base + (1 - INSIDE) * (bound - base) for bound in (least, largest)])  # (2, k)
+    # (2, k)
+    bounds = np.stack([base + (1 - INSIDE) * (bound - base) for bound in (least, largest)])
     linked = link(np.broadcast_to(bounds, (len(prediction), *bounds.shape)), prediction)
     return np.asarray(np.ptp(np.concatenate([ends, linked], axis=1), axis=1))
 
@@ -36,16 +45,19 @@ def with_floor(
     unmet: float,
     is_drawn: BoolArray | None = None,
 ) -> FloatArray:
-    """Replicates (R, n, d, k) whose errors are at least `unmet` × `ranges` (n, k) where nothing has varied.
+    """Replicates (R, n, d, k) whose errors are at least `unmet` × `ranges` (n, k) where nothing has
+    varied.
 
-    That is, for a row and output whose attributions phi (n, d, k) are all 0 and whose groups all agree.  By the rule of
-    three a value that m coalitions did not meet has, with 95 %, at most a share of 3/m of all coalitions: `unmet`.  The
-    floors of all rows stand in one group, so that they add up in the error of a mean: the rows share their coalitions.
-    `is_drawn` (d,) are the players that have an error of sampling; None: all.
+    That is, for a row and output whose attributions phi (n, d, k) are all 0 and whose groups all
+    agree.  By the rule of three a value that m coalitions did not meet has, with 95 %, at most a
+    share of 3/m of all coalitions: `unmet`.  The floors of all rows stand in one group, so that
+    they add up in the error of a mean: the rows share their coalitions.  `is_drawn` (d,) are the
+    players that have an error of sampling; None: all.
     """
     if not unmet or not len(replicates):
         return replicates
-    rounding = ROUNDING * np.abs(ends[:, [EMPTY, FULL]]).sum(axis=1) + RANGE_ROUNDING * ranges  # (n, k)
+    # (n, k)
+    rounding = ROUNDING * np.abs(ends[:, [EMPTY, FULL]]).sum(axis=1) + RANGE_ROUNDING * ranges
     is_still = np.abs(phi).max(axis=1) <= rounding
     rows = np.flatnonzero(is_still.any(axis=1))
     if not len(rows):

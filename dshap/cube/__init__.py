@@ -1,6 +1,13 @@
 """The attribution cube in Zarr: layout, writing by workers, reading while it grows."""
 
-from dshap.cube.arrays import create_cube, create_store, lost_its_metadata, read_job, read_run, renew_cube
+from dshap.cube.arrays import (
+    create_cube,
+    create_store,
+    lost_its_metadata,
+    read_job,
+    read_run,
+    renew_cube,
+)
 from dshap.cube.blocks import FinishedBlock, finished_blocks
 from dshap.cube.created import (
     CONTAINER,

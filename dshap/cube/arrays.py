@@ -1,4 +1,5 @@
-"""The attribution cube as Zarr arrays, created whole or not at all, and what a store says of itself."""
+"""The attribution cube as Zarr arrays, created whole or not at all, and what a store says of
+itself."""
 
 from __future__ import annotations
 
@@ -16,12 +17,27 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from dshap.blocks import Status
 from dshap.cube.created import CONTAINER, has_copy, keep_copy, renew_copy, states_of
-from dshap.cube.disk import clear_private_folders, make_folder, private_folder, sync, sync_tree, true_path
+from dshap.cube.disk import (
+    clear_private_folders,
+    make_folder,
+    private_folder,
+    sync,
+    sync_tree,
+    true_path,
+)
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.summary import STATISTICS
 from dshap.errors import StoreMismatchError
 
-__all__ = ["CODECS", "create_cube", "create_store", "lost_its_metadata", "read_job", "read_run", "renew_cube"]
+__all__ = [
+    "CODECS",
+    "create_cube",
+    "create_store",
+    "lost_its_metadata",
+    "read_job",
+    "read_run",
+    "renew_cube",
+]
 
 RUN, JOB = "dshap_run", "dshap_job"
 """Attributes that hold all that describes a run, or a job of several, as one JSON string."""
@@ -33,9 +49,11 @@ KEY_FILL: Mapping[str, Any] = {"int64": -1, "string": "", "datetime64[ns]": NAT}
 
 
 def create_cube(path: Path, layout: CubeLayout, files: Mapping[str, str] | None = None) -> None:
-    """Create the cube at `path`: every row pending, metadata complete.  Renamed into place, so never half there.
+    """Create the cube at `path`: every row pending, metadata complete.  Renamed into place, so
+    never half there.
 
-    `files` are texts for its `state` folder.  What an earlier creation left when it was killed is cleared.
+    `files` are texts for its `state` folder.  What an earlier creation left when it was killed is
+    cleared.
     """
     path = true_path(path)
     clear_private_folders(path)
@@ -43,13 +61,20 @@ def create_cube(path: Path, layout: CubeLayout, files: Mapping[str, str] | None 
         _created(path, lambda private: _create(private, layout, files or {}), os.rename)
     except OSError as error:
         if path.exists():
-            raise StoreMismatchError(f"{path} appeared while it was being created: is another run using it?") from error
+            raise StoreMismatchError(
+                f"{path} appeared while it was being created: is another run using it?"
+            ) from error
         raise
 
 
 def renew_cube(path: Path, layout: CubeLayout, files: Mapping[str, str]) -> None:
-    """Make the copy of the created files of a cube again, and those of its files that differ; blocks stay."""
-    _created(path, lambda private: _create(private, layout, files), lambda private, path: renew_copy(path, private))
+    """Make the copy of the created files of a cube again, and those of its files that differ;
+    blocks stay."""
+    _created(
+        path,
+        lambda private: _create(private, layout, files),
+        lambda private, path: renew_copy(path, private),
+    )
 
 
 def _created(path: Path, create: Callable[[Path], None], put: Callable[[Path, Path], None]) -> None:
@@ -75,44 +100,120 @@ def _create(path: Path, layout: CubeLayout, files: Mapping[str, str]) -> None:
 
 def _create_arrays(path: Path, layout: CubeLayout) -> None:
     root = zarr.open_group(path, mode="w-", zarr_format=3)
-    root.attrs.update({"Conventions": "CF-1.11", "title": "Shapley attributions", "source": "dshap",
-                       RUN: json.dumps(layout.run, sort_keys=True)})  # fmt: skip
-    _per_row(root, layout, "attribution", layout.dtype, np.nan, ("feature", "output"),
-             long_name="Shapley value of each feature for each output", units=layout.units, link=layout.link,
-             ancillary_variables="status std_error" if layout.n_replicates else "status",
-             coordinates=" ".join(layout.key_variables.values()))  # fmt: skip
+    root.attrs.update(
+        {
+            "Conventions": "CF-1.11",
+            "title": "Shapley attributions",
+            "source": "dshap",
+            RUN: json.dumps(layout.run, sort_keys=True),
+        }
+    )
+    _per_row(
+        root,
+        layout,
+        "attribution",
+        layout.dtype,
+        np.nan,
+        ("feature", "output"),
+        long_name="Shapley value of each feature for each output",
+        units=layout.units,
+        link=layout.link,
+        ancillary_variables="status std_error" if layout.n_replicates else "status",
+        coordinates=" ".join(layout.key_variables.values()),
+    )
     if layout.n_replicates:
-        _per_row(root, layout, "std_error", layout.dtype, np.nan, ("feature", "output"),
-                 long_name=f"standard error of the attribution, from {layout.n_replicates} jackknife groups",
-                 units=layout.units, ancillary_variables="status")  # fmt: skip
+        _per_row(
+            root,
+            layout,
+            "std_error",
+            layout.dtype,
+            np.nan,
+            ("feature", "output"),
+            long_name=f"standard error of the attribution, from {layout.n_replicates} jackknife groups",
+            units=layout.units,
+            ancillary_variables="status",
+        )
     if layout.has_interactions:
-        _per_row(root, layout, "interaction", layout.dtype, np.nan, ("feature", "feature_other", "output"),
-                 long_name="half the Shapley interaction index of two features, main effect of one on the diagonal",
-                 units=layout.units, ancillary_variables="status", unknown_error=layout.interaction_errors)  # fmt: skip
+        _per_row(
+            root,
+            layout,
+            "interaction",
+            layout.dtype,
+            np.nan,
+            ("feature", "feature_other", "output"),
+            long_name="half the Shapley interaction index of two features, main effect of one on the diagonal",
+            units=layout.units,
+            ancillary_variables="status",
+            unknown_error=layout.interaction_errors,
+        )
         _names(root, "feature_other", layout.players, "the other player of an interaction")
     if layout.is_adaptive:
-        _per_row(root, layout, "n_coalitions", "int32", 0, (), long_name="coalitions evaluated for this row",
-                 ancillary_variables="status")  # fmt: skip
-        _per_row(root, layout, "relative_error", "float64", np.nan, ("output",),
-                 long_name="largest standard error over the range of the attributions",
-                 ancillary_variables="status")  # fmt: skip
-    _per_row(root, layout, "prediction", "float64", np.nan, ("output",),
-             long_name="model output: base value plus the sum of attributions", units=layout.units, link=layout.link,
-             ancillary_variables="status")  # fmt: skip
+        _per_row(
+            root,
+            layout,
+            "n_coalitions",
+            "int32",
+            0,
+            (),
+            long_name="coalitions evaluated for this row",
+            ancillary_variables="status",
+        )
+        _per_row(
+            root,
+            layout,
+            "relative_error",
+            "float64",
+            np.nan,
+            ("output",),
+            long_name="largest standard error over the range of the attributions",
+            ancillary_variables="status",
+        )
+    _per_row(
+        root,
+        layout,
+        "prediction",
+        "float64",
+        np.nan,
+        ("output",),
+        long_name="model output: base value plus the sum of attributions",
+        units=layout.units,
+        link=layout.link,
+        ancillary_variables="status",
+    )
     if layout.classes:
-        _per_row(root, layout, "explained_class", "int16", -1, (), long_name="class that this row is explained for",
-                 flag_values=list(range(len(layout.classes))), ancillary_variables="status",
-                 flag_meanings=" ".join(re.sub(r"\s+", "_", name) for name in layout.classes))  # fmt: skip
-    _per_row(root, layout, "status", "int8", Status.PENDING, (), long_name="how the explanation of this row ended",
-             flag_values=list(range(len(Status.MEANINGS))), flag_meanings=" ".join(Status.MEANINGS))  # fmt: skip
+        _per_row(
+            root,
+            layout,
+            "explained_class",
+            "int16",
+            -1,
+            (),
+            long_name="class that this row is explained for",
+            flag_values=list(range(len(layout.classes))),
+            ancillary_variables="status",
+            flag_meanings=" ".join(re.sub(r"\s+", "_", name) for name in layout.classes),
+        )
+    _per_row(
+        root,
+        layout,
+        "status",
+        "int8",
+        Status.PENDING,
+        (),
+        long_name="how the explanation of this row ended",
+        flag_values=list(range(len(Status.MEANINGS))),
+        flag_meanings=" ".join(Status.MEANINGS),
+    )
     if layout.vocabulary is not None:
         _text(root, layout, TEXT if layout.vocabulary.words else "int64")
     for column, kind in layout.keys.items():
         _key(root, layout, layout.key_variables[column], column, kind)
     _names(root, "feature", layout.players, "player: a column or a group of columns")
     _names(root, "output", layout.outputs, "output")
-    base: dict[str, Any] = {"long_name": "value of the empty coalition: mean over the background",
-                            "units": layout.units}  # fmt: skip
+    base: dict[str, Any] = {
+        "long_name": "value of the empty coalition: mean over the background",
+        "units": layout.units,
+    }
     if layout.is_base_by_row:
         _per_row(root, layout, "base_value", "float64", np.nan, ("output",), **base)
     else:
@@ -120,31 +221,67 @@ def _create_arrays(path: Path, layout: CubeLayout) -> None:
     _container(root)
     _blocks(root, layout)
     if layout.columns:
-        rows = root.create_group("rows", attributes={"title": "the explained columns, as they were read"})
+        rows = root.create_group(
+            "rows", attributes={"title": "the explained columns, as they were read"}
+        )
         for column, name in layout.columns.items():
-            _column(rows, layout, layout.row_variables[column], name, _column_fill(name), long_name=column)
+            _column(
+                rows,
+                layout,
+                layout.row_variables[column],
+                name,
+                _column_fill(name),
+                long_name=column,
+            )
         _keep_order(path / "rows", layout.row_variables.values())
 
 
 def _text(root: zarr.Group, layout: CubeLayout, dtype: str) -> None:
     """What a cube of texts has beside their attributions."""
-    _per_row(root, layout, "length", "int32", 0, (), long_name="tokens of this text: positions beyond have none")
-    _per_row(root, layout, "token", dtype, "" if dtype == TEXT else -1, ("feature",),
-             long_name="token at each position of this text")  # fmt: skip
+    _per_row(
+        root,
+        layout,
+        "length",
+        "int32",
+        0,
+        (),
+        long_name="tokens of this text: positions beyond have none",
+    )
+    _per_row(
+        root,
+        layout,
+        "token",
+        dtype,
+        "" if dtype == TEXT else -1,
+        ("feature",),
+        long_name="token at each position of this text",
+    )
 
 
 def _keep_order(group: Path, names: Iterable[str]) -> None:
-    """Consolidated metadata of a group, in this order: a reader that lists the folder gets the order of its hashes."""
+    """Consolidated metadata of a group, in this order: a reader that lists the folder gets the
+    order of its hashes."""
     document = json.loads((group / "zarr.json").read_text())
     members = {name: json.loads((group / name / "zarr.json").read_text()) for name in names}
-    document["consolidated_metadata"] = {"kind": "inline", "must_understand": False, "metadata": members}
+    document["consolidated_metadata"] = {
+        "kind": "inline",
+        "must_understand": False,
+        "metadata": members,
+    }
     (group / "zarr.json").write_text(json.dumps(document))
 
 
 def _array(
-    group: zarr.Group, name: str, shape: tuple[int, ...], dtype: Any, dims: tuple[str, ...],
-    chunks: tuple[int, ...], fill: Any, shards: tuple[int, ...] | None = None, **attributes: Any,
-) -> zarr.Array[Any]:  # fmt: skip
+    group: zarr.Group,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: Any,
+    dims: tuple[str, ...],
+    chunks: tuple[int, ...],
+    fill: Any,
+    shards: tuple[int, ...] | None = None,
+    **attributes: Any,
+) -> zarr.Array[Any]:
     """An array of the cube, with its codecs; attributes that are empty are left out."""
     return group.create_array(
         name,
@@ -160,24 +297,49 @@ def _array(
 
 
 def _per_row(
-    group: zarr.Group, layout: CubeLayout, name: str, dtype: Any, fill: Any, dims: tuple[str, ...], **attributes: Any
+    group: zarr.Group,
+    layout: CubeLayout,
+    name: str,
+    dtype: Any,
+    fill: Any,
+    dims: tuple[str, ...],
+    **attributes: Any,
 ) -> None:
     """An array along instance, in shards of one tile."""
-    sizes = {"feature": len(layout.players), "feature_other": len(layout.players), "output": len(layout.outputs)}
+    sizes = {
+        "feature": len(layout.players),
+        "feature_other": len(layout.players),
+        "output": len(layout.outputs),
+    }
     tail = tuple(sizes[dim] for dim in dims)
-    _array(group, name, (layout.n_rows, *tail), dtype, ("instance", *dims), (layout.chunk, *tail), fill,
-           (layout.tile, *tail), **attributes)  # fmt: skip
+    _array(
+        group,
+        name,
+        (layout.n_rows, *tail),
+        dtype,
+        ("instance", *dims),
+        (layout.chunk, *tail),
+        fill,
+        (layout.tile, *tail),
+        **attributes,
+    )
 
 
 def _key(group: zarr.Group, layout: CubeLayout, name: str, column: str, kind: str) -> None:
     _column(group, layout, name, kind, KEY_FILL[kind], long_name=f"key of the row ({column})")
 
 
-def _column(group: zarr.Group, layout: CubeLayout, name: str, kind: str, fill: Any, **attributes: Any) -> None:
-    """A column of the table; times as integers with the attributes by which readers of CF know them."""
+def _column(
+    group: zarr.Group, layout: CubeLayout, name: str, kind: str, fill: Any, **attributes: Any
+) -> None:
+    """A column of the table; times as integers with the attributes by which readers of CF know
+    them."""
     if kind in TIME_UNITS:
-        attributes |= {"units": f"{TIME_UNITS[kind]} since 1970-01-01", "calendar": "proleptic_gregorian",
-                       "_FillValue": NAT}  # fmt: skip
+        attributes |= {
+            "units": f"{TIME_UNITS[kind]} since 1970-01-01",
+            "calendar": "proleptic_gregorian",
+            "_FillValue": NAT,
+        }
         kind = "int64"
     _per_row(group, layout, name, kind, fill, (), **attributes)
 
@@ -192,11 +354,18 @@ def _column_fill(kind: str) -> Any:
 
 
 def _container(root: zarr.Group) -> None:
-    _small(root, CONTAINER, np.array(0, np.int8), (),
-           long_name="container of the run's receipts, plan and prepared states; no data")  # fmt: skip
+    _small(
+        root,
+        CONTAINER,
+        np.array(0, np.int8),
+        (),
+        long_name="container of the run's receipts, plan and prepared states; no data",
+    )
 
 
-def _small(group: zarr.Group, name: str, values: np.ndarray, dims: tuple[str, ...], **attributes: Any) -> None:
+def _small(
+    group: zarr.Group, name: str, values: np.ndarray, dims: tuple[str, ...], **attributes: Any
+) -> None:
     """An array of one chunk, with its values."""
     dtype = "string" if values.dtype.kind == "T" else values.dtype
     fill = np.nan if values.dtype.kind == "f" else None
@@ -207,30 +376,59 @@ def _small(group: zarr.Group, name: str, values: np.ndarray, dims: tuple[str, ..
 
 def _names(group: zarr.Group, name: str, names: Iterable[str], long_name: str) -> None:
     """The names along a dimension."""
-    _small(group, name, np.array(list(names), dtype=np.dtypes.StringDType()), (name,), long_name=long_name)
+    _small(
+        group,
+        name,
+        np.array(list(names), dtype=np.dtypes.StringDType()),
+        (name,),
+        long_name=long_name,
+    )
 
 
 def _blocks(root: zarr.Group, layout: CubeLayout) -> None:
-    """The summary of each block, one chunk a block, so that a global ranking reads no attribution."""
-    blocks = root.create_group("blocks", attributes={"title": "sums over each finished block of rows"})
+    """The summary of each block, one chunk a block, so that a global ranking reads no
+    attribution."""
+    blocks = root.create_group(
+        "blocks", attributes={"title": "sums over each finished block of rows"}
+    )
     n, d, k = layout.n_blocks, len(layout.players), len(layout.outputs)
     sums = (1 + layout.n_replicates, len(STATISTICS), d, k)
-    _array(blocks, "attribution", (n, *sums), "float64", ("block", "replicate", "statistic", "feature", "output"),
-           (1, *sums), np.nan, long_name="sums of the attributions of the good rows of a block: of the estimate "
-           "(replicate 0), and with each jackknife group left out")  # fmt: skip
+    _array(
+        blocks,
+        "attribution",
+        (n, *sums),
+        "float64",
+        ("block", "replicate", "statistic", "feature", "output"),
+        (1, *sums),
+        np.nan,
+        long_name="sums of the attributions of the good rows of a block: of the estimate "
+        "(replicate 0), and with each jackknife group left out",
+    )
     _array(blocks, "count", (n,), "int64", ("block",), (1,), 0, long_name="good rows of a block")
     largest = "largest |sum of attributions + base value - prediction| of a block"
-    _array(blocks, "residual", (n, k), "float64", ("block", "output"), (1, k), np.nan, long_name=largest,
-           units=layout.units)  # fmt: skip
+    _array(
+        blocks,
+        "residual",
+        (n, k),
+        "float64",
+        ("block", "output"),
+        (1, k),
+        np.nan,
+        long_name=largest,
+        units=layout.units,
+    )
     _names(blocks, "statistic", STATISTICS, "what is summed")
 
 
 def create_store(path: Path, job: Mapping[str, Any]) -> None:
-    """The root group of a job's store, whose cubes are sibling groups; left as it is where it is there and whole."""
+    """The root group of a job's store, whose cubes are sibling groups; left as it is where it is
+    there and whole."""
 
     def create(private: Path) -> None:
         root = zarr.open_group(private, mode="w-", zarr_format=3)
-        root.attrs.update({"title": "Shapley attributions, one group for each explanation", "source": "dshap"})
+        root.attrs.update(
+            {"title": "Shapley attributions, one group for each explanation", "source": "dshap"}
+        )
         root.attrs[JOB] = json.dumps(job, sort_keys=True)
         _container(root)
 
@@ -242,12 +440,15 @@ def create_store(path: Path, job: Mapping[str, Any]) -> None:
         _created(path, create, lambda private, path: renew_copy(path, private))
         return
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise StoreMismatchError(f"{path} exists and is no store of this program: choose another store")
+        raise StoreMismatchError(
+            f"{path} exists and is no store of this program: choose another store"
+        )
     _created(path, create, os.rename)
 
 
 def lost_its_metadata(path: Path) -> bool:
-    """A store of a job without its own metadata: it holds states that are whole, cubes of dshap, and nothing else."""
+    """A store of a job without its own metadata: it holds states that are whole, cubes of dshap,
+    and nothing else."""
     states = states_of(path)
     if read_job(path) is not None or not any(states.is_whole(name) for name in states.names()):
         return False

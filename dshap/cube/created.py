@@ -1,8 +1,9 @@
-"""The files that a store was created with, kept a second time, and the list of all that a finished run left.
+"""The files that a store was created with, kept a second time, and the list of all that a finished
+run left.
 
-Metadata, names and plan never change, so what they should be is known: their copy is a record of bytes under the
-store's `state`, sealed like any state.  What no block holds and no copy has (states, notes) is listed at the end of a
-run, so that what is lost is missed.
+Metadata, names and plan never change, so what they should be is known: their copy is a record of
+bytes under the store's `state`, sealed like any state.  What no block holds and no copy has
+(states, notes) is listed at the end of a run, so that what is lost is missed.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ __all__ = [
 ]
 
 CONTAINER = "state"
-"""A scalar container variable (CF): its folder holds receipts, the plan and prepared states, and no chunk."""
+"""A scalar container variable (CF): its folder holds receipts, the plan and prepared states, and no
+chunk."""
 COPY, FINISHED = "files", "finished"
 PREPARED = "prepared.json"
 """Describes a prepared value function beside its states."""
@@ -87,9 +89,13 @@ def mark_of(path: Path) -> ReceiptFolder:
 
 def keep_copy(path: Path) -> None:
     """Keep all files of a store that was just created, cubes inside it apart."""
-    files = {str(file.relative_to(path)): file for file in sorted(path.rglob("*")) if file.is_file()}
+    files = {
+        str(file.relative_to(path)): file for file in sorted(path.rglob("*")) if file.is_file()
+    }
     kept = {
-        name: np.frombuffer(file.read_bytes(), np.uint8) for name, file in files.items() if not name.startswith(CHANGES)
+        name: np.frombuffer(file.read_bytes(), np.uint8)
+        for name, file in files.items()
+        if not name.startswith(CHANGES)
     }
     copy_of(path).put(copy_name_of(path), Record(kept))
 
@@ -104,7 +110,8 @@ def copy_name_of(path: Path) -> str:
 
 
 def copy_name(path: Path) -> str | None:
-    """The copy's name tells the store, by its metadata, so that the copy of another is not taken; None without one."""
+    """The copy's name tells the store, by its metadata, so that the copy of another is not taken;
+    None without one."""
     return next(copy_of(path).names(), None)
 
 
@@ -126,12 +133,16 @@ def copied_files(path: Path) -> dict[str, bytes]:
     Raises
     ------
     DamagedError
-        The copy is not whole, or names a file outside of the store, which nothing is to be written to.
+        The copy is not whole, or names a file outside of the store, which nothing is to be written
+        to.
     """
     record: Record = copy_of(path).get(copy_name(path) or COPY, Record)
-    if outside := [name for name in record.arrays if Path(name).is_absolute() or ".." in Path(name).parts]:
+    if outside := [
+        name for name in record.arrays if Path(name).is_absolute() or ".." in Path(name).parts
+    ]:
         raise DamagedError(
-            f"{path}: the copy of its created files names {outside[0]!r}, which lies outside of the store: it was made "
+            f"{path}: the copy of its created files names {outside[0]!r}, which lies outside of "
+            "the store: it was made "
             "by another program; nothing is restored from it"
         )
     return {name: content.tobytes() for name, content in record.arrays.items()}
@@ -147,7 +158,8 @@ def restore_files(path: Path, names: Iterable[str]) -> None:
 
 
 def renew_copy(path: Path, fresh: Path) -> None:
-    """Take the copy of a store that was just created alike, and its files where those of `path` differ."""
+    """Take the copy of a store that was just created alike, and its files where those of `path`
+    differ."""
     source, target = copy_of(fresh), copy_of(path)
     if not target.path.is_dir():
         remove_file(target.path)
@@ -159,19 +171,24 @@ def renew_copy(path: Path, fresh: Path) -> None:
 
 
 def refuse_altered(path: Path, *, with_plan: bool = True) -> None:
-    """A `DamagedError` that names the created files that are not what they were; none where no copy can tell."""
+    """A `DamagedError` that names the created files that are not what they were; none where no copy
+    can tell."""
     if not has_copy(path):
         return
-    names = [name for name in altered_files(path) if with_plan or not name.startswith(f"{CONTAINER}/")]
+    names = [
+        name for name in altered_files(path) if with_plan or not name.startswith(f"{CONTAINER}/")
+    ]
     if names:
         raise DamagedError(
-            f"{path} is damaged: {', '.join(names)} {'are' if len(names) > 1 else 'is'} not what was written; "
+            f"{path} is damaged: {', '.join(names)} {'are' if len(names) > 1 else 'is'} not what "
+            "was written; "
             f"dshap verify {path} --repair puts back what it can, and says what to run again"
         )
 
 
 def mark_finished(path: Path, others: Iterable[str] = ()) -> None:
-    """List what a finished run has left: states, notes, and `others`, the cubes of a job; left as it is if the same."""
+    """List what a finished run has left: states, notes, and `others`, the cubes of a job; left as
+    it is if the same."""
     content = {
         "states": list(states_of(path).names()),
         "notes": note_digests(path),
@@ -192,13 +209,15 @@ def note_digests(path: Path) -> dict[str, str]:
 
 
 def holds_run(path: Path, digest: str) -> bool:
-    """Receipts are here, and all of them are of the run with this digest, whatever the metadata say."""
+    """Receipts are here, and all of them are of the run with this digest, whatever the metadata
+    say."""
     digests = {receipt["fingerprint"] for _, receipt in receipts_of(path).whole()}
     return digests == {digest}
 
 
 def is_finished(path: Path) -> bool:
-    """A run came to its end here; what it left beside its blocks is there, and the copy of the created files whole."""
+    """A run came to its end here; what it left beside its blocks is there, and the copy of the
+    created files whole."""
     mark = mark_of(path)
     if not mark.is_whole(FINISHED) or not has_copy(path):
         return False

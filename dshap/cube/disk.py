@@ -1,7 +1,8 @@
-"""The calls of the file system that a store makes: files that are whole and on disk, and folders of its own making.
+"""The calls of the file system that a store makes: files that are whole and on disk, and folders of
+its own making.
 
-A name that is visible stands for content that a power cut does not take back: the content is synced first, then the
-name is given, then the folder that holds the name is synced.
+A name that is visible stands for content that a power cut does not take back: the content is synced
+first, then the name is given, then the folder that holds the name is synced.
 """
 
 from __future__ import annotations
@@ -36,13 +37,15 @@ __all__ = [
 ]
 
 SYNC_THREADS = 8
-"""Syncs that wait at once: the disk writes its journal once for all of them (42 syncs of a block: 20 ms for 130)."""
+"""Syncs that wait at once: the disk writes its journal once for all of them (42 syncs of a block:
+20 ms for 130)."""
 NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
 """The error numbers of file systems that cannot sync a folder."""
 
 
 def write_new(path: Path, *data: bytes | memoryview) -> bool:
-    """Create `path` with this content, in one step; False where it was there already (it is left as it is)."""
+    """Create `path` with this content, in one step; False where it was there already (it is left as
+    it is)."""
     with _private_file(path, *data) as private:
         try:
             os.link(private, path)
@@ -63,7 +66,8 @@ def replace_file(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def _private_file(path: Path, *data: bytes | memoryview) -> Iterator[Path]:
-    """A file with this content beside `path`, on disk, under a name that nobody knows; gone afterwards."""
+    """A file with this content beside `path`, on disk, under a name that nobody knows; gone
+    afterwards."""
     private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
     make_folder(path.parent)
     try:
@@ -119,7 +123,8 @@ def size_of(path: Path) -> int:
 
 
 def read_file(path: Path) -> bytes | None:
-    """The content of a file; None where there is none: nothing, a folder, or a link that leads nowhere."""
+    """The content of a file; None where there is none: nothing, a folder, or a link that leads
+    nowhere."""
     try:
         return path.read_bytes()
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
@@ -137,7 +142,8 @@ def remove_file(path: Path) -> None:
 
 
 def clear_way(path: Path, folder: Path) -> None:
-    """Remove what stands under the name of a file below `folder`, and any file where a folder above it should be."""
+    """Remove what stands under the name of a file below `folder`, and any file where a folder above
+    it should be."""
     for parent in reversed(path.parents):
         if parent.is_relative_to(folder) and os.path.lexists(parent) and not parent.is_dir():
             parent.unlink()
@@ -147,7 +153,8 @@ def clear_way(path: Path, folder: Path) -> None:
 def true_path(path: Path) -> Path:
     """The place that the path of a store leads to: where it is a symbolic link, its target.
 
-    A lock and files that are not finished stand beside it, so that a store has one lock by whatever name it is opened.
+    A lock and files that are not finished stand beside it, so that a store has one lock by whatever
+    name it is opened.
 
     Raises
     ------
@@ -159,14 +166,16 @@ def true_path(path: Path) -> Path:
     target = Path(os.path.realpath(path))
     if not path.exists():
         raise InputError(
-            f"{path} is a symbolic link to {target}, where nothing is: make that folder, remove the link, or choose "
+            f"{path} is a symbolic link to {target}, where nothing is: make that folder, remove "
+            "the link, or choose "
             "another store"
         )
     return target
 
 
 def remove_store(path: Path) -> None:
-    """Remove a store that was made just now; the empty folder stays where `path` is a symbolic link to it."""
+    """Remove a store that was made just now; the empty folder stays where `path` is a symbolic link
+    to it."""
     place = true_path(path)
     shutil.rmtree(place)
     if path.is_symlink():
@@ -179,7 +188,8 @@ def private_folder(path: Path) -> Path:
 
 
 def clear_private_folders(path: Path) -> None:
-    """Remove the private folders of `path` that were left when their run was killed, and nothing of another name."""
+    """Remove the private folders of `path` that were left when their run was killed, and nothing of
+    another name."""
     if not path.parent.is_dir():
         return
     own = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{12}}\.new")

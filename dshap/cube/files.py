@@ -1,11 +1,11 @@
 """Create-only files beside the arrays: receipts and prepared states.
 
-A file is written privately and then linked under its name (`disk.write_new`), so that it is whole or not there,
-whoever dies when; the second writer of a name finds it taken and leaves it as it is.
+A file is written privately and then linked under its name (`disk.write_new`), so that it is whole
+or not there, whoever dies when; the second writer of a name finds it taken and leaves it as it is.
 
-Each carries a seal, a digest of its content and of the name that it was made for: a file that was altered, cut or put
-under another name is known when it is read.  In an .npz file the seal is the comment of the archive, in a record the
-entry `seal`.
+Each carries a seal, a digest of its content and of the name that it was made for: a file that was
+altered, cut or put under another name is known when it is read.  In an .npz file the seal is the
+comment of the archive, in a record the entry `seal`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class CreateOnlyFolder(ABC):
         return os.path.lexists(self.file(name))
 
     def names(self) -> Iterator[str]:
-        """Names of the whole files; what a crash left half-written begins with a dot and is none."""
+        """Names of the whole files; what a crash left half-written begins with a dot and is
+        none."""
         if self.path.is_dir():
             for entry in sorted(os.scandir(self.path), key=lambda entry: entry.name):
                 if entry.name.endswith(self.suffix) and not entry.name.startswith("."):
@@ -85,7 +86,8 @@ class CreateOnlyFolder(ABC):
         return self.has(name) and self.damage(name) is None
 
     def mend(self, names: Iterable[str] | None = None) -> list[str]:
-        """Remove the damaged ones of these files (all where None), so that they are made again; gives their names."""
+        """Remove the damaged ones of these files (all where None), so that they are made again;
+        gives their names."""
         chosen = self.names() if names is None else (name for name in names if self.has(name))
         damaged = [name for name in chosen if self.damage(name)]
         for name in damaged:
@@ -96,7 +98,8 @@ class CreateOnlyFolder(ABC):
         """A `DamagedError` where the file is not whole."""
         if what := self.damage(name):
             raise DamagedError(
-                f"{self.file(name)} is damaged ({what}): run the same again, or dshap.prepare where it lies in a "
+                f"{self.file(name)} is damaged ({what}): run the same again, or dshap.prepare "
+                "where it lies in a "
                 "prepared store, and it is made again; dshap verify names all that is damaged"
             )
 
@@ -188,7 +191,8 @@ class StateFolder(CreateOnlyFolder):
         remove_file(self.path / f"{name}{self.suffix}")
 
     def put(self, name: str, record: Record) -> None:
-        """The .npz file, which ends with the length of its comment, 0: the seal is written as that comment."""
+        """The .npz file, which ends with the length of its comment, 0: the seal is written as that
+        comment."""
         content, length = memoryview(record.to_bytes())[:-2], SEAL_BYTES.to_bytes(2, "little")
         sealing = _sealing(name)
         sealing.update(content)
@@ -225,10 +229,11 @@ def _is_sealed(file: Path, name: str) -> bool:
 
 
 def _oversized(file: Path) -> str | None:
-    """Say what is wrong with the entries of a sealed .npz file, from their headers alone: none is loaded for it.
+    """Say what is wrong with the entries of a sealed .npz file, from their headers alone: none is
+    loaded for it.
 
-    A seal says that a file was not altered, not who made it: entries that are compressed, or that say that they hold
-    more than the file, would take memory that nobody planned.
+    A seal says that a file was not altered, not who made it: entries that are compressed, or that
+    say that they hold more than the file, would take memory that nobody planned.
     """
     size, said = file.stat().st_size, 0
     try:

@@ -1,4 +1,5 @@
-"""What is in an attribution cube: shapes, names and types of its arrays; what has others is refused in one line."""
+"""What is in an attribution cube: shapes, names and types of its arrays; what has others is refused
+in one line."""
 
 from __future__ import annotations
 
@@ -24,9 +25,25 @@ TEXT = "string"
 TIME_UNITS: Mapping[str, str] = {"datetime64[ns]": "nanoseconds", "datetime64[us]": "microseconds"}
 """Type of a column of times -> the units that its integers are in since 1970, as CF has them."""
 TAKEN = frozenset(
-    ("attribution", "base_value", "blocks", "explained_class", "feature", "feature_other", "instance", "interaction",
-     "n_coalitions", "output", "prediction", "relative_error", "rows", "state", "status", "std_error")
-)  # fmt: skip
+    (
+        "attribution",
+        "base_value",
+        "blocks",
+        "explained_class",
+        "feature",
+        "feature_other",
+        "instance",
+        "interaction",
+        "n_coalitions",
+        "output",
+        "prediction",
+        "relative_error",
+        "rows",
+        "state",
+        "status",
+        "std_error",
+    )
+)
 """Names of a cube that no key has."""
 OF_TEXTS = frozenset(("length", "token"))
 """The same of a cube of texts alone."""
@@ -77,7 +94,8 @@ class CubeLayout:
     columns: Mapping[str, str] = field(default_factory=dict)
     """Explained columns that are kept, and their dtypes; empty when they are not."""
     vocabulary: Vocabulary | None = None
-    """Of rows that are texts: their tokens are kept, and there is no attribution beyond their end."""
+    """Of rows that are texts: their tokens are kept, and there is no attribution beyond their
+    end."""
     run: Mapping[str, Any] = field(default_factory=dict)
     """Fingerprint and all that describes the run; stored as one JSON string."""
 
@@ -87,8 +105,12 @@ class CubeLayout:
 
     @property
     def key_variables(self) -> dict[str, str]:
-        """key column -> its variable: its own name, after `key_` where the cube has another variable of that name."""
-        names, taken = _variable_names(self.keys), TAKEN if self.vocabulary is None else TAKEN | OF_TEXTS
+        """key column -> its variable: its own name, after `key_` where the cube has another
+        variable of that name."""
+        names, taken = (
+            _variable_names(self.keys),
+            TAKEN if self.vocabulary is None else TAKEN | OF_TEXTS,
+        )
         return {column: f"key_{name}" if name in taken else name for column, name in names.items()}
 
     @property
@@ -98,7 +120,8 @@ class CubeLayout:
 
 
 def _variable_names(columns: Iterable[str]) -> dict[str, str]:
-    """column -> a name that Zarr takes as one array, CF as one word and xarray as no dimension; all different."""
+    """column -> a name that Zarr takes as one array, CF as one word and xarray as no dimension; all
+    different."""
     names: dict[str, str] = {}
     for column in columns:
         name = re.sub(r"[^\w.-]", "_", column).strip(".") or "column"
@@ -117,7 +140,8 @@ def reading(path: Path) -> Iterator[None]:
     DamagedError
         The store is one of this program: it was altered.
     InputError
-        It is none, or a file of the user's, which has the name of a package, raised while it was imported.
+        It is none, or a file of the user's, which has the name of a package, raised while it was
+        imported.
     """
     try:
         yield
@@ -125,13 +149,18 @@ def reading(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         if said := raised_by_import(error):
-            raise InputError(f"{said}: it stands in the way of an installed package, rename it") from error
+            raise InputError(
+                f"{said}: it stands in the way of an installed package, rename it"
+            ) from error
         reason = f"{type(error).__name__}: {error}"
         if has_copy(path):
             raise DamagedError(
-                f"{path} is damaged ({reason}): dshap verify {path} names what, and its --repair mends it"
+                f"{path} is damaged ({reason}): dshap verify {path} names what, and its --repair "
+                "mends it"
             ) from error
-        raise InputError(f"{path} is no attribution cube of dshap: it cannot be read ({reason})") from error
+        raise InputError(
+            f"{path} is no attribution cube of dshap: it cannot be read ({reason})"
+        ) from error
 
 
 def refuse_foreign(path: Path) -> None:
@@ -145,10 +174,14 @@ def refuse_foreign(path: Path) -> None:
                 raise _foreign(path, f"the array {name} is missing")
             dims = dims_of(found)
             if dims not in shapes or len(dims) != found.ndim or found.dtype.kind != kind:
-                raise _foreign(path, f"the array {name} is {found.dtype} over ({', '.join(map(str, dims))})")
+                raise _foreign(
+                    path, f"the array {name} is {found.dtype} over ({', '.join(map(str, dims))})"
+                )
             for dim, size in zip(dims, found.shape, strict=True):
                 if sizes.setdefault(str(dim), size) != size:
-                    raise _foreign(path, f"{name} has {size} of {dim}, the arrays before it {sizes[str(dim)]}")
+                    raise _foreign(
+                        path, f"{name} has {size} of {dim}, the arrays before it {sizes[str(dim)]}"
+                    )
 
 
 def dims_of(array: zarr.Array[Any]) -> tuple[str | None, ...]:

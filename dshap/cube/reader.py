@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 from dshap.blocks import Status
 from dshap.checks import as_path, checked
 from dshap.cube.arrays import read_run
-from dshap.cube.created import CONTAINER, failures_of, has_copy, notes_of, receipts_of, refuse_altered
+from dshap.cube.created import (
+    CONTAINER,
+    failures_of,
+    has_copy,
+    notes_of,
+    receipts_of,
+    refuse_altered,
+)
 from dshap.cube.layout import decoded, reading, refuse_foreign
 from dshap.cube.summary import STATISTICS, estimates
 from dshap.cube.writer import block_name
@@ -67,7 +74,9 @@ def empty_cube(players: Sequence[str], outputs: Sequence[str]) -> xr.Dataset:
         "prediction": ("instance", "output"),
         "base_value": ("instance", "output"),
     }
-    arrays: dict[str, Any] = {name: (along, np.zeros([sizes[axis] for axis in along])) for name, along in dims.items()}
+    arrays: dict[str, Any] = {
+        name: (along, np.zeros([sizes[axis] for axis in along])) for name, along in dims.items()
+    }
     arrays["status"] = (("instance",), np.zeros(0, np.int8))
     return xr.Dataset(arrays, {"feature": list(players), "output": list(outputs)})
 
@@ -78,14 +87,15 @@ def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
     Parameters
     ----------
     store : path of a cube; a store of several explanations holds one cube in each of its groups
-    index : make the key an index, so that ``cube.sel(id=5)`` works for a key column "id", with several key columns
-        ``cube.sel(shop=5, day="2012-08-09")`` (up to 10 million rows)
+    index : make the key an index, so that ``cube.sel(id=5)`` works for a key column "id", with
+        several key columns ``cube.sel(shop=5, day="2012-08-09")`` (up to 10 million rows)
 
     Returns
     -------
     xarray.Dataset
-        dims (instance, feature, output); `attribution`, `prediction`, `base_value`, `status`, and the key as a
-        coordinate without an index, named after its column (`key_status` and the like where the cube has that name).
+        dims (instance, feature, output); `attribution`, `prediction`, `base_value`, `status`, and
+        the key as a coordinate without an index, named after its column (`key_status` and the like
+        where the cube has that name).
 
     Raises
     ------
@@ -99,7 +109,8 @@ def open_cube(store: str | Path, *, index: bool = False) -> xr.Dataset:
     if read_run(path) is None:
         inside = [str(found) for found in cube_paths(path)]
         raise InputError(
-            f"{path} holds no attribution cube" + (f"; open one of: {', '.join(inside)}" if inside else "")
+            f"{path} holds no attribution cube"
+            + (f"; open one of: {', '.join(inside)}" if inside else "")
         )
     refuse_foreign(path)
     with reading(path):
@@ -114,12 +125,19 @@ def _opened(path: Path) -> xr.Dataset:
         cube = xr.open_zarr(path, consolidated=False, chunks={"instance": tile[0] if tile else -1})
     cube = cube.drop_vars(CONTAINER)
     keys = key_names(path)
-    ordered = [*sorted(str(name) for name in cube.coords if name not in keys), *keys]  # keys in the order given
+    # keys in the order given
+    ordered = [*sorted(str(name) for name in cube.coords if name not in keys), *keys]
     cube = cube.drop_vars(ordered).assign_coords({name: cube[name] for name in ordered})
-    cube = cube[sorted(cube.data_vars, key=lambda name: ORDER.index(str(name)) if name in ORDER else len(ORDER))]
+    cube = cube[
+        sorted(
+            cube.data_vars, key=lambda name: ORDER.index(str(name)) if name in ORDER else len(ORDER)
+        )
+    ]
     if "instance" not in cube["base_value"].dims:
         cube["base_value"] = cube["base_value"].load()
-    return cube.assign_attrs({name: json.dumps(note, sort_keys=True) for name, note in read_notes(path).items()})
+    return cube.assign_attrs(
+        {name: json.dumps(note, sort_keys=True) for name, note in read_notes(path).items()}
+    )
 
 
 def _indexed(cube: xr.Dataset, keys: list[str]) -> xr.Dataset:
@@ -127,7 +145,8 @@ def _indexed(cube: xr.Dataset, keys: list[str]) -> xr.Dataset:
         raise InputError("the cube has no key: give key= to explain, or select with isel")
     if cube.sizes["instance"] > MAX_INDEXED_ROWS:
         raise InputError(
-            f"an index over {cube.sizes['instance']:,} rows is too large (at most {MAX_INDEXED_ROWS:,}): "
+            f"an index over {cube.sizes['instance']:,} rows is too large (at most "
+            f"{MAX_INDEXED_ROWS:,}): "
             "select with isel"
         )
     return cube.set_xindex(keys if len(keys) > 1 else keys[0])
@@ -139,7 +158,11 @@ def cube_paths(store: Path) -> list[Path]:
         return [store]
     if not store.is_dir():
         return []
-    return [path for path in sorted(store.iterdir()) if not path.name.startswith(".") and read_run(path) is not None]
+    return [
+        path
+        for path in sorted(store.iterdir())
+        if not path.name.startswith(".") and read_run(path) is not None
+    ]
 
 
 @dataclass(frozen=True)
@@ -186,7 +209,9 @@ def _status(path: Path) -> CubeStatus:
     for start in range(0, status.shape[0], 64 * tile):
         found = np.asarray(status[start : start + 64 * tile])
         counts += np.bincount(found, minlength=len(counts))
-        failed_blocks += np.unique((start + np.flatnonzero(found == Status.FAILED)) // tile).tolist()
+        failed_blocks += np.unique(
+            (start + np.flatnonzero(found == Status.FAILED)) // tile
+        ).tolist()
     n_blocks = zarr.open_array(path / "blocks" / "count", mode="r").shape[0]
     done = sum(1 for _ in receipts_of(path).names())
     return CubeStatus(
@@ -206,7 +231,9 @@ def _failures(path: Path, blocks: Sequence[int]) -> tuple[FailedRows, ...]:
     """Why rows of these blocks failed, one entry a reason, numbers in it apart."""
     found: dict[str, FailedRows] = {}
     for name in map(block_name, blocks):
-        folder = next((each for each in (receipts_of(path), failures_of(path)) if each.is_whole(name)), None)
+        folder = next(
+            (each for each in (receipts_of(path), failures_of(path)) if each.is_whole(name)), None
+        )
         for group in [] if folder is None else folder.get(name).get("failed", []):
             kind = re.sub(r"\d+", "#", group["reason"])
             before = found.get(kind, FailedRows(0, group["first"], group["reason"]))
@@ -215,14 +242,17 @@ def _failures(path: Path, blocks: Sequence[int]) -> tuple[FailedRows, ...]:
 
 
 def feature_ranking(path: Path) -> xr.Dataset:
-    """`mean`, `mean_magnitude`, `mean_square` (feature, output) of the attributions, from the block summaries.
+    """`mean`, `mean_magnitude`, `mean_square` (feature, output) of the attributions, from the block
+    summaries.
 
-    Over the blocks that are finished, in milliseconds at any number of rows.  Each has its `<name>_std_error`, the
-    error of sampling coalitions: all instances share them, so it comes from the statistics of the jackknife groups, and
-    does not fall with the number of instances.  0 where every coalition counts.  The upward bias of |φ̂| and φ̂² by these
-    errors is taken off (`dshap.cube.summary.estimates`): a player that is worth nothing has about 0.
-    `root_mean_square` has no error of its own: its interval is from root to root of the ends of that of `mean_square`.
-    `residual` (output) is the largest |Σφ + base value − prediction| of a row.
+    Over the blocks that are finished, in milliseconds at any number of rows.  Each has its
+    `<name>_std_error`, the error of sampling coalitions: all instances share them, so it comes from
+    the statistics of the jackknife groups, and does not fall with the number of instances.  0 where
+    every coalition counts.  The upward bias of |φ̂| and φ̂² by these errors is taken off
+    (`dshap.cube.summary.estimates`): a player that is worth nothing has about 0.
+    `root_mean_square` has no error of its own: its interval is from root to root of the ends of
+    that of `mean_square`.  `residual` (output) is the largest |Σφ + base value − prediction| of a
+    row.
     """
     refuse_foreign(path)
     with reading(path):
@@ -233,18 +263,24 @@ def _ranking(path: Path) -> xr.Dataset:
     blocks = xr.open_zarr(path / "blocks", consolidated=False, chunks=None)
     chosen = blocks.isel(block=_finished(path, blocks.sizes["block"])).load()
     count = int(chosen["count"].sum())
-    total = chosen["attribution"].sum("block", skipna=False) / max(count, 1)  # (replicate, statistic, feature, output)
+    # (replicate, statistic, feature, output)
+    total = chosen["attribution"].sum("block", skipna=False) / max(count, 1)
     found = estimates({name: total.sel(statistic=name).values for name in STATISTICS})
     dims = ("feature", "output")
     out = xr.Dataset({name: (dims, estimate.value) for name, estimate in found.items()})
-    out = out.assign({f"{name}_std_error": (dims, estimate.std_error) for name, estimate in found.items()})
-    out = out.assign(root_mean_square=np.sqrt(out["mean_square"]), residual=("output", largest_residual(path)))
+    out = out.assign(
+        {f"{name}_std_error": (dims, estimate.std_error) for name, estimate in found.items()}
+    )
+    out = out.assign(
+        root_mean_square=np.sqrt(out["mean_square"]), residual=("output", largest_residual(path))
+    )
     names = {dim: np.asarray(zarr.open_array(path / dim, mode="r")[:]) for dim in dims}
     return out.assign_coords(names).assign_attrs(rows=count)
 
 
 def largest_residual(path: Path) -> FloatArray:
-    """(output,): the largest |Σφ + base value − prediction| of a row of the finished blocks; NaN where none is."""
+    """(output,): the largest |Σφ + base value − prediction| of a row of the finished blocks; NaN
+    where none is."""
     with reading(path):
         residual = np.asarray(zarr.open_array(path / "blocks" / "residual", mode="r")[:], float)
         finished = _finished(path, len(residual))
@@ -258,19 +294,23 @@ def _finished(path: Path, n_blocks: int) -> NDArray[np.intp]:
 
 
 def read_notes(path: Path) -> dict[str, Any]:
-    """name -> what the run found out beside its values: "closed_form", "base_value", "pilot", "background",
-    "additivity", "mse_v"."""
+    """name -> what the run found out beside its values: "closed_form", "base_value", "pilot",
+    "background", "additivity", "mse_v"."""
     notes, found = notes_of(path), {}  # those of an earlier version have no seal
     for name in notes.names():
         if notes.damage(name) and has_copy(path):
-            warnings.warn(f"note {name} of {path} is damaged and left out: dshap verify --repair", stacklevel=2)
+            warnings.warn(
+                f"note {name} of {path} is damaged and left out: dshap verify --repair",
+                stacklevel=2,
+            )
         else:
             found[name] = notes.content(name)
     return found
 
 
 def find_row(path: Path, key: Sequence[str | int]) -> int:
-    """Position of the row with this key (one value a key column); of a cube without keys, the position itself.
+    """Position of the row with this key (one value a key column); of a cube without keys, the
+    position itself.
 
     Reads the keys shard by shard up to the row.
 
@@ -288,11 +328,16 @@ def _found(path: Path, key: Sequence[str | int]) -> int:
     arrays = key_arrays(path)
     shown = ", ".join(map(str, key))
     if len(key) != (len(arrays) or 1):
-        raise InputError(f"row {shown}: the key has {len(arrays)} columns ({', '.join(arrays)}), give one value each")
+        raise InputError(
+            f"row {shown}: the key has {len(arrays)} columns ({', '.join(arrays)}), give one value "
+            "each"
+        )
     if not arrays:
         n_rows = zarr.open_array(path / "status", mode="r").shape[0]
         if not isinstance(key[0], int) or not 0 <= key[0] < n_rows:
-            raise InputError(f"row {shown}: the cube has no key, give a position from 0 to {n_rows - 1}")
+            raise InputError(
+                f"row {shown}: the cube has no key, give a position from 0 to {n_rows - 1}"
+            )
         return key[0]
     first = next(iter(arrays.values()))
     step = (first.shards or first.chunks)[0]
@@ -301,13 +346,18 @@ def _found(path: Path, key: Sequence[str | int]) -> int:
         is_it = [_plain(array, slice(start, start + step)) == str(value) for array, value in pairs]
         if len(found := np.flatnonzero(np.logical_and.reduce(is_it))):
             return start + int(found[0])
-    raise InputError(f"no row has the key {shown} ({', '.join(arrays)}); a row that is still pending has none")
+    raise InputError(
+        f"no row has the key {shown} ({', '.join(arrays)}); a row that is still pending has none"
+    )
 
 
 def row_key(path: Path, position: int) -> dict[str, str]:
     """key column -> the key of one row; empty for a cube without keys."""
     with reading(path):
-        return {name: str(_plain(array, slice(position, position + 1))[0]) for name, array in key_arrays(path).items()}
+        return {
+            name: str(_plain(array, slice(position, position + 1))[0])
+            for name, array in key_arrays(path).items()
+        }
 
 
 def kept_row(path: Path, position: int) -> dict[str, Any]:
@@ -337,7 +387,8 @@ def key_arrays(path: Path) -> dict[str, zarr.Array[Any]]:
 
 
 def _plain(array: zarr.Array[Any], rows: slice) -> np.ndarray:
-    """Keys as text: whole numbers, text, times in ISO form (a date alone where the time is midnight)."""
+    """Keys as text: whole numbers, text, times in ISO form (a date alone where the time is
+    midnight)."""
     values = decoded(np.asarray(array[rows]), array)
     if values.dtype.kind == "M":
         text = np.datetime_as_string(values, unit="s")

@@ -65,7 +65,8 @@ class Damage:
 
 
 def store_parts(store: Path) -> dict[str, Path]:
-    """name -> folder with a `state` of its own: a cube, or the store of a job and the cubes in it."""
+    """name -> folder with a `state` of its own: a cube, or the store of a job and the cubes in
+    it."""
     if not store.is_dir():
         return {}
     inside = [] if (store / "attribution").is_dir() else sorted(store.iterdir())
@@ -80,9 +81,11 @@ def _is_part(path: Path) -> bool:
 
 
 def verify_cube(path: Path) -> list[Damage]:
-    """All that is damaged in one part of a store; blocks are read where the created files are whole.
+    """All that is damaged in one part of a store; blocks are read where the created files are
+    whole.
 
-    Reads everything once.  A block without a receipt is one that is not finished, unless a run came to its end here.
+    Reads everything once.  A block without a receipt is one that is not finished, unless a run came
+    to its end here.
 
     Raises
     ------
@@ -91,22 +94,34 @@ def verify_cube(path: Path) -> list[Damage]:
     """
     _refuse_unsealed(path)
     if not (path / CONTAINER).is_dir():
-        raise UncheckableError(f"{path} has no folder {CONTAINER}: there is nothing to check it against; {ANEW}")
+        raise UncheckableError(
+            f"{path} has no folder {CONTAINER}: there is nothing to check it against; {ANEW}"
+        )
     created, others = list(_created(path)), [*_sealed(path), *_lost(path)]
     if created:
-        return [*created, *others, Damage("blocks", "not read until these files are whole (--repair, or the same run)")]
+        return [
+            *created,
+            *others,
+            Damage("blocks", "not read until these files are whole (--repair, or the same run)"),
+        ]
     return [*others, *(_blocks(path) if (path / "attribution").is_dir() else [])]
 
 
 def repair(path: Path) -> list[Damage]:
-    """Put back or remove what is damaged; gives what was, and after it the same run makes what was removed.
+    """Put back or remove what is damaged; gives what was, and after it the same run makes what was
+    removed.
 
-    Nothing that is whole is touched but the mark of the finished run, so that the run goes on.  What is put back or
-    removed may show more, so it is looked at again until nothing more is found that can be removed.
+    Nothing that is whole is touched but the mark of the finished run, so that the run goes on.
+    What is put back or removed may show more, so it is looked at again until nothing more is found
+    that can be removed.
     """
     _refuse_unsealed(path)
     if not (path / CONTAINER).is_dir():
-        return [Damage(CONTAINER, f"{MISSING}, and with it all that the values are checked against; {ANEW}")]
+        return [
+            Damage(
+                CONTAINER, f"{MISSING}, and with it all that the values are checked against; {ANEW}"
+            )
+        ]
     damages: list[Damage] = []
     new = [*_unknown(path), *_reparable(path)]
     while new:
@@ -121,7 +136,8 @@ def repair(path: Path) -> list[Damage]:
 
 
 def _reparable(path: Path) -> list[Damage]:
-    """All that is damaged; created files that have a copy alone, where there are any: they are put back first.
+    """All that is damaged; created files that have a copy alone, where there are any: they are put
+    back first.
 
     Without a copy blocks are read by the metadata that are there, as far as these can be read.
     """
@@ -130,13 +146,15 @@ def _reparable(path: Path) -> list[Damage]:
     if copied:
         return copied
     found = [*created, *_sealed(path), *_lost(path)]
-    with contextlib.suppress(Exception):  # Zarr raises errors of every kind where metadata are damaged
+    # Zarr raises errors of every kind where metadata are damaged
+    with contextlib.suppress(Exception):
         found += _blocks(path) if (path / "attribution").is_dir() else []
     return found
 
 
 def _unknown(path: Path) -> Iterator[Damage]:
-    """The root metadata, where no copy tells what they were and they do not name the run whose receipts are here.
+    """The root metadata, where no copy tells what they were and they do not name the run whose
+    receipts are here.
 
     The same run knows its receipts, and makes the metadata again.
     """
@@ -161,13 +179,15 @@ def is_left(damages: list[Damage]) -> bool:
 
 
 def _refuse_unsealed(path: Path) -> None:
-    """A store of an earlier version, or a folder of somebody else, is left alone: no copy, and nothing is sealed."""
+    """A store of an earlier version, or a folder of somebody else, is left alone: no copy, and
+    nothing is sealed."""
     folders = (states_of(path), notes_of(path), receipts_of(path))
     is_whole = [folder.is_whole(name) for folder in folders for name in folder.names()]
     is_prepared = ReceiptFolder(path).is_whole(Path(PREPARED).stem)
     if copy_name(path) is None and is_whole and not any(is_whole) and not is_prepared:
         raise UncheckableError(
-            f"{path} was written by an earlier dshap, or by another program: nothing in it can be checked; it stays "
+            f"{path} was written by an earlier dshap, or by another program: nothing in it can be "
+            "checked; it stays "
             "readable, and the same run into another store makes one that can"
         )
 
@@ -181,7 +201,9 @@ def _created(path: Path) -> Iterator[Damage]:
     place = f"{CONTAINER}/created/{kept or COPY}{copies.suffix}"
     if kept is None:
         yield Damage(
-            place, f"{MISSING}: names, plan and metadata cannot be checked (or an earlier dshap wrote this store)"
+            place,
+            f"{MISSING}: names, plan and metadata cannot be checked (or an earlier dshap wrote "
+            "this store)",
         )
     elif what := copies.damage(kept):
         yield Damage(place, what, (copies.file(kept),))
@@ -194,9 +216,11 @@ def _created(path: Path) -> Iterator[Damage]:
 def _sealed(path: Path) -> Iterator[Damage]:
     """States, notes, receipts, and the list of a finished run, each by its own seal."""
     folders: Mapping[str, CreateOnlyFolder] = {
-        "state": states_of(path), "note": notes_of(path), "receipt": receipts_of(path),
+        "state": states_of(path),
+        "note": notes_of(path),
+        "receipt": receipts_of(path),
         "failure": failures_of(path),
-    }  # fmt: skip
+    }
     for kind, folder in folders.items():
         for name in folder.names():
             if what := folder.damage(name):
@@ -215,8 +239,13 @@ def _lost(path: Path) -> Iterator[Damage]:
     n_blocks = _n_blocks(path)
     if not mark.is_whole(FINISHED):
         is_done = n_blocks and all(receipts.has(block_name(block)) for block in range(n_blocks))
-        if not mark.has(FINISHED) and (is_done or os.path.lexists(path / PREPARED) or _holds_finished(path)):
-            yield Damage("the list of what the run left", f"{MISSING}: it was stopped at its very end, or lost it")
+        if not mark.has(FINISHED) and (
+            is_done or os.path.lexists(path / PREPARED) or _holds_finished(path)
+        ):
+            yield Damage(
+                "the list of what the run left",
+                f"{MISSING}: it was stopped at its very end, or lost it",
+            )
         return
     content = mark.get(FINISHED)
     for name in content["states"]:
@@ -227,7 +256,9 @@ def _lost(path: Path) -> Iterator[Damage]:
         if name not in notes:
             yield Damage(f"note {name}", MISSING)
         elif notes[name] != digest and notes_of(path).is_whole(name):
-            yield Damage(f"note {name}", "it is not the one that the run left", (notes_of(path).file(name),))
+            yield Damage(
+                f"note {name}", "it is not the one that the run left", (notes_of(path).file(name),)
+            )
     for name in content["others"]:
         if not os.path.lexists(path / name if name == PREPARED else path / name / CONTAINER):
             yield Damage(name, MISSING)
@@ -256,9 +287,17 @@ def _blocks(path: Path) -> Iterator[Damage]:
     arrays = {name: zarr.open_array(path / name, mode="r") for name in names}
     summaries = {name: zarr.open_array(path / name, mode="r") for name in SUMMARIES}
     bases: Counter[str] = Counter()
-    base = {} if "base_value" in arrays else _digests({"base_value": zarr.open_array(path / "base_value")}, ...)
+    base = (
+        {}
+        if "base_value" in arrays
+        else _digests({"base_value": zarr.open_array(path / "base_value")}, ...)
+    )
     for name, receipt in receipts_of(path).whole():
-        file, rows, block = receipts_of(path).file(name), slice(receipt["start"], receipt["stop"]), receipt["block"]
+        file, rows, block = (
+            receipts_of(path).file(name),
+            slice(receipt["start"], receipt["stop"]),
+            receipt["block"],
+        )
         place = f"block {block} (rows {rows.start} to {rows.stop - 1})"
         if receipt["fingerprint"] != run["digest"]:
             yield Damage(f"block {block}", "its receipt belongs to another run", (file,))
@@ -272,7 +311,9 @@ def _blocks(path: Path) -> Iterator[Damage]:
             yield Damage(place, f"stored values changed ({', '.join(wrong)})", (file,))
     if bases:
         yield Damage(
-            "base_value", f"stored values changed (against {bases.total()} receipts)", (path / "base_value/c/0",)
+            "base_value",
+            f"stored values changed (against {bases.total()} receipts)",
+            (path / "base_value/c/0",),
         )
 
 
@@ -290,7 +331,10 @@ def _digest_of(name: str, array: zarr.Array[Any], where: Any) -> str:
 
 def _names_along_instance(root: zarr.Group) -> list[str]:
     """The arrays along instance, those of the group `rows` too."""
-    groups: list[tuple[str, Any]] = [("", root), *([("rows/", root["rows"])] if "rows" in root else [])]
+    groups: list[tuple[str, Any]] = [
+        ("", root),
+        *([("rows/", root["rows"])] if "rows" in root else []),
+    ]
     return [
         prefix + name
         for prefix, group in groups

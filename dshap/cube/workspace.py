@@ -33,20 +33,23 @@ CLEARED = re.compile(rf"({'|'.join(ROOMS)})-\d+")
 class Workspace:
     """A hidden folder beside the store, locked while a run goes on and removed at its end.
 
-    The lock is the operating system's, so it ends with its process, however that dies; what a killed run left is
-    cleared by the next one.  Nobody else reads the folder, and nothing but what a run put there is removed: the folder
-    is held by its descriptor, never followed where it is a symbolic link, and refused where it is another user's.
+    The lock is the operating system's, so it ends with its process, however that dies; what a
+    killed run left is cleared by the next one.  Nobody else reads the folder, and nothing but what
+    a run put there is removed: the folder is held by its descriptor, never followed where it is a
+    symbolic link, and refused where it is another user's.
 
     Parameters
     ----------
-    store : path of the store that the run writes; where it is a symbolic link, the folder stands beside its target
+    store : path of the store that the run writes; where it is a symbolic link, the folder stands
+        beside its target
 
     Raises
     ------
     LockedError
         Another process runs on this store.
     InputError
-        The folder of the store cannot be written; something else stands under the name of the workspace.
+        The folder of the store cannot be written; something else stands under the name of the
+        workspace.
     """
 
     def __init__(self, store: Path) -> None:
@@ -74,7 +77,9 @@ class Workspace:
             ) from error
         except OSError as error:
             self._release()
-            raise InputError(f"cannot write {self.path.parent}: {error.strerror}; choose another store") from error
+            raise InputError(
+                f"cannot write {self.path.parent}: {error.strerror}; choose another store"
+            ) from error
         return self
 
     def _lock(self) -> None:
@@ -107,7 +112,8 @@ class Workspace:
         return os.path.samestat(here, os.fstat(folder)) and os.path.samestat(inside, os.fstat(lock))
 
     def _clear(self) -> None:
-        """Remove the folders of runs; what is none of them stays, and links are removed, not followed."""
+        """Remove the folders of runs; what is none of them stays, and links are removed, not
+        followed."""
         folder = self._descriptors[0]
         for name in filter(CLEARED.fullmatch, os.listdir(folder)):
             if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
@@ -121,7 +127,10 @@ class Workspace:
         self._descriptors = ()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         with contextlib.suppress(OSError):
             self._clear()
@@ -141,7 +150,8 @@ def _workspace_of(store: Path) -> Path:
 
 
 def check_place(store: Path) -> None:
-    """Raise an `InputError` where no store can have this path: by its name, or as a file stands above it."""
+    """Raise an `InputError` where no store can have this path: by its name, or as a file stands
+    above it."""
     fault = name_fault(store.name)
     if fault and (store.name not in OF_STORES or (store.parent / "zarr.json").exists()):
         raise InputError(f"store {shortened(store.name, LONGEST_LABEL)!r}: {fault}")
@@ -152,7 +162,8 @@ def check_place(store: Path) -> None:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    """The descriptor of the folder of a workspace, made where it is missing, which nobody else reads or writes."""
+    """The descriptor of the folder of a workspace, made where it is missing, which nobody else
+    reads or writes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
@@ -178,19 +189,22 @@ def _refuse_foreign(path: Path, found: os.stat_result) -> None:
         what = f"belongs to another user (id {found.st_uid})"
     if what:
         raise InputError(
-            f"{path} {what}, and runs keep their lock and what they throw away in a folder of that name: remove it, or "
+            f"{path} {what}, and runs keep their lock and what they throw away in a folder of that "
+            "name: remove it, or "
             "choose another store"
         )
 
 
 def _owner_of_new(folder: Path) -> int:
-    """The owner that the file system gives to what is made here: some give all files the same one."""
+    """The owner that the file system gives to what is made here: some give all files the same
+    one."""
     with tempfile.TemporaryDirectory(prefix=".dshap-", dir=folder) as fresh:
         return os.lstat(fresh).st_uid
 
 
 def is_running(store: Path) -> bool:
-    """A run holds the lock of this store now, or another user's workspace, which cannot be looked into, is there."""
+    """A run holds the lock of this store now, or another user's workspace, which cannot be looked
+    into, is there."""
     try:
         lock = os.open(_workspace_of(store) / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except PermissionError:

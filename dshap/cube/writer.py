@@ -21,7 +21,14 @@ from dshap.errors import DshapError
 from dshap.records import FloatArray
 from dshap.vocabulary import Vocabulary
 
-__all__ = ["SUMMARIES", "CubeWriter", "block_digests", "block_name", "drop_lost_blocks", "lost_files"]
+__all__ = [
+    "SUMMARIES",
+    "CubeWriter",
+    "block_digests",
+    "block_name",
+    "drop_lost_blocks",
+    "lost_files",
+]
 
 SUMMARIES = ("blocks/attribution", "blocks/count", "blocks/residual")
 """Arrays with one entry a block."""
@@ -36,7 +43,11 @@ def block_digests(stored: Mapping[str, np.ndarray]) -> dict[str, str]:
 
 def _digest(values: np.ndarray) -> str:
     is_text = values.dtype.kind == "T"
-    content = "\0".join(values.ravel().tolist()).encode() if is_text else np.ascontiguousarray(values).tobytes()
+    content = (
+        "\0".join(values.ravel().tolist()).encode()
+        if is_text
+        else np.ascontiguousarray(values).tobytes()
+    )
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
@@ -54,11 +65,12 @@ class CubeWriter:
         return {**self.__dict__, "_arrays": {}}
 
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
-        """Store the rows of a tile, NaN in the place of those that were skipped or failed; its summary; its receipt.
+        """Store the rows of a tile, NaN in the place of those that were skipped or failed; its
+        summary; its receipt.
 
-        `attribution` holds the rows of `block` that are ok to explain.  The receipt is made when the files that it
-        names are on disk: what a power cut takes back has none.  A tile with rows that failed is tried again by the
-        same run; a tile without such rows stays as it is.
+        `attribution` holds the rows of `block` that are ok to explain.  The receipt is made when
+        the files that it names are on disk: what a power cut takes back has none.  A tile with rows
+        that failed is tried again by the same run; a tile without such rows stays as it is.
         """
         start, stop = self._aligned(tile, block)
         self._refuse_other_store()
@@ -93,14 +105,20 @@ class CubeWriter:
     def _arrays_of(self, block: RowBlock, attribution: Attribution) -> dict[str, np.ndarray]:
         """variable -> values of the whole block as they are stored; the status comes last."""
         stored = {
-            "attribution": self._in_place(block, attribution.phi).astype(self.layout.dtype, copy=False),
+            "attribution": self._in_place(block, attribution.phi).astype(
+                self.layout.dtype, copy=False
+            ),
             "prediction": self._in_place(block, attribution.prediction),
         }
         errors = attribution.std_error
         if errors is not None:
-            stored["std_error"] = self._in_place(block, errors).astype(self.layout.dtype, copy=False)
+            stored["std_error"] = self._in_place(block, errors).astype(
+                self.layout.dtype, copy=False
+            )
         if attribution.interaction is not None:
-            stored["interaction"] = self._in_place(block, attribution.interaction).astype(self.layout.dtype, copy=False)
+            stored["interaction"] = self._in_place(block, attribution.interaction).astype(
+                self.layout.dtype, copy=False
+            )
         if attribution.n_coalitions is not None and attribution.relative_error is not None:
             stored["n_coalitions"] = self._in_place(block, attribution.n_coalitions, fill=0)
             stored["relative_error"] = self._in_place(block, attribution.relative_error)
@@ -114,7 +132,9 @@ class CubeWriter:
             as_stored = values.astype(np.int64) if values.dtype.kind == "M" else values
             stored[self.layout.key_variables[column]] = as_stored
         for column, values in block.columns.items():
-            stored[f"rows/{self.layout.row_variables[column]}"] = _as_stored(values, self.layout.columns[column])
+            stored[f"rows/{self.layout.row_variables[column]}"] = _as_stored(
+                values, self.layout.columns[column]
+            )
         if self.layout.vocabulary is not None:
             stored |= _of_texts(block.x, stored, self.layout.vocabulary)
         status = np.full(len(block.x), Status.SKIPPED, np.int8)
@@ -129,11 +149,13 @@ class CubeWriter:
     def _put_receipt(self, name: str, receipt: dict[str, Any]) -> None:
         receipts = receipts_of(self.path)
         if not receipts.put(name, receipt) and not receipts.holds(name, receipt):
-            receipts.remove(name)  # damaged, of files that were lost, or of a run whose worker outlived its store
+            # damaged, of files that were lost, or of a run whose worker outlived its store
+            receipts.remove(name)
             receipts.put(name, receipt)
 
     def _store(self, name: str, tile: int, where: Any, values: np.ndarray) -> None:
-        """Write rows of one shard; Zarr looks into the one that is there, which is thrown away where it is damaged."""
+        """Write rows of one shard; Zarr looks into the one that is there, which is thrown away
+        where it is damaged."""
         array = self._array(name)
         try:
             array[where] = values
@@ -147,13 +169,23 @@ class CubeWriter:
         return f"{name}/{array.metadata.encode_chunk_key((tile, *[0] * (array.ndim - 1)))}"
 
     def _synced(self, tile: int, names: Iterable[str]) -> dict[str, int]:
-        """file -> bytes of a tile of these arrays, once all are on disk; 0 of one that holds nothing but fill values.
+        """file -> bytes of a tile of these arrays, once all are on disk; 0 of one that holds
+        nothing but fill values.
 
         The folders above a file are synced with it: each may be new.
         """
         files = {self._file(name, tile): self.path / name for name in names}
-        there = [(self.path / file, folder) for file, folder in files.items() if (self.path / file).exists()]
-        above = [parent for file, folder in there for parent in file.parents if parent.is_relative_to(folder)]
+        there = [
+            (self.path / file, folder)
+            for file, folder in files.items()
+            if (self.path / file).exists()
+        ]
+        above = [
+            parent
+            for file, folder in there
+            for parent in file.parents
+            if parent.is_relative_to(folder)
+        ]
         sync([*(file for file, _ in there), *above])
         return {file: size_of(self.path / file) for file in files}
 
@@ -163,7 +195,8 @@ class CubeWriter:
         self._synced(0, ["base_value"])
 
     def write_note(self, name: str, content: dict[str, Any]) -> None:
-        """A small record that `open_cube` shows as the attribute `name`, in the place of an earlier one."""
+        """A small record that `open_cube` shows as the attribute `name`, in the place of an earlier
+        one."""
         notes = notes_of(self.path)
         if not notes.put(name, content):
             notes.remove(name)
@@ -176,15 +209,24 @@ class CubeWriter:
         if receipt is not None and self._is_stored(receipt):
             return
         receipts.remove(name)
-        self._store("status", tile, slice(start, stop), np.full(stop - start, Status.FAILED, np.int8))
+        self._store(
+            "status", tile, slice(start, stop), np.full(stop - start, Status.FAILED, np.int8)
+        )
         failures.remove(name)
-        failures.put(name, {"failed": [failed_group(reason, stop - start, start, f"rows {start} to {stop - 1}")]})
+        failures.put(
+            name,
+            {"failed": [failed_group(reason, stop - start, start, f"rows {start} to {stop - 1}")]},
+        )
 
     def done(self) -> set[int]:
-        """Blocks with a whole receipt of this run whose files are there, no row of which failed: their values are
-        trusted, not read again."""
+        """Blocks with a whole receipt of this run whose files are there, no row of which failed:
+        their values are trusted, not read again."""
         whole = (receipt for _, receipt in receipts_of(self.path).whole())
-        return {receipt["block"] for receipt in whole if self._is_stored(receipt) and "failed" not in receipt}
+        return {
+            receipt["block"]
+            for receipt in whole
+            if self._is_stored(receipt) and "failed" not in receipt
+        }
 
     def _is_stored(self, receipt: Mapping[str, Any]) -> bool:
         """The receipt is of this run, and the files that it names are there."""
@@ -195,7 +237,11 @@ class CubeWriter:
     def stated(self) -> dict[str, list[float] | float]:
         """What closed forms stated of the finished blocks: the largest of each number."""
         blocks = (block for _, block in receipts_of(self.path).whole())
-        found = [block["stated"] for block in blocks if block["fingerprint"] == self.fingerprint and "stated" in block]
+        found = [
+            block["stated"]
+            for block in blocks
+            if block["fingerprint"] == self.fingerprint and "stated" in block
+        ]
         names = found[0] if found else {}
         return {name: np.max([block[name] for block in found], axis=0).tolist() for name in names}
 
@@ -204,7 +250,9 @@ class CubeWriter:
         phi = attribution.phi
         gap = np.abs(phi.sum(axis=1) + attribution.base - attribution.prediction)  # (n, k)
         residual = gap.max(axis=0, initial=0.0)
-        return dict(zip(SUMMARIES, (block_sums(attribution), np.array(len(phi)), residual), strict=True))
+        return dict(
+            zip(SUMMARIES, (block_sums(attribution), np.array(len(phi)), residual), strict=True)
+        )
 
     @staticmethod
     def _in_place(block: RowBlock, values: np.ndarray, fill: float = np.nan) -> np.ndarray:
@@ -216,10 +264,14 @@ class CubeWriter:
         return out
 
     def _aligned(self, tile: int, block: RowBlock) -> tuple[int, int]:
-        """Rows of the block, which must be exactly one shard: anything else loses data without an error."""
+        """Rows of the block, which must be exactly one shard: anything else loses data without an
+        error."""
         start, stop = self._span(tile)
         if (block.start, block.stop) != (start, stop):
-            raise DshapError(f"block {tile} holds rows {block.start} to {block.stop}, its shard {start} to {stop}")
+            raise DshapError(
+                f"block {tile} holds rows {block.start} to {block.stop}, its shard {start} to "
+                f"{stop}"
+            )
         return start, stop
 
     def _span(self, tile: int) -> tuple[int, int]:
@@ -232,12 +284,16 @@ class CubeWriter:
         return self._arrays[name]
 
 
-def _of_texts(ids: FloatArray, stored: Mapping[str, np.ndarray], vocabulary: Vocabulary) -> dict[str, np.ndarray]:
-    """Length and tokens of texts whose ids (n, longest) are NaN beyond the end, and no attribution there."""
+def _of_texts(
+    ids: FloatArray, stored: Mapping[str, np.ndarray], vocabulary: Vocabulary
+) -> dict[str, np.ndarray]:
+    """Length and tokens of texts whose ids (n, longest) are NaN beyond the end, and no attribution
+    there."""
     inside = ~np.isnan(ids)
     of_features = {name: stored[name] for name in ("attribution", "std_error") if name in stored}
     cut = {
-        name: np.where(inside[..., None], values, np.nan).astype(values.dtype) for name, values in of_features.items()
+        name: np.where(inside[..., None], values, np.nan).astype(values.dtype)
+        for name, values in of_features.items()
     }
     return {**cut, "length": inside.sum(axis=1).astype(np.int32), "token": vocabulary.shown(ids)}
 
@@ -252,7 +308,8 @@ def _as_stored(values: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def failed_groups(block: RowBlock, attribution: Attribution) -> list[dict[str, Any]]:
-    """Group the rows that failed by their reason, with their number and the first of them, for a receipt.
+    """Group the rows that failed by their reason, with their number and the first of them, for a
+    receipt.
 
     Reasons that differ in numbers alone are one, and beyond `MAX_REASONS` all are.
     """
@@ -263,7 +320,9 @@ def failed_groups(block: RowBlock, attribution: Attribution) -> list[dict[str, A
         if kind not in groups and len(groups) == MAX_REASONS:
             kind = next(reversed(groups))
         row = int(positions[i])
-        keys = ", ".join(f"{name} {values[row - block.start]}" for name, values in block.keys.items())
+        keys = ", ".join(
+            f"{name} {values[row - block.start]}" for name, values in block.keys.items()
+        )
         where = f"row {row} ({keys})" if keys else f"row {row}"
         group = groups.setdefault(kind, failed_group(reason, 0, row, where))
         group["rows"] += 1
@@ -280,13 +339,15 @@ def block_name(tile: int) -> str:
 
 
 def lost_files(path: Path, receipt: Mapping[str, Any]) -> list[str]:
-    """Files of a block that are not there, or not as long as its receipt says; receipts of before name none."""
+    """Files of a block that are not there, or not as long as its receipt says; receipts of before
+    name none."""
     files: Mapping[str, int] = receipt.get("files", {})
     return [name for name, size in files.items() if size_of(path / name) != size]
 
 
 def drop_lost_blocks(path: Path) -> list[str]:
-    """Remove the receipts of blocks that lost files, so that they are computed again; a line on each."""
+    """Remove the receipts of blocks that lost files, so that they are computed again; a line on
+    each."""
     receipts, lines = receipts_of(path), []
     for name, receipt in receipts.whole():
         if lost := lost_files(path, receipt):

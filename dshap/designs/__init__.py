@@ -61,7 +61,12 @@ KINDS: Mapping[str, str] = {
 
 def restored(fingerprint: Mapping[str, Any]) -> Design:
     """The design whose `fingerprint` this is; of a JSON file tuples are lists."""
-    parameters = {name: tuple(value) if isinstance(value, list) else value for name, value in fingerprint.items()}
+    parameters = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in fingerprint.items()
+    }
     module, _, name = KINDS[str(parameters.pop("design"))].partition(":")
-    design: Design = get_type_hints(getattr(importlib.import_module(module), name))["return"](**parameters)
+    design: Design = get_type_hints(getattr(importlib.import_module(module), name))["return"](
+        **parameters
+    )
     return design

@@ -1,4 +1,5 @@
-"""A function of the number of players as a design: for texts, whose budget may go by their length."""
+"""A function of the number of players as a design: for texts, whose budget may go by their
+length."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ __all__ = ["DesignByLength"]
 class DesignByLength(BaseDesign):
     """The design that a function makes for so many players.
 
-    It is known again by the name of the function, and by what it makes for all players and for half of them.
+    It is known again by the name of the function, and by what it makes for all players and for half
+    of them.
     """
 
     kind = "by_length"
@@ -34,7 +36,8 @@ class DesignByLength(BaseDesign):
         found = self.make(self.n_players)
         if not isinstance(found, Design) or found.info.n_players != self.n_players:
             raise InputError(
-                f"design is a function, and of {self.n_players} players it gave {shown(found)}: let it give a design "
+                f"design is a function, and of {self.n_players} players it gave {shown(found)}: "
+                "let it give a design "
                 "of as many players, like lambda d: dshap.designs.kernelshap(d, 4 * d)"
             )
         return found
@@ -49,7 +52,9 @@ class DesignByLength(BaseDesign):
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
         return self.made.finish(sums, v_empty, v_full)
 
-    def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+    def replicates(
+        self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray
+    ) -> FloatArray:
         return self.made.replicates(sums, groups, v_empty, v_full)
 
     def with_players(self, n_players: int) -> DesignByLength:

@@ -1,4 +1,5 @@
-"""Coalitions as boolean masks (m, d): all of one size, random ones, complements, distinct ones, packed bits."""
+"""Coalitions as boolean masks (m, d): all of one size, random ones, complements, distinct ones,
+packed bits."""
 
 from __future__ import annotations
 
@@ -39,20 +40,23 @@ SPAN_BYTES = 2**24
 def masks_of_size(d: int, size: int) -> BoolArray:
     """All C(d, size) coalitions of one size: (m, d).
 
-    Sizes up to d/2 come in the lexicographic order of their members; row j of size d − s is the complement of row j
-    of size s.
+    Sizes up to d/2 come in the lexicographic order of their members; row j of size d − s is the
+    complement of row j of size s.
     """
     if 2 * size > d:
         return ~masks_of_size(d, d - size)
     m = math.comb(d, size)
-    members = np.fromiter(chain.from_iterable(combinations(range(d), size)), np.int32, count=m * size)
+    members = np.fromiter(
+        chain.from_iterable(combinations(range(d), size)), np.int32, count=m * size
+    )
     masks = np.zeros((m, d), dtype=bool)
     np.put_along_axis(masks, members.reshape(m, size).astype(np.intp), True, axis=1)
     return masks
 
 
 def random_masks(uniforms: FloatArray, sizes: NDArray[np.int64]) -> BoolArray:
-    """Row j: the `sizes[j]` players with the smallest of d uniform numbers (m, d), so a uniform coalition of that size.
+    """Row j: the `sizes[j]` players with the smallest of d uniform numbers (m, d), so a uniform
+    coalition of that size.
 
     Sizes are in 1..d.
     """
@@ -79,7 +83,9 @@ def first_distinct_bits(bits: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDAr
     """The same for packed masks (m, ⌈d/8⌉)."""
     padded = np.zeros((len(bits), 8 * math.ceil(bits.shape[1] / 8)), np.uint8)
     padded[:, : bits.shape[1]] = bits
-    keys = padded.view(np.uint64 if padded.shape[1] == 8 else np.dtype((np.void, padded.shape[1]))).ravel()
+    keys = padded.view(
+        np.uint64 if padded.shape[1] == 8 else np.dtype((np.void, padded.shape[1]))
+    ).ravel()
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty_like(order)
@@ -88,7 +94,8 @@ def first_distinct_bits(bits: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDAr
 
 
 def stream(seed: int, *position: int) -> np.random.Generator:
-    """The counter-based generator of one position under a seed; positions are independent of each other."""
+    """The counter-based generator of one position under a seed; positions are independent of each
+    other."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=position)))
 
 
@@ -110,7 +117,8 @@ def checked_span(n_coalitions: int, start: int, stop: int) -> None:
 class BaseDesign:
     """Base of all designs, public as `dshap.Design`: a frozen dataclass with a field `n_players`.
 
-    What is left to write is `info`, `block` and `finish`; `replicates` too where it has standard errors.
+    What is left to write is `info`, `block` and `finish`; `replicates` too where it has standard
+    errors.
     """
 
     kind: ClassVar[str] = ""
@@ -121,7 +129,9 @@ class BaseDesign:
         @property
         def info(self) -> DesignInfo: ...
         def block(self, start: int, stop: int) -> CoalitionBlock: ...
-        def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray: ...
+        def finish(
+            self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray
+        ) -> FloatArray: ...
 
     @property
     def n_coalitions(self) -> int:
@@ -133,7 +143,9 @@ class BaseDesign:
         """Why all standard errors are NaN; empty where they are not."""
         return self.info.why_no_errors
 
-    def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
+    def replicates(
+        self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray
+    ) -> FloatArray:
         """(0, n, d, k): no standard errors."""
         return np.zeros((0, *sums.shape))
 
@@ -147,7 +159,8 @@ class BaseDesign:
 
     @property
     def masks(self) -> BoolArray:
-        """All coalitions, (m, d), the empty one first and the full one second; InputError above 1 GiB."""
+        """All coalitions, (m, d), the empty one first and the full one second; InputError above 1
+        GiB."""
         masks = _whole(self.info, "masks", bool)
         for start, stop in spans(*masks.shape):
             masks[start:stop] = self.block(start, stop).masks
@@ -155,11 +168,13 @@ class BaseDesign:
 
     @property
     def operator(self) -> FloatArray:
-        """The matrix (m, d) with phi = operatorᵀ v for the values v (m,) of `masks`; InputError above 1 GiB."""
+        """The matrix (m, d) with phi = operatorᵀ v for the values v (m,) of `masks`; InputError
+        above 1 GiB."""
         whole = _whole(self.info, "operator", np.float64)
         d = self.info.n_players
         zero, one = np.zeros((1, 1)), np.ones((1, 1))
-        finished = self.finish(np.eye(d)[:, :, None], zero, zero)[:, :, 0]  # (d, d): row i is finish of sum i alone
+        # (d, d): row i is finish of sum i alone
+        finished = self.finish(np.eye(d)[:, :, None], zero, zero)[:, :, 0]
         for start, stop in spans(*whole.shape):
             whole[start:stop] = self.block(start, stop).score @ finished
         no_sums = np.zeros((1, d, 1))
@@ -174,7 +189,8 @@ def _whole(info: DesignInfo, name: str, dtype: type) -> NDArray[Any]:
     nbytes = m * d * np.dtype(dtype).itemsize
     if nbytes > MAX_WHOLE_BYTES:
         raise InputError(
-            f"{name} of {m} coalitions of {d} players would take {nbytes / 2**30:.1f} GiB, at most 1 GiB: "
+            f"{name} of {m} coalitions of {d} players would take {nbytes / 2**30:.1f} GiB, at most "
+            "1 GiB: "
             "read it in parts with block(start, stop)"
         )
     return np.empty((m, d), dtype)

@@ -1,4 +1,5 @@
-"""C-Shapley by regression: least squares on short runs of a chain, small squares of a grid, small connected sets."""
+"""C-Shapley by regression: least squares on short runs of a chain, small squares of a grid, small
+connected sets."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ class ConnectedRegressionDesign(GraphDesign):
         return True
 
     def of_order(self, order: int | None) -> RegressionList | None:
-        """The two ends, and runs, squares or connected coalitions by size; None where they are too many."""
+        """The two ends, and runs, squares or connected coalitions by size; None where they are too
+        many."""
         words = _words(self.graph, order)
         if words is None:
             return None
@@ -72,10 +74,13 @@ class ConnectedRegressionDesign(GraphDesign):
 
     def refusal(self, best: str) -> str:
         """See `GraphDesign`."""
-        return f"order {self.order}: there are more than {MAX_SUBSETS:,} connected coalitions: {best}"
+        return (
+            f"order {self.order}: there are more than {MAX_SUBSETS:,} connected coalitions: {best}"
+        )
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """phi (n, d, k) from sums ZᵀΩv (n, d, k) and the ends (n, k): the regression under Σφ = v(N) − v(∅)."""
+        """phi (n, d, k) from sums ZᵀΩv (n, d, k) and the ends (n, k): the regression under Σφ =
+        v(N) − v(∅)."""
         return _solution(self).finish(sums, v_empty, v_full)
 
 
@@ -83,21 +88,23 @@ class ConnectedRegressionDesign(GraphDesign):
 def connected_regression(
     graph: Graph, order: int | None, *, weights: Literal["uniform", "kernel"] = "uniform"
 ) -> ConnectedRegressionDesign:
-    """C-Shapley by regression: phi minimises Σ_S w(S) (v(S) − v(∅) − Σ_{i∈S} φ_i)² under Σφ = v(N) − v(∅).
+    """C-Shapley by regression: phi minimises Σ_S w(S) (v(S) − v(∅) − Σ_{i∈S} φ_i)² under Σφ = v(N)
+    − v(∅).
 
-    S are the runs of at most `order` players of a chain, the squares of at most order × order players of a grid, the
-    connected coalitions of at most `order` players of another graph: about `order` coalitions a player.
+    S are the runs of at most `order` players of a chain, the squares of at most order × order
+    players of a grid, the connected coalitions of at most `order` players of another graph: about
+    `order` coalitions a player.
 
     Parameters
     ----------
     graph : Graph or scipy sparse array (d, d)
-        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.  Where
-        it is left out, the chain of each text.
+        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of
+        the columns.  Where it is left out, the chain of each text.
     order : int or None
         Longest run, side of the largest square, or largest coalition; None: no limit.
     weights : {"uniform", "kernel"}
-        w(S): all alike, or those of the Shapley kernel, by which single players weigh so much more than all others that
-        phi_i is next to v({i}) plus a constant.
+        w(S): all alike, or those of the Shapley kernel, by which single players weigh so much more
+        than all others that phi_i is next to v({i}) plus a constant.
 
     Returns
     -------
@@ -110,9 +117,10 @@ def connected_regression(
 
     References
     ----------
-    J. Chen, L. Song, M. J. Wainwright and M. I. Jordan, "L-Shapley and C-Shapley: efficient model interpretation for
-    structured data", ICLR 2019, section 4.3.2, with the constraint of KernelSHAP (S. M. Lundberg and S.-I. Lee, "A
-    unified approach to interpreting model predictions", NeurIPS 2017).
+    J. Chen, L. Song, M. J. Wainwright and M. I. Jordan, "L-Shapley and C-Shapley: efficient model
+    interpretation for structured data", ICLR 2019, section 4.3.2, with the constraint of KernelSHAP
+    (S. M. Lundberg and S.-I. Lee, "A unified approach to interpreting model predictions", NeurIPS
+    2017).
     """
     return ConnectedRegressionDesign(graph, order, weights)
 
@@ -128,7 +136,8 @@ class RegressionList:
 
     @property
     def kept_bytes(self) -> int:
-        """See `CoalitionList`; of the solution too: scores of a step, and matrices of players × players."""
+        """See `CoalitionList`; of the solution too: scores of a step, and matrices of players ×
+        players."""
         return GROWING_WORDS * self.words.nbytes + 40 * STEP * self.d + MATRICES * 8 * self.d**2
 
     def scored(self, start: int, stop: int) -> tuple[FloatArray, Groups]:
@@ -160,7 +169,9 @@ def _squares(height: int, width: int, order: int) -> Words | None:
         rows = (row >= row[: height - side + 1, None]) & (
             row < row[: height - side + 1, None] + side
         )  # (places, height)
-        columns = (column >= column[: width - side + 1, None]) & (column < column[: width - side + 1, None] + side)
+        columns = (column >= column[: width - side + 1, None]) & (
+            column < column[: width - side + 1, None] + side
+        )
         for place in rows:
             masks = place[None, :, None] & columns[:, None, :]  # (places, height, width)
             parts.append(to_words(masks.reshape(len(columns), -1)))
@@ -172,7 +183,10 @@ def _kernel(d: int, size: int) -> float:
     return (d - 1) / (math.comb(d, size) * size * (d - size)) if 0 < size < d else 0.0
 
 
-WEIGHTS: Mapping[str, Callable[[int, int], float]] = {"uniform": lambda d, size: 1.0, "kernel": _kernel}
+WEIGHTS: Mapping[str, Callable[[int, int], float]] = {
+    "uniform": lambda d, size: 1.0,
+    "kernel": _kernel,
+}
 """Name -> weight of a coalition of so many of d players."""
 
 
@@ -183,6 +197,8 @@ def _solution(design: ConnectedRegressionDesign) -> ConstrainedSolution:
     matrix = np.zeros((d, d))
     for start in range(0, len(listed.words), STEP):
         score, _ = listed.scored(start, start + STEP)
-        matrix += (scipy.sparse.csr_array((score > 0).T.astype(float)) @ scipy.sparse.csr_array(score)).toarray()
+        matrix += (
+            scipy.sparse.csr_array((score > 0).T.astype(float)) @ scipy.sparse.csr_array(score)
+        ).toarray()
     with one_blas_thread():
         return ConstrainedSolution.of((matrix + matrix.T) / 2)

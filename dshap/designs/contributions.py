@@ -29,18 +29,22 @@ class Contributions:
 
 
 def contributions(d: int, player: int, n_coalitions: int, seed: int = 0) -> Contributions:
-    """Coalitions whose values give the Shapley value of one of d players; all 2^d where that is `n_coalitions` at most.
+    """Coalitions whose values give the Shapley value of one of d players; all 2^d where that is
+    `n_coalitions` at most.
 
-    Else the mean of v(S ∪ A) − v(S) over n_coalitions/2 coalitions S of the others, their size uniform on 0..d − 1 and
-    S uniform among those of its size; they come in pairs, S and the others that are not in S.  Without bias.
+    Else the mean of v(S ∪ A) − v(S) over n_coalitions/2 coalitions S of the others, their size
+    uniform on 0..d − 1 and S uniform among those of its size; they come in pairs, S and the others
+    that are not in S.  Without bias.
 
-    Source: Castro, Gómez & Tejada, Polynomial calculation of the Shapley value based on sampling (2009); Chau et al.,
-    RKHS-SHAP (2022), Proposition 7, for the regulariser.
+    Source: Castro, Gómez & Tejada, Polynomial calculation of the Shapley value based on sampling
+    (2009); Chau et al., RKHS-SHAP (2022), Proposition 7, for the regulariser.
     """
     if d <= MAX_PLAYERS and 1 << d <= n_coalitions:
         block = exact(d).block(EMPTY, 1 << d)
         each = block.score[:, player]
-        return Contributions(block.masks[N_ENDS:], each[N_ENDS:], float(each[EMPTY]), float(each[FULL]))
+        return Contributions(
+            block.masks[N_ENDS:], each[N_ENDS:], float(each[EMPTY]), float(each[FULL])
+        )
     without = _drawn(d - 1, max(1, n_coalitions // 4), stream(seed, 0))
     without = np.insert(without, player, False, axis=1)  # (J, d)
     both = np.concatenate([without, without])
@@ -56,7 +60,8 @@ def contributions(d: int, player: int, n_coalitions: int, seed: int = 0) -> Cont
 
 
 def _drawn(n_others: int, n_pairs: int, rng: np.random.Generator) -> BoolArray:
-    """(2 n_pairs, n_others): size uniform on 0..n_others, then uniform of that size; each beside its complement."""
+    """(2 n_pairs, n_others): size uniform on 0..n_others, then uniform of that size; each beside
+    its complement."""
     sizes = rng.integers(0, n_others + 1, n_pairs)
     ranks = rng.random((n_pairs, n_others)).argsort(axis=1).argsort(axis=1)
     drawn = ranks < sizes[:, None]

@@ -30,14 +30,18 @@ class ExactDesign(BaseDesign):
         object.__setattr__(self, "n_players", Whole(1)("n_players", self.n_players))
         if self.n_players > MAX_PLAYERS:
             raise InputError(
-                f"exact lists 2^d coalitions: {self.n_players} players given, at most {MAX_PLAYERS} allowed; "
-                f"use kernelshap({self.n_players}, n_coalitions) or group columns into fewer players"
+                f"exact lists 2^d coalitions: {self.n_players} players given, at most "
+                f"{MAX_PLAYERS} allowed; "
+                f"use kernelshap({self.n_players}, n_coalitions) or group columns into fewer "
+                "players"
             )
 
     @property
     def info(self) -> DesignInfo:
         """2^d coalitions; nothing is drawn, so there are no errors."""
-        return DesignInfo(self.n_players, 1 << self.n_players, n_replicates=0, group_columns=self.n_players)
+        return DesignInfo(
+            self.n_players, 1 << self.n_players, n_replicates=0, group_columns=self.n_players
+        )
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop with their rows of the operator H."""
@@ -49,11 +53,13 @@ class ExactDesign(BaseDesign):
         return CoalitionBlock(masks, score, Groups.none(self.n_players))
 
     def interactions(self, start: int, stop: int) -> FloatArray:
-        """a!(d − a − 2)!/(d − 1)! for coalitions of both players or of neither, minus that else; a other players."""
+        """a!(d − a − 2)!/(d − 1)! for coalitions of both players or of neither, minus that else; a
+        other players."""
         checked_span(1 << self.n_players, start, stop)
         d, masks = self.n_players, _masks(self.n_players, start, stop)
         i, j = np.triu_indices(d, 1)
-        others = masks.sum(axis=1, keepdims=True) - masks[:, i] - masks[:, j].astype(int)  # (m, pairs)
+        # (m, pairs)
+        others = masks.sum(axis=1, keepdims=True) - masks[:, i] - masks[:, j].astype(int)
         weight = np.array([1 / ((d - 1) * math.comb(d - 2, a)) for a in range(d - 1)])
         return np.where(masks[:, i] == masks[:, j], 1.0, -1.0) * weight[others]
 
@@ -65,9 +71,9 @@ class ExactDesign(BaseDesign):
 def exact(d: int) -> ExactDesign:
     """All 2^d coalitions of d players: phi_i = Σ_S H[S, i] v(S).
 
-    H[S, i] = (s − 1)!(d − s)!/d! for i in S and −s!(d − s − 1)!/d! otherwise, s = |S|.  Coalition j has the bits of
-    j // 2 as members, and is the complement of that where j is odd: the empty coalition first, the full one second,
-    and every coalition beside its complement.
+    H[S, i] = (s − 1)!(d − s)!/d! for i in S and −s!(d − s − 1)!/d! otherwise, s = |S|.  Coalition j
+    has the bits of j // 2 as members, and is the complement of that where j is odd: the empty
+    coalition first, the full one second, and every coalition beside its complement.
 
     Parameters
     ----------
@@ -85,7 +91,8 @@ def exact(d: int) -> ExactDesign:
 
     References
     ----------
-    L. S. Shapley, "A value for n-person games", Contributions to the Theory of Games II (1953), 307-317.
+    L. S. Shapley, "A value for n-person games", Contributions to the Theory of Games II (1953),
+    307-317.
     """
     return ExactDesign(d)
 

@@ -1,8 +1,9 @@
-"""Gaussian priors of games: what is likely of the odd part of a game, which pairs of complements show.
+"""Gaussian priors of games: what is likely of the odd part of a game, which pairs of complements
+show.
 
-A game is v(S) = Σ_T c_T χ_T(S), χ_T the product of ±1 over the players of T.  A coalition S and its complement show the
-odd part y(S) = (v(S) − v(S̄))/2, on which alone φ_i = Σ_{T∋i, |T| odd} 2 c_T/|T| depends.  Such pairs are rows z (p, d)
-of ±1, the pair (N, ∅) first.
+A game is v(S) = Σ_T c_T χ_T(S), χ_T the product of ±1 over the players of T.  A coalition S and its
+complement show the odd part y(S) = (v(S) − v(S̄))/2, on which alone φ_i = Σ_{T∋i, |T| odd} 2
+c_T/|T| depends.  Such pairs are rows z (p, d) of ±1, the pair (N, ∅) first.
 """
 
 from __future__ import annotations
@@ -33,30 +34,37 @@ __all__ = [
 RELEVANT_ORDERS = (3, 5, 7, 9)
 """In which players differ; in higher ones, which are weak where that matters, all are alike."""
 MANY_PLAYERS, MAX_RELEVANT_PLAYERS = 64, 256
-"""More than the first are many: they have no sparse terms, and fewer priors.  More than the second are all alike but in
-a mean over priors: the sums over products of so many are slow."""
+"""More than the first are many: they have no sparse terms, and fewer priors.  More than the second
+are all alike but in a mean over priors: the sums over products of so many are slow."""
 ROW_BLOCK = 128
 """Pairs whose correlations with all others are computed at once."""
 LEAST_SIZE = 0.01
 """Of the attributions of a player over that of the largest ones."""
 SIZE_LENGTH = 0.3
-"""Of |2|S|/d − 1|, over which a player's effect changes.  Voting, airport and product games of 15 to 38 players have
-the same errors within 5 % from 0.1 to 1."""
+"""Of |2|S|/d − 1|, over which a player's effect changes.  Voting, airport and product games of 15
+to 38 players have the same errors within 5 % from 0.1 to 1."""
 COMMON, COMMON_PAIRS = 10.0, 30
-"""Variance, of the players' variation, of an effect of size that all share: a vote jumps at its quota whoever is there.
-Of p pairs (p − d)²/(30 d) of it, at most all: just above size 1 airports would have 1.2 to 2.5 times the error."""
+"""Variance, of the players' variation, of an effect of size that all share: a vote jumps at its
+quota whoever is there.  Of p pairs (p − d)²/(30 d) of it, at most all: just above size 1 airports
+would have 1.2 to 2.5 times the error."""
 MOST_COMMON_PAIRS = 8
-"""A player, from which on it is left out: votes would gain 2 %, airports and products of 60 players lose up to 7."""
+"""A player, from which on it is left out: votes would gain 2 %, airports and products of 60 players
+lose up to 7."""
 
 
 def order_variances(d: int, first: int, decay: float | None) -> FloatArray:
-    """Total variances (d + 1,) of the orders s = first, first + 2, … of interactions of d players, together 1.
+    """Total variances (d + 1,) of the orders s = first, first + 2, … of interactions of d players,
+    together 1.
 
-    They go with decay^((s − first)/2), or with C(d, s) where decay is None: then every coefficient has the same one,
-    also in order first − 2, which is a part of the trend and changes no result.
+    They go with decay^((s − first)/2), or with C(d, s) where decay is None: then every coefficient
+    has the same one, also in order first − 2, which is a part of the trend and changes no result.
     """
     sizes = np.arange(first, d + 1, 2)
-    share = np.array([comb(d, int(s)) for s in sizes], float) if decay is None else decay ** ((sizes - first) / 2)
+    share = (
+        np.array([comb(d, int(s)) for s in sizes], float)
+        if decay is None
+        else decay ** ((sizes - first) / 2)
+    )
     total = share.sum() if len(sizes) else 1.0
     variances = np.zeros(d + 1)
     variances[sizes] = share / total
@@ -65,36 +73,44 @@ def order_variances(d: int, first: int, decay: float | None) -> FloatArray:
 
 
 def order_kernel(pairs: FloatArray, variances: FloatArray) -> FloatArray:
-    """Covariances (p, p) of the values at pairs z (p, d), whose coefficients have variances (d + 1,) by order."""
+    """Covariances (p, p) of the values at pairs z (p, d), whose coefficients have variances (d +
+    1,) by order."""
     d, inner = pairs.shape[1], pairs @ pairs.T
     return np.asarray((variances @ krawtchouk(d))[((d - inner) / 2).round().astype(np.intp)])
 
 
 @dataclass(frozen=True)
 class Prior:
-    """Independent coefficients c_T of games, and effects of players that change with the size of the coalition."""
+    """Independent coefficients c_T of games, and effects of players that change with the size of
+    the coalition."""
 
     variances: FloatArray
-    """(d + 1,): total variance of each order; that of order 1 is a part of the trend, which changes no result."""
+    """(d + 1,): total variance of each order; that of order 1 is a part of the trend, which changes
+    no result."""
     variation: float
-    """Variance of Σ_i z_i g_i(|S|)/√d, g_i(|S|) of variance 1 and correlation exp(−||t| − |t'||/`SIZE_LENGTH`) at the
-    sizes t = 2|S|/d − 1, and, by `COMMON`, of t h(|S|): what independent coefficients cannot say of a vote."""
+    """Variance of Σ_i z_i g_i(|S|)/√d, g_i(|S|) of variance 1 and correlation exp(−||t| −
+    |t'||/`SIZE_LENGTH`) at the sizes t = 2|S|/d − 1, and, by `COMMON`, of t h(|S|): what
+    independent coefficients cannot say of a vote."""
     relevance: FloatArray | None
-    """(d,): σ²_T goes with the product over T, in `RELEVANT_ORDERS`; None: all players are alike."""
+    """(d,): σ²_T goes with the product over T, in `RELEVANT_ORDERS`; None: all players are
+    alike."""
     decay: float
 
     @classmethod
     def of(cls, d: int, decay: float, variation: float, relevance: FloatArray | None) -> Prior:
-        """Total variance decay^((s−3)/2) of the odd orders s from 3, together 1, and of order 1 too."""
+        """Total variance decay^((s−3)/2) of the odd orders s from 3, together 1, and of order 1
+        too."""
         return cls(order_variances(d, 3, decay), variation, relevance, decay)
 
     @classmethod
     def flat(cls, d: int) -> Prior:
-        """Every c_T of the same variance, so that the kernel is 1: where every coalition is there, no prior matters."""
+        """Every c_T of the same variance, so that the kernel is 1: where every coalition is there,
+        no prior matters."""
         return cls(order_variances(d, 3, None), 0.0, None, 1.0)
 
     def covariances(self, pairs: FloatArray, known: FloatArray | None = None) -> Covariances:
-        """Of all parts at pairs z (p, d); `known` are the `correlations` of the pairs, where they are there already."""
+        """Of all parts at pairs z (p, d); `known` are the `correlations` of the pairs, where they
+        are there already."""
         alike = self.variances.copy()
         if self.relevance is not None:
             alike[_relevant_orders(pairs.shape[1])] = 0.0
@@ -122,7 +138,9 @@ class Covariances:
         return Covariances(share * self.values, share * self.with_phi, share * self.phi)
 
     def __add__(self, other: Covariances) -> Covariances:
-        return Covariances(self.values + other.values, self.with_phi + other.with_phi, self.phi + other.phi)
+        return Covariances(
+            self.values + other.values, self.with_phi + other.with_phi, self.phi + other.phi
+        )
 
 
 def _of_orders(pairs: FloatArray, variances: FloatArray) -> Covariances:
@@ -139,7 +157,8 @@ def _of_orders(pairs: FloatArray, variances: FloatArray) -> Covariances:
 def _of_relevance(
     pairs: FloatArray, variances: FloatArray, relevance: FloatArray, known: FloatArray | None
 ) -> Covariances:
-    """Of the orders in which players differ; `known` are the `correlations` of the pairs, where they are there."""
+    """Of the orders in which players differ; `known` are the `correlations` of the pairs, where
+    they are there."""
     orders = _relevant_orders(len(relevance))
     if known is None:
         values = np.zeros((len(pairs), len(pairs)))
@@ -149,11 +168,14 @@ def _of_relevance(
     else:
         values = np.tensordot(variances[orders], known, 1)
     weights = np.zeros(max(orders))
-    weights[orders - 1] = variances[orders] * 2 / (orders * _elementary(relevance)[orders])  # cov(φ_i, y) by order − 1
+    # cov(φ_i, y) by order − 1
+    weights[orders - 1] = variances[orders] * 2 / (orders * _elementary(relevance)[orders])
     of_phi = np.zeros_like(weights)
     of_phi[orders - 1] = weights[orders - 1] * 2 / orders
     variance = relevance * others_sums(relevance[None], of_phi)[0]
-    return Covariances(values, pairs * relevance * others_sums(pairs * relevance, weights), variance)
+    return Covariances(
+        values, pairs * relevance * others_sums(pairs * relevance, weights), variance
+    )
 
 
 def _relevant_orders(d: int) -> NDArray[np.int64]:
@@ -164,12 +186,13 @@ def _relevant_orders(d: int) -> NDArray[np.int64]:
 def _of_sizes(pairs: FloatArray, variation: float) -> Covariances:
     """Of Σ_i z_i g_i(|S|)/√d, and of t h(|S|), t = 2|S|/d − 1, where there are few pairs.
 
-    A game z_i g(|S|) gives φ_i = α = (2/d)(Σ_{0<s<d} g(s) + g(d)) and every other player β = (2g(d) − α)/(d − 1); a
-    game t h(|S|) gives every player 2 h(d)/d.
+    A game z_i g(|S|) gives φ_i = α = (2/d)(Σ_{0<s<d} g(s) + g(d)) and every other player β = (2g(d)
+    − α)/(d − 1); a game t h(|S|) gives every player 2 h(d)/d.
     """
     (p, d), size = pairs.shape, (pairs > 0).sum(axis=1)
     t = (2 * np.arange(d + 1) - d) / d
-    rho = variation * np.exp(-np.abs(np.abs(t)[:, None] - np.abs(t)) / SIZE_LENGTH)  # (d + 1, d + 1)
+    # (d + 1, d + 1)
+    rho = variation * np.exp(-np.abs(np.abs(t)[:, None] - np.abs(t)) / SIZE_LENGTH)
 
     def effects(g: FloatArray) -> tuple[FloatArray, FloatArray]:
         alpha = 2 / d * (g[1:d].sum(axis=0) + g[d])
@@ -178,20 +201,25 @@ def _of_sizes(pairs: FloatArray, variation: float) -> Covariances:
     alpha, beta = effects(rho / d)  # of the sizes of coalitions
     with_phi = pairs * (alpha - beta)[size, None] + (pairs.sum(axis=1) * beta[size])[:, None]
     variance = effects(alpha)[0] + (d - 1) * effects(beta)[1]
-    parts = Covariances(pairs @ pairs.T / d * rho[np.ix_(size, size)], with_phi, np.full(d, variance))
+    parts = Covariances(
+        pairs @ pairs.T / d * rho[np.ix_(size, size)], with_phi, np.full(d, variance)
+    )
     if d < p < MOST_COMMON_PAIRS * d:
         common = COMMON * min((p - d) ** 2 / (COMMON_PAIRS * d), 1.0) * t * t[:, None] * rho
         with_phi = np.repeat(2 / d * common[size, d][:, None], d, axis=1)
-        parts += Covariances(common[np.ix_(size, size)], with_phi, np.full(d, 4 / d**2 * common[d, d]))
+        parts += Covariances(
+            common[np.ix_(size, size)], with_phi, np.full(d, 4 / d**2 * common[d, d])
+        )
     return parts
 
 
 @lru_cache(maxsize=8)
 def krawtchouk(d: int) -> FloatArray:
-    """κ_s(h) (d + 1, d + 1): mean of χ_T over |T| = s at coalitions that differ in h players; κ_s(0) = 1.
+    """κ_s(h) (d + 1, d + 1): mean of χ_T over |T| = s at coalitions that differ in h players;
+    κ_s(0) = 1.
 
-    (d − s) κ_{s+1} = (d − 2h) κ_s − s κ_{s−1} is stable up to the middle size and the middle distance alone; beyond,
-    κ_s(d − h) = (−1)^s κ_s(h) and κ_{d−s}(h) = (−1)^h κ_s(h).
+    (d − s) κ_{s+1} = (d − 2h) κ_s − s κ_{s−1} is stable up to the middle size and the middle
+    distance alone; beyond, κ_s(d − h) = (−1)^s κ_s(h) and κ_{d−s}(h) = (−1)^h κ_s(h).
     """
     half = d // 2
     near, sign = np.arange(half + 1), (-1.0) ** np.arange(d + 1)
@@ -208,7 +236,8 @@ def krawtchouk(d: int) -> FloatArray:
 
 
 def _elementary(numbers: FloatArray) -> FloatArray:
-    """e_0, e_1, … (orders,) of numbers (n,): sums of the products of s of them, to the last relevant order."""
+    """e_0, e_1, … (orders,) of numbers (n,): sums of the products of s of them, to the last
+    relevant order."""
     out = np.zeros(min(len(numbers), RELEVANT_ORDERS[-1]) + 1)
     out[0] = 1.0
     for number in numbers:
@@ -225,8 +254,11 @@ def correlations(pairs: FloatArray, relevance: FloatArray) -> FloatArray:
     return out
 
 
-def _correlated_blocks(pairs: FloatArray, relevance: FloatArray) -> Iterator[tuple[slice, slice, FloatArray]]:
-    """Pairs of a block, these and all later ones, and the `correlations` (orders, q, p) of the two."""
+def _correlated_blocks(
+    pairs: FloatArray, relevance: FloatArray
+) -> Iterator[tuple[slice, slice, FloatArray]]:
+    """Pairs of a block, these and all later ones, and the `correlations` (orders, q, p) of the
+    two."""
     orders = _relevant_orders(len(relevance))
     totals = _elementary(relevance)[orders]
     for start in range(0, len(pairs), ROW_BLOCK):
@@ -236,7 +268,8 @@ def _correlated_blocks(pairs: FloatArray, relevance: FloatArray) -> Iterator[tup
 
 
 def player_sizes(phi: FloatArray) -> FloatArray:
-    """(d,): root mean square over games of phi (games, d), each game scaled to the same, the largest of them 1."""
+    """(d,): root mean square over games of phi (games, d), each game scaled to the same, the
+    largest of them 1."""
     squares = np.square(phi)
     norm = squares.sum(axis=1, keepdims=True)
     size = np.sqrt((squares / np.where(norm > 0, norm, 1.0)).mean(axis=0))

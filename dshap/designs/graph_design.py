@@ -61,8 +61,8 @@ class CoalitionList(Protocol):
 
 @dataclass(frozen=True)
 class GraphDesign(BaseDesign):
-    """Base of the designs of a graph: what is left to write is `of_order` and `refusal`, and `is_efficient` where it
-    may be.  An `__post_init__` checks the options, then calls this one."""
+    """Base of the designs of a graph: what is left to write is `of_order` and `refusal`, and
+    `is_efficient` where it may be.  An `__post_init__` checks the options, then calls this one."""
 
     graph: Graph
 
@@ -78,7 +78,8 @@ class GraphDesign(BaseDesign):
             ...
 
         def refusal(self, best: str) -> str:
-            """What is said where the list would be too long; `best` is what `_highest_order` says."""
+            """What is said where the list would be too long; `best` is what `_highest_order`
+            says."""
             ...
 
     def __post_init__(self) -> None:
@@ -145,7 +146,8 @@ class GraphDesign(BaseDesign):
         """The same of a chain of another length; InputError of another graph."""
         if n_players != self.n_players and not self.graph.is_chain:
             raise InputError(
-                f"the design is of a graph of {self.n_players} players, and there are {n_players}: make the graph anew"
+                f"the design is of a graph of {self.n_players} players, and there are {n_players}: "
+                "make the graph anew"
             )
         return replace(self, graph=chain(n_players)) if n_players != self.n_players else self
 
@@ -177,7 +179,8 @@ class OfChains:
     def refused(self, n_players: int) -> InputError:
         """The error of so many players that are no tokens."""
         return InputError(
-            f"design is {self!r}, of no graph, and only texts have one by themselves: give dshap.designs.chain"
+            f"design is {self!r}, of no graph, and only texts have one by themselves: give "
+            "dshap.designs.chain"
             f"({n_players}), grid(height, width) or an adjacency as graph="
         )
 
@@ -224,7 +227,11 @@ class Terms(NamedTuple):
     def joined(cls, parts: Sequence[Terms]) -> Terms:
         """One list after the other."""
         rows, players = [part.row for part in parts], [part.player for part in parts]
-        return cls(np.concatenate(rows), np.concatenate(players), np.concatenate([part.coefficient for part in parts]))
+        return cls(
+            np.concatenate(rows),
+            np.concatenate(players),
+            np.concatenate([part.coefficient for part in parts]),
+        )
 
 
 @dataclass(frozen=True)
@@ -243,10 +250,15 @@ class TermList:
 
     @classmethod
     def of(
-        cls, d: int, words: Words, terms: Terms, groups: NDArray[np.int16] | None = None, n_groups: int = 0
+        cls,
+        d: int,
+        words: Words,
+        terms: Terms,
+        groups: NDArray[np.int16] | None = None,
+        n_groups: int = 0,
     ) -> TermList:
-        """The sum of terms, of which `groups` (e,) says the group, −1 of none; equal coalitions become one, and those
-        of no term are left out."""
+        """The sum of terms, of which `groups` (e,) says the group, −1 of none; equal coalitions
+        become one, and those of no term are left out."""
         words = np.concatenate([two_ends(d), words])
         first, which = first_distinct_bits(words.view(np.uint8))
         at = which[N_ENDS + terms.row]
@@ -254,17 +266,25 @@ class TermList:
         at, words = (np.cumsum(is_used) - 1)[at], words[first[is_used]]
         groups = np.full(len(at), -1, np.int16) if groups is None else groups
         dealt = groups >= 0
-        entries, entry = np.unique(at[dealt] * max(n_groups, 1) + groups[dealt], return_inverse=True)
+        entries, entry = np.unique(
+            at[dealt] * max(n_groups, 1) + groups[dealt], return_inverse=True
+        )
         player, coefficient = terms.player, terms.coefficient
         score = _summed(at, player, coefficient, (len(words), d))
         return cls(
-            words, score, entries, n_groups, _summed(entry, player[dealt], coefficient[dealt], (len(entries), d))
+            words,
+            score,
+            entries,
+            n_groups,
+            _summed(entry, player[dealt], coefficient[dealt], (len(entries), d)),
         )
 
     @property
     def kept_bytes(self) -> int:
         """See `CoalitionList`."""
-        scores = sum(each.data.nbytes + each.indices.nbytes for each in (self.score, self.group_score))
+        scores = sum(
+            each.data.nbytes + each.indices.nbytes for each in (self.score, self.group_score)
+        )
         return MADE_OF * (self.words.nbytes + self.entries.nbytes + scores)
 
     def scored(self, start: int, stop: int) -> tuple[FloatArray, Groups]:
@@ -272,16 +292,22 @@ class TermList:
         score: FloatArray = self.score[start:stop].toarray()
         if not self.n_groups:
             return score, Groups.none(score.shape[1])
-        inside = slice(*np.searchsorted(self.entries, [start * self.n_groups, stop * self.n_groups]))
+        inside = slice(
+            *np.searchsorted(self.entries, [start * self.n_groups, stop * self.n_groups])
+        )
         coalition, group = np.divmod(self.entries[inside], self.n_groups)
-        return score, Groups(coalition - start, group.astype(np.int16), self.group_score[inside].toarray())
+        return score, Groups(
+            coalition - start, group.astype(np.int16), self.group_score[inside].toarray()
+        )
 
 
 def _summed(
     row: NDArray[np.intp], column: NDArray[np.intp], value: FloatArray, shape: tuple[int, int]
 ) -> scipy.sparse.csr_array:
     """The matrix with these entries, those of one place added."""
-    return scipy.sparse.coo_array((value, (row.astype(np.int32), column.astype(np.int32))), shape=shape).tocsr()
+    return scipy.sparse.coo_array(
+        (value, (row.astype(np.int32), column.astype(np.int32))), shape=shape
+    ).tocsr()
 
 
 def checked_order(order: int | None) -> int | None:
@@ -290,7 +316,8 @@ def checked_order(order: int | None) -> int | None:
 
 
 def _highest_order(fits: Callable[[int], bool], asked: int | None) -> str:
-    """What a refusal says of the orders below the one that was asked for, which does not fit, by bisection."""
+    """What a refusal says of the orders below the one that was asked for, which does not fit, by
+    bisection."""
     low, high = 0, 1
     while (asked is None or high < asked) and fits(high):
         low, high = high, 2 * high
@@ -298,4 +325,8 @@ def _highest_order(fits: Callable[[int], bool], asked: int | None) -> str:
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
-    return f"the highest order that fits is {low}" if low else "no order fits: group columns into fewer players"
+    return (
+        f"the highest order that fits is {low}"
+        if low
+        else "no order fits: group columns into fewer players"
+    )

@@ -22,7 +22,8 @@ __all__ = ["Graph", "chain", "graph_of", "grid"]
 
 @dataclass(frozen=True)
 class Graph:
-    """Players as nodes, in their order, and which of them are neighbours; `chain`, `grid` and `graph_of` make it."""
+    """Players as nodes, in their order, and which of them are neighbours; `chain`, `grid` and
+    `graph_of` make it."""
 
     shape: tuple[int, ...]
     """(d,), or (height, width) of a grid, whose nodes go row by row."""
@@ -49,10 +50,13 @@ class Graph:
         """(d, d): 1 where two nodes are neighbours."""
         i, j = self._pairs()
         ends = np.concatenate([i, j]), np.concatenate([j, i])
-        return scipy.sparse.csr_array((np.ones(2 * len(i), np.int32), ends), shape=(self.n_nodes,) * 2)
+        return scipy.sparse.csr_array(
+            (np.ones(2 * len(i), np.int32), ends), shape=(self.n_nodes,) * 2
+        )
 
     def neighbourhoods(self, order: int | None) -> BoolArray:
-        """(d, d): row i has the nodes at distance `order` or less of i, itself too; None: all of its component."""
+        """(d, d): row i has the nodes at distance `order` or less of i, itself too; None: all of
+        its component."""
         return _near(self, order)
 
     def components(self) -> NDArray[np.int32]:
@@ -82,12 +86,14 @@ class Graph:
 
 
 def chain(d: int) -> Graph:
-    """d players in a row, each a neighbour of the one before and the one after: words of a text, steps of a series."""
+    """d players in a row, each a neighbour of the one before and the one after: words of a text,
+    steps of a series."""
     return Graph((Whole(1)("d", d),))
 
 
 def grid(height: int, width: int) -> Graph:
-    """height × width players, row by row, each a neighbour of the four beside it: pixels, or patches of them.
+    """height × width players, row by row, each a neighbour of the four beside it: pixels, or
+    patches of them.
 
     A grid of one row or one column is a chain.
     """
@@ -101,7 +107,8 @@ def graph_of(given: Any) -> Graph:
     Parameters
     ----------
     given : Graph, or sparse or dense array (d, d)
-        An adjacency: every entry that is not zero is an edge, whatever its value; the diagonal does not count.
+        An adjacency: every entry that is not zero is an edge, whatever its value; the diagonal does
+        not count.
 
     Raises
     ------
@@ -120,7 +127,8 @@ def graph_of(given: Any) -> Graph:
         case {"nodes": d, "edges": edges}:
             return Graph((d,), tuple((i, j) for i, j in edges))
     raise InputError(
-        f"graph is {shown(given)}: give chain(d), grid(height, width) or the adjacency (d, d) as a scipy sparse array"
+        f"graph is {shown(given)}: give chain(d), grid(height, width) or the adjacency (d, d) as a "
+        "scipy sparse array"
     )
 
 
@@ -132,7 +140,9 @@ def _near(graph: Graph, order: int | None) -> BoolArray:
     if order is not None:
         adjacency = graph.adjacency
         for start, stop in spans(*near.shape):
-            paths = dijkstra(adjacency, indices=np.arange(start, stop), unweighted=True, limit=order)
+            paths = dijkstra(
+                adjacency, indices=np.arange(start, stop), unweighted=True, limit=order
+            )
             near[start:stop] = np.isfinite(paths)
     near.setflags(write=False)
     return near
@@ -141,13 +151,17 @@ def _near(graph: Graph, order: int | None) -> BoolArray:
 def _of_adjacency(given: Any) -> Graph:
     """The graph of an adjacency (d, d)."""
     if given.ndim != 2 or given.shape[0] != given.shape[1] or not given.shape[0]:
-        raise InputError(f"graph is an adjacency of shape {given.shape}: give a square one, a row for each player")
+        raise InputError(
+            f"graph is an adjacency of shape {given.shape}: give a square one, a row for each "
+            "player"
+        )
     edges = scipy.sparse.csr_array(given) != 0
     one_way = scipy.sparse.coo_array(edges > edges.T)
     if one_way.nnz:
         i, j = int(one_way.row[0]), int(one_way.col[0])
         raise InputError(
-            f"graph is an adjacency that is not symmetric: [{i}, {j}] is an edge and [{j}, {i}] is none, as in "
+            f"graph is an adjacency that is not symmetric: [{i}, {j}] is an edge and [{j}, {i}] is "
+            "none, as in "
             f"{one_way.nnz} places: give adjacency + adjacency.T"
         )
     i, j = scipy.sparse.triu(edges, k=1).nonzero()

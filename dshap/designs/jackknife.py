@@ -1,4 +1,5 @@
-"""Delete-a-group jackknife: which group each drawn unit enters, and the estimates with one group left out."""
+"""Delete-a-group jackknife: which group each drawn unit enters, and the estimates with one group
+left out."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from dshap.records import FloatArray
 __all__ = ["N_REPLICATES", "Dealt", "checked_replicates", "deal", "deleted"]
 
 N_REPLICATES = 20
-"""Groups: few enough to be cheap, enough that t with 19 degrees of freedom (2.09) is near the normal quantile."""
+"""Groups: few enough to be cheap, enough that t with 19 degrees of freedom (2.09) is near the
+normal quantile."""
 MAX_REPLICATES = 100
 
 
@@ -24,23 +26,30 @@ def checked_replicates(given: object) -> int:
     """`given` as a number of groups, or InputError."""
     number = Whole(0)("n_replicates", given)
     if number == 1 or number > MAX_REPLICATES:
-        raise InputError(f"n_replicates is {number}: give 0 (no standard errors), or 2 to {MAX_REPLICATES}")
+        raise InputError(
+            f"n_replicates is {number}: give 0 (no standard errors), or 2 to {MAX_REPLICATES}"
+        )
     return number
 
 
 @dataclass(frozen=True)
 class Dealt:
-    """Entries of the units in the groups, unit after unit: entries starts[j]..starts[j + 1] are those of unit j."""
+    """Entries of the units in the groups, unit after unit: entries starts[j]..starts[j + 1] are
+    those of unit j."""
 
     starts: NDArray[np.int64]
     """(units + 1,)"""
     group: NDArray[np.int16]
     """(e,)"""
     share: FloatArray
-    """(e,): part of the unit's weight in this group, times √(1 − f) with f the part of its stratum that is drawn."""
+    """(e,): part of the unit's weight in this group, times √(1 − f) with f the part of its stratum
+    that is drawn."""
 
-    def entries(self, unit: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.int16], FloatArray]:
-        """Positions in `unit` (repeated as often as a unit has entries), groups and shares of these units."""
+    def entries(
+        self, unit: NDArray[np.int64]
+    ) -> tuple[NDArray[np.intp], NDArray[np.int16], FloatArray]:
+        """Positions in `unit` (repeated as often as a unit has entries), groups and shares of these
+        units."""
         count = self.starts[unit + 1] - self.starts[unit]
         position = np.repeat(np.arange(len(unit)), count)
         first = np.cumsum(count) - count
@@ -49,12 +58,18 @@ class Dealt:
 
 
 def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
-    """Every draw of a stratum that is not drawn whole, dealt at random to n_groups groups, cyclically over sizes.
+    """Every draw of a stratum that is not drawn whole, dealt at random to n_groups groups,
+    cyclically over sizes.
 
-    A unit that was drawn several times has an entry in each group that one of its draws went to.  The draws of a round
-    stay in their groups when the design grows, so that rows that stopped at different rounds can be added.
+    A unit that was drawn several times has an entry in each group that one of its draws went to.
+    The draws of a round stay in their groups when the design grows, so that rows that stopped at
+    different rounds can be added.
     """
-    size, is_dealt, n_groups = sample.units.sum(axis=1), (sample.fraction < 1) & (n_groups > 0), max(n_groups, 1)
+    size, is_dealt, n_groups = (
+        sample.units.sum(axis=1),
+        (sample.fraction < 1) & (n_groups > 0),
+        max(n_groups, 1),
+    )
     units, groups, first = [], [], int(stream(seed, DEALING).integers(n_groups))
     for turn, draws in enumerate(sample.draws):
         unit = np.repeat(np.arange(len(size)), draws)  # one of each draw
@@ -74,7 +89,8 @@ def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
 
 
 def deleted(whole: FloatArray, groups: FloatArray) -> FloatArray:
-    """whole + Σ groups/(R − 1) − R/(R − 1)·groups: the sums (R, …) with each of the R groups left out.
+    """whole + Σ groups/(R − 1) − R/(R − 1)·groups: the sums (R, …) with each of the R groups left
+    out.
 
     The draws of the other groups stand for those of the group; what is in no group stays.
     """

@@ -27,27 +27,31 @@ MAX_COALITIONS = 2**24
 """As many as `exact` lists at most; every process holds the list of a sampled design."""
 
 LEAST_PER_PLAYER, LEAST_FREEDOM, LEAST_PLAYERS = 10, 20, 7
-"""Coalitions a player, P − (d − 1), and players, for which the jackknife has been found to hold: of seven kinds of
-games 93 to 96 % of nominal 95 % intervals did at 12 players with 10 coalitions each, 91 to 92 % with 6; 86 to 89 % with
-half the freedom at 7 and 8 players, 84 to 90 % at 5 and 6 players whatever the budget."""
+"""Coalitions a player, P − (d − 1), and players, for which the jackknife has been found to hold: of
+seven kinds of games 93 to 96 % of nominal 95 % intervals did at 12 players with 10 coalitions each,
+91 to 92 % with 6; 86 to 89 % with half the freedom at 7 and 8 players, 84 to 90 % at 5 and 6
+players whatever the budget."""
 
 OFF = "and attributions of fewer than three a player can be off by a multiple of themselves: kriging is much less so"
 """What is said of a regression that has hardly more coalitions than unknowns."""
 CHECKED_PER_PLAYER = 16
-"""A design of so few coalitions a player is solved where it is made, so that an undetermined one never runs."""
+"""A design of so few coalitions a player is solved where it is made, so that an undetermined one
+never runs."""
 
 
 @dataclass(frozen=True)
 class KernelShapDesign(BaseDesign):
     """Sampled coalitions with the weights of the Shapley kernel; see `kernelshap`.
 
-    Holds its parameters only: coalitions and the solution are made anew in each process and cached there.
+    Holds its parameters only: coalitions and the solution are made anew in each process and cached
+    there.
     """
 
     kind = "kernelshap"
     n_players: int
     budgets: tuple[int, ...]
-    """Coalitions after each round, the ends counted: what was asked for, made even where paired, at most 2^d."""
+    """Coalitions after each round, the ends counted: what was asked for, made even where paired, at
+    most 2^d."""
     sampling: str = "leverage"
     paired: bool = True
     seed: int = 0
@@ -64,7 +68,8 @@ class KernelShapDesign(BaseDesign):
         for given, (now, grown) in zip(asked[1:], pairwise(budgets), strict=True):
             if grown <= now:
                 raise InputError(
-                    f"n_coalitions={given} gives {grown} coalitions to a design that has {now} already: "
+                    f"n_coalitions={given} gives {grown} coalitions to a design that has {now} "
+                    "already: "
                     f"give at least {now + self._group} (there are 2^{self.n_players} in all)"
                 )
         object.__setattr__(self, "budgets", budgets)
@@ -80,7 +85,14 @@ class KernelShapDesign(BaseDesign):
     def info(self) -> DesignInfo:
         """Efficient, as the regression is constrained."""
         d, why = self.n_players, self.why_no_errors
-        return DesignInfo(d, self.n_coalitions, self.n_replicates, group_columns=d, why_no_errors=why, seed=self.seed)
+        return DesignInfo(
+            d,
+            self.n_coalitions,
+            self.n_replicates,
+            group_columns=d,
+            why_no_errors=why,
+            seed=self.seed,
+        )
 
     @property
     def n_units(self) -> int:
@@ -95,23 +107,31 @@ class KernelShapDesign(BaseDesign):
             return ""
         if d < LEAST_PLAYERS:
             return (
-                f"{d} players have too few coalitions for standard errors of a sample: give {1 << d}, which are all, "
+                f"{d} players have too few coalitions for standard errors of a sample: give "
+                f"{1 << d}, which are all, "
                 'or design="exact"'
             )
         least = self.least_for_errors
         if self.n_coalitions < least:
             why = f"{self.n_coalitions} coalitions of {d} players are too few for standard errors: give {least}"
             return f"{why}, {OFF}" if self.n_coalitions < 3 * d else why
-        return "" if _deleted(self) else "with a group of coalitions left out the others determine no attribution"
+        return (
+            ""
+            if _deleted(self)
+            else "with a group of coalitions left out the others determine no attribution"
+        )
 
     @property
     def least_for_errors(self) -> int:
         """Coalitions from which on there are standard errors, of more than 6 players."""
         d = self.n_players
-        return min(max(LEAST_PER_PLAYER * d, self._group * (d - 1 + LEAST_FREEDOM) + N_ENDS), 1 << d)
+        return min(
+            max(LEAST_PER_PLAYER * d, self._group * (d - 1 + LEAST_FREEDOM) + N_ENDS), 1 << d
+        )
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
-        """Coalitions start..stop with score ΩZ; the rows of the two ends are zero, `finish` takes their values."""
+        """Coalitions start..stop with score ΩZ; the rows of the two ends are zero, `finish` takes
+        their values."""
         checked_span(self.n_coalitions, start, stop)
         masks = np.zeros((stop - start, self.n_players), dtype=bool)
         score = np.zeros(masks.shape)
@@ -124,18 +144,24 @@ class KernelShapDesign(BaseDesign):
         masks[first:] = unpack(bits[unit], self.n_players) ^ is_complement.astype(bool)[:, None]
         score[first:] = masks[first:] * weight[unit, None]
         at, group, share = dealt.entries(unit)
-        return CoalitionBlock(masks, score, Groups(first + at, group, score[first + at] * share[:, None]))
+        return CoalitionBlock(
+            masks, score, Groups(first + at, group, score[first + at] * share[:, None])
+        )
 
     def blocks(self) -> Iterator[CoalitionBlock]:
         """The whole list, in parts whose scores take little memory."""
         return (self.block(*span) for span in spans(self.n_coalitions, self.n_players))
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """phi (n, d, k) from sums ZᵀΩv (n, d, k) and the ends (n, k): the regression under Σφ = v(N) − v(∅)."""
+        """phi (n, d, k) from sums ZᵀΩv (n, d, k) and the ends (n, k): the regression under Σφ =
+        v(N) − v(∅)."""
         return _solution(self).finish(sums, v_empty, v_full)
 
-    def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """phi + √((R − 1)/R · (1 − (d − 1)/P)) (phi_(g) − phi) (R, n, d, k), phi_(g) without group g; NaN: too few."""
+    def replicates(
+        self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray
+    ) -> FloatArray:
+        """phi + √((R − 1)/R · (1 − (d − 1)/P)) (phi_(g) − phi) (R, n, d, k), phi_(g) without group
+        g; NaN: too few."""
         phi = self.finish(sums, v_empty, v_full)
         out = np.full((self.n_replicates, *phi.shape), np.nan)
         if self.why_no_errors:
@@ -144,17 +170,22 @@ class KernelShapDesign(BaseDesign):
         if not self.n_replicates or self.n_coalitions >= 1 << self.n_players:
             return out
         freedom = (1 - 1 / self.n_replicates) * (1 - (self.n_players - 1) / self.n_units)
-        for g, (solution, rest) in enumerate(zip(_deleted(self), deleted(sums, groups), strict=True)):
+        for g, (solution, rest) in enumerate(
+            zip(_deleted(self), deleted(sums, groups), strict=True)
+        ):
             out[g] += np.sqrt(freedom) * (solution.finish(rest, v_empty, v_full) - phi)
         return out
 
     @property
     def rounds(self) -> tuple[Self, ...]:
         """One design a budget."""
-        return tuple(replace(self, budgets=self.budgets[:n]) for n in range(1, len(self.budgets) + 1))
+        return tuple(
+            replace(self, budgets=self.budgets[:n]) for n in range(1, len(self.budgets) + 1)
+        )
 
     def with_players(self, n_players: int) -> KernelShapDesign:
-        """As many coalitions of another number of players, all there are where they are fewer; in one round."""
+        """As many coalitions of another number of players, all there are where they are fewer; in
+        one round."""
         return replace(self, n_players=n_players, budgets=(self.n_coalitions,))
 
     def fingerprint(self) -> dict[str, Any]:
@@ -172,7 +203,8 @@ class KernelShapDesign(BaseDesign):
         budget = min(Whole(1)("n_coalitions", n_coalitions), 1 << d)
         if not least <= budget <= MAX_COALITIONS:
             raise InputError(
-                f"n_coalitions={n_coalitions} for {d} players: with paired={self.paired} give at least {least}, "
+                f"n_coalitions={n_coalitions} for {d} players: with paired={self.paired} give at "
+                f"least {least}, "
                 f"and at most {MAX_COALITIONS} (there are 2^{d} in all)"
             )
         return budget - budget % self._group
@@ -189,20 +221,21 @@ def kernelshap(
 ) -> KernelShapDesign:
     """KernelSHAP on sampled coalitions.
 
-    phi minimises Σ_S Ω_S (v(S) − v(∅) − Σ_{i∈S} φ_i)² under Σφ = v(N) − v(∅), where Ω_S is the Shapley kernel
-    w(s) = (d − 1)/(C(d, s) s (d − s)) times how often S was drawn over how often it was expected to be.  With every
-    coalition it is the exact Shapley value; else it is consistent, not unbiased.
+    phi minimises Σ_S Ω_S (v(S) − v(∅) − Σ_{i∈S} φ_i)² under Σφ = v(N) − v(∅), where Ω_S is the
+    Shapley kernel w(s) = (d − 1)/(C(d, s) s (d − s)) times how often S was drawn over how often it
+    was expected to be.  With every coalition it is the exact Shapley value; else it is consistent,
+    not unbiased.
 
     Parameters
     ----------
     d : int
         Number of players.
     n_coalitions : int
-        Distinct coalitions, the empty and the full one counted: at least 2d where paired, else d + 1.  An odd number
-        drops one where paired; 2^d or more gives all.
+        Distinct coalitions, the empty and the full one counted: at least 2d where paired, else d +
+        1.  An odd number drops one where paired; 2^d or more gives all.
     sampling : {"leverage", "kernel"}
-        "leverage": every size equally likely, without replacement.  "kernel": in proportion to the Shapley kernel,
-        with replacement, outer sizes enumerated while they fit.
+        "leverage": every size equally likely, without replacement.  "kernel": in proportion to the
+        Shapley kernel, with replacement, outer sizes enumerated while they fit.
     paired : bool
         Draw each coalition with its complement; they are neighbours in the list.
     seed : int
@@ -217,29 +250,37 @@ def kernelshap(
     Raises
     ------
     InputError
-        An unknown sampling, too few or too many coalitions, or a draw that leaves an attribution undetermined.
+        An unknown sampling, too few or too many coalitions, or a draw that leaves an attribution
+        undetermined.
 
     Notes
     -----
-    Standard errors: the drawn pairs of the sizes that are not there whole are dealt to R groups; phi_(g) is the
-    solution with group g left out (each of its terms times √(1 − f), f the part of its size that is drawn), and
-    std_error² = (R − 1)/R · (1 − (d − 1)/P) · Σ_g (phi_(g) − phi)² with P pairs in the design.  phi ± t_{R−1} std_error
-    is the interval; at most 6 players, fewer than 10d coalitions, or P − (d − 1) < 20 give NaN.
+    Standard errors: the drawn pairs of the sizes that are not there whole are dealt to R groups;
+    phi_(g) is the solution with group g left out (each of its terms times √(1 − f), f the part of
+    its size that is drawn), and std_error² = (R − 1)/R · (1 − (d − 1)/P) · Σ_g (phi_(g) − phi)²
+    with P pairs in the design.  phi ± t_{R−1} std_error is the interval; at most 6 players, fewer
+    than 10d coalitions, or P − (d − 1) < 20 give NaN.
 
     References
     ----------
-    S. M. Lundberg and S.-I. Lee, "A unified approach to interpreting model predictions", NeurIPS 2017;
-    C. Musco and R. T. Witter, "Provably accurate Shapley value estimation via leverage score sampling", ICLR 2025.
+    S. M. Lundberg and S.-I. Lee, "A unified approach to interpreting model predictions", NeurIPS
+    2017; C. Musco and R. T. Witter, "Provably accurate Shapley value estimation via leverage score
+    sampling", ICLR 2025.
     """
     return KernelShapDesign(d, (n_coalitions,), sampling, paired, seed, n_replicates)
 
 
 @lru_cache(maxsize=8)
 def _coalitions(design: KernelShapDesign) -> tuple[NDArray[np.uint8], FloatArray, Dealt]:
-    """Packed units (units, ⌈d/8⌉), the weight of one coalition of each (units,), and their groups."""
+    """Packed units (units, ⌈d/8⌉), the weight of one coalition of each (units,), and their
+    groups."""
     d, group = design.n_players, design._group
     if d == 1:
-        return np.zeros((0, 1), np.uint8), np.zeros(0), Dealt(np.zeros(1, np.int64), np.zeros(0, np.int16), np.zeros(0))
+        return (
+            np.zeros((0, 1), np.uint8),
+            np.zeros(0),
+            Dealt(np.zeros(1, np.int64), np.zeros(0, np.int16), np.zeros(0)),
+        )
     budgets = [(budget - N_ENDS) // group for budget in design.budgets]
     sample = SAMPLERS[design.sampling](strata_of(d, design.paired), budgets, design.seed)
     return pack(sample.units), sample.mass / group, deal(sample, design.n_replicates, design.seed)

@@ -1,4 +1,5 @@
-"""Myerson values: Shapley values of a game in which only players that are joined by a graph play together."""
+"""Myerson values: Shapley values of a game in which only players that are joined by a graph play
+together."""
 
 from __future__ import annotations
 
@@ -60,25 +61,28 @@ class MyersonDesign(GraphDesign):
     def refusal(self, best: str) -> str:
         """See `GraphDesign`."""
         return (
-            f"this graph of {self.n_players} players has more than {MAX_SUBSETS:,} connected coalitions: give "
+            f"this graph of {self.n_players} players has more than {MAX_SUBSETS:,} connected "
+            "coalitions: give "
             f'connected(graph, order, coefficients="boundary"), where {best}'
         )
 
 
 @of_chains_too
 def myerson(graph: Graph) -> MyersonDesign:
-    """The Myerson value, exact: the Shapley value of the game that is played by joined players only.
+    """The Myerson value, exact: the Shapley value of the game that is played by joined players
+    only.
 
-    In that game S is worth Σ over its components C of v(C) − v(∅).  With u = |U| and b the players beside U,
-    phi_i = Σ over connected U with i ∈ U of (u − 1)! b!/(u + b)! v(U) − Σ over connected U beside i of
-    u! (b − 1)!/(u + b)! v(U), all over v − v(∅).  On a chain of d players these are d(d + 1)/2 coalitions, on a grid
-    exponentially many.  Efficient where the graph is connected; else each component C shares v(C) − v(∅).
+    In that game S is worth Σ over its components C of v(C) − v(∅).  With u = |U| and b the players
+    beside U, phi_i = Σ over connected U with i ∈ U of (u − 1)! b!/(u + b)! v(U) − Σ over connected
+    U beside i of u! (b − 1)!/(u + b)! v(U), all over v − v(∅).  On a chain of d players these are
+    d(d + 1)/2 coalitions, on a grid exponentially many.  Efficient where the graph is connected;
+    else each component C shares v(C) − v(∅).
 
     Parameters
     ----------
     graph : Graph or scipy sparse array (d, d)
-        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of the columns.  Where
-        it is left out, the chain of each text.
+        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of
+        the columns.  Where it is left out, the chain of each text.
 
     Returns
     -------
@@ -91,15 +95,16 @@ def myerson(graph: Graph) -> MyersonDesign:
 
     References
     ----------
-    R. B. Myerson, "Graphs and cooperation in games", Mathematics of Operations Research 2 (1977), 225-229.
+    R. B. Myerson, "Graphs and cooperation in games", Mathematics of Operations Research 2 (1977),
+    225-229.
     """
     return MyersonDesign(graph)
 
 
 @dataclass(frozen=True)
 class BoundaryList:
-    """Connected coalitions, whose scores follow from the players in them and beside them: the Myerson value of each
-    player in the graph of its neighbourhood."""
+    """Connected coalitions, whose scores follow from the players in them and beside them: the
+    Myerson value of each player in the graph of its neighbourhood."""
 
     words: Words
     common: Words
@@ -125,7 +130,9 @@ class BoundaryList:
         of_full = found.common[is_full] if is_full.any() else ends[:1]
         proper = is_used & ~is_full
         words = np.concatenate([ends, found.members[proper]])
-        return cls(words, np.concatenate([ends[:1], of_full, found.common[proper]]), sides, of_empty)
+        return cls(
+            words, np.concatenate([ends[:1], of_full, found.common[proper]]), sides, of_empty
+        )
 
     @property
     def kept_bytes(self) -> int:
@@ -159,14 +166,18 @@ class Sides:
         return cls(graph.adjacency, None if is_whole else to_words(neighbourhoods))
 
     def scores(self, words: Words, common: Words) -> FloatArray:
-        """(m, d): (u − 1)! b!/(u + b)! for players in a coalition of u, −u! (b − 1)!/(u + b)! for those beside it, 0
-        for those that are not in `common`; b are the players beside it in the neighbourhood of that player."""
+        """(m, d): (u − 1)! b!/(u + b)! for players in a coalition of u, −u! (b − 1)!/(u + b)! for
+        those beside it, 0 for those that are not in `common`; b are the players beside it in the
+        neighbourhood of that player."""
         d = self.adjacency.shape[0]
         masks = to_masks(words, d)
-        beside = ((scipy.sparse.csr_array(masks, dtype=np.int32) @ self.adjacency).toarray() > 0) & ~masks
+        beside = (
+            (scipy.sparse.csr_array(masks, dtype=np.int32) @ self.adjacency).toarray() > 0
+        ) & ~masks
         u, b = sizes(words)[:, None], beside.sum(axis=1)[:, None]
         if self.near is None:
-            is_listed = np.asarray(common.any(axis=1))[:, None]  # everybody is no coalition of a graph in parts
+            # everybody is no coalition of a graph in parts
+            is_listed = np.asarray(common.any(axis=1))[:, None]
             return is_listed * (masks * _share(u, b) - beside * _share(b, u))
         row, player = np.nonzero((masks | beside) & to_masks(common, d))
         n, b = u[row, 0], sizes(to_words(beside)[row] & self.near[player])
@@ -182,6 +193,7 @@ def _share(u: NDArray[np.int64], b: NDArray[np.int64]) -> FloatArray:
 
 
 def small_spans(m: int, d: int) -> Iterator[tuple[int, int]]:
-    """Consecutive ranges of m coalitions of d players, whose pairs with players take at most `PAIR_BYTES`."""
+    """Consecutive ranges of m coalitions of d players, whose pairs with players take at most
+    `PAIR_BYTES`."""
     step = max(1, PAIR_BYTES // (d * (64 + 2 * math.ceil(d / 8))))
     return ((start, min(start + step, m)) for start in range(0, m, step))

@@ -1,4 +1,5 @@
-"""Permutation sampling: marginal contributions along random orders of the players, each beside its reversal."""
+"""Permutation sampling: marginal contributions along random orders of the players, each beside its
+reversal."""
 
 from __future__ import annotations
 
@@ -27,11 +28,12 @@ __all__ = ["LEAST_UNITS", "PermutationDesign", "permutation", "replicates_of_ord
 MAX_STEPS = 2**22
 """Prefixes of all orders together; every process holds the list."""
 LEAST_UNITS = 50
-"""The fewest orders (with their reversals) whose spread gives errors: of seven kinds of games φ ± 2.09 std_error held
-89 to 99 % of the true values with 15, 93 to 96 % with 30, 93 to 95 % with 50."""
+"""The fewest orders (with their reversals) whose spread gives errors: of seven kinds of games φ ±
+2.09 std_error held 89 to 99 % of the true values with 15, 93 to 96 % with 30, 93 to 95 % with
+50."""
 UNMET = 3 / 2.09
-"""Rule of three: what never happened in P pairs has, by 95 %, a chance below 3/P; in standard errors of an interval of
-2.09 of them."""
+"""Rule of three: what never happened in P pairs has, by 95 %, a chance below 3/P; in standard
+errors of an interval of 2.09 of them."""
 AGREES = 1e-9
 """Range of a player's groups, relative to the widest of all players, that is rounding."""
 
@@ -54,13 +56,15 @@ class PermutationDesign(BaseDesign):
         object.__setattr__(self, "antithetic", Flag()("antithetic", self.antithetic))
         if self.antithetic and self.n_permutations % 2:
             raise InputError(
-                f"n_permutations={self.n_permutations} with antithetic=True, where orders come in pairs: give an even "
+                f"n_permutations={self.n_permutations} with antithetic=True, where orders come in "
+                "pairs: give an even "
                 "number"
             )
         if self.n_permutations * self.n_players > MAX_STEPS:
             raise InputError(
                 f"{self.n_permutations} orders of {self.n_players} players are "
-                f"{self.n_permutations * self.n_players:,} steps, at most {MAX_STEPS:,}: lower n_permutations"
+                f"{self.n_permutations * self.n_players:,} steps, at most {MAX_STEPS:,}: lower "
+                "n_permutations"
             )
         object.__setattr__(self, "max_replicates", checked_replicates(self.max_replicates))
 
@@ -76,7 +80,8 @@ class PermutationDesign(BaseDesign):
 
     @property
     def info(self) -> DesignInfo:
-        """A prefix that several orders share is one coalition; contributions along an order add up to v(N) − v(∅)."""
+        """A prefix that several orders share is one coalition; contributions along an order add up
+        to v(N) − v(∅)."""
         d, n_coalitions, why = self.n_players, len(_steps(self).bits), self.why_no_errors
         return DesignInfo(
             n_players=d,
@@ -102,7 +107,11 @@ class PermutationDesign(BaseDesign):
         checked_span(len(steps.bits), start, stop)
         score = np.zeros((stop - start, d))
         inside = slice(*np.searchsorted(steps.coalition, [start, stop]))
-        at, player, group = steps.coalition[inside] - start, steps.player[inside], steps.group[inside]
+        at, player, group = (
+            steps.coalition[inside] - start,
+            steps.player[inside],
+            steps.group[inside],
+        )
         share = steps.sign[inside] / self.n_permutations
         np.add.at(score, (at, player), share)
         if not self.n_replicates:
@@ -110,15 +119,20 @@ class PermutationDesign(BaseDesign):
         entry, which = np.unique(at * self.n_replicates + group, return_inverse=True)
         of_group = np.zeros((len(entry), d))
         np.add.at(of_group, (which, player), share)
-        groups = Groups(entry // self.n_replicates, (entry % self.n_replicates).astype(np.int16), of_group)
+        groups = Groups(
+            entry // self.n_replicates, (entry % self.n_replicates).astype(np.int16), of_group
+        )
         return CoalitionBlock(unpack(steps.bits[start:stop], d), score, groups)
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
         """The sums (n, d, k): the two ends have their scores."""
         return sums
 
-    def replicates(self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """phi + √((R − 1)/R) (phi_(g) − phi) (R, n, d, k), phi_(g) the mean over the orders that are not in group g."""
+    def replicates(
+        self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray
+    ) -> FloatArray:
+        """phi + √((R − 1)/R) (phi_(g) − phi) (R, n, d, k), phi_(g) the mean over the orders that
+        are not in group g."""
         if self.why_no_errors:
             return np.full(groups.shape, np.nan)
         if self.n_replicates <= 1:  # one player: nothing is drawn
@@ -127,7 +141,8 @@ class PermutationDesign(BaseDesign):
 
 
 def replicates_of_orders(sums: FloatArray, groups: FloatArray, n_units: int) -> FloatArray:
-    """phi + √((R − 1)/R) (phi_(g) − phi) (R, n, d, k) of sums (n, d, k) and (R, n, d, k) over units dealt in turn."""
+    """phi + √((R − 1)/R) (phi_(g) − phi) (R, n, d, k) of sums (n, d, k) and (R, n, d, k) over units
+    dealt in turn."""
     n_groups = len(groups)
     size = np.bincount(np.arange(n_units) % n_groups, minlength=n_groups) / n_units
     without = (sums - groups) / (1 - size[:, None, None, None])
@@ -138,10 +153,11 @@ def replicates_of_orders(sums: FloatArray, groups: FloatArray, n_units: int) -> 
 
 
 def _unmet(without: FloatArray) -> FloatArray:
-    """(n, d, k): the standard error of players whose groups agree, 0 for the others; from phi_(g) (R, n, d, k).
+    """(n, d, k): the standard error of players whose groups agree, 0 for the others; from phi_(g)
+    (R, n, d, k).
 
-    Such a player is worth the same in all orders, or pivotal in orders that were not drawn: `UNMET` of P, times the
-    widest range of any player's groups, each the mean of P/R pairs.
+    Such a player is worth the same in all orders, or pivotal in orders that were not drawn: `UNMET`
+    of P, times the widest range of any player's groups, each the mean of P/R pairs.
     """
     n_groups = len(without)
     spread = np.ptp(without, axis=0) * (n_groups - 1)  # of the means of the groups
@@ -150,12 +166,18 @@ def _unmet(without: FloatArray) -> FloatArray:
 
 
 def permutation(
-    d: int, n_permutations: int, *, antithetic: bool = True, seed: int = 0, n_replicates: int = N_REPLICATES
+    d: int,
+    n_permutations: int,
+    *,
+    antithetic: bool = True,
+    seed: int = 0,
+    n_replicates: int = N_REPLICATES,
 ) -> PermutationDesign:
-    """Permutation sampling: phi_i = mean over random orders of v(players up to i) − v(players before i).
+    """Permutation sampling: phi_i = mean over random orders of v(players up to i) − v(players
+    before i).
 
-    Unbiased at any number of orders.  A pair of an order and its reversal gives games with interactions of two players
-    exactly; prefixes that orders share are evaluated once.
+    Unbiased at any number of orders.  A pair of an order and its reversal gives games with
+    interactions of two players exactly; prefixes that orders share are evaluated once.
 
     Parameters
     ----------
@@ -181,24 +203,26 @@ def permutation(
 
     Notes
     -----
-    Standard errors: with P pairs, std_error² = (R − 1)/R Σ_g (phi_(g) − phi)² over R groups of pairs; for P ≤ R that is
-    the standard deviation over the pairs, divided by √P; fewer than 50 pairs give NaN.  A player that contributed the
-    same in every pair, where others did not, may be pivotal in orders that were not drawn: its standard error is 3/2.09
-    /P times the widest range of contributions met (the groups' ranges times the pairs of each), so that the interval
-    holds what it could be worth by the rule of three.
+    Standard errors: with P pairs, std_error² = (R − 1)/R Σ_g (phi_(g) − phi)² over R groups of
+    pairs; for P ≤ R that is the standard deviation over the pairs, divided by √P; fewer than 50
+    pairs give NaN.  A player that contributed the same in every pair, where others did not, may be
+    pivotal in orders that were not drawn: its standard error is 3/2.09 /P times the widest range of
+    contributions met (the groups' ranges times the pairs of each), so that the interval holds what
+    it could be worth by the rule of three.
 
     References
     ----------
-    J. Castro, D. Gómez and J. Tejada, "Polynomial calculation of the Shapley value based on sampling", Computers &
-    Operations Research 36 (2009); R. Mitchell et al., "Sampling permutations for Shapley value estimation", JMLR 23
-    (2022), for antithetic ones.
+    J. Castro, D. Gómez and J. Tejada, "Polynomial calculation of the Shapley value based on
+    sampling", Computers & Operations Research 36 (2009); R. Mitchell et al., "Sampling permutations
+    for Shapley value estimation", JMLR 23 (2022), for antithetic ones.
     """
     return PermutationDesign(d, n_permutations, antithetic, seed, n_replicates)
 
 
 @dataclass(frozen=True)
 class _Steps:
-    """Every prefix of every order, the empty and the whole one too, in the order of the coalitions that they are."""
+    """Every prefix of every order, the empty and the whole one too, in the order of the coalitions
+    that they are."""
 
     bits: NDArray[np.uint8]
     """(m, ⌈d/8⌉): distinct coalitions, packed."""
@@ -234,4 +258,10 @@ def _steps(design: PermutationDesign) -> _Steps:
     sign = np.tile(np.repeat(np.array([1, -1], np.int8), d), len(orders))
     order_of = np.argsort(coalition, kind="stable")
     packed = np.concatenate(bits)[first]
-    return _Steps(packed, coalition[order_of], player[order_of], sign[order_of], group[order_of].astype(np.int16))
+    return _Steps(
+        packed,
+        coalition[order_of],
+        player[order_of],
+        sign[order_of],
+        group[order_of].astype(np.int16),
+    )

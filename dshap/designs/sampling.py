@@ -1,7 +1,9 @@
-"""What is drawn, and how: strata of proper coalitions, every size equally likely (leverage) or by the Shapley kernel.
+"""What is drawn, and how: strata of proper coalitions, every size equally likely (leverage) or by
+the Shapley kernel.
 
-A *unit* is what is drawn: a coalition, or a pair of a coalition and its complement.  A pair is stored as its smaller
-half; of two halves of equal size, as the one without the last player.  A stratum holds all units of one size.
+A *unit* is what is drawn: a coalition, or a pair of a coalition and its complement.  A pair is
+stored as its smaller half; of two halves of equal size, as the one without the last player.  A
+stratum holds all units of one size.
 """
 
 from __future__ import annotations
@@ -20,16 +22,27 @@ from dshap.designs.coalitions import SPAN_BYTES, first_distinct, masks_of_size, 
 from dshap.designs.shapley_kernel import kernel_mass
 from dshap.records import BoolArray, FloatArray
 
-__all__ = ["DEALING", "DRAWS", "ROUNDING", "SAMPLERS", "Sample", "Stratum", "counts_by_leverage", "draw_by_kernel"]
+__all__ = [
+    "DEALING",
+    "DRAWS",
+    "ROUNDING",
+    "SAMPLERS",
+    "Sample",
+    "Stratum",
+    "counts_by_leverage",
+    "draw_by_kernel",
+]
 __all__ += ["draw_by_leverage", "random_units", "strata_of"]
 
 PERMUTED_UNITS = 2**17
-"""A stratum of at most so many units is shuffled whole; from a larger one repeated draws are rejected."""
+"""A stratum of at most so many units is shuffled whole; from a larger one repeated draws are
+rejected."""
 
 SEQUENCE, ROUNDING, DRAWS, DEALING = range(4)
 """First coordinate of the position of a random stream; the second is a size or a round."""
 SLACK = 1e-9
-"""Of rounding, where expected draws are compared with units; that of shap's KernelExplainer is 1e-8."""
+"""Of rounding, where expected draws are compared with units; that of shap's KernelExplainer is
+1e-8."""
 LEAST_BATCH = 64
 """Draws at a time."""
 
@@ -61,11 +74,16 @@ class Stratum:
         return np.pad(masks_of_size(self.n_players - 1, self.size), ((0, 0), (0, 1)))
 
     def sequence(self, counts: Sequence[int], seed: int) -> BoolArray:
-        """The first counts[-1] distinct units of this stratum's random sequence; a larger count only appends."""
+        """The first counts[-1] distinct units of this stratum's random sequence; a larger count
+        only appends."""
         rng = stream(seed, SEQUENCE, self.size)
         if self.n_units <= PERMUTED_UNITS:
-            return self.enumerate()[np.argsort(rng.random(self.n_units), kind="stable")[: counts[-1]]]
-        drawn = self._draw_distinct(rng, max((count for count in counts if count < self.n_units), default=0))
+            return self.enumerate()[
+                np.argsort(rng.random(self.n_units), kind="stable")[: counts[-1]]
+            ]
+        drawn = self._draw_distinct(
+            rng, max((count for count in counts if count < self.n_units), default=0)
+        )
         if counts[-1] < self.n_units:
             return drawn
         units = np.concatenate([drawn, self.enumerate()])
@@ -74,7 +92,9 @@ class Stratum:
     def _draw_distinct(self, rng: np.random.Generator, count: int) -> BoolArray:
         units = np.zeros((0, self.n_players), dtype=bool)
         while len(units) < count:
-            units = np.concatenate([units, random_units(rng, [self], np.zeros(count - len(units), dtype=int))])
+            units = np.concatenate(
+                [units, random_units(rng, [self], np.zeros(count - len(units), dtype=int))]
+            )
             units = units[first_distinct(units)[0]]
         return units
 
@@ -96,12 +116,15 @@ class Sample:
     mass: FloatArray
     """(units,): weight of all coalitions of the unit together."""
     fraction: FloatArray
-    """(units,): part of the unit's stratum that is drawn: 1 where all of it is there, 0 where draws are put back."""
+    """(units,): part of the unit's stratum that is drawn: 1 where all of it is there, 0 where draws
+    are put back."""
     draws: NDArray[np.int64]
     """(rounds, units): how often each round drew the unit."""
 
 
-def random_units(rng: np.random.Generator, strata: Sequence[Stratum], chosen: NDArray[np.int64]) -> BoolArray:
+def random_units(
+    rng: np.random.Generator, strata: Sequence[Stratum], chosen: NDArray[np.int64]
+) -> BoolArray:
     """One uniform unit (m, d) of each of the chosen strata."""
     sizes = np.array([stratum.size for stratum in strata])[chosen]
     is_halved = np.array([stratum.is_halved for stratum in strata])[chosen]
@@ -110,28 +133,40 @@ def random_units(rng: np.random.Generator, strata: Sequence[Stratum], chosen: ND
 
 
 def draw_by_leverage(
-    strata: Sequence[Stratum], budgets: Sequence[int], seed: int, shells: Sequence[int] | None = None
+    strata: Sequence[Stratum],
+    budgets: Sequence[int],
+    seed: int,
+    shells: Sequence[int] | None = None,
 ) -> Sample:
-    """Every size equally likely, without replacement: c coalitions of each size, or all where there are no more.
+    """Every size equally likely, without replacement: c coalitions of each size, or all where there
+    are no more.
 
-    `budgets` are units in all after each round, whose list begins with the list of the round before.  `shells` are
-    outer strata that each round takes whole, as long as all their units fit, before the rest of the budget goes to the
-    others; nothing may be left for them, so the weights are those of a sample only where something is.
+    `budgets` are units in all after each round, whose list begins with the list of the round
+    before.  `shells` are outer strata that each round takes whole, as long as all their units fit,
+    before the rest of the budget goes to the others; nothing may be left for them, so the weights
+    are those of a sample only where something is.
 
-    A unit of stratum h is included with probability e_h/n_h, where Σ e_h is the budget and e_h = min(c·sizes/group,
-    n_h), raised to what an earlier round already drew; its weight is the kernel's divided by that.  Counts are e_h
-    rounded down or up at random with the exact total, and their mean is e_h.
+    A unit of stratum h is included with probability e_h/n_h, where Σ e_h is the budget and e_h =
+    min(c·sizes/group, n_h), raised to what an earlier round already drew; its weight is the
+    kernel's divided by that.  Counts are e_h rounded down or up at random with the exact total, and
+    their mean is e_h.
 
     References
     ----------
-    C. Musco and R. T. Witter, "Provably accurate Shapley value estimation via leverage score sampling", ICLR 2025,
-    arXiv:2410.01917.
+    C. Musco and R. T. Witter, "Provably accurate Shapley value estimation via leverage score
+    sampling", ICLR 2025, arXiv:2410.01917.
     """
     counts, expected = _counts(strata, budgets, seed, shells)
     totals = np.array(counts, dtype=np.int64)  # (rounds + 1, strata)
     sequences = [stratum.sequence(totals[1:, h].tolist(), seed) for h, stratum in enumerate(strata)]
-    mass = [stratum.mass / float(e) if e else 0.0 for stratum, e in zip(strata, expected, strict=True)]
-    parts = [(h, slice(*ends)) for row in pairwise(totals) for h, ends in enumerate(zip(*row, strict=True))]
+    mass = [
+        stratum.mass / float(e) if e else 0.0 for stratum, e in zip(strata, expected, strict=True)
+    ]
+    parts = [
+        (h, slice(*ends))
+        for row in pairwise(totals)
+        for h, ends in enumerate(zip(*row, strict=True))
+    ]
     drawn = [count / stratum.n_units for stratum, count in zip(strata, counts[-1], strict=True)]
     lengths = [part.stop - part.start for _, part in parts]
     round_of = np.repeat(np.arange(len(parts)) // len(strata), lengths)
@@ -144,7 +179,10 @@ def draw_by_leverage(
 
 
 def counts_by_leverage(
-    strata: Sequence[Stratum], budgets: Sequence[int], seed: int, shells: Sequence[int] | None = None
+    strata: Sequence[Stratum],
+    budgets: Sequence[int],
+    seed: int,
+    shells: Sequence[int] | None = None,
 ) -> list[tuple[int, ...]]:
     """Units of each stratum that `draw_by_leverage` has after each round."""
     return [tuple(row) for row in _counts(strata, budgets, seed, shells)[0][1:]]
@@ -153,17 +191,22 @@ def counts_by_leverage(
 def _counts(
     strata: Sequence[Stratum], budgets: Sequence[int], seed: int, shells: Sequence[int] | None
 ) -> tuple[list[list[int]], list[Fraction]]:
-    """Units of each stratum before the first and after each round, and what those of the last are in the mean."""
+    """Units of each stratum before the first and after each round, and what those of the last are
+    in the mean."""
     counts, expected = [[0] * len(strata)], [Fraction(0)] * len(strata)
     for turn, budget in enumerate(budgets):
         least = _with_whole_shells(strata, counts[-1], budget, shells[turn] if shells else 0)
         expected = _expected_counts(strata, least, budget)
-        added = _round_at_random([e - c for e, c in zip(expected, counts[-1], strict=True)], seed, turn)
+        added = _round_at_random(
+            [e - c for e, c in zip(expected, counts[-1], strict=True)], seed, turn
+        )
         counts.append([c + a for c, a in zip(counts[-1], added, strict=True)])
     return counts, expected
 
 
-def _with_whole_shells(strata: Sequence[Stratum], drawn: Sequence[int], budget: int, shells: int) -> list[int]:
+def _with_whole_shells(
+    strata: Sequence[Stratum], drawn: Sequence[int], budget: int, shells: int
+) -> list[int]:
     """Units of each stratum that are drawn, all of the first `shells` that fit."""
     least, left = list(drawn), budget - sum(drawn)
     for h, stratum in enumerate(strata[:shells]):
@@ -174,9 +217,14 @@ def _with_whole_shells(strata: Sequence[Stratum], drawn: Sequence[int], budget: 
     return least
 
 
-def _expected_counts(strata: Sequence[Stratum], drawn: Sequence[int], budget: int) -> list[Fraction]:
-    """e_h = n_sizes·t, at least what is drawn and at most what there is, with t such that the sum is the budget."""
-    limits = [(stratum.n_sizes, low, stratum.n_units) for stratum, low in zip(strata, drawn, strict=True)]
+def _expected_counts(
+    strata: Sequence[Stratum], drawn: Sequence[int], budget: int
+) -> list[Fraction]:
+    """e_h = n_sizes·t, at least what is drawn and at most what there is, with t such that the sum
+    is the budget."""
+    limits = [
+        (stratum.n_sizes, low, stratum.n_units) for stratum, low in zip(strata, drawn, strict=True)
+    ]
 
     def counts(t: Fraction) -> list[Fraction]:
         return [min(max(rate * t, Fraction(low)), Fraction(high)) for rate, low, high in limits]
@@ -192,7 +240,8 @@ def _expected_counts(strata: Sequence[Stratum], drawn: Sequence[int], budget: in
 
 
 def _round_at_random(amounts: Sequence[Fraction], seed: int, turn: int) -> list[int]:
-    """Amounts of integer sum rounded down or up: systematic sampling, so means and the total are exact."""
+    """Amounts of integer sum rounded down or up: systematic sampling, so means and the total are
+    exact."""
     denominator = math.lcm(*(amount.denominator for amount in amounts))
     offset = Fraction(int(stream(seed, ROUNDING, turn).random() * denominator), denominator)
     edges = [math.floor(edge + offset) for edge in accumulate(amounts, initial=Fraction(0))]
@@ -200,21 +249,24 @@ def _round_at_random(amounts: Sequence[Fraction], seed: int, turn: int) -> list[
 
 
 def draw_by_kernel(strata: Sequence[Stratum], budgets: Sequence[int], seed: int) -> Sample:
-    """In proportion to the Shapley kernel, with replacement, until there are as many distinct units as the budget.
+    """In proportion to the Shapley kernel, with replacement, until there are as many distinct units
+    as the budget.
 
-    Outer strata, which come first, are enumerated while the expected draws cover all their units (the rule of shap's
-    KernelExplainer).  Draws are already in proportion to the kernel, so a unit drawn n times of D weighs n/D of the
-    kernel mass of the strata drawn from, and never its kernel weight again; enumerated units weigh what the kernel
-    gives them.  `budgets` are distinct units in all after each round: earlier draws from strata that a later one
-    enumerates are dropped from the counts; the others remain draws from the strata that are left.
+    Outer strata, which come first, are enumerated while the expected draws cover all their units
+    (the rule of shap's KernelExplainer).  Draws are already in proportion to the kernel, so a unit
+    drawn n times of D weighs n/D of the kernel mass of the strata drawn from, and never its kernel
+    weight again; enumerated units weigh what the kernel gives them.  `budgets` are distinct units
+    in all after each round: earlier draws from strata that a later one enumerates are dropped from
+    the counts; the others remain draws from the strata that are left.
 
     References
     ----------
-    S. M. Lundberg and S.-I. Lee, "A unified approach to interpreting model predictions", NeurIPS 2017;
-    I. Covert and S.-I. Lee, "Improving KernelSHAP", AISTATS 2021 (paired draws).
+    S. M. Lundberg and S.-I. Lee, "A unified approach to interpreting model predictions", NeurIPS
+    2017; I. Covert and S.-I. Lee, "Improving KernelSHAP", AISTATS 2021 (paired draws).
     """
     stratum_of = {stratum.size: h for h, stratum in enumerate(strata)}
-    lookup = np.array([stratum_of.get(size, -1) for size in range(strata[0].n_players)])  # by size of a unit
+    # by size of a unit
+    lookup = np.array([stratum_of.get(size, -1) for size in range(strata[0].n_players)])
     units, draws = np.zeros((0, strata[0].n_players), dtype=bool), np.zeros(0, dtype=np.int64)
     drawn = []
     for turn, budget in enumerate(budgets):
@@ -224,7 +276,9 @@ def draw_by_kernel(strata: Sequence[Stratum], budgets: Sequence[int], seed: int)
         units = units[first_distinct(units)[0]]
         draws = np.pad(draws, (0, len(units) - len(draws)))
         before = draws
-        units, draws = _draw_until(budget, strata[n_enumerated:], units, draws, stream(seed, DRAWS, turn))
+        units, draws = _draw_until(
+            budget, strata[n_enumerated:], units, draws, stream(seed, DRAWS, turn)
+        )
         drawn.append(draws - np.pad(before, (0, len(draws) - len(before))))
     stratum = lookup[units.sum(axis=1)]
     is_listed = stratum < n_enumerated
@@ -234,17 +288,24 @@ def draw_by_kernel(strata: Sequence[Stratum], budgets: Sequence[int], seed: int)
 
 
 def _mass(
-    strata: Sequence[Stratum], n_enumerated: int, stratum: NDArray[np.int64], draws: NDArray[np.int64]
+    strata: Sequence[Stratum],
+    n_enumerated: int,
+    stratum: NDArray[np.int64],
+    draws: NDArray[np.int64],
 ) -> FloatArray:
-    """Kernel weight of each unit (units,) where enumerated, else its share of the draws times the mass drawn from."""
-    per_unit = np.array([s.mass / s.n_units if h < n_enumerated else 0.0 for h, s in enumerate(strata)])
+    """Kernel weight of each unit (units,) where enumerated, else its share of the draws times the
+    mass drawn from."""
+    per_unit = np.array(
+        [s.mass / s.n_units if h < n_enumerated else 0.0 for h, s in enumerate(strata)]
+    )
     draws = np.where(stratum < n_enumerated, 0, draws)
     per_draw = sum(s.mass for s in strata[n_enumerated:]) / max(1, int(draws.sum()))
     return np.asarray(per_unit[stratum] + draws * per_draw)
 
 
 def _n_enumerated(strata: Sequence[Stratum], listed: Sequence[int], budget: int) -> int:
-    """Outer strata whose expected draws cover their units; short of everything, at least one unit is left to draw."""
+    """Outer strata whose expected draws cover their units; short of everything, at least one unit
+    is left to draw."""
     if budget == sum(stratum.n_units for stratum in strata):
         return len(strata)
     draws, mass, room = float(budget), sum(stratum.mass for stratum in strata), budget - sum(listed)
@@ -257,7 +318,11 @@ def _n_enumerated(strata: Sequence[Stratum], listed: Sequence[int], budget: int)
 
 
 def _draw_until(
-    budget: int, strata: Sequence[Stratum], units: BoolArray, draws: NDArray[np.int64], rng: np.random.Generator
+    budget: int,
+    strata: Sequence[Stratum],
+    units: BoolArray,
+    draws: NDArray[np.int64],
+    rng: np.random.Generator,
 ) -> tuple[BoolArray, NDArray[np.int64]]:
     """Units and how often each was drawn, once there are as many distinct ones as the budget."""
     edges = np.cumsum([stratum.mass for stratum in strata])
@@ -266,9 +331,12 @@ def _draw_until(
         chosen = np.searchsorted(edges[:-1], rng.random(batch) * edges[-1], side="right")
         candidates = np.concatenate([units, random_units(rng, strata, chosen)])
         first, which = first_distinct(candidates)
-        end = first[budget - 1] + 1 if len(first) >= budget else len(candidates)  # stop at the draw that fills it
+        # stop at the draw that fills it
+        end = first[budget - 1] + 1 if len(first) >= budget else len(candidates)
         first = first[:budget]
-        draws = np.pad(draws, (0, len(first) - len(units))) + np.bincount(which[len(units) : end], minlength=len(first))
+        draws = np.pad(draws, (0, len(first) - len(units))) + np.bincount(
+            which[len(units) : end], minlength=len(first)
+        )
         units = candidates[first]
     return units, draws
 

@@ -1,4 +1,5 @@
-"""The Shapley kernel and the regression that it weights: least squares under the efficiency constraint."""
+"""The Shapley kernel and the regression that it weights: least squares under the efficiency
+constraint."""
 
 from __future__ import annotations
 
@@ -17,19 +18,22 @@ from dshap.records import FloatArray
 __all__ = ["ConstrainedSolution", "kernel_mass", "normal_matrix"]
 
 RANK_TOLERANCE = 1e-12
-"""Of the largest eigenvalue; a missing direction leaves about 1e-16, a regular design stays above 1e-6."""
+"""Of the largest eigenvalue; a missing direction leaves about 1e-16, a regular design stays above
+1e-6."""
 SMALL_PIVOT = 1e-6
 """Of the mean eigenvalue: a missing direction leaves a pivot of rounding size, far below."""
 
 
 def kernel_mass(d: int, size: int) -> float:
-    """(d − 1)/(s(d − s)): the kernel weights of all coalitions of one size together; no binomial, so any d.
+    """(d − 1)/(s(d − s)): the kernel weights of all coalitions of one size together; no binomial,
+    so any d.
 
     One coalition of size 0 < s < d has the weight w(s) = (d − 1)/(C(d, s) s (d − s)).
 
     References
     ----------
-    S. M. Lundberg and S.-I. Lee, "A unified approach to interpreting model predictions", NeurIPS 2017, theorem 2.
+    S. M. Lundberg and S.-I. Lee, "A unified approach to interpreting model predictions", NeurIPS
+    2017, theorem 2.
     """
     return (d - 1) / (size * (d - size))
 
@@ -41,8 +45,8 @@ def normal_matrix(blocks: Iterable[CoalitionBlock]) -> FloatArray:
 
 
 def _determined(centred: FloatArray, level: float) -> FloatArray:
-    """Cholesky factor of CAC + τ11ᵀ/d (d, d); InputError where CAC has more than one eigenvalue of zero, or is too
-    near to that to be factored."""
+    """Cholesky factor of CAC + τ11ᵀ/d (d, d); InputError where CAC has more than one eigenvalue of
+    zero, or is too near to that to be factored."""
     d = len(centred)
     factor, info = scipy.linalg.lapack.dpotrf(centred + level / d, lower=1)
     if info == 0 and np.diag(factor).min() ** 2 > SMALL_PIVOT * level:
@@ -59,10 +63,12 @@ def _determined(centred: FloatArray, level: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class ConstrainedSolution:
-    """phi = P b + u Δ: the minimum of (φᵀAφ − 2bᵀφ) under Σφ = Δ, for any b (d,) and any Δ; A = ZᵀΩZ.
+    """phi = P b + u Δ: the minimum of (φᵀAφ − 2bᵀφ) under Σφ = Δ, for any b (d,) and any Δ; A =
+    ZᵀΩZ.
 
-    With Q an orthonormal basis of the vectors that sum to zero, P = Q(QᵀAQ)⁻¹Qᵀ and u = 1/d − P A 1/d, which is
-    φ = 1Δ/d + Q(QᵀAQ)⁻¹Qᵀ(b − A1Δ/d): the constraint holds to rounding and is never a large weight.
+    With Q an orthonormal basis of the vectors that sum to zero, P = Q(QᵀAQ)⁻¹Qᵀ and u = 1/d − P A
+    1/d, which is φ = 1Δ/d + Q(QᵀAQ)⁻¹Qᵀ(b − A1Δ/d): the constraint holds to rounding and is never a
+    large weight.
     """
 
     projector: FloatArray
@@ -76,8 +82,8 @@ class ConstrainedSolution:
     def of(cls, matrix: FloatArray) -> ConstrainedSolution:
         """The solution for A (d, d); InputError where QᵀAQ is singular.
 
-        With C = I − 11ᵀ/d and τ > 0 the matrix M = CAC + τ11ᵀ/d has the eigenvalues of QᵀAQ and τ, so that
-        P = M⁻¹ − 11ᵀ/(dτ): one Cholesky, and no basis.
+        With C = I − 11ᵀ/d and τ > 0 the matrix M = CAC + τ11ᵀ/d has the eigenvalues of QᵀAQ and τ,
+        so that P = M⁻¹ − 11ᵀ/(dτ): one Cholesky, and no basis.
         """
         d, offsets = len(matrix), np.diag(matrix).copy()
         if d == 1:
@@ -96,6 +102,7 @@ class ConstrainedSolution:
         return self.projector @ right + self.share[:, None] * total[..., None, :]
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """phi (n, d, k) from the sums ZᵀΩv (n, d, k) and the ends (n, k): b = ZᵀΩ(v − v(∅)), Δ = v(N) − v(∅)."""
+        """phi (n, d, k) from the sums ZᵀΩv (n, d, k) and the ends (n, k): b = ZᵀΩ(v − v(∅)), Δ =
+        v(N) − v(∅)."""
         right = sums - self.offsets[:, None] * np.asarray(v_empty)[..., None, :]
         return self.solve(right, np.subtract(v_full, v_empty))

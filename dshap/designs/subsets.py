@@ -1,7 +1,7 @@
 """Sets of nodes as rows of words, and lists of them, each set once.
 
-Node i is bit i % 64 of word i // 64, so that sets of d nodes are rows of ⌈d/64⌉ words, and what is done to one is done
-to all of a list at once.
+Node i is bit i % 64 of word i // 64, so that sets of d nodes are rows of ⌈d/64⌉ words, and what is
+done to one is done to all of a list at once.
 """
 
 from __future__ import annotations
@@ -101,27 +101,38 @@ class _Growing(NamedTuple):
 
 
 def subsets_of(neighbourhoods: BoolArray, most: int = MAX_SUBSETS) -> Subsets | None:
-    """All sets within some neighbourhood of `neighbourhoods` (d, d), row i that of player i; None where more than
-    `most`."""
-    held = scipy.sparse.csr_array(neighbourhoods.T, dtype=np.int32)  # row j: the players that j is a neighbour of
+    """All sets within some neighbourhood of `neighbourhoods` (d, d), row i that of player i; None
+    where more than `most`."""
+    # row j: the players that j is a neighbour of
+    held = scipy.sparse.csr_array(neighbourhoods.T, dtype=np.int32)
     together = (held @ held.T).toarray() > 0
     return _listed(together, np.zeros_like(together), neighbourhoods.T, most, len(together))
 
 
 def connected_subsets(
-    adjacency: BoolArray, neighbourhoods: BoolArray, most: int = MAX_SUBSETS, max_size: int | None = None
+    adjacency: BoolArray,
+    neighbourhoods: BoolArray,
+    most: int = MAX_SUBSETS,
+    max_size: int | None = None,
 ) -> Subsets | None:
-    """All connected sets within some neighbourhood (d, d), of at most `max_size` nodes; None where more than `most`."""
+    """All connected sets within some neighbourhood (d, d), of at most `max_size` nodes; None where
+    more than `most`."""
     return _listed(adjacency, adjacency, neighbourhoods.T, most, max_size or len(adjacency))
 
 
-def _listed(first: BoolArray, growth: BoolArray, held: BoolArray, most: int, max_size: int) -> Subsets | None:
-    """Every set once: begun at its first node, and grown by one node at a time, in rising order of those it could take.
+def _listed(
+    first: BoolArray, growth: BoolArray, held: BoolArray, most: int, max_size: int
+) -> Subsets | None:
+    """Every set once: begun at its first node, and grown by one node at a time, in rising order of
+    those it could take.
 
-    first (d, d): nodes that the set of one node may take; growth (d, d): nodes that it may take too once it has taken
-    another; held (d, d): the players in whose neighbourhoods a node is.
+    first (d, d): nodes that the set of one node may take; growth (d, d): nodes that it may take too
+    once it has taken another; held (d, d): the players in whose neighbourhoods a node is.
     """
-    single, upto = to_words(np.eye(len(first), dtype=bool)), to_words(np.tri(len(first), dtype=bool))
+    single, upto = (
+        to_words(np.eye(len(first), dtype=bool)),
+        to_words(np.tri(len(first), dtype=bool)),
+    )
     rules = to_words(growth), to_words(held), single, upto
     start = _Growing(single, rules[1], to_words(first) & ~upto, upto)
     found = [_Growing(*(part[start.common.any(axis=1)] for part in start))]
@@ -147,7 +158,9 @@ def _cut(part: _Growing, d: int) -> list[_Growing]:
     return [_Growing(*each) for each in zip(*(np.split(side, at) for side in part), strict=True)]
 
 
-def _grown(part: _Growing, d: int, growth: Words, held: Words, single: Words, upto: Words) -> _Growing:
+def _grown(
+    part: _Growing, d: int, growth: Words, held: Words, single: Words, upto: Words
+) -> _Growing:
     """Each set with each node of its frontier, where a neighbourhood holds all of it."""
     row, node = np.nonzero(to_masks(part.frontier, d))
     common = part.common[row] & held[node]

@@ -1,4 +1,5 @@
-"""Clients of Dask schedulers: the current one, one at an address, and local clusters of processes."""
+"""Clients of Dask schedulers: the current one, one at an address, and local clusters of
+processes."""
 
 from __future__ import annotations
 
@@ -17,7 +18,14 @@ from distributed.security import Security
 
 from dshap.errors import InputError, shown
 
-__all__ = ["await_workers", "checked_client", "connect", "current_client", "local_client", "shut_down"]
+__all__ = [
+    "await_workers",
+    "checked_client",
+    "connect",
+    "current_client",
+    "local_client",
+    "shut_down",
+]
 
 WORKER_ENVIRONMENT = {"DASK_LOGGING__DISTRIBUTED": "error"}
 """A killed worker is our story to tell."""
@@ -25,11 +33,14 @@ NO_ROUTES: dict[str, tuple[str, ...]] = {
     "distributed.scheduler.http.routes": (),
     "distributed.worker.http.routes": (),
 }
-"""The pages of the HTTP servers that dask starts beside scheduler and workers: none, until `NO_HTTP` ends them."""
+"""The pages of the HTTP servers that dask starts beside scheduler and workers: none, until
+`NO_HTTP` ends them."""
 NO_HTTP = "def dask_setup(server): server.services.pop('dashboard').stop()"
-"""Text of a module that ends the HTTP server of a scheduler or worker, which dask starts in any case."""
+"""Text of a module that ends the HTTP server of a scheduler or worker, which dask starts in any
+case."""
 NO_SIGINT = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
-"""Ctrl-C reaches every process of the terminal: the client alone answers it, and ends the workers."""
+"""Ctrl-C reaches every process of the terminal: the client alone answers it, and ends the
+workers."""
 CONNECT_S = 10
 NOTICE_S = 2.0
 """How long a cluster without workers is waited for in silence."""
@@ -49,7 +60,8 @@ def checked_client(given: Any) -> Client:
         return _client_at(given)
     if not isinstance(given, Client):
         raise InputError(
-            f'client is {shown(given)}: give a distributed.Client, or an address like "tcp://10.0.0.5:8786"'
+            f"client is {shown(given)}: give a distributed.Client, or an address like "
+            '"tcp://10.0.0.5:8786"'
         )
     return given
 
@@ -76,11 +88,13 @@ def local_client(
     set_as_default: bool = True,
     is_open: bool = False,
 ) -> Client:
-    """A cluster of worker processes on this machine, scheduler on loopback, no dashboard; close with `shut_down`.
+    """A cluster of worker processes on this machine, scheduler on loopback, no dashboard; close
+    with `shut_down`.
 
-    Whoever may speak to a scheduler runs code as its user, and all users of a machine share its loopback: connections
-    are encrypted, with a certificate that lives in the memory of these processes and is asked of both sides.  No
-    process listens for anything else: the HTTP servers of dask, which ask for no certificate, are ended as they start.
+    Whoever may speak to a scheduler runs code as its user, and all users of a machine share its
+    loopback: connections are encrypted, with a certificate that lives in the memory of these
+    processes and is asked of both sides.  No process listens for anything else: the HTTP servers of
+    dask, which ask for no certificate, are ended as they start.
 
     Parameters
     ----------
@@ -88,14 +102,17 @@ def local_client(
     memory_limit : of each worker, like "3GiB"
     threads : tasks that one worker runs at once
     set_as_default : make it the current client, which `explain` takes by itself
-    is_open : without certificates, so that other processes, of any user of this machine, can connect
+    is_open : without certificates, so that other processes, of any user of this machine, can
+        connect
 
     Raises
     ------
     InputError
-        The processes do not come up, as where a script starts them without ``if __name__ == "__main__":``.
+        The processes do not come up, as where a script starts them without ``if __name__ ==
+        "__main__":``.
     """
-    if vars(multiprocessing.current_process()).get("_inheriting"):  # a worker that imports the script that starts it
+    # a worker that imports the script that starts it
+    if vars(multiprocessing.current_process()).get("_inheriting"):
         sys.exit(1)  # in silence: the first process tells why, once
     logging.getLogger("distributed").setLevel(logging.ERROR)
     environment = dask.config.get("distributed.nanny.pre-spawn-environ") | WORKER_ENVIRONMENT
@@ -115,7 +132,8 @@ def local_client(
             )
         except RuntimeError as error:
             raise InputError(
-                f"the worker processes ended as they started ({str(error).rstrip('.')}): in a script, which they "
+                f"the worker processes ended as they started ({str(error).rstrip('.')}): in a "
+                "script, which they "
                 'import anew, put the lines that start them under `if __name__ == "__main__":`'
             ) from None
     return Client(cluster, set_as_default=set_as_default)
@@ -127,10 +145,12 @@ def connect(address: str, timeout_s: float = 30.0, *, set_as_default: bool = Tru
         return Client(address, timeout=timeout_s, set_as_default=set_as_default)
     except TypeError as error:
         raise InputError(
-            f"{address!r} asks for certificates: name them in dask's configuration (distributed.comm.tls), or let a "
+            f"{address!r} asks for certificates: name them in dask's configuration "
+            "(distributed.comm.tls), or let a "
             'Python file make the client, [cluster] kind = "python"'
         ) from error
-    except (OSError, ValueError, AssertionError) as error:  # the latter where a scheduler of tls:// is called tcp://
+    # the latter where a scheduler of tls:// is called tcp://
+    except (OSError, ValueError, AssertionError) as error:
         raise InputError(
             f"no scheduler answers at {address!r}: start `dask scheduler`, or correct the address"
         ) from error
@@ -157,7 +177,8 @@ def await_workers(client: Client, wait_s: float, say: Callable[[str], None]) -> 
         client.wait_for_workers(1, timeout=max(wait_s - notice, 0.1))
     except TimeoutError as error:
         raise InputError(
-            f"the cluster at {address} has no workers after {wait_s:g} s: start some (`dask worker {address}`), or "
+            f"the cluster at {address} has no workers after {wait_s:g} s: start some (`dask worker "
+            f"{address}`), or "
             "wait longer: wait=SECONDS in Python, [cluster] wait in a job file, --wait of dshap run"
         ) from error
 

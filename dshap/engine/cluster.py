@@ -1,4 +1,5 @@
-"""The Dask executor: the same reductions as the plain loop, on a cluster; what its workers have beside their tasks."""
+"""The Dask executor: the same reductions as the plain loop, on a cluster; what its workers have
+beside their tasks."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ from dshap.user_code import told_by_workers
 __all__ = ["DaskExecutor", "collect_partitions"]
 
 TASKS_AHEAD = 2
-"""Tasks per thread that are submitted beyond those that run: a bounded window, whatever the size of the run."""
+"""Tasks per thread that are submitted beyond those that run: a bounded window, whatever the size of
+the run."""
 M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -3, -1
 """Parameters of mallopt(3)."""
 KEPT_BYTES = 64 << 20
@@ -43,7 +45,8 @@ _contexts: dict[str, Any] = {}
 
 @dataclass(frozen=True)
 class _Promise:
-    """A sum of `parts`, from the left, that a worker will make: leaves wait for others, up to `FAN_IN`, sums do not."""
+    """A sum of `parts`, from the left, that a worker will make: leaves wait for others, up to
+    `FAN_IN`, sums do not."""
 
     parts: tuple[Future, ...]
     submit: Callable[..., Future]
@@ -57,7 +60,9 @@ class _Promise:
     @property
     def future(self) -> Future:
         """Of the sum; an addition that waits is submitted."""
-        return self.parts[0] if len(self.parts) == 1 else self.submit(add_parts, *self.parts, step=0.5)
+        return (
+            self.parts[0] if len(self.parts) == 1 else self.submit(add_parts, *self.parts, step=0.5)
+        )
 
 
 class DaskExecutor:
@@ -72,24 +77,34 @@ class DaskExecutor:
 
     is_local = False
 
-    def __init__(self, client: Client, wait_s: float = WAIT_S, say: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(
+        self, client: Client, wait_s: float = WAIT_S, say: Callable[[str], None] = lambda text: None
+    ) -> None:
         if client.status != "running":
-            raise InputError(f"the Dask client is {client.status}: connect a new one, or give client=None")
+            raise InputError(
+                f"the Dask client is {client.status}: connect a new one, or give client=None"
+            )
         await_workers(client, wait_s, say)
         self.client, self._say = client, say
         self._workers, self._n_lost = set[str](client.nthreads()), 0
 
     def run(
-        self, context: Any, reductions: Iterable[Reduction], on_done: OnDone, on_failed: OnFailed | None = None
+        self,
+        context: Any,
+        reductions: Iterable[Reduction],
+        on_done: OnDone,
+        on_failed: OnFailed | None = None,
     ) -> None:
         run = f"dshap-{uuid.uuid4().hex[:12]}"
         self._send(run, context)
         try:
             self._run(run, iter(reductions), on_done, on_failed)
-        except (FutureCancelledError, FuturesCancelledError) as error:  # nobody cancels but a lost connection
+        # nobody cancels but a lost connection
+        except (FutureCancelledError, FuturesCancelledError) as error:
             raise _gone(error) from error
         except OSError as error:
-            # the scheduler is asked for every result; a client may still call itself running when that fails
+            # the scheduler is asked for every result; a client may still call itself running when
+            # that fails
             if self.client.status == "running" and not isinstance(error, CommClosedError):
                 raise
             raise _gone(error) from error
@@ -103,7 +118,8 @@ class DaskExecutor:
             cloudpickle.dumps(plugin)
         except Exception as error:
             raise InputError(
-                f"the model or the rows cannot be sent to workers ({error}): define predict in a module, without open "
+                f"the model or the rows cannot be sent to workers ({error}): define predict in a "
+                "module, without open "
                 "files, locks or connections"
             ) from error
         try:
@@ -111,9 +127,13 @@ class DaskExecutor:
         except OSError as error:
             raise _gone(error) from error
         except Exception as error:
-            raise InputError(f"the workers cannot take the model or the rows: {told_by_workers(error)}") from error
+            raise InputError(
+                f"the workers cannot take the model or the rows: {told_by_workers(error)}"
+            ) from error
 
-    def _run(self, run: str, reductions: Iterator[Reduction], on_done: OnDone, on_failed: OnFailed | None) -> None:
+    def _run(
+        self, run: str, reductions: Iterator[Reduction], on_done: OnDone, on_failed: OnFailed | None
+    ) -> None:
         running: dict[Future, Reduction] = {}
         finished = as_completed(loop=self.client.loop)
         priority = 0
@@ -146,7 +166,8 @@ class DaskExecutor:
                 try:
                     result = future.result()
                 except Exception as error:
-                    # a result that was there may be lost with its worker, and fail when it is made anew: ask again
+                    # a result that was there may be lost with its worker, and fail when it is made
+                    # anew: ask again
                     if on_failed is None or future.status != "error":
                         raise
                     on_failed(reduction, error)
@@ -185,19 +206,26 @@ class DaskExecutor:
     @property
     def memory_limit(self) -> int | None:
         """The smallest limit of a worker, in bytes; None where none is set."""
-        limits = [worker["memory_limit"] for worker in self.client.scheduler_info(n_workers=-1)["workers"].values()]
+        limits = [
+            worker["memory_limit"]
+            for worker in self.client.scheduler_info(n_workers=-1)["workers"].values()
+        ]
         return min((limit for limit in limits if limit), default=None)
 
 
 def _gone(error: BaseException) -> InterruptedRunError:
     return InterruptedRunError(
-        f"the scheduler does not answer any more ({type(error).__name__}): what was finished is kept, run the same "
+        f"the scheduler does not answer any more ({type(error).__name__}): what was finished is "
+        "kept, run the same "
         "again on a cluster that is up"
     )
 
 
-def collect_partitions(parts: Sequence[Any], write: Callable[[Any, int], int], client: Client | None) -> list[int]:
-    """write(partition, index) for every delayed row partition of a Dask collection, where the partition lives.
+def collect_partitions(
+    parts: Sequence[Any], write: Callable[[Any, int], int], client: Client | None
+) -> list[int]:
+    """write(partition, index) for every delayed row partition of a Dask collection, where the
+    partition lives.
 
     Gives the row counts; the partitions themselves never pass through the client.
     """
@@ -209,7 +237,8 @@ def collect_partitions(parts: Sequence[Any], write: Callable[[Any, int], int], c
 
 
 class ContextPlugin(WorkerPlugin):
-    """Gives every worker, restarted and late ones too, the context of a run, and compiles the loops there."""
+    """Gives every worker, restarted and late ones too, the context of a run, and compiles the loops
+    there."""
 
     def __init__(self, name: str, context: Any) -> None:
         self.name, self.context = name, context
@@ -227,16 +256,19 @@ class ContextPlugin(WorkerPlugin):
 
 
 def _is_no_failed_block(record: logging.LogRecord) -> bool:
-    """False for the traceback that Dask logs of each task of ours that fails: the run tells the reason once."""
+    """False for the traceback that Dask logs of each task of ours that fails: the run tells the
+    reason once."""
     message = record.getMessage()
     return not (message.startswith("Compute Failed") and call_task.__name__ in message)
 
 
 def _keep_freed_memory() -> None:
-    """Let glibc reuse freed arrays of up to 32 MiB, and keep at most `KEPT_BYTES` at the end of its heap.
+    """Let glibc reuse freed arrays of up to 32 MiB, and keep at most `KEPT_BYTES` at the end of its
+    heap.
 
-    Dask's nanny sets MALLOC_TRIM_THRESHOLD_, which also freezes the mmap threshold at 128 KiB: every temporary above it
-    is then mapped and zeroed anew, and numpy kernels take twice as long (a fit six times).
+    Dask's nanny sets MALLOC_TRIM_THRESHOLD_, which also freezes the mmap threshold at 128 KiB:
+    every temporary above it is then mapped and zeroed anew, and numpy kernels take twice as long (a
+    fit six times).
     """
     with contextlib.suppress(OSError, AttributeError):  # no glibc, nothing to set
         libc = ctypes.CDLL(None)
@@ -257,7 +289,8 @@ class _Mallinfo(ctypes.Structure):
 
 
 def _give_back() -> None:
-    """Give freed memory back to the system where more than `KEPT_BYTES` lies between what is in use.
+    """Give freed memory back to the system where more than `KEPT_BYTES` lies between what is in
+    use.
 
     glibc gives back the end of its heap alone: a worker would grow with the time that it works.
     """

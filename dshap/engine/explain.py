@@ -32,7 +32,8 @@ class Failure:
     start: int
     stop: int
     n_rows: int
-    """The number of rows from start to stop that failed; all of them where the tile has no attribution at all."""
+    """The number of rows from start to stop that failed; all of them where the tile has no
+    attribution at all."""
     where: str
     """The first of them."""
     reason: str
@@ -47,7 +48,8 @@ class BlockWriter(Protocol):
     """Writes whole instance tiles of one cube."""
 
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
-        """Store the tile, then its receipt; gives the receipt, whose `failed` tells of rows without attribution."""
+        """Store the tile, then its receipt; gives the receipt, whose `failed` tells of rows without
+        attribution."""
         ...
 
     def write_base(self, base: FloatArray) -> None:
@@ -89,7 +91,8 @@ class Evaluation:
         return self.rows.read(*self.tiles[tile], keys=True, columns=self.keep_rows)
 
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
-        """Write a tile, if its rows still stand in the table that the run began with; gives the receipt."""
+        """Write a tile, if its rows still stand in the table that the run began with; gives the
+        receipt."""
         check_unchanged(self.rows, *self.tiles[tile])
         return self.writer.write(tile, block, attribution)
 
@@ -103,7 +106,8 @@ class Evaluation:
 
 
 def evaluate(executor: Executor, evaluation: Evaluation, progress: Progress) -> list[Failure]:
-    """Attributions of all tiles that are not done; gives the rows that failed, tile by tile (they are marked so)."""
+    """Attributions of all tiles that are not done; gives the rows that failed, tile by tile (they
+    are marked so)."""
     tiles, done = evaluation.tiles, evaluation.writer.done()
     todo = [tile for tile in range(len(tiles)) if tile not in done]
     if not todo:
@@ -128,7 +132,9 @@ def evaluate(executor: Executor, evaluation: Evaluation, progress: Progress) -> 
         progress.advance(n_rows(reduction.finish.args[0]))
 
     n_parts = evaluation.attributor.n_parts if isinstance(evaluation.attributor, Divided) else 1
-    progress.begin("evaluation", sum(map(n_rows, range(len(tiles)))), "rows", sum(map(n_rows, done)))
+    progress.begin(
+        "evaluation", sum(map(n_rows, range(len(tiles)))), "rows", sum(map(n_rows, done))
+    )
     executor.run(evaluation, (_reduction(tile, n_parts) for tile in todo), succeeded, failed)
     failures = _again_alone(executor, evaluation, failures, n_parts)
     progress.end()
@@ -153,14 +159,26 @@ def _row_failures(receipt: dict[str, Any]) -> list[Failure]:
     if not groups:
         return []
     first, n_rows = groups[0], sum(group["rows"] for group in groups)
-    return [Failure(receipt["block"], receipt["start"], receipt["stop"], n_rows, first["first"], first["reason"])]
+    return [
+        Failure(
+            receipt["block"],
+            receipt["start"],
+            receipt["stop"],
+            n_rows,
+            first["first"],
+            first["reason"],
+        )
+    ]
 
 
-def _again_alone(executor: Executor, evaluation: Evaluation, failures: list[Failure], n_parts: int) -> list[Failure]:
-    """The failures that are left, after blocks whose worker was killed have run once more, each with nothing beside it.
+def _again_alone(
+    executor: Executor, evaluation: Evaluation, failures: list[Failure], n_parts: int
+) -> list[Failure]:
+    """The failures that are left, after blocks whose worker was killed have run once more, each
+    with nothing beside it.
 
-    Whatever waits on a worker that dies is held to have killed it: only alone is a block told from its neighbours.
-    `ALIKE` kills in a row end the trials.
+    Whatever waits on a worker that dies is held to have killed it: only alone is a block told from
+    its neighbours.  `ALIKE` kills in a row end the trials.
     """
     left, n_killed = [], 0
     for failure in failures:
@@ -201,7 +219,8 @@ def _whole(evaluation: Evaluation, _: None, tile: int) -> dict[str, Any]:
 
 
 def _not_all_failed(attribution: Attribution) -> Attribution:
-    """The attributions, or a `PredictError` where no row has one: then the block as such is at fault."""
+    """The attributions, or a `PredictError` where no row has one: then the block as such is at
+    fault."""
     if attribution.reasons and not attribution.is_ok.any():
         raise PredictError(next(iter(attribution.reasons.values())))
     return attribution
@@ -219,7 +238,8 @@ def _part(evaluation: Evaluation, tile: int, part: int) -> tuple[str, ...]:
 
 
 def _from_parts(evaluation: Evaluation, names: tuple[str, ...], tile: int) -> dict[str, Any]:
-    """Attributions of one tile from the stored parts of its sums, written to the cube; gives the receipt.
+    """Attributions of one tile from the stored parts of its sums, written to the cube; gives the
+    receipt.
 
     Parts with rows that failed are not kept: the same run again is to try these rows again.
     """
@@ -247,13 +267,17 @@ def naming(tile: int, block: RowBlock) -> Iterator[None]:
     try:
         yield
     except PredictError as error:
-        first = ", ".join(f"{name} {values[0]}" for name, values in block.keys.items()) or f"row {block.start}"
+        first = (
+            ", ".join(f"{name} {values[0]}" for name, values in block.keys.items())
+            or f"row {block.start}"
+        )
         rows = f"rows {block.start} to {block.stop - 1}"
         raise PredictError(f"block {tile} ({rows}, first key {first}): {error}") from error
 
 
 def _stop_if_alike(failures: Sequence[Failure], n_blocks: int) -> None:
-    """Raise where all these blocks failed for one reason, numbers apart: the others would do the same.
+    """Raise where all these blocks failed for one reason, numbers apart: the others would do the
+    same.
 
     Raises
     ------
@@ -263,7 +287,8 @@ def _stop_if_alike(failures: Sequence[Failure], n_blocks: int) -> None:
     reasons = {re.sub(r"\d+", "#", failure.reason) for failure in failures}
     if len(reasons) == 1:
         raise FailedBlocksError(
-            f"the first {len(failures)} of {n_blocks} blocks failed alike, and the run stopped: {failures[0].reason}. "
+            f"the first {len(failures)} of {n_blocks} blocks failed alike, and the run stopped: "
+            f"{failures[0].reason}. "
             "Mend the model or the rows and run the same again"
         )
 

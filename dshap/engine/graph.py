@@ -1,4 +1,5 @@
-"""The shape of all work, reductions over leaves, and the plain-loop executor: the specification of the Dask one."""
+"""The shape of all work, reductions over leaves, and the plain-loop executor: the specification of
+the Dask one."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class Call:
 
 @dataclass(frozen=True)
 class Reduction:
-    """finish(context, sum of the leaves), the sum as `tree_sum` adds them; without leaves finish(context, None).
+    """finish(context, sum of the leaves), the sum as `tree_sum` adds them; without leaves
+    finish(context, None).
 
     Leaves that are records of arrays are added, leaves that are tuples are joined in order.
     """
@@ -40,7 +42,11 @@ class Executor(Protocol):
     """Runs reductions against a context; calls back in the order of completion."""
 
     def run(
-        self, context: Any, reductions: Iterable[Reduction], on_done: OnDone, on_failed: OnFailed | None = None
+        self,
+        context: Any,
+        reductions: Iterable[Reduction],
+        on_done: OnDone,
+        on_failed: OnFailed | None = None,
     ) -> None:
         """Without `on_failed` the first error ends the run."""
         ...
@@ -69,7 +75,11 @@ class LoopExecutor:
     is_local = True
 
     def run(
-        self, context: Any, reductions: Iterable[Reduction], on_done: OnDone, on_failed: OnFailed | None = None
+        self,
+        context: Any,
+        reductions: Iterable[Reduction],
+        on_done: OnDone,
+        on_failed: OnFailed | None = None,
     ) -> None:
         with one_blas_thread():
             for reduction in reductions:

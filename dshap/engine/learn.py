@@ -1,4 +1,5 @@
-"""Learning: passes over the rows of a table, on any executor; what is there is not computed again."""
+"""Learning: passes over the rows of a table, on any executor; what is there is not computed
+again."""
 
 from __future__ import annotations
 
@@ -62,7 +63,11 @@ class Learning:
 
 
 def learn(
-    executor: Executor, learning: Learning, spans: Sequence[Span], todo: Sequence[int], on_done: Callable[[], None]
+    executor: Executor,
+    learning: Learning,
+    spans: Sequence[Span],
+    todo: Sequence[int],
+    on_done: Callable[[], None],
 ) -> None:
     """Carry out these of the passes over the spans of the table, and keep what they give."""
 
@@ -77,7 +82,9 @@ def _partial(learning: Learning, index: int, start: int, stop: int) -> Any:
     return _partial_of(learning.passes[index], learning.reader, learning.predictions, start, stop)
 
 
-def _partial_of(one: Pass, reader: RowReader, predictions: Predictions | None, start: int, stop: int) -> Any:
+def _partial_of(
+    one: Pass, reader: RowReader, predictions: Predictions | None, start: int, stop: int
+) -> Any:
     options = {name: name in one.wants for name in ("keys", "target", "columns")}
     block = reader.read(start, stop, **options)
     if predictions is not None and "predictions" in one.wants:
@@ -97,7 +104,8 @@ def run_pass(
     on_done: Callable[[], None] = lambda: None,
     n_passes: int | None = None,
 ) -> Any:
-    """What a pass over these spans gives; of passes that follow from it the last one's, or that of the n-th."""
+    """What a pass over these spans gives; of passes that follow from it the last one's, or that of
+    the n-th."""
     found: Any = one
     leaves = tuple(Call(_leaf, span) for span in spans)
     while isinstance(found, Pass) and n_passes != 0:

@@ -1,4 +1,5 @@
-"""Progress below the cell of a notebook: one output that is rewritten, so that what is stored is its last state."""
+"""Progress below the cell of a notebook: one output that is rewritten, so that what is stored is
+its last state."""
 
 from __future__ import annotations
 
@@ -15,16 +16,19 @@ INTERVAL_S = 0.5
 
 
 def is_notebook() -> bool:
-    """Tell whether this process is the kernel of a notebook; IPython is not imported to find out."""
+    """Tell whether this process is the kernel of a notebook; IPython is not imported to find
+    out."""
     ipython = sys.modules.get("IPython")
     shell: Any = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None
 
 
 class NotebookProgress(LineProgress):
-    """Shows the stage that goes on in one line, which the next one replaces; what is said stays above it.
+    """Shows the stage that goes on in one line, which the next one replaces; what is said stays
+    above it.
 
-    It needs no widgets: the output has a name of its own, and each state of it takes the place of the last one.
+    It needs no widgets: the output has a name of its own, and each state of it takes the place of
+    the last one.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,8 @@
-"""The plan of a run: tiles on both axes, stages, bytes and cost.  A value that is printed, checked and stored.
+"""The plan of a run: tiles on both axes, stages, bytes and cost.  A value that is printed, checked
+and stored.
 
-It follows from shapes, options and seed alone, never from the number or memory of workers: these can only refuse it.
+It follows from shapes, options and seed alone, never from the number or memory of workers: these
+can only refuse it.
 """
 
 from __future__ import annotations
@@ -37,9 +39,11 @@ __all__ = [
 ]
 
 OPERATIONS_PER_SECOND = 1.5e10
-"""What one core does on the small matrix products of this program; only steers tile sizes and the printed cost."""
+"""What one core does on the small matrix products of this program; only steers tile sizes and the
+printed cost."""
 PREDICTION_SECONDS = 1e-6
-"""Seconds that a black box is held to take for a row: linear models take less, trees and networks more."""
+"""Seconds that a black box is held to take for a row: linear models take less, trees and networks
+more."""
 OVERHEAD_BYTES = 8 << 20
 """Messages, codecs and the allocator's rounding in a worker at work."""
 STAGE_OPTIONS = {"moments": "coalition_tile", "evaluation": "instance_tile"}
@@ -106,7 +110,8 @@ class Plan:
     reasons: tuple[tuple[str, str], ...]
     """(choice, why) of each "auto"."""
     learns_range: bool = False
-    """The range of the predictions of the rows is learned first: errors of sampling have a floor by it."""
+    """The range of the predictions of the rows is learned first: errors of sampling have a floor by
+    it."""
 
     @property
     def n_instance_tiles(self) -> int:
@@ -119,11 +124,14 @@ class Plan:
 
     @property
     def coalition_spans(self) -> list[tuple[int, int]]:
-        """Tiles of the proper coalitions; the two ends of a design are in none.  A closed form has one empty tile."""
+        """Tiles of the proper coalitions; the two ends of a design are in none.  A closed form has
+        one empty tile."""
         if self.is_closed_form:
             return [(N_ENDS, N_ENDS)]
         edges = sorted({N_ENDS, *self.stage_coalitions, self.pilot_coalitions or N_ENDS})
-        return [span for ends in itertools.pairwise(edges) for span in spans(*ends, self.coalition_tile)]
+        return [
+            span for ends in itertools.pairwise(edges) for span in spans(*ends, self.coalition_tile)
+        ]
 
     @property
     def round_tiles(self) -> list[list[int]]:
@@ -133,7 +141,8 @@ class Plan:
         return [list(range(a, b)) for a, b in itertools.pairwise(cuts)]
 
     def pilot_positions(self, n_coalitions: int) -> list[int]:
-        """Rows, evenly spaced, that a pilot of the first coalitions sees: as many more as they are fewer."""
+        """Rows, evenly spaced, that a pilot of the first coalitions sees: as many more as they are
+        fewer."""
         n = min(PILOT_ROWS, self.n_rows, self.pilot_rows * (self.n_coalitions // n_coalitions))
         positions: list[int] = np.linspace(0, self.n_rows - 1, n).round().astype(int).tolist()
         return positions
@@ -174,7 +183,13 @@ class Plan:
         largest = max(self.stages, key=lambda stage: stage.task_bytes)
         option = STAGE_OPTIONS.get(largest.name, "row_span")
         remedy = f"lower {option} (now {getattr(self, option):,})"
-        check_stages(self.stages, memory_limit, threads, idle_bytes + self.cache_bytes + OVERHEAD_BYTES, remedy)
+        check_stages(
+            self.stages,
+            memory_limit,
+            threads,
+            idle_bytes + self.cache_bytes + OVERHEAD_BYTES,
+            remedy,
+        )
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), allow_nan=True)
@@ -199,7 +214,8 @@ class Plan:
             *stage_lines(self.stages),
         ]
         lines.append(
-            f"tiles: {self.instance_tile:,} rows (chunks of {self.chunk_rows:,}, micro-blocks of {self.micro_rows}) × "
+            f"tiles: {self.instance_tile:,} rows (chunks of {self.chunk_rows:,}, micro-blocks of "
+            f"{self.micro_rows}) × "
             f"{self.coalition_tile} coalitions in {self.coalition_groups} group"
             f"{'s' if self.coalition_groups > 1 else ''}; sums over spans of {self.row_span:,} rows"
         )
@@ -218,7 +234,10 @@ def fit_stages(model: KernelModel, reader: RowReader, n_outputs: int = 1) -> tup
     """
     span, n_columns = min(SPAN_ROWS, reader.n_rows), len(reader.feature_names)
     n_spans = len(spans(0, reader.n_rows))
-    p, read = model.embedding.n_features, reader.read_bytes(span) + 16 * span * (n_columns + n_outputs)
+    p, read = (
+        model.embedding.n_features,
+        reader.read_bytes(span) + 16 * span * (n_columns + n_outputs),
+    )
     cost = model.cost(reader.n_rows, n_columns, n_outputs)
     held = (2 + n_partial_sums(n_spans)) * cost.sum_bytes
     sums = max(cost.partial_bytes, cost.solve_bytes) + held
@@ -226,23 +245,44 @@ def fit_stages(model: KernelModel, reader: RowReader, n_outputs: int = 1) -> tup
     operations = reader.n_rows * (2.0 * p * n_columns * 8 + cost.row_operations)
     return (
         Stage("tune", 1, read + cost.tune_bytes, 0.0, "rows", "kernel, features", "none"),
-        Stage("fit", n_spans * passes, read + sums, passes * operations, "rows", "state/model-*",
-              "fit"),
-        Stage("score", n_spans if model.holdout else 0, read + cost.score_bytes,
-              2.0 * reader.n_rows * p * model.holdout, "held-out rows", "score", "fit"),
-    )  # fmt: skip
+        Stage(
+            "fit",
+            n_spans * passes,
+            read + sums,
+            passes * operations,
+            "rows",
+            "state/model-*",
+            "fit",
+        ),
+        Stage(
+            "score",
+            n_spans if model.holdout else 0,
+            read + cost.score_bytes,
+            2.0 * reader.n_rows * p * model.holdout,
+            "held-out rows",
+            "score",
+            "fit",
+        ),
+    )
 
 
-def check_fit(model: KernelModel, reader: RowReader, memory_limit: int | None, threads: int, n_outputs: int) -> None:
+def check_fit(
+    model: KernelModel, reader: RowReader, memory_limit: int | None, threads: int, n_outputs: int
+) -> None:
     """Refuse a fit that a worker with this limit cannot hold: a `DoesNotFitError`."""
     remedy = "ask for fewer landmarks or features, merge classes"
     if model.shapley is not None:
         remedy += ", give the ShapleyPenalty fewer n_coalitions or a smaller embedding"
-    check_stages(fit_stages(model, reader, n_outputs), memory_limit, threads, OVERHEAD_BYTES, remedy)
+    check_stages(
+        fit_stages(model, reader, n_outputs), memory_limit, threads, OVERHEAD_BYTES, remedy
+    )
 
 
-def check_stages(stages: Sequence[Stage], memory_limit: int | None, threads: int, idle_bytes: int, remedy: str) -> None:
-    """Refuse stages that a worker with this limit cannot hold; `remedy` is the option to change, where one helps."""
+def check_stages(
+    stages: Sequence[Stage], memory_limit: int | None, threads: int, idle_bytes: int, remedy: str
+) -> None:
+    """Refuse stages that a worker with this limit cannot hold; `remedy` is the option to change,
+    where one helps."""
     if memory_limit is None:
         return
     largest = max(stages, key=lambda stage: stage.task_bytes)
@@ -254,11 +294,13 @@ def check_stages(stages: Sequence[Stage], memory_limit: int | None, threads: int
     worker = f"a worker of {threads} thread{'s' if threads > 1 else ''}"
     if memory_limit <= idle_bytes:
         raise DoesNotFitError(
-            f"stage {largest.name} does not fit, however small its tasks: {worker} holds {format_bytes(idle_bytes)} "
+            f"stage {largest.name} does not fit, however small its tasks: {worker} holds "
+            f"{format_bytes(idle_bytes)} "
             f"throughout, and {given}: {wanted}"
         )
     raise DoesNotFitError(
-        f"stage {largest.name} needs {format_bytes(needed)} on {worker} ({format_bytes(idle_bytes)} of it held "
+        f"stage {largest.name} needs {format_bytes(needed)} on {worker} "
+        f"({format_bytes(idle_bytes)} of it held "
         f"throughout) but {given}: {remedy} or {wanted}"
     )
 

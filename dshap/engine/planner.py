@@ -1,4 +1,5 @@
-"""`make_plan`: tiles, then the stages of a run with their bytes and operations, as sums of what its parts cost."""
+"""`make_plan`: tiles, then the stages of a run with their bytes and operations, as sums of what its
+parts cost."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ from dshap.types import RowReader
 __all__ = ["make_plan"]
 
 PILOT_SHARE, LEAST_PILOT = 16, 3
-"""A pilot takes one row in so many, at most `PILOT_ROWS` of them and three at least, where there are three (two of six
-different rows leave a third more error than all six, and at times a multiple); four times as many where it asks for a
-quarter of the coalitions."""
+"""A pilot takes one row in so many, at most `PILOT_ROWS` of them and three at least, where there
+are three (two of six different rows leave a third more error than all six, and at times a
+multiple); four times as many where it asks for a quarter of the coalitions."""
 TUNE_BYTES = 32 << 20
 """What a design takes to choose from a pilot."""
 GROUP_ARRAYS = 6
@@ -36,18 +37,27 @@ def make_plan(
     data_rows: int = 0,
     noise_replicates: int = 0,
 ) -> Plan:
-    """The plan of explaining `rows` by what is learned from `data`; None: from `data_rows` rows, before.
+    """The plan of explaining `rows` by what is learned from `data`; None: from `data_rows` rows,
+    before.
 
     `noise_replicates` are those of a model's noise, where the design has none.
     """
     value, info, players = work.value, work.info, work.value.players
     if info.n_players != len(players):
         n = len(players)
-        anew = f"make its graph of {n} players" if info.has_graph else f"make the design with n_players={n}"
-        raise InputError(
-            f"the design has {info.n_players} players, the value function {n} ({', '.join(players.names[:6])}…): {anew}"
+        anew = (
+            f"make its graph of {n} players"
+            if info.has_graph
+            else f"make the design with n_players={n}"
         )
-    data_rows, n_replicates = data_rows if data is None else data.n_rows, info.n_replicates or noise_replicates
+        raise InputError(
+            f"the design has {info.n_players} players, the value function {n} "
+            f"({', '.join(players.names[:6])}…): {anew}"
+        )
+    data_rows, n_replicates = (
+        data_rows if data is None else data.n_rows,
+        info.n_replicates or noise_replicates,
+    )
     plan = Plan(
         **cut_tiles(work, rows.n_rows, data_rows, n_replicates, options),
         n_rows=rows.n_rows,
@@ -66,7 +76,9 @@ def make_plan(
         is_closed_form=work.is_closed_form,
         stages=(),
         reasons=reasons,
-        learns_range=not work.is_closed_form and bool(n_replicates) and (not info.is_whole or options.stochastic),
+        learns_range=not work.is_closed_form
+        and bool(n_replicates)
+        and (not info.is_whole or options.stochastic),
     )
     learning = [] if data is None else _learning(plan, work, data)
     pilot = [_pilot(plan, work, rows)] if plan.pilot_rows else []
@@ -98,15 +110,19 @@ def _learning(plan: Plan, work: Work, data: RowReader) -> list[Stage]:
 
 
 def _moments(plan: Plan, work: Work, read: int) -> Stage:
-    """Of a task that sums over a span of the data, or that prepares a tile; sums of other tiles and of a tree beside
-    it, and the file's bytes beside the state."""
+    """Of a task that sums over a span of the data, or that prepares a tile; sums of other tiles and
+    of a tree beside it, and the file's bytes beside the state."""
     proper, n_spans = plan.n_coalitions - N_ENDS, len(plan.data_spans)
     tile = work.cost(min(plan.coalition_tile, proper), min(plan.row_span, plan.data_rows))
     held = (2 + n_partial_sums(n_spans)) * tile.moment_bytes
-    task_bytes = max(read + tile.moment_task_bytes, tile.prepare_bytes + 2 * tile.state_bytes) + held
+    task_bytes = (
+        max(read + tile.moment_task_bytes, tile.prepare_bytes + 2 * tile.state_bytes) + held
+    )
     operations = work.cost(proper, plan.data_rows).moment_operations
     n_tasks = n_spans * len(plan.coalition_spans)
-    return Stage("moments", n_tasks, task_bytes, operations, "data", "state/moments-*", "coalition tile")
+    return Stage(
+        "moments", n_tasks, task_bytes, operations, "data", "state/moments-*", "coalition tile"
+    )
 
 
 def _range(plan: Plan, work: Work, rows: RowReader) -> Stage:
@@ -127,7 +143,9 @@ def _pilot(plan: Plan, work: Work, rows: RowReader) -> Stage:
     return Stage("pilot", 1, task_bytes, operations, "rows, state", "state/pilot-*", "stage")
 
 
-def _evaluation(plan: Plan, work: Work, rows: RowReader, data: RowReader | None, options: RunOptions) -> Stage:
+def _evaluation(
+    plan: Plan, work: Work, rows: RowReader, data: RowReader | None, options: RunOptions
+) -> Stage:
     n_groups = plan.coalition_groups
     streamed = _data_bytes(plan, work, data) if work.streams and data is not None else 0
     return Stage(
@@ -142,7 +160,8 @@ def _evaluation(plan: Plan, work: Work, rows: RowReader, data: RowReader | None,
 
 
 def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptions) -> int:
-    """Rows twice, sums and their finish (four arrays of attributions), what is written, one state, one micro-block."""
+    """Rows twice, sums and their finish (four arrays of attributions), what is written, one state,
+    one micro-block."""
     n = min(plan.instance_tile, plan.n_rows)
     micro = min(plan.micro_rows, n)
     m = max(1, min(plan.coalition_tile * plan.join_tiles, plan.n_coalitions - N_ENDS))
@@ -150,13 +169,20 @@ def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptio
     cell = plan.n_players * plan.n_outputs
     groups = GROUP_ARRAYS * 8 * plan.n_replicates * n * cell * (2 if plan.stochastic else 1)
     chosen = 8 * micro * m * plan.n_outputs if plan.n_replicates else 0  # values of one group
-    pairs = (8 * n * cell + 4 * m) * 4 * plan.n_players + block.pair_bytes if plan.interactions else 0
-    stored = 2 * (2 if plan.n_replicates else 1) * n * cell * (8 if options.dtype == "float64" else 4)
-    linked = 0 if work.value.link.is_identity else 5 * 8 * micro * m * len(work.value.model.output_names)
+    pairs = (
+        (8 * n * cell + 4 * m) * 4 * plan.n_players + block.pair_bytes if plan.interactions else 0
+    )
+    stored = (
+        2 * (2 if plan.n_replicates else 1) * n * cell * (8 if options.dtype == "float64" else 4)
+    )
+    linked = (
+        0 if work.value.link.is_identity else 5 * 8 * micro * m * len(work.value.model.output_names)
+    )
     held = plan.n_coalitions if plan.tol else work.held_coalitions
     return int(
         rows.read_bytes(n)
-        + (2 + bool(plan.tol)) * 8 * n * work.value.model.n_columns  # rounds: the rows that are left too
+        # rounds: the rows that are left too
+        + (2 + bool(plan.tol)) * 8 * n * work.value.model.n_columns
         + work.cost(m, n).row_bytes
         + 4 * 8 * n * cell
         + groups

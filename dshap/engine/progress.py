@@ -1,4 +1,5 @@
-"""How a run goes: progress with rate and time left, and the peak memory of its processes, stage by stage."""
+"""How a run goes: progress with rate and time left, and the peak memory of its processes, stage by
+stage."""
 
 from __future__ import annotations
 
@@ -51,8 +52,8 @@ class SilentProgress:
 
 
 class LineProgress:
-    """Lines like ``evaluation 8,192 of 17,379 rows, 512 rows/s, 18 s left``, after the time where the stream is no
-    terminal.
+    """Lines like ``evaluation 8,192 of 17,379 rows, 512 rows/s, 18 s left``, after the time where
+    the stream is no terminal.
 
     Parameters
     ----------
@@ -68,7 +69,13 @@ class LineProgress:
         self._started = self._shown = time.monotonic()
 
     def begin(self, stage: str, total: int, unit: str, done: int = 0) -> None:
-        self._stage, self._unit, self._total, self._done, self._kept = stage, unit, total, done, done
+        self._stage, self._unit, self._total, self._done, self._kept = (
+            stage,
+            unit,
+            total,
+            done,
+            done,
+        )
         self._started = self._shown = time.monotonic()
 
     def advance(self, amount: int = 1) -> None:
@@ -89,7 +96,9 @@ class LineProgress:
     def line(self, now: float) -> str:
         """Done, rate over this run, and the time left at that rate."""
         rate = (self._done - self._kept) / max(now - self._started, 1e-9)
-        left = f"{(self._total - self._done) / rate:,.0f} s left" if rate > 0 else "time left unknown"
+        left = (
+            f"{(self._total - self._done) / rate:,.0f} s left" if rate > 0 else "time left unknown"
+        )
         shown = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
         return f"{self._stage} {self._done:,} of {self._total:,} {self._unit}, {shown} {self._unit}/s, {left}"
 
@@ -112,7 +121,8 @@ def reset_peak() -> bool:
 
 
 def peak_bytes() -> int | None:
-    """Largest resident memory of this process since its start or its last reset, as Linux counts it; None elsewhere."""
+    """Largest resident memory of this process since its start or its last reset, as Linux counts
+    it; None elsewhere."""
     try:
         status = STATUS.read_text()
     except OSError:
@@ -122,7 +132,8 @@ def peak_bytes() -> int | None:
 
 
 def on_workers(executor: Executor | None, function: Callable[[], Answer]) -> list[Answer]:
-    """function() of every process that runs tasks of this executor: its workers, or this process; none of None.
+    """function() of every process that runs tasks of this executor: its workers, or this process;
+    none of None.
 
     A worker that has just died does not answer, and where the scheduler has died, none does.
     """
@@ -151,7 +162,8 @@ class PeakMeter:
         return peak_bytes() if self._is_reset else None
 
     def worker(self, executor: Executor | None) -> int | None:
-        """Bytes of the largest worker that is there now; None where there is none, or the system does not tell."""
+        """Bytes of the largest worker that is there now; None where there is none, or the system
+        does not tell."""
         peaks = on_workers(executor, peak_bytes) if self._are_reset else []
         known = [peak for peak in peaks if peak is not None]
         return max(known) if known and len(known) == len(peaks) else None

@@ -15,12 +15,14 @@ from dshap.rows import SPAN_ROWS
 __all__ = ["cut_tiles"]
 
 TASK_SECONDS = 2.0
-"""Length of an evaluation task that is aimed at: 2.4 to 3.4 ms of scheduling, and some 25 ms of writing a block, are
-then nothing.  A black box that takes 30 times `PREDICTION_SECONDS` makes a minute of it, which a crash loses."""
+"""Length of an evaluation task that is aimed at: 2.4 to 3.4 ms of scheduling, and some 25 ms of
+writing a block, are then nothing.  A black box that takes 30 times `PREDICTION_SECONDS` makes a
+minute of it, which a crash loses."""
 SHORT_TASK_SECONDS = 0.25
 MAX_INSTANCE_TILE, MIN_INSTANCE_TILE, SMALLEST_TILE = 32_768, 256, 64
 MOST_BLOCKS = 1 << 20
-"""Blocks of a table, where a tile has the memory to grow.  See "Blocks" in docs/performance.md for what more cost."""
+"""Blocks of a table, where a tile has the memory to grow.  See "Blocks" in docs/performance.md for
+what more cost."""
 WANTED_TASKS = 32
 """Evaluation tasks that keep a small cluster busy to the end, where the table is small."""
 MAX_CHUNK = 4_096
@@ -30,7 +32,8 @@ SCORE_BYTES = 64 << 20
 MAX_COALITION_TILE = 512
 MAX_BLACK_BOX_TILE = 8_192
 BLACK_BOX_TILE, BLACK_BOX_TASKS = 16, 8
-"""Rows of an instance tile of a black box at least, and tasks below which its coalitions are cut into groups."""
+"""Rows of an instance tile of a black box at least, and tasks below which its coalitions are cut
+into groups."""
 WANTED_LEAVES = 4
 """Tasks of the moments that share the work, where the data are few spans."""
 MOMENT_TILE_SECONDS = 240.0
@@ -38,7 +41,8 @@ MOMENT_TILE_SECONDS = 240.0
 MICRO_BYTES = 8 << 20
 """Kernel factors of a micro-block stay near the cache."""
 MICRO_STATE_BYTES = 64 << 20
-"""Of a micro-block, at most, where the state is larger than the cache: every micro-block reads it anew."""
+"""Of a micro-block, at most, where the state is larger than the cache: every micro-block reads it
+anew."""
 VALUE_BYTES = 64 << 20
 """Values of all coalitions of an instance tile, at most, where rounds keep them."""
 GROUP_BYTES = 16 << 20
@@ -47,8 +51,11 @@ CACHE_BYTES = 256 << 20
 """States of a run are kept in the worker's memory where all of them fit in this."""
 
 
-def cut_tiles(work: Work, n_rows: int, data_rows: int, n_replicates: int, options: RunOptions) -> dict[str, Any]:
-    """The tiles of explaining n_rows by what is learned from data_rows: sizes by their names in `Plan`."""
+def cut_tiles(
+    work: Work, n_rows: int, data_rows: int, n_replicates: int, options: RunOptions
+) -> dict[str, Any]:
+    """The tiles of explaining n_rows by what is learned from data_rows: sizes by their names in
+    `Plan`."""
     proper = work.info.n_coalitions - N_ENDS
     row, wanted = work.cost(proper), _wanted_tasks(work.cost(proper, n_rows))
     share = _row_share(work, n_replicates, options)
@@ -57,22 +64,31 @@ def cut_tiles(work: Work, n_rows: int, data_rows: int, n_replicates: int, option
     is_black_box = not work.learns and not math.isfinite(row.operations)
     if is_black_box:
         wanted = BLACK_BOX_TASKS
-        tile = options.coalition_tile or _black_box_tile(work, proper, math.ceil(wanted / n_instance_tiles))
+        tile = options.coalition_tile or _black_box_tile(
+            work, proper, math.ceil(wanted / n_instance_tiles)
+        )
     else:
         tile = options.coalition_tile or _coalition_tile(work, proper, data_rows)
     n_tiles = max(1, math.ceil(proper / tile))
-    groups = options.coalition_groups or (1 if 2 * n_instance_tiles >= wanted else math.ceil(wanted / n_instance_tiles))
+    groups = options.coalition_groups or (
+        1 if 2 * n_instance_tiles >= wanted else math.ceil(wanted / n_instance_tiles)
+    )
     groups = 1 if options.tol else min(groups, n_tiles)
     state_bytes = _state_bytes(work, proper, tile)
     is_kept = work.learns and state_bytes <= CACHE_BYTES
-    joined = max(1, min(MAX_COALITION_TILE // tile, math.ceil(n_tiles / groups))) if is_kept and not options.tol else 1
+    joined = (
+        max(1, min(MAX_COALITION_TILE // tile, math.ceil(n_tiles / groups)))
+        if is_kept and not options.tol
+        else 1
+    )
     if is_black_box and n_tiles == 1 and not options.tol:
         joined = 2  # the pilot's coalitions are one tile, the others another
     evaluated = min(tile * joined, max(1, proper))
     return {
         "instance_tile": instance_tile,
         "chunk_rows": _chunk_rows(instance_tile),
-        "micro_rows": options.micro_rows or _micro_rows(work, evaluated, instance_tile, options.interactions),
+        "micro_rows": options.micro_rows
+        or _micro_rows(work, evaluated, instance_tile, options.interactions),
         "coalition_tile": tile,
         "coalition_groups": groups,
         "join_tiles": joined,
@@ -81,7 +97,8 @@ def cut_tiles(work: Work, n_rows: int, data_rows: int, n_replicates: int, option
 
 
 def _row_share(work: Work, n_replicates: int, options: RunOptions) -> float:
-    """What one row takes of the bytes that an instance tile may hold: sums of groups, values, or pairs."""
+    """What one row takes of the bytes that an instance tile may hold: sums of groups, values, or
+    pairs."""
     n_outputs = len(work.value.link.outputs(work.value.model.output_names))
     held = work.info.n_coalitions if options.tol else work.held_coalitions
     groups = 8 * n_replicates * work.info.n_players * n_outputs / GROUP_BYTES
@@ -91,13 +108,19 @@ def _row_share(work: Work, n_replicates: int, options: RunOptions) -> float:
 
 
 def _wanted_tasks(cost: Cost) -> int:
-    """Evaluation tasks that keep workers busy to the end: many, but none of less than `SHORT_TASK_SECONDS`."""
+    """Evaluation tasks that keep workers busy to the end: many, but none of less than
+    `SHORT_TASK_SECONDS`."""
     seconds = cost.operations / OPERATIONS_PER_SECOND
-    return WANTED_TASKS if not math.isfinite(seconds) else max(1, min(WANTED_TASKS, int(seconds / SHORT_TASK_SECONDS)))
+    return (
+        WANTED_TASKS
+        if not math.isfinite(seconds)
+        else max(1, min(WANTED_TASKS, int(seconds / SHORT_TASK_SECONDS)))
+    )
 
 
 def _instance_tile(row: Cost, n_rows: int, wanted: int, row_share: float) -> int:
-    """Rows of an evaluation task: about `TASK_SECONDS` of one core, and enough tasks where the table allows."""
+    """Rows of an evaluation task: about `TASK_SECONDS` of one core, and enough tasks where the
+    table allows."""
     is_known, seconds = math.isfinite(row.operations), _seconds(row)
     by_cost = TASK_SECONDS / seconds if seconds > 0 else 0.0
     smallest = SMALLEST_TILE if is_known else BLACK_BOX_TILE
@@ -110,15 +133,16 @@ def _instance_tile(row: Cost, n_rows: int, wanted: int, row_share: float) -> int
 
 
 def _seconds(cost: Cost) -> float:
-    """Seconds of a core that this is held to take: operations, or predictions of a black box; 0 where neither is
-    known."""
+    """Seconds of a core that this is held to take: operations, or predictions of a black box; 0
+    where neither is known."""
     if math.isfinite(cost.operations):
         return cost.operations / OPERATIONS_PER_SECOND
     return cost.predictions * PREDICTION_SECONDS
 
 
 def _coalition_tile(work: Work, proper: int, data_rows: int) -> int:
-    """Coalitions prepared together: moments and state within a bound, and enough tiles to share among workers."""
+    """Coalitions prepared together: moments and state within a bound, and enough tiles to share
+    among workers."""
     pair = work.cost(2)
     fits = int(MOMENT_TILE_BYTES // (max(pair.moment_bytes + pair.state_bytes, 1) / 2))
     n_tiles = WANTED_TASKS
@@ -132,7 +156,11 @@ def _coalition_tile(work: Work, proper: int, data_rows: int) -> int:
 def _black_box_tile(work: Work, proper: int, n_groups: int) -> int:
     """As many coalitions as can be together: rows that several of them need are predicted once."""
     scores = (work.info.block_bytes(proper) - work.info.block_bytes(0)) / max(proper, 1)
-    fits = int(min(MOMENT_TILE_BYTES // max(work.cost(2).state_bytes / 2, 1), SCORE_BYTES // max(scores, 1)))
+    fits = int(
+        min(
+            MOMENT_TILE_BYTES // max(work.cost(2).state_bytes / 2, 1), SCORE_BYTES // max(scores, 1)
+        )
+    )
     return _in_pairs(min(fits, MAX_BLACK_BOX_TILE, math.ceil(proper / n_groups)))
 
 
@@ -154,8 +182,8 @@ def _chunk_rows(tile: int) -> int:
 
 
 def _micro_rows(work: Work, tile: int, instance_tile: int, interactions: bool) -> int:
-    """The largest power of two of 64 to 1,024 rows whose evaluation stays near the cache, or in its state's bytes; of
-    one to 1,024 where a closed form gives interactions."""
+    """The largest power of two of 64 to 1,024 rows whose evaluation stays near the cache, or in its
+    state's bytes; of one to 1,024 where a closed form gives interactions."""
     bound = max(MICRO_BYTES, min(work.cost(tile).state_bytes, MICRO_STATE_BYTES))
     rows = min(1_024, instance_tile)
     while rows > 64 and work.cost(tile, rows).task_bytes > bound:

@@ -30,12 +30,14 @@ class ThisProcess(LoopExecutor):
 
 
 class ClusterExecutor:
-    """A Dask executor whose cluster starts with the first task: a job with nothing to do, or that is refused, has none.
+    """A Dask executor whose cluster starts with the first task: a job with nothing to do, or that
+    is refused, has none.
 
     Parameters
     ----------
     connected : starts it, or connects to it, and gives the client
-    memory_limit : of one worker, where the job file says so: plans are checked before a cluster starts then
+    memory_limit : of one worker, where the job file says so: plans are checked before a cluster
+        starts then
     threads : of one worker
     wait_s : seconds that the cluster may be without a worker
     say : takes a line about its workers
@@ -74,7 +76,11 @@ class ClusterExecutor:
         self.started  # noqa: B018 (it is made where it is first asked for)
 
     def run(
-        self, context: Any, reductions: Iterable[Reduction], on_done: OnDone, on_failed: OnFailed | None = None
+        self,
+        context: Any,
+        reductions: Iterable[Reduction],
+        on_done: OnDone,
+        on_failed: OnFailed | None = None,
     ) -> None:
         self.started.run(context, reductions, on_done, on_failed)
 
@@ -96,8 +102,11 @@ JobExecutor = ThisProcess | ClusterExecutor
 """Where the tasks of a job run: `running` once it was started by `start`, until `close`."""
 
 
-def local(workers: Count | None = None, memory_limit: Memory | None = None, threads: Count = 1) -> Any:
-    """Processes of this machine, one a core where `workers` is left out; `memory_limit` of one of them."""
+def local(
+    workers: Count | None = None, memory_limit: Memory | None = None, threads: Count = 1
+) -> Any:
+    """Processes of this machine, one a core where `workers` is left out; `memory_limit` of one of
+    them."""
     return local_client(workers, memory_limit or "auto", threads)
 
 
@@ -110,14 +119,19 @@ def python(file: FilePath, workers: Count | None = None, memory_limit: Memory | 
         names = runpy.run_path(file, run_name="dshap_cluster")
         make: Callable[..., Any] | None = names.get("client")
         if make is None:
-            raise InputError(f"{place}: it must define client(workers, memory_limit), which gives a Dask client")
+            raise InputError(
+                f"{place}: it must define client(workers, memory_limit), which gives a Dask client"
+            )
         client = make(workers=workers, memory_limit=memory_limit)
     except DshapError:
         raise
     except Exception as error:
         raise InputError(f"{place} failed: {type(error).__name__}: {error}") from error
     if not hasattr(client, "nthreads"):
-        raise InputError(f"{place}: client(workers, memory_limit) gave {type(client).__name__}, not a Dask client")
+        raise InputError(
+            f"{place}: client(workers, memory_limit) gave {type(client).__name__}, not a Dask "
+            "client"
+        )
     return client
 
 

@@ -1,4 +1,5 @@
-"""What the keys of a job file may hold: of an option of the library by its rule, or by its type in the signature."""
+"""What the keys of a job file may hold: of an option of the library by its rule, or by its type in
+the signature."""
 
 from __future__ import annotations
 
@@ -65,8 +66,13 @@ def one_of(words: Collection[str]) -> Any:
 
 def _within(rule: Number) -> Any:
     """A number between the ends of a rule."""
-    ends: dict[str, Any] = {"gt" if rule.open_low else "ge": rule.low, "lt" if rule.open_high else "le": rule.high}
-    return Annotated[float, Field(**{name: end for name, end in ends.items() if math.isfinite(end)})]
+    ends: dict[str, Any] = {
+        "gt" if rule.open_low else "ge": rule.low,
+        "lt" if rule.open_high else "le": rule.high,
+    }
+    return Annotated[
+        float, Field(**{name: end for name, end in ends.items() if math.isfinite(end)})
+    ]
 
 
 def _number_or_word(rule: Number, or_list: bool = False) -> Any:
@@ -78,12 +84,16 @@ def _number_or_word(rule: Number, or_list: bool = False) -> Any:
     if not or_list:
         return Annotated[one_of(rule.words) | number, or_say(f"give {allowed}")]
     several = Annotated[tuple[number, ...], Field(min_length=1, strict=False)]
-    return Annotated[one_of(rule.words) | number | several, or_say(f"give {allowed}, or a list of one a column")]
+    return Annotated[
+        one_of(rule.words) | number | several, or_say(f"give {allowed}, or a list of one a column")
+    ]
 
 
 def _count_or(word: str, noun: str) -> Any:
     """This word, or a whole number of at least 1."""
-    return Annotated[one_of([word]) | Count, or_say(f'give "{word}" or a number of {noun} of at least 1')]
+    return Annotated[
+        one_of([word]) | Count, or_say(f'give "{word}" or a number of {noun} of at least 1')
+    ]
 
 
 def _positive(*words: str) -> Number:
@@ -98,7 +108,10 @@ def _listed(given: Any) -> Any:
 
 def _folder_name(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
-        raise ValueError("it names a folder of the store: letters, digits, '_', '-' and '.', a letter or digit first")
+        raise ValueError(
+            "it names a folder of the store: letters, digits, '_', '-' and '.', a letter or digit "
+            "first"
+        )
     if fault := name_fault(name):
         raise ValueError(fault)
     return name
@@ -125,7 +138,9 @@ InstanceKey = Annotated[
     tuple[str | int, ...],
     Field(min_length=1, strict=False),
     BeforeValidator(_listed),
-    or_say('give the key of a row: a number, a text like "2011-01-01", or a list of one a key column'),
+    or_say(
+        'give the key of a row: a number, a text like "2011-01-01", or a list of one a key column'
+    ),
 ]
 Lengthscale = _number_or_word(_positive("validate", "median"), or_list=True)
 GivenLengthscale = _number_or_word(_positive("median"), or_list=True)
@@ -159,14 +174,19 @@ def _of_rule(rule: Rule) -> Any:
     return None
 
 
-WORDS: Mapping[str, Any] = {"memory_limit": Memory, "precision": one_of(PRECISIONS), "sampling": one_of(SAMPLERS)}
+WORDS: Mapping[str, Any] = {
+    "memory_limit": Memory,
+    "precision": one_of(PRECISIONS),
+    "sampling": one_of(SAMPLERS),
+}
 """Option -> its type, where a table of the library says what may be given."""
 
 
 def options_of(
     make: Callable[..., Any], rules: Mapping[str, Rule] = RULES, without: Collection[str] = ()
 ) -> dict[str, tuple[Any, Any]]:
-    """Option -> its type and its default, of all that a job file can say of the parameters of `make`.
+    """Option -> its type and its default, of all that a job file can say of the parameters of
+    `make`.
 
     Of what is the library's own by its rule; of other code by the types in its signature.
 
@@ -184,10 +204,15 @@ def options_of(
         given = type(default) if parameter.annotation is parameter.empty else parameter.annotation
         kind = types[name] if types.get(name) is not None else given if _is_plain(given) else None
         if kind is not None:
-            found[name] = (kind, ...) if is_needed else (kind if default is not None else kind | None, default)
+            found[name] = (
+                (kind, ...)
+                if is_needed
+                else (kind if default is not None else kind | None, default)
+            )
         elif is_needed:
             raise InputError(
-                f"{make.__name__} takes {name}, and a job file has no words for it: give it a type like int, float, "
+                f"{make.__name__} takes {name}, and a job file has no words for it: give it a type "
+                "like int, float, "
                 "str or bool, or a default"
             )
     return found
@@ -198,4 +223,6 @@ def _is_plain(given: Any) -> bool:
     if get_origin(given) in (Annotated, Literal):
         return True
     parts = [part for part in get_args(given) or [given] if part is not type(None)]
-    return bool(parts) and all(part in (int, float, str, bool) or (part != given and _is_plain(part)) for part in parts)
+    return bool(parts) and all(
+        part in (int, float, str, bool) or (part != given and _is_plain(part)) for part in parts
+    )

@@ -1,4 +1,5 @@
-"""The kinds of a job file's tables: each is something to construct, and a record of options by its signature."""
+"""The kinds of a job file's tables: each is something to construct, and a record of options by its
+signature."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class Table(BaseModel):
 
 @dataclass(frozen=True)
 class Part:
-    """A parameter that TOML cannot hold: made from keys of the table, and from the rest of the job."""
+    """A parameter that TOML cannot hold: made from keys of the table, and from the rest of the
+    job."""
 
     make: Callable[[Any, Any], Any]
     """(table, rest of the job) -> the argument."""
@@ -48,7 +50,9 @@ class Made(Table):
     def made(self, rest: Any = None) -> Any:
         """What the table describes, constructed."""
         arguments = {name: part.make(self, rest) for name, part in self.parts.items()}
-        return type(self).making(**arguments, **{name: value for name, value in self if name in self.options})
+        return type(self).making(
+            **arguments, **{name: value for name, value in self if name in self.options}
+        )
 
 
 class KindTable(Made):
@@ -59,9 +63,11 @@ class KindTable(Made):
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """The kinds of one table: a pydantic validator, which makes the record of the kind that is named.
+    """The kinds of one table: a pydantic validator, which makes the record of the kind that is
+    named.
 
-    A kind is one line in `known`: what is constructed, as "package.module:name", or a table that is written out.
+    A kind is one line in `known`: what is constructed, as "package.module:name", or a table that is
+    written out.
     """
 
     tag: str
@@ -96,14 +102,18 @@ class Kinds:
         if self.takes_others and ":" in kind:
             return _record(self, kind, imported(kind, self.tag))
         if kind in self.not_built:
-            raise ValueError(f'{self.tag} = "{kind}" is not built yet; built: {", ".join(self.known)}')
+            raise ValueError(
+                f'{self.tag} = "{kind}" is not built yet; built: {", ".join(self.known)}'
+            )
         raise ValueError(unknown_name(self.tag, kind, self.known))
 
     @cached_property
     def records(self) -> Mapping[str, type[Any]]:
         """kind -> its record, of all that are known."""
         return {
-            kind: _record(self, kind, imported(place, self.tag)) if isinstance(place, str) else place
+            kind: _record(self, kind, imported(place, self.tag))
+            if isinstance(place, str)
+            else place
             for kind, place in self.known.items()
         }
 
@@ -121,7 +131,9 @@ def one_kind(record: type[Table]) -> Kinds:
 def _record(kinds: Kinds, kind: str, make: Callable[..., Any]) -> type[Made]:
     """The record of one kind: the keys of its parts, and the options of its signature."""
     differing = kinds.particular.get(kind, {})
-    offered = {name: differing.get(name, part) for name, part in {**kinds.parts, **differing}.items()}
+    offered = {
+        name: differing.get(name, part) for name, part in {**kinds.parts, **differing}.items()
+    }
     taken, written = inspect.signature(make).parameters.keys(), kinds.base.model_fields.keys()
     options = options_of(make, without={*offered, *written})
     parts = {name: part for name, part in offered.items() if part is not None and name in taken}
@@ -133,7 +145,8 @@ def _record(kinds: Kinds, kind: str, make: Callable[..., Any]) -> type[Made]:
 
 
 def imported(place: str, said: str, noun: str = "") -> Any:
-    """Import "package.module:name", of code that is installed or lies beside the job; messages begin with `said`.
+    """Import "package.module:name", of code that is installed or lies beside the job; messages
+    begin with `said`.
 
     Raises
     ------

@@ -1,7 +1,8 @@
-"""Parameters that a job file has other words for: a fitted model, a kernel, an embedding, a background, a link.
+"""Parameters that a job file has other words for: a fitted model, a kernel, an embedding, a
+background, a link.
 
-`PARTS` says of each by its name how it is made, and which keys it adds to the tables of value functions and models, so
-that whatever takes it can stand in a job file.
+`PARTS` says of each by its name how it is made, and which keys it adds to the tables of value
+functions and models, so that whatever takes it can stand in a job file.
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ class LearningKeys(Table):
     """Of what learns from the table."""
 
     quality_rows: Count | None = None
-    """Measure MSE_v, mean (f − v_S)² over coalitions, on so many rows: held out of the fit where the model has such."""
+    """Measure MSE_v, mean (f − v_S)² over coalitions, on so many rows: held out of the fit where
+    the model has such."""
 
 
 class EmbeddingKeys(Table):
@@ -102,7 +104,8 @@ class EmbeddingKeys(Table):
     landmarks: Landmarks = 256
     """Of embedding = "nystrom"."""
     selection: one_of(SELECTIONS) = "kmeans++"  # type: ignore[valid-type]
-    """How landmarks are chosen: far from each other, evenly over rows, or by ridge leverage scores."""
+    """How landmarks are chosen: far from each other, evenly over rows, or by ridge leverage
+    scores."""
     features: EvenCount = 256
     """Of embedding = "fourier": real ones, a cosine and a sine for each frequency."""
 
@@ -111,13 +114,20 @@ class EmbeddingKeys(Table):
         for key, home in EMBEDDING_OF.items():
             if key in self.model_fields_set and self.embedding != home:
                 instead = "features" if self.embedding == "fourier" else "landmarks"
-                raise ValueError(f'{key} belongs to embedding = "{home}"; with "{self.embedding}" give {instead}')
+                raise ValueError(
+                    f'{key} belongs to embedding = "{home}"; with "{self.embedding}" give {instead}'
+                )
         if self.landmarks == "model" and "selection" in self.model_fields_set:
             raise ValueError('landmarks = "model" takes those of the model: leave selection out')
         return self
 
 
-EMBEDDING_OF = {"landmarks": "nystrom", "selection": "nystrom", "rank_tolerance": "nystrom", "features": "fourier"}
+EMBEDDING_OF = {
+    "landmarks": "nystrom",
+    "selection": "nystrom",
+    "rank_tolerance": "nystrom",
+    "features": "fourier",
+}
 
 
 class KernelKeys(Table):
@@ -131,7 +141,9 @@ class KernelKeys(Table):
     @model_validator(mode="after")
     def _check_kernel(self) -> KernelKeys:
         if "lengthscale" in self.model_fields_set and self.kernel in (None, "model"):
-            raise ValueError('lengthscale belongs to a kernel of its own: name one, like kernel = "rbf"')
+            raise ValueError(
+                'lengthscale belongs to a kernel of its own: name one, like kernel = "rbf"'
+            )
         return self
 
 
@@ -141,14 +153,18 @@ class LinkKeys(Table):
     link: one_of(values.LINKS) = "identity"  # type: ignore[valid-type]
     """What the expectations of probabilities are turned into."""
     link_class: NotEmpty | None = None
-    """Of "log_odds" and "log_probability": the output; the predicted class of each row where left out."""
+    """Of "log_odds" and "log_probability": the output; the predicted class of each row where left
+    out."""
     clip: float = Field(default=0.0, ge=0.0, le=0.1)
     """Of a link: expectations are moved into [clip, 1 − clip]; 0: those of 0 or 1 are refused."""
 
     @model_validator(mode="after")
     def _check_link(self) -> LinkKeys:
         if self.link_class is not None and self.link not in ("log_odds", "log_probability"):
-            raise ValueError(f'link_class belongs to link = "log_odds" or "log_probability", not to "{self.link}"')
+            raise ValueError(
+                'link_class belongs to link = "log_odds" or "log_probability", not to '
+                f'"{self.link}"'
+            )
         if self.clip and self.link == "identity":
             raise ValueError('clip belongs to a link of probabilities, like link = "logit"')
         return self
@@ -172,7 +188,9 @@ class ChosenBackgroundKeys(Table):
     @model_validator(mode="after")
     def _check_selection(self) -> ChosenBackgroundKeys:
         if self.background == "all" and "selection" in self.model_fields_set:
-            raise ValueError('selection belongs to a number of background rows; "all" are taken: leave it out')
+            raise ValueError(
+                'selection belongs to a number of background rows; "all" are taken: leave it out'
+            )
         return self
 
 
@@ -184,7 +202,8 @@ class GraphKeys(Table):
 
 
 class ShapleyTable(Table):
-    """[model.shapley]: the attributions of one player are held small; see `dshap.models.ShapleyPenalty`."""
+    """[model.shapley]: the attributions of one player are held small; see
+    `dshap.models.ShapleyPenalty`."""
 
     player: Names
     """A column, or a list of them that are one player."""
@@ -275,8 +294,8 @@ def _predict(given: Any, context: Context) -> Callable[..., Any]:
 
 
 def _background(given: Any, context: Context) -> Any:
-    """All rows as the table itself, or a seeded sample (b, columns) of those without NaN: a data frame where columns
-    hold times, else an array."""
+    """All rows as the table itself, or a seeded sample (b, columns) of those without NaN: a data
+    frame where columns hold times, else an array."""
     rows, table = given.background, context.table
     n_rows = table.n_rows if rows == "all" else min(rows, table.n_rows)
     if n_rows == table.n_rows:
@@ -284,7 +303,8 @@ def _background(given: Any, context: Context) -> Any:
     size = 8 * n_rows * len(table.reader.feature_names)
     if size > MAX_BACKGROUND_BYTES:
         raise DoesNotFitError(
-            f"[[explain]] background = {rows!r}: {n_rows:,} rows take {format_bytes(size)} on every worker, at most "
+            f"[[explain]] background = {rows!r}: {n_rows:,} rows take {format_bytes(size)} on "
+            "every worker, at most "
             f"{format_bytes(MAX_BACKGROUND_BYTES)} allowed: give a smaller number of rows"
         )
     sample = table.sample(n_rows)
@@ -374,7 +394,8 @@ def model_of(job: Job, table: JobTable) -> KernelModel:
         kernel.bind(len(reader.feature_names))
     if given.embedding == "nystrom" and given.landmarks > reader.n_rows:
         raise InputError(
-            f"[model] landmarks = {given.landmarks}: the table has {reader.n_rows} rows, give at most that"
+            f"[model] landmarks = {given.landmarks}: the table has {reader.n_rows} rows, give at "
+            "most that"
         )
     model: KernelModel = given.made(context)
     if model.shapley is not None:
@@ -388,8 +409,11 @@ def placeholder(job: Job, reader: RowReader, n_outputs: int) -> Expansion:
     columns, names = len(reader.feature_names), reader.feature_names
     kernel = kernels.RBF(1.0).bind(columns)
     if given.embedding == "fourier":
-        frequencies = np.tile(np.arange(1.0, given.features // 2 + 1)[:, None], columns)  # a cosine and a sine each
+        # a cosine and a sine each
+        frequencies = np.tile(np.arange(1.0, given.features // 2 + 1)[:, None], columns)
         zeros = np.zeros((len(frequencies), n_outputs))
         return FourierExpansion(frequencies, zeros[:, 0], zeros, zeros[0], names, kernel=kernel)
     r = given.landmarks
-    return KernelExpansion(kernel, np.zeros((r, columns)), np.zeros((r, n_outputs)), np.zeros(n_outputs), names)
+    return KernelExpansion(
+        kernel, np.zeros((r, columns)), np.zeros((r, n_outputs)), np.zeros(n_outputs), names
+    )

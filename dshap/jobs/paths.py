@@ -38,7 +38,8 @@ _CALL = re.compile(
 
 
 def with_environment(text: str) -> str:
-    """The text with the value of a variable in the place of ``{{ env_var(NAME) }}`` or ``{{ env_var(NAME, "…") }}``.
+    """The text with the value of a variable in the place of ``{{ env_var(NAME) }}`` or ``{{
+    env_var(NAME, "…") }}``.
 
     Raises
     ------
@@ -50,7 +51,8 @@ def with_environment(text: str) -> str:
         call = _CALL.fullmatch(found.group(1))
         if call is None:
             raise ValueError(
-                f'{found.group()} is not known: write {{{{ env_var(NAME) }}}}, or {{{{ env_var(NAME, "default") }}}}'
+                f"{found.group()} is not known: write {{{{ env_var(NAME) }}}}, or {{{{ "
+                f'env_var(NAME, "default") }}}}'
             )
         name, default = call["name"], call["default"]
         given = os.environ.get(name, default)
@@ -88,7 +90,8 @@ def path_of(text: str, noun: str, folder: Path | None = None) -> str:
 
 @dataclass(frozen=True)
 class PathKey:
-    """The validator of a key that holds a path, which is relative to the working directory by then."""
+    """The validator of a key that holds a path, which is relative to the working directory by
+    then."""
 
     noun: str
     """The kind of thing that lies there: "store", "table", "file" or "picture"."""

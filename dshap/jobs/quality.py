@@ -1,4 +1,5 @@
-"""MSE_v of a finished explanation, on rows that the model's fit did not see where there are such."""
+"""MSE_v of a finished explanation, on rows that the model's fit did not see where there are
+such."""
 
 from __future__ import annotations
 
@@ -39,8 +40,12 @@ class JobQuality:
     """The values were fitted to the whole table, these rows included."""
 
     def to_record(self) -> Record:
-        counts = np.array([self.n_rows, self.n_coalitions, int(self.is_held_out), int(self.is_fitted_to)])
-        return Record({"mse": np.array(self.mse), "variance": np.array(self.variance), "counts": counts})
+        counts = np.array(
+            [self.n_rows, self.n_coalitions, int(self.is_held_out), int(self.is_fitted_to)]
+        )
+        return Record(
+            {"mse": np.array(self.mse), "variance": np.array(self.variance), "counts": counts}
+        )
 
     @classmethod
     def from_record(cls, record: Record) -> JobQuality:
@@ -50,7 +55,8 @@ class JobQuality:
 
     def to_dict(self) -> dict[str, Any]:
         share = [
-            mse / variance if variance > 0.0 else None for mse, variance in zip(self.mse, self.variance, strict=True)
+            mse / variance if variance > 0.0 else None
+            for mse, variance in zip(self.mse, self.variance, strict=True)
         ]
         return {
             "mse_v": list(self.mse),
@@ -78,7 +84,8 @@ def check_quality(explain: ExplainTable, plan: Plan, reader: TableReader) -> Non
     place = f"[[explain]] {explain.name} quality_rows"
     if plan.is_closed_form:
         raise InputError(
-            f"{place}: MSE_v is over coalitions, and this explanation is a closed form without any: leave it out, or "
+            f"{place}: MSE_v is over coalitions, and this explanation is a closed form without "
+            "any: leave it out, or "
             'give [design] kind = "kernelshap"'
         )
     size = 8 * min(explain.n_quality_rows, reader.n_rows) * len(reader.feature_names)
@@ -89,8 +96,11 @@ def check_quality(explain: ExplainTable, plan: Plan, reader: TableReader) -> Non
         )
 
 
-def stored_quality(explain: ExplainTable, job: Job, explanation: Explanation, progress: Progress) -> JobQuality | None:
-    """What an earlier run measured; None where it did not, or where its state or its note is damaged or gone."""
+def stored_quality(
+    explain: ExplainTable, job: Job, explanation: Explanation, progress: Progress
+) -> JobQuality | None:
+    """What an earlier run measured; None where it did not, or where its state or its note is
+    damaged or gone."""
     states, name = StateFolder(explanation.path / CONTAINER), _state_name(explain, job, explanation)
     for damaged in states.mend([name]):
         progress.say(f"state {damaged} is damaged: it is computed again")
@@ -106,10 +116,13 @@ def measured_by_job(
     explanation: Explanation,
     session: Session,
 ) -> JobQuality:
-    """MSE_v on a seeded sample of rows, from the states of the explanation: nothing is fitted again.  It is stored."""
+    """MSE_v on a seeded sample of rows, from the states of the explanation: nothing is fitted
+    again.  It is stored."""
     rows, is_held_out = quality_sample(job, reader, int(explain.n_quality_rows or 0))
     is_fitted = explanation.plan.data_rows == reader.n_rows
-    found = measure(explanation, rows, session, held_out_of_the_fit=is_held_out, learnt_from=is_fitted)
+    found = measure(
+        explanation, rows, session, held_out_of_the_fit=is_held_out, learnt_from=is_fitted
+    )
     measured = JobQuality(
         tuple(found.mse.tolist()),
         tuple(found.variance.tolist()),
@@ -118,15 +131,19 @@ def measured_by_job(
         is_held_out,
         is_fitted,
     )
-    StateFolder(explanation.path / CONTAINER).put(_state_name(explain, job, explanation), measured.to_record())
+    StateFolder(explanation.path / CONTAINER).put(
+        _state_name(explain, job, explanation), measured.to_record()
+    )
     mark_finished(explanation.path)  # its list has this state too
     return measured
 
 
 def quality_sample(job: Job, reader: TableReader, n_rows: int) -> tuple[FloatArray, bool]:
-    """(rows (n, columns) without NaN, True): a sample of those held out of the fit; of all rows where none are (False).
+    """(rows (n, columns) without NaN, True): a sample of those held out of the fit; of all rows
+    where none are (False).
 
-    The rows of the smallest draws of `rows.row_draws`, by which rows are held out: reads the table span by span.
+    The rows of the smallest draws of `rows.row_draws`, by which rows are held out: reads the table
+    span by span.
     """
     holdout = 0.0 if job.is_imported else job.model.holdout
     chosen = smallest_draws(reader.n_rows, n_rows, job.job.seed, holdout)
@@ -137,5 +154,9 @@ def quality_sample(job: Job, reader: TableReader, n_rows: int) -> tuple[FloatArr
 
 
 def _state_name(explain: ExplainTable, job: Job, explanation: Explanation) -> str:
-    made_for = {"rows": explain.n_quality_rows, "seed": job.job.seed, "run": explanation.work.run_digest}
+    made_for = {
+        "rows": explain.n_quality_rows,
+        "seed": job.job.seed,
+        "run": explanation.work.run_digest,
+    }
     return f"quality-{digest_of(made_for)}"

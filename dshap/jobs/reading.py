@@ -41,8 +41,8 @@ def read_job_file(path: str | Path, settings: Sequence[str] = ()) -> Job:
 
     Notes
     -----
-    Paths in the file are relative to its folder, those in `settings` to the working directory; the folder is put first
-    in `sys.path`, so that modules beside the file are found.
+    Paths in the file are relative to its folder, those in `settings` to the working directory; the
+    folder is put first in `sys.path`, so that modules beside the file are found.
     """
     file = Path(os.path.normpath(as_path("job file", path, "file")))
     said = f"job file {path}"
@@ -57,11 +57,14 @@ def read_job_file(path: str | Path, settings: Sequence[str] = ()) -> Job:
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{said} is no TOML: {error}") from error
     except RecursionError as error:
-        raise InputError(f"{said} has lists or tables that lie too deep in each other: no key takes such") from error
+        raise InputError(
+            f"{said} has lists or tables that lie too deep in each other: no key takes such"
+        ) from error
 
 
 def _job_of(written: Mapping[str, Any], settings: Sequence[str], folder: Path, said: str) -> Job:
-    """The job of the tables of a file in this folder; `said` is what a message about them begins with."""
+    """The job of the tables of a file in this folder; `said` is what a message about them begins
+    with."""
     try:
         rooted, elsewhere = with_paths_from(written, folder)
     except InputError as error:
@@ -113,7 +116,8 @@ def _place(loc: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[str, type[Ta
         if rest:
             place, entry = place + _label(entry, rest[0]), entry[rest.pop(0)]
     record = kinds.record(entry) if rest else Job
-    if len(rest) > 1 and (inner := _inner_table(record, rest[0])):  # a table in the table, such as [model.shapley]
+    # a table in the table, such as [model.shapley]
+    if len(rest) > 1 and (inner := _inner_table(record, rest[0])):
         return f"{place[:-1]}.{rest[0]}]", inner, str(rest[1])
     return place, record, ".".join(map(str, rest[:1]))
 
@@ -122,7 +126,9 @@ def _inner_table(record: type[Table], key: Any) -> type[Table] | None:
     """The record of a key that is a table itself."""
     field = record.model_fields.get(str(key))
     kinds = () if field is None else get_args(field.annotation)
-    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Table)), None)
+    return next(
+        (kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Table)), None
+    )
 
 
 def _label(entries: Any, index: int) -> str:
@@ -137,7 +143,9 @@ def _unknown(place: str, record: type[Table], key: str) -> str:
     if record is Job:
         return unknown_name("table", key, TABLES)
     said = f"{place} {unknown_name('key', key, record.model_fields)}"
-    homes = [(table, kinds.tag, kind) for table, kinds in TABLES.items() for kind in kinds.with_key(key)]
+    homes = [
+        (table, kinds.tag, kind) for table, kinds in TABLES.items() for kind in kinds.with_key(key)
+    ]
     if here := [(tag, kind) for table, tag, kind in homes if f"[{table}]" in place]:
         kinds = " or ".join(f'"{kind}"' for _, kind in here)
         return f"{said.rstrip('.')}; {key} goes with {here[0][0]} = {kinds}"
@@ -184,19 +192,21 @@ FORM = "write --set TABLE.KEY=VALUE, like --set model.landmarks=300"
 
 
 def with_settings(given: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any]:
-    """The tables of a job file with these values in the place of its own, or beside them; `given` is not changed.
+    """The tables of a job file with these values in the place of its own, or beside them; `given`
+    is not changed.
 
     Parameters
     ----------
     given : the tables
-    settings : "TABLE.KEY=VALUE", or "explain.NAME.KEY=VALUE" for the explanation of that name; the last of two counts.
-        A value is read as TOML where it is TOML (300, 1e-4, true, ["hr", "temp"], "all"), else as text.
+    settings : "TABLE.KEY=VALUE", or "explain.NAME.KEY=VALUE" for the explanation of that name; the
+        last of two counts.  A value is read as TOML where it is TOML (300, 1e-4, true, ["hr",
+        "temp"], "all"), else as text.
 
     Raises
     ------
     InputError
-        Not of this form, or no explanation of that name.  Whether a table, a key and a value are allowed is left to
-        the schema.
+        Not of this form, or no explanation of that name.  Whether a table, a key and a value are
+        allowed is left to the schema.
     """
     tables = copy.deepcopy(dict(given))
     for setting in settings:
@@ -204,7 +214,9 @@ def with_settings(given: Mapping[str, Any], settings: Sequence[str]) -> dict[str
         name, dot, key = place.strip().partition(".")
         if not (equals and dot and name and key):
             raise InputError(f"--set {setting}: {FORM}")
-        table = _explanation(tables, setting, key) if name == "explain" else tables.setdefault(name, {})
+        table = (
+            _explanation(tables, setting, key) if name == "explain" else tables.setdefault(name, {})
+        )
         key = key.rpartition(".")[2] if name == "explain" else key
         if not isinstance(table, dict) or "." in key:
             raise InputError(f"--set {setting}: no key of a table is addressed; {FORM}")
@@ -215,13 +227,16 @@ def with_settings(given: Mapping[str, Any], settings: Sequence[str]) -> dict[str
 def _explanation(tables: Mapping[str, Any], setting: str, place: str) -> Any:
     """The table [[explain]] whose name stands before the key in "NAME.KEY"."""
     entries = tables.get("explain")
-    named = {
-        str(entry.get("name")): entry for entry in entries if isinstance(entry, dict)
-    } if isinstance(entries, list) else {}  # fmt: skip
+    named = (
+        {str(entry.get("name")): entry for entry in entries if isinstance(entry, dict)}
+        if isinstance(entries, list)
+        else {}
+    )
     name, dot, _ = place.rpartition(".")
     if not dot:
         raise InputError(
-            f"--set {setting}: [[explain]] is a list of tables, so name one: explain.NAME.{place}=…, NAME one of "
+            f"--set {setting}: [[explain]] is a list of tables, so name one: "
+            f"explain.NAME.{place}=…, NAME one of "
             f"{', '.join(named) or 'none'}"
         )
     if name not in named:
@@ -230,7 +245,8 @@ def _explanation(tables: Mapping[str, Any], setting: str, place: str) -> Any:
 
 
 def _value(text: str) -> Any:
-    """A number, truth value, list or table where the text is one in TOML, without its quotes where it has them."""
+    """A number, truth value, list or table where the text is one in TOML, without its quotes where
+    it has them."""
     try:
         read = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:

@@ -1,4 +1,5 @@
-"""Paths of a job file: relative to its folder, as other tools have it, and not to where the command runs."""
+"""Paths of a job file: relative to its folder, as other tools have it, and not to where the command
+runs."""
 
 from __future__ import annotations
 
@@ -59,13 +60,18 @@ class Elsewhere:
         better = Path(os.path.relpath(self.from_here, self.folder)).as_posix()
         what = "the store of this job" if self.noun == "store" else f"a {self.noun}"
         return (
-            f'{self.place} {self.key} = "{self.text}": paths in a job file are relative to its folder, and {what} '
-            f'stands at {self.from_here}, not at {self.path}: write {self.key} = "{better}", or move it there'
+            f'{self.place} {self.key} = "{self.text}": paths in a job file are relative to its '
+            f"folder, and {what} "
+            f'stands at {self.from_here}, not at {self.path}: write {self.key} = "{better}", or '
+            "move it there"
         )
 
 
-def with_paths_from(written: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any], list[Elsewhere]]:
-    """The tables of a job file in this folder with absolute paths, and those that lead elsewhere from where this runs.
+def with_paths_from(
+    written: Mapping[str, Any], folder: Path
+) -> tuple[dict[str, Any], list[Elsewhere]]:
+    """The tables of a job file in this folder with absolute paths, and those that lead elsewhere
+    from where this runs.
 
     Raises
     ------
@@ -86,7 +92,8 @@ def with_paths_from(written: Mapping[str, Any], folder: Path) -> tuple[dict[str,
 
 
 def refuse_left_behind(elsewhere: Sequence[Elsewhere], tables: Mapping[str, Any]) -> None:
-    """Raise where a table, a file or the store of the job stands where its path led from the working directory.
+    """Raise where a table, a file or the store of the job stands where its path led from the
+    working directory.
 
     `tables` are those of the job, in which --set may have named other places.
     """

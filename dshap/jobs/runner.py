@@ -45,14 +45,22 @@ from dshap.predictors.times import times_of
 from dshap.records import Record, digest_of
 from dshap.run import IDLE_WORKER_BYTES, Explanation, fit_model
 from dshap.session import Session
-from dshap.tables import Census, MissingValues, TextFiles, check_targets, missing_values, open_source, take_census
+from dshap.tables import (
+    Census,
+    MissingValues,
+    TextFiles,
+    check_targets,
+    missing_values,
+    open_source,
+    take_census,
+)
 from dshap.way import NUMERICS_VERSION, Way
 
 __all__ = ["ExplanationResult", "JobPlan", "JobResult", "fit_report", "plan_job", "run_job"]
 
 SMALL_TABLE_VALUES = 32_000_000
-"""Rows times columns up to which the census is taken in this process, so that a job that is refused starts no cluster:
-a second or two, less than a cluster takes to start."""
+"""Rows times columns up to which the census is taken in this process, so that a job that is refused
+starts no cluster: a second or two, less than a cluster takes to start."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,11 @@ class JobPlan:
 
     def __str__(self) -> str:
         fit = ["", "model: fitted on the table", *stage_lines(self.fit)] if self.fit else []
-        plans = [line for name, plan in self.explanations for line in ("", f"explanation {name}", str(plan))]
+        plans = [
+            line
+            for name, plan in self.explanations
+            for line in ("", f"explanation {name}", str(plan))
+        ]
         missing = [] if self.missing is None else [str(self.missing)]
         return "\n".join([self.source, *missing, *fit, *plans])
 
@@ -119,7 +131,8 @@ class JobResult:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """census, fit, and each explanation -> how long it took in this run; those with nothing to do are left out."""
+        """census, fit, and each explanation -> how long it took in this run; those with nothing to
+        do are left out."""
         seconds: dict[str, float] = {}
         for stage in self.stages:
             if stage.seconds:
@@ -145,11 +158,14 @@ class JobResult:
         """A `FailedBlocksError` for all explanations that have blocks without attributions."""
         failed = [result for result in self.explanations if result.failure]
         if failed:
-            raise FailedBlocksError("; ".join(f"{result.name}: {result.failure}" for result in failed))
+            raise FailedBlocksError(
+                "; ".join(f"{result.name}: {result.failure}" for result in failed)
+            )
 
 
 def plan_job(job: Job) -> JobPlan:
-    """The plan of a job: fits nothing, writes nothing, starts no cluster; refuses what the job's own limits refuse.
+    """The plan of a job: fits nothing, writes nothing, starts no cluster; refuses what the job's
+    own limits refuse.
 
     It looks at a few batches of rows, for values that are missing.
 
@@ -176,7 +192,9 @@ def _plan_of(job: Job, table: JobTable) -> JobPlan:
         return _planned(job, table, imported_model(job), ())
     n, reader = table.n_targets(), table.reader
     n_outputs = 1 if job.model.kind == "kernel_logistic" and n == 2 else n
-    return _planned(job, table, placeholder(job, reader, n_outputs), fit_stages(model_of(job, table), reader, n))
+    return _planned(
+        job, table, placeholder(job, reader, n_outputs), fit_stages(model_of(job, table), reader, n)
+    )
 
 
 def _planned(job: Job, table: JobTable, model: Model, fit: tuple[Stage, ...]) -> JobPlan:
@@ -186,7 +204,9 @@ def _planned(job: Job, table: JobTable, model: Model, fit: tuple[Stage, ...]) ->
 
 def _plan(explain: ExplainTable, job: Job, model: Model, table: JobTable) -> Plan:
     value, reader = _value_of(explain, Context(job, table, model)), table.reader
-    way = Way.of(value, job.options(), job.design_of(len(value.players)), job.design_seed, reader.n_rows)
+    way = Way.of(
+        value, job.options(), job.design_of(len(value.players)), job.design_seed, reader.n_rows
+    )
     plan = way.plan(reader, open_source(value.data) if reads_data(value) else None)
     check_quality(explain, plan, reader)
     return plan
@@ -195,14 +215,20 @@ def _plan(explain: ExplainTable, job: Job, model: Model, table: JobTable) -> Pla
 def _value_of(explain: ExplainTable, context: Context) -> Any:
     """What is explained, of texts for the longest of them."""
     value = explain.made(context)
-    return value.of_length(len(context.table.reader.feature_names)) if context.job.is_of_texts else value
+    return (
+        value.of_length(len(context.table.reader.feature_names))
+        if context.job.is_of_texts
+        else value
+    )
 
 
-def run_job(job: Job, progress: Progress, *, trusts_files: bool = True, wait_s: float | None = None) -> JobResult:
+def run_job(
+    job: Job, progress: Progress, *, trusts_files: bool = True, wait_s: float | None = None
+) -> JobResult:
     """Fit, then explain; what an earlier run of the same job finished is not done again.
 
-    Where the files of the table are what they were (`dshap.tables.files.stamp_file`), the census of the
-    earlier run is taken; with `trusts_files=False` all rows are read again.  A cluster may be
+    Where the files of the table are what they were (`dshap.tables.files.stamp_file`), the census of
+    the earlier run is taken; with `trusts_files=False` all rows are read again.  A cluster may be
     without a worker for `wait_s` seconds, those of the job file where None.
 
     Raises
@@ -220,7 +246,10 @@ def run_job(job: Job, progress: Progress, *, trusts_files: bool = True, wait_s: 
         return JobResult(store, (), None, is_empty=True)
     plan = _plan_of(job, table)
     plan.check(job.memory_limit, job.n_threads)
-    with Workspace(store) as workspace, contextlib.closing(_executor_of(job, progress, wait_s)) as executor:
+    with (
+        Workspace(store) as workspace,
+        contextlib.closing(_executor_of(job, progress, wait_s)) as executor,
+    ):
         recorder = StageRecorder(progress, executor)
         session = Session(executor, workspace, job.options(), recorder)
         return _Run(job, plan, table, store, session, recorder).carry_out()
@@ -260,7 +289,9 @@ class _Run:
         fingerprint = _fingerprint(self.job, self.reader, census)
         _refuse_other_job(self.store, fingerprint, self.reader, self.session)
         model = self._model(fingerprint)
-        prepared = [(explain, self._prepared(explain, model, census)) for explain in self.job.explain]
+        prepared = [
+            (explain, self._prepared(explain, model, census)) for explain in self.job.explain
+        ]
         create_store(self.store, _description(self.job, fingerprint))
         self._say_damaged(self.table.keep())
         results = tuple(self._explained(explain, explanation) for explain, explanation in prepared)
@@ -321,7 +352,8 @@ class _Run:
         return fitted
 
     def _prepared(self, explain: ExplainTable, model: Model, census: Census) -> Explanation:
-        value = _value_of(explain, Context(self.job, self.table, model, LoopExecutor()))  # no cluster for a background
+        # no cluster for a background
+        value = _value_of(explain, Context(self.job, self.table, model, LoopExecutor()))
         return Explanation.of(
             value,
             self.reader,
@@ -339,8 +371,10 @@ class _Run:
             self.progress.kept_explanation(name, learns)
         else:
             self._start()
-            self.progress.say(f"explanation {name}: {explanation.plan.n_rows:,} rows, "
-                              f"{explanation.plan.n_coalitions:,} coalitions")  # fmt: skip
+            self.progress.say(
+                f"explanation {name}: {explanation.plan.n_rows:,} rows, "
+                f"{explanation.plan.n_coalitions:,} coalitions"
+            )
             is_new = read_run(explanation.path) is None
             with self.progress.explanation(name, explanation.plan.data_rows, learns, is_new):
                 ended = explanation.run(self.session)
@@ -366,7 +400,8 @@ class _Run:
 
 
 def _fingerprint(job: Job, reader: TableReader, census: Census) -> dict[str, Any]:
-    """What all explanations of a store share, and the fit depends on; each cube has its own besides."""
+    """What all explanations of a store share, and the fit depends on; each cube has its own
+    besides."""
     shared = {
         "numerics": NUMERICS_VERSION,
         "seed": job.job.seed,
@@ -383,7 +418,8 @@ def _fingerprint(job: Job, reader: TableReader, census: Census) -> dict[str, Any
 
 
 def _described(model: Any) -> dict[str, Any]:
-    """The table of a model; without a Shapley penalty as it was before there were any, so that stores stay known."""
+    """The table of a model; without a Shapley penalty as it was before there were any, so that
+    stores stay known."""
     described: dict[str, Any] = model.model_dump(mode="json")
     if described.get("shapley", "") is None:
         del described["shapley"]
@@ -395,7 +431,9 @@ def _description(job: Job, fingerprint: dict[str, Any]) -> dict[str, Any]:
     return {"name": job.job.name, "units": job.run.units, "fingerprint": fingerprint}
 
 
-def _refuse_other_job(store: Path, fingerprint: dict[str, Any], reader: TableReader, session: Session) -> None:
+def _refuse_other_job(
+    store: Path, fingerprint: dict[str, Any], reader: TableReader, session: Session
+) -> None:
     refuse_altered(store)
     stored = read_job(store)
     if stored is not None:
@@ -406,14 +444,19 @@ def _refuse_other_job(store: Path, fingerprint: dict[str, Any], reader: TableRea
 
 
 def _refuse_foreign(store: Path) -> None:
-    """Raise where no store of a job can be: by its name, inside another store, or where something else stands."""
+    """Raise where no store of a job can be: by its name, inside another store, or where something
+    else stands."""
     check_place(store)
     for above in store.parents:
         if read_job(above) is not None or read_run(above) is not None:
-            raise StoreMismatchError(f"{above} is a store, and {store} would lie inside it: choose another [job] store")
+            raise StoreMismatchError(
+                f"{above} is a store, and {store} would lie inside it: choose another [job] store"
+            )
     is_taken = store.exists() and (not store.is_dir() or any(store.iterdir()))
     if is_taken and read_job(store) is None and not lost_its_metadata(store):
-        raise StoreMismatchError(f"{store} exists and is no store of a job: choose another [job] store")
+        raise StoreMismatchError(
+            f"{store} exists and is no store of a job: choose another [job] store"
+        )
 
 
 def fit_report(store: Path) -> FitReport | None:

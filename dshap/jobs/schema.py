@@ -1,7 +1,7 @@
 """The job file: one frozen record for each table, checked whole before anything is opened.
 
-What a table may hold follows from what it stands for: `MODELS`, `VALUES`, `DESIGNS` and `CLUSTERS` name what is
-constructed, a line a kind, and the keys are the parameters there.
+What a table may hold follows from what it stands for: `MODELS`, `VALUES`, `DESIGNS` and `CLUSTERS`
+name what is constructed, a line a kind, and the keys are the parameters there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,17 @@ from dshap.options import RULES, WAIT_S, RunOptions, parse_bytes
 from dshap.tables.synthetic import MAX_ROWS
 from dshap.types import Design
 
-__all__ = ["CLUSTERS", "DESIGNS", "MODELS", "SOURCES", "VALUES", "ExplainTable", "FittedModel", "TABLES", "Job"]
+__all__ = [
+    "CLUSTERS",
+    "DESIGNS",
+    "MODELS",
+    "SOURCES",
+    "VALUES",
+    "ExplainTable",
+    "FittedModel",
+    "TABLES",
+    "Job",
+]
 
 
 class JobTable(Table):
@@ -56,12 +66,14 @@ class ParquetTable(KindTable):
     target: Target | None = None
     """What the model is fitted to."""
     features: Names | None = None
-    """All number columns but key and target where left out.  Times and dates of an imported model where named."""
+    """All number columns but key and target where left out.  Times and dates of an imported model
+    where named."""
     missing: Literal["refuse", "skip", "pass"] = "refuse"
 
 
 class SyntheticRows(KindTable):
-    """[source] kind = "synthetic": a made-up table, which the workers compute where they would read."""
+    """[source] kind = "synthetic": a made-up table, which the workers compute where they would
+    read."""
 
     name: Literal["powerlifting"]
     """Results of powerlifting meets, a lifter a row."""
@@ -87,16 +99,16 @@ SOURCES = Kinds(
 
 
 class FittedModel(KindTable):
-    """A kernel model that the job fits.  Of classes the decision function is explained: the log-odds of the second of
-    two, or one output a class."""
+    """A kernel model that the job fits.  Of classes the decision function is explained: the
+    log-odds of the second of two, or one output a class."""
 
     penalty: Penalty = "validate"
     holdout: float = Field(default=0.1, ge=0.0, lt=1.0)
 
 
 class ImportedModel(KindTable):
-    """[model] kind = "import": a predict function, or for value = "trees" a fitted ensemble, of code that the user
-    installed."""
+    """[model] kind = "import": a predict function, or for value = "trees" a fitted ensemble, of
+    code that the user installed."""
 
     function: Annotated[str, Field(pattern=CODE)]
     """"package.module:name", rows (n, columns) -> (n,) or (n, k)."""
@@ -131,7 +143,8 @@ class ExplainTable(Made):
     def _check_players(self) -> ExplainTable:
         if self.players is not None and "players" not in self.parts:
             raise ValueError(
-                f'players belongs to values of coalitions; of "{self.value}" every column is one: leave it out'
+                f'players belongs to values of coalitions; of "{self.value}" every column is one: '
+                "leave it out"
             )
         return self
 
@@ -171,26 +184,39 @@ INSTEAD = {
     "quadrature": "no coalition is listed: leave it out",
 }
 """Design that takes no number -> what to give instead of one."""
-HINTS = {"n_coalitions": ", at least twice the number of features", "n_permutations": ", an even number"}
+HINTS = {
+    "n_coalitions": ", at least twice the number of features",
+    "n_permutations": ", an even number",
+}
 
 
 class DesignTable(KindTable):
-    """[design]: kind "auto", "quadrature" (the closed form of "kernel_interventional"), or one that is constructed."""
+    """[design]: kind "auto", "quadrature" (the closed form of "kernel_interventional"), or one that
+    is constructed."""
 
     max_coalitions: Count | None = None
     """Of "auto"; with `tol`, where rounds end."""
     tol: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Rounds: largest std_error over the range of a row's attributions at which it takes no more coalitions."""
+    """Rounds: largest std_error over the range of a row's attributions at which it takes no more
+    coalitions."""
     seed: Seed | None = None
     """The job's where left out."""
 
     @model_validator(mode="after")
     def _check(self) -> DesignTable:
         is_growing = self.kind in GROWING
-        if self.max_coalitions is not None and self.kind != "auto" and (self.tol is None or not is_growing):
-            raise ValueError(f'max_coalitions belongs to kind = "auto"; with "{self.kind}" {_instead(self.kind)}')
+        if (
+            self.max_coalitions is not None
+            and self.kind != "auto"
+            and (self.tol is None or not is_growing)
+        ):
+            raise ValueError(
+                f'max_coalitions belongs to kind = "auto"; with "{self.kind}" {_instead(self.kind)}'
+            )
         if self.tol is not None and not is_growing:
-            raise ValueError(f'tol belongs to a design that grows ({", ".join(GROWING)}), not to "{self.kind}"')
+            raise ValueError(
+                f'tol belongs to a design that grows ({", ".join(GROWING)}), not to "{self.kind}"'
+            )
         return self
 
 
@@ -216,7 +242,8 @@ def _instead(kind: str) -> str:
 
 
 def _design(given: Any) -> Any:
-    """The record of [design].  Options of other kinds are let through where they are at their default."""
+    """The record of [design].  Options of other kinds are let through where they are at their
+    default."""
     if not isinstance(given, Mapping):
         return DESIGNS(given)
     kind, kept = given.get("kind", "auto"), dict(given)
@@ -228,8 +255,11 @@ def _design(given: Any) -> Any:
         elif homes:
             belongs = f"{name} belongs to kind = " + " or ".join(f'"{home}"' for home in homes)
             is_number = DESIGNS.records[homes[0]].model_fields[name].is_required()
-            raise ValueError(f'{belongs}; with "{kind}" {_instead(kind)}' if is_number else
-                             f'{belongs}, not to "{kind}": leave it out')  # fmt: skip
+            raise ValueError(
+                f'{belongs}; with "{kind}" {_instead(kind)}'
+                if is_number
+                else f'{belongs}, not to "{kind}": leave it out'
+            )
     for name in _needed(kind):
         if name not in given:
             raise ValueError(f'kind = "{kind}" needs {name}{HINTS.get(name, "")}')
@@ -266,7 +296,8 @@ class Report(Table):
     picture: PicturePath | None = None
     """Path of a PNG of the rankings."""
     instance: InstanceKey | None = None
-    """Key of the row that is broken down (its position where there is no key); the first row where left out."""
+    """Key of the row that is broken down (its position where there is no key); the first row where
+    left out."""
 
 
 class Job(Table):
@@ -303,40 +334,56 @@ class Job(Table):
         if target is None:
             raise ValueError(f"[source] target is missing: {kind} is fitted to it")
         if self.model.kind == "kernel_logistic" and not isinstance(target, str):
-            raise ValueError(f"[source] target = {list(target)}: {kind} takes one column of classes")
+            raise ValueError(
+                f"[source] target = {list(target)}: {kind} takes one column of classes"
+            )
         if self.source.missing == "pass":
-            raise ValueError('[source] missing = "pass" is for models that take NaN: use "refuse" or "skip"')
+            raise ValueError(
+                '[source] missing = "pass" is for models that take NaN: use "refuse" or "skip"'
+            )
         for explain in self.explain:
             if explain.value == "trees":
                 raise ValueError(
-                    f'[[explain]] {explain.name}: value "trees" explains a fitted ensemble: give [model] kind = '
+                    f'[[explain]] {explain.name}: value "trees" explains a fitted ensemble: give '
+                    "[model] kind = "
                     '"import" and function = "package.module:name", the place of the model'
                 )
             if self.model.embedding == "fourier" and "landmarks" in _of_the_model(explain):
                 raise ValueError(
-                    f'[[explain]] {explain.name} landmarks = "model": the model has Fourier features and no landmarks; '
+                    f'[[explain]] {explain.name} landmarks = "model": the model has Fourier '
+                    "features and no landmarks; "
                     "give a number"
                 )
 
     def _check_imported(self) -> None:
         if self.is_of_trees and any(explain.value != "trees" for explain in self.explain):
             raise ValueError(
-                '[[explain]] value = "trees" takes a fitted ensemble, and the others a predict function: make two jobs'
+                '[[explain]] value = "trees" takes a fitted ensemble, and the others a predict '
+                "function: make two jobs"
             )
         for explain in self.explain:
             place = f"[[explain]] {explain.name}"
             if "model" in explain.parts and explain.value != "trees":
-                fitted = [name for name, record in VALUES.records.items() if "model" in record.parts]
-                others = " or ".join(f'"{name}"' for name in VALUES.known if name == "trees" or name not in fitted)
+                fitted = [
+                    name for name, record in VALUES.records.items() if "model" in record.parts
+                ]
+                others = " or ".join(
+                    f'"{name}"' for name in VALUES.known if name == "trees" or name not in fitted
+                )
                 raise ValueError(
-                    f'{place}: value "{explain.value}" explains kernel models; with [model] kind = "import" use '
+                    f'{place}: value "{explain.value}" explains kernel models; with [model] kind = '
+                    '"import" use '
                     f"value = {others}"
                 )
             for key in _of_the_model(explain):
-                raise ValueError(f'{place} {key} = "model": [model] kind = "import" has none; give one of its own')
+                raise ValueError(
+                    f'{place} {key} = "model": [model] kind = "import" has none; give one of its '
+                    "own"
+                )
             if self.source.missing == "pass" and "quality_rows" in dict(explain):
                 raise ValueError(
-                    f'{place}: value "{explain.value}" learns from the rows, which must then be free of NaN; with '
+                    f'{place}: value "{explain.value}" learns from the rows, which must then be '
+                    "free of NaN; with "
                     '[source] missing = "pass" use value = "marginal"'
                 )
 
@@ -371,7 +418,9 @@ class Job(Table):
     def design_of(self, n_players: int) -> Design | str:
         """The design of [design] for so many players; "auto" and "quadrature" by name."""
         is_named = type(self.design) is DesignTable
-        design: Design | str = self.design.kind if is_named else self.design.made((n_players, self.design_seed))
+        design: Design | str = (
+            self.design.kind if is_named else self.design.made((n_players, self.design_seed))
+        )
         return design
 
     @property

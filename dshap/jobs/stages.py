@@ -1,4 +1,5 @@
-"""What the stages of a job took: seconds, rows, peak memory, and what an earlier run had done of them."""
+"""What the stages of a job took: seconds, rows, peak memory, and what an earlier run had done of
+them."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class StageUse:
     """Rows of the table that it went through; None where it is not about rows."""
     seconds: float = 0.0
     worker_peak: int | None = None
-    """Bytes that the largest worker had resident at its peak, all that it held before included; None: not known."""
+    """Bytes that the largest worker had resident at its peak, all that it held before included;
+    None: not known."""
     client_peak: int | None = None
     """The same of the process that the job was started in."""
     kept: str = ""
@@ -73,7 +75,8 @@ class StageRecorder:
     ----------
     progress : Progress
     executor : JobExecutor
-        Its workers' peaks are read; a cluster that has not started (`running` is None) has none yet.
+        Its workers' peaks are read; a cluster that has not started (`running` is None) has none
+        yet.
     """
 
     def __init__(self, progress: Progress, executor: JobExecutor) -> None:
@@ -93,16 +96,21 @@ class StageRecorder:
         self._begin_clock()
         yield counted
         taken = self._read_clock()
-        self.stages.append(StageUse(name, counted.rows, taken.seconds, taken.worker_peak, taken.client_peak))
+        self.stages.append(
+            StageUse(name, counted.rows, taken.seconds, taken.worker_peak, taken.client_peak)
+        )
 
     def kept(self, name: str) -> None:
         """A stage that an earlier run has done."""
         self.stages.append(StageUse(name, kept=ALL_KEPT))
 
     @contextlib.contextmanager
-    def explanation(self, name: str, data_rows: int, learns: bool, is_new: bool = False) -> Iterator[None]:
-        """The steps of one explanation, as the engine begins and ends them; `learns`: it has something to learn,
-        `is_new`: no earlier run can have done any of it, so that a step which does not begin has nothing to do."""
+    def explanation(
+        self, name: str, data_rows: int, learns: bool, is_new: bool = False
+    ) -> Iterator[None]:
+        """The steps of one explanation, as the engine begins and ends them; `learns`: it has
+        something to learn, `is_new`: no earlier run can have done any of it, so that a step which
+        does not begin has nothing to do."""
         self._taken, self._begun = {}, {}
         self._go_to("learn")
         yield

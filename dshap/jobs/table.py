@@ -1,8 +1,10 @@
-"""The table of a job and what is known of it: found once, and kept in the store while the table's files stay the same.
+"""The table of a job and what is known of it: found once, and kept in the store while the table's
+files stay the same.
 
-What is kept are records by the name of a digest: of the table's stamp (`ParquetSource.stamp`: sizes, times and footers
-of the files, and the roles of the columns), of the version of dshap, and of what was asked.  A table whose files
-changed has another stamp, so that everything is found anew, and compared with what the store was made of.
+What is kept are records by the name of a digest: of the table's stamp (`ParquetSource.stamp`:
+sizes, times and footers of the files, and the roles of the columns), of the version of dshap, and
+of what was asked.  A table whose files changed has another stamp, so that everything is found anew,
+and compared with what the store was made of.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ class JobTable:
         False: everything is read again, whatever the stamp of the files says.
     """
 
-    def __init__(self, job: Job, states: StateFolder | None = None, *, trusts_files: bool = True) -> None:
+    def __init__(
+        self, job: Job, states: StateFolder | None = None, *, trusts_files: bool = True
+    ) -> None:
         self.job, self.reader = job, _opened(job)
         self._states, self._trusts_files = states, trusts_files
         self._stamp = self.reader.stamp
@@ -79,7 +83,9 @@ class JobTable:
 
     def keep_census(self, census: Census) -> None:
         content = json.dumps(asdict(census), sort_keys=True).encode()
-        self._found[self._name("census", {})] = Record({"content": np.frombuffer(content, np.uint8)})
+        self._found[self._name("census", {})] = Record(
+            {"content": np.frombuffer(content, np.uint8)}
+        )
 
     def n_targets(self) -> int:
         """Columns of the target, or its classes, which are counted."""
@@ -103,11 +109,17 @@ class JobTable:
         """Rows that stand for the table; see `dshap.choose_background`."""
 
         def find() -> Record:
-            found = background_of(self.reader, partial(learn_from, executor), n_rows, method, self.job.job.seed)
+            found = background_of(
+                self.reader, partial(learn_from, executor), n_rows, method, self.job.job.seed
+            )
             discrepancies = np.array([found.discrepancy, found.discrepancy_of_random])
-            return Record({"rows": found.rows, "weights": found.weights, "discrepancies": discrepancies})
+            return Record(
+                {"rows": found.rows, "weights": found.weights, "discrepancies": discrepancies}
+            )
 
-        record = self._record("background", {"rows": n_rows, "method": method, "seed": self.job.job.seed}, find)
+        record = self._record(
+            "background", {"rows": n_rows, "method": method, "seed": self.job.job.seed}, find
+        )
         names = self.reader.feature_names
         return Background(
             record["rows"],
@@ -121,10 +133,13 @@ class JobTable:
         )
 
     def keep(self) -> list[str]:
-        """Leave what was found in the store, which is there by now; gives the names of damaged records among it."""
+        """Leave what was found in the store, which is there by now; gives the names of damaged
+        records among it."""
         if self._stamp is None or self._states is None:
             return []
-        small = {name: record for name, record in self._found.items() if record.nbytes <= KEPT_BYTES}
+        small = {
+            name: record for name, record in self._found.items() if record.nbytes <= KEPT_BYTES
+        }
         damaged = self._states.mend(small)
         for name in small.keys() - set(self._states.names()):
             self._states.put(name, small[name])
@@ -152,13 +167,20 @@ class JobTable:
 
 
 def open_table(job: Job) -> TableReader:
-    """The table of [source], its columns checked; reads no row.  Of trees the columns and categories of the model."""
+    """The table of [source], its columns checked; reads no row.  Of trees the columns and
+    categories of the model."""
     source = job.source
     if job.is_of_texts:
-        tokenizer = source.tokenizer and imported(source.tokenizer, "[source] tokenizer", "function ")
+        tokenizer = source.tokenizer and imported(
+            source.tokenizer, "[source] tokenizer", "function "
+        )
         vocabulary = replace(ANY_IDS, tokenizer=tokenizer)
         return TextFiles(source.path, source.column, key=source.key, vocabulary=vocabulary)
-    roles: dict[str, Any] = {"features": source.features, "target": source.target, "key": source.key}
+    roles: dict[str, Any] = {
+        "features": source.features,
+        "target": source.target,
+        "key": source.key,
+    }
     if job.is_of_trees:
         value = values.Trees(imported_model(job))
         roles["features"] = _features_of(value, source.features)
@@ -173,7 +195,8 @@ def _features_of(value: values.Trees, given: Sequence[str] | None) -> Sequence[s
     known = value.model.feature_names
     if known is not None and given is not None and set(given) != set(known):
         raise InputError(
-            f"[source] features = {list(given)}: the model was fitted on {list(known)}, leave features out"
+            f"[source] features = {list(given)}: the model was fitted on {list(known)}, leave "
+            "features out"
         )
     return known or given
 
@@ -184,7 +207,8 @@ def _with_roles(job: Job, missing: str, **roles: Any) -> TableReader:
         return ParquetSource(source.path, missing=missing, **roles)
     if roles.pop("categories", None):
         raise InputError(
-            '[source] kind = "synthetic" holds numbers, and the model takes categories: name a Parquet table'
+            '[source] kind = "synthetic" holds numbers, and the model takes categories: name a '
+            "Parquet table"
         )
     return SyntheticTable(source.name, source.rows, source.seed, **roles)
 
@@ -207,8 +231,10 @@ def n_classes(job: Job, reader: TableReader) -> int:
     if not 2 <= len(classes) <= MAX_CLASSES:
         count = f"more than {MAX_CLASSES}" if len(classes) > MAX_CLASSES else len(classes)
         raise InputError(
-            f'[source] target "{reader.target_names[0]}" holds {count} different values: [model] kind = '
-            f'"kernel_logistic" takes 2 to {MAX_CLASSES} classes; for numbers use kind = "kernel_ridge"'
+            f'[source] target "{reader.target_names[0]}" holds {count} different values: [model] '
+            "kind = "
+            f'"kernel_logistic" takes 2 to {MAX_CLASSES} classes; for numbers use kind = '
+            '"kernel_ridge"'
         )
     return len(classes)
 
@@ -219,7 +245,9 @@ def imported_model(job: Job) -> Any:
     found = imported(name, "[model] function", "" if job.is_of_trees else "function ")
     if not job.is_of_trees and not callable(found):
         place, kind = name.replace(":", "."), type(found).__name__
-        raise InputError(f'[model] function = "{name}": {place} is {_article(kind)} {kind}, not a function')
+        raise InputError(
+            f'[model] function = "{name}": {place} is {_article(kind)} {kind}, not a function'
+        )
     return found
 
 

@@ -47,17 +47,22 @@ class TextBackgroundKeys(Table):
     """What absent tokens are taken from."""
 
     background: Count | None = None
-    """As many texts of the table, drawn with the job's seed; where left out absent tokens become the reference."""
+    """As many texts of the table, drawn with the job's seed; where left out absent tokens become
+    the reference."""
 
 
 class VocabularyKeys(Table):
     """Token ids, and their words."""
 
     vocabulary: (
-        Annotated[Count | FilePath, or_say("give the number of token ids, or the path of a file with a word a line")]
+        Annotated[
+            Count | FilePath,
+            or_say("give the number of token ids, or the path of a file with a word a line"),
+        ]
         | None
     ) = None
-    """How many token ids there are, or a text file of their words, one a line in the order of the ids."""
+    """How many token ids there are, or a text file of their words, one a line in the order of the
+    ids."""
 
 
 def _background(given: Any, context: Context) -> Any:
@@ -72,7 +77,9 @@ def _vocabulary(given: Any, context: Context) -> Any:
     try:
         return Path(given.vocabulary).read_text().splitlines()
     except OSError as error:
-        raise InputError(f"[[explain]] vocabulary = {given.vocabulary!r}: {error.strerror or error}") from error
+        raise InputError(
+            f"[[explain]] vocabulary = {given.vocabulary!r}: {error.strerror or error}"
+        ) from error
 
 
 TEXT_PARTS: Mapping[str, Part | None] = {
@@ -85,20 +92,28 @@ TEXT_PARTS: Mapping[str, Part | None] = {
 
 
 def with_chains(given: Any, kinds: Collection[str]) -> Any:
-    """The tables of a job; of texts and a design of one of these kinds its graph is the chain of each text."""
+    """The tables of a job; of texts and a design of one of these kinds its graph is the chain of
+    each text."""
     match given:
-        case {"source": {"kind": "texts"}, "design": {"kind": kind, **rest}} if kind in kinds and "graph" not in rest:
+        case {"source": {"kind": "texts"}, "design": {"kind": kind, **rest}} if (
+            kind in kinds and "graph" not in rest
+        ):
             return {**given, "design": {**given["design"], "graph": "chain"}}
     return given
 
 
 def check_of_texts(job: Job) -> None:
-    """A ValueError where a table of texts is to be explained by a value of columns, or the other way round."""
+    """A ValueError where a table of texts is to be explained by a value of columns, or the other
+    way round."""
     for explain in job.explain:
         if (explain.value == "tokens") != job.is_of_texts:
             raise ValueError(
-                f'[[explain]] {explain.name}: value = "tokens" explains [source] kind = "texts", and nothing else '
+                f'[[explain]] {explain.name}: value = "tokens" explains [source] kind = "texts", '
+                "and nothing else "
                 "does: give both or neither"
             )
     if job.is_of_texts and not job.is_imported:
-        raise ValueError('[source] kind = "texts" is explained by a predict function: give [model] kind = "import"')
+        raise ValueError(
+            '[source] kind = "texts" is explained by a predict function: give [model] kind = '
+            '"import"'
+        )

@@ -1,9 +1,10 @@
 """Features of product kernels on any subset of the columns: what embeddings and models are made of.
 
-An `Embedding` says how features are chosen (`Nystrom` landmarks, `Fourier` frequencies).  Bound to a kernel and its
-anchors it is a `Basis`: per-column factors (columns, n, q), real or complex, whose products over a subset S of the
-columns become real features Φ_S (n, p) with Φ_S Φ_Sᵀ ≈ K_S; and weights of these features go back to coefficients of
-the products, so that Φ_S w = Re(products · coefficients).
+An `Embedding` says how features are chosen (`Nystrom` landmarks, `Fourier` frequencies).  Bound to
+a kernel and its anchors it is a `Basis`: per-column factors (columns, n, q), real or complex, whose
+products over a subset S of the columns become real features Φ_S (n, p) with Φ_S Φ_Sᵀ ≈ K_S; and
+weights of these features go back to coefficients of the products, so that Φ_S w = Re(products ·
+coefficients).
 """
 
 from __future__ import annotations
@@ -20,11 +21,20 @@ from dshap.errors import InputError
 from dshap.kernels.product import ProductKernel
 from dshap.records import BoolArray, FloatArray
 
-__all__ = ["Basis", "Embedding", "Fourier", "FourierBasis", "FourierFeatures", "SubsetFeatures", "checked_embedding"]
+__all__ = [
+    "Basis",
+    "Embedding",
+    "Fourier",
+    "FourierBasis",
+    "FourierFeatures",
+    "SubsetFeatures",
+    "checked_embedding",
+]
 
 
 class SubsetFeatures(Protocol):
-    """Features Φ_S of one subset of the columns, made from products (n, q_S) of the factors over it."""
+    """Features Φ_S of one subset of the columns, made from products (n, q_S) of the factors over
+    it."""
 
     @property
     def kept(self) -> NDArray[np.intp]:
@@ -119,10 +129,13 @@ class Embedding(Protocol):
         ...
 
     def anchor_bytes(self, n_rows: int, n_columns: int) -> int:
-        """What `anchors` and `basis` take beside the kernel matrix of the anchors, from a sample of n rows."""
+        """What `anchors` and `basis` take beside the kernel matrix of the anchors, from a sample of
+        n rows."""
         ...
 
-    def anchors(self, sample: FloatArray, kernel: ProductKernel, coordinates: FloatArray | None = None) -> FloatArray:
+    def anchors(
+        self, sample: FloatArray, kernel: ProductKernel, coordinates: FloatArray | None = None
+    ) -> FloatArray:
         """Landmarks or frequencies (q, columns)."""
         ...
 
@@ -134,9 +147,7 @@ class Embedding(Protocol):
 
 def checked_embedding(given: Any) -> Embedding:
     """The embedding, or an InputError for anything else."""
-    asked = (
-        "dshap.kernels.Nystrom(n_landmarks) or Fourier(n_features); for landmarks of your own Nystrom(landmarks=X[:40])"
-    )
+    asked = "dshap.kernels.Nystrom(n_landmarks) or Fourier(n_features); for landmarks of your own Nystrom(landmarks=X[:40])"
     embedding: Embedding = of_kind("embedding", given, Embedding, asked)
     return embedding
 
@@ -151,12 +162,14 @@ SPECTRA: Mapping[str, Callable[[np.random.Generator, int], FloatArray]] = {
     "matern32": _student(3.0),
     "matern52": _student(5.0),
 }
-"""family -> draws (n,) of the spectral law of its factor with length-scale 1 (Bochner): normal, Cauchy, Student."""
+"""family -> draws (n,) of the spectral law of its factor with length-scale 1 (Bochner): normal,
+Cauchy, Student."""
 
 
 @dataclass(frozen=True)
 class Fourier:
-    """Random Fourier features: cos and sin of ω·x, the frequencies ω drawn from the kernel's spectral law.
+    """Random Fourier features: cos and sin of ω·x, the frequencies ω drawn from the kernel's
+    spectral law.
 
     k(x, z) = E cos ω·(x − z); a subset of columns uses the same frequencies on these columns alone.
 
@@ -166,13 +179,15 @@ class Fourier:
         Real features: a cosine and a sine for each of n_features / 2 frequencies; even.
     seed : int
     orthogonal : bool
-        Frequencies of the RBF columns are orthogonal to each other in groups of as many as there are such columns
-        (Yu et al. 2016), which lowers the variance; other columns are drawn independently.
+        Frequencies of the RBF columns are orthogonal to each other in groups of as many as there
+        are such columns (Yu et al. 2016), which lowers the variance; other columns are drawn
+        independently.
 
     Notes
     -----
-    For RBF, Laplacian and Matérn columns; a categorical factor has no frequencies.  Source: Rahimi & Recht, Random
-    Features for Large-Scale Kernel Machines (2007); Yu et al., Orthogonal Random Features (2016).
+    For RBF, Laplacian and Matérn columns; a categorical factor has no frequencies.  Source: Rahimi
+    & Recht, Random Features for Large-Scale Kernel Machines (2007); Yu et al., Orthogonal Random
+    Features (2016).
     """
 
     n_features: int
@@ -191,7 +206,9 @@ class Fourier:
         """Frequencies."""
         return self.n_features // 2
 
-    def anchors(self, sample: FloatArray, kernel: ProductKernel, coordinates: FloatArray | None = None) -> FloatArray:
+    def anchors(
+        self, sample: FloatArray, kernel: ProductKernel, coordinates: FloatArray | None = None
+    ) -> FloatArray:
         """Frequencies (q, columns) in radians per unit of each column; the sample is not looked at.
 
         Raises
@@ -202,7 +219,8 @@ class Fourier:
         refused = [column for column, family in enumerate(kernel.families) if family not in SPECTRA]
         if refused:
             raise InputError(
-                f"column {refused[0]} has a {kernel.families[refused[0]]} kernel, which has no frequencies: use "
+                f"column {refused[0]} has a {kernel.families[refused[0]]} kernel, which has no "
+                "frequencies: use "
                 "Nystrom landmarks, or an RBF, Laplacian or Matern kernel on that column"
             )
         rng = np.random.default_rng(self.seed)
@@ -212,14 +230,21 @@ class Fourier:
             draws[:, is_rbf] = _orthogonal(draws[:, is_rbf], rng)
         return np.asarray(draws / kernel.parameters)
 
-    def basis(self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float) -> FourierBasis:
+    def basis(
+        self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float
+    ) -> FourierBasis:
         return FourierBasis(kernel, anchors)
 
     def anchor_bytes(self, n_rows: int, n_columns: int) -> int:
         return 0
 
     def fingerprint(self) -> dict[str, Any]:
-        return {"kind": "fourier", "n_features": self.n_features, "seed": self.seed, "orthogonal": self.orthogonal}
+        return {
+            "kind": "fourier",
+            "n_features": self.n_features,
+            "seed": self.seed,
+            "orthogonal": self.orthogonal,
+        }
 
 
 def unit_circle(angle: FloatArray) -> NDArray[np.complex128]:
@@ -231,7 +256,8 @@ def unit_circle(angle: FloatArray) -> NDArray[np.complex128]:
 
 
 def _orthogonal(gaussian: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Rows of these lengths in directions that are orthogonal within each group of as many rows as columns."""
+    """Rows of these lengths in directions that are orthogonal within each group of as many rows as
+    columns."""
     q, c = gaussian.shape
     length = np.linalg.norm(gaussian, axis=1, keepdims=True)
     groups = [np.linalg.qr(rng.standard_normal((c, c))) for _ in range(-(-q // c))]
@@ -241,7 +267,8 @@ def _orthogonal(gaussian: FloatArray, rng: np.random.Generator) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class FourierFeatures:
-    """Φ_S = [Re, Im](products)/√q: the same for every subset of columns, full rank by construction."""
+    """Φ_S = [Re, Im](products)/√q: the same for every subset of columns, full rank by
+    construction."""
 
     kept: NDArray[np.intp]
 

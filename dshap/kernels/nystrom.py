@@ -1,7 +1,8 @@
-"""Nyström: landmarks, the pivoted Cholesky factor of their kernel matrix, and the ridge solve in landmark space.
+"""Nyström: landmarks, the pivoted Cholesky factor of their kernel matrix, and the ridge solve in
+landmark space.
 
-The numerical rank of K(Z, Z) is part of the estimator: landmarks that add nothing are left out (pivoted Cholesky),
-never papered over with a jitter.
+The numerical rank of K(Z, Z) is part of the estimator: landmarks that add nothing are left out
+(pivoted Cholesky), never papered over with a jitter.
 """
 
 from __future__ import annotations
@@ -43,10 +44,12 @@ class _Candidates:
 
 
 def _kmeanspp(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
-    """Indices of D² sampling: each next row with a chance in proportion to its squared distance to those chosen."""
+    """Indices of D² sampling: each next row with a chance in proportion to its squared distance to
+    those chosen."""
     rows = candidates.coordinates
     chosen = np.empty(n_landmarks, dtype=np.intp)
-    nearest = np.ones(len(rows))  # (n,): squared distance to the nearest chosen row; the first is uniform
+    # (n,): squared distance to the nearest chosen row; the first is uniform
+    nearest = np.ones(len(rows))
     for step, draw in enumerate(candidates.rng.random(n_landmarks)):
         cumulative = np.cumsum(nearest)
         if not cumulative[-1] > 0.0:
@@ -54,7 +57,8 @@ def _kmeanspp(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
                 f"{n_landmarks} landmarks asked for and the sample has {step} distinct rows: "
                 f"more landmarks than (distinct) rows; ask for at most {step}"
             )
-        index = np.searchsorted(cumulative, draw * cumulative[-1], side="right")  # never a row at distance 0
+        # never a row at distance 0
+        index = np.searchsorted(cumulative, draw * cumulative[-1], side="right")
         chosen[step] = min(index, np.flatnonzero(nearest)[-1])
         difference = rows - rows[chosen[step]]
         distance = np.einsum("ij,ij->i", difference, difference)
@@ -69,30 +73,43 @@ def _uniform(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
 def _leverage(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
     """Indices drawn without replacement in proportion to ridge leverage scores (n,).
 
-    l_i(μ) = [K (K + μI)⁻¹]_ii, estimated with as many uniform pilot landmarks: φ_iᵀ(ΦᵀΦ + μI)⁻¹φ_i plus what the
-    pilot leaves unexplained, (k(x_i, x_i) − ‖φ_i‖²)/μ, at most 1.  μ makes what the pilot does explain add up to half
-    of n_landmarks, or of the pilot's rank where that is less.
+    l_i(μ) = [K (K + μI)⁻¹]_ii, estimated with as many uniform pilot landmarks: φ_iᵀ(ΦᵀΦ + μI)⁻¹φ_i
+    plus what the pilot leaves unexplained, (k(x_i, x_i) − ‖φ_i‖²)/μ, at most 1.  μ makes what the
+    pilot does explain add up to half of n_landmarks, or of the pilot's rank where that is less.
     """
     if candidates.kernel is None:
-        raise InputError('selection "leverage" needs the kernel: use it as the embedding of a model or value function')
+        raise InputError(
+            'selection "leverage" needs the kernel: use it as the embedding of a model or value '
+            "function"
+        )
     pilot = candidates.rows[_uniform(candidates, n_landmarks)]
     basis = NystromBasis(candidates.kernel, pilot, PILOT_TOLERANCE)
     features = basis.subset(np.ones(pilot.shape[1], dtype=bool))
-    blocks = [candidates.rows[start : start + SCORE_BLOCK] for start in range(0, len(candidates.rows), SCORE_BLOCK)]
-    phi = np.vstack([features.whitened(basis.matrix(block)[:, features.kept]) for block in blocks])  # (n, q)
+    blocks = [
+        candidates.rows[start : start + SCORE_BLOCK]
+        for start in range(0, len(candidates.rows), SCORE_BLOCK)
+    ]
+    # (n, q)
+    phi = np.vstack([features.whitened(basis.matrix(block)[:, features.kept]) for block in blocks])
     values, vectors = eigh(phi.T @ phi)
     values = np.maximum(values, 0.0)
     rotated = np.square(phi @ vectors)  # (n, q)
     unexplained = np.maximum(1.0 - np.square(phi).sum(axis=1), 0.0)
     ridge = _effective_ridge(values, min(n_landmarks, len(values)) / 2)
     scores = np.minimum(rotated @ (1.0 / (values + ridge)) + unexplained / ridge, 1.0)
-    keys = np.log(np.maximum(candidates.rng.random(len(scores)), 1e-300)) / np.maximum(scores, 1e-300)
-    return np.sort(np.argpartition(keys, len(keys) - n_landmarks)[len(keys) - n_landmarks :])  # Efraimidis & Spirakis
+    keys = np.log(np.maximum(candidates.rng.random(len(scores)), 1e-300)) / np.maximum(
+        scores, 1e-300
+    )
+    # Efraimidis & Spirakis
+    return np.sort(np.argpartition(keys, len(keys) - n_landmarks)[len(keys) - n_landmarks :])
 
 
 def _effective_ridge(values: FloatArray, dimension: float) -> float:
     """μ with Σ values / (values + μ) = dimension, by bisection on its logarithm."""
-    low, high = np.log(max(values.max(), 1e-300)) - 60.0, np.log(max(values.sum() / dimension, 1e-300)) + 1.0
+    low, high = (
+        np.log(max(values.max(), 1e-300)) - 60.0,
+        np.log(max(values.sum() / dimension, 1e-300)) + 1.0,
+    )
     for _ in range(60):
         middle = (low + high) / 2.0
         is_small = np.sum(values / (values + np.exp(middle))) < dimension
@@ -113,8 +130,9 @@ class Nystrom:
     n_landmarks : int, optional
         r; not needed where `landmarks` are given.
     selection : {"kmeans++", "uniform", "leverage", "given"}
-        D² sampling on scaled columns (reaches the tails), rows drawn without replacement, rows drawn without
-        replacement in proportion to their ridge leverage scores, or `landmarks` as given.
+        D² sampling on scaled columns (reaches the tails), rows drawn without replacement, rows
+        drawn without replacement in proportion to their ridge leverage scores, or `landmarks` as
+        given.
     seed : int
         The same seed and sample give the same landmarks.
     landmarks : (r, columns), optional
@@ -122,8 +140,9 @@ class Nystrom:
 
     Notes
     -----
-    Chosen from a seeded sample of up to 20,000 of all rows.  Sources: Arthur & Vassilvitskii, k-means++ (2007); Alaoui
-    & Mahoney, Fast Randomized Kernel Ridge Regression with Statistical Guarantees (2015), for the leverage scores.
+    Chosen from a seeded sample of up to 20,000 of all rows.  Sources: Arthur & Vassilvitskii,
+    k-means++ (2007); Alaoui & Mahoney, Fast Randomized Kernel Ridge Regression with Statistical
+    Guarantees (2015), for the leverage scores.
     """
 
     n_landmarks: int | None = None
@@ -159,11 +178,15 @@ class Nystrom:
         """Rows that landmarks are chosen from; 0 where they are given."""
         return LANDMARK_SAMPLE if self.landmarks is None else 0
 
-    def anchors(self, sample: FloatArray, kernel: ProductKernel, coordinates: FloatArray | None = None) -> FloatArray:
+    def anchors(
+        self, sample: FloatArray, kernel: ProductKernel, coordinates: FloatArray | None = None
+    ) -> FloatArray:
         """Landmarks (r, columns); see `select`."""
         return self.select(sample, coordinates, kernel)
 
-    def basis(self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float) -> NystromBasis:
+    def basis(
+        self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float
+    ) -> NystromBasis:
         return NystromBasis(kernel, anchors, rank_tolerance)
 
     def anchor_bytes(self, n_rows: int, n_columns: int) -> int:
@@ -182,37 +205,48 @@ class Nystrom:
         }
 
     def select(
-        self, sample: FloatArray, coordinates: FloatArray | None = None, kernel: ProductKernel | None = None
+        self,
+        sample: FloatArray,
+        coordinates: FloatArray | None = None,
+        kernel: ProductKernel | None = None,
     ) -> FloatArray:
-        """Landmarks (r, columns) from a sample (n, columns); rows with NaN or infinity are passed over.
+        """Landmarks (r, columns) from a sample (n, columns); rows with NaN or infinity are passed
+        over.
 
         Parameters
         ----------
         sample : (n, columns)
         coordinates : (n, p), optional
-            What the distances of "kmeans++" are measured in; the columns over their standard deviations when None.
+            What the distances of "kmeans++" are measured in; the columns over their standard
+            deviations when None.
         kernel : ProductKernel, optional
             What "leverage" scores count in.
 
         Raises
         ------
         InputError
-            Where the sample has fewer (for "kmeans++": fewer distinct) rows than landmarks are asked for.
+            Where the sample has fewer (for "kmeans++": fewer distinct) rows than landmarks are
+            asked for.
         """
         rows = np.ascontiguousarray(sample, dtype=float)
         if self.landmarks is not None:
             if rows.shape[1] != self.landmarks.shape[1]:
-                raise InputError(f"landmarks have {self.landmarks.shape[1]} columns, the data {rows.shape[1]}")
+                raise InputError(
+                    f"landmarks have {self.landmarks.shape[1]} columns, the data {rows.shape[1]}"
+                )
             return self.landmarks
         is_ok = np.isfinite(rows).all(axis=1)
         rows = rows[is_ok]
         if len(rows) < self.size:
             raise InputError(
-                f"{self.n_landmarks} landmarks asked for and the sample has {len(rows)} rows without NaN: "
+                f"{self.n_landmarks} landmarks asked for and the sample has {len(rows)} rows "
+                "without NaN: "
                 "more landmarks than (distinct) rows; ask for fewer"
             )
         unit = rows.std(axis=0)
-        scaled = rows / np.where(unit > 0.0, unit, 1.0) if coordinates is None else coordinates[is_ok]
+        scaled = (
+            rows / np.where(unit > 0.0, unit, 1.0) if coordinates is None else coordinates[is_ok]
+        )
         candidates = _Candidates(rows, scaled, kernel, np.random.default_rng(self.seed))
         return rows[SELECTIONS[self.selection](candidates, self.size)]
 
@@ -228,7 +262,8 @@ class KeptLandmarks:
     rank: int
     """q"""
     residual: float
-    """Largest diagonal that the kept landmarks leave unexplained, as a part of the largest diagonal."""
+    """Largest diagonal that the kept landmarks leave unexplained, as a part of the largest
+    diagonal."""
     jitter: float = 0.0
     """What was added to the diagonal before factoring: nothing."""
 
@@ -238,12 +273,14 @@ class KeptLandmarks:
 
     @property
     def condition(self) -> float:
-        """Estimate of cond(L Lᵀ) from the ends of the pivoted diagonal (low by up to a factor of about the rank)."""
+        """Estimate of cond(L Lᵀ) from the ends of the pivoted diagonal (low by up to a factor of
+        about the rank)."""
         diagonal = np.diagonal(self.factor)
         return float((diagonal[0] / diagonal[-1]) ** 2)
 
     def whitened(self, columns: FloatArray) -> FloatArray:
-        """Φ = k(x, Z_kept) L⁻ᵀ (n, q) from the kernel columns (n, q) of the kept landmarks, in their order.
+        """Φ = k(x, Z_kept) L⁻ᵀ (n, q) from the kernel columns (n, q) of the kept landmarks, in
+        their order.
 
         Of float32 columns in float32.
         """
@@ -255,7 +292,8 @@ class KeptLandmarks:
 
     @cached_property
     def _inverse(self) -> FloatArray:
-        """L⁻¹: a product with it takes a third of the time of a solve, and loses cond(L) ≤ tolerance^(−1/2) at most."""
+        """L⁻¹: a product with it takes a third of the time of a solve, and loses cond(L) ≤
+        tolerance^(−1/2) at most."""
         return np.asarray(dtrtri(self.factor, lower=1)[0])
 
     @cached_property
@@ -277,7 +315,8 @@ class KeptLandmarks:
 
 
 def pivoted_cholesky(gram: FloatArray, tolerance: float) -> KeptLandmarks:
-    """Diagonal-pivoted Cholesky (LAPACK dpstrf) that stops where the largest remaining diagonal is small.
+    """Diagonal-pivoted Cholesky (LAPACK dpstrf) that stops where the largest remaining diagonal is
+    small.
 
     Parameters
     ----------
@@ -288,12 +327,16 @@ def pivoted_cholesky(gram: FloatArray, tolerance: float) -> KeptLandmarks:
 
     Notes
     -----
-    Ties go to the first of the remaining landmarks, so the order is reproducible.  Costs r³/3 at most.
+    Ties go to the first of the remaining landmarks, so the order is reproducible.  Costs r³/3 at
+    most.
     """
     diagonal = np.diagonal(gram)
     largest = float(diagonal.max(initial=0.0))
     if not (np.isfinite(largest) and largest > 0.0):
-        raise InputError(f"the largest diagonal of the landmarks' kernel matrix is {largest}: it must be positive")
+        raise InputError(
+            f"the largest diagonal of the landmarks' kernel matrix is {largest}: it must be "
+            "positive"
+        )
     packed, pivots, rank, _ = dpstrf(gram, tol=tolerance * largest, lower=1)
     order = pivots.astype(np.intp) - 1  # LAPACK counts from 1
     left = diagonal[order[rank:]] - np.square(packed[rank:, :rank]).sum(axis=1)
@@ -304,7 +347,8 @@ def pivoted_cholesky(gram: FloatArray, tolerance: float) -> KeptLandmarks:
 
 @dataclass(frozen=True, eq=False)
 class NystromBasis:
-    """Kernel columns of landmarks: products over S are k_S(x, z_r); features are whitened, Φ_S = k_S(x, Z_S) L⁻ᵀ.
+    """Kernel columns of landmarks: products over S are k_S(x, z_r); features are whitened, Φ_S =
+    k_S(x, Z_S) L⁻ᵀ.
 
     Parameters
     ----------

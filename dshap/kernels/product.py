@@ -1,4 +1,5 @@
-"""Product kernels: k(x, z) = Π_j k_j(x_j, z_j), one factor a column, evaluated on any subset of the columns."""
+"""Product kernels: k(x, z) = Π_j k_j(x_j, z_j), one factor a column, evaluated on any subset of the
+columns."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ LEAST_SCALE = 1e-150
 
 @dataclass(frozen=True)
 class Family:
-    """One kind of factor, k = polynomial(t)·exp(rate · t), where t is a distance of two values of the column."""
+    """One kind of factor, k = polynomial(t)·exp(rate · t), where t is a distance of two values of
+    the column."""
 
     kind: int
     """What t is: (x − z)², |x − z|, the same with a polynomial, or 1 where x ≠ z."""
@@ -62,7 +64,8 @@ class ProductKernel:
     families : tuple of str, one a column
         Keys of `FAMILIES`.
     parameters : (columns,)
-        Length-scale ℓ in the units of the column; for "categorical" the value ρ in [0, 1) of two different categories.
+        Length-scale ℓ in the units of the column; for "categorical" the value ρ in [0, 1) of two
+        different categories.
     """
 
     families: tuple[str, ...]
@@ -74,12 +77,17 @@ class ProductKernel:
             or not np.iterable(self.families)
             or not all(isinstance(family, str) for family in self.families)
         ):
-            raise InputError(f"families is {shown(self.families)}: give one a column, of {', '.join(FAMILIES)}")
+            raise InputError(
+                f"families is {shown(self.families)}: give one a column, of {', '.join(FAMILIES)}"
+            )
         object.__setattr__(self, "families", tuple(self.families))
-        object.__setattr__(self, "parameters", finite_array("parameters", self.parameters, (1,), "(columns,)"))
+        object.__setattr__(
+            self, "parameters", finite_array("parameters", self.parameters, (1,), "(columns,)")
+        )
         if self.parameters.shape != (len(self.families),):
             raise InputError(
-                f"a kernel of {len(self.families)} columns needs as many parameters, not {self.parameters.shape}"
+                f"a kernel of {len(self.families)} columns needs as many parameters, not "
+                f"{self.parameters.shape}"
             )
         for column, (family, value) in enumerate(zip(self.families, self.parameters, strict=True)):
             if family not in FAMILIES:
@@ -89,8 +97,10 @@ class ProductKernel:
                     raise InputError(f"rho of column {column} is {value:g}: it must lie in [0, 1)")
             elif not LEAST_SCALE <= value <= 1.0 / LEAST_SCALE:
                 raise InputError(
-                    f"length-scale of column {column} is {value:g}: it must be positive and finite, and within "
-                    f"{LEAST_SCALE:g} and {1.0 / LEAST_SCALE:g}, so that its square is a number: rescale the column"
+                    f"length-scale of column {column} is {value:g}: it must be positive and "
+                    "finite, and within "
+                    f"{LEAST_SCALE:g} and {1.0 / LEAST_SCALE:g}, so that its square is a number: "
+                    "rescale the column"
                 )
 
     is_resolved = True
@@ -101,7 +111,11 @@ class ProductKernel:
         return len(self.families)
 
     def bind(
-        self, n_columns: int, sample: FloatArray | None = None, seed: int = 0, names: Sequence[str] | None = None
+        self,
+        n_columns: int,
+        sample: FloatArray | None = None,
+        seed: int = 0,
+        names: Sequence[str] | None = None,
     ) -> ProductKernel:
         """Itself: a kernel with everything chosen."""
         return self
@@ -134,19 +148,30 @@ class ProductKernel:
     def factors(self, x: FloatArray, z: FloatArray, distinct: Distinct | None = None) -> FloatArray:
         """k_j(x_ij, z_rj) (columns, n, r) of every column, from x (n, columns) and z (r, columns).
 
-        Values that repeat in a column (hours, categories) are computed once; `distinct` is `distinct_values(x)`, found
-        here where it is not given.
+        Values that repeat in a column (hours, categories) are computed once; `distinct` is
+        `distinct_values(x)`, found here where it is not given.
         """
         out = np.empty((self.n_columns, len(x), len(z)))  # (columns, n, r)
-        for column, (values, where) in enumerate(distinct_values(x) if distinct is None else distinct):
+        for column, (values, where) in enumerate(
+            distinct_values(x) if distinct is None else distinct
+        ):
             if 2 * len(values) <= len(x):
-                np.take(self.factor(column, values, z[:, column]), where, axis=0, out=out[column], mode="clip")
+                np.take(
+                    self.factor(column, values, z[:, column]),
+                    where,
+                    axis=0,
+                    out=out[column],
+                    mode="clip",
+                )
             else:
                 out[column] = self.factor(column, x[:, column], z[:, column])
         return out
 
-    def matrix(self, x: FloatArray, z: FloatArray, columns: Sequence[int] | None = None) -> FloatArray:
-        """k_S(x, z) (n, r): the product over `columns` (all when None; 1 for none), with a single exponential.
+    def matrix(
+        self, x: FloatArray, z: FloatArray, columns: Sequence[int] | None = None
+    ) -> FloatArray:
+        """k_S(x, z) (n, r): the product over `columns` (all when None; 1 for none), with a single
+        exponential.
 
         x (n, columns) and z (r, columns) always carry every column of the kernel.
         """
@@ -170,7 +195,9 @@ class ProductKernel:
     def stretched(self, scale: FloatArray) -> ProductKernel:
         """The same kernel of columns in other units: length-scales times scale (columns,)."""
         is_rho = self.categorical_columns(self.n_columns)
-        return ProductKernel(self.families, np.where(is_rho, self.parameters, self.parameters * scale))
+        return ProductKernel(
+            self.families, np.where(is_rho, self.parameters, self.parameters * scale)
+        )
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """`kernel_family` (columns,) as fixed-width text and `kernel_parameter` (columns,)."""

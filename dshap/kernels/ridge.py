@@ -1,4 +1,5 @@
-"""Ridge regressions from sums over rows: the sums, the solve, and the penalty by cross-validation of the sums alone."""
+"""Ridge regressions from sums over rows: the sums, the solve, and the penalty by cross-validation
+of the sums alone."""
 
 from __future__ import annotations
 
@@ -30,19 +31,23 @@ __all__ = [
 PENALTIES = 10.0 ** -np.arange(0.0, 16.01, 0.25)
 """λ that penalty="validate" chooses from, the largest first."""
 LEAST_RIDGE, FEW_ROWS = 0.01, 1_000
-"""λn at least, up to so many rows: a variance about f of a hundredth of the kernel's; less follows single rows."""
+"""λn at least, up to so many rows: a variance about f of a hundredth of the kernel's; less follows
+single rows."""
 CAUTION = 1.4
-"""How many times a degree of freedom counts: Kim & Gu (2004), who find that plain counts often follow single rows."""
+"""How many times a degree of freedom counts: Kim & Gu (2004), who find that plain counts often
+follow single rows."""
 SLACK = 0.005
 """Part of the least error that a larger penalty may cost, where one standard error is less."""
 BLOCK = 64
 """Columns of a block in LAPACK's work space."""
 NARROW = 8
-"""The same of the reduction to a tridiagonal matrix, which takes a seventh longer with 32, of up to 256 features."""
+"""The same of the reduction to a tridiagonal matrix, which takes a seventh longer with 32, of up to
+256 features."""
 
 
 def add_gram(gram: FloatArray, phi: FloatArray) -> None:
-    """gram (p, p) += ΦᵀΦ in place, its lower triangle alone; Fortran order.  float32 rows are multiplied in float32."""
+    """gram (p, p) += ΦᵀΦ in place, its lower triangle alone; Fortran order.  float32 rows are
+    multiplied in float32."""
     if phi.dtype == np.float32:
         gram += ssyrk(1.0, phi, trans=1, lower=1)
         return
@@ -57,39 +62,52 @@ def add_cross(cross: NDArray[Any], phi: FloatArray, right: NDArray[Any]) -> None
         cross += phi.T @ right
 
 
-def stacked_zeros(shapes: Sequence[tuple[int, ...]], dtype: Any = float) -> tuple[FloatArray, list[FloatArray]]:
-    """An array of zeros for matrices of different sizes, one after the other, and the matrices in it."""
+def stacked_zeros(
+    shapes: Sequence[tuple[int, ...]], dtype: Any = float
+) -> tuple[FloatArray, list[FloatArray]]:
+    """An array of zeros for matrices of different sizes, one after the other, and the matrices in
+    it."""
     array = np.zeros(sum(math.prod(shape) for shape in shapes), dtype)
     return array, stacked_parts(array, shapes)
 
 
 def stacked_parts(array: FloatArray, shapes: Sequence[tuple[int, ...]]) -> list[FloatArray]:
-    """The matrices (Fortran order) that lie one after the other in an array: parts of it, not copies."""
+    """The matrices (Fortran order) that lie one after the other in an array: parts of it, not
+    copies."""
     ends = np.cumsum([math.prod(shape) for shape in shapes])
-    return [part.reshape(shape, order="F") for part, shape in zip(np.split(array, ends[:-1]), shapes, strict=True)]
+    return [
+        part.reshape(shape, order="F")
+        for part, shape in zip(np.split(array, ends[:-1]), shapes, strict=True)
+    ]
 
 
 def ridge_solve(
-    gram: FloatArray, cross: FloatArray, ridge: float | FloatArray, what: str = "landmarks that were kept"
+    gram: FloatArray,
+    cross: FloatArray,
+    ridge: float | FloatArray,
+    what: str = "landmarks that were kept",
 ) -> FloatArray:
     """w (p, k) = (ΦᵀΦ + ridge·I)⁻¹ Φᵀy: ridge regression on whitened features.
 
-    With w' = L⁻ᵀw this is (KᵀK + ridge·K_zz)⁻¹ Kᵀy; but sums of whitened rows meet a system whose smallest eigenvalue
-    is the ridge, where those of raw kernel columns lose as many digits as K_zz has.
+    With w' = L⁻ᵀw this is (KᵀK + ridge·K_zz)⁻¹ Kᵀy; but sums of whitened rows meet a system whose
+    smallest eigenvalue is the ridge, where those of raw kernel columns lose as many digits as K_zz
+    has.
 
     Parameters
     ----------
     gram, cross : (p, p), (p, k)
         ΦᵀΦ, whose lower triangle alone is read, and Φᵀy.
     ridge : float or (p,)
-        λn: the penalty of the mean loss times the number of rows; one a feature where some are not penalised.
+        λn: the penalty of the mean loss times the number of rows; one a feature where some are not
+        penalised.
     what : str
         What the features are, for the error.
 
     Raises
     ------
     InputError
-        Where the system is not positive definite in float64; says the rank, the smallest eigenvalue and a ridge.
+        Where the system is not positive definite in float64; says the rank, the smallest eigenvalue
+        and a ridge.
     """
     factor, info = dpotrf(_with_ridge(gram, ridge), lower=1, clean=0, overwrite_a=1)
     diagonal = np.square(np.diagonal(factor))
@@ -113,7 +131,8 @@ def _singular(system: FloatArray, ridge: float, what: str) -> str:
     floor = len(values) * np.finfo(float).eps * values[-1]
     return (
         f"penalty times rows is {ridge:.3g}, too small for the {what} ({len(values)} weights, rank "
-        f"{int((values > floor).sum())}, smallest eigenvalue {values[0]:.1e}): make it {10.0 * floor:.1g} or more, "
+        f"{int((values > floor).sum())}, smallest eigenvalue {values[0]:.1e}): make it "
+        f"{10.0 * floor:.1g} or more, "
         "or ask for fewer"
     )
 
@@ -123,23 +142,30 @@ class Penalty(NamedTuple):
 
     penalty: float
     error: float
-    """Of the targets by the fit, estimated for rows that were not fitted, over their sum of squares."""
+    """Of the targets by the fit, estimated for rows that were not fitted, over their sum of
+    squares."""
 
 
 def of_unit_spread(cross: FloatArray, spread: FloatArray) -> tuple[FloatArray, float]:
-    """Φᵀg (p, k) of targets whose Σg² (k,) are made 1, those that do not vary left out; and the sum of all Σg²."""
+    """Φᵀg (p, k) of targets whose Σg² (k,) are made 1, those that do not vary left out; and the sum
+    of all Σg²."""
     varies = spread > 0.0
-    return cross * np.where(varies, 1.0 / np.sqrt(np.where(varies, spread, 1.0)), 0.0), float(np.count_nonzero(varies))
+    return cross * np.where(varies, 1.0 / np.sqrt(np.where(varies, spread, 1.0)), 0.0), float(
+        np.count_nonzero(varies)
+    )
 
 
-def chosen_penalty(gram: FloatArray, cross: FloatArray, total: float, n: float, caution: float = CAUTION) -> Penalty:
+def chosen_penalty(
+    gram: FloatArray, cross: FloatArray, total: float, n: float, caution: float = CAUTION
+) -> Penalty:
     """The largest λ whose cross-validated error is within one standard error of the least.
 
-    The error of the fits w = (G + λnI)⁻¹ c with h = tr G(G + λnI)⁻¹ degrees of freedom is that of generalised
-    cross-validation, E(λ) = Σ‖g − Φw‖² / n / (1 − γ(h + 1)/n)², what leaving out one row after the other comes to
-    where all rows count alike; no row is held out.  Fits that differ by d_i in row i differ in squared error by about
-    2 (g_i − Φ_i w) d_i, so the standard error of E(λ) − E(λ*) is 2 (E(λ*) Σd²/n)^½ / n^½.  Where that is less, 0.5 % of
-    E(λ*) count: what the data leave open is decided for the calmer fit.
+    The error of the fits w = (G + λnI)⁻¹ c with h = tr G(G + λnI)⁻¹ degrees of freedom is that of
+    generalised cross-validation, E(λ) = Σ‖g − Φw‖² / n / (1 − γ(h + 1)/n)², what leaving out one
+    row after the other comes to where all rows count alike; no row is held out.  Fits that differ
+    by d_i in row i differ in squared error by about 2 (g_i − Φ_i w) d_i, so the standard error of
+    E(λ) − E(λ*) is 2 (E(λ*) Σd²/n)^½ / n^½.  Where that is less, 0.5 % of E(λ*) count: what the
+    data leave open is decided for the calmer fit.
 
     Parameters
     ----------
@@ -152,8 +178,8 @@ def chosen_penalty(gram: FloatArray, cross: FloatArray, total: float, n: float, 
     n : float
         Rows in the sums.
     caution : float
-        γ: how many times a degree of freedom counts; more than 1 for a single target, whose fits may follow single
-        rows.
+        γ: how many times a degree of freedom counts; more than 1 for a single target, whose fits
+        may follow single rows.
 
     Raises
     ------
@@ -162,14 +188,18 @@ def chosen_penalty(gram: FloatArray, cross: FloatArray, total: float, n: float, 
 
     Notes
     -----
-    λn is at least 0.01 up to 1,000 rows, falls with the square of the rows beyond, and goes below that only where it
-    halves the error; never below rounding, which is that of n, as features have a norm of 1 at most.  Costs 4/3 p³:
-    with G = Q T Qᵀ, T tridiagonal, every λ costs p·k.  Sources: Craven & Wahba (1979); Kim & Gu, Smoothing spline
-    Gaussian regression (2004), for γ = 1.4; Breiman et al., Classification and Regression Trees (1984), for the
-    standard error.
+    λn is at least 0.01 up to 1,000 rows, falls with the square of the rows beyond, and goes below
+    that only where it halves the error; never below rounding, which is that of n, as features have
+    a norm of 1 at most.  Costs 4/3 p³: with G = Q T Qᵀ, T tridiagonal, every λ costs p·k.  Sources:
+    Craven & Wahba (1979); Kim & Gu, Smoothing spline Gaussian regression (2004), for γ = 1.4;
+    Breiman et al., Classification and Regression Trees (1984), for the standard error.
     """
-    if not (np.isfinite(np.diagonal(gram)).all() and np.isfinite(cross).all()):  # |G_ij| ≤ (G_ii + G_jj) / 2
-        raise InputError("the sums of a coalition hold NaN or infinity: drop such rows, or check the length-scales")
+    # |G_ij| ≤ (G_ii + G_jj) / 2
+    if not (np.isfinite(np.diagonal(gram)).all() and np.isfinite(cross).all()):
+        raise InputError(
+            "the sums of a coalition hold NaN or infinity: drop such rows, or check the "
+            "length-scales"
+        )
     if not total > 0.0:
         return Penalty(float(PENALTIES[0]), 0.0)
     system = _tridiagonal(gram, cross)
@@ -178,14 +208,17 @@ def chosen_penalty(gram: FloatArray, cross: FloatArray, total: float, n: float, 
     path = ridge_path(*system, ridges)
     if not path.pivots[0] > 0.0:
         raise InputError(
-            f"the sums of a coalition are not positive definite with a ridge of {ridges[0]:.1e}: give a penalty, or "
+            f"the sums of a coalition are not positive definite with a ridge of {ridges[0]:.1e}: "
+            "give a penalty, or "
             "a larger rank_tolerance"
         )
     left = 1.0 - caution * (len(system[0]) - ridges * path.traces + 1.0) / n
     used = int(np.logical_and.accumulate((left > 0.0) & (path.pivots > 0.0)).sum())
     if not used:  # fewer rows than any fit takes: the calmest
         return Penalty(float(PENALTIES[0]), float("nan"))
-    errors = np.maximum(1.0 - path.explained / total, np.finfo(float).eps)[:used] / np.square(left[:used])
+    errors = np.maximum(1.0 - path.explained / total, np.finfo(float).eps)[:used] / np.square(
+        left[:used]
+    )
     best = int(errors[: _admitted(errors, ridges[:used], n)].argmin())
     moved = np.maximum(moved_squares(*system[:2], path.fits, best) / total, 0.0)
     allowed = np.maximum(2.0 * np.sqrt(errors[best] * moved / n), SLACK * errors[best])
@@ -194,14 +227,18 @@ def chosen_penalty(gram: FloatArray, cross: FloatArray, total: float, n: float, 
 
 
 def _admitted(errors: FloatArray, ridges: FloatArray, n: float) -> int:
-    """How many of the ridges, largest first: those above the least for n rows, or all where less halves the error."""
-    safe = max(1, int(np.count_nonzero(ridges >= LEAST_RIDGE * min(1.0, FEW_ROWS / n) ** 2 * (1.0 - 1e-9))))
+    """How many of the ridges, largest first: those above the least for n rows, or all where less
+    halves the error."""
+    safe = max(
+        1, int(np.count_nonzero(ridges >= LEAST_RIDGE * min(1.0, FEW_ROWS / n) ** 2 * (1.0 - 1e-9)))
+    )
     return len(errors) if errors.min() < errors[:safe].min() / 2.0 else safe
 
 
 def _tridiagonal(gram: FloatArray, cross: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The diagonal (p,) of T = QᵀGQ, what is below it (p − 1,), and Qᵀ cross."""
-    if len(gram) < 3:  # tridiagonal as it is; a single feature gets a second one that is 0 in all rows
+    # tridiagonal as it is; a single feature gets a second one that is 0 in all rows
+    if len(gram) < 3:
         padded, right = np.zeros((2, 2)), np.zeros((2, cross.shape[1]))
         padded[: len(gram), : len(gram)], right[: len(gram)] = gram, cross
         return np.diagonal(padded).copy(), np.diagonal(padded, -1).copy(), right

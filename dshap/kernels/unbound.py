@@ -32,14 +32,18 @@ MATERN = {0.5: "laplacian", 1.5: "matern32", 2.5: "matern52"}
 
 
 def median_lengthscale(sample: FloatArray, seed: int = 0) -> FloatArray:
-    """Median heuristic, per column: the median of the non-zero distances of a seeded sample, times √columns.
+    """Median heuristic, per column: the median of the non-zero distances of a seeded sample, times
+    √columns.
 
-    Zero distances are left out (a binary column would get 0); a constant column gets 1.  Rows with NaN are ignored.
+    Zero distances are left out (a binary column would get 0); a constant column gets 1.  Rows with
+    NaN are ignored.
     """
     rows = np.asarray(sample, dtype=float)
     rows = rows[np.isfinite(rows).all(axis=1)]
     if len(rows) > MEDIAN_SAMPLE:
-        rows = rows[np.sort(np.random.default_rng(seed).choice(len(rows), MEDIAN_SAMPLE, replace=False))]
+        rows = rows[
+            np.sort(np.random.default_rng(seed).choice(len(rows), MEDIAN_SAMPLE, replace=False))
+        ]
     n_columns = sample.shape[1]
     out = np.ones(n_columns)
     for column in range(n_columns):
@@ -76,10 +80,17 @@ class Kernel:
     """True where it asks whether values are equal, and nothing else."""
 
     def bind(
-        self, n_columns: int, sample: FloatArray | None = None, seed: int = 0, names: Sequence[str] | None = None
+        self,
+        n_columns: int,
+        sample: FloatArray | None = None,
+        seed: int = 0,
+        names: Sequence[str] | None = None,
     ) -> ProductKernel:
         """With a factor for each column; `names` are those of the columns, where they have any."""
-        raise InputError(f"{type(self).__name__} does not say how it binds to columns: give RBF(), Product([...])")
+        raise InputError(
+            f"{type(self).__name__} does not say how it binds to columns: give RBF(), "
+            "Product([...])"
+        )
 
     def of_columns(self, n_columns: int, names: Sequence[str] | None) -> tuple[Kernel, ...]:
         """One kernel a column, in the order of the columns."""
@@ -87,22 +98,29 @@ class Kernel:
 
     def categorical_columns(self, n_columns: int, names: Sequence[str] | None = None) -> BoolArray:
         """(columns,): where the factor asks whether values are equal, and nothing else."""
-        return np.array([kernel.is_categorical for kernel in self.of_columns(n_columns, names)], dtype=bool)
+        return np.array(
+            [kernel.is_categorical for kernel in self.of_columns(n_columns, names)], dtype=bool
+        )
 
     def validated_columns(self, n_columns: int, names: Sequence[str] | None = None) -> BoolArray:
         """(columns,): where the user wrote `lengthscale="validate"`."""
-        return np.array([kernel.is_validated for kernel in self.of_columns(n_columns, names)], dtype=bool)
+        return np.array(
+            [kernel.is_validated for kernel in self.of_columns(n_columns, names)], dtype=bool
+        )
 
     def fingerprint(self) -> dict[str, Any]:
         """Kind and options as plain values."""
-        return {"kind": type(self).__name__, **{name: _listed(option) for name, option in vars(self).items()}}
+        return {
+            "kind": type(self).__name__,
+            **{name: _listed(option) for name, option in vars(self).items()},
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class _Stationary(Kernel):
     lengthscale: Any = "median"
-    """One number, one a column (in the units of the columns) or a mapping by column name, "median", or "validate"
-    (chosen by the model's fit)."""
+    """One number, one a column (in the units of the columns) or a mapping by column name, "median",
+    or "validate" (chosen by the model's fit)."""
 
     family: str = field(default="", repr=False)
 
@@ -118,13 +136,20 @@ class _Stationary(Kernel):
         return bool(self.lengthscale == "validate")
 
     def bind(
-        self, n_columns: int, sample: FloatArray | None = None, seed: int = 0, names: Sequence[str] | None = None
+        self,
+        n_columns: int,
+        sample: FloatArray | None = None,
+        seed: int = 0,
+        names: Sequence[str] | None = None,
     ) -> ProductKernel:
-        """Every column gets this family; "median" and "validate" (its start) take the sample's median heuristic."""
+        """Every column gets this family; "median" and "validate" (its start) take the sample's
+        median heuristic."""
         if self.is_resolved:
             scale = np.array(for_columns("lengthscale", self.lengthscale, n_columns, names))
         elif sample is None:
-            raise InputError(f"lengthscale {self.lengthscale!r} needs data: fit the model, or give numbers")
+            raise InputError(
+                f"lengthscale {self.lengthscale!r} needs data: fit the model, or give numbers"
+            )
         else:
             scale = median_lengthscale(sample, seed)
         return ProductKernel((self.family,) * n_columns, scale)
@@ -145,7 +170,8 @@ class Laplacian(_Stationary):
 
 
 class Matern(_Stationary):
-    """Matérn 1/2, 3/2 or 5/2 on each column, in scikit-learn's scaling, as a product over the columns.
+    """Matérn 1/2, 3/2 or 5/2 on each column, in scikit-learn's scaling, as a product over the
+    columns.
 
     (scikit-learn's own `Matern` takes the distance over all columns at once and is no product.)
     """
@@ -153,7 +179,8 @@ class Matern(_Stationary):
     def __init__(self, nu: float = 1.5, lengthscale: Any = "median") -> None:
         if not isinstance(nu, float) or nu not in MATERN:
             raise InputError(
-                f"nu is {shown(nu)}: Matérn is there for 0.5, 1.5 and 2.5 (Matern(1.5, lengthscale) has both)"
+                f"nu is {shown(nu)}: Matérn is there for 0.5, 1.5 and 2.5 (Matern(1.5, "
+                "lengthscale) has both)"
             )
         super().__init__(lengthscale, MATERN[nu])
 
@@ -174,7 +201,11 @@ class Categorical(Kernel):
         check_fields(self, "rho")
 
     def bind(
-        self, n_columns: int, sample: FloatArray | None = None, seed: int = 0, names: Sequence[str] | None = None
+        self,
+        n_columns: int,
+        sample: FloatArray | None = None,
+        seed: int = 0,
+        names: Sequence[str] | None = None,
     ) -> ProductKernel:
         return ProductKernel(("categorical",) * n_columns, np.full(n_columns, self.rho))
 
@@ -188,11 +219,20 @@ class Product(Kernel):
     def __post_init__(self) -> None:
         given = self.kernels
         if isinstance(given, str) or not np.iterable(given):
-            raise InputError(f"kernels is {shown(given)}: give a list, one of dshap.kernels a column, or a mapping")
-        plain = {str(n): kernel for n, kernel in given.items()} if isinstance(given, Mapping) else tuple(given)
+            raise InputError(
+                f"kernels is {shown(given)}: give a list, one of dshap.kernels a column, or a "
+                "mapping"
+            )
+        plain = (
+            {str(n): kernel for n, kernel in given.items()}
+            if isinstance(given, Mapping)
+            else tuple(given)
+        )
         object.__setattr__(self, "kernels", plain)
         if wrong := [kernel for kernel in self._all if not isinstance(kernel, Kernel)]:
-            raise InputError(f"kernels hold {shown(wrong[0])}: give one of dshap.kernels a column, such as RBF()")
+            raise InputError(
+                f"kernels hold {shown(wrong[0])}: give one of dshap.kernels a column, such as RBF()"
+            )
 
     @property
     def is_resolved(self) -> bool:  # type: ignore[override]
@@ -210,16 +250,25 @@ class Product(Kernel):
         return for_columns("Product", self.kernels, n_columns, names)
 
     def bind(
-        self, n_columns: int, sample: FloatArray | None = None, seed: int = 0, names: Sequence[str] | None = None
+        self,
+        n_columns: int,
+        sample: FloatArray | None = None,
+        seed: int = 0,
+        names: Sequence[str] | None = None,
     ) -> ProductKernel:
         bound = []
         for column, kernel in enumerate(self.of_columns(n_columns, names)):
-            single = kernel.bind(1, None if sample is None else sample[:, column : column + 1], seed)
-            is_median = sample is not None and not kernel.is_resolved and np.ptp(sample[:, column]) > 0
+            single = kernel.bind(
+                1, None if sample is None else sample[:, column : column + 1], seed
+            )
+            is_median = (
+                sample is not None and not kernel.is_resolved and np.ptp(sample[:, column]) > 0
+            )
             scale = np.sqrt(n_columns) if is_median else 1.0
             bound.append(ProductKernel(single.families, single.parameters * scale))
         return ProductKernel(
-            tuple(kernel.families[0] for kernel in bound), np.array([kernel.parameters[0] for kernel in bound])
+            tuple(kernel.families[0] for kernel in bound),
+            np.array([kernel.parameters[0] for kernel in bound]),
         )
 
 

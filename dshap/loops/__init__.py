@@ -1,4 +1,5 @@
-"""Compiled code: numba and numpy alone, each function beside its formula; the plain twins are in the tests."""
+"""Compiled code: numba and numpy alone, each function beside its formula; the plain twins are in
+the tests."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ __all__ = ["warm_up"]
 
 
 def warm_up() -> None:
-    """Compile (or load) the loops over real factors, so that no task pays for it; all others compile when
-    they are first used."""
+    """Compile (or load) the loops over real factors, so that no task pays for it; all others
+    compile when they are first used."""
     one = np.zeros((1, 1))
     add_exponents(one, one, np.zeros(1, dtype=np.int64), np.ones(1), one.copy(), one.copy())
     factors = np.ones((6, 2, 1))

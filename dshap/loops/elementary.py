@@ -1,4 +1,5 @@
-"""Elementary symmetric sums of tables' rows and of their products: what priors of games with relevant players want."""
+"""Elementary symmetric sums of tables' rows and of their products: what priors of games with
+relevant players want."""
 
 from __future__ import annotations
 
@@ -15,8 +16,11 @@ STRETCH = 128
 """Rows of the right table that are taken at once: all orders of their sums stay in cache."""
 
 
-def elementary_products(left: FloatArray, right: FloatArray, orders: NDArray[np.int64]) -> FloatArray:
-    """Σ over |U| = s of Π_{k in U} left_ik right_jk (orders, n, m), for rows i (n, d) and j (m, d), orders s ≥ 1."""
+def elementary_products(
+    left: FloatArray, right: FloatArray, orders: NDArray[np.int64]
+) -> FloatArray:
+    """Σ over |U| = s of Π_{k in U} left_ik right_jk (orders, n, m), for rows i (n, d) and j (m, d),
+    orders s ≥ 1."""
     out = np.empty((len(orders), len(left), len(right)))
     _elementary_products(np.ascontiguousarray(left), np.ascontiguousarray(right.T), orders, out)
     return out
@@ -46,7 +50,8 @@ def _elementary_products(left, right, orders, out):
 
 
 def others_sums(table: FloatArray, weights: FloatArray) -> FloatArray:
-    """Σ_s weight_s Σ over |U| = s, k not in U, of Π_{j in U} x_ij (n, d), for rows x_i (n, d); s = 0, 1, …"""
+    """Σ_s weight_s Σ over |U| = s, k not in U, of Π_{j in U} x_ij (n, d), for rows x_i (n, d); s =
+    0, 1, …"""
     out = np.zeros(table.shape)
     _others_sums(np.ascontiguousarray(table), weights, out)
     return out
@@ -54,7 +59,8 @@ def others_sums(table: FloatArray, weights: FloatArray) -> FloatArray:
 
 @njit(cache=True, fastmath=FUSED)
 def _others_sums(table, weights, out):
-    """out (n, d), from table (n, d) and weights (S,); no sum is divided: a large factor would leave rounding alone."""
+    """out (n, d), from table (n, d) and weights (S,); no sum is divided: a large factor would leave
+    rounding alone."""
     n_players, orders = table.shape[1], len(weights)
     before = np.zeros((n_players + 1, orders))  # sums of the players before each
     before[0, 0] = 1.0
@@ -63,7 +69,9 @@ def _others_sums(table, weights, out):
         for player in range(n_players):
             before[player + 1, 0] = 1.0
             for order in range(1, orders):
-                before[player + 1, order] = before[player, order] + table[row, player] * before[player, order - 1]
+                before[player + 1, order] = (
+                    before[player, order] + table[row, player] * before[player, order - 1]
+                )
         after[:] = 0.0
         after[0] = 1.0
         for player in range(n_players - 1, -1, -1):

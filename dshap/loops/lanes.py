@@ -1,10 +1,10 @@
-"""The steps over rows that share values in explicit vectors, which a compiler does not find by itself: it must expect
-that what is written overlaps what is read, and keeps no sum in a register.  Any processor runs them, with the widest
-registers that it has.
+"""The steps over rows that share values in explicit vectors, which a compiler does not find by
+itself: it must expect that what is written overlaps what is read, and keeps no sum in a register.
+Any processor runs them, with the widest registers that it has.
 
 The same in plain numba takes 1.4 to 1.7 times as long in whole runs over rows that share values
-(`python -m tests.benchmarks.lanes`, an Intel Xeon), to the same bits.  Who changes this file alone deletes
-`__pycache__`: numba's caches look at the file of the loop.
+(`python -m tests.benchmarks.lanes`, an Intel Xeon), to the same bits.  Who changes this file alone
+deletes `__pycache__`: numba's caches look at the file of the loop.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from dshap.loops.subset_products import GROUP
 __all__ = ["LAST_COLUMNS", "TERM_BLOCK", "WIDTH", "add_shared_products", "add_shared_row", "expand"]
 
 WIDTH = 8
-"""Terms of a block whose sums are kept apart until the end: one number each of a vector; narrower processors take it in
-parts."""
+"""Terms of a block whose sums are kept apart until the end: one number each of a vector; narrower
+processors take it in parts."""
 TERM_BLOCK = 64
-"""Terms whose coefficients of the last columns stay in the first cache: 24 KiB of them for eight columns."""
+"""Terms whose coefficients of the last columns stay in the first cache: 24 KiB of them for eight
+columns."""
 LAST_COLUMNS = 3
 """Columns whose products are made row by row, in registers."""
 MAX_MEMBERS = 2 * GROUP - LAST_COLUMNS
 """Other columns, at most."""
 ROW_SUMS = (1 << LAST_COLUMNS) + MAX_MEMBERS
-"""Of a row, at most: that of all columns, one for every product of the last columns, one for every other column."""
+"""Of a row, at most: that of all columns, one for every product of the last columns, one for every
+other column."""
 _FUSED = ("contract",)
 
 
@@ -44,7 +46,9 @@ class _Step:
 
     def address(self, array: int, offset: int) -> Any:
         begin = self.offsets[array]
-        return self.builder.gep(self.pointers[array], [self.builder.add(begin, ir.Constant(begin.type, offset))])
+        return self.builder.gep(
+            self.pointers[array], [self.builder.add(begin, ir.Constant(begin.type, offset))]
+        )
 
     def vector_at(self, array: int, offset: int) -> Any:
         return self.builder.bitcast(self.address(array, offset), self.vector.as_pointer())
@@ -83,11 +87,15 @@ class _SharedRow(_Step):
                 added = self.builder.load(sums[slot])
                 for entry, at in self._summands(slot):
                     weight = self.load(table, at * TERM_BLOCK)
-                    added = self.plus(added, self.times(products[entry], weight) if entry else weight)
+                    added = self.plus(
+                        added, self.times(products[entry], weight) if entry else weight
+                    )
                 self.builder.store(added, sums[slot])
         self.offsets = begin
         for slot in self._slots(n_members):
-            self.builder.store(self.builder.load(sums[slot]), self.vector_at(total, slot * WIDTH), align=8)
+            self.builder.store(
+                self.builder.load(sums[slot]), self.vector_at(total, slot * WIDTH), align=8
+            )
 
     def _summands(self, slot: int) -> list[tuple[int, int]]:
         """(product, 0 for none, and its place in the table) of one sum."""
@@ -95,21 +103,32 @@ class _SharedRow(_Step):
         if slot == 0:
             return [(entries - 1, 0)]
         first = 1 + (slot - entries + 1) * entries
-        return [(slot, 1 + slot)] if slot < entries else [(entry, first + entry) for entry in range(entries)]
+        return (
+            [(slot, 1 + slot)]
+            if slot < entries
+            else [(entry, first + entry) for entry in range(entries)]
+        )
 
     def _slots(self, n_members: Any) -> Iterator[int]:
         """Every sum; what is written for one of a member is skipped where there are not so many."""
         yield from range(ROW_SUMS - MAX_MEMBERS)
         for member in range(MAX_MEMBERS):
-            with self.builder.if_then(self.builder.icmp_signed("<", ir.Constant(n_members.type, member), n_members)):
+            with self.builder.if_then(
+                self.builder.icmp_signed("<", ir.Constant(n_members.type, member), n_members)
+            ):
                 yield ROW_SUMS - MAX_MEMBERS + member
 
 
-def _generated(step: type[Any], arrays: tuple[int, ...], offsets: tuple[int, ...], counts: tuple[int, ...]) -> Any:
-    """What makes the instructions of a step, from the places of its arrays, their offsets and its counts."""
+def _generated(
+    step: type[Any], arrays: tuple[int, ...], offsets: tuple[int, ...], counts: tuple[int, ...]
+) -> Any:
+    """What makes the instructions of a step, from the places of its arrays, their offsets and its
+    counts."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, given: Any) -> Any:
-        data = [context.make_array(signature.args[n])(context, builder, given[n]).data for n in arrays]
+        data = [
+            context.make_array(signature.args[n])(context, builder, given[n]).data for n in arrays
+        ]
         step(builder, data, [given[n] for n in offsets]).write(*(given[n] for n in counts))
         return context.get_dummy_value()
 
@@ -117,7 +136,16 @@ def _generated(step: type[Any], arrays: tuple[int, ...], offsets: tuple[int, ...
 
 
 def _add_shared_row(
-    typing: Any, table: Any, at: Any, factors: Any, first: Any, second: Any, third: Any, n: Any, total: Any, to: Any
+    typing: Any,
+    table: Any,
+    at: Any,
+    factors: Any,
+    first: Any,
+    second: Any,
+    third: Any,
+    n: Any,
+    total: Any,
+    to: Any,
 ) -> Any:
     """What numba calls."""
     signature = types.void(table, at, factors, first, second, third, n, total, to)
@@ -125,19 +153,23 @@ def _add_shared_row(
 
 
 add_shared_row: Any = intrinsic(_add_shared_row)
-"""(table, at, factors, first, second, third, n, total, to), with p_e[q] the product of factors[first + q],
-factors[second + q] and factors[third + q] over the bits of the entry e, the first the highest, and T_a,e[q] =
-table[at + (1 + a·8 + e)·TERM_BLOCK + q]: sums over q < TERM_BLOCK, kept apart by q modulo WIDTH,
-total[to …] += Σ_q p_7[q] table[at + q], total[to + e·WIDTH …] += Σ_q p_e[q] T_0,e[q] for every e from 1 to 7, and
-total[to + (7 + a)·WIDTH …] += Σ_q Σ_e p_e[q] T_a,e[q] for a from 1 to n, at most `MAX_MEMBERS`."""
+"""(table, at, factors, first, second, third, n, total, to), with p_e[q] the product of
+factors[first + q], factors[second + q] and factors[third + q] over the bits of the entry e, the
+first the highest, and T_a,e[q] = table[at + (1 + a·8 + e)·TERM_BLOCK + q]: sums over q <
+TERM_BLOCK, kept apart by q modulo WIDTH, total[to …] += Σ_q p_7[q] table[at + q], total[to +
+e·WIDTH …] += Σ_q p_e[q] T_0,e[q] for every e from 1 to 7, and total[to + (7 + a)·WIDTH …] += Σ_q
+Σ_e p_e[q] T_a,e[q] for a from 1 to n, at most `MAX_MEMBERS`."""
 
 
 class _SharedProducts(_Step):
-    """Writes total[e] += Σ over rows of the products of the last columns, e from 1; see `add_shared_products`."""
+    """Writes total[e] += Σ over rows of the products of the last columns, e from 1; see
+    `add_shared_products`."""
 
     def write(self, stride: Any, n_rows: Any) -> None:
         factors, where, total = range(3)
-        sums = [cgutils.alloca_once(self.builder, self.vector) for _ in range((1 << LAST_COLUMNS) - 1)]
+        sums = [
+            cgutils.alloca_once(self.builder, self.vector) for _ in range((1 << LAST_COLUMNS) - 1)
+        ]
         begin, index = list(self.offsets), n_rows.type
         with cgutils.for_range(self.builder, ir.Constant(index, TERM_BLOCK // WIDTH)) as lanes:
             ahead = self.builder.mul(lanes.index, ir.Constant(index, WIDTH))
@@ -145,22 +177,36 @@ class _SharedProducts(_Step):
             for entry, added in enumerate(sums, start=1):
                 self.builder.store(self.load(total, entry * TERM_BLOCK), added)
             with cgutils.for_range(self.builder, n_rows) as rows:
-                self.offsets[where] = self.builder.add(begin[where], self.builder.mul(rows.index, stride))
+                self.offsets[where] = self.builder.add(
+                    begin[where], self.builder.mul(rows.index, stride)
+                )
                 columns = []
                 for column in range(LAST_COLUMNS):
                     value = self.builder.load(self.address(where, column))
                     first = self.builder.mul(value, ir.Constant(index, TERM_BLOCK))
-                    self.offsets[factors] = self.builder.add(begin[factors], self.builder.add(first, ahead))
+                    self.offsets[factors] = self.builder.add(
+                        begin[factors], self.builder.add(first, ahead)
+                    )
                     columns.append(self.load(factors, 0))
                 for added, product in zip(sums, self.subset_products(columns), strict=True):
                     self.builder.store(self.plus(self.builder.load(added), product), added)
             for entry, added in enumerate(sums, start=1):
-                self.builder.store(self.builder.load(added), self.vector_at(total, entry * TERM_BLOCK), align=8)
+                self.builder.store(
+                    self.builder.load(added), self.vector_at(total, entry * TERM_BLOCK), align=8
+                )
         self.offsets = begin
 
 
 def _add_shared_products(
-    typing: Any, factors: Any, at: Any, where: Any, first: Any, stride: Any, n: Any, store: Any, to: Any
+    typing: Any,
+    factors: Any,
+    at: Any,
+    where: Any,
+    first: Any,
+    stride: Any,
+    n: Any,
+    store: Any,
+    to: Any,
 ) -> Any:
     """What numba calls."""
     signature = types.void(factors, at, where, first, stride, n, store, to)
@@ -168,9 +214,9 @@ def _add_shared_products(
 
 
 add_shared_products: Any = intrinsic(_add_shared_products)
-"""(factors, at, where, first, stride, n, store, to): store[to + e·TERM_BLOCK + q] += Σ_{i < n} of the products, over
-the bits of the entry e from 1 to 7, of factors[at + where[first + i·stride + j]·TERM_BLOCK + q], j < 3, j = 0 the
-highest bit; q < TERM_BLOCK."""
+"""(factors, at, where, first, stride, n, store, to): store[to + e·TERM_BLOCK + q] += Σ_{i < n} of
+the products, over the bits of the entry e from 1 to 7, of factors[at + where[first + i·stride +
+j]·TERM_BLOCK + q], j < 3, j = 0 the highest bit; q < TERM_BLOCK."""
 
 
 class _Expansion(_Step):
@@ -179,7 +225,10 @@ class _Expansion(_Step):
     def write(self, half: Any) -> None:
         low, high, factors, given = range(4)
         lanes = range(0, TERM_BLOCK, WIDTH)
-        held, zero = [self.load(factors, lane) for lane in lanes], ir.Constant(self.vector, [0.0] * WIDTH)
+        held, zero = (
+            [self.load(factors, lane) for lane in lanes],
+            ir.Constant(self.vector, [0.0] * WIDTH),
+        )
         begin = list(self.offsets)
         with cgutils.for_range(self.builder, half) as loop:
             ahead = self.builder.mul(loop.index, ir.Constant(loop.index.type, TERM_BLOCK))
@@ -188,19 +237,23 @@ class _Expansion(_Step):
             for lane, factor in zip(lanes, held, strict=True):
                 sums = self.load(given, lane)
                 product = self.plus(self.load(high, lane), self.times(factor, sums))
-                self.builder.store(self.plus(self.load(low, lane), sums), self.vector_at(low, lane), align=8)
+                self.builder.store(
+                    self.plus(self.load(low, lane), sums), self.vector_at(low, lane), align=8
+                )
                 self.builder.store(product, self.vector_at(high, lane), align=8)
                 self.builder.store(zero, self.vector_at(given, lane), align=8)
         self.offsets = begin
 
 
-def _expand(typing: Any, store: Any, low: Any, high: Any, factors: Any, at: Any, given: Any, half: Any) -> Any:
+def _expand(
+    typing: Any, store: Any, low: Any, high: Any, factors: Any, at: Any, given: Any, half: Any
+) -> Any:
     """What numba calls."""
     signature = types.void(store, low, high, factors, at, given, half)
     return signature, _generated(_Expansion, (0, 0, 3, 0), (1, 2, 4, 5), (6,))
 
 
 expand: Any = intrinsic(_expand)
-"""(store, low, high, factors, at, given, half), with x_e[q] = store[given + e·TERM_BLOCK + q], which is then 0:
-store[low + e·TERM_BLOCK + q] += x_e[q], store[high + e·TERM_BLOCK + q] += factors[at + q] · x_e[q], e < half,
-q < TERM_BLOCK."""
+"""(store, low, high, factors, at, given, half), with x_e[q] = store[given + e·TERM_BLOCK + q],
+which is then 0: store[low + e·TERM_BLOCK + q] += x_e[q], store[high + e·TERM_BLOCK + q] +=
+factors[at + q] · x_e[q], e < half, q < TERM_BLOCK."""

@@ -1,4 +1,5 @@
-"""Products of single coalitions at chosen terms, from the products of the subsets of groups of columns."""
+"""Products of single coalitions at chosen terms, from the products of the subsets of groups of
+columns."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ def _sums(products, weights, out):
 
 
 def squares_of_sums(products: NDArray[Any], weights: NDArray[Any]) -> FloatArray:
-    """Σ_rows (Re Σ_r weights_r products_r)² (…), of products (n, r) as `Lattice.product` gives them and weights (r, …).
+    """Σ_rows (Re Σ_r weights_r products_r)² (…), of products (n, r) as `Lattice.product` gives them
+    and weights (r, …).
 
     For a few sums: matrix products would spend half their time on copies of the products.
     """
@@ -81,7 +83,8 @@ def squares_of_sums(products: NDArray[Any], weights: NDArray[Any]) -> FloatArray
 
 
 class Lattice:
-    """Products of the subsets of every group, for a block of rows, shared by all coalitions; buffers are kept.
+    """Products of the subsets of every group, for a block of rows, shared by all coalitions;
+    buffers are kept.
 
     Parameters
     ----------
@@ -99,7 +102,8 @@ class Lattice:
         self._product = np.empty(n_terms * n_rows, dtype)
         self._all = np.arange(n_terms)
         self._shape = (n_groups, self.coalitions.n_entries)
-        self._source: Lattice | None = None  # never itself: a cycle would keep the entries until the next collection
+        # never itself: a cycle would keep the entries until the next collection
+        self._source: Lattice | None = None
 
     @property
     def order(self) -> NDArray[np.intp]:
@@ -114,18 +118,24 @@ class Lattice:
     def also(self, columns: BoolArray) -> Lattice:
         """Products of other coalitions (m, c) from the entries of this lattice."""
         other = copy.copy(self)
-        other.coalitions, other._product = Coalitions.of(columns, PRODUCT_GROUP), np.empty_like(self._product)
+        other.coalitions, other._product = (
+            Coalitions.of(columns, PRODUCT_GROUP),
+            np.empty_like(self._product),
+        )
         other._source = self
         return other
 
     def fill(self, factors: NDArray[Any]) -> None:
         """Take the factors (c, r, n) of a block of rows."""
         r, n = factors.shape[1:]
-        self._lattice = self._entries[: self._shape[0] * self._shape[1] * r * n].reshape(*self._shape, r, n)
+        self._lattice = self._entries[: self._shape[0] * self._shape[1] * r * n].reshape(
+            *self._shape, r, n
+        )
         _fill_wide(factors, self.coalitions.bounds, self._lattice)
 
     def product(self, coalition: int, kept: NDArray[np.integer] | None = None) -> NDArray[Any]:
-        """(n, q) of one coalition at the kept terms (all where None): a view, valid until the next call."""
+        """(n, q) of one coalition at the kept terms (all where None): a view, valid until the next
+        call."""
         terms, lattice = self._all if kept is None else kept, (self._source or self)._lattice
         n = lattice.shape[3]
         out = self._product[: len(terms) * n].reshape(len(terms), n)

@@ -1,7 +1,8 @@
-"""Rows that mix an instance with a background row: which of them differ, the compiled loops that write and add them up.
+"""Rows that mix an instance with a background row: which of them differ, the compiled loops that
+write and add them up.
 
-A column in which the instance equals the background row is the same in every mix, so that coalitions which agree on the
-other columns give one row.  It is predicted once.
+A column in which the instance equals the background row is the same in every mix, so that
+coalitions which agree on the other columns give one row.  It is predicted once.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from dshap.records import BoolArray, FloatArray
 __all__ = ["Calls", "Masks", "mixed_bytes", "mixed_values"]
 
 CHUNK_BYTES = 16 << 20
-"""Of predictions and positions that are held for a chunk of pairs of an instance and a background row."""
+"""Of predictions and positions that are held for a chunk of pairs of an instance and a background
+row."""
 WORD = 64
 
 
@@ -48,7 +50,9 @@ class Masks:
         m, c = columns.shape
         padded = np.zeros((m, WORD * -(-c // WORD)), dtype=bool)
         padded[:, :c] = columns
-        return cls(columns, np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64))
+        return cls(
+            columns, np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+        )
 
     @staticmethod
     def bytes_of(m: int, n_columns: int) -> int:
@@ -58,16 +62,24 @@ class Masks:
 def mixed_values(
     calls: Calls, masks: Masks, rows: FloatArray, background: FloatArray, weights: FloatArray
 ) -> FloatArray:
-    """Σ_b weights_b f(x_S, X_b,S̄) of instances (n, columns) and background (b, columns): (n, m, k).
+    """Σ_b weights_b f(x_S, X_b,S̄) of instances (n, columns) and background (b, columns): (n, m,
+    k).
 
     Each different mix of an instance and a background row is predicted once.
     """
-    k, buffer, n, m, n_background = calls.n_outputs, calls.buffer_rows, len(rows), len(masks.columns), len(background)
+    k, buffer, n, m, n_background = (
+        calls.n_outputs,
+        calls.buffer_rows,
+        len(rows),
+        len(masks.columns),
+        len(background),
+    )
     total = np.zeros((n, m, k))
     b_step = max(1, min(n_background, CHUNK_BYTES // (m * (8 * k + 4))))
     i_step = max(1, CHUNK_BYTES // (m * (8 * k + 4) * b_step))
     for i in range(0, n, i_step):
-        for b in range(0, n_background, b_step):  # background rows are added in their order, whatever the chunks
+        # background rows are added in their order, whatever the chunks
+        for b in range(0, n_background, b_step):
             instances, others = rows[i : i + i_step], background[b : b + b_step]
             patterns, pattern = np.unique(
                 _differences(instances, others, masks.bits.shape[1]), axis=0, return_inverse=True
@@ -78,17 +90,34 @@ def mixed_values(
             mixes = np.empty((min(buffer, len(f)), rows.shape[1]))
             for low in range(0, len(f), buffer):
                 part = mixes[: min(buffer, len(f) - low)]
-                _mix(part, low, instances, others, masks.columns, pattern.astype(np.int64), first, start)
+                _mix(
+                    part,
+                    low,
+                    instances,
+                    others,
+                    masks.columns,
+                    pattern.astype(np.int64),
+                    first,
+                    start,
+                )
                 f[low : low + len(part)] = calls.predict(part)
-            _add(total[i : i + i_step], f, position, pattern.astype(np.int64), start, weights[b : b + b_step])
+            _add(
+                total[i : i + i_step],
+                f,
+                position,
+                pattern.astype(np.int64),
+                start,
+                weights[b : b + b_step],
+            )
     return total
 
 
 def mixed_bytes(calls: Calls, n: int, n_background: int, m: int, n_columns: int) -> int:
-    """Peak bytes of `mixed_values` beyond its arguments, for m coalitions; the model's own are not counted.
+    """Peak bytes of `mixed_values` beyond its arguments, for m coalitions; the model's own are not
+    counted.
 
-    Of a chunk of pairs the columns in which they differ, sorted; predictions and two positions of each mix; then the
-    mixes of a call, and the values twice.
+    Of a chunk of pairs the columns in which they differ, sorted; predictions and two positions of
+    each mix; then the mixes of a call, and the values twice.
     """
     k = calls.n_outputs
     pairs = min(n * n_background, max(1, CHUNK_BYTES // (m * (8 * k + 4))))
@@ -113,8 +142,9 @@ def _differences(rows, background, n_words):
 
 @njit(nogil=True, cache=True)
 def _distinct(bits, patterns):
-    """For each pattern: which mix every coalition gives (patterns, m), the first coalition of each (patterns, m), and
-    the number of mixes (patterns,).  A hash table with open addresses, its marks never cleared."""
+    """For each pattern: which mix every coalition gives (patterns, m), the first coalition of each
+    (patterns, m), and the number of mixes (patterns,).  A hash table with open addresses, its marks
+    never cleared."""
     m, n_words = bits.shape
     size = 16
     while size < 2 * m:

@@ -1,10 +1,12 @@
-"""Weighted sums of values over all coalitions that hold a column, without the values: what exact designs want.
+"""Weighted sums of values over all coalitions that hold a column, without the values: what exact
+designs want.
 
-v_S = Σ_r Π_{j in S} factors_jr T[r, S] is linear in every factor, and with columns in two groups a coalition is a pair
-(a, b), a subset of each.  So Σ_{S ∋ c} w_S v_S = Σ_r Σ_{a ∋ c} A_ra Σ_b (w T)_rab B_rb for a column c of the first
-group, and the other way round: two products with small matrices whose sums stay in registers, where a list of values
-makes every product of factors and stores every partial sum.  Rows that share values take a way that is shorter still,
-that of `shared_sums.py`.
+v_S = Σ_r Π_{j in S} factors_jr T[r, S] is linear in every factor, and with columns in two groups a
+coalition is a pair (a, b), a subset of each.  So Σ_{S ∋ c} w_S v_S = Σ_r Σ_{a ∋ c} A_ra Σ_b (w
+T)_rab B_rb for a column c of the first group, and the other way round: two products with small
+matrices whose sums stay in registers, where a list of values makes every product of factors and
+stores every partial sum.  Rows that share values take a way that is shorter still, that of
+`shared_sums.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +31,14 @@ from dshap.loops.shared_sums import (
 from dshap.loops.subset_products import FUSED, Coalitions, SubsetSums, rows_last, sum_items
 from dshap.records import BoolArray, FloatArray
 
-__all__ = ["ColumnTerms", "MemberSums", "Terms", "member_weights", "subset_sum_bytes", "subset_sums"]
+__all__ = [
+    "ColumnTerms",
+    "MemberSums",
+    "Terms",
+    "member_weights",
+    "subset_sum_bytes",
+    "subset_sums",
+]
 
 SUM_ROWS = 256
 """Rows whose factors are held at once in sums over them."""
@@ -60,15 +69,21 @@ class ColumnTerms(Terms, Protocol):
 
 
 def member_weights(score: FloatArray) -> FloatArray | None:
-    """w (m,) where score (m, d) is w_S (1[i in S] − |S| / d), as it is in symmetric exact designs; None where not."""
+    """w (m,) where score (m, d) is w_S (1[i in S] − |S| / d), as it is in symmetric exact designs;
+    None where not."""
     inside, weights = score > 0.0, np.ptp(score, axis=1)
     wanted = weights[:, None] * (inside - inside.mean(axis=1, keepdims=True))
-    return weights if np.allclose(score, wanted, rtol=0.0, atol=1e-13 * np.abs(score).max(initial=0.0)) else None
+    return (
+        weights
+        if np.allclose(score, wanted, rtol=0.0, atol=1e-13 * np.abs(score).max(initial=0.0))
+        else None
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class MemberSums:
-    """rows -> Σ_{S ∋ c} w_S v_S (n, columns, k) of a table of coalitions; see the head of this file."""
+    """rows -> Σ_{S ∋ c} w_S v_S (n, columns, k) of a table of coalitions; see the head of this
+    file."""
 
     terms: Terms
     columns: BoolArray
@@ -89,10 +104,11 @@ class MemberSums:
         weights: FloatArray,
         whole: FloatArray | None = None,
     ) -> MemberSums | None:
-        """Of coalitions whose columns are (m, c), table (m, k, r), weights (m,); None where values are better.
+        """Of coalitions whose columns are (m, c), table (m, k, r), weights (m,); None where values
+        are better.
 
-        They are where factors are complex, where columns are few or make more than two groups, and where less than a
-        quarter of the pairs of entries are coalitions.
+        They are where factors are complex, where columns are few or make more than two groups, and
+        where less than a quarter of the pairs of entries are coalitions.
         """
         is_better = table.dtype == np.float64 and is_dense(*columns.shape)
         return cls(terms, columns, table, weights, whole) if is_better else None
@@ -100,8 +116,8 @@ class MemberSums:
     def __call__(self, rows: FloatArray, held: int) -> tuple[FloatArray, FloatArray | None]:
         """(n, c, k) of rows (n, c), and Σ_r products · whole (n, k) where that comes with it.
 
-        Factors of `held` rows are in memory at once, where they share nothing.  What rows share goes by all of them: in
-        other company a row's sums may differ by rounding.
+        Factors of `held` rows are in memory at once, where they share nothing.  What rows share
+        goes by all of them: in other company a row's sums may differ by rounding.
         """
         if isinstance(self.terms, ColumnTerms):
             shared = SharedRows.of(rows)
@@ -114,23 +130,28 @@ class MemberSums:
         out = np.empty((*rows.shape, table.shape[1]))
         n_steps = max(1, SHARED_ITEMS // (ROWS * table.shape[1] * sum(table.shape[2:])))
         for micro in (slice(start, start + held) for start in range(0, len(rows), held)):
-            _member_sums(rows_last(self.terms.factors(rows[micro])), bounds, table, n_steps, out[micro])
+            _member_sums(
+                rows_last(self.terms.factors(rows[micro])), bounds, table, n_steps, out[micro]
+            )
         return out, None
 
     @cached_property
     def _placed(self) -> tuple[FloatArray, NDArray[np.int64]]:
-        """(r, k, first, second): w_S T[r, S] at the entries of the two groups, 0 where there is no coalition.  Then the
-        first column of each group (3,)."""
+        """(r, k, first, second): w_S T[r, S] at the entries of the two groups, 0 where there is no
+        coalition.  Then the first column of each group (3,)."""
         coalitions = Coalitions.of(self.columns)
         shape = [max(4, 1 << int(width)) for width in np.diff(coalitions.bounds)]
         placed = np.zeros((self.table.shape[2], self.table.shape[1], *shape))
-        for (first, second), part, weight in zip(coalitions.codes, self.table, self.weights, strict=True):
+        for (first, second), part, weight in zip(
+            coalitions.codes, self.table, self.weights, strict=True
+        ):
             placed[:, :, first, second] += weight * part.T
         return placed, coalitions.bounds
 
     @staticmethod
     def items(n_columns: int, m: int, k: int, r: int) -> int:
-        """Numbers that one of m coalitions holds while it is made, its partial sums counted; 0 where there is none."""
+        """Numbers that one of m coalitions holds while it is made, its partial sums counted; 0
+        where there is none."""
         if not is_dense(m, n_columns):
             return 0
         entries = max(LEAST_ENTRIES, 1 << n_columns)
@@ -139,11 +160,18 @@ class MemberSums:
     @staticmethod
     def row_bytes(n: int, n_columns: int, m: int, k: int, r: int) -> int:
         """What n rows that share values take beside it."""
-        return shared_row_bytes(n, n_columns) + 8 * shared_sum_items(n_columns, k, r) if is_dense(m, n_columns) else 0
+        return (
+            shared_row_bytes(n, n_columns) + 8 * shared_sum_items(n_columns, k, r)
+            if is_dense(m, n_columns)
+            else 0
+        )
 
 
-def subset_sums(terms: Terms, columns: BoolArray, rows: FloatArray, r: int, dtype: Any) -> NDArray[Any]:
-    """Σ over rows (n, c) of Π_S factors (m, r), of coalitions whose columns are (m, c); factors are of this dtype."""
+def subset_sums(
+    terms: Terms, columns: BoolArray, rows: FloatArray, r: int, dtype: Any
+) -> NDArray[Any]:
+    """Σ over rows (n, c) of Π_S factors (m, r), of coalitions whose columns are (m, c); factors are
+    of this dtype."""
     if isinstance(terms, ColumnTerms) and is_dense(*columns.shape):
         shared = SharedRows.of(rows)
         if is_worth_expanding(shared, len(columns), r):
@@ -164,7 +192,8 @@ def subset_sum_bytes(n: int, n_columns: int, m: int, r: int, itemsize: int) -> i
 
 @njit(nogil=True, cache=True, fastmath=FUSED)
 def _fill_subsets(factors, term, first, rows, begin, stop, lattice):
-    """lattice (entries, ROWS): products of all subsets of the columns begin..stop at the rows first…."""
+    """lattice (entries, ROWS): products of all subsets of the columns begin..stop at the rows
+    first…."""
     for bit in range(stop - begin):
         size = 1 << bit
         lattice[size, :rows] = factors[begin + bit, term, first : first + rows]
@@ -175,14 +204,30 @@ def _fill_subsets(factors, term, first, rows, begin, stop, lattice):
 
 @njit(nogil=True, cache=True, fastmath=FUSED)
 def _add_group(table, products, others, held, sums):
-    """sums[a, lane] += products[a, lane] · Σ_b table[a, b] · others[b, lane], 4 × 4 entries at once."""
+    """sums[a, lane] += products[a, lane] · Σ_b table[a, b] · others[b, lane], 4 × 4 entries at
+    once."""
     for i in range(0, table.shape[0], 4):
         held[:] = 0.0
         for j in range(0, table.shape[1], 4):
             a0, a1, a2, a3 = table[i, j], table[i, j + 1], table[i, j + 2], table[i, j + 3]
-            b0, b1, b2, b3 = table[i + 1, j], table[i + 1, j + 1], table[i + 1, j + 2], table[i + 1, j + 3]
-            c0, c1, c2, c3 = table[i + 2, j], table[i + 2, j + 1], table[i + 2, j + 2], table[i + 2, j + 3]
-            d0, d1, d2, d3 = table[i + 3, j], table[i + 3, j + 1], table[i + 3, j + 2], table[i + 3, j + 3]
+            b0, b1, b2, b3 = (
+                table[i + 1, j],
+                table[i + 1, j + 1],
+                table[i + 1, j + 2],
+                table[i + 1, j + 3],
+            )
+            c0, c1, c2, c3 = (
+                table[i + 2, j],
+                table[i + 2, j + 1],
+                table[i + 2, j + 2],
+                table[i + 2, j + 3],
+            )
+            d0, d1, d2, d3 = (
+                table[i + 3, j],
+                table[i + 3, j + 1],
+                table[i + 3, j + 2],
+                table[i + 3, j + 3],
+            )
             x = others[j * ROWS : (j + 4) * ROWS]
             for q in range(ROWS):
                 x0, x1, x2, x3 = x[q], x[q + ROWS], x[q + 2 * ROWS], x[q + 3 * ROWS]

@@ -1,12 +1,14 @@
-"""Interventional Shapley values of product models by Gauss–Legendre quadrature: no coalition is ever listed.
+"""Interventional Shapley values of product models by Gauss–Legendre quadrature: no coalition is
+ever listed.
 
-A kernel model f(x) = c + Σ_r A_r Π_j k_j(x_j, z_rj) and a random-Fourier model f(x) = c + Re Σ_r A_r Π_j e^{i ω_rj x_j}
-are sums of products over the players.  For one term r and one background row b the game is a product itself, and
+A kernel model f(x) = c + Σ_r A_r Π_j k_j(x_j, z_rj) and a random-Fourier model f(x) = c + Re Σ_r
+A_r Π_j e^{i ω_rj x_j} are sums of products over the players.  For one term r and one background row
+b the game is a product itself, and
 
     φ_i = (a_i − c_i) ∫₀¹ Π_{j≠i} (t a_j + (1−t) c_j) dt
 
-with a_j, c_j the factors of the explained and of the background row: a polynomial of degree d−1 in t, which ⌈d/2⌉ nodes
-integrate exactly.  Two loops: `product_game_values` for real
+with a_j, c_j the factors of the explained and of the background row: a polynomial of degree d−1 in
+t, which ⌈d/2⌉ nodes integrate exactly.  Two loops: `product_game_values` for real
 factors and `fourier_game_values` for angles.  Background rows come few or many.
 
 Source: the multilinear extension of a product game; published for product kernels as QuadraSHAP.
@@ -32,20 +34,23 @@ __all__ = [
 ]
 
 LANES = 128
-"""Terms r worked on at once: what a background row needs (40·d·LANES bytes, angles 92) stays within the L2 cache."""
+"""Terms r worked on at once: what a background row needs (40·d·LANES bytes, angles 92) stays within
+the L2 cache."""
 
 BACKGROUND_BLOCK = 32
 """Background rows laid out at once, shared by all explained rows."""
 
 
 _FAST = {"reassoc", "contract", "nsz"}
-_REAL, _FOURIER = (2, 8, 2), (4, 19, 2)  # blocks, planes and lines that each loop works in, see `_buffers`
+# blocks, planes and lines that each loop works in, see `_buffers`
+_REAL, _FOURIER = (2, 8, 2), (4, 19, 2)
 
 AnyArray = NDArray[Any]
 
 
 def legendre_nodes(q: int) -> tuple[FloatArray, FloatArray]:
-    """Gauss–Legendre nodes t (q,), rising, and weights (q,) on [0, 1]: exact for polynomials of degree 2q − 1."""
+    """Gauss–Legendre nodes t (q,), rising, and weights (q,) on [0, 1]: exact for polynomials of
+    degree 2q − 1."""
     s, weights = np.polynomial.legendre.leggauss(q)
     return (s + 1.0) / 2.0, weights / 2.0
 
@@ -64,7 +69,8 @@ def product_game_values(
     rest: FloatArray | None = None,
     weights: FloatArray | None = None,
 ) -> FloatArray:
-    """φ (n, d, k) = Σ_b w_b Σ_r A_rk rest_br (a_i − c_i) ∫₀¹ Π_{j≠i} (t a_j + (1−t) c_j) dt, with q nodes.
+    """φ (n, d, k) = Σ_b w_b Σ_r A_rk rest_br (a_i − c_i) ∫₀¹ Π_{j≠i} (t a_j + (1−t) c_j) dt, with q
+    nodes.
 
     Parameters
     ----------
@@ -81,9 +87,10 @@ def product_game_values(
 
     Notes
     -----
-    With `exact_nodes(d)` nodes Σ_i φ_i = v(N) − v(∅) to rounding.  Prefix and suffix products, no division: factors may
-    be 0.  A row's values do not depend on the rows beside it.  n·b·r·d·q steps of 9.5 operations; laying out the
-    background costs about as much as one row, so give rows by the dozen.
+    With `exact_nodes(d)` nodes Σ_i φ_i = v(N) − v(∅) to rounding.  Prefix and suffix products, no
+    division: factors may be 0.  A row's values do not depend on the rows beside it.  n·b·r·d·q
+    steps of 9.5 operations; laying out the background costs about as much as one row, so give rows
+    by the dozen.
     """
     (d, n, r), b = x_factors.shape, background_factors.shape[1]
     t, w = legendre_nodes(q)
@@ -112,7 +119,8 @@ def fourier_game_values(
     rest: FloatArray | None = None,
     weights: FloatArray | None = None,
 ) -> FloatArray:
-    """φ (n, d, k) of f(x) = c + Re Σ_r A_r e^{i Σ_j θ_rj}: `product_game_values` with a = e^{iθ}, by real arithmetic.
+    """φ (n, d, k) of f(x) = c + Re Σ_r A_r e^{i Σ_j θ_rj}: `product_game_values` with a = e^{iθ},
+    by real arithmetic.
 
     Parameters
     ----------
@@ -132,8 +140,8 @@ def fourier_game_values(
 
         φ_i = −2 Im(A_r e^{i Σ_j α_j}) sin δ_i ∫₀¹ Re Π_{j≠i} (cos δ_j + i s sin δ_j) dt,
 
-    where s and −s are conjugates: half of the nodes do, 13.5 operations for each of them and 15 once.  The cosines of
-    the background cost as much as a dozen rows.
+    where s and −s are conjugates: half of the nodes do, 13.5 operations for each of them and 15
+    once.  The cosines of the background cost as much as a dozen rows.
     """
     x, background = _own(x_angles), _own(background_angles)
     (d, n, r), b = x.shape, background.shape[1]
@@ -171,14 +179,17 @@ def product_game_bytes(n: int, b: int, r: int, d: int, k: int, *, is_fourier: bo
     return 8 * numbers + 4096
 
 
-def product_game_operations(n: int, b: int, r: int, d: int, q: int, *, is_fourier: bool = False) -> float:
+def product_game_operations(
+    n: int, b: int, r: int, d: int, q: int, *, is_fourier: bool = False
+) -> float:
     """Floating-point operations of a call; those per row alone are left out."""
     steps = -(-q // 2)
     return n * b * r * -(-d // 2) * (30.0 + 27.0 * steps if is_fourier else 2.0 + 38.0 * steps)
 
 
 def _own(array: AnyArray, dtype: type = float) -> AnyArray:
-    """In C order, of one dtype and writeable, as workers' arrays often are not: one compilation serves all."""
+    """In C order, of one dtype and writeable, as workers' arrays often are not: one compilation
+    serves all."""
     return np.require(array, dtype, ("C", "W"))
 
 
@@ -188,8 +199,11 @@ def _scale(b: int, r: int, rest: AnyArray | None, weights: FloatArray | None) ->
     return np.ascontiguousarray(of_rows[:, None] * (np.ones((1, r)) if rest is None else rest))
 
 
-def _buffers(d: int, b: int, r: int, blocks: int, planes: int, lines: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Ones: background block (blocks, rows, pairs, lanes), planes (planes, pairs, lanes), lines (lines, lanes)."""
+def _buffers(
+    d: int, b: int, r: int, blocks: int, planes: int, lines: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Ones: background block (blocks, rows, pairs, lanes), planes (planes, pairs, lanes), lines
+    (lines, lanes)."""
     rows, pairs, lanes = _buffer_shape(d, b, r)
     return (
         _aligned_ones(blocks, rows, pairs, lanes),
@@ -211,20 +225,24 @@ def _aligned_ones(*shape: int) -> FloatArray:
     return store[start : start + size].reshape(shape)
 
 
-# Both loops take the players in pairs, which halves what is stored between the two sweeps; the missing partner of an
-# odd one keeps the factors 1 of the buffers.  The innermost loops run over terms.  Each array that one of these writes
-# is a plane of its own under a single index, and what it reads is sliced before: otherwise the compiler must expect
-# overlaps or negative indices and takes single steps, at a third of the rate.
+# Both loops take the players in pairs, which halves what is stored between the two sweeps; the
+# missing partner of an odd one keeps the factors 1 of the buffers.  The innermost loops run over
+# terms.  Each array that one of these writes is a plane of its own under a single index, and what
+# it reads is sliced before: otherwise the compiler must expect overlaps or negative indices and
+# takes single steps, at a third of the rate.
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _product_loop(x, background, scale, coefficients, nodes, weights, block, planes, lines, out):
-    """out (n, d, k) += values, from x (d, n, r), background (d, b, r), scale (b, r), coefficients (k, r)."""
+    """out (n, d, k) += values, from x (d, n, r), background (d, b, r), scale (b, r), coefficients
+    (k, r)."""
     d, n, r = x.shape
     n_background, n_pairs, lanes = background.shape[1], planes.shape[1], lines.shape[1]
     c0, c1 = block[0], block[1]
-    a0, a1, e0, e1 = planes[0], planes[1], planes[2], planes[3]  # factors of the row, minus those of the background row
-    after_s, after_t = planes[4], planes[5]  # products over the pairs that follow, at the nodes s and t
+    # factors of the row, minus those of the background row
+    a0, a1, e0, e1 = planes[0], planes[1], planes[2], planes[3]
+    # products over the pairs that follow, at the nodes s and t
+    after_s, after_t = planes[4], planes[5]
     sum0, sum1 = planes[6], planes[7]
     run_s, run_t = lines[0], lines[1]
     for start in range(0, r, lanes):
@@ -255,8 +273,12 @@ def _product_loop(x, background, scale, coefficients, nodes, weights, block, pla
                             for j in range(width):
                                 after_s[p, j] = run_s[j]
                                 after_t[p, j] = run_t[j]
-                                run_s[j] *= (c0[b, p, j] + s * e0[p, j]) * (c1[b, p, j] + s * e1[p, j])
-                                run_t[j] *= (c0[b, p, j] + t * e0[p, j]) * (c1[b, p, j] + t * e1[p, j])
+                                run_s[j] *= (c0[b, p, j] + s * e0[p, j]) * (
+                                    c1[b, p, j] + s * e1[p, j]
+                                )
+                                run_t[j] *= (c0[b, p, j] + t * e0[p, j]) * (
+                                    c1[b, p, j] + t * e1[p, j]
+                                )
                         for j in range(width):
                             run_s[j] = weights[node] * row_scale[j]
                             run_t[j] = weights[node + 1] * row_scale[j]
@@ -264,7 +286,10 @@ def _product_loop(x, background, scale, coefficients, nodes, weights, block, pla
                             for j in range(width):
                                 s0, s1 = c0[b, p, j] + s * e0[p, j], c1[b, p, j] + s * e1[p, j]
                                 t0, t1 = c0[b, p, j] + t * e0[p, j], c1[b, p, j] + t * e1[p, j]
-                                others_s, others_t = run_s[j] * after_s[p, j], run_t[j] * after_t[p, j]
+                                others_s, others_t = (
+                                    run_s[j] * after_s[p, j],
+                                    run_t[j] * after_t[p, j],
+                                )
                                 sum0[p, j] += e0[p, j] * (others_s * s1 + others_t * t1)
                                 sum1[p, j] += e1[p, j] * (others_s * s0 + others_t * t0)
                                 run_s[j] *= s0 * s1
@@ -296,10 +321,12 @@ def _fourier_loop(
     lines,
     out,
 ):
-    """out (n, d, k) += values, from cos and sin of half angles (d, n, r), (d, b, r), nodes s >= 0 and their weights.
+    """out (n, d, k) += values, from cos and sin of half angles (d, n, r), (d, b, r), nodes s >= 0
+    and their weights.
 
-    A pair's factor is (m − s² h) + i s g with m = cos cos, h = sin sin, g = sin0 cos1 + cos0 sin1; what the others are
-    worth to its two players follows from two moments, Σ Re(others) and Σ s Im(others) over the nodes.
+    A pair's factor is (m − s² h) + i s g with m = cos cos, h = sin sin, g = sin0 cos1 + cos0 sin1;
+    what the others are worth to its two players follows from two moments, Σ Re(others) and Σ s
+    Im(others) over the nodes.
     """
     d, n, r = x_cos.shape
     n_background, n_pairs, lanes = background_cos.shape[1], planes.shape[1], lines.shape[1]
@@ -334,11 +361,19 @@ def _fourier_loop(
                 for b in range(rows):
                     for p in range(n_pairs):
                         for j in range(width):
-                            cos0[p, j] = x_cos0[p, j] * b_cos0[b, p, j] + x_sin0[p, j] * b_sin0[b, p, j]
-                            sin0[p, j] = x_sin0[p, j] * b_cos0[b, p, j] - x_cos0[p, j] * b_sin0[b, p, j]
+                            cos0[p, j] = (
+                                x_cos0[p, j] * b_cos0[b, p, j] + x_sin0[p, j] * b_sin0[b, p, j]
+                            )
+                            sin0[p, j] = (
+                                x_sin0[p, j] * b_cos0[b, p, j] - x_cos0[p, j] * b_sin0[b, p, j]
+                            )
                         for j in range(width):
-                            cos1[p, j] = x_cos1[p, j] * b_cos1[b, p, j] + x_sin1[p, j] * b_sin1[b, p, j]
-                            sin1[p, j] = x_sin1[p, j] * b_cos1[b, p, j] - x_cos1[p, j] * b_sin1[b, p, j]
+                            cos1[p, j] = (
+                                x_cos1[p, j] * b_cos1[b, p, j] + x_sin1[p, j] * b_sin1[b, p, j]
+                            )
+                            sin1[p, j] = (
+                                x_sin1[p, j] * b_cos1[b, p, j] - x_cos1[p, j] * b_sin1[b, p, j]
+                            )
                         for j in range(width):
                             m[p, j] = cos0[p, j] * cos1[p, j]
                             h[p, j] = sin0[p, j] * sin1[p, j]
@@ -371,11 +406,15 @@ def _fourier_loop(
                     own_im = scale_im[first + b, start : start + width]
                     for p in range(n_pairs):
                         for j in range(width):
-                            value = sin0[p, j] * cos1[p, j] * moment0[p, j] - h[p, j] * moment1[p, j]
+                            value = (
+                                sin0[p, j] * cos1[p, j] * moment0[p, j] - h[p, j] * moment1[p, j]
+                            )
                             re0[p, j] += own_re[j] * value
                             im0[p, j] += own_im[j] * value
                         for j in range(width):
-                            value = sin1[p, j] * cos0[p, j] * moment0[p, j] - h[p, j] * moment1[p, j]
+                            value = (
+                                sin1[p, j] * cos0[p, j] * moment0[p, j] - h[p, j] * moment1[p, j]
+                            )
                             re1[p, j] += own_re[j] * value
                             im1[p, j] += own_im[j] * value
                 for k in range(out.shape[2]):

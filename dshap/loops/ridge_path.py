@@ -18,18 +18,23 @@ class RidgePath(NamedTuple):
     fits: FloatArray
     """(T + ridge I)⁻¹ right (p, k, L)."""
     explained: FloatArray
-    """Σ (right + ridge · fit) fit (L,): what a fit takes away from Σ‖g‖² with T = ΦᵀΦ, right = Φᵀg."""
+    """Σ (right + ridge · fit) fit (L,): what a fit takes away from Σ‖g‖² with T = ΦᵀΦ, right =
+    Φᵀg."""
     traces: FloatArray
     """tr (T + ridge I)⁻¹ (L,)."""
     pivots: FloatArray
-    """The least pivot of T + ridge I and T + ridge I/2 (L,): where it is positive, both are positive definite."""
+    """The least pivot of T + ridge I and T + ridge I/2 (L,): where it is positive, both are
+    positive definite."""
 
 
-def ridge_path(diagonal: FloatArray, below: FloatArray, right: FloatArray, ridges: FloatArray) -> RidgePath:
+def ridge_path(
+    diagonal: FloatArray, below: FloatArray, right: FloatArray, ridges: FloatArray
+) -> RidgePath:
     """From T's diagonal (p,) and what is below it (p − 1,), right (p, k) and ridges (L,).
 
-    T + ridge I = LDLᵀ with d_i = t_i + ridge − b²_{i−1}/d_{i−1}; the trace is the derivative of Σ log d_i by the ridge,
-    Σ d'_i/d_i with d'_i = 1 + (b_{i−1}/d_{i−1})² d'_{i−1}, in which nothing cancels.
+    T + ridge I = LDLᵀ with d_i = t_i + ridge − b²_{i−1}/d_{i−1}; the trace is the derivative of Σ
+    log d_i by the ridge, Σ d'_i/d_i with d'_i = 1 + (b_{i−1}/d_{i−1})² d'_{i−1}, in which nothing
+    cancels.
     """
     p, k, n = len(diagonal), right.shape[1], len(ridges)
     path = RidgePath(np.empty((p, k, n)), np.zeros(n), np.zeros(n), np.full(n, np.inf))
@@ -74,8 +79,11 @@ def _ridge_path(diagonal, below, right, ridges, fits, explained, traces, pivots)
                 explained[j] += (right[i, c] + ridges[j] * fits[i, c, j]) * fits[i, c, j]
 
 
-def moved_squares(diagonal: FloatArray, below: FloatArray, fits: FloatArray, best: int) -> FloatArray:
-    """Σ‖Φ(w_j − w_best)‖² = Σ_c vᵀTv (best + 1,) of the first fits (p, k, L) of a path up to that of `best`."""
+def moved_squares(
+    diagonal: FloatArray, below: FloatArray, fits: FloatArray, best: int
+) -> FloatArray:
+    """Σ‖Φ(w_j − w_best)‖² = Σ_c vᵀTv (best + 1,) of the first fits (p, k, L) of a path up to that
+    of `best`."""
     own, beside = np.zeros(best + 1), np.zeros(best + 1)
     _moved_squares(diagonal, below, fits, own, beside)
     return own + 2.0 * beside

@@ -1,7 +1,9 @@
-"""Rows in an order in which neighbours share values: what depends on shared columns alone is then computed once.
+"""Rows in an order in which neighbours share values: what depends on shared columns alone is then
+computed once.
 
-Columns of a table repeat: categories, years, weights on a bar.  Rows are sorted by their columns, those of fewest
-values first; a row then differs from the one before in its last columns only, and `changed` says from which one on.
+Columns of a table repeat: categories, years, weights on a bar.  Rows are sorted by their columns,
+those of fewest values first; a row then differs from the one before in its last columns only, and
+`changed` says from which one on.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ class SharedRows:
     codes: NDArray[np.int32]
     """(n, c): which of them each row holds."""
     changed: NDArray[np.int64]
-    """(n,): the first column that differs from the row before; c where none does, 0 in the first row."""
+    """(n,): the first column that differs from the row before; c where none does, 0 in the first
+    row."""
 
     @classmethod
     def of(cls, rows: FloatArray) -> SharedRows:
@@ -60,16 +63,20 @@ class SharedRows:
             distinct.append(values[first])
         columns = np.argsort([len(each) for each in distinct], kind="stable")
         values_in_order = [distinct[column] for column in columns]
-        order = np.lexsort(_keys(unsorted[:, columns], [len(each) for each in values_in_order])[::-1])
+        order = np.lexsort(
+            _keys(unsorted[:, columns], [len(each) for each in values_in_order])[::-1]
+        )
         codes = unsorted[np.ix_(order, columns)]
         return cls(columns, order, values_in_order, codes, _changed(codes))
 
     def n_distinct(self) -> NDArray[np.int64]:
-        """(c,): how many rows differ from the one before in the first column, in the first two, …"""
+        """(c,): how many rows differ from the one before in the first column, in the first two,
+        …"""
         return np.cumsum(np.bincount(self.changed, minlength=self.codes.shape[1] + 1))[:-1]
 
     def blocks(self, n_values: int, n_rows: int) -> Iterator[Block]:
-        """All rows, in blocks of as many as have no more than this many distinct values (of all columns) and rows."""
+        """All rows, in blocks of as many as have no more than this many distinct values (of all
+        columns) and rows."""
         n, c = self.codes.shape
         first = np.cumsum([0, *map(len, self.values)])
         place = np.full(first[-1], -1)
@@ -77,13 +84,19 @@ class SharedRows:
         start = 0
         while start < n:
             stop, counts = _take(self.codes, start, n_values, first, place, held, where)
-            values = [of_column[kept[:count]] for of_column, kept, count in zip(self.values, held, counts, strict=True)]
-            yield Block(slice(start, stop), values, where[: stop - start] + (np.cumsum(counts) - counts))
+            values = [
+                of_column[kept[:count]]
+                for of_column, kept, count in zip(self.values, held, counts, strict=True)
+            ]
+            yield Block(
+                slice(start, stop), values, where[: stop - start] + (np.cumsum(counts) - counts)
+            )
             start = stop
 
 
 def _keys(codes: NDArray[np.int32], sizes: list[int]) -> list[NDArray[np.int64]]:
-    """Few sort keys (n,) of codes (n, c) < sizes, the first ones count most: as many columns in each as fit."""
+    """Few sort keys (n,) of codes (n, c) < sizes, the first ones count most: as many columns in
+    each as fit."""
     keys, held = [np.zeros(len(codes), dtype=np.int64)], 1
     for column, size in zip(codes.T, sizes, strict=True):
         if held * size > MAX_KEY:
@@ -95,7 +108,8 @@ def _keys(codes: NDArray[np.int32], sizes: list[int]) -> list[NDArray[np.int64]]
 
 @njit(nogil=True, cache=True)
 def _factorized(bits, codes):
-    """Where each distinct number (n,) is first; fills codes (n,), which of these each one is.  An open hash table."""
+    """Where each distinct number (n,) is first; fills codes (n,), which of these each one is.  An
+    open hash table."""
     n, shift = len(bits), 63
     while 1 << (64 - shift) < 2 * n:
         shift -= 1
@@ -128,10 +142,12 @@ def _changed(codes):
 
 @njit(nogil=True, cache=True)
 def _take(codes, start, n_values, first, place, held, where):
-    """Rows of codes (n, c) from `start` until more than `n_values` values or rows than `where` has; at least one.
+    """Rows of codes (n, c) from `start` until more than `n_values` values or rows than `where` has;
+    at least one.
 
-    Fills `where` (rows, c), the position of each value among those of its column, and `held` (c, values), which they
-    are; `place` (all values,) is −1 everywhere before and after.  Gives where the rows stop, and counts (c,).
+    Fills `where` (rows, c), the position of each value among those of its column, and `held` (c,
+    values), which they are; `place` (all values,) is −1 everywhere before and after.  Gives where
+    the rows stop, and counts (c,).
     """
     n, c = codes.shape
     counts, total, row = np.zeros(c, dtype=np.int64), 0, start
@@ -157,5 +173,6 @@ def _take(codes, start, n_values, first, place, held, where):
 
 
 def shared_row_bytes(n: int, n_columns: int) -> int:
-    """What `SharedRows` of n rows takes while it is made: codes three times, values, and what sorting takes."""
+    """What `SharedRows` of n rows takes while it is made: codes three times, values, and what
+    sorting takes."""
     return n * (12 * n_columns + 8 * n_columns + 6 * 8)

@@ -1,14 +1,17 @@
-"""Sums of products of rows that share values: columns are taken one after the other, each only where it changes.
+"""Sums of products of rows that share values: columns are taken one after the other, each only
+where it changes.
 
-Member sums are linear in the factors of every column.  With coefficients T[e] of all subsets e of c columns, the
-factor b of column j leaves T'[e] = T[e] + b T[e ∪ j] of all subsets of the others, and b T[e ∪ j] alone is what counts
-for the sum of the column.  Rows come in the order of `SharedRows`: where a row differs from the one before in column p
-first, the coefficients that the columns before p left are there already.  The last three columns are taken row by row.
-A row costs about 8 (c − 2) multiplications a term, where `MemberSums` takes 2·2^c of every row.
+Member sums are linear in the factors of every column.  With coefficients T[e] of all subsets e of c
+columns, the factor b of column j leaves T'[e] = T[e] + b T[e ∪ j] of all subsets of the others, and
+b T[e ∪ j] alone is what counts for the sum of the column.  Rows come in the order of `SharedRows`:
+where a row differs from the one before in column p first, the coefficients that the columns before
+p left are there already.  The last three columns are taken row by row.  A row costs about 8 (c − 2)
+multiplications a term, where `MemberSums` takes 2·2^c of every row.
 
-Sums of the products of all subsets over rows go the other way: products of the last three columns are added up while
-the other columns stay as they are; where column j changes, sums Q[e] of the subsets of the columns behind it are added
-to those of e, and times its factor to those of e ∪ j.  A row costs 4 multiplications a term instead of 2^c.
+Sums of the products of all subsets over rows go the other way: products of the last three columns
+are added up while the other columns stay as they are; where column j changes, sums Q[e] of the
+subsets of the columns behind it are added to those of e, and times its factor to those of e ∪ j.  A
+row costs 4 multiplications a term instead of 2^c.
 """
 
 from __future__ import annotations
@@ -19,7 +22,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dshap.loops.lanes import LAST_COLUMNS, TERM_BLOCK, WIDTH, add_shared_products, add_shared_row, expand
+from dshap.loops.lanes import (
+    LAST_COLUMNS,
+    TERM_BLOCK,
+    WIDTH,
+    add_shared_products,
+    add_shared_row,
+    expand,
+)
 from dshap.loops.shared_rows import Block, SharedRows
 from dshap.loops.subset_products import FUSED, GROUP, aligned_zeros
 from dshap.records import BoolArray, FloatArray
@@ -36,11 +46,12 @@ __all__ = [
 MIN_COLUMNS = LAST_COLUMNS + 2
 """Fewer have little to share."""
 BLOCK_ROWS, BLOCK_VALUES = 1024, 1024
-"""Rows whose partial sums are held at once, and values whose factors are, at most: 1 MiB and, of 500 terms, 4 MiB."""
+"""Rows whose partial sums are held at once, and values whose factors are, at most: 1 MiB and, of
+500 terms, 4 MiB."""
 CONTRACTION_COST, EXPANSION_COST, PLACING_COST, FACTOR_COST = 5.0, 2.5, 20.0, 16.0
-"""Times, in those of a multiplication of `MemberSums`: of one of a contraction and of an expansion, whose numbers pass
-through memory, of an entry of the table that is put in its place, and of a factor, which is made for every row where
-none are shared."""
+"""Times, in those of a multiplication of `MemberSums`: of one of a contraction and of an expansion,
+whose numbers pass through memory, of an entry of the table that is put in its place, and of a
+factor, which is made for every row where none are shared."""
 
 Factor = Callable[[int, FloatArray], FloatArray]
 """(column, values (n,)) -> factors (n, r)"""
@@ -68,17 +79,23 @@ def is_worth_expanding(shared: SharedRows, m: int, r: int) -> bool:
 
 
 def _moved(shared: SharedRows, each: Sequence[float]) -> float:
-    """Time of what is done for half of the entries of a depth, `each` by depth, wherever a column changes."""
+    """Time of what is done for half of the entries of a depth, `each` by depth, wherever a column
+    changes."""
     c = shared.codes.shape[1]
     operations = [time * 2.0 ** (c - depth - 1) for depth, time in enumerate(each)]
     return float(shared.n_distinct()[: len(operations)] @ operations)
 
 
 def shared_member_sums(
-    factor: Factor, shared: SharedRows, columns: BoolArray, table: FloatArray, weights: FloatArray, whole: FloatArray
+    factor: Factor,
+    shared: SharedRows,
+    columns: BoolArray,
+    table: FloatArray,
+    weights: FloatArray,
+    whole: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Σ_{S ∋ c} w_S Σ_r products · table (n, c, k), rows and columns as they were before they were sorted, and
-    Σ_r products · whole (n, k) over all columns.
+    """Σ_{S ∋ c} w_S Σ_r products · table (n, c, k), rows and columns as they were before they were
+    sorted, and Σ_r products · whole (n, k) over all columns.
 
     Coalitions have columns (m, c), table (m, k, r), weights (m,); whole is (r, k).
     """
@@ -88,11 +105,15 @@ def shared_member_sums(
     _place(whole.T[None], np.ones(1), np.zeros(1, dtype=np.int64), placed_whole)
     out = np.empty((n, c + 1, k))
     for block, factors, changed in _blocks(factor, shared, r):
-        out[shared.order[block.rows]] = contracted_sums(placed, placed_whole, factors, block.where, changed)
+        out[shared.order[block.rows]] = contracted_sums(
+            placed, placed_whole, factors, block.where, changed
+        )
     return out[:, np.argsort(shared.columns)], out[:, -1]
 
 
-def shared_subset_sums(factor: Factor, shared: SharedRows, columns: BoolArray, r: int) -> FloatArray:
+def shared_subset_sums(
+    factor: Factor, shared: SharedRows, columns: BoolArray, r: int
+) -> FloatArray:
     """Σ_n Π_S factors (m, r) of coalitions whose columns are (m, c)."""
     m, c = columns.shape
     total = _empty_table(1 << c, 1, r)[:, 0]
@@ -104,10 +125,15 @@ def shared_subset_sums(factor: Factor, shared: SharedRows, columns: BoolArray, r
     return out
 
 
-def _blocks(factor: Factor, shared: SharedRows, r: int) -> Iterator[tuple[Block, FloatArray, NDArray[np.int64]]]:
-    """Every block with the factors (blocks of terms, values, TERM_BLOCK) of its values, and where it changed (n,)."""
+def _blocks(
+    factor: Factor, shared: SharedRows, r: int
+) -> Iterator[tuple[Block, FloatArray, NDArray[np.int64]]]:
+    """Every block with the factors (blocks of terms, values, TERM_BLOCK) of its values, and where
+    it changed (n,)."""
     n_values = max(BLOCK_VALUES, shared.codes.shape[1])
-    factors = aligned_zeros(_n_blocks(r) * n_values * TERM_BLOCK).reshape(_n_blocks(r), n_values, TERM_BLOCK)
+    factors = aligned_zeros(_n_blocks(r) * n_values * TERM_BLOCK).reshape(
+        _n_blocks(r), n_values, TERM_BLOCK
+    )
     for block in shared.blocks(n_values, BLOCK_ROWS):
         first = 0
         for column, values in zip(shared.columns, block.values, strict=True):
@@ -120,7 +146,9 @@ def _blocks(factor: Factor, shared: SharedRows, r: int) -> Iterator[tuple[Block,
 
 def shared_sum_items(n_columns: int, k: int, r: int) -> int:
     """Numbers that either sums hold beside their arguments and results."""
-    levels = TERM_BLOCK * sum(level_entries(n_columns, depth) for depth in range(n_columns - LAST_COLUMNS + 1))
+    levels = TERM_BLOCK * sum(
+        level_entries(n_columns, depth) for depth in range(n_columns - LAST_COLUMNS + 1)
+    )
     sums = BLOCK_ROWS * k * (n_columns + (1 << LAST_COLUMNS)) * (WIDTH + 1)
     terms = _n_blocks(r) * TERM_BLOCK * ((1 << n_columns) * k + BLOCK_VALUES)
     return terms + 2 * BLOCK_ROWS * (r + n_columns) + levels + sums
@@ -142,7 +170,8 @@ def _empty_table(n_entries: int, k: int, r: int) -> FloatArray:
 
 @njit(nogil=True, cache=True)
 def _place(table, weights, entries, placed):
-    """placed (blocks, k, n_entries, TERM_BLOCK) += weights (m,) × table (m, k, r) at the entry of each row (m,)."""
+    """placed (blocks, k, n_entries, TERM_BLOCK) += weights (m,) × table (m, k, r) at the entry of
+    each row (m,)."""
     m, k, r = table.shape
     for coalition in range(m):
         for output in range(k):
@@ -164,7 +193,8 @@ def _pack(given, first, factors):
 
 @njit(nogil=True, cache=True)
 def level_entries(c, depth):
-    """Coefficients of a term after `depth` columns: of all columns, of every subset, and for each of them."""
+    """Coefficients of a term after `depth` columns: of all columns, of every subset, and for each
+    of them."""
     return 1 + (depth + 1) * (1 << (c - depth))
 
 
@@ -188,8 +218,8 @@ def _split(low, high, factor, into, part, half):
 
 @njit(nogil=True, cache=True)
 def contract_column(store, into, depth, half, factor, none):
-    """The coefficients `into` (entries, TERM_BLOCK) of depth + 1 columns from those of `depth`, and the column's
-    factor."""
+    """The coefficients `into` (entries, TERM_BLOCK) of depth + 1 columns from those of `depth`, and
+    the column's factor."""
     _halve(none, store, factor, into, 1)
     _split(store[1:], store[1 + half :], factor, into[1:], into[1 + (depth + 1) * half :], half)
     for member in range(1, depth + 1):
@@ -199,8 +229,8 @@ def contract_column(store, into, depth, half, factor, none):
 
 @njit(nogil=True, cache=True)
 def contracted_sums(table, whole, factors, where, changed):
-    """(n, c + 1, k), that of all columns last, from table (blocks, k, 2^c, TERM_BLOCK), whole (blocks, k, 1,
-    TERM_BLOCK), factors (blocks, values, TERM_BLOCK), where and changed."""
+    """(n, c + 1, k), that of all columns last, from table (blocks, k, 2^c, TERM_BLOCK), whole
+    (blocks, k, 1, TERM_BLOCK), factors (blocks, values, TERM_BLOCK), where and changed."""
     n, c = where.shape
     blocks, k = table.shape[:2]
     depth = c - LAST_COLUMNS
@@ -217,19 +247,28 @@ def contracted_sums(table, whole, factors, where, changed):
             for row in range(n):
                 for column in range(changed[row], depth):
                     factor, half = factors[block, where[row, column]], 1 << (c - column - 1)
-                    contract_column(store[begin[column] :], store[begin[column + 1] :], column, half, factor, none)
+                    contract_column(
+                        store[begin[column] :],
+                        store[begin[column + 1] :],
+                        column,
+                        half,
+                        factor,
+                        none,
+                    )
                 first = (block * values + where[row, depth]) * TERM_BLOCK
                 second = (block * values + where[row, depth + 1]) * TERM_BLOCK
                 third = (block * values + where[row, depth + 2]) * TERM_BLOCK
                 to = (output * n + row) * kept * WIDTH
-                add_shared_row(store, begin[depth] * TERM_BLOCK, factors, first, second, third, depth, sums, to)
+                add_shared_row(
+                    store, begin[depth] * TERM_BLOCK, factors, first, second, third, depth, sums, to
+                )
     return finished_sums(sums, c)
 
 
 @njit(nogil=True, cache=True)
 def finished_sums(sums, c):
-    """(n, c + 1, k), that of all columns last, from the sums (k, n, subsets of the last columns and other columns,
-    WIDTH), that of all columns first."""
+    """(n, c + 1, k), that of all columns last, from the sums (k, n, subsets of the last columns and
+    other columns, WIDTH), that of all columns first."""
     k, n, kept = sums.shape[:3]
     depth = c - LAST_COLUMNS
     subsets = kept - depth
@@ -253,7 +292,8 @@ def finished_sums(sums, c):
 
 @njit(nogil=True, cache=True)
 def expanded_sums(factors, where, changed, total):
-    """total (blocks, 2^c, TERM_BLOCK) += Σ over rows of the products of all subsets; arrays in C order."""
+    """total (blocks, 2^c, TERM_BLOCK) += Σ over rows of the products of all subsets; arrays in C
+    order."""
     n, c = where.shape
     depth = c - LAST_COLUMNS
     begin = np.zeros(depth + 2, dtype=np.int64)
@@ -268,7 +308,9 @@ def expanded_sums(factors, where, changed, total):
             stop = start + 1
             while stop < n and changed[stop] >= depth:
                 stop += 1
-            add_shared_products(factors, first, where, start * c + depth, c, stop - start, store, begin[depth])
+            add_shared_products(
+                factors, first, where, start * c + depth, c, stop - start, store, begin[depth]
+            )
             for q in range(TERM_BLOCK):
                 store[begin[depth] + q] += stop - start
             left = changed[stop] if stop < n else 0

@@ -1,9 +1,9 @@
 """The compiled loops over products of per-column factors.
 
-Factors are real or complex, (columns, terms, rows) with the rows last: neighbours in memory are rows.  Columns are cut
-into groups; the products of all subsets of a group form a small lattice that stays in cache, and a coalition's product
-is one entry of each group's lattice multiplied together.  Any list of coalitions is served.  Complex numbers lie in two
-planes, real and imaginary parts.
+Factors are real or complex, (columns, terms, rows) with the rows last: neighbours in memory are
+rows.  Columns are cut into groups; the products of all subsets of a group form a small lattice that
+stays in cache, and a coalition's product is one entry of each group's lattice multiplied together.
+Any list of coalitions is served.  Complex numbers lie in two planes, real and imaginary parts.
 """
 
 from __future__ import annotations
@@ -50,13 +50,15 @@ TILE = (4, 2)
 
 FUSED = {"contract"}
 _FAST = {"reassoc", "contract", "nsz"}  # lets sums use vector registers
-# Products of complex numbers take two loops: in a·b − c·d either product may be fused with the difference, and which
-# one is differs between code that was just compiled and the same from numba's cache.
+# Products of complex numbers take two loops: in a·b − c·d either product may be fused with the
+# difference, and which one is differs between code that was just compiled and the same from numba's
+# cache.
 
 
 @dataclass(frozen=True)
 class Grid:
-    """All pairs of some entries of the first group and some of the second, among them those of the coalitions."""
+    """All pairs of some entries of the first group and some of the second, among them those of the
+    coalitions."""
 
     first: NDArray[np.int64]
     second: NDArray[np.int64]
@@ -92,10 +94,13 @@ class Coalitions:
 
     @cached_property
     def grid(self) -> Grid | None:
-        """Where two groups are all and half of the pairs at least are coalitions, as they are in exact designs."""
+        """Where two groups are all and half of the pairs at least are coalitions, as they are in
+        exact designs."""
         if self.codes.shape[1] != 2:
             return None
-        (first, row), (second, column) = (np.unique(codes, return_inverse=True) for codes in self.codes.T)
+        (first, row), (second, column) = (
+            np.unique(codes, return_inverse=True) for codes in self.codes.T
+        )
         if len(first) * len(second) > 2 * len(self.codes):
             return None
         rows, columns = TILE
@@ -107,7 +112,8 @@ class Coalitions:
 
 
 def rows_last(factors: NDArray[Any]) -> NDArray[Any]:
-    """(columns, terms, rows) contiguous, from factors (columns, rows, terms); a view where they lie so already."""
+    """(columns, terms, rows) contiguous, from factors (columns, rows, terms); a view where they lie
+    so already."""
     return np.ascontiguousarray(factors.swapaxes(1, 2))
 
 
@@ -121,7 +127,8 @@ def aligned_zeros(size):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _fill(block, bounds, lattice):
-    """lattice (groups + 1, entries, planes, numbers): products of all subsets of each group of block (c, planes, …)."""
+    """lattice (groups + 1, entries, planes, numbers): products of all subsets of each group of
+    block (c, planes, …)."""
     planes, numbers = block.shape[1:]
     for group in range(len(bounds) - 1):  # one more is spare
         for i in range(numbers):
@@ -134,14 +141,24 @@ def _fill(block, bounds, lattice):
             for entry in range(size):
                 if planes == 1:
                     for i in range(numbers):
-                        lattice[group, size + entry, 0, i] = lattice[group, entry, 0, i] * block[column, 0, i]
+                        lattice[group, size + entry, 0, i] = (
+                            lattice[group, entry, 0, i] * block[column, 0, i]
+                        )
                     continue
                 for i in range(numbers):
-                    lattice[group, size + entry, 0, i] = lattice[group, entry, 0, i] * block[column, 0, i]
-                    lattice[group, size + entry, 1, i] = lattice[group, entry, 0, i] * block[column, 1, i]
+                    lattice[group, size + entry, 0, i] = (
+                        lattice[group, entry, 0, i] * block[column, 0, i]
+                    )
+                    lattice[group, size + entry, 1, i] = (
+                        lattice[group, entry, 0, i] * block[column, 1, i]
+                    )
                 for i in range(numbers):
-                    lattice[group, size + entry, 0, i] -= lattice[group, entry, 1, i] * block[column, 1, i]
-                    lattice[group, size + entry, 1, i] += lattice[group, entry, 1, i] * block[column, 0, i]
+                    lattice[group, size + entry, 0, i] -= (
+                        lattice[group, entry, 1, i] * block[column, 1, i]
+                    )
+                    lattice[group, size + entry, 1, i] += (
+                        lattice[group, entry, 1, i] * block[column, 0, i]
+                    )
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
@@ -169,7 +186,8 @@ def _merge(lattice, codes, coalition):
 
 @njit(nogil=True, cache=True)
 def _blocked(table, planes):
-    """(blocks of terms, m, k, planes·TERMS) of a table (m, k, r), filled up with zeros: in the order of its use."""
+    """(blocks of terms, m, k, planes·TERMS) of a table (m, k, r), filled up with zeros: in the
+    order of its use."""
     m, k, r = table.shape
     blocked = np.zeros((-(-r // TERMS), m, k, planes * TERMS))
     for coalition in range(m):
@@ -178,19 +196,24 @@ def _blocked(table, planes):
                 block, q = term // TERMS, term % TERMS
                 blocked[block, coalition, output, q] = table[coalition, output, term].real
                 if planes == 2:
-                    blocked[block, coalition, output, TERMS + q] = table[coalition, output, term].imag
+                    blocked[block, coalition, output, TERMS + q] = table[
+                        coalition, output, term
+                    ].imag
     return blocked
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _table_values(factors, codes, bounds, n_entries, table, base, n_steps, out):
-    """Steps of `TERMS` terms × `LANES` rows, from a `_blocked` table, whose zeros terms beyond the last one meet."""
+    """Steps of `TERMS` terms × `LANES` rows, from a `_blocked` table, whose zeros terms beyond the
+    last one meet."""
     c, r, n = factors.shape
     m, k, weights = table.shape[1:]
     planes = weights // TERMS
     last = codes.shape[1] - 1
     block = aligned_zeros(n_steps * c * planes * STEP).reshape(n_steps, c, planes, STEP)
-    lattice = aligned_zeros((last + 2) * n_entries * planes * STEP).reshape(last + 2, n_entries, planes, STEP)
+    lattice = aligned_zeros((last + 2) * n_entries * planes * STEP).reshape(
+        last + 2, n_entries, planes, STEP
+    )
     total = aligned_zeros(n_steps * m * k * LANES).reshape(n_steps, m, k, LANES)
     for first in range(0, n, n_steps * LANES):
         rows = min(n_steps * LANES, n - first)
@@ -202,10 +225,14 @@ def _table_values(factors, codes, bounds, n_entries, table, base, n_steps, out):
                     for row in range(0, rows, LANES):
                         step, first_row = row // LANES, first + row
                         for lane in range(min(LANES, rows - row)):
-                            block[step, column, 0, to + lane] = factors[column, at, first_row + lane].real
+                            block[step, column, 0, to + lane] = factors[
+                                column, at, first_row + lane
+                            ].real
                         if planes == 2:
                             for lane in range(min(LANES, rows - row)):
-                                block[step, column, 1, to + lane] = factors[column, at, first_row + lane].imag
+                                block[step, column, 1, to + lane] = factors[
+                                    column, at, first_row + lane
+                                ].imag
             for step in range(-(-rows // LANES)):
                 _fill(block[step], bounds, lattice)
                 for coalition in range(m):
@@ -215,7 +242,10 @@ def _table_values(factors, codes, bounds, n_entries, table, base, n_steps, out):
                         side, entry = last + 1, 0
                     left, right = lattice[side, entry], lattice[last, codes[coalition, last]]
                     for output in range(k):
-                        weight, added = table[term // TERMS, coalition, output], total[step, coalition, output]
+                        weight, added = (
+                            table[term // TERMS, coalition, output],
+                            total[step, coalition, output],
+                        )
                         if planes == 1:
                             _add_products(left, right, weight, added)
                         else:
@@ -253,7 +283,8 @@ def _add_complex_products(left, right, weight, total):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _load(factors, term, first, block):
-    """Factors of one term and a block of rows into block (c, planes, rows); rows beyond the last one count 0."""
+    """Factors of one term and a block of rows into block (c, planes, rows); rows beyond the last
+    one count 0."""
     rows = min(block.shape[2], factors.shape[2] - first)
     for column in range(factors.shape[0]):
         for lane in range(rows):
@@ -266,7 +297,8 @@ def _load(factors, term, first, block):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _grid_sums(factors, bounds, n_entries, first, second, out):
-    """out (terms, planes, first, second) += Σ over rows, of all pairs of entries, 4 × 2 of them in registers."""
+    """out (terms, planes, first, second) += Σ over rows, of all pairs of entries, 4 × 2 of them in
+    registers."""
     c, r, n = factors.shape
     planes = out.shape[1]
     block = np.zeros((c, planes, SUM_BLOCK))
@@ -282,7 +314,8 @@ def _grid_sums(factors, bounds, n_entries, first, second, out):
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
 def _add_tiles(lattice, p, q, first, second, rows, out, term):
-    """out[term] (planes, first, second) ± Σ over rows: plane p of the first group × plane q of the second."""
+    """out[term] (planes, first, second) ± Σ over rows: plane p of the first group × plane q of the
+    second."""
     sign, to = (-1.0 if p + q == 2 else 1.0), p ^ q
     for i in range(0, len(first), 4):
         i0, i1, i2, i3 = first[i], first[i + 1], first[i + 2], first[i + 3]
@@ -336,12 +369,26 @@ def _list_sums(factors, codes, bounds, n_entries, out):
 
 
 def table_values(
-    factors: NDArray[Any], coalitions: Coalitions, table: NDArray[Any], base: FloatArray, out: FloatArray
+    factors: NDArray[Any],
+    coalitions: Coalitions,
+    table: NDArray[Any],
+    base: FloatArray,
+    out: FloatArray,
 ) -> None:
-    """out (n, m, k) = base (k,) + Re Σ_r (Π_S factors)_r table (m, k, r), from factors (c, r, n)."""
+    """out (n, m, k) = base (k,) + Re Σ_r (Π_S factors)_r table (m, k, r), from factors (c, r,
+    n)."""
     n_steps = max(1, min(_shared_steps(*table.shape[:2]), -(-factors.shape[2] // LANES)))
     blocked = _blocked(table, 1 if table.dtype == np.float64 else 2)
-    _table_values(factors, coalitions.codes, coalitions.bounds, coalitions.n_entries, blocked, base, n_steps, out)
+    _table_values(
+        factors,
+        coalitions.codes,
+        coalitions.bounds,
+        coalitions.n_entries,
+        blocked,
+        base,
+        n_steps,
+        out,
+    )
 
 
 def _shared_steps(m: int, k: int) -> int:
@@ -350,11 +397,16 @@ def _shared_steps(m: int, k: int) -> int:
 
 def table_items(n_columns: int, m: int, k: int, r: int) -> int:
     """Numbers, real or complex, that `table_values` holds beside its arguments."""
-    return STEP * _lattice_items(n_columns) + _shared_steps(m, k) * m * k * LANES + 2 * m * k * (r + TERMS)
+    return (
+        STEP * _lattice_items(n_columns)
+        + _shared_steps(m, k) * m * k * LANES
+        + 2 * m * k * (r + TERMS)
+    )
 
 
 class SubsetSums:
-    """Σ_n Π_S factors of coalitions whose columns are (m, c), over blocks of rows that are added one after the other.
+    """Σ_n Π_S factors of coalitions whose columns are (m, c), over blocks of rows that are added
+    one after the other.
 
     Parameters
     ----------
@@ -371,7 +423,11 @@ class SubsetSums:
 
     def add(self, factors: NDArray[Any]) -> None:
         """Count the rows of factors (c, r, n)."""
-        bounds, n_entries, grid = self.coalitions.bounds, self.coalitions.n_entries, self.coalitions.grid
+        bounds, n_entries, grid = (
+            self.coalitions.bounds,
+            self.coalitions.n_entries,
+            self.coalitions.grid,
+        )
         if grid is None:
             _list_sums(factors, self.coalitions.codes, bounds, n_entries, self._sums)
         else:
@@ -381,7 +437,9 @@ class SubsetSums:
         """(m, r)"""
         grid = self.coalitions.grid
         sums = self._sums if grid is None else self._sums[:, :, grid.row, grid.column]
-        return np.ascontiguousarray((sums[:, 0] if sums.shape[1] == 1 else sums[:, 0] + 1j * sums[:, 1]).T)
+        return np.ascontiguousarray(
+            (sums[:, 0] if sums.shape[1] == 1 else sums[:, 0] + 1j * sums[:, 1]).T
+        )
 
 
 def sum_items(n_columns: int, m: int, r: int) -> int:

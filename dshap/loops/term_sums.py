@@ -1,4 +1,5 @@
-"""Sums over coalitions of every term by itself: Σ_S w[S, r] Π_{j in S} factors_jr, one number for each row and term."""
+"""Sums over coalitions of every term by itself: Σ_S w[S, r] Π_{j in S} factors_jr, one number for
+each row and term."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def term_sums(factors: NDArray[Any], columns: BoolArray, weights: NDArray[Any]) 
 
 
 def _steps(factors, codes, bounds, n_entries, weights, out):
-    """out (r, n) += the sums, from weights (r, m): steps of `ROWS` rows of one term, whose lattices stay in cache."""
+    """out (r, n) += the sums, from weights (r, m): steps of `ROWS` rows of one term, whose lattices
+    stay in cache."""
     _, r, n = factors.shape
     n_groups = codes.shape[1]
     lattice = np.ones((n_groups, n_entries, ROWS), factors.dtype)
@@ -74,4 +76,5 @@ def _steps(factors, codes, bounds, n_entries, weights, out):
 
 
 _term_sums = njit(nogil=True, cache=True, fastmath=FUSED)(_steps)
-_complex_term_sums = njit(nogil=True, cache=True)(_steps)  # not fused: which product is differs from run to run
+# not fused: which product is differs from run to run
+_complex_term_sums = njit(nogil=True, cache=True)(_steps)

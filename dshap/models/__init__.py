@@ -8,7 +8,13 @@ from dshap.models.kernel_model import KernelModel
 from dshap.models.logistic import KernelLogistic, LogisticStep
 from dshap.models.report import Convergence, FitReport, PlayerReport
 from dshap.models.ridge import KernelRidge, TunedRidge
-from dshap.models.robustness import Robustness, attribution_bound, conditional_amplification, rkhs_norm, robustness
+from dshap.models.robustness import (
+    Robustness,
+    attribution_bound,
+    conditional_amplification,
+    rkhs_norm,
+    robustness,
+)
 from dshap.models.shapley import mean_squared_attribution
 from dshap.models.shapley_penalty import ShapleyPenalty
 

@@ -1,4 +1,5 @@
-"""Fitted scikit-learn models as expansions, without importing scikit-learn: classes are known by their names."""
+"""Fitted scikit-learn models as expansions, without importing scikit-learn: classes are known by
+their names."""
 
 from __future__ import annotations
 
@@ -22,25 +23,26 @@ __all__ = ["from_sklearn"]
 def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) -> AnyExpansion:
     """A fitted scikit-learn model as a kernel expansion in the units of its original columns.
 
-    The expansion predicts what the estimator does: `predict` of a regressor, `decision_function` of a classifier or of
-    `OneClassSVM`.  Only fitted attributes are read.
+    The expansion predicts what the estimator does: `predict` of a regressor, `decision_function` of
+    a classifier or of `OneClassSVM`.  Only fitted attributes are read.
 
     Parameters
     ----------
     estimator : fitted estimator
-        `KernelRidge`, `SVR`, `NuSVR`, `SVC`, `NuSVC`, `OneClassSVM`, `GaussianProcessRegressor` (its mean), or a
-        `Pipeline` of `Nystroem` or `RBFSampler` (or a `FeatureUnion` of them) and a model linear in these features;
-        scalers may come before and after the features, and a `TransformedTargetRegressor` with a scaler and searches
-        like `GridSearchCV` may stand around any of it.  The kernel must be a product over the columns, or a sum of
-        products.
+        `KernelRidge`, `SVR`, `NuSVR`, `SVC`, `NuSVC`, `OneClassSVM`, `GaussianProcessRegressor`
+        (its mean), or a `Pipeline` of `Nystroem` or `RBFSampler` (or a `FeatureUnion` of them) and
+        a model linear in these features; scalers may come before and after the features, and a
+        `TransformedTargetRegressor` with a scaler and searches like `GridSearchCV` may stand around
+        any of it.  The kernel must be a product over the columns, or a sum of products.
     feature_names : sequence of str, optional
         Names of the columns; `feature_names_in_` of the estimator where not given.
 
     Returns
     -------
     KernelExpansion, FourierExpansion or ExpansionSum
-        A Fourier expansion for `RBFSampler`; a sum where the kernel is one.  A binary classifier has one output, named
-        by the class that it is positive for; `SVC` with more than two classes has one for each pair of classes.
+        A Fourier expansion for `RBFSampler`; a sum where the kernel is one.  A binary classifier
+        has one output, named by the class that it is positive for; `SVC` with more than two classes
+        has one for each pair of classes.
 
     Raises
     ------
@@ -57,7 +59,11 @@ def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) 
     for transformer in reversed(chain.targets):
         expansion = in_original_target(expansion, *affine(transformer))
     known = (of_estimator(step, "feature_names_in_") for step in [*scalers, *inside])
-    names = feature_names if feature_names is not None else next((found for found in known if found is not None), None)
+    names = (
+        feature_names
+        if feature_names is not None
+        else next((found for found in known if found is not None), None)
+    )
     names = None if names is None else tuple(map(str, names))
     return expansion.mapped(lambda part: replace(part, feature_names=names))
 
@@ -88,7 +94,9 @@ def _pipeline(chain: _Chain) -> Any:
 
 def _search(chain: _Chain) -> Any:
     if chain.model.refit is False:
-        raise InputError(f"{class_name(chain.model)}(refit=False) holds no fitted model: fit it with refit=True")
+        raise InputError(
+            f"{class_name(chain.model)}(refit=False) holds no fitted model: fit it with refit=True"
+        )
     return fitted(chain.model, "best_estimator_")[0]
 
 
@@ -113,7 +121,9 @@ def _adapt(model: Any) -> AnyExpansion:
     name = class_name(model)
     if name in LINEAR:
         instead = "use dshap.values.LinearGaussian(coef, intercept, mean, covariance), or dshap.values.Marginal"
-        raise refusal(name, "without a kernel feature map is a sum over the columns, not a product", instead)
+        raise refusal(
+            name, "without a kernel feature map is a sum over the columns, not a product", instead
+        )
     if name not in MODELS:
         known = ", ".join([*MODELS, "and pipelines of Nystroem or RBFSampler with a linear model"])
         raise refusal(name, f"is no kernel model that dshap reduces (those are {known})")
@@ -130,14 +140,25 @@ def _kernel_ridge(model: Any) -> AnyExpansion:
 def _gaussian_process(model: Any) -> AnyExpansion:
     landmarks, dual, kernel = fitted(model, "X_train_", "alpha_", "kernel_")
     landmarks, weights = np.asarray(landmarks, dtype=float), dual.reshape(len(dual), -1)
-    mean, std = (np.broadcast_to(number, weights.shape[1:]) for number in (model._y_train_mean, model._y_train_std))
-    return expansion_of(terms_of(kernel, None, landmarks.shape[1], ""), landmarks, weights * std, mean)
+    mean, std = (
+        np.broadcast_to(number, weights.shape[1:])
+        for number in (model._y_train_mean, model._y_train_std)
+    )
+    return expansion_of(
+        terms_of(kernel, None, landmarks.shape[1], ""), landmarks, weights * std, mean
+    )
 
 
-def _support_vectors(model: Any, weights: FloatArray, output_names: tuple[str, ...] | None = None) -> AnyExpansion:
-    landmarks, intercept, gamma = fitted(model, "support_vectors_", "intercept_", "_gamma")  # "scale" as a number
+def _support_vectors(
+    model: Any, weights: FloatArray, output_names: tuple[str, ...] | None = None
+) -> AnyExpansion:
+    # "scale" as a number
+    landmarks, intercept, gamma = fitted(model, "support_vectors_", "intercept_", "_gamma")
     if callable(model.kernel):
-        raise refusal(f"a callable kernel of {class_name(model)}", "leaves no support vectors in the fitted model")
+        raise refusal(
+            f"a callable kernel of {class_name(model)}",
+            "leaves no support vectors in the fitted model",
+        )
     terms = terms_of(model.kernel, gamma, landmarks.shape[1], class_name(model))
     return expansion_of(terms, landmarks, weights, intercept, output_names)
 
@@ -147,18 +168,21 @@ def _svm_of_one_output(model: Any) -> AnyExpansion:
 
 
 def _svm_of_classes(model: Any) -> AnyExpansion:
-    """`decision_function`: of two classes positive for the second; of more, one output for each pair (i, j), positive
-    for i, in libsvm's layout: coefficient of a support vector of class i against j in row j − 1, against j < i in j.
+    """`decision_function`: of two classes positive for the second; of more, one output for each
+    pair (i, j), positive for i, in libsvm's layout: coefficient of a support vector of class i
+    against j in row j − 1, against j < i in j.
     """
     dual, classes, counts = fitted(model, "dual_coef_", "classes_", "n_support_")
     if len(classes) == 2:
         return _support_vectors(model, dual.T, (str(classes[1]),))
     if model.decision_function_shape != "ovo":
         raise refusal(
-            f"decision_function_shape={model.decision_function_shape!r} of {class_name(model)} with {len(classes)} "
+            f"decision_function_shape={model.decision_function_shape!r} of {class_name(model)} "
+            f"with {len(classes)} "
             "classes",
             "counts votes and is not linear in the kernel",
-            "call set_params(decision_function_shape='ovo') (no new fit is needed) for one output a pair of classes",
+            "call set_params(decision_function_shape='ovo') (no new fit is needed) for one output "
+            "a pair of classes",
         )
     owner = np.repeat(np.arange(len(classes)), counts)  # (r,) class of each support vector
     pairs = list(combinations(range(len(classes)), 2))
@@ -166,7 +190,9 @@ def _svm_of_classes(model: Any) -> AnyExpansion:
     for output, (i, j) in enumerate(pairs):
         weights[owner == i, output] = dual[j - 1, owner == i]
         weights[owner == j, output] = dual[i, owner == j]
-    return _support_vectors(model, weights, tuple(f"{classes[i]} vs {classes[j]}" for i, j in pairs))
+    return _support_vectors(
+        model, weights, tuple(f"{classes[i]} vs {classes[j]}" for i, j in pairs)
+    )
 
 
 MODELS: dict[str, Callable[[Any], AnyExpansion]] = {
@@ -191,7 +217,11 @@ def affine(scaler: Any) -> Affine:
     if (name := class_name(scaler)) not in SCALERS:
         raise refusal(name, "is no scaler of single columns")
     if of_estimator(scaler, "clip"):
-        raise refusal(f"{name}(clip=True)", "is not linear outside of the range of its fit", "refit it with clip=False")
+        raise refusal(
+            f"{name}(clip=True)",
+            "is not linear outside of the range of its fit",
+            "refit it with clip=False",
+        )
     return SCALERS[name](scaler)
 
 
@@ -216,7 +246,9 @@ def _max_abs(scaler: Any) -> Affine:
 
 def _function(scaler: Any) -> Affine:
     if scaler.func is not None or scaler.inverse_func is not None:
-        raise refusal("a transformation by a function of one's own", "may not be linear in each column")
+        raise refusal(
+            "a transformation by a function of one's own", "may not be linear in each column"
+        )
     return 0.0, 1.0
 
 
@@ -232,17 +264,22 @@ SCALERS: dict[str, Callable[[Any], Affine]] = {
 """Class -> its shift and scale; a step "passthrough" or None does nothing."""
 
 
-def in_original_columns(expansion: AnyExpansion, shift: FloatArray | float, scale: FloatArray | float) -> AnyExpansion:
+def in_original_columns(
+    expansion: AnyExpansion, shift: FloatArray | float, scale: FloatArray | float
+) -> AnyExpansion:
     """The same function of x, where the expansion is one of x' = (x − shift) / scale."""
     shift, scale = (np.broadcast_to(each, (expansion.n_columns,)) for each in (shift, scale))
 
     return expansion.mapped(lambda part: part.moved(shift, scale))
 
 
-def in_original_target(expansion: AnyExpansion, shift: FloatArray | float, scale: FloatArray | float) -> AnyExpansion:
+def in_original_target(
+    expansion: AnyExpansion, shift: FloatArray | float, scale: FloatArray | float
+) -> AnyExpansion:
     """shift + scale · f(x)."""
     first, *others = (
-        replace(part, weights=part.weights * scale, intercept=part.intercept * scale) for part in expansion.parts
+        replace(part, weights=part.weights * scale, intercept=part.intercept * scale)
+        for part in expansion.parts
     )
     return sum_of([replace(first, intercept=first.intercept + shift), *others])
 
@@ -268,7 +305,10 @@ def linear_of_features(feature_map: Any, after: Sequence[Any], model: Any) -> An
 def _readout(model: Any, after: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
     """Weights (p, k) of unscaled features and intercept (k,) of a linear model."""
     if (name := class_name(model)) not in LINEAR:
-        raise refusal(f"{name} of kernel features", f"is not linear in them (linear are {', '.join(sorted(LINEAR))})")
+        raise refusal(
+            f"{name} of kernel features",
+            f"is not linear in them (linear are {', '.join(sorted(LINEAR))})",
+        )
     coef, intercept = fitted(model, "coef_", "intercept_")
     weights = np.atleast_2d(coef).T  # (p, k)
     for scaler in reversed(after):
@@ -287,14 +327,19 @@ def _class_names(model: Any, n_outputs: int) -> tuple[str, ...] | None:
 
 
 def _features(feature_map: Any) -> list[tuple[int, Build]]:
-    """(number of features, how weights of them become an expansion) of the parts of a feature map."""
+    """(number of features, how weights of them become an expansion) of the parts of a feature
+    map."""
     if (name := class_name(feature_map)) in SCALERS:
-        raise refusal(f"{name} in a FeatureUnion", "gives columns as they are, and a linear model of them is a sum")
+        raise refusal(
+            f"{name} in a FeatureUnion",
+            "gives columns as they are, and a linear model of them is a sum",
+        )
     if name not in FEATURE_MAPS:
         raise refusal(
             f"the step {name}",
             "is neither a scaler of single columns nor a kernel feature map",
-            "explain the rows that it gives: adapt the steps after it, and transform the rows by those up to it",
+            "explain the rows that it gives: adapt the steps after it, and transform the rows by "
+            "those up to it",
         )
     return FEATURE_MAPS[name](feature_map)
 
@@ -319,14 +364,20 @@ def _rbf_sampler(feature_map: Any) -> list[tuple[int, Build]]:
     amplitude = np.sqrt(2.0 / len(phases))
 
     def build(weights: FloatArray) -> AnyExpansion:
-        return FourierExpansion(frequencies.T, phases, amplitude * weights, np.zeros(weights.shape[1]), kernel=kernel)
+        return FourierExpansion(
+            frequencies.T, phases, amplitude * weights, np.zeros(weights.shape[1]), kernel=kernel
+        )
 
     return [(len(phases), build)]
 
 
 def flat_steps(step: Any) -> list[Any]:
     """A pipeline inside a pipeline is its steps."""
-    return [each for _, inner in step.steps for each in flat_steps(inner)] if class_name(step) == "Pipeline" else [step]
+    return (
+        [each for _, inner in step.steps for each in flat_steps(inner)]
+        if class_name(step) == "Pipeline"
+        else [step]
+    )
 
 
 def _feature_union(feature_map: Any) -> list[tuple[int, Build]]:
@@ -336,7 +387,10 @@ def _feature_union(feature_map: Any) -> list[tuple[int, Build]]:
         if transformer != "drop":
             steps = flat_steps(transformer)
             factor = factors.get(name)
-            parts += [_behind(steps[:-1], *part, 1.0 if factor is None else factor) for part in _features(steps[-1])]
+            parts += [
+                _behind(steps[:-1], *part, 1.0 if factor is None else factor)
+                for part in _features(steps[-1])
+            ]
     return parts
 
 
@@ -360,13 +414,43 @@ FEATURE_MAPS: dict[str, Callable[[Any], list[tuple[int, Build]]]] = {
 }
 """Class -> its parts."""
 
-LINEAR = frozenset([
-    "ARDRegression", "BayesianRidge", "ElasticNet", "ElasticNetCV", "HuberRegressor", "Lars", "LarsCV", "Lasso",
-    "LassoCV", "LassoLars", "LassoLarsCV", "LassoLarsIC", "LinearDiscriminantAnalysis", "LinearRegression",
-    "LinearSVC", "LinearSVR", "LogisticRegression", "LogisticRegressionCV", "MultiTaskElasticNet",
-    "MultiTaskElasticNetCV", "MultiTaskLasso", "MultiTaskLassoCV", "OrthogonalMatchingPursuit",
-    "OrthogonalMatchingPursuitCV", "PassiveAggressiveClassifier", "PassiveAggressiveRegressor", "Perceptron",
-    "QuantileRegressor", "Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV", "SGDClassifier", "SGDRegressor",
-    "TheilSenRegressor",
-])  # fmt: skip
+LINEAR = frozenset(
+    [
+        "ARDRegression",
+        "BayesianRidge",
+        "ElasticNet",
+        "ElasticNetCV",
+        "HuberRegressor",
+        "Lars",
+        "LarsCV",
+        "Lasso",
+        "LassoCV",
+        "LassoLars",
+        "LassoLarsCV",
+        "LassoLarsIC",
+        "LinearDiscriminantAnalysis",
+        "LinearRegression",
+        "LinearSVC",
+        "LinearSVR",
+        "LogisticRegression",
+        "LogisticRegressionCV",
+        "MultiTaskElasticNet",
+        "MultiTaskElasticNetCV",
+        "MultiTaskLasso",
+        "MultiTaskLassoCV",
+        "OrthogonalMatchingPursuit",
+        "OrthogonalMatchingPursuitCV",
+        "PassiveAggressiveClassifier",
+        "PassiveAggressiveRegressor",
+        "Perceptron",
+        "QuantileRegressor",
+        "Ridge",
+        "RidgeCV",
+        "RidgeClassifier",
+        "RidgeClassifierCV",
+        "SGDClassifier",
+        "SGDRegressor",
+        "TheilSenRegressor",
+    ]
+)
 """Classes whose prediction or decision function is coef_ · features + intercept_."""

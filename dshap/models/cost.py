@@ -40,22 +40,28 @@ class FitCost:
     """Of a pass for each row, the features themselves not counted."""
 
 
-def with_player(plain: FitCost, penalty: ShapleyPenalty, embedding: Embedding, n_columns: int) -> FitCost:
+def with_player(
+    plain: FitCost, penalty: ShapleyPenalty, embedding: Embedding, n_columns: int
+) -> FitCost:
     """The cost of a fit with a Shapley penalty, from that of the fit without it.
 
-    The pass of ζᵀζ carries the states of all coalitions: a worker holds them three times while it takes them in.
+    The pass of ζᵀζ carries the states of all coalitions: a worker holds them three times while it
+    takes them in.
     """
     value, square = _placeholder(penalty, embedding, n_columns), 2 * 8 * embedding.n_features**2
     tile, m = player_tile(penalty, embedding, n_columns), _n_listed(penalty, n_columns)
     player = value.cost(min(tile, m), COST_ROWS)
     zeta = 4 * int(np.dtype(embedding.dtype).itemsize) * MICRO_BLOCK * embedding.size
     states = 3 * value.cost(m, 1).state_bytes
-    anchors = 0 if penalty.embedding is None else penalty.embedding.anchor_bytes(SAMPLE_ROWS, n_columns)
+    anchors = (
+        0 if penalty.embedding is None else penalty.embedding.anchor_bytes(SAMPLE_ROWS, n_columns)
+    )
     return replace(
         plain,
         tune_bytes=max(plain.tune_bytes, anchors),
         sum_bytes=max(plain.sum_bytes, player.moment_bytes, square),
-        partial_bytes=max(plain.partial_bytes, player.moment_task_bytes, player.task_bytes + zeta) + states,
+        partial_bytes=max(plain.partial_bytes, player.moment_task_bytes, player.task_bytes + zeta)
+        + states,
         solve_bytes=max(plain.solve_bytes, player.prepare_bytes) + square,
         row_operations=max(plain.row_operations, value.cost(m, 1).operations),
     )
@@ -83,10 +89,14 @@ def _placeholder(
     """A value function of the size of that of a fit, which knows what it costs."""
     kernel, q = RBF(1.0).bind(n_columns), embedding.size
     row, ones, zero = np.zeros((1, n_columns)), np.ones((q, 1)), np.zeros(1)
-    unit: KernelExpansion | FourierExpansion = KernelExpansion(kernel, np.zeros((q, n_columns)), ones, zero)
+    unit: KernelExpansion | FourierExpansion = KernelExpansion(
+        kernel, np.zeros((q, n_columns)), ones, zero
+    )
     if embedding.dtype is not np.float64:
         frequencies = np.tile(np.arange(1.0, q + 1.0)[:, None], n_columns)
         unit = FourierExpansion(frequencies, np.zeros(q), ones, zero, kernel=kernel)
     if penalty.value == "interventional":
         return InterventionalTerms(unit, row)
-    return ObservationalTerms(unit, row, penalty.embedding or embedding, penalty.penalty, kernel=kernel)
+    return ObservationalTerms(
+        unit, row, penalty.embedding or embedding, penalty.penalty, kernel=kernel
+    )

@@ -1,4 +1,5 @@
-"""The forms that kernel models are reduced to, sums over landmarks or frequencies, and the features of their fits."""
+"""The forms that kernel models are reduced to, sums over landmarks or frequencies, and the features
+of their fits."""
 
 from __future__ import annotations
 
@@ -18,7 +19,14 @@ from dshap.kernels.product import Distinct, distinct_values
 from dshap.models.expansion_sum import Expansion
 from dshap.records import FloatArray, Record
 
-__all__ = ["UNSEEN", "FourierExpansion", "KernelExpansion", "ModelFeatures", "choose_features", "expansion_from"]
+__all__ = [
+    "UNSEEN",
+    "FourierExpansion",
+    "KernelExpansion",
+    "ModelFeatures",
+    "choose_features",
+    "expansion_from",
+]
 
 UNSEEN = Choice(("other", "refuse"))
 """What becomes of a category that a model was not fitted on."""
@@ -40,10 +48,11 @@ class KernelExpansion(Expansion):
     intercept : (k,)
     feature_names, output_names : tuples of str, optional
     categories : (p, 2), optional
-        Column and value of every category that the model was fitted on; those of the landmarks where None.
+        Column and value of every category that the model was fitted on; those of the landmarks
+        where None.
     unseen : {"other", "refuse"}
-        A category that is not among them is as different from every landmark as two categories are (its factor is ρ),
-        or refused.
+        A category that is not among them is as different from every landmark as two categories are
+        (its factor is ρ), or refused.
     """
 
     stored_name = "dshap.models.expansion.KernelExpansion.predict"
@@ -60,13 +69,16 @@ class KernelExpansion(Expansion):
 
     def __post_init__(self) -> None:
         self._hold()
-        object.__setattr__(self, "kernel", bound_kernel(self.kernel, self.landmarks.shape[1], self.feature_names))
+        object.__setattr__(
+            self, "kernel", bound_kernel(self.kernel, self.landmarks.shape[1], self.feature_names)
+        )
         UNSEEN("unseen", self.unseen)
         r, columns, k = len(self.landmarks), self.kernel.n_columns, self.n_outputs
         shapes = (self.landmarks.shape, self.weights.shape, self.intercept.shape)
         if shapes != ((r, columns), (r, k), (k,)):
             raise InputError(
-                f"landmarks, weights, intercept have shapes {shapes}: a kernel of {columns} columns needs "
+                f"landmarks, weights, intercept have shapes {shapes}: a kernel of {columns} "
+                "columns needs "
                 f"(r, {columns}), (r, k), (k,)"
             )
         self._check_names()
@@ -87,7 +99,8 @@ class KernelExpansion(Expansion):
         return self.weights
 
     def factors(self, x: FloatArray) -> FloatArray:
-        """k_j(x_j, z_rj) (columns, n, r) of rows (n, columns); rows lie next to each other in memory."""
+        """k_j(x_j, z_rj) (columns, n, r) of rows (n, columns); rows lie next to each other in
+        memory."""
         return self.kernel.factors(self.landmarks, x, self._distinct).swapaxes(1, 2)
 
     def factor(self, column: int, x: FloatArray) -> FloatArray:
@@ -107,7 +120,8 @@ class KernelExpansion(Expansion):
         return self.unseen == "refuse" and "categorical" in self.kernel.families
 
     def check(self, rows: FloatArray) -> None:
-        """Refuse categories that the model was not fitted on, where `unseen` says so; rows (n, columns).
+        """Refuse categories that the model was not fitted on, where `unseen` says so; rows (n,
+        columns).
 
         Raises
         ------
@@ -125,9 +139,12 @@ class KernelExpansion(Expansion):
                 name = self.feature_names[column] if self.feature_names else f"x{column}"
                 shown = ", ".join(f"{value:g}" for value in np.unique(known)[:MAX_SHOWN])
                 raise InputError(
-                    f"column {name!r} holds category {rows[unseen, column][0]:g} in {unseen.sum()} row(s), which the "
-                    f"model was not fitted on (it knows {shown}{', …' if len(np.unique(known)) > MAX_SHOWN else ''}): "
-                    'leave such rows out, or fit with unseen="other", which takes it as different from all'
+                    f"column {name!r} holds category {rows[unseen, column][0]:g} in {unseen.sum()} "
+                    "row(s), which the "
+                    "model was not fitted on (it knows "
+                    f"{shown}{', …' if len(np.unique(known)) > MAX_SHOWN else ''}): "
+                    'leave such rows out, or fit with unseen="other", which takes it as different '
+                    "from all"
                 )
 
     def moved(self, shift: FloatArray, scale: FloatArray) -> KernelExpansion:
@@ -143,14 +160,18 @@ class KernelExpansion(Expansion):
 
     @classmethod
     def _more(cls, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-        return {"categories": arrays.get("categories"), "unseen": str(arrays.get("unseen", "other"))}
+        return {
+            "categories": arrays.get("categories"),
+            "unseen": str(arrays.get("unseen", "other")),
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class FourierExpansion(Expansion):
     """A model of random Fourier features: f(x) = intercept + Σ_r weights_r cos(ω_r·x + phases_r).
 
-    Every term is the real part of a product over the columns, e^{iω_rj x_j}; terms that share a frequency are one.
+    Every term is the real part of a product over the columns, e^{iω_rj x_j}; terms that share a
+    frequency are one.
 
     Parameters
     ----------
@@ -162,7 +183,8 @@ class FourierExpansion(Expansion):
     intercept : (k,)
     feature_names, output_names : tuples of str, optional
     kernel : ProductKernel, optional
-        The kernel that the frequencies were drawn for; `KernelObservational` takes it as the kernel of its embedding.
+        The kernel that the frequencies were drawn for; `KernelObservational` takes it as the kernel
+        of its embedding.
     """
 
     stored_name = "dshap.models.fourier.FourierExpansion.predict"
@@ -184,12 +206,15 @@ class FourierExpansion(Expansion):
     def __post_init__(self) -> None:
         self._hold()
         if self.kernel is not None:
-            object.__setattr__(self, "kernel", bound_kernel(self.kernel, self.n_columns, self.feature_names))
+            object.__setattr__(
+                self, "kernel", bound_kernel(self.kernel, self.n_columns, self.feature_names)
+            )
         r, k = len(self.frequencies), self.n_outputs
         shapes = (self.phases.shape, self.weights.shape, self.intercept.shape)
         if shapes != ((r,), (r, k), (k,)):
             raise InputError(
-                f"phases, weights, intercept have shapes {shapes}: {r} frequencies need (r,), (r, k), (k,)"
+                f"phases, weights, intercept have shapes {shapes}: {r} frequencies need (r,), (r, "
+                "k), (k,)"
             )
         self._check_names()
 
@@ -217,15 +242,19 @@ class FourierExpansion(Expansion):
 
     @cached_property
     def _terms(self) -> tuple[FloatArray, NDArray[np.complex128]]:
-        """Distinct frequencies (q, columns) in their order, and Σ weights·e^{i·phase} (q, k) of the terms at each."""
-        _, first, which = np.unique(self.frequencies, axis=0, return_index=True, return_inverse=True)
+        """Distinct frequencies (q, columns) in their order, and Σ weights·e^{i·phase} (q, k) of the
+        terms at each."""
+        _, first, which = np.unique(
+            self.frequencies, axis=0, return_index=True, return_inverse=True
+        )
         amplitudes = np.zeros((len(first), self.n_outputs), dtype=complex)
         np.add.at(amplitudes, which.ravel(), self.weights * np.exp(1j * self.phases)[:, None])
         order = np.argsort(first)
         return self.frequencies[first[order]], amplitudes[order]
 
     def factors(self, x: FloatArray) -> NDArray[np.complex128]:
-        """e^{iω_rj x_j} (columns, n, size) of rows (n, columns); rows lie next to each other in memory."""
+        """e^{iω_rj x_j} (columns, n, size) of rows (n, columns); rows lie next to each other in
+        memory."""
         return unit_circle(self._terms[0].T[:, :, None] * x.T[:, None, :]).swapaxes(1, 2)
 
     def _sums(self, rows: FloatArray) -> FloatArray:
@@ -237,7 +266,9 @@ class FourierExpansion(Expansion):
         """With frequencies in other units, and phases moved along."""
         kernel = None if self.kernel is None else self.kernel.stretched(np.abs(scale))
         frequencies = self.frequencies / scale
-        return replace(self, kernel=kernel, frequencies=frequencies, phases=self.phases - frequencies @ shift)
+        return replace(
+            self, kernel=kernel, frequencies=frequencies, phases=self.phases - frequencies @ shift
+        )
 
 
 def expansion_from(record: Record) -> Expansion:
@@ -248,7 +279,8 @@ def expansion_from(record: Record) -> Expansion:
 
 @dataclass(frozen=True, eq=False)
 class ModelFeatures:
-    """Features of all columns, with everything chosen: Φ Φᵀ approximates the kernel matrix, ‖Φ(x)‖ ≤ 1."""
+    """Features of all columns, with everything chosen: Φ Φᵀ approximates the kernel matrix, ‖Φ(x)‖
+    ≤ 1."""
 
     kernel: ProductKernel
     anchors: FloatArray
@@ -283,9 +315,12 @@ class ModelFeatures:
             known = (self.categories, self.unseen) if len(self.categories) else (None, "other")
             return KernelExpansion(self.kernel, self.anchors, terms, intercept, *names, *known)
         frequencies = np.vstack([self.anchors, self.anchors])
-        phases = np.repeat([0.0, -np.pi / 2], len(self.anchors))  # Re((a − ib) e^{iθ}) = a cos θ + b cos(θ − π/2)
+        # Re((a − ib) e^{iθ}) = a cos θ + b cos(θ − π/2)
+        phases = np.repeat([0.0, -np.pi / 2], len(self.anchors))
         amplitudes = np.vstack([terms.real, -terms.imag])
-        return FourierExpansion(frequencies, phases, amplitudes, intercept, *names, kernel=self.kernel)
+        return FourierExpansion(
+            frequencies, phases, amplitudes, intercept, *names, kernel=self.kernel
+        )
 
 
 def choose_features(
@@ -295,7 +330,8 @@ def choose_features(
     coordinates: FloatArray | None = None,
     unseen: str = "other",
 ) -> ModelFeatures:
-    """Anchors from a sample (n, columns), those that add nothing left out; see `Nystrom.select` for `coordinates`."""
+    """Anchors from a sample (n, columns), those that add nothing left out; see `Nystrom.select` for
+    `coordinates`."""
     anchors = embedding.anchors(sample, kernel, coordinates)
     basis = embedding.basis(kernel, anchors, RANK_TOLERANCE)
     subset = basis.subset(np.ones(kernel.n_columns, dtype=bool))
@@ -307,4 +343,6 @@ def choose_features(
         for value in np.unique(sample[:, column]).tolist()
     ]
     categories = np.array(known, dtype=float).reshape(-1, 2)
-    return ModelFeatures(kernel, kept, embedding.basis(kernel, kept, RANK_TOLERANCE), subset, categories, unseen)
+    return ModelFeatures(
+        kernel, kept, embedding.basis(kernel, kept, RANK_TOLERANCE), subset, categories, unseen
+    )

@@ -43,7 +43,10 @@ class Expansion(ABC):
             object.__setattr__(self, name, names if names is None else tuple(map(str, names)))
 
     def _check_names(self) -> None:
-        wanted = ((self.feature_names, self.n_columns, "feature"), (self.output_names, self.n_outputs, "output"))
+        wanted = (
+            (self.feature_names, self.n_columns, "feature"),
+            (self.output_names, self.n_outputs, "output"),
+        )
         for names, count, what in wanted:
             if names is not None and len(names) != count:
                 raise InputError(f"{len(names)} {what} names for {count}: give one each")
@@ -85,7 +88,8 @@ class Expansion(ABC):
 
     @abstractmethod
     def moved(self, shift: FloatArray, scale: FloatArray) -> Expansion:
-        """The same function of x (n, columns), where this one is of (x − shift) / scale; both are (columns,)."""
+        """The same function of x (n, columns), where this one is of (x − shift) / scale; both are
+        (columns,)."""
 
     def check(self, rows: FloatArray) -> None:  # noqa: B027 - most are for any row
         """Refuse rows (n, columns) that the model is not for."""
@@ -101,10 +105,12 @@ class Expansion(ABC):
         return out + self.intercept
 
     def predict_bytes(self, n: int) -> int:
-        """The columns of a micro-block and of all terms, put in order twice; three arrays of a micro-block's terms; the
-        predictions twice, and those of a micro-block."""
+        """The columns of a micro-block and of all terms, put in order twice; three arrays of a
+        micro-block's terms; the predictions twice, and those of a micro-block."""
         held, r = min(n, MICRO_BLOCK), self.size
-        return 8 * (2 * (held + r) * self.n_columns + 3 * held * r + (2 * n + held) * self.n_outputs)
+        return 8 * (
+            2 * (held + r) * self.n_columns + 3 * held * r + (2 * n + held) * self.n_outputs
+        )
 
     @abstractmethod
     def _sums(self, rows: FloatArray) -> FloatArray:
@@ -113,9 +119,13 @@ class Expansion(ABC):
     def to_record(self) -> Record:
         """Flat arrays; names as fixed-width text and the kernel, absent where there are none."""
         fields = vars(self)
-        names = {name: np.array(fields[name], dtype=str) for name in NAMES if fields[name] is not None}
+        names = {
+            name: np.array(fields[name], dtype=str) for name in NAMES if fields[name] is not None
+        }
         arrays = {name: fields[name] for name, _, _ in self.shapes}
-        return Record({**({} if self.kernel is None else self.kernel.to_arrays()), **arrays, **names})
+        return Record(
+            {**({} if self.kernel is None else self.kernel.to_arrays()), **arrays, **names}
+        )
 
     @classmethod
     def from_record(cls, record: Record) -> Self:
@@ -140,13 +150,14 @@ class Expansion(ABC):
 class ExpansionSum:
     """Several expansions on the same columns as one: f(x) = Σ_p f_p(x).
 
-    It has the face of a single expansion, its terms are those of all parts in their order; there is no `kernel`, since
-    every part has its own.
+    It has the face of a single expansion, its terms are those of all parts in their order; there is
+    no `kernel`, since every part has its own.
 
     Parameters
     ----------
     expansions : sequence of KernelExpansion, FourierExpansion or ExpansionSum
-        At least one; sums among them are taken apart.  Where real and complex ones meet, all factors are complex.
+        At least one; sums among them are taken apart.  Where real and complex ones meet, all
+        factors are complex.
 
     Raises
     ------
@@ -161,13 +172,21 @@ class ExpansionSum:
         object.__setattr__(self, "expansions", tuple(parts))
         if not parts:
             raise InputError("a sum of expansions needs at least one")
-        sizes = {"n_columns": {part.n_columns for part in parts}, "n_outputs": {part.n_outputs for part in parts}}
+        sizes = {
+            "n_columns": {part.n_columns for part in parts},
+            "n_outputs": {part.n_outputs for part in parts},
+        }
         for name, counts in sizes.items():
             if len(counts) > 1:
-                raise InputError(f"{name} of the parts of a sum are {sorted(counts)}: they must be the same")
+                raise InputError(
+                    f"{name} of the parts of a sum are {sorted(counts)}: they must be the same"
+                )
         for name in NAMES:
             if len(known := {vars(part)[name] for part in parts} - {None}) > 1:
-                raise InputError(f"{name} of the parts of a sum disagree: {' and '.join(map(str, sorted(known)))}")
+                raise InputError(
+                    f"{name} of the parts of a sum disagree: "
+                    f"{' and '.join(map(str, sorted(known)))}"
+                )
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -183,12 +202,16 @@ class ExpansionSum:
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """Of the first part that knows them."""
-        return next((part.feature_names for part in self.expansions if part.feature_names is not None), None)
+        return next(
+            (part.feature_names for part in self.expansions if part.feature_names is not None), None
+        )
 
     @property
     def output_names(self) -> tuple[str, ...] | None:
         """Of the first part that knows them."""
-        return next((part.output_names for part in self.expansions if part.output_names is not None), None)
+        return next(
+            (part.output_names for part in self.expansions if part.output_names is not None), None
+        )
 
     @property
     def n_columns(self) -> int:
@@ -210,12 +233,16 @@ class ExpansionSum:
 
     @property
     def coefficients(self) -> NDArray[Any]:
-        """(size, k), complex where any part is: f(x) = intercept + Re Σ coefficients Π_j factors_j."""
+        """(size, k), complex where any part is: f(x) = intercept + Re Σ coefficients Π_j
+        factors_j."""
         return np.concatenate([part.coefficients for part in self.expansions])
 
     def factors(self, x: FloatArray) -> NDArray[Any]:
-        """(columns, n, size) of rows (n, columns), complex where any part is; rows lie next to each other in memory."""
-        return np.concatenate([part.factors(x).swapaxes(1, 2) for part in self.expansions], axis=1).swapaxes(1, 2)
+        """(columns, n, size) of rows (n, columns), complex where any part is; rows lie next to each
+        other in memory."""
+        return np.concatenate(
+            [part.factors(x).swapaxes(1, 2) for part in self.expansions], axis=1
+        ).swapaxes(1, 2)
 
     def predict(self, x: Any) -> FloatArray:
         """f(x) (n, k) in float64."""
@@ -223,14 +250,17 @@ class ExpansionSum:
         return np.sum([part.predict(rows) for part in self.expansions], axis=0)
 
     def predict_bytes(self, n: int) -> int:
-        """The largest of the parts, and the predictions of all of them twice: a list, then one array."""
+        """The largest of the parts, and the predictions of all of them twice: a list, then one
+        array."""
         largest = max(part.predict_bytes(n) for part in self.expansions)
         return largest + 8 * n * self.n_outputs * (2 * len(self.expansions) + 1)
 
     def to_record(self) -> Record:
         """The arrays of every part, named `part0_landmarks` and the like."""
         parts = enumerate(part.to_record().arrays for part in self.expansions)
-        return Record({f"part{p}_{name}": array for p, arrays in parts for name, array in arrays.items()})
+        return Record(
+            {f"part{p}_{name}": array for p, arrays in parts for name, array in arrays.items()}
+        )
 
     def digest(self) -> str:
         """Changes where any array or name of any part does."""

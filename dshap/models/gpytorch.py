@@ -1,4 +1,5 @@
-"""GPyTorch's Gaussian processes as expansions, without importing GPyTorch: classes are known by their names."""
+"""GPyTorch's Gaussian processes as expansions, without importing GPyTorch: classes are known by
+their names."""
 
 from __future__ import annotations
 
@@ -21,24 +22,29 @@ __all__ = ["from_gpytorch"]
 PROBES = 32
 """Rows at which the prior of the model is compared with the one that was read from its modules."""
 PROBE_TOLERANCE = {4: 1e-3, 8: 1e-6}
-"""Bytes of the model's numbers -> allowed error, in units of the largest value: some digits below their rounding."""
+"""Bytes of the model's numbers -> allowed error, in units of the largest value: some digits below
+their rounding."""
 
 
 def from_gpytorch(
-    model: Any, *, feature_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None
+    model: Any,
+    *,
+    feature_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
 ) -> AnyExpansion:
     """The mean of a trained GPyTorch process, ``model(x).mean``, as a kernel expansion.
 
-    Hyperparameters are read from the model, and its weights are solved for in float64: a model in float32 differs from
-    its expansion by its own rounding.
+    Hyperparameters are read from the model, and its weights are solved for in float64: a model in
+    float32 differs from its expansion by its own rounding.
 
     Parameters
     ----------
     model : gpytorch.models.ExactGP or gpytorch.models.ApproximateGP
-        Of one output, with `mean_module` constant or zero and `covar_module` a sum of products over columns: RBF,
-        Matérn of one column (`active_dims`), `ScaleKernel`, `ConstantKernel`, their sums and products.  An exact
-        process has a Gaussian likelihood; an approximate one a `VariationalStrategy` or
-        `UnwhitenedVariationalStrategy`, and its latent mean is taken whatever the likelihood.
+        Of one output, with `mean_module` constant or zero and `covar_module` a sum of products over
+        columns: RBF, Matérn of one column (`active_dims`), `ScaleKernel`, `ConstantKernel`, their
+        sums and products.  An exact process has a Gaussian likelihood; an approximate one a
+        `VariationalStrategy` or `UnwhitenedVariationalStrategy`, and its latent mean is taken
+        whatever the likelihood.
     feature_names, output_names : sequence of str, optional
 
     Returns
@@ -49,8 +55,8 @@ def from_gpytorch(
     Raises
     ------
     InputError
-        Where the model cannot be reduced, or where its `forward` computes something else than `mean_module` and
-        `covar_module` of the rows as they are.
+        Where the model cannot be reduced, or where its `forward` computes something else than
+        `mean_module` and `covar_module` of the rows as they are.
 
     Notes
     -----
@@ -62,7 +68,11 @@ def from_gpytorch(
         raise refusal(kinds[0], f"is no {' or '.join(MODELS)} of gpytorch")
     for name in ("input_transform", "outcome_transform"):  # of BoTorch
         if getattr(model, name, None) is not None:
-            raise refusal(f"{name} of {kinds[0]}", "stands outside of the kernel", "fit it on transformed rows")
+            raise refusal(
+                f"{name} of {kinds[0]}",
+                "stands outside of the kernel",
+                "fit it on transformed rows",
+            )
     rows, solve = MODELS[kind](model)
     landmarks = _array(rows)
     terms = _terms(model.covar_module, np.arange(landmarks.shape[1]), landmarks.shape[1])
@@ -76,12 +86,16 @@ def from_gpytorch(
 
 
 def _class_names(given: Any) -> list[str]:
-    """Names of an object's class and of what it derives from: plain ones for GPyTorch's own, the module too for others.
+    """Names of an object's class and of what it derives from: plain ones for GPyTorch's own, the
+    module too for others.
 
-    A kernel is known by its own class, since one that derives from it may compute anything; a model by any.
+    A kernel is known by its own class, since one that derives from it may compute anything; a model
+    by any.
     """
     kinds = [(kind.__module__, kind.__qualname__) for kind in type(given).__mro__]
-    return [name if module.split(".")[0] == "gpytorch" else f"{module}.{name}" for module, name in kinds]
+    return [
+        name if module.split(".")[0] == "gpytorch" else f"{module}.{name}" for module, name in kinds
+    ]
 
 
 def _array(tensor: Any) -> FloatArray:
@@ -90,7 +104,11 @@ def _array(tensor: Any) -> FloatArray:
 
 def _number(tensor: Any, what: str) -> float:
     if tensor.numel() != 1:
-        raise refusal(f"{what} of shape {tuple(tensor.shape)}", "belongs to a batch of models", "give one model each")
+        raise refusal(
+            f"{what} of shape {tuple(tensor.shape)}",
+            "belongs to a batch of models",
+            "give one model each",
+        )
     return float(tensor.detach())
 
 
@@ -101,16 +119,25 @@ Solve = Callable[[FloatArray, float], FloatArray]
 
 def _exact(model: Any) -> tuple[Any, Solve]:
     """Weights (K + noise)⁻¹ (y − mean)."""
-    if model.train_inputs is None or len(model.train_inputs) != 1 or model.train_inputs[0].ndim != 2:
+    if (
+        model.train_inputs is None
+        or len(model.train_inputs) != 1
+        or model.train_inputs[0].ndim != 2
+    ):
         raise refusal("a model without one table of training rows (n, columns)", "has no landmarks")
     if (name := _class_names(model.likelihood)[0]) not in LIKELIHOODS:
         raise refusal(f"likelihood {name}", f"is none of {', '.join(LIKELIHOODS)}")
     targets, noise = _array(model.train_targets), _array(model.likelihood.noise)
     if not np.isfinite(targets).all():
-        raise InputError("train_targets hold NaN or infinity: leave these rows out, set_train_data sets the others")
+        raise InputError(
+            "train_targets hold NaN or infinity: leave these rows out, set_train_data sets the "
+            "others"
+        )
 
     def solve(kernel: FloatArray, mean: float) -> FloatArray:
-        return cho_solve(_factor(kernel + np.diag(np.broadcast_to(noise, targets.shape))), targets - mean)
+        return cho_solve(
+            _factor(kernel + np.diag(np.broadcast_to(noise, targets.shape))), targets - mean
+        )
 
     return model.train_inputs[0], solve
 
@@ -119,14 +146,22 @@ LIKELIHOODS = ("GaussianLikelihood", "FixedNoiseGaussianLikelihood")
 
 
 def _approximate(model: Any) -> tuple[Any, Solve]:
-    """Weights K⁻¹ (m − mean) from the values m of inducing points, or L⁻ᵀ m where m is whitened, K = LLᵀ."""
+    """Weights K⁻¹ (m − mean) from the values m of inducing points, or L⁻ᵀ m where m is whitened, K
+    = LLᵀ."""
     strategy = model.variational_strategy
     if (name := _class_names(strategy)[0]) not in STRATEGIES:
         raise refusal(name, f"is none of {', '.join(STRATEGIES)}")
     if strategy.inducing_points.ndim != 2:
-        raise refusal(f"inducing points of shape {tuple(strategy.inducing_points.shape)}", "belong to several outputs")
+        raise refusal(
+            f"inducing points of shape {tuple(strategy.inducing_points.shape)}",
+            "belong to several outputs",
+        )
     if not getattr(strategy, "updated_strategy", True):
-        raise refusal("a state of an old GPyTorch", "is brought up to date by its first call", "call model(x) once")
+        raise refusal(
+            "a state of an old GPyTorch",
+            "is brought up to date by its first call",
+            "call model(x) once",
+        )
     values = _array(strategy.variational_distribution.mean)
 
     def solve(kernel: FloatArray, mean: float) -> FloatArray:
@@ -137,11 +172,16 @@ def _approximate(model: Any) -> tuple[Any, Solve]:
 
 
 STRATEGIES: dict[str, Callable[[tuple[FloatArray, bool], FloatArray, float], FloatArray]] = {
-    "VariationalStrategy": lambda factor, values, mean: solve_triangular(factor[0], values, lower=True, trans="T"),
+    "VariationalStrategy": lambda factor, values, mean: solve_triangular(
+        factor[0], values, lower=True, trans="T"
+    ),
     "UnwhitenedVariationalStrategy": lambda factor, values, mean: cho_solve(factor, values - mean),
 }
 
-MODELS: dict[str, Callable[[Any], tuple[Any, Solve]]] = {"ExactGP": _exact, "ApproximateGP": _approximate}
+MODELS: dict[str, Callable[[Any], tuple[Any, Solve]]] = {
+    "ExactGP": _exact,
+    "ApproximateGP": _approximate,
+}
 """Class in `gpytorch.models` -> its landmarks, a tensor (n, columns), and their weights."""
 
 
@@ -170,16 +210,22 @@ def _kernel_matrix(terms: Sequence[Term], rows: FloatArray) -> FloatArray:
 
 
 def _check_prior(model: Any, rows: Any, terms: Sequence[Term], mean: float) -> None:
-    """What `forward` gives at some rows, a tensor (n, columns), is the mean and the kernel that were read."""
+    """What `forward` gives at some rows, a tensor (n, columns), is the mean and the kernel that
+    were read."""
     prior = model.forward(rows[:PROBES])
     read = _kernel_matrix(terms, _array(rows[:PROBES]))
     for wanted, given in ((read, prior.covariance_matrix), (np.full(len(read), mean), prior.mean)):
         tolerance = PROBE_TOLERANCE[given.element_size()] * np.abs(wanted).max(initial=1e-12)
-        if wanted.shape != tuple(given.shape) or np.abs(wanted - _array(given)).max(initial=0.0) > tolerance:
+        if (
+            wanted.shape != tuple(given.shape)
+            or np.abs(wanted - _array(given)).max(initial=0.0) > tolerance
+        ):
             raise refusal(
                 f"forward of {type(model).__name__}",
-                "is not MultivariateNormal(mean_module(x), covar_module(x)) of the rows as they are",
-                "transform the rows before the model, or use dshap.values.Marginal(predict, background)",
+                "is not MultivariateNormal(mean_module(x), covar_module(x)) of the rows as they "
+                "are",
+                "transform the rows before the model, or use dshap.values.Marginal(predict, "
+                "background)",
             )
 
 
@@ -189,7 +235,9 @@ def _check_prior(model: Any, rows: Any, terms: Sequence[Term], mean: float) -> N
 def _terms(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term]:
     """The products of a kernel that is called with these columns."""
     active = kernel.active_dims
-    return _terms_of_active(kernel, columns if active is None else columns[active.cpu().numpy()], n_columns)
+    return _terms_of_active(
+        kernel, columns if active is None else columns[active.cpu().numpy()], n_columns
+    )
 
 
 def _terms_of_active(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term]:
@@ -201,7 +249,9 @@ def _terms_of_active(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> 
 
 def _stationary(family: str, kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term]:
     if kernel.lengthscale.ndim != 2 or len(kernel.lengthscale) != 1:
-        raise refusal(f"length-scales {tuple(kernel.lengthscale.shape)}", "belong to a batch of models")
+        raise refusal(
+            f"length-scales {tuple(kernel.lengthscale.shape)}", "belong to a batch of models"
+        )
     lengthscales = np.full(n_columns, np.inf)
     lengthscales[columns] = _array(kernel.lengthscale)[0]
     return [Term.of(family, lengthscales, n_columns)]
@@ -216,7 +266,8 @@ def _matern(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term
         raise refusal(
             f"MaternKernel(nu={kernel.nu:g}) of {len(columns)} columns",
             "takes the distance over all columns at once and is no product over columns",
-            "fit a product of MaternKernel(active_dims=(j,)), or for this model use dshap.values.Marginal(predict, "
+            "fit a product of MaternKernel(active_dims=(j,)), or for this model use "
+            "dshap.values.Marginal(predict, "
             "background) or dshap.values.ConditionalRegression(predict, data, ...)",
         )
     return _stationary(MATERN[kernel.nu], kernel, columns, n_columns)

@@ -1,8 +1,10 @@
-"""What models that are fitted by sums over rows share: options, sample, roles of rows, the loop, the record.
+"""What models that are fitted by sums over rows share: options, sample, roles of rows, the loop,
+the record.
 
-A fit is `tuned` on a sample, which gives the first pass over the rows (`dshap.types.Pass`): sums over spans of them are
-added in a fixed tree, and their sum gives the next pass or the fitted model.  `KernelModel.fit` is a plain loop over
-these pieces; a cluster runs the same (`dshap.run`), so both end in the same bits.
+A fit is `tuned` on a sample, which gives the first pass over the rows (`dshap.types.Pass`): sums
+over spans of them are added in a fixed tree, and their sum gives the next pass or the fitted model.
+`KernelModel.fit` is a plain loop over these pieces; a cluster runs the same (`dshap.run`), so both
+end in the same bits.
 """
 
 from __future__ import annotations
@@ -20,7 +22,15 @@ from numpy.typing import NDArray
 from dshap.blocks import RowBlock
 from dshap.checks import MODEL_PENALTY, Number, checked, of_kind
 from dshap.errors import InputError, NotFittedError, shown, unknown_name
-from dshap.kernels import RBF, Embedding, Kernel, Nystrom, ProductKernel, checked_embedding, checked_kernel
+from dshap.kernels import (
+    RBF,
+    Embedding,
+    Kernel,
+    Nystrom,
+    ProductKernel,
+    checked_embedding,
+    checked_kernel,
+)
 from dshap.models.cost import FitCost, player_passes, with_player
 from dshap.models.expansion import UNSEEN, ModelFeatures, choose_features, expansion_from
 from dshap.models.expansion_sum import Expansion
@@ -85,30 +95,45 @@ class KernelModel(ABC):
         shapley: ShapleyPenalty | None,
     ) -> None:
         self.kernel = RBF() if kernel is None else checked_kernel(kernel)
-        self.embedding: Embedding = Nystrom(500) if embedding is None else checked_embedding(embedding)
-        self.penalty, (self.standardize,) = MODEL_PENALTY("penalty", penalty), checked(standardize=standardize)
-        self.holdout, self.seed, self.sample_size = checked(holdout=holdout, seed=seed, sample_size=sample_size)
+        self.embedding: Embedding = (
+            Nystrom(500) if embedding is None else checked_embedding(embedding)
+        )
+        self.penalty, (self.standardize,) = (
+            MODEL_PENALTY("penalty", penalty),
+            checked(standardize=standardize),
+        )
+        self.holdout, self.seed, self.sample_size = checked(
+            holdout=holdout, seed=seed, sample_size=sample_size
+        )
         self.unseen = UNSEEN("unseen", unseen)
         asked = "dshap.models.ShapleyPenalty(player, strength)"
-        self.shapley = None if shapley is None else of_kind("shapley", shapley, ShapleyPenalty, asked)
+        self.shapley = (
+            None if shapley is None else of_kind("shapley", shapley, ShapleyPenalty, asked)
+        )
 
     def __repr__(self) -> str:
-        options = ", ".join(f"{name}={value!r}" for name, value in self.get_params(deep=False).items())
+        options = ", ".join(
+            f"{name}={value!r}" for name, value in self.get_params(deep=False).items()
+        )
         return f"{type(self).__name__}({options}){', fitted' if 'expansion_' in vars(self) else ''}"
 
     def __getattr__(self, name: str) -> Any:
         """What a fit leaves is missing before it: said as such."""
         if name.endswith("_") and not name.startswith("_"):
-            raise NotFittedError(f"{type(self).__name__} is not fitted, so it has no {name}: call fit(X, y) first")
+            raise NotFittedError(
+                f"{type(self).__name__} is not fitted, so it has no {name}: call fit(X, y) first"
+            )
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def fit(self, X: Any, y: Any = None, *, missing: str = "refuse") -> Self:
-        """Fit on arrays, a table, or blocks of rows; the chunks of the input do not change a bit of the result.
+        """Fit on arrays, a table, or blocks of rows; the chunks of the input do not change a bit of
+        the result.
 
         Parameters
         ----------
         X : (n, columns) array or table with names, or blocks
-            Blocks: a callable that returns, or a re-iterable (a list) of, pairs (X_block, y_block); read several times.
+            Blocks: a callable that returns, or a re-iterable (a list) of, pairs (X_block, y_block);
+            read several times.
         y : (n,) or (n, k)
             Not given with blocks.
         missing : {"refuse", "skip"}
@@ -129,7 +154,8 @@ class KernelModel(ABC):
     def fit_path(
         self, X: Any, y: Any = None, strengths: Sequence[float] = (), *, missing: str = "refuse"
     ) -> list[Self]:
-        """Models of several strengths of the `ShapleyPenalty`, from the same pass over the rows for all of them.
+        """Models of several strengths of the `ShapleyPenalty`, from the same pass over the rows for
+        all of them.
 
         Parameters
         ----------
@@ -140,8 +166,8 @@ class KernelModel(ABC):
         Returns
         -------
         list of s fitted models
-            A ridge needs no pass more than one model does; a logistic fit goes on from the solution of the strength
-            before it, a pass a Newton step.
+            A ridge needs no pass more than one model does; a logistic fit goes on from the solution
+            of the strength before it, a pass a Newton step.
         """
         models = self._fits(X, y, missing, self.checked_strengths(strengths))
         for model in models:
@@ -151,13 +177,19 @@ class KernelModel(ABC):
     def checked_strengths(self, strengths: Sequence[float]) -> tuple[float, ...]:
         """In their plain form, or an InputError."""
         if self.shapley is None:
-            raise InputError("a path goes along the strengths of a Shapley penalty: give the model shapley=")
+            raise InputError(
+                "a path goes along the strengths of a Shapley penalty: give the model shapley="
+            )
         given = list(strengths) if np.iterable(strengths) and not isinstance(strengths, str) else []
         if not given:
-            raise InputError(f"strengths is {shown(strengths)}: give a list of numbers of at least 0")
+            raise InputError(
+                f"strengths is {shown(strengths)}: give a list of numbers of at least 0"
+            )
         return tuple(float(Number(0.0)("strength", each)) for each in given)
 
-    def _fits(self, X: Any, y: Any, missing: str, strengths: tuple[float, ...] | None) -> list[Self]:
+    def _fits(
+        self, X: Any, y: Any, missing: str, strengths: tuple[float, ...] | None
+    ) -> list[Self]:
         """The fitted model, or those of these strengths."""
         if missing not in ("refuse", "skip"):
             raise InputError(f"missing is {missing!r}: 'refuse' or 'skip'")
@@ -165,7 +197,9 @@ class KernelModel(ABC):
         names = names_of(X) if y is not None else names_of(next(iter(given()), (None,))[0])
         blocks, known = self._numeric(given)
         sample_x, sample_y, positions = block_sample(blocks, self.sample_size, self.seed, missing)
-        found: Any = self.tuned(sample_x, sample_y, positions, feature_names=names, strengths=strengths, **known)
+        found: Any = self.tuned(
+            sample_x, sample_y, positions, feature_names=names, strengths=strengths, **known
+        )
         while isinstance(found, Pass):
             found = found.finish(tree_sum(found.partial(block) for block in _row_blocks(blocks)))
         models = [found] if strengths is None else list(found)
@@ -212,15 +246,24 @@ class KernelModel(ABC):
         x, y = as_rows(sample_x), np.asarray(sample_y, dtype=float)
         is_ok = is_finite(x, y) & (self.roles(positions) != HELD_OUT)
         if not is_ok.any():
-            raise InputError("no row of the sample is left: all are held out, or hold NaN or infinity")
+            raise InputError(
+                "no row of the sample is left: all are held out, or hold NaN or infinity"
+            )
         names = feature_names if feature_names is not None else names_of(sample_x)
         with one_blas_thread():
-            step = self._first_step(x[is_ok], y[is_ok], self.roles(positions)[is_ok], names, **known)
+            step = self._first_step(
+                x[is_ok], y[is_ok], self.roles(positions)[is_ok], names, **known
+            )
             return step if self.shapley is None else regularised(step, x[is_ok], names, strengths)
 
     @abstractmethod
     def _first_step(
-        self, x: FloatArray, y: FloatArray, roles: NDArray[np.int8], names: tuple[str, ...] | None, **known: Any
+        self,
+        x: FloatArray,
+        y: FloatArray,
+        roles: NDArray[np.int8],
+        names: tuple[str, ...] | None,
+        **known: Any,
     ) -> Pass: ...
 
     def _features(
@@ -233,15 +276,23 @@ class KernelModel(ABC):
         tuning = None
         if free.any():
             if not self.embedding.has_categories:
-                self.embedding.anchors(x, kernel)  # refuses now what it would refuse after the tuning
+                # refuses now what it would refuse after the tuning
+                self.embedding.anchors(x, kernel)
             may_be = self.embedding.has_categories
-            tuning = tune(kernel, free, x, y, penalty=penalty, seed=self.seed, may_be_categorical=may_be)
+            tuning = tune(
+                kernel, free, x, y, penalty=penalty, seed=self.seed, may_be_categorical=may_be
+            )
             kernel = tuning.kernel
-        return choose_features(self.embedding, kernel, x, landmark_coordinates(kernel, x), self.unseen), tuning
+        return choose_features(
+            self.embedding, kernel, x, landmark_coordinates(kernel, x), self.unseen
+        ), tuning
 
     def roles(self, positions: NDArray[np.integer]) -> NDArray[np.int8]:
-        """(n,): `TRAIN`, `VALIDATION` or `HELD_OUT` of each row, from its position in the table and the seed."""
-        return row_roles(positions, self.seed, self.holdout, is_validated=self.penalty == "validate")
+        """(n,): `TRAIN`, `VALIDATION` or `HELD_OUT` of each row, from its position in the table and
+        the seed."""
+        return row_roles(
+            positions, self.seed, self.holdout, is_validated=self.penalty == "validate"
+        )
 
     @abstractmethod
     def score_moments(self, block: RowBlock) -> Moments:
@@ -263,8 +314,15 @@ class KernelModel(ABC):
             warnings.warn(f"{type(self).__name__} {convergence}", RuntimeWarning, stacklevel=3)
 
     def to_record(self) -> Record:
-        """The fitted model as flat arrays: its expansion, its penalty and its report; see `restored`."""
-        return Record({**self.expansion_.to_record().arrays, **self.report_.to_arrays(), **self._more_arrays()})
+        """The fitted model as flat arrays: its expansion, its penalty and its report; see
+        `restored`."""
+        return Record(
+            {
+                **self.expansion_.to_record().arrays,
+                **self.report_.to_arrays(),
+                **self._more_arrays(),
+            }
+        )
 
     def restored(self, record: Record) -> Self:
         """The fitted model of this model's options that `to_record` stored."""
@@ -273,8 +331,11 @@ class KernelModel(ABC):
         report = FitReport.from_arrays(record.arrays, expansion.kernel, expansion.feature_names)
         return self.fitted(expansion, report, record.arrays)
 
-    def fitted(self, expansion: Expansion, report: FitReport, more: Mapping[str, NDArray[Any]]) -> Self:
-        """A model of the same options with these fitted attributes; `more` are those of the kind of model."""
+    def fitted(
+        self, expansion: Expansion, report: FitReport, more: Mapping[str, NDArray[Any]]
+    ) -> Self:
+        """A model of the same options with these fitted attributes; `more` are those of the kind of
+        model."""
         model, names = self.unfitted(), expansion.feature_names
         model.expansion_, model.report_, model.penalty_ = expansion, report, report.penalty
         model.n_features_in_ = expansion.n_columns
@@ -298,14 +359,20 @@ class KernelModel(ABC):
         return type(self)(**{**self.get_params(deep=False), "shapley": shapley})
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options by name, as scikit-learn asks for them; `deep`: those of the Shapley penalty too."""
+        """The options by name, as scikit-learn asks for them; `deep`: those of the Shapley penalty
+        too."""
         options = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
         inner = vars(self.shapley) if deep and self.shapley is not None else {}
         return options | {f"{INNER}{name}": given for name, given in inner.items()}
 
     def set_params(self, **params: Any) -> Self:
-        """Other options, checked; what was fitted stays.  `shapley__strength=` changes that of the penalty."""
-        inner = {name.removeprefix(INNER): given for name, given in params.items() if name.startswith(INNER)}
+        """Other options, checked; what was fitted stays.  `shapley__strength=` changes that of the
+        penalty."""
+        inner = {
+            name.removeprefix(INNER): given
+            for name, given in params.items()
+            if name.startswith(INNER)
+        }
         outer = {name: given for name, given in params.items() if not name.startswith(INNER)}
         options = self.get_params(deep=False)
         for name in outer:
@@ -316,15 +383,22 @@ class KernelModel(ABC):
             known = vars(shapley)
             for name in inner:
                 if name not in known:
-                    raise InputError(unknown_name("option", f"{INNER}{name}", [f"{INNER}{each}" for each in known]))
+                    raise InputError(
+                        unknown_name(
+                            "option", f"{INNER}{name}", [f"{INNER}{each}" for each in known]
+                        )
+                    )
             outer["shapley"] = replace(shapley, **inner)
         elif inner:
-            raise InputError(f"{INNER}{next(iter(inner))} belongs to a Shapley penalty: give shapley= first")
+            raise InputError(
+                f"{INNER}{next(iter(inner))} belongs to a Shapley penalty: give shapley= first"
+            )
         type(self).__init__(self, **{**options, **outer})
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's own tools (cross-validation, grid search, pipelines) ask of an estimator."""
+        """What scikit-learn's own tools (cross-validation, grid search, pipelines) ask of an
+        estimator."""
         from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
 
         is_classifier = self._estimator_type == "classifier"
@@ -348,7 +422,9 @@ class KernelModel(ABC):
 
     def passes(self, n_columns: int) -> int:
         """Passes over all rows that a fit is expected to take, sample and score not counted."""
-        extra = 0 if self.shapley is None else player_passes(self.shapley, self.embedding, n_columns)
+        extra = (
+            0 if self.shapley is None else player_passes(self.shapley, self.embedding, n_columns)
+        )
         return self.n_passes + extra
 
     @abstractmethod
@@ -367,5 +443,8 @@ class KernelModel(ABC):
 
 
 def _row_blocks(blocks: Blocks) -> Iterator[RowBlock]:
-    """Spans of the rows, each a block as readers give them; a fit finds the rows that are no numbers by itself."""
-    return (RowBlock(start, x, np.ones(len(x), dtype=bool), target=y) for start, x, y in spans(blocks))
+    """Spans of the rows, each a block as readers give them; a fit finds the rows that are no
+    numbers by itself."""
+    return (
+        RowBlock(start, x, np.ones(len(x), dtype=bool), target=y) for start, x, y in spans(blocks)
+    )

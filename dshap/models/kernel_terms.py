@@ -1,4 +1,5 @@
-"""Kernels of other libraries as sums of products over columns: Σ_t amplitude_t Π_j k_tj(x_j, z_j)."""
+"""Kernels of other libraries as sums of products over columns: Σ_t amplitude_t Π_j k_tj(x_j,
+z_j)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from dshap.records import FloatArray
 __all__ = ["Term", "add", "class_name", "expansion_of", "fitted", "multiply", "refusal", "terms_of"]
 
 POWERS = {"rbf": 2.0, "laplacian": 1.0}
-"""family -> p of its factor exp(−c|x − z|^p): products and powers of such factors stay in the family."""
+"""family -> p of its factor exp(−c|x − z|^p): products and powers of such factors stay in the
+family."""
 FLAT = 1e100
 """Length-scale of a column that a kernel does not look at: its factor is 1 to the last bit."""
 INSTEAD = (
@@ -29,7 +31,8 @@ INSTEAD = (
 
 
 def refusal(what: str, why: str, instead: str = INSTEAD) -> InputError:
-    """The error for a model that is no sum of products over columns: what was given, why not, what to do."""
+    """The error for a model that is no sum of products over columns: what was given, why not, what
+    to do."""
     return InputError(f"{what} {why}; {instead}")
 
 
@@ -50,9 +53,15 @@ class Term:
     lengthscales: FloatArray
 
     @classmethod
-    def of(cls, family: str, lengthscale: float | FloatArray, n_columns: int, amplitude: float = 1.0) -> Term:
+    def of(
+        cls, family: str, lengthscale: float | FloatArray, n_columns: int, amplitude: float = 1.0
+    ) -> Term:
         """The same family in every column; inf makes a constant."""
-        return cls(amplitude, (family,) * n_columns, np.broadcast_to(np.asarray(lengthscale, float), (n_columns,)))
+        return cls(
+            amplitude,
+            (family,) * n_columns,
+            np.broadcast_to(np.asarray(lengthscale, float), (n_columns,)),
+        )
 
     @property
     def is_constant(self) -> bool:
@@ -61,12 +70,17 @@ class Term:
     def times(self, other: Term) -> Term:
         """The product, column by column; refused where it leaves the families."""
         families, lengthscales = list(self.families), np.array(self.lengthscales)
-        for j, (family, lengthscale) in enumerate(zip(other.families, other.lengthscales, strict=True)):
+        for j, (family, lengthscale) in enumerate(
+            zip(other.families, other.lengthscales, strict=True)
+        ):
             if np.isinf(lengthscales[j]):
                 families[j], lengthscales[j] = family, lengthscale
             elif np.isfinite(lengthscale):
                 if family != families[j] or family not in POWERS:
-                    raise refusal(f"the product of {families[j]} and {family}", f"in column {j} is no family of dshap")
+                    raise refusal(
+                        f"the product of {families[j]} and {family}",
+                        f"in column {j} is no family of dshap",
+                    )
                 power = POWERS[family]
                 lengthscales[j] = (lengthscales[j] ** -power + lengthscale**-power) ** (-1 / power)
         return Term(self.amplitude * other.amplitude, tuple(families), lengthscales)
@@ -76,12 +90,16 @@ class Term:
         lengthscales = np.array(self.lengthscales)
         for j in np.flatnonzero(np.isfinite(lengthscales)):
             if exponent != 1 and self.families[j] not in POWERS:
-                raise refusal(f"a power of {self.families[j]}", f"in column {j} is no family of dshap")
+                raise refusal(
+                    f"a power of {self.families[j]}", f"in column {j} is no family of dshap"
+                )
             lengthscales[j] *= exponent ** (-1 / POWERS.get(self.families[j], 1.0))
         return Term(self.amplitude**exponent, self.families, lengthscales)
 
     def kernel(self) -> ProductKernel:
-        return ProductKernel(self.families, np.where(np.isinf(self.lengthscales), FLAT, self.lengthscales))
+        return ProductKernel(
+            self.families, np.where(np.isinf(self.lengthscales), FLAT, self.lengthscales)
+        )
 
 
 def add(*kernels: Sequence[Term]) -> list[Term]:
@@ -101,15 +119,23 @@ def expansion_of(
     intercept: FloatArray,
     output_names: tuple[str, ...] | None = None,
 ) -> AnyExpansion:
-    """f(x) = intercept + Σ_r weights_r Σ_t term_t(x, landmark_r): one expansion a term, constants in the intercept."""
+    """f(x) = intercept + Σ_r weights_r Σ_t term_t(x, landmark_r): one expansion a term, constants
+    in the intercept."""
     constant = sum(term.amplitude for term in terms if term.is_constant)
     first = intercept + constant * weights.sum(axis=0)  # (k,)
     products = [term for term in terms if not term.is_constant]
     if not products or not len(landmarks):
-        raise InputError("the model depends on no column: it is constant and there is nothing to attribute")
+        raise InputError(
+            "the model depends on no column: it is constant and there is nothing to attribute"
+        )
     parts = [
         KernelExpansion(
-            term.kernel(), landmarks, term.amplitude * weights, np.zeros_like(first) if t else first, None, output_names
+            term.kernel(),
+            landmarks,
+            term.amplitude * weights,
+            np.zeros_like(first) if t else first,
+            None,
+            output_names,
         )
         for t, term in enumerate(products)
     ]
@@ -120,7 +146,8 @@ def expansion_of(
 
 
 def class_name(given: Any) -> str:
-    """`SVR` for scikit-learn's own classes, the module too for all others: a subclass may compute anything."""
+    """`SVR` for scikit-learn's own classes, the module too for all others: a subclass may compute
+    anything."""
     if given is None or isinstance(given, str):
         return repr(given)
     kind = type(given)
@@ -133,12 +160,15 @@ def fitted(estimator: Any, *names: str) -> tuple[Any, ...]:
     try:
         found = [getattr(estimator, name) for name in names]
     except AttributeError as error:
-        raise InputError(f"{class_name(estimator)} is not fitted ({error}): fit it first") from error
+        raise InputError(
+            f"{class_name(estimator)} is not fitted ({error}): fit it first"
+        ) from error
     return tuple(each.toarray() if is_sparse(each) else each for each in found)
 
 
 def terms_of(kernel: Any, gamma: float | None, n_columns: int, owner: str) -> list[Term]:
-    """The products of a kernel that an estimator was given: a name, or a tree of `gaussian_process.kernels`.
+    """The products of a kernel that an estimator was given: a name, or a tree of
+    `gaussian_process.kernels`.
 
     Parameters
     ----------
@@ -156,7 +186,11 @@ def terms_of(kernel: Any, gamma: float | None, n_columns: int, owner: str) -> li
         raise refusal(f"kernel {kernel!r} of {owner}", why)
     value = 1.0 / n_columns if gamma is None else float(gamma)
     if not value > 0:
-        raise refusal(f"gamma={value:g} of {owner}", "makes the kernel constant", "refit it with a positive gamma")
+        raise refusal(
+            f"gamma={value:g} of {owner}",
+            "makes the kernel constant",
+            "refit it with a positive gamma",
+        )
     return [NAMED[kernel](value, n_columns)]
 
 
@@ -166,7 +200,9 @@ NAMED: dict[str, Callable[[float, int], Term]] = {
 }
 """Name in `sklearn.metrics.pairwise` -> its product, from gamma."""
 
-_SUM = "is a sum over the columns, not a product: dshap.values.LinearGaussian explains linear models"
+_SUM = (
+    "is a sum over the columns, not a product: dshap.values.LinearGaussian explains linear models"
+)
 NAMED_REASONS = {
     "linear": _SUM,
     "poly": "is a power of a sum over the columns, not a product",
@@ -184,7 +220,9 @@ def tree_terms(kernel: Any, n_columns: int) -> list[Term]:
     """The products of a kernel tree between new rows and training rows, multiplied out."""
     name = class_name(kernel)
     if name not in TREES:
-        why = TREE_REASONS.get(name, "is a kernel of one's own: whether it is a product over the columns is unknown")
+        why = TREE_REASONS.get(
+            name, "is a kernel of one's own: whether it is a product over the columns is unknown"
+        )
         raise refusal(name, why)
     return TREES[name](kernel, n_columns)
 
@@ -204,7 +242,11 @@ def _rbf(kernel: Any, n_columns: int) -> list[Term]:
 
 def _matern(kernel: Any, n_columns: int) -> list[Term]:
     if kernel.nu not in MATERNS:
-        raise refusal(f"Matern(nu={kernel.nu:g})", "is no family of dshap", "refit it with nu 0.5, 1.5, 2.5 or inf")
+        raise refusal(
+            f"Matern(nu={kernel.nu:g})",
+            "is no family of dshap",
+            "refit it with nu 0.5, 1.5, 2.5 or inf",
+        )
     if n_columns > 1 and kernel.nu != np.inf:
         raise refusal(
             f"Matern(nu={kernel.nu:g}) of {n_columns} columns",
@@ -231,13 +273,20 @@ def _product(kernel: Any, n_columns: int) -> list[Term]:
 def _exponentiation(kernel: Any, n_columns: int) -> list[Term]:
     terms = tree_terms(kernel.kernel, n_columns)
     if len(terms) > 1 or not kernel.exponent > 0:
-        raise refusal(f"Exponentiation({kernel.kernel}, {kernel.exponent:g})", "is no positive power of one product")
+        raise refusal(
+            f"Exponentiation({kernel.kernel}, {kernel.exponent:g})",
+            "is no positive power of one product",
+        )
     return [term.power(float(kernel.exponent)) for term in terms]
 
 
 def _pairwise(kernel: Any, n_columns: int) -> list[Term]:
     if kernel.pairwise_kernels_kwargs:
-        raise refusal("PairwiseKernel with pairwise_kernels_kwargs", "is not read by dshap", "give it gamma alone")
+        raise refusal(
+            "PairwiseKernel with pairwise_kernels_kwargs",
+            "is not read by dshap",
+            "give it gamma alone",
+        )
     return terms_of(kernel.metric, kernel.gamma, n_columns, "PairwiseKernel")
 
 

@@ -23,11 +23,16 @@ def as_labels(labels: Any) -> tuple[NDArray[Any], BoolArray]:
     if given.ndim == 2 and given.shape[1] == 1:
         given = given[:, 0]
     if given.ndim != 1:
-        raise InputError(f"the target has shape {given.shape}: KernelLogistic takes one column of labels")
+        raise InputError(
+            f"the target has shape {given.shape}: KernelLogistic takes one column of labels"
+        )
     if given.dtype.kind == "f":
         return given, np.isfinite(given)
     if given.dtype == object:
-        is_gone = [not isinstance(label, str) and str(label) in ("None", "nan", "<NA>", "NaT") for label in given]
+        is_gone = [
+            not isinstance(label, str) and str(label) in ("None", "nan", "<NA>", "NaT")
+            for label in given
+        ]
         return given, ~np.array(is_gone, dtype=bool)
     return given, np.ones(len(given), dtype=bool)
 
@@ -35,7 +40,8 @@ def as_labels(labels: Any) -> tuple[NDArray[Any], BoolArray]:
 def check_classes(classes: NDArray[Any]) -> None:
     if len(classes) > MAX_CLASSES:
         raise InputError(
-            f"the target has more than {MAX_CLASSES} distinct values: for numbers use KernelRidge, or merge classes"
+            f"the target has more than {MAX_CLASSES} distinct values: for numbers use KernelRidge, "
+            "or merge classes"
         )
 
 
@@ -46,7 +52,8 @@ def class_name(label: Any) -> str:
 
 
 def class_codes(target: FloatArray, values: FloatArray, classes: NDArray[Any], first: int) -> Codes:
-    """(n,): position of each target (n,) in values (K,), for rows of the table that begin at `first`.
+    """(n,): position of each target (n,) in values (K,), for rows of the table that begin at
+    `first`.
 
     Raises
     ------
@@ -58,8 +65,10 @@ def class_codes(target: FloatArray, values: FloatArray, classes: NDArray[Any], f
     if is_unseen.any():
         unseen = target[is_unseen][0]
         raise InputError(
-            f"class {class_name(unseen)} occurs in the data ({(is_unseen & (target == unseen)).sum()} of the rows from "
+            f"class {class_name(unseen)} occurs in the data "
+            f"({(is_unseen & (target == unseen)).sum()} of the rows from "
             f"{first} on, of {len(target)}) and not in the sample, whose classes are "
-            f"{', '.join(map(class_name, classes))}: raise sample_size, or leave out or merge classes so rare"
+            f"{', '.join(map(class_name, classes))}: raise sample_size, or leave out or merge "
+            "classes so rare"
         )
     return codes

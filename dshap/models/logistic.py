@@ -1,4 +1,5 @@
-"""Kernel logistic regression on landmarks or Fourier features: Newton's method, a pass over the rows a step."""
+"""Kernel logistic regression on landmarks or Fourier features: Newton's method, a pass over the
+rows a step."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ from dshap.threads import one_blas_thread
 __all__ = ["KernelLogistic", "LogisticStep"]
 
 SAMPLE_TOL, SAMPLE_PASSES = 1e-4, 50
-"""Newton's method on the sample: its end is the start on all rows, off by the error of sampling anyway."""
+"""Newton's method on the sample: its end is the start on all rows, off by the error of sampling
+anyway."""
 ROLE_NAMES = {HELD_OUT: "held_out", SKIPPED: "skipped"}
 """Rows that are only counted."""
 
@@ -47,51 +49,58 @@ ROLE_NAMES = {HELD_OUT: "held_out", SKIPPED: "skipped"}
 class KernelLogistic(KernelModel):
     """Kernel logistic regression, binary or multinomial, on landmarks or Fourier features.
 
-    Minimises  mean over rows of −log P(y | x)  +  penalty/2 · ‖f‖²,  the norm of the kernel's space summed over the
-    functions, intercepts not penalised; so the ridge of Newton's system is penalty · n, as in `KernelRidge`.
+    Minimises  mean over rows of −log P(y | x)  +  penalty/2 · ‖f‖²,  the norm of the kernel's space
+    summed over the functions, intercepts not penalised; so the ridge of Newton's system is penalty
+    · n, as in `KernelRidge`.
 
-    - Two classes: f is the log-odds of the second one, P = 1/(1 + e⁻ᶠ).  It is scikit-learn's `LogisticRegression` on
-      the features Φ with C = 1/(penalty · n).
-    - K > 2 classes: P(c | x) = e^{f_c(x)} / Σ e^{f(x)}, symmetric over classes, as in scikit-learn.  The minimum has
-      Σ_c f_c = 0 but for a constant in the intercepts, which is chosen so that they sum to 0 as well.
+    - Two classes: f is the log-odds of the second one, P = 1/(1 + e⁻ᶠ).  It is scikit-learn's
+      `LogisticRegression` on the features Φ with C = 1/(penalty · n).
+    - K > 2 classes: P(c | x) = e^{f_c(x)} / Σ e^{f(x)}, symmetric over classes, as in scikit-learn.
+      The minimum has Σ_c f_c = 0 but for a constant in the intercepts, which is chosen so that they
+      sum to 0 as well.
 
     Parameters
     ----------
     kernel, embedding : as in `KernelRidge`
-        lengthscale "validate" is chosen by landmark *ridge* regression on targets ±1 (two classes) or one-hot, as in
-        `dshap.models.tuning`.
+        lengthscale "validate" is chosen by landmark *ridge* regression on targets ±1 (two classes)
+        or one-hot, as in `dshap.models.tuning`.
     penalty : float or "validate"
-        λ above.  "validate" chooses it on the sample: a tenth of it validates, and penalties fall from 1 to 1e-10 by
-        half decades, each solution starting the next, until the validation log-loss has not fallen three times in a
-        row.  All rows are then fitted with the one that had the least.
+        λ above.  "validate" chooses it on the sample: a tenth of it validates, and penalties fall
+        from 1 to 1e-10 by half decades, each solution starting the next, until the validation
+        log-loss has not fallen three times in a row.  All rows are then fitted with the one that
+        had the least.
     standardize, seed, sample_size, unseen : as in `KernelRidge`
     holdout : float in [0, 1)
         Part of the rows that enter no sum and give accuracy and log-loss in `report_.held_out`.
     shapley : ShapleyPenalty, optional
-        strength/2 · mean over the training rows of φ_A(x)², added up over the functions, beside the objective above;
-        see `KernelRidge`.
+        strength/2 · mean over the training rows of φ_A(x)², added up over the functions, beside the
+        objective above; see `KernelRidge`.
     max_iter : int
-        Passes over all rows, at most.  `report_.convergence` says how Newton's method ended, and a warning where it
-        did not converge.
+        Passes over all rows, at most.  `report_.convergence` says how Newton's method ended, and a
+        warning where it did not converge.
     tol : float
-        Converged where Newton's step gains at most this part of the objective (half the squared Newton decrement).
+        Converged where Newton's step gains at most this part of the objective (half the squared
+        Newton decrement).
 
     Attributes
     ----------
     classes_ : (K,) labels, sorted
     expansion_ : KernelExpansion or FourierExpansion
-        The decision function: one output for two classes, named after the second, else one a class, named after them.
+        The decision function: one output for two classes, named after the second, else one a class,
+        named after them.
     n_features_in_, feature_names_in_, penalty_, report_ : as in `KernelRidge`
 
     Notes
     -----
-    Newton's method starts from the solution on the sample, so that all rows take some 3 to 5 passes, of n·p²·K(K − 1)/2
-    operations each, p landmarks or features; a step that does not lower the objective is halved, which takes a pass.
-    The sums hold K(K − 1)/2 matrices of p².  Labels of any kind are taken by `fit` on arrays; a table that a cluster
-    reads (`dshap.fit`) has numbers.  Every class must be in the sample.
+    Newton's method starts from the solution on the sample, so that all rows take some 3 to 5
+    passes, of n·p²·K(K − 1)/2 operations each, p landmarks or features; a step that does not lower
+    the objective is halved, which takes a pass.  The sums hold K(K − 1)/2 matrices of p².  Labels
+    of any kind are taken by `fit` on arrays; a table that a cluster reads (`dshap.fit`) has
+    numbers.  Every class must be in the sample.
 
-    Sources: Zhu & Hastie, Kernel Logistic Regression and the Import Vector Machine (2005); Hastie, Tibshirani &
-    Friedman, The Elements of Statistical Learning, 4.4.1 (Newton's method) and 18.3.2 (the symmetric multinomial).
+    Sources: Zhu & Hastie, Kernel Logistic Regression and the Import Vector Machine (2005); Hastie,
+    Tibshirani & Friedman, The Elements of Statistical Learning, 4.4.1 (Newton's method) and 18.3.2
+    (the symmetric multinomial).
 
     Examples
     --------
@@ -119,11 +128,14 @@ class KernelLogistic(KernelModel):
         max_iter: int = 30,
         tol: float = 1e-8,
     ) -> None:
-        super().__init__(kernel, embedding, penalty, standardize, holdout, seed, sample_size, unseen, shapley)
+        super().__init__(
+            kernel, embedding, penalty, standardize, holdout, seed, sample_size, unseen, shapley
+        )
         self.max_iter, self.tol = checked(max_iter=max_iter, tol=tol)
 
     def _numeric(self, blocks: Blocks) -> tuple[Blocks, dict[str, Any]]:
-        """Blocks of class codes, NaN where a label is missing; and all labels there are, from a pass of their own."""
+        """Blocks of class codes, NaN where a label is missing; and all labels there are, from a
+        pass of their own."""
         classes = np.zeros(0)
         for _, labels in blocks():
             given, is_there = as_labels(labels)
@@ -145,22 +157,31 @@ class KernelLogistic(KernelModel):
         return lambda: ((x, numbers(labels)) for x, labels in blocks()), {"classes": classes}
 
     def _first_step(
-        self, x: FloatArray, y: FloatArray, roles: NDArray[np.int8], names: tuple[str, ...] | None, **known: Any
+        self,
+        x: FloatArray,
+        y: FloatArray,
+        roles: NDArray[np.int8],
+        names: tuple[str, ...] | None,
+        **known: Any,
     ) -> LogisticStep:
         if y.size != len(y):
-            raise InputError(f"the target has shape {y.shape}: KernelLogistic takes one column of labels")
+            raise InputError(
+                f"the target has shape {y.shape}: KernelLogistic takes one column of labels"
+            )
         y, found = y.reshape(-1), np.unique(y)
         classes = known.get("classes", found)
         values = np.arange(len(classes), dtype=float) if known else found
         check_classes(classes)
         if len(values) == 1:
             raise InputError(
-                f"the target has one class only ({class_name(classes[0])}): there is nothing to tell apart"
+                f"the target has one class only ({class_name(classes[0])}): there is nothing to "
+                "tell apart"
             )
         if len(found) < len(values):
             missing = classes[~np.isin(values, found)]
             raise InputError(
-                f"class {class_name(missing[0])} occurs in the data and not in the {len(y)} rows of the sample that "
+                f"class {class_name(missing[0])} occurs in the data and not in the {len(y)} rows "
+                "of the sample that "
                 "are fitted on: raise sample_size, or leave out or merge classes so rare"
             )
         codes = np.searchsorted(values, y)
@@ -168,17 +189,22 @@ class KernelLogistic(KernelModel):
         targets = 2.0 * is_class[:, 1:] - 1.0 if len(values) == 2 else is_class
         features, tuning = self._features(x, targets, names)
         newton, n_sample_passes = start_on_sample(self, features, x, codes, roles, len(values))
-        return LogisticStep(self.unfitted(), features, newton, values, classes, n_sample_passes, names, tuning)
+        return LogisticStep(
+            self.unfitted(), features, newton, values, classes, n_sample_passes, names, tuning
+        )
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Log-odds of the second class (n,), or f (n, K) of more classes, which sums to 0 over them."""
+        """Log-odds of the second class (n,), or f (n, K) of more classes, which sums to 0 over
+        them."""
         out = self.expansion_.predict(X)
         return out[:, 0] if len(self.classes_) == 2 else out
 
     def predict_proba(self, X: Any) -> FloatArray:
         """P(class | x) (n, K)."""
         f = self.decision_function(X)
-        return np.asarray(np.column_stack([expit(-f), expit(f)]) if f.ndim == 1 else softmax(f, axis=1))
+        return np.asarray(
+            np.column_stack([expit(-f), expit(f)]) if f.ndim == 1 else softmax(f, axis=1)
+        )
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The label with the largest probability (n,)."""
@@ -198,8 +224,13 @@ class KernelLogistic(KernelModel):
             f = self.expansion_.predict(x[is_ok])
         loss, gap = class_loss(f if f.shape[1] > 1 else np.hstack([0.0 * f, f]), codes)
         is_right = gap.argmax(axis=1) == codes
-        return Moments({"log_loss": np.array([loss.sum()]), "right": np.array([1.0 * is_right.sum()]),
-                        "n": np.array([1.0 * len(codes)])})  # fmt: skip
+        return Moments(
+            {
+                "log_loss": np.array([loss.sum()]),
+                "right": np.array([1.0 * is_right.sum()]),
+                "n": np.array([1.0 * len(codes)]),
+            }
+        )
 
     def _scores(self, moments: Moments) -> dict[str, FloatArray]:
         """Held-out accuracy (1,) and mean log-loss (1,); NaN where no row is held out."""
@@ -218,9 +249,10 @@ class KernelLogistic(KernelModel):
         return len(classes)
 
     def _cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
-        """Of the Hessian's blocks and the gradient, for so many classes, as of Newton's system with its factor; on the
-        sample features, twice, and Newton's method."""
-        p, c = self.embedding.n_features + 1, max(n_outputs - 1, 1)  # features and the intercept; contrasts
+        """Of the Hessian's blocks and the gradient, for so many classes, as of Newton's system with
+        its factor; on the sample features, twice, and Newton's method."""
+        # features and the intercept; contrasts
+        p, c = self.embedding.n_features + 1, max(n_outputs - 1, 1)
         pairs = c * (c + 1) // 2
         sums, solve = 8 * (pairs * p * p + p * c + n_outputs + 3), 8 * 4 * (p * c) ** 2
         sample = 8 * 2 * min(self.sample_size, n_rows) * p
@@ -244,18 +276,28 @@ def with_ones(features: ModelFeatures, x: FloatArray) -> FloatArray:
 
 
 def start_on_sample(
-    model: KernelLogistic, features: ModelFeatures, x: FloatArray, codes: Codes, roles: NDArray[np.int8], n_classes: int
+    model: KernelLogistic,
+    features: ModelFeatures,
+    x: FloatArray,
+    codes: Codes,
+    roles: NDArray[np.int8],
+    n_classes: int,
 ) -> tuple[Newton, int]:
-    """Where Newton's method begins on all rows, its penalty chosen, from a sample; and the passes over the sample."""
+    """Where Newton's method begins on all rows, its penalty chosen, from a sample; and the passes
+    over the sample."""
     psi, contrast, n_trials = with_ones(features, x), contrasts(n_classes), 0
     is_validated = model.penalty == "validate"
     penalty = 1.0 if is_validated else float(model.penalty)
-    base = base_rates(np.bincount(codes, minlength=n_classes).astype(float), contrast, features.size + 1)
+    base = base_rates(
+        np.bincount(codes, minlength=n_classes).astype(float), contrast, features.size + 1
+    )
     start = Newton(penalty, contrast, base, SAMPLE_TOL, SAMPLE_PASSES, features.basis.noun)
     if is_validated:
         start, n_trials = validated_penalty(start, psi, codes, roles == TRAIN)
     ended = newton_on(start, psi, codes)
-    return replace(start, weights=ended.weights, tol=model.tol, max_iter=model.max_iter), n_trials + ended.n_passes
+    return replace(
+        start, weights=ended.weights, tol=model.tol, max_iter=model.max_iter
+    ), n_trials + ended.n_passes
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,7 +327,9 @@ class LogisticStep:
         """The first step with another strength, from where this one is."""
         assert self.form is not None
         form = self.form.at(strength)
-        return replace(self, form=form, model=self.model.with_penalty(form.penalty), newton=self.newton.again())
+        return replace(
+            self, form=form, model=self.model.with_penalty(form.penalty), newton=self.newton.again()
+        )
 
     def partial(self, block: RowBlock) -> Moments:
         """Loss, gradient, Hessian and counts over the rows of a block, y (n,).
@@ -301,11 +345,17 @@ class LogisticStep:
         codes = np.full(len(x), -1, dtype=np.intp)
         codes[is_there] = class_codes(y.reshape(-1)[is_there], self.values, self.classes, first)
         with one_blas_thread():
-            sums = logistic_sums(self._blocks(x, codes, roles), self.newton.weights, self.newton.contrast)
-        counts = {f"n_{name}": np.array([(roles == role).sum()]) for role, name in ROLE_NAMES.items()}
+            sums = logistic_sums(
+                self._blocks(x, codes, roles), self.newton.weights, self.newton.contrast
+            )
+        counts = {
+            f"n_{name}": np.array([(roles == role).sum()]) for role, name in ROLE_NAMES.items()
+        }
         return Moments({**sums, **counts})
 
-    def _blocks(self, x: FloatArray, codes: Codes, roles: NDArray[np.integer]) -> Iterator[tuple[FloatArray, Codes]]:
+    def _blocks(
+        self, x: FloatArray, codes: Codes, roles: NDArray[np.integer]
+    ) -> Iterator[tuple[FloatArray, Codes]]:
         for start in range(0, len(x), MICRO_BLOCK):
             rows = start + np.flatnonzero(roles[start : start + MICRO_BLOCK] < HELD_OUT)
             yield with_ones(self.features, x[rows]), codes[rows]
@@ -316,7 +366,8 @@ class LogisticStep:
         Raises
         ------
         InputError
-            Where no training rows are there, or the penalty is too small for Newton's system to be solved.
+            Where no training rows are there, or the penalty is too small for Newton's system to be
+            solved.
         """
         step = self.next(moments)
         return step if step.newton.ending is None else step.fitted(moments)
@@ -326,7 +377,9 @@ class LogisticStep:
         if not moments["counts"].any():
             raise InputError("no training rows: all are held out, or hold NaN or infinity")
         with one_blas_thread():
-            newton = self.newton.next(moments.arrays, None if self.form is None else self.form.ridge)
+            newton = self.newton.next(
+                moments.arrays, None if self.form is None else self.form.ridge
+            )
         return replace(self, newton=newton)
 
     def fitted(self, moments: Moments) -> KernelLogistic:
@@ -334,25 +387,43 @@ class LogisticStep:
         newton, names = self.newton, self.feature_names
         assert newton.ending is not None
         is_binary = len(self.classes) == 2
-        weights = newton.weights if is_binary else newton.weights @ newton.contrast.T  # (p + 1, 1 or K)
+        # (p + 1, 1 or K)
+        weights = newton.weights if is_binary else newton.weights @ newton.contrast.T
         outputs = tuple(map(class_name, self.classes[1:] if is_binary else self.classes))
         expansion = self.features.expansion(weights[:-1], weights[-1], names, outputs)
         convergence = Convergence(
-            newton.n_passes, newton.is_converged, newton.ending, newton.loss, newton.objective, newton.decrement,
+            newton.n_passes,
+            newton.is_converged,
+            newton.ending,
+            newton.loss,
+            newton.objective,
+            newton.decrement,
             self.n_sample_passes,
-        )  # fmt: skip
-        n_rows, n_held_out, n_skipped = (int(moments[name].sum()) for name in ("counts", "n_held_out", "n_skipped"))
+        )
+        n_rows, n_held_out, n_skipped = (
+            int(moments[name].sum()) for name in ("counts", "n_held_out", "n_skipped")
+        )
         kernel = self.features.kernel.describe(names)
         report = FitReport(
-            kernel, self.features.subset, newton.penalty, n_rows, n_held_out, n_skipped, self.tuning, convergence,
+            kernel,
+            self.features.subset,
+            newton.penalty,
+            n_rows,
+            n_held_out,
+            n_skipped,
+            self.tuning,
+            convergence,
             shapley=None if self.form is None else self.form.report(weights[:-1]),
-        )  # fmt: skip
-        return self.model.fitted(expansion, report, {"classes": self.classes, "class_values": self.values})
+        )
+        return self.model.fitted(
+            expansion, report, {"classes": self.classes, "class_values": self.values}
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class LogisticPath:
-    """Logistic fits that differ in the strength of their Shapley penalty, each from the solution before it."""
+    """Logistic fits that differ in the strength of their Shapley penalty, each from the solution
+    before it."""
 
     step: LogisticStep
     left: tuple[float, ...]

@@ -1,8 +1,9 @@
 """Newton's method for the penalised log-loss: sums over rows, and what follows from them.
 
-A point is weights (p + 1, c) of the features and, last, the intercept.  The c coordinates are contrasts of the K
-classes: two classes have one, the log-odds of the second; more have K − 1, orthonormal and free of the direction that
-adds one number to all classes, which changes no probability.  So the Hessian is regular, of (K − 1)(p + 1) rows.
+A point is weights (p + 1, c) of the features and, last, the intercept.  The c coordinates are
+contrasts of the K classes: two classes have one, the log-odds of the second; more have K − 1,
+orthonormal and free of the direction that adds one number to all classes, which changes no
+probability.  So the Hessian is regular, of (K − 1)(p + 1) rows.
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ from dshap.kernels import ridge_solve
 from dshap.models.rows import MICRO_BLOCK
 from dshap.records import FloatArray
 
-__all__ = ["Newton", "base_rates", "class_loss", "contrasts", "logistic_sums", "newton_on", "validated_penalty"]
+__all__ = [
+    "Newton",
+    "base_rates",
+    "class_loss",
+    "contrasts",
+    "logistic_sums",
+    "newton_on",
+    "validated_penalty",
+]
 
 PENALTIES = 10.0 ** np.arange(0.0, -10.1, -0.5)
 """λ that penalty="validate" tries, the largest first."""
@@ -45,7 +54,8 @@ def contrasts(n_classes: int) -> FloatArray:
 
 
 def base_rates(counts: FloatArray, contrast: FloatArray, size: int) -> FloatArray:
-    """(size, c): the point without features, whose intercepts give each class its share of the rows (K,)."""
+    """(size, c): the point without features, whose intercepts give each class its share of the rows
+    (K,)."""
     logs = np.log(np.maximum(counts, 0.5))
     return np.vstack([np.zeros((size - 1, contrast.shape[1])), (logs - logs[0]) @ contrast])
 
@@ -56,7 +66,8 @@ def pairs(c: int) -> list[tuple[int, int]]:
 
 
 def class_loss(logits: FloatArray, codes: Codes) -> tuple[FloatArray, FloatArray]:
-    """−log P(class of the row) (n,), and the logits (n, K) less that of the row's class; no digits are lost near 0."""
+    """−log P(class of the row) (n,), and the logits (n, K) less that of the row's class; no digits
+    are lost near 0."""
     gap = logits - np.take_along_axis(logits, codes[:, None], axis=1)
     return np.logaddexp.reduce(gap, axis=1), gap
 
@@ -76,16 +87,22 @@ def logistic_sums(
     -------
     dict
         "counts" (K,) of the classes; "loss" (1,); "gradient" (p + 1, c) = Ψᵀ(P − Y)C; "hessian"
-        (c(c + 1)/2, p + 1, p + 1): for each of `pairs`, Ψᵀ diag(m_ab) Ψ with m = Cᵀ(diag(p) − ppᵀ)C row by row.
+        (c(c + 1)/2, p + 1, p + 1): for each of `pairs`, Ψᵀ diag(m_ab) Ψ with m = Cᵀ(diag(p) − ppᵀ)C
+        row by row.
     """
     (p, c), classes = weights.shape, len(contrast)
-    out = {"counts": np.zeros(classes), "loss": np.zeros(1), "gradient": np.zeros((p, c)),
-           "hessian": np.zeros((len(pairs(c)), p, p))}  # fmt: skip
+    out = {
+        "counts": np.zeros(classes),
+        "loss": np.zeros(1),
+        "gradient": np.zeros((p, c)),
+        "hessian": np.zeros((len(pairs(c)), p, p)),
+    }
     for psi, codes in blocks:
         loss, gap = class_loss(psi @ weights @ contrast.T, codes)
         chance = np.exp(gap - loss[:, None])  # (n, K)
         mean = chance @ contrast  # (n, c)
-        residual = np.where(codes[:, None] == np.arange(classes), np.expm1(-loss)[:, None], chance)  # P − Y
+        # P − Y
+        residual = np.where(codes[:, None] == np.arange(classes), np.expm1(-loss)[:, None], chance)
         out["counts"] += np.bincount(codes, minlength=classes)
         out["loss"] += loss.sum()
         out["gradient"] += psi.T @ (residual @ contrast)
@@ -120,20 +137,23 @@ class Newton:
     loss: float = np.inf
     objective: float = np.inf
     decrement: float = np.inf
-    """Of the accepted point: mean loss, loss + penalty/2 ‖f‖², what the quadratic model has left to gain."""
+    """Of the accepted point: mean loss, loss + penalty/2 ‖f‖², what the quadratic model has left to
+    gain."""
     ending: str | None = None
     """Why it ended; None while it runs."""
     is_converged: bool = False
 
     def next(self, sums: Mapping[str, NDArray[Any]], form: FloatArray | None = None) -> Newton:
-        """The next point, from the sums (see `logistic_sums`) at this one, and the form (p, p) of a Shapley penalty.
+        """The next point, from the sums (see `logistic_sums`) at this one, and the form (p, p) of a
+        Shapley penalty.
 
         The objective is the mean loss + penalty/2 ‖f‖² + Σ wᵀ form w / 2.
 
-        A point whose objective is not above the last one is accepted, and Newton's step taken from there; else the
-        step is halved.  It has converged where λ_N²/2 = gᵀH⁻¹g/2, which the full step gains, is at most tol·objective,
-        and no log-odds can move by more than 1 (‖Ψ‖ ≤ √2): then the last step is safe, and taken unseen.
-        A start that is worse than no features at all, as from a sample that was separable, is left for that.
+        A point whose objective is not above the last one is accepted, and Newton's step taken from
+        there; else the step is halved.  It has converged where λ_N²/2 = gᵀH⁻¹g/2, which the full
+        step gains, is at most tol·objective, and no log-odds can move by more than 1 (‖Ψ‖ ≤ √2):
+        then the last step is safe, and taken unseen.  A start that is worse than no features at
+        all, as from a sample that was separable, is left for that.
         """
         counts, now = sums["counts"], replace(self, n_passes=self.n_passes + 1)
         n, w = float(counts.sum()), self.weights[:-1]
@@ -147,22 +167,43 @@ class Newton:
             return now._halved()
         gradient = sums["gradient"].copy()
         gradient[:-1] += n * bent
-        direction = -self._solved(sums["hessian"], gradient, n * self.penalty, None if form is None else n * form)
+        direction = -self._solved(
+            sums["hessian"], gradient, n * self.penalty, None if form is None else n * form
+        )
         decrement = -float(np.vdot(gradient, direction)) / (2.0 * n)
-        now = replace(now, accepted=self.weights, loss=loss, objective=objective, decrement=decrement,
-                      direction=direction, step=1.0)  # fmt: skip
+        now = replace(
+            now,
+            accepted=self.weights,
+            loss=loss,
+            objective=objective,
+            decrement=decrement,
+            direction=direction,
+            step=1.0,
+        )
         gain = f"a Newton step gains {decrement / max(objective, 1e-300):.1e} of the objective"
-        if decrement <= max(self.tol, ROUNDING) * objective and np.sqrt(2.0) * np.linalg.norm(direction) <= 1.0:
+        if (
+            decrement <= max(self.tol, ROUNDING) * objective
+            and np.sqrt(2.0) * np.linalg.norm(direction) <= 1.0
+        ):
             return replace(now, weights=self.weights + direction, is_converged=True, ending=gain)
         if now.n_passes >= self.max_iter:
-            return replace(now, ending=f"max_iter = {self.max_iter} passes are over, {gain}: raise max_iter or penalty")
+            return replace(
+                now,
+                ending=f"max_iter = {self.max_iter} passes are over, {gain}: raise max_iter or penalty",
+            )
         return replace(now, weights=self.weights + direction)
 
     def _halved(self) -> Newton:
         assert self.accepted is not None and self.direction is not None
-        half = replace(self, step=self.step / 2, weights=self.accepted + self.step / 2 * self.direction)
+        half = replace(
+            self, step=self.step / 2, weights=self.accepted + self.step / 2 * self.direction
+        )
         if half.step < SMALLEST_STEP:
-            return replace(self, weights=self.accepted, ending="no step along Newton's direction lowers the objective")
+            return replace(
+                self,
+                weights=self.accepted,
+                ending="no step along Newton's direction lowers the objective",
+            )
         if self.n_passes >= self.max_iter:
             ending = f"max_iter = {self.max_iter} passes are over, the last one did not lower the objective"
             return replace(self, weights=self.accepted, ending=ending)
@@ -172,7 +213,9 @@ class Newton:
         """Newton's method for another objective, from the solution of this one."""
         return Newton(self.penalty, self.contrast, self.weights, self.tol, self.max_iter, self.noun)
 
-    def _solved(self, hessian: FloatArray, gradient: FloatArray, ridge: float, form: FloatArray | None) -> FloatArray:
+    def _solved(
+        self, hessian: FloatArray, gradient: FloatArray, ridge: float, form: FloatArray | None
+    ) -> FloatArray:
         """H⁻¹g (p + 1, c), ridge and form on all coordinates but the intercepts."""
         p, c = gradient.shape
         system = np.empty((c, p, c, p))
@@ -183,7 +226,9 @@ class Newton:
                 system[a, :-1, a, :-1] += form
         diagonal = np.full((c, p), ridge)
         diagonal[:, -1] = 0.0
-        solved = ridge_solve(system.reshape(c * p, c * p), gradient.T.reshape(-1, 1), diagonal.ravel(), self.noun)
+        solved = ridge_solve(
+            system.reshape(c * p, c * p), gradient.T.reshape(-1, 1), diagonal.ravel(), self.noun
+        )
         return solved.reshape(c, p).T
 
 
@@ -199,11 +244,15 @@ def _blocks(psi: FloatArray, codes: Codes) -> Iterator[tuple[FloatArray, Codes]]
         yield psi[start : start + MICRO_BLOCK], codes[start : start + MICRO_BLOCK]
 
 
-def validated_penalty(start: Newton, psi: FloatArray, codes: Codes, is_train: NDArray[np.bool_]) -> tuple[Newton, int]:
-    """`start` with the penalty and the point that have the least log-loss of validation rows; and the passes it took.
+def validated_penalty(
+    start: Newton, psi: FloatArray, codes: Codes, is_train: NDArray[np.bool_]
+) -> tuple[Newton, int]:
+    """`start` with the penalty and the point that have the least log-loss of validation rows; and
+    the passes it took.
 
-    Penalties fall along `PENALTIES`, each starting at the solution of the one before, until `PATIENCE` of them in a row
-    have not lowered the validation loss or the system cannot be solved any more.
+    Penalties fall along `PENALTIES`, each starting at the solution of the one before, until
+    `PATIENCE` of them in a row have not lowered the validation loss or the system cannot be solved
+    any more.
 
     Raises
     ------
@@ -212,10 +261,17 @@ def validated_penalty(start: Newton, psi: FloatArray, codes: Codes, is_train: ND
     """
     train, held = np.flatnonzero(is_train), np.flatnonzero(~is_train)
     if not len(train) or not len(held):
-        raise InputError("penalty='validate' found no validation rows: give a penalty, or more rows")
+        raise InputError(
+            "penalty='validate' found no validation rows: give a penalty, or more rows"
+        )
     train = train[:: -(-len(train) // PATH_ROWS)]  # spread over the table
     psi_train, psi_held, n_passes = psi[train], psi[held], 0
-    best, best_loss, since, last = start, np.inf, 0, replace(start, tol=PATH_TOL, max_iter=PATH_PASSES)
+    best, best_loss, since, last = (
+        start,
+        np.inf,
+        0,
+        replace(start, tol=PATH_TOL, max_iter=PATH_PASSES),
+    )
     for penalty in PENALTIES:
         try:
             ended = newton_on(replace(last, penalty=float(penalty)), psi_train, codes[train])
@@ -226,7 +282,11 @@ def validated_penalty(start: Newton, psi: FloatArray, codes: Codes, is_train: ND
         loss = float(class_loss(psi_held @ ended.weights @ start.contrast.T, codes[held])[0].mean())
         last, n_passes = replace(last, weights=ended.weights), n_passes + ended.n_passes
         if loss < best_loss:
-            best, best_loss, since = replace(start, penalty=float(penalty), weights=ended.weights), loss, 0
+            best, best_loss, since = (
+                replace(start, penalty=float(penalty), weights=ended.weights),
+                loss,
+                0,
+            )
         else:
             since += 1
         if since == PATIENCE:

@@ -1,4 +1,5 @@
-"""The passes before and after those of a fit: over a sample of the rows, and over those that were held out."""
+"""The passes before and after those of a fit: over a sample of the rows, and over those that were
+held out."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ class HeldOut:
 
     def partial(self, block: RowBlock) -> Moments:
         sums = (model.score_moments(block).arrays.items() for model in self.models)
-        return Moments({f"{index} {name}": array for index, each in enumerate(sums) for name, array in each})
+        return Moments(
+            {f"{index} {name}": array for index, each in enumerate(sums) for name, array in each}
+        )
 
     def finish(self, total: Moments) -> tuple[Moments, ...]:
         """The sums of each model, for its `held_out_score`."""

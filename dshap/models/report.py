@@ -38,7 +38,9 @@ class Convergence:
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         return {
-            "report_newton": np.array([self.n_passes, int(self.is_converged), self.n_sample_passes]),
+            "report_newton": np.array(
+                [self.n_passes, int(self.is_converged), self.n_sample_passes]
+            ),
             "report_newton_sizes": np.array([self.loss, self.objective, self.decrement]),
             "report_newton_reason": np.array(self.reason),
         }
@@ -48,12 +50,15 @@ class Convergence:
         n_passes, is_converged, n_sample_passes = (int(count) for count in arrays["report_newton"])
         loss, objective, decrement = (float(size) for size in arrays["report_newton_sizes"])
         reason = str(arrays["report_newton_reason"])
-        return cls(n_passes, bool(is_converged), reason, loss, objective, decrement, n_sample_passes)
+        return cls(
+            n_passes, bool(is_converged), reason, loss, objective, decrement, n_sample_passes
+        )
 
     def __str__(self) -> str:
         how = "converged" if self.is_converged else "NOT converged"
         return (
-            f"{how} in {self.n_passes} passes over all rows ({self.n_sample_passes} over the sample before): "
+            f"{how} in {self.n_passes} passes over all rows ({self.n_sample_passes} over the "
+            "sample before): "
             f"{self.reason}; log-loss {self.loss:.4f}, objective {self.objective:.4f}"
         )
 
@@ -83,7 +88,10 @@ class PlayerReport:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> PlayerReport:
-        (player, value), (strength, n_coalitions) = arrays["report_player"], arrays["report_player_options"]
+        (player, value), (strength, n_coalitions) = (
+            arrays["report_player"],
+            arrays["report_player_options"],
+        )
         train, held_out = arrays["report_player_train"], arrays.get("report_player_held_out")
         return cls(str(player), str(value), float(strength), int(n_coalitions), train, held_out)
 
@@ -125,7 +133,10 @@ class FitReport:
     def score_lines(self) -> list[str]:
         """The held-out scores, a line each."""
         scores = self.held_out.items()
-        return [f"held-out {MEASURES[name]}: {', '.join(f'{v:.4f}' for v in score)}" for name, score in scores]
+        return [
+            f"held-out {MEASURES[name]}: {', '.join(f'{v:.4f}' for v in score)}"
+            for name, score in scores
+        ]
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Flat arrays, with the prefix `report_`; the kernel is stored with the expansion."""
@@ -133,20 +144,24 @@ class FitReport:
         return {
             "report_counts": np.array([self.n_rows, self.n_held_out, self.n_skipped]),
             "report_penalty": np.array(self.penalty),
-            "report_tuning": np.empty(0) if tuning is None else np.array(
-                [tuning.penalty, tuning.error, tuning.evaluations]
-            ),
+            "report_tuning": np.empty(0)
+            if tuning is None
+            else np.array([tuning.penalty, tuning.error, tuning.evaluations]),
             **{f"report_{name}": array for name, array in self.features.to_arrays().items()},
             **{f"report_{name}": score for name, score in self.held_out.items()},
             **({} if self.convergence is None else self.convergence.to_arrays()),
             **({} if self.shapley is None else self.shapley.to_arrays()),
-        }  # fmt: skip
+        }
 
     @classmethod
     def from_arrays(
         cls, arrays: Mapping[str, NDArray[Any]], kernel: ProductKernel, names: Sequence[str] | None
     ) -> FitReport:
-        stored = {name.removeprefix("report_"): array for name, array in arrays.items() if name.startswith("report_")}
+        stored = {
+            name.removeprefix("report_"): array
+            for name, array in arrays.items()
+            if name.startswith("report_")
+        }
         tuning, (n_rows, n_held_out, n_skipped) = stored["tuning"], stored["counts"]
         return cls(
             kernel.describe(names),
@@ -155,7 +170,9 @@ class FitReport:
             n_rows=int(n_rows),
             n_held_out=int(n_held_out),
             n_skipped=int(n_skipped),
-            tuning=Tuning(kernel, float(tuning[0]), float(tuning[1]), int(tuning[2])) if len(tuning) else None,
+            tuning=Tuning(kernel, float(tuning[0]), float(tuning[1]), int(tuning[2]))
+            if len(tuning)
+            else None,
             convergence=Convergence.from_arrays(arrays) if "newton" in stored else None,
             held_out={name: stored[name] for name in MEASURES if name in stored},
             shapley=PlayerReport.from_arrays(arrays) if "player" in stored else None,
@@ -163,11 +180,15 @@ class FitReport:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.n_rows} rows, {self.n_held_out} held out, {self.n_skipped} skipped; penalty {self.penalty:.2g}"
+            f"{self.n_rows} rows, {self.n_held_out} held out, {self.n_skipped} skipped; penalty "
+            f"{self.penalty:.2g}"
         ]
         lines.append(self.features.describe())
         if self.tuning is not None:
-            lines.append(f"tuning: validation error {self.tuning.error:.4f} in {self.tuning.evaluations} evaluations")
+            lines.append(
+                f"tuning: validation error {self.tuning.error:.4f} in {self.tuning.evaluations} "
+                "evaluations"
+            )
         if self.convergence is not None:
             lines.append(f"Newton: {self.convergence}")
         if self.shapley is not None:
@@ -177,5 +198,10 @@ class FitReport:
 
 
 def _features_from(kept: Any, factor: Any = None, residual: Any = 0.0) -> SubsetFeatures:
-    """The features that stored arrays are of: landmarks where there is a factor, else frequencies."""
-    return FourierFeatures(kept) if factor is None else KeptLandmarks(kept, factor, len(kept), float(residual))
+    """The features that stored arrays are of: landmarks where there is a factor, else
+    frequencies."""
+    return (
+        FourierFeatures(kept)
+        if factor is None
+        else KeptLandmarks(kept, factor, len(kept), float(residual))
+    )

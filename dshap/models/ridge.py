@@ -1,4 +1,5 @@
-"""Kernel ridge regression on landmarks or Fourier features, as sums over rows: any number of them, anywhere."""
+"""Kernel ridge regression on landmarks or Fourier features, as sums over rows: any number of them,
+anywhere."""
 
 from __future__ import annotations
 
@@ -32,25 +33,28 @@ __all__ = ["KernelRidge", "TunedRidge"]
 PENALTIES = 10.0 ** np.arange(-10.0, 0.01, 0.25)
 """λ that penalty="validate" chooses from."""
 SLACK = 0.005
-"""Part of the least validation error that a larger penalty may cost: it buys calm predictions away from the data."""
+"""Part of the least validation error that a larger penalty may cost: it buys calm predictions away
+from the data."""
 
 
 class KernelRidge(KernelModel):
-    """Kernel ridge regression: f(x) = c + Φ(x) w with w = (ΦᵀΦ + nλI)⁻¹ Φᵀ(y − c), Φ the features of the embedding.
+    """Kernel ridge regression: f(x) = c + Φ(x) w with w = (ΦᵀΦ + nλI)⁻¹ Φᵀ(y − c), Φ the features
+    of the embedding.
 
-    With landmarks Z it is f(x) = c + k(x, Z) a, a = (KᵀK + nλ K_zz)⁻¹ Kᵀ(y − c); with random Fourier features
-    f(x) = c + Σ_r (a_r cos ω_r·x + b_r sin ω_r·x).  Either way the penalty is λ‖f‖² beside the mean squared error.
+    With landmarks Z it is f(x) = c + k(x, Z) a, a = (KᵀK + nλ K_zz)⁻¹ Kᵀ(y − c); with random
+    Fourier features f(x) = c + Σ_r (a_r cos ω_r·x + b_r sin ω_r·x).  Either way the penalty is
+    λ‖f‖² beside the mean squared error.
 
     Parameters
     ----------
     kernel : Kernel or ProductKernel
         Length-scales "median", numbers, or "validate" (see `dshap.models.tuning`).
     embedding : Nystrom or Fourier
-        Landmarks, whose "kmeans++" measures distances in units of the length-scales; or frequencies, which a
-        categorical column has not.
+        Landmarks, whose "kmeans++" measures distances in units of the length-scales; or
+        frequencies, which a categorical column has not.
     penalty : float or "validate"
-        λ of the mean squared loss; "validate" chooses it on a log grid by a tenth of the rows, then fits on all: the
-        largest that costs at most 0.5 % of the least error.
+        λ of the mean squared loss; "validate" chooses it on a log grid by a tenth of the rows, then
+        fits on all: the largest that costs at most 0.5 % of the least error.
     intercept : float or (k,), optional
         c; the mean of the training targets when None.
     standardize : bool
@@ -59,13 +63,13 @@ class KernelRidge(KernelModel):
         Part of the rows that enter no sum and give `r2_`; chosen by position and seed.
     seed : int
     unseen : {"other", "refuse"}
-        A category, in a categorical column, that the sample did not hold: as different from every landmark as two
-        categories are, or an `InputError` of the prediction and of `dshap.explain`.
+        A category, in a categorical column, that the sample did not hold: as different from every
+        landmark as two categories are, or an `InputError` of the prediction and of `dshap.explain`.
     sample_size : int
         Rows that `tuned` sees.
     shapley : ShapleyPenalty, optional
-        Holds the attributions of one player small: strength · mean over the training rows of φ_A(x)² beside the mean
-        squared error and λ‖f‖².  Validation chooses λ without it.
+        Holds the attributions of one player small: strength · mean over the training rows of
+        φ_A(x)² beside the mean squared error and λ‖f‖².  Validation chooses λ without it.
 
     Attributes
     ----------
@@ -77,7 +81,8 @@ class KernelRidge(KernelModel):
 
     Notes
     -----
-    One pass over the rows gives ΦᵀΦ (p, p) and Φᵀy (p, k), p landmarks or features; a pass costs n·p².
+    One pass over the rows gives ΦᵀΦ (p, p) and Φᵀy (p, k), p landmarks or features; a pass costs
+    n·p².
 
     Examples
     --------
@@ -102,23 +107,36 @@ class KernelRidge(KernelModel):
         unseen: str = "other",
         shapley: ShapleyPenalty | None = None,
     ) -> None:
-        super().__init__(kernel, embedding, penalty, standardize, holdout, seed, sample_size, unseen, shapley)
-        self.intercept = intercept if intercept is None else finite_array("intercept", intercept, (0, 1), "() or (k,)")
+        super().__init__(
+            kernel, embedding, penalty, standardize, holdout, seed, sample_size, unseen, shapley
+        )
+        self.intercept = (
+            intercept
+            if intercept is None
+            else finite_array("intercept", intercept, (0, 1), "() or (k,)")
+        )
 
     def _first_step(
-        self, x: FloatArray, y: FloatArray, roles: NDArray[np.int8], names: tuple[str, ...] | None, **known: Any
+        self,
+        x: FloatArray,
+        y: FloatArray,
+        roles: NDArray[np.int8],
+        names: tuple[str, ...] | None,
+        **known: Any,
     ) -> TunedRidge:
         targets = y.reshape(len(y), -1)  # (n, k)
         features, tuning = self._features(x, targets, names)
         return TunedRidge(self.unfitted(), features, targets.mean(axis=0), y.ndim, names, tuning)
 
     def predict(self, X: Any) -> FloatArray:
-        """f(X) (n,), or (n, k) where the target had two axes; columns of a table are matched by name."""
+        """f(X) (n,), or (n, k) where the target had two axes; columns of a table are matched by
+        name."""
         out = self.expansion_.predict(X)
         return out[:, 0] if self.target_ndim_ == 1 else out
 
     def score(self, X: Any, y: Any) -> float:
-        """R² of the predictions on these rows, averaged over outputs, as scikit-learn's regressors have it."""
+        """R² of the predictions on these rows, averaged over outputs, as scikit-learn's regressors
+        have it."""
         target = np.asarray(y, dtype=float).reshape(len(y), -1)  # (n, k)
         error = np.square(target - self.expansion_.predict(X)).sum(axis=0)
         return float(np.mean(1.0 - error / np.square(target - target.mean(axis=0)).sum(axis=0)))
@@ -128,19 +146,26 @@ class KernelRidge(KernelModel):
         return self.report_.r2
 
     def score_moments(self, block: RowBlock) -> Moments:
-        """Sums over the held-out rows of a block, for `held_out_score`; targets count from the intercept."""
+        """Sums over the held-out rows of a block, for `held_out_score`; targets count from the
+        intercept."""
         x, y = block.x, block.targets
         is_ok = is_finite(x, y) & (self.roles(block.positions) == HELD_OUT)
         target = y.reshape(len(y), -1)[is_ok] - self.expansion_.intercept  # (held out, k)
         with one_blas_thread():
             error = target + self.expansion_.intercept - self.expansion_.predict(x[is_ok])
-        sums = {"error2": np.square(error).sum(axis=0), "y": target.sum(axis=0), "y2": np.square(target).sum(axis=0)}
+        sums = {
+            "error2": np.square(error).sum(axis=0),
+            "y": target.sum(axis=0),
+            "y2": np.square(target).sum(axis=0),
+        }
         return Moments({**sums, "n": np.array([float(len(target))])})
 
     def _scores(self, moments: Moments) -> dict[str, FloatArray]:
         """Held-out R² (k,); NaN where the target does not vary."""
         spread = moments["y2"] - np.square(moments["y"]) / np.maximum(moments["n"], 1.0)
-        r2 = np.where(spread > 0.0, 1.0 - moments["error2"] / np.where(spread > 0.0, spread, 1.0), np.nan)
+        r2 = np.where(
+            spread > 0.0, 1.0 - moments["error2"] / np.where(spread > 0.0, spread, 1.0), np.nan
+        )
         return {"r2": r2}
 
     def _more_arrays(self) -> dict[str, NDArray[Any]]:
@@ -153,8 +178,8 @@ class KernelRidge(KernelModel):
         return 1 if y.ndim == 1 else y.shape[1]
 
     def _cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
-        """Of two Grams (training, validation) and their right-hand sides, as of kernel blocks with their temporaries
-        and four sums; eigenvectors and their work, or Cholesky."""
+        """Of two Grams (training, validation) and their right-hand sides, as of kernel blocks with
+        their temporaries and four sums; eigenvectors and their work, or Cholesky."""
         p, k = self.embedding.n_features, n_outputs
         sums = 2 * 8 * (p * (p + k + 1) + 2 * k)
         return FitCost(
@@ -169,12 +194,14 @@ class KernelRidge(KernelModel):
 
 @dataclass(frozen=True, eq=False)
 class TunedRidge:
-    """A `KernelRidge` whose kernel and features are chosen: its only step; picklable, numpy in and out."""
+    """A `KernelRidge` whose kernel and features are chosen: its only step; picklable, numpy in and
+    out."""
 
     model: KernelRidge
     features: ModelFeatures
     shift: FloatArray
-    """(k,): mean of the sample's targets; sums are of y − shift, so that a large mean costs no digits."""
+    """(k,): mean of the sample's targets; sums are of y − shift, so that a large mean costs no
+    digits."""
     target_ndim: int
     feature_names: tuple[str, ...] | None = None
     tuning: Tuning | None = None
@@ -184,7 +211,10 @@ class TunedRidge:
     def __post_init__(self) -> None:
         given = np.shape(0.0 if self.model.intercept is None else self.model.intercept)
         if given not in ((), (1,), self.shift.shape):
-            raise InputError(f"intercept has shape {given} for {self.shift.size} outputs: give one number, or one each")
+            raise InputError(
+                f"intercept has shape {given} for {self.shift.size} outputs: give one number, or "
+                "one each"
+            )
 
     wants = ("target",)
 
@@ -192,17 +222,25 @@ class TunedRidge:
         """The pass that gives a model for each strength of the Shapley penalty."""
         assert self.form is not None
         forms = [self.form.at(strength) for strength in strengths]
-        return RidgePath(tuple(replace(self, form=form, model=self.model.with_penalty(form.penalty)) for form in forms))
+        return RidgePath(
+            tuple(
+                replace(self, form=form, model=self.model.with_penalty(form.penalty))
+                for form in forms
+            )
+        )
 
     def partial(self, block: RowBlock) -> Moments:
         """Sums by role over the rows of a block, y (n,) or (n, k).
 
-        Of the whitened features Φ (n, p) of the rows: ΦᵀΦ, Φᵀy, Φᵀ1, Σy, Σy² and n; rows with NaN are only counted.
+        Of the whitened features Φ (n, p) of the rows: ΦᵀΦ, Φᵀy, Φᵀ1, Σy, Σy² and n; rows with NaN
+        are only counted.
         """
         x, y = block.x, block.targets
         roles = self.model.roles_of(block)
         target = y.reshape(len(y), -1) - self.shift  # (n, k)
-        micro = [slice(start, start + MICRO_BLOCK) for start in range(0, max(len(x), 1), MICRO_BLOCK)]
+        micro = [
+            slice(start, start + MICRO_BLOCK) for start in range(0, max(len(x), 1), MICRO_BLOCK)
+        ]
         with one_blas_thread():
             return reduce(add, (self._sums(x[part], target[part], roles[part]) for part in micro))
 
@@ -211,11 +249,16 @@ class TunedRidge:
             "n_held_out": _count(roles == HELD_OUT),
             "n_skipped": _count(roles == SKIPPED),
         }
-        for role, name in [(TRAIN, "train"), (VALIDATION, "validation")][: 1 + (self.model.penalty == "validate")]:
+        for role, name in [(TRAIN, "train"), (VALIDATION, "validation")][
+            : 1 + (self.model.penalty == "validate")
+        ]:
             y, phi = target[roles == role], self.features.rows(x[roles == role])  # (n, k), (n, p)
             arrays[f"{name}_gram"], arrays[f"{name}_cross"] = phi.T @ phi, phi.T @ y
             arrays[f"{name}_ones"], arrays[f"{name}_y"] = phi.sum(axis=0), y.sum(axis=0)
-            arrays[f"{name}_y2"], arrays[f"{name}_n"] = np.square(y).sum(axis=0), _count(roles == role)
+            arrays[f"{name}_y2"], arrays[f"{name}_n"] = (
+                np.square(y).sum(axis=0),
+                _count(roles == role),
+            )
         return Moments(arrays)
 
     def finish(self, moments: Moments) -> KernelRidge:
@@ -224,7 +267,8 @@ class TunedRidge:
         Raises
         ------
         InputError
-            Where no training or validation rows are there, or the penalty is too small for the system to be solved.
+            Where no training or validation rows are there, or the penalty is too small for the
+            system to be solved.
         """
         return self.fitted(moments, self.chosen_penalty(moments))
 
@@ -242,7 +286,10 @@ class TunedRidge:
         """(k,): the intercept, less the shift."""
         if self.model.intercept is None:
             return train["y"] / train["n"]
-        return np.broadcast_to(np.asarray(self.model.intercept, dtype=float), self.shift.shape) - self.shift
+        return (
+            np.broadcast_to(np.asarray(self.model.intercept, dtype=float), self.shift.shape)
+            - self.shift
+        )
 
     def fitted(self, moments: Moments, penalty: float) -> KernelRidge:
         """The model with this λ."""
@@ -259,7 +306,14 @@ class TunedRidge:
         kernel = self.features.kernel.describe(self.feature_names)
         shapley = None if self.form is None else self.form.report(weights)
         report = FitReport(
-            kernel, self.features.subset, penalty, n_rows, n_held_out, n_skipped, self.tuning, shapley=shapley
+            kernel,
+            self.features.subset,
+            penalty,
+            n_rows,
+            n_held_out,
+            n_skipped,
+            self.tuning,
+            shapley=shapley,
         )
         return self.model.fitted(expansion, report, {"target_ndim": np.array(self.target_ndim)})
 
@@ -281,7 +335,9 @@ class RidgePath:
 
 def _of_role(moments: Moments, role: str) -> Moments:
     """The sums of one role: gram, cross, ones, y, y2 and n."""
-    return Moments({name: moments[f"{role}_{name}"] for name in ("gram", "cross", "ones", "y", "y2", "n")})
+    return Moments(
+        {name: moments[f"{role}_{name}"] for name in ("gram", "cross", "ones", "y", "y2", "n")}
+    )
 
 
 def _count(is_there: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -289,13 +345,16 @@ def _count(is_there: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _validated_penalty(train: Moments, validation: Moments, centre: FloatArray) -> float:
-    """The largest λ of `PENALTIES` whose validation error, a quadratic form in the two sets of sums, is near the least.
+    """The largest λ of `PENALTIES` whose validation error, a quadratic form in the two sets of
+    sums, is near the least.
 
-    With A = V diag(a) Vᵀ the training Gram, u(λ) = V (a + nλ)⁻¹ Vᵀ b, error = uᵀBu − 2uᵀb_v + Σ(y − c)²;
-    near is within 0.5 %.
+    With A = V diag(a) Vᵀ the training Gram, u(λ) = V (a + nλ)⁻¹ Vᵀ b, error = uᵀBu − 2uᵀb_v + Σ(y −
+    c)²; near is within 0.5 %.
     """
     if not validation["n"]:
-        raise InputError("penalty='validate' found no validation rows: give a penalty, or more rows")
+        raise InputError(
+            "penalty='validate' found no validation rows: give a penalty, or more rows"
+        )
     values, vectors = eigh(train["gram"])
     right = vectors.T @ (train["cross"] - np.outer(train["ones"], centre))  # (p, k)
     quadratic = vectors.T @ validation["gram"] @ vectors
@@ -305,6 +364,8 @@ def _validated_penalty(train: Moments, validation: Moments, centre: FloatArray) 
     errors = []
     for penalty in PENALTIES:
         u = right / (np.maximum(values, 0.0) + train["n"] * penalty)[:, None]
-        errors.append(np.sum((np.sum(u * (quadratic @ u) - 2.0 * u * linear, axis=0) + spread) / unit))
+        errors.append(
+            np.sum((np.sum(u * (quadratic @ u) - 2.0 * u * linear, axis=0) + spread) / unit)
+        )
     known = np.maximum(errors, np.finfo(float).eps)  # below it is rounding
     return float(PENALTIES[np.flatnonzero(known <= (1.0 + SLACK) * known.min()).max()])

@@ -1,4 +1,5 @@
-"""How far attributions of a kernel model can move when a row moves a little: RKHS-SHAP's Theorem 6."""
+"""How far attributions of a kernel model can move when a row moves a little: RKHS-SHAP's Theorem
+6."""
 
 from __future__ import annotations
 
@@ -17,7 +18,13 @@ from dshap.models.shapley_penalty import ShapleyPenalty, checked_penalty
 from dshap.predictors.expansion import expansion_of
 from dshap.records import FloatArray
 
-__all__ = ["Robustness", "attribution_bound", "conditional_amplification", "rkhs_norm", "robustness"]
+__all__ = [
+    "Robustness",
+    "attribution_bound",
+    "conditional_amplification",
+    "rkhs_norm",
+    "robustness",
+]
 
 MAX_COLUMNS = 16
 """Whose coalitions are all looked at."""
@@ -26,12 +33,14 @@ INTERVENTIONAL = 4.0
 
 
 def rkhs_norm(model: Any) -> FloatArray:
-    """‖f‖ (k,) = (aᵀ K(Z, Z) a)^½ of each output of a kernel model, the intercept apart; r² operations.
+    """‖f‖ (k,) = (aᵀ K(Z, Z) a)^½ of each output of a kernel model, the intercept apart; r²
+    operations.
 
     Raises
     ------
     InputError
-        A model of Fourier features, or a sum of models: no sum over landmarks of one product kernel.
+        A model of Fourier features, or a sum of models: no sum over landmarks of one product
+        kernel.
     """
     expansion = _product_kernel_of(model)
     squares = np.zeros(expansion.n_outputs)
@@ -41,8 +50,11 @@ def rkhs_norm(model: Any) -> FloatArray:
     return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
 
-def attribution_bound(model: Any, rows: Any, others: Any, amplification: float | None = None) -> FloatArray:
-    """The most that any attribution can differ between two rows (n, k): |φ_i(x) − φ_i(x')| ≤ ‖f‖ (4 (1 − k(x, x')))^½.
+def attribution_bound(
+    model: Any, rows: Any, others: Any, amplification: float | None = None
+) -> FloatArray:
+    """The most that any attribution can differ between two rows (n, k): |φ_i(x) − φ_i(x')| ≤ ‖f‖ (4
+    (1 − k(x, x')))^½.
 
     Parameters
     ----------
@@ -50,14 +62,14 @@ def attribution_bound(model: Any, rows: Any, others: Any, amplification: float |
     rows, others : (n, columns)
         x and x', row by row.  Where only |x_j − x'_j|² ≤ δ is known of them, give 0 and √δ.
     amplification : float of at least 1, optional
-        M_Γ of observational values, see `conditional_amplification`: the bound is √(2 M_Γ) times as large.
-        Interventional values where None.
+        M_Γ of observational values, see `conditional_amplification`: the bound is √(2 M_Γ) times as
+        large.  Interventional values where None.
 
     Notes
     -----
-    Source: RKHS-SHAP (2022), Theorem 6, with k(x, x') in the place of its least value exp(−dδ/(2l²)), so for any
-    product kernel.  Its argument does not quite give the factor of observational values: it is stated as a bound
-    that is not known to be broken.
+    Source: RKHS-SHAP (2022), Theorem 6, with k(x, x') in the place of its least value
+    exp(−dδ/(2l²)), so for any product kernel.  Its argument does not quite give the factor of
+    observational values: it is stated as a bound that is not known to be broken.
 
     Raises
     ------
@@ -65,21 +77,28 @@ def attribution_bound(model: Any, rows: Any, others: Any, amplification: float |
         No model of landmarks, other numbers of rows, rows with NaN, an amplification below 1.
     """
     expansion = _product_kernel_of(model)
-    x, z = (numbers_of(expansion, given, noun) for given, noun in ((rows, "rows"), (others, "others")))
+    x, z = (
+        numbers_of(expansion, given, noun) for given, noun in ((rows, "rows"), (others, "others"))
+    )
     if len(x) != len(z):
         raise InputError(f"rows are {len(x)} and others {len(z)}: give as many")
     factor = INTERVENTIONAL
     if amplification is not None:
         factor *= 2.0 * float(Number(1.0)("amplification", amplification))
-    alike = np.array([expansion.kernel.matrix(a[None], b[None])[0, 0] for a, b in zip(x, z, strict=True)])
-    return np.asarray(np.sqrt(factor * np.maximum(1.0 - alike, 0.0))[:, None] * rkhs_norm(expansion))
+    alike = np.array(
+        [expansion.kernel.matrix(a[None], b[None])[0, 0] for a, b in zip(x, z, strict=True)]
+    )
+    return np.asarray(
+        np.sqrt(factor * np.maximum(1.0 - alike, 0.0))[:, None] * rkhs_norm(expansion)
+    )
 
 
 def conditional_amplification(model: Any, data: Any, penalty: ShapleyPenalty) -> float:
-    """M_Γ = max(1, max over S of tr[(K_S + nλI)⁻¹ K_S (K_S + nλI)⁻¹ K_S̄]) of the conditional embeddings of a model.
+    """M_Γ = max(1, max over S of tr[(K_S + nλI)⁻¹ K_S (K_S + nλI)⁻¹ K_S̄]) of the conditional
+    embeddings of a model.
 
-    The squared norm of the embedding of S̄ given S as an operator, on the functions that the model is made of; by
-    landmarks, so nothing n×n is formed.
+    The squared norm of the embedding of S̄ given S as an operator, on the functions that the model
+    is made of; by landmarks, so nothing n×n is formed.
 
     Parameters
     ----------
@@ -92,20 +111,30 @@ def conditional_amplification(model: Any, data: Any, penalty: ShapleyPenalty) ->
     Raises
     ------
     InputError
-        No model of landmarks, more coalitions than the penalty lists, interventional values, an embedding without
-        landmarks.
+        No model of landmarks, more coalitions than the penalty lists, interventional values, an
+        embedding without landmarks.
     """
     expansion, penalty = _product_kernel_of(model), replace(checked_penalty(penalty), player=0)
     d = expansion.n_columns
     if penalty.value != "observational":
-        raise InputError('the penalty is of interventional values: give ShapleyPenalty(..., value="observational")')
+        raise InputError(
+            "the penalty is of interventional values: give ShapleyPenalty(..., "
+            'value="observational")'
+        )
     if d > MAX_COLUMNS or 1 << d > penalty.most_coalitions:
         raise InputError(
-            f"every coalition of the {d} columns is looked at, and the penalty lists {penalty.most_coalitions}: "
-            + (f"give n_coalitions=2**{d}" if d <= MAX_COLUMNS else f"give a model of at most {MAX_COLUMNS} columns")
+            f"every coalition of the {d} columns is looked at, and the penalty lists "
+            f"{penalty.most_coalitions}: "
+            + (
+                f"give n_coalitions=2**{d}"
+                if d <= MAX_COLUMNS
+                else f"give a model of at most {MAX_COLUMNS} columns"
+            )
         )
     if penalty.embedding is not None and penalty.embedding.dtype is not np.float64:
-        raise InputError("the embedding has no landmarks: the norm is of dshap.kernels.Nystrom embeddings")
+        raise InputError(
+            "the embedding has no landmarks: the norm is of dshap.kernels.Nystrom embeddings"
+        )
     terms, largest = learned_terms(expansion, data, penalty), 1.0
     for state in terms.states:
         largest = max(largest, terms.value.amplification(state))  # type: ignore[attr-defined]
@@ -131,13 +160,20 @@ class Robustness:
     def __str__(self) -> str:
         bound = ", ".join(f"{each:.4g}" for each in self.bound)
         return (
-            f"{self.n_violations} violations in {self.n_pairs:,} perturbed pairs; attributions may move by {bound}; at "
+            f"{self.n_violations} violations in {self.n_pairs:,} perturbed pairs; attributions may "
+            f"move by {bound}; at "
             f"the worst they moved by {self.largest_ratio:.2g} of the bound of that pair"
         )
 
 
 def robustness(
-    model: Any, rows: Any, data: Any, penalty: ShapleyPenalty, delta: float, n_pairs: int = 1_000, seed: int = 0
+    model: Any,
+    rows: Any,
+    data: Any,
+    penalty: ShapleyPenalty,
+    delta: float,
+    n_pairs: int = 1_000,
+    seed: int = 0,
 ) -> Robustness:
     """Attributions of all columns of perturbed rows beside the bound of Theorem 6.
 
@@ -164,25 +200,36 @@ def robustness(
     penalty, x = checked_penalty(penalty), numbers_of(expansion, rows, "rows")
     rng = np.random.default_rng(*checked(seed=seed))
     has_distances = np.array([family != "categorical" for family in expansion.kernel.families])
-    step = np.where(has_distances, np.sqrt(float(Number(0.0, open_low=True)("delta", delta))), 0.0)  # (columns,)
+    # (columns,)
+    step = np.where(has_distances, np.sqrt(float(Number(0.0, open_low=True)("delta", delta))), 0.0)
     near = x[rng.integers(0, len(x), Whole(1)("n_pairs", n_pairs))]
     moved = near + rng.uniform(-step, step, near.shape)
     amplification = None
     if penalty.value == "observational":
         amplification = conditional_amplification(expansion, data, penalty)
     bound = attribution_bound(expansion, near, moved, amplification)  # (n_pairs, k)
-    changes = [_moved_by(expansion, near, moved, data, penalty, j) for j in range(expansion.n_columns)]
-    rounding = rkhs_norm(expansion) * np.sqrt(8.0 * np.finfo(float).eps * expansion.n_columns)  # (k,): of 1 − k(x, x')
+    changes = [
+        _moved_by(expansion, near, moved, data, penalty, j) for j in range(expansion.n_columns)
+    ]
+    # (k,): of 1 − k(x, x')
+    rounding = rkhs_norm(expansion) * np.sqrt(8.0 * np.finfo(float).eps * expansion.n_columns)
     n_violations = sum(int((change > bound + rounding).sum()) for change in changes)
     is_known = bound > rounding
-    largest = max(float(np.max(change[is_known] / bound[is_known], initial=0.0)) for change in changes)
+    largest = max(
+        float(np.max(change[is_known] / bound[is_known], initial=0.0)) for change in changes
+    )
     origin = np.zeros((1, expansion.n_columns))
     widest = attribution_bound(expansion, origin, origin + step, amplification)[0]
     return Robustness(rkhs_norm(expansion), amplification, widest, len(near), n_violations, largest)
 
 
 def _moved_by(
-    expansion: KernelExpansion, near: FloatArray, moved: FloatArray, data: Any, penalty: ShapleyPenalty, column: int
+    expansion: KernelExpansion,
+    near: FloatArray,
+    moved: FloatArray,
+    data: Any,
+    penalty: ShapleyPenalty,
+    column: int,
 ) -> FloatArray:
     """|φ_i(x) − φ_i(x')| (n, k) of one column."""
     of_column = replace(penalty, player=column)
@@ -194,7 +241,8 @@ def _product_kernel_of(model: Any) -> KernelExpansion:
     expansion = expansion_of(model)
     if not isinstance(expansion, KernelExpansion):
         raise InputError(
-            f"the norm and the bound need landmarks and one product kernel, which {type(expansion).__name__} has not: "
+            "the norm and the bound need landmarks and one product kernel, which "
+            f"{type(expansion).__name__} has not: "
             "fit with Nystrom landmarks"
         )
     return expansion

@@ -1,4 +1,5 @@
-"""Rows of a table in fixed spans, whatever the chunks they come in; their roles, and sums over them in a fixed tree."""
+"""Rows of a table in fixed spans, whatever the chunks they come in; their roles, and sums over them
+in a fixed tree."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ MICRO_BLOCK = 1024
 """Rows whose kernel matrix is held at once."""
 
 TRAIN, VALIDATION, HELD_OUT, SKIPPED = 0, 1, 2, 3
-"""Roles of rows in a fit; held-out rows enter no sum, nor do those with NaN or infinity, which are skipped."""
+"""Roles of rows in a fit; held-out rows enter no sum, nor do those with NaN or infinity, which are
+skipped."""
 VALIDATION_PART = 0.1
 """Of the rows not held out."""
 
@@ -48,18 +50,22 @@ def names_of(x: Any) -> tuple[str, ...] | None:
 
 
 def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = None) -> FloatArray:
-    """Rows (n, columns) float64 of an array, or of a table whose columns are picked by name where `names` is known.
+    """Rows (n, columns) float64 of an array, or of a table whose columns are picked by name where
+    `names` is known.
 
     Raises
     ------
     InputError
-        For a missing column, another number of columns, values that are no numbers, or integers beyond ±2^53.
+        For a missing column, another number of columns, values that are no numbers, or integers
+        beyond ±2^53.
     """
     held = names_of(x)
     if names is not None and held is not None:
         labels = dict(zip(held, x.columns, strict=True))
         if missing := [name for name in names if name not in labels]:
-            raise InputError(f"column {missing[0]!r} is missing: the model was fitted on {', '.join(names)}")
+            raise InputError(
+                f"column {missing[0]!r} is missing: the model was fitted on {', '.join(names)}"
+            )
         x = x[[labels[name] for name in names]]
     refuse_rounded_columns(x)
     if is_sparse(x):
@@ -70,23 +76,31 @@ def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = 
     try:
         rows = np.asarray(given, dtype=float)
     except (TypeError, ValueError) as error:
-        raise InputError(f"columns must be numbers: {error}; encode text as category codes") from error
+        raise InputError(
+            f"columns must be numbers: {error}; encode text as category codes"
+        ) from error
     if rows.ndim != 2 or n_columns not in (None, rows.shape[1]):
         wanted = "columns" if n_columns is None else n_columns
         raise InputError(f"rows have shape {rows.shape}: give (n, {wanted})")
     return rows
 
 
-def row_roles(positions: NDArray[np.integer], seed: int, holdout: float, *, is_validated: bool) -> NDArray[np.int8]:
+def row_roles(
+    positions: NDArray[np.integer], seed: int, holdout: float, *, is_validated: bool
+) -> NDArray[np.int8]:
     """(n,): the role of each row, the same in any chunk and on any machine."""
     draw = row_draws(positions, seed)
     last = holdout + (VALIDATION_PART * (1.0 - holdout) if is_validated else 0.0)
-    return np.where(draw < holdout, HELD_OUT, np.where(draw < last, VALIDATION, TRAIN)).astype(np.int8)
+    return np.where(draw < holdout, HELD_OUT, np.where(draw < last, VALIDATION, TRAIN)).astype(
+        np.int8
+    )
 
 
 def is_finite(x: FloatArray, y: FloatArray) -> BoolArray:
     """(n,): no NaN or infinity in features or targets."""
-    return np.logical_and(np.isfinite(x).all(axis=1), np.isfinite(y.reshape(len(y), -1)).all(axis=1))
+    return np.logical_and(
+        np.isfinite(x).all(axis=1), np.isfinite(y.reshape(len(y), -1)).all(axis=1)
+    )
 
 
 def spans(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:
@@ -103,7 +117,9 @@ def spans(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         x, y = as_rows(x_block, n_columns, names), _as_targets(y_block)
         n_columns = x.shape[1]
         if len(x) != len(y) or y.ndim not in (1, 2):
-            raise InputError(f"X has {len(x)} rows and y has shape {y.shape}: give (n,) or (n, k) of the same n")
+            raise InputError(
+                f"X has {len(x)} rows and y has shape {y.shape}: give (n,) or (n, k) of the same n"
+            )
         while len(x):
             take = SPAN_ROWS - n_waiting
             waiting.append((x[:take], y[:take]))
@@ -119,7 +135,10 @@ def spans(blocks: Blocks) -> Iterator[tuple[int, FloatArray, FloatArray]]:
 def _refuse_complex(given: NDArray[Any]) -> None:
     """An InputError for complex numbers, whose imaginary parts would be lost."""
     if given.dtype.kind == "c":
-        raise InputError("Complex data not supported: give real numbers, such as the real and the imaginary parts")
+        raise InputError(
+            "Complex data not supported: give real numbers, such as the real and the imaginary "
+            "parts"
+        )
 
 
 def _as_targets(y: Any) -> FloatArray:
@@ -129,7 +148,9 @@ def _as_targets(y: Any) -> FloatArray:
     try:
         return np.asarray(given, dtype=float)
     except (TypeError, ValueError) as error:
-        raise InputError(f"targets must be numbers: {error}; KernelLogistic takes labels of any kind") from error
+        raise InputError(
+            f"targets must be numbers: {error}; KernelLogistic takes labels of any kind"
+        ) from error
 
 
 def _joined(parts: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
@@ -152,7 +173,8 @@ def as_blocks(X: Any, y: Any) -> Blocks:
         raise InputError("y is missing: fit(X, y), or fit(blocks) with blocks of (X, y)")
     if iter(X) is X:
         raise InputError(
-            "blocks are read more than once: give a list, or a callable that returns them, not an iterator"
+            "blocks are read more than once: give a list, or a callable that returns them, not an "
+            "iterator"
         )
     return lambda: X
 
@@ -172,7 +194,8 @@ def block_sample(
         is_ok = is_finite(x, y)
         if missing == "refuse" and not is_ok.all():
             raise InputError(
-                f"{(~is_ok).sum()} of rows {start}..{start + len(x) - 1} hold NaN or infinity in X or y, the first "
+                f"{(~is_ok).sum()} of rows {start}..{start + len(x) - 1} hold NaN or infinity in X "
+                "or y, the first "
                 f"is row {start + np.argmin(is_ok)}: drop them, or fit with missing='skip'"
             )
         n_rows += len(x)

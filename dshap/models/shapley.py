@@ -68,7 +68,9 @@ class PlayerForm:
         if self.held_out is not None:
             held_out = _quadratic(self.held_out, weights)
         penalty = self.penalty
-        return PlayerReport(self.player, penalty.value, penalty.strength, self.n_coalitions, train, held_out)
+        return PlayerReport(
+            self.player, penalty.value, penalty.strength, self.n_coalitions, train, held_out
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,9 +91,18 @@ class PlayerSquares:
         roles = model.roles_of(block)
         with one_blas_thread():
             train, held_out = self._gram(x[roles < HELD_OUT]), self._gram(x[roles == HELD_OUT])
-        counts = [np.array(float((roles < HELD_OUT).sum())), np.array(float((roles == HELD_OUT).sum()))]
+        counts = [
+            np.array(float((roles < HELD_OUT).sum())),
+            np.array(float((roles == HELD_OUT).sum())),
+        ]
         return Moments(
-            dict(zip(("train", "held_out", "n_train", "n_held_out"), (train, held_out, *counts), strict=True))
+            dict(
+                zip(
+                    ("train", "held_out", "n_train", "n_held_out"),
+                    (train, held_out, *counts),
+                    strict=True,
+                )
+            )
         )
 
     def _gram(self, rows: FloatArray) -> FloatArray:
@@ -117,9 +128,13 @@ class PlayerSquares:
 
 
 def regularised(
-    step: Any, sample: FloatArray, names: Sequence[str] | None, strengths: tuple[float, ...] | None = None
+    step: Any,
+    sample: FloatArray,
+    names: Sequence[str] | None,
+    strengths: tuple[float, ...] | None = None,
 ) -> Pass:
-    """The passes that give a step its `PlayerForm`, and then the step; from a sample (n, columns) of the rows.
+    """The passes that give a step its `PlayerForm`, and then the step; from a sample (n, columns)
+    of the rows.
 
     Raises
     ------
@@ -136,8 +151,11 @@ def regularised(
     return PlayerLearning(terms.value, terms.player.coalitions, tile, model.training_rows, then)
 
 
-def mean_squared_attribution(model: Any, rows: Any, data: Any, penalty: ShapleyPenalty) -> FloatArray:
-    """Mean over rows of φ_A(x)² (k,) of a fitted kernel model: what the penalty would hold small, whatever the fit did.
+def mean_squared_attribution(
+    model: Any, rows: Any, data: Any, penalty: ShapleyPenalty
+) -> FloatArray:
+    """Mean over rows of φ_A(x)² (k,) of a fitted kernel model: what the penalty would hold small,
+    whatever the fit did.
 
     Parameters
     ----------
@@ -159,7 +177,8 @@ def mean_squared_attribution(model: Any, rows: Any, data: Any, penalty: ShapleyP
 
 
 def player_attributions(model: Any, rows: Any, data: Any, penalty: ShapleyPenalty) -> FloatArray:
-    """φ_A(x) (n, k) of the player of a penalty, of a fitted kernel model; see `mean_squared_attribution`."""
+    """φ_A(x) (n, k) of the player of a penalty, of a fitted kernel model; see
+    `mean_squared_attribution`."""
     expansion: Any = expansion_of(model)
     x, terms = numbers_of(expansion, rows, "rows"), learned_terms(model, data, penalty)
     with one_blas_thread():
@@ -168,16 +187,22 @@ def player_attributions(model: Any, rows: Any, data: Any, penalty: ShapleyPenalt
 
 
 def learned_terms(model: Any, data: Any, penalty: ShapleyPenalty) -> PlayerTerms:
-    """ζ of the player of a penalty, in the terms of a kernel model, learned from data (b, columns)."""
+    """ζ of the player of a penalty, in the terms of a kernel model, learned from data (b,
+    columns)."""
     expansion: Any = expansion_of(model)
     penalty, x = checked_penalty(penalty), numbers_of(expansion, data, "data")
     if penalty.value == "observational" and len(expansion.parts) > 1:
-        raise InputError("observational values of a sum of models have no one kernel to embed: give one model")
+        raise InputError(
+            "observational values of a sum of models have no one kernel to embed: give one model"
+        )
     embedding, unit = _embedding_of(model, expansion, x), expansion.mapped(_with_unit_weights)
     terms = _Terms.of(penalty, unit, embedding, x, expansion.feature_names, expansion.coefficients)
     tile = player_tile(penalty, embedding, expansion.n_columns)
     found: Any = PlayerLearning(terms.value, terms.player.coalitions, tile, _all_rows, _as_it_is)
-    blocks = [RowBlock(start, x[start:stop], np.ones(stop - start, dtype=bool)) for start, stop in spans(0, len(x))]
+    blocks = [
+        RowBlock(start, x[start:stop], np.ones(stop - start, dtype=bool))
+        for start, stop in spans(0, len(x))
+    ]
     with one_blas_thread():
         while isinstance(found, Pass):
             found = found.finish(tree_sum(found.partial(block) for block in blocks))
@@ -192,7 +217,8 @@ def numbers_of(expansion: Any, given: Any, noun: str) -> FloatArray:
         raise InputError(f"{noun} of shape {x.shape} hold no row: give one at least")
     if not (is_ok := np.isfinite(x).all(axis=1)).all():
         raise InputError(
-            f"{(~is_ok).sum()} of {len(x)} {noun} hold NaN or infinity, the first is row {is_ok.argmin()}: drop them"
+            f"{(~is_ok).sum()} of {len(x)} {noun} hold NaN or infinity, the first is row "
+            f"{is_ok.argmin()}: drop them"
         )
     for part in expansion.parts:
         part.check(x)
@@ -201,7 +227,8 @@ def numbers_of(expansion: Any, given: Any, noun: str) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _Terms:
-    """The basis functions of a model, their values, and the player whose attributions are wanted."""
+    """The basis functions of a model, their values, and the player whose attributions are
+    wanted."""
 
     value: TermValue
     player: OnePlayer
@@ -216,10 +243,12 @@ class _Terms:
         names: Sequence[str] | None,
         weights: NDArray[Any] | None = None,
     ) -> _Terms:
-        """Of an expansion whose coefficients are all 1, the embedding of its model, rows of the data (n, columns), and
-        the coefficients (r, k) of the model, where it is fitted."""
+        """Of an expansion whose coefficients are all 1, the embedding of its model, rows of the
+        data (n, columns), and the coefficients (r, k) of the model, where it is fitted."""
         d = unit.n_columns
-        player = OnePlayer.of(penalty.positions(d, names), d, names, penalty.most_coalitions, penalty.seed)
+        player = OnePlayer.of(
+            penalty.positions(d, names), d, names, penalty.most_coalitions, penalty.seed
+        )
         value: Any = InterventionalTerms(unit, sample)
         if penalty.value == "observational":
             options = penalty.embedding or embedding, penalty.penalty, penalty.rank_tolerance
@@ -232,13 +261,18 @@ class _Terms:
 def _with_unit_weights(part: Any) -> Any:
     """An expansion of the same terms with the coefficient 1 each."""
     if isinstance(part, KernelExpansion):
-        return replace(part, weights=np.ones((part.size, 1)), intercept=np.zeros(1), output_names=None)
+        return replace(
+            part, weights=np.ones((part.size, 1)), intercept=np.zeros(1), output_names=None
+        )
     q = part.term_frequencies
-    return FourierExpansion(q, np.zeros(len(q)), np.ones((len(q), 1)), np.zeros(1), kernel=part.kernel)
+    return FourierExpansion(
+        q, np.zeros(len(q)), np.ones((len(q), 1)), np.zeros(1), kernel=part.kernel
+    )
 
 
 def _embedding_of(model: Any, expansion: Any, data: FloatArray) -> Embedding:
-    """The landmarks of a kernel model; the features of a fit; rows of the data, where a model has neither."""
+    """The landmarks of a kernel model; the features of a fit; rows of the data, where a model has
+    neither."""
     if isinstance(expansion, KernelExpansion):
         return Nystrom(landmarks=expansion.landmarks)
     if isinstance(embedding := getattr(model, "embedding", None), Embedding):

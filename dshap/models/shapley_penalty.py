@@ -16,18 +16,21 @@ __all__ = ["VALUES", "ShapleyPenalty", "checked_penalty"]
 
 VALUES = ("interventional", "observational")
 N_COALITIONS = {"interventional": 4_096, "observational": 256}
-"""Coalitions that are listed or drawn where no number is given: each costs r operations a row, or r²."""
+"""Coalitions that are listed or drawn where no number is given: each costs r operations a row, or
+r²."""
 MOST = 1 << 20
 """Coalitions, at most."""
 
 
 @dataclass(frozen=True)
 class ShapleyPenalty:
-    """strength · mean over the training rows of φ_A(x)², beside the loss and the norm of a kernel model.
+    """strength · mean over the training rows of φ_A(x)², beside the loss and the norm of a kernel
+    model.
 
-    φ_A is the attribution of player A.  Its "interventional" values break the dependence of A and the other columns: a
-    model that is fitted so leans less on A, which helps where A is expected to shift (ISV-REG).  "observational" values
-    keep it: what comes in through columns that go with A counts too, as in fair learning (OSV-REG).
+    φ_A is the attribution of player A.  Its "interventional" values break the dependence of A and
+    the other columns: a model that is fitted so leans less on A, which helps where A is expected to
+    shift (ISV-REG).  "observational" values keep it: what comes in through columns that go with A
+    counts too, as in fair learning (OSV-REG).
 
     Parameters
     ----------
@@ -39,21 +42,24 @@ class ShapleyPenalty:
     embedding : Nystrom or Fourier, optional
         Of observational values; the model's own landmarks or features where None.
     penalty : float or "validate"
-        λ of observational values.  "validate" chooses one for each coalition: a fit, which has no weights yet, for all
-        basis functions alike, where `KernelObservational` and `mean_squared_attribution` choose for the model itself.
+        λ of observational values.  "validate" chooses one for each coalition: a fit, which has no
+        weights yet, for all basis functions alike, where `KernelObservational` and
+        `mean_squared_attribution` choose for the model itself.
     n_coalitions : int, optional
-        All 2^d are listed where they are no more, d players; else so many are drawn: size uniform, then a uniform
-        subset.  4,096 of interventional, 256 of observational values where None; 2^20 at most.
+        All 2^d are listed where they are no more, d players; else so many are drawn: size uniform,
+        then a uniform subset.  4,096 of interventional, 256 of observational values where None;
+        2^20 at most.
     seed : int
     rank_tolerance : float
         Of the embeddings of observational values, as in `KernelObservational`.
 
     Notes
     -----
-    φ_A(x) = Σ_r a_r ζ_r(x) in the weights a of the basis functions, so the penalty is strength · aᵀ(ζᵀζ/n)a: the
-    background of ζ, and what its embeddings are learned from, are the training rows.  Costs a pass over the rows for
-    each tile of coalitions, and one for ζᵀζ.  Of several outputs the penalties add up.  Source: Chau, Hu, Gonzalez &
-    Sejdinovic, RKHS-SHAP (2022), section 4 and Proposition 7; λ_S of the paper is strength · n.
+    φ_A(x) = Σ_r a_r ζ_r(x) in the weights a of the basis functions, so the penalty is strength ·
+    aᵀ(ζᵀζ/n)a: the background of ζ, and what its embeddings are learned from, are the training
+    rows.  Costs a pass over the rows for each tile of coalitions, and one for ζᵀζ.  Of several
+    outputs the penalties add up.  Source: Chau, Hu, Gonzalez & Sejdinovic, RKHS-SHAP (2022),
+    section 4 and Proposition 7; λ_S of the paper is strength · n.
     """
 
     player: Any
@@ -118,7 +124,8 @@ def _position(column: str | int, names: Sequence[str]) -> int:
         return names.index(column)
     if not 0 <= column < len(names):
         raise InputError(
-            f"player {column} is no column: a whole number is a position, 0 to {len(names) - 1}; give a name as text"
+            f"player {column} is no column: a whole number is a position, 0 to {len(names) - 1}; "
+            "give a name as text"
         )
     return column
 

@@ -1,8 +1,9 @@
 """Length-scales by validation: what `lengthscale="validate"` means.
 
-The sample is split once.  Landmark ridge regression on one part, its error on the other, and the gradient of that error
-by the adjoint of the ridge solve, drive L-BFGS over log length-scales, logit ρ and log λ.  The budget is counted in
-evaluations, never in seconds, so that the outcome depends on sample and seed alone.
+The sample is split once.  Landmark ridge regression on one part, its error on the other, and the
+gradient of that error by the adjoint of the ridge solve, drive L-BFGS over log length-scales, logit
+ρ and log λ.  The budget is counted in evaluations, never in seconds, so that the outcome depends on
+sample and seed alone.
 """
 
 from __future__ import annotations
@@ -28,13 +29,16 @@ MAX_CATEGORIES = 32
 """Columns of whole numbers with at most so many values are tried as categories."""
 RHO_TRIALS = (0.1, 0.5, 0.9)
 ROUNDS = (40, 30, 40)
-"""Evaluations of each round of L-BFGS; landmarks are chosen anew before each, categories tried before the last."""
+"""Evaluations of each round of L-BFGS; landmarks are chosen anew before each, categories tried
+before the last."""
 LENGTHSCALE_RANGE = (0.02, 1e3)
-"""In standard deviations of the column: below, rows are strangers; above, the column does not matter."""
+"""In standard deviations of the column: below, rows are strangers; above, the column does not
+matter."""
 LOG_PENALTY_RANGE = (np.log(1e-7), 0.0)
 LOGIT_RHO_RANGE = (-7.0, 7.0)
 JITTER = 1e-11
-"""Times the rows, on the diagonal of the trial solves only: keeps their Cholesky alive where landmarks coincide."""
+"""Times the rows, on the diagonal of the trial solves only: keeps their Cholesky alive where
+landmarks coincide."""
 BLOCK = 512
 """Rows whose (rows, landmarks) temporaries stay in cache."""
 
@@ -65,7 +69,8 @@ class Tuning:
 
 
 class Trial(NamedTuple):
-    """One split of the sample; targets are centred by the training mean and scaled by the validation spread."""
+    """One split of the sample; targets are centred by the training mean and scaled by the
+    validation spread."""
 
     x: FloatArray
     y: FloatArray
@@ -82,7 +87,8 @@ def bound(
     *,
     standardize: bool,
 ) -> ProductKernel:
-    """The kernel for rows x (n, columns), before any validation; standardize: numbers count in standard deviations.
+    """The kernel for rows x (n, columns), before any validation; standardize: numbers count in
+    standard deviations.
 
     `names` are those of the columns, where they have any.
 
@@ -95,15 +101,19 @@ def bound(
         if kernel.n_columns != x.shape[1]:
             raise InputError(f"the kernel has {kernel.n_columns} columns, the data {x.shape[1]}")
         return kernel
-    unit = np.where(np.ptp(x, axis=0) > 0, x.std(axis=0), 1.0) if standardize else np.ones(x.shape[1])
+    unit = (
+        np.where(np.ptp(x, axis=0) > 0, x.std(axis=0), 1.0) if standardize else np.ones(x.shape[1])
+    )
     return kernel.bind(x.shape[1], x / unit, seed, names).stretched(unit)
 
 
 def landmark_coordinates(kernel: ProductKernel, x: FloatArray) -> FloatArray:
-    """Coordinates (n, p) whose squared distance is −2 log k for an RBF: columns over their length-scales, categories
-    as scaled indicator columns."""
+    """Coordinates (n, p) whose squared distance is −2 log k for an RBF: columns over their
+    length-scales, categories as scaled indicator columns."""
     parts = []
-    for column, (family, parameter) in enumerate(zip(kernel.families, kernel.parameters, strict=True)):
+    for column, (family, parameter) in enumerate(
+        zip(kernel.families, kernel.parameters, strict=True)
+    ):
         values = x[:, column : column + 1]
         if family == "categorical":
             parts.append((values == np.unique(values)) * np.sqrt(-np.log(max(parameter, 1e-3))))
@@ -113,15 +123,22 @@ def landmark_coordinates(kernel: ProductKernel, x: FloatArray) -> FloatArray:
 
 
 def _gram(kernel: ProductKernel, x: FloatArray, z: FloatArray) -> FloatArray:
-    return np.vstack([kernel.matrix(x[start : start + BLOCK], z) for start in range(0, len(x), BLOCK)])
+    return np.vstack(
+        [kernel.matrix(x[start : start + BLOCK], z) for start in range(0, len(x), BLOCK)]
+    )
 
 
-def _pull_back(kernel: ProductKernel, x: FloatArray, z: FloatArray, adjoint: FloatArray) -> FloatArray:
-    """Σ_nr adjoint ∘ ∂ log k / ∂u_j (columns,); `adjoint` (n, r) carries the kernel values already."""
+def _pull_back(
+    kernel: ProductKernel, x: FloatArray, z: FloatArray, adjoint: FloatArray
+) -> FloatArray:
+    """Σ_nr adjoint ∘ ∂ log k / ∂u_j (columns,); `adjoint` (n, r) carries the kernel values
+    already."""
     out = np.zeros(kernel.n_columns)
     for start in range(0, len(x), BLOCK):
         part = adjoint[start : start + BLOCK]
-        for column, (family, parameter) in enumerate(zip(kernel.families, kernel.parameters, strict=True)):
+        for column, (family, parameter) in enumerate(
+            zip(kernel.families, kernel.parameters, strict=True)
+        ):
             distance = np.abs(np.subtract.outer(x[start : start + BLOCK, column], z[:, column]))
             out[column] += np.vdot(part, SLOPES[family](distance, float(parameter)))
     return out
@@ -132,9 +149,9 @@ def validation_error(
 ) -> tuple[float, FloatArray | None]:
     """Error J of the validation rows under landmark ridge regression, and its gradient.
 
-    With K, K_v, K_z the kernel of training rows, validation rows and landmarks against the landmarks,
-    M = KᵀK + nλK_z, w = M⁻¹Kᵀy, e = K_v w − y_v, J = ‖e‖² and v = M⁻¹K_vᵀ(2e), the adjoints are
-    K̄_v = 2e wᵀ, K̄ = (y − Kw)vᵀ − (Kv)wᵀ, K̄_z = −nλ v wᵀ.
+    With K, K_v, K_z the kernel of training rows, validation rows and landmarks against the
+    landmarks, M = KᵀK + nλK_z, w = M⁻¹Kᵀy, e = K_v w − y_v, J = ‖e‖² and v = M⁻¹K_vᵀ(2e), the
+    adjoints are K̄_v = 2e wᵀ, K̄ = (y − Kw)vᵀ − (Kv)wᵀ, K̄_z = −nλ v wᵀ.
 
     Returns
     -------
@@ -153,7 +170,9 @@ def validation_error(
         return float(np.vdot(e, e)), None
     v = cho_solve(factor, held.T @ (2.0 * e), check_finite=False)  # (r, k)
     slope = _pull_back(kernel, trial.x_validation, z, (2.0 * e @ w.T) * held)
-    slope += _pull_back(kernel, trial.x, z, ((trial.y - train @ w) @ v.T - (train @ v) @ w.T) * train)
+    slope += _pull_back(
+        kernel, trial.x, z, ((trial.y - train @ w) @ v.T - (train @ v) @ w.T) * train
+    )
     slope -= ridge * _pull_back(kernel, z, z, (v @ w.T) * among)
     return float(np.vdot(e, e)), np.append(slope, -ridge * np.vdot(v, among @ w))
 
@@ -168,7 +187,8 @@ def tune(
     seed: int = 0,
     may_be_categorical: bool = True,
 ) -> Tuning:
-    """Length-scales, ρ and (where None) penalty that minimise the error of held-out rows of a sample.
+    """Length-scales, ρ and (where None) penalty that minimise the error of held-out rows of a
+    sample.
 
     Parameters
     ----------
@@ -183,7 +203,8 @@ def tune(
     may_be_categorical : bool
         False keeps every column in its family.
     """
-    free = np.append(free & (np.ptp(x, axis=0) > 0), penalty is None)  # (columns + 1,): the last one is the penalty
+    # (columns + 1,): the last one is the penalty
+    free = np.append(free & (np.ptp(x, axis=0) > 0), penalty is None)
     rows = np.random.default_rng(seed).permutation(len(x))[: N_TRAIN + N_VALIDATION]
     now = Tuning(kernel, 1e-4 if penalty is None else penalty, np.inf, 0)
     for step, evaluations in enumerate(ROUNDS):
@@ -199,7 +220,8 @@ def _split(kernel: ProductKernel, x: FloatArray, y: FloatArray, seed: int) -> Tr
     n_train = max(1, len(x) * N_TRAIN // (N_TRAIN + N_VALIDATION))
     if len(np.unique(x[:n_train], axis=0)) < 2 or n_train == len(x):
         raise InputError(
-            f"what is chosen by validation needs two different rows to learn from and one to validate on, of a sample "
+            "what is chosen by validation needs two different rows to learn from and one to "
+            "validate on, of a sample "
             f"of {len(x)}: give more rows, or lengthscale='median' and a penalty"
         )
     centred = y - y[:n_train].mean(axis=0)
@@ -214,12 +236,16 @@ def _split(kernel: ProductKernel, x: FloatArray, y: FloatArray, seed: int) -> Tr
 def _coordinates(kernel: ProductKernel) -> FloatArray:
     """u (columns,): log length-scale, or logit ρ."""
     is_rho = np.array(kernel.families) == "categorical"
-    return np.where(is_rho, logit(np.where(is_rho, kernel.parameters, 0.5)), np.log(kernel.parameters + is_rho))
+    return np.where(
+        is_rho, logit(np.where(is_rho, kernel.parameters, 0.5)), np.log(kernel.parameters + is_rho)
+    )
 
 
 def _at(kernel: ProductKernel, u: FloatArray) -> ProductKernel:
     is_rho = np.array(kernel.families) == "categorical"
-    return ProductKernel(kernel.families, np.where(is_rho, expit(u), np.exp(np.where(is_rho, 0.0, u))))
+    return ProductKernel(
+        kernel.families, np.where(is_rho, expit(u), np.exp(np.where(is_rho, 0.0, u)))
+    )
 
 
 def _bounds(kernel: ProductKernel, x: FloatArray) -> FloatArray:
@@ -234,13 +260,16 @@ def _bounds(kernel: ProductKernel, x: FloatArray) -> FloatArray:
 
 def _descend(now: Tuning, free: BoolArray, trial: Trial, evaluations: int) -> Tuning:
     """The best point that L-BFGS finds within the budget."""
-    start_point = np.append(_coordinates(now.kernel), np.log(max(now.penalty, 1e-300)))  # (columns + 1,)
+    # (columns + 1,)
+    start_point = np.append(_coordinates(now.kernel), np.log(max(now.penalty, 1e-300)))
 
     def point(theta: FloatArray) -> tuple[ProductKernel, float]:
         u = start_point.copy()
         u[free] = theta
         moved = np.where(free[:-1], _at(now.kernel, u[:-1]).parameters, now.kernel.parameters)
-        return ProductKernel(now.kernel.families, moved), float(np.exp(u[-1])) if free[-1] else now.penalty
+        return ProductKernel(now.kernel.families, moved), float(np.exp(u[-1])) if free[
+            -1
+        ] else now.penalty
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
         error, slope = validation_error(*point(theta), trial)
@@ -249,12 +278,20 @@ def _descend(now: Tuning, free: BoolArray, trial: Trial, evaluations: int) -> Tu
 
     bounds = _bounds(now.kernel, trial.x)[free]
     start = np.clip(start_point[free], bounds[:, 0], bounds[:, 1])
-    best = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxfun": evaluations})
+    best = minimize(
+        objective,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxfun": evaluations},
+    )
     return Tuning(*point(best.x), float(best.fun), now.evaluations + best.nfev)
 
 
 def _with_categories(now: Tuning, free: BoolArray, trial: Trial) -> Tuning:
-    """Columns of few whole numbers become categorical, one after the other, where that lowers the error."""
+    """Columns of few whole numbers become categorical, one after the other, where that lowers the
+    error."""
     now = replace(now, error=validation_error(now.kernel, now.penalty, trial, gradient=False)[0])
     for column in np.flatnonzero(free[:-1]).tolist():
         if now.kernel.families[column] == "categorical" or not _is_countable(trial.x[:, column]):

@@ -20,10 +20,11 @@ __all__ = ["BothKinds", "Expansion", "ExpansionModel", "expansion_model"]
 
 @runtime_checkable
 class Expansion(Protocol):
-    """What kernel value functions need of a model: f(x) = c + Re Σ_r A_r Π_j factors_jr(x_j), a sum of products.
+    """What kernel value functions need of a model: f(x) = c + Re Σ_r A_r Π_j factors_jr(x_j), a sum
+    of products.
 
-    Kernel models have the factors k_j(x_j, z_rj), models of random Fourier features e^{iω_rj x_j}.  It is met by its
-    shape: models stand above values.
+    Kernel models have the factors k_j(x_j, z_rj), models of random Fourier features e^{iω_rj x_j}.
+    It is met by its shape: models stand above values.
     """
 
     feature_names: tuple[str, ...] | None
@@ -35,7 +36,8 @@ class Expansion(Protocol):
     def n_columns(self) -> int: ...
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The expansions that add up to this one, each with factors of one kind; itself, unless it is a sum."""
+        """The expansions that add up to this one, each with factors of one kind; itself, unless it
+        is a sum."""
         ...
 
     @property
@@ -71,10 +73,16 @@ class ExpansionModel(NamedModel):
     """
 
     def __init__(
-        self, expansion: Expansion, feature_names: Sequence[str] | None, output_names: Sequence[str] | None
+        self,
+        expansion: Expansion,
+        feature_names: Sequence[str] | None,
+        output_names: Sequence[str] | None,
     ) -> None:
         self.expansion = expansion
-        names, outputs = expansion.feature_names or feature_names, output_names or expansion.output_names
+        names, outputs = (
+            expansion.feature_names or feature_names,
+            output_names or expansion.output_names,
+        )
         super().__init__(expansion.n_columns, len(expansion.intercept), names, outputs)
 
     @property
@@ -108,14 +116,16 @@ class BothKinds(ExpansionModel):
 
 
 def expansion_model(model: Any, data: Any, output_names: Sequence[str] | None) -> ExpansionModel:
-    """A fitted model, an expansion or a list of them, with the names of the data's columns where it knows none."""
+    """A fitted model, an expansion or a list of them, with the names of the data's columns where it
+    knows none."""
     expansion = expansion_of(model)
     (output_names,) = checked(output_names=output_names)
     return ExpansionModel(expansion, column_names_of(data), output_names)
 
 
 def expansion_of(model: Any) -> Expansion:
-    """The expansion of a model: itself, what its fit left in `expansion_`, or the sum of a list of them."""
+    """The expansion of a model: itself, what its fit left in `expansion_`, or the sum of a list of
+    them."""
     if isinstance(model, list | tuple) and model:
         return functools.reduce(operator.add, map(expansion_of, model))  # an ExpansionSum
     expansion = getattr(model, "expansion_", model)
@@ -124,8 +134,10 @@ def expansion_of(model: Any) -> Expansion:
             "fit it first"
             if hasattr(model, "fit") and hasattr(model, "penalty")
             else "give a fitted dshap.models.KernelRidge or KernelLogistic, dshap.models.from_sklearn(estimator) or an "
-            "expansion; for any other model use Marginal(predict, background) for interventional values, "
-            "ConditionalRegression(predict, data, kernel, embedding, penalty) for observational ones"
+            "expansion; for any other model use Marginal(predict, background) for interventional "
+            "values, "
+            "ConditionalRegression(predict, data, kernel, embedding, penalty) for observational "
+            "ones"
         )
         raise InputError(f"{type(model).__name__} holds no product-kernel expansion: {hint}")
     return expansion

@@ -1,7 +1,9 @@
-"""Data frames as the model knows them: text, categories, booleans and times to numbers, and back for every call.
+"""Data frames as the model knows them: text, categories, booleans and times to numbers, and back
+for every call.
 
-Coalitions are mixed as float64: a category is its position in a list, a time its microseconds since 1970, missing is
-NaN.  Frames are met by their methods, so that no data frame library is imported here.
+Coalitions are mixed as float64: a category is its position in a list, a time its microseconds since
+1970, missing is NaN.  Frames are met by their methods, so that no data frame library is imported
+here.
 """
 
 from __future__ import annotations
@@ -17,13 +19,21 @@ from numpy.typing import NDArray
 from dshap.checks import plain_array
 from dshap.errors import InputError, refuse_rounded, refuse_rounded_column, refuse_rounded_columns
 from dshap.foreign import is_categorical, is_frame, is_lazy, is_pandas, numpy_dtype
-from dshap.predictors.times import DATE, from_microseconds, microseconds, time_kind, unit_of, zone_of
+from dshap.predictors.times import (
+    DATE,
+    from_microseconds,
+    microseconds,
+    time_kind,
+    unit_of,
+    zone_of,
+)
 from dshap.records import FloatArray
 
 __all__ = ["Frame"]
 
 TO_FRAME = ("to_pandas", "to_df", "read_pandas")
-"""What makes a pandas data frame of a table that speaks Arrow: of pyarrow and polars; of DuckDB; of a stream."""
+"""What makes a pandas data frame of a table that speaks Arrow: of pyarrow and polars; of DuckDB; of
+a stream."""
 
 DTYPES = {DATE: "object"}
 """Kind of times -> its dtype of pandas, where that has another name."""
@@ -43,8 +53,8 @@ class Frame:
 
     @classmethod
     def of(cls, table: Any, *, always: bool = False) -> Frame | None:
-        """The frame of a table that has text, categorical or boolean columns, or times; None where numbers are all
-        there is, unless `always`, and of what is no data frame in memory.
+        """The frame of a table that has text, categorical or boolean columns, or times; None where
+        numbers are all there is, unless `always`, and of what is no data frame in memory.
 
         Raises
         ------
@@ -62,7 +72,9 @@ class Frame:
             for j, (name, kind) in enumerate(zip(names, kinds, strict=True))
             if kind in ("text", "categorical")
         }
-        times = {name: _time_kind(table.iloc[:, j]) for j, name in enumerate(names) if kinds[j] == "time"}
+        times = {
+            name: _time_kind(table.iloc[:, j]) for j, name in enumerate(names) if kinds[j] == "time"
+        }
         return cls(table.iloc[:0], names, categories, times)
 
     @classmethod
@@ -72,20 +84,22 @@ class Frame:
         categories: Mapping[str, tuple[Any, ...]] | None = None,
         times: Mapping[str, str] | None = None,
     ) -> Frame:
-        """A frame of float64 columns, of categories and of times where a column has any: for estimators that were
-        fitted on frames and get rows of another kind."""
+        """A frame of float64 columns, of categories and of times where a column has any: for
+        estimators that were fitted on frames and get rows of another kind."""
         import pandas as pd  # such an estimator brought it
 
         kept = dict(categories or {})
         kinds = dict(times or {})
         columns: dict[str, Any] = {name: np.zeros(0) for name in names}
         columns |= {name: pd.Categorical([], listed) for name, listed in kept.items()}
-        columns |= {name: pd.Series([], dtype=DTYPES.get(kind, kind)) for name, kind in kinds.items()}
+        columns |= {
+            name: pd.Series([], dtype=DTYPES.get(kind, kind)) for name, kind in kinds.items()
+        }
         return cls(pd.DataFrame(columns), names, kept, kinds)
 
     def codes(self, table: Any) -> FloatArray:
-        """Rows (n, columns) of a table with these columns: numbers as they are, categories as their positions, times
-        as their microseconds."""
+        """Rows (n, columns) of a table with these columns: numbers as they are, categories as their
+        positions, times as their microseconds."""
         out = np.empty((len(table), len(self.names)))
         for j, name in enumerate(self.names):
             known, column = self.categories.get(name), table.iloc[:, j]
@@ -106,7 +120,9 @@ class Frame:
     def rebuilt(self, rows: FloatArray) -> Any:
         """The data frame (n, columns) that these rows stand for, in the dtypes of the template."""
         dtypes = self.template.dtypes
-        columns = {name: self._column(j, name, rows[:, j]) for j, name in enumerate(self.template.columns)}
+        columns = {
+            name: self._column(j, name, rows[:, j]) for j, name in enumerate(self.template.columns)
+        }
         kept = {
             name: dtypes.iloc[j]
             for j, (name, column) in enumerate(columns.items())
@@ -119,7 +135,8 @@ class Frame:
         return frame
 
     def _is_cast(self, name: str, dtype: Any, column: Any) -> bool:
-        """The column is made in another dtype: of text, or of numbers that know a missing one of their own."""
+        """The column is made in another dtype: of text, or of numbers that know a missing one of
+        their own."""
         if name in self.times:
             return False
         if name in self.categories:
@@ -132,7 +149,11 @@ class Frame:
         if str(name) in self.times:
             return from_microseconds(values, self.times[str(name)])
         if known is None:
-            return values if dtype.kind not in "biu" or is_missing.any() else _lossless(values, numpy_dtype(dtype))
+            return (
+                values
+                if dtype.kind not in "biu" or is_missing.any()
+                else _lossless(values, numpy_dtype(dtype))
+            )
         codes = np.where(is_missing, -1, values).astype(np.intp)
         if is_categorical(dtype):
             wider = type(dtype)(categories=list(known), ordered=dtype.ordered)
@@ -146,8 +167,12 @@ class Frame:
     def fingerprint(self) -> dict[str, Any]:
         """Columns, their dtypes and their categories."""
         return {
-            "columns": {str(name): str(self.template.dtypes.iloc[j]) for j, name in enumerate(self.names)},
-            "categories": {name: [str(value) for value in known] for name, known in self.categories.items()},
+            "columns": {
+                str(name): str(self.template.dtypes.iloc[j]) for j, name in enumerate(self.names)
+            },
+            "categories": {
+                name: [str(value) for value in known] for name, known in self.categories.items()
+            },
         }
 
 
@@ -164,11 +189,15 @@ def frame_of(table: Any) -> Any:
     for name in TO_FRAME:
         if hasattr(table, name):
             return getattr(table, name)()
-    raise InputError(f"rows of type {type(table).__name__}: give pyarrow.table(rows), or a pandas data frame of them")
+    raise InputError(
+        f"rows of type {type(table).__name__}: give pyarrow.table(rows), or a pandas data frame of "
+        "them"
+    )
 
 
 def floats_of(table: Any, what: str) -> FloatArray:
-    """Rows (n, columns) of an array, a list or a data frame of numbers as float64; `what` they are, for messages.
+    """Rows (n, columns) of an array, a list or a data frame of numbers as float64; `what` they are,
+    for messages.
 
     Raises
     ------
@@ -198,7 +227,8 @@ def _numbers(column: Any, name: str) -> FloatArray:
 def _strange(name: str, value: Any) -> InputError:
     """The sentence for a value that a column cannot hold."""
     return InputError(
-        f"column {name!r} holds {value!r} ({type(value).__name__}): columns hold numbers, booleans, text, categories "
+        f"column {name!r} holds {value!r} ({type(value).__name__}): columns hold numbers, "
+        "booleans, text, categories "
         "or times (pandas.to_datetime makes them); convert it"
     )
 
@@ -212,12 +242,15 @@ def _kind(column: Any) -> str:
         return "boolean"
     if _time_kind(column):
         return "time"
-    is_number = dtype.kind in "iuf" or (dtype.kind == "O" and not any(isinstance(value, str) for value in column))
+    is_number = dtype.kind in "iuf" or (
+        dtype.kind == "O" and not any(isinstance(value, str) for value in column)
+    )
     return "number" if is_number else "text"
 
 
 def _time_kind(column: Any) -> str:
-    """The kind of times that a column holds, `datetime.date` among them; empty where it holds something else."""
+    """The kind of times that a column holds, `datetime.date` among them; empty where it holds
+    something else."""
     if column.dtype.kind == "O" and set(map(type, column.dropna())) == {datetime.date}:
         return DATE
     return time_kind(column.dtype)
@@ -237,7 +270,8 @@ def _numpy_times(column: Any, kind: str) -> NDArray[np.datetime64]:
 
 
 def _in_dtype(column: Any, kind: str, dtype: Any) -> Any:
-    """A column of times, in UTC, in the dtype of a template; in microseconds where its unit does not hold them all."""
+    """A column of times, in UTC, in the dtype of a template; in microseconds where its unit does
+    not hold them all."""
     zone = zone_of(kind)
     if zone:
         column = column.dt.tz_localize("UTC")

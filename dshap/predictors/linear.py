@@ -58,7 +58,8 @@ def coefficients_of(coef: Any, intercept: Any) -> tuple[FloatArray, FloatArray]:
         coef, intercept = model.coef_, getattr(model, "intercept_", 0.0)
     elif hasattr(coef, "predict") or isinstance(coef, Explained):
         raise InputError(
-            f"{type(coef).__name__} has no coef_: give a fitted linear model or its coefficients; for other models use "
+            f"{type(coef).__name__} has no coef_: give a fitted linear model or its coefficients; "
+            "for other models use "
             "Gaussian(predict, data)"
         )
     try:
@@ -68,7 +69,8 @@ def coefficients_of(coef: Any, intercept: Any) -> tuple[FloatArray, FloatArray]:
         raise InputError(f"coef and intercept must be numbers: {error}") from error
     if weights.ndim != 2 or constant.ndim != 1 or len(constant) not in (1, len(weights)):
         raise InputError(
-            f"coef has shape {np.shape(coef)} and intercept {np.shape(intercept)}: give (columns,) with a number, or "
+            f"coef has shape {np.shape(coef)} and intercept {np.shape(intercept)}: give (columns,) "
+            "with a number, or "
             "(k, columns) with (k,)"
         )
     if not (np.isfinite(weights).all() and np.isfinite(constant).all()):
@@ -89,8 +91,11 @@ def _check_linear(model: Any, weights: FloatArray, constant: FloatArray) -> None
         warnings.simplefilter("ignore")  # of column names, which the rows have no need of here
         found = np.asarray(predict(rows), dtype=float).reshape(len(rows), -1)
     wanted = rows @ weights.T + constant
-    if found.shape != wanted.shape or not np.allclose(found, wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max()):
+    if found.shape != wanted.shape or not np.allclose(
+        found, wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max()
+    ):
         raise InputError(
-            f"predictions of {type(model).__name__} are not coef_·x + intercept_: give the coefficients of what is to "
+            f"predictions of {type(model).__name__} are not coef_·x + intercept_: give the "
+            "coefficients of what is to "
             "be explained, or use Gaussian(predict, data)"
         )

@@ -1,4 +1,5 @@
-"""Models by name: what every predictor has, and what is known of the estimator behind a predict function."""
+"""Models by name: what every predictor has, and what is known of the estimator behind a predict
+function."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ __all__ = [
 
 
 class NamedModel:
-    """Base of the predictors: names of columns and of outputs; a subclass says how f is called, and its fingerprint.
+    """Base of the predictors: names of columns and of outputs; a subclass says how f is called, and
+    its fingerprint.
 
     Parameters
     ----------
@@ -41,10 +43,16 @@ class NamedModel:
     check: Callable[[FloatArray], None] | None = None
 
     def __init__(
-        self, n_columns: int, n_outputs: int, feature_names: Sequence[str] | None, output_names: Sequence[str] | None
+        self,
+        n_columns: int,
+        n_outputs: int,
+        feature_names: Sequence[str] | None,
+        output_names: Sequence[str] | None,
     ) -> None:
         self.n_columns = n_columns
-        self.feature_names = None if feature_names is None else tuple(str(name) for name in feature_names)
+        self.feature_names = (
+            None if feature_names is None else tuple(str(name) for name in feature_names)
+        )
         (given,) = checked(output_names=output_names)
         self.output_names = _numbered(n_outputs) if given is None else tuple(map(str, given))
         if len(self.output_names) != n_outputs:
@@ -69,7 +77,8 @@ def _numbered(n_outputs: int) -> tuple[str, ...]:
 
 
 def column_names_of(table: Any) -> tuple[str, ...] | None:
-    """Column names of anything that has `columns` (a data frame) or `feature_names`; None for arrays."""
+    """Column names of anything that has `columns` (a data frame) or `feature_names`; None for
+    arrays."""
     names = getattr(table, "columns", None)
     if names is None:
         names = getattr(table, "feature_names", None)
@@ -77,25 +86,33 @@ def column_names_of(table: Any) -> tuple[str, ...] | None:
 
 
 def fitted_names_of(predict: Any) -> tuple[str, ...] | None:
-    """Column names that the estimator behind a predict function was fitted on; None where it knows none."""
+    """Column names that the estimator behind a predict function was fitted on; None where it knows
+    none."""
     names = of_estimator(predict, "feature_names_in_")
     return None if names is None else tuple(str(name) for name in names)
 
 
-def names_of(given: Sequence[str] | None, fitted: tuple[str, ...] | None, table: Any) -> Sequence[str] | None:
-    """Names that rows are matched by: those given, else those that the model was fitted on, else those of the table.
+def names_of(
+    given: Sequence[str] | None, fitted: tuple[str, ...] | None, table: Any
+) -> Sequence[str] | None:
+    """Names that rows are matched by: those given, else those that the model was fitted on, else
+    those of the table.
 
-    LightGBM keeps its names with "_" for every blank: where that is all the difference, those of the table.
+    LightGBM keeps its names with "_" for every blank: where that is all the difference, those of
+    the table.
     """
     held = column_names_of(table)
     if given is not None or held is None or fitted is None:
         return given if given is not None else fitted or held
     plain = {name.replace(" ", "_"): name for name in held} | {name: name for name in held}
-    return tuple(plain.get(name, name) for name in fitted) if set(fitted) <= plain.keys() else fitted
+    return (
+        tuple(plain.get(name, name) for name in fitted) if set(fitted) <= plain.keys() else fitted
+    )
 
 
 def classes_of(predict: Any, n_outputs: int) -> tuple[str, ...] | None:
-    """Names of the classes of the classifier behind a predict function; None where its outputs are no classes."""
+    """Names of the classes of the classifier behind a predict function; None where its outputs are
+    no classes."""
     classes = of_estimator(predict, "classes_")
     is_one_each = n_outputs > 1 and np.ndim(classes) == 1 and np.size(classes) == n_outputs
     return tuple(str(name) for name in np.asarray(classes).tolist()) if is_one_each else None
@@ -106,11 +123,15 @@ def columns_by_name(frame: Any, names: Sequence[str]) -> Any:
     held = {str(column): column for column in frame.columns}
     for name in names:
         if name not in held:
-            raise InputError(f"the table lacks a column of the model: {unknown_name('column', name, held)}")
+            raise InputError(
+                f"the table lacks a column of the model: {unknown_name('column', name, held)}"
+            )
     return frame[[held[name] for name in names]]
 
 
-def checked_predict(predict: Callable[[FloatArray], Any], rows: FloatArray, n_outputs: int | None = None) -> FloatArray:
+def checked_predict(
+    predict: Callable[[FloatArray], Any], rows: FloatArray, n_outputs: int | None = None
+) -> FloatArray:
     """predict(rows) as float64 (n, k): `checked_outputs` of what it gives."""
     name = name_of(predict)
     with calling(name):
@@ -120,20 +141,27 @@ def checked_predict(predict: Callable[[FloatArray], Any], rows: FloatArray, n_ou
 
 @contextmanager
 def calling(name: str, hint: str = "") -> Iterator[None]:
-    """An error of the predict function that is called inside is a `PredictError`, whose message ends with a hint."""
+    """An error of the predict function that is called inside is a `PredictError`, whose message
+    ends with a hint."""
     try:
         yield
     except Exception as error:
-        raise PredictError(f"predict function {name} failed: {type(error).__name__}: {error}{hint}") from error
+        raise PredictError(
+            f"predict function {name} failed: {type(error).__name__}: {error}{hint}"
+        ) from error
 
 
 def checked_outputs(raw: Any, n_rows: int, n_outputs: int | None, name: str) -> FloatArray:
-    """What a predict function of this name gave for so many rows as float64 (n, k), or a `PredictError`.
+    """What a predict function of this name gave for so many rows as float64 (n, k), or a
+    `PredictError`.
 
     Of the k outputs that are expected; None at the first call, which sets it.
     """
     if raw is None:
-        raise PredictError(f"predict function {name} gave None: it must return numbers, ({n_rows},) or ({n_rows}, k)")
+        raise PredictError(
+            f"predict function {name} gave None: it must return numbers, ({n_rows},) or ({n_rows}, "
+            "k)"
+        )
     try:
         given = np.asarray(raw)
         is_complex = given.dtype.kind == "c"
@@ -141,7 +169,8 @@ def checked_outputs(raw: Any, n_rows: int, n_outputs: int | None, name: str) -> 
     except (TypeError, ValueError) as error:
         first = next(iter(np.ravel(np.asarray(raw, dtype=object))), None)
         raise PredictError(
-            f"predict function {name} gave {type(raw).__name__} of {first!r}, not numbers: of a classifier explain "
+            f"predict function {name} gave {type(raw).__name__} of {first!r}, not numbers: of a "
+            "classifier explain "
             "predict_proba or decision_function"
         ) from error
     if is_complex:
@@ -149,7 +178,13 @@ def checked_outputs(raw: Any, n_rows: int, n_outputs: int | None, name: str) -> 
     shape = values.shape
     if values.ndim == 1:
         values = values[:, None]
-    if values.ndim != 2 or len(values) != n_rows or (n_outputs is not None and values.shape[1] != n_outputs):
+    if (
+        values.ndim != 2
+        or len(values) != n_rows
+        or (n_outputs is not None and values.shape[1] != n_outputs)
+    ):
         wanted = f"({n_rows},) or ({n_rows}, {'k' if n_outputs is None else n_outputs})"
-        raise PredictError(f"predict function {name} gave shape {shape} for {n_rows} rows: it must give {wanted}")
+        raise PredictError(
+            f"predict function {name} gave shape {shape} for {n_rows} rows: it must give {wanted}"
+        )
     return values

@@ -21,7 +21,9 @@ __all__ = ["ARRAYS", "BUFFER_BYTES", "PredictFunction", "RowForms", "row_forms"]
 
 BUFFER_BYTES = 64 << 20
 """The most bytes of the rows of a call: 65,536 rows of 128 columns, fewer of wider ones."""
-TAKES_FRAMES = "gets data frames, which it took first (arrays=True hands it arrays, which is quicker)"
+TAKES_FRAMES = (
+    "gets data frames, which it took first (arrays=True hands it arrays, which is quicker)"
+)
 
 
 class PredictFunction(NamedModel):
@@ -57,7 +59,9 @@ class PredictFunction(NamedModel):
         has_unknown_types: bool = False,
     ) -> None:
         self.predict, self.frame = predict, frame
-        self.buffer_rows = min(buffer_rows, max(1, BUFFER_BYTES // (8 * max(1, probe_rows.shape[1]))))
+        self.buffer_rows = min(
+            buffer_rows, max(1, BUFFER_BYTES // (8 * max(1, probe_rows.shape[1])))
+        )
         self.is_array_hinted = is_array_hinted
         self.has_unknown_types = has_unknown_types
         self.name = name_of(predict)
@@ -96,16 +100,20 @@ class PredictFunction(NamedModel):
         return checked_outputs(raw, len(rows), self._k, self.name)
 
     def _hint(self, rows: FloatArray) -> str:
-        """The form of the rows, for the message where predict fails on them, and how to have another."""
+        """The form of the rows, for the message where predict fails on them, and how to have
+        another."""
         if self.times:
             return (
-                f"; predict was given a data frame, as column {next(iter(self.times))!r} holds times: numbers, such as "
+                f"; predict was given a data frame, as column {next(iter(self.times))!r} holds "
+                "times: numbers, such as "
                 "days since a date, would let it have arrays"
             )
         if self.has_unknown_types:
             return (
-                "; predict was given a data frame of numbers, as the data tell no types: where columns hold times, "
-                "give a data frame, or dshap.sources.ParquetSource(path, features=[...], times=[...])"
+                "; predict was given a data frame of numbers, as the data tell no types: where "
+                "columns hold times, "
+                "give a data frame, or dshap.sources.ParquetSource(path, features=[...], "
+                "times=[...])"
             )
         if self.is_array_hinted:
             return f"; predict was given an array {rows.shape}: give arrays=False for frames"
@@ -113,17 +121,23 @@ class PredictFunction(NamedModel):
 
     def __call__(self, rows: FloatArray) -> FloatArray:
         """f(x) (n, k)."""
-        parts = [self.call(rows[start : start + self.buffer_rows]) for start in range(0, len(rows), self.buffer_rows)]
+        parts = [
+            self.call(rows[start : start + self.buffer_rows])
+            for start in range(0, len(rows), self.buffer_rows)
+        ]
         return np.concatenate(parts) if parts else np.empty((0, self.n_outputs))
 
     def predict_bytes(self, n: int) -> int:
-        """Twice the rows of a call, as the function's own memory is not known; the predictions of all calls twice."""
+        """Twice the rows of a call, as the function's own memory is not known; the predictions of
+        all calls twice."""
         rows = min(n, self.buffer_rows)
         return 16 * (rows * (self.n_columns + self.n_outputs) + n * self.n_outputs)
 
     def fingerprint(self) -> dict[str, Any]:
         """Name, and what it predicted when it was tried."""
-        name = f"{getattr(self.predict, '__module__', '')}.{getattr(self.predict, '__qualname__', '')}"
+        name = (
+            f"{getattr(self.predict, '__module__', '')}.{getattr(self.predict, '__qualname__', '')}"
+        )
         return {
             "predict": getattr(getattr(self.predict, "__self__", None), "stored_name", name),
             "predictions": hashlib.blake2b(self.probe.tobytes(), digest_size=16).hexdigest(),
@@ -144,7 +158,9 @@ class RowForms:
     has_unknown_types: bool = False
     """The types of the columns of the data frames are not known: all are numbers."""
 
-    def function(self, predict: Callable[[Any], Any], probe_rows: FloatArray, **options: Any) -> PredictFunction:
+    def function(
+        self, predict: Callable[[Any], Any], probe_rows: FloatArray, **options: Any
+    ) -> PredictFunction:
         """The predict function in the first form that gives numbers.
 
         Raises
@@ -163,7 +179,8 @@ class RowForms:
             )
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("error", UserWarning)  # scikit-learn's, where a model was fitted on arrays
+                # scikit-learn's, where a model was fitted on arrays
+                warnings.simplefilter("error", UserWarning)
                 found = PredictFunction(predict, probe_rows, self.frame, **options)
             found.form = TAKES_FRAMES
         except PredictError as error:
@@ -171,17 +188,22 @@ class RowForms:
         return found
 
     def _of_array(
-        self, predict: Callable[[Any], Any], probe_rows: FloatArray, error: PredictError, options: Mapping[str, Any]
+        self,
+        predict: Callable[[Any], Any],
+        probe_rows: FloatArray,
+        error: PredictError,
+        options: Mapping[str, Any],
     ) -> PredictFunction:
-        """The predict function on arrays, after this error on a data frame; on data frames where that was a warning."""
+        """The predict function on arrays, after this error on a data frame; on data frames where
+        that was a warning."""
         try:
             found = PredictFunction(predict, probe_rows, None, **options)
             found.form = f"gets arrays, as a data frame gave no numbers ({type(error.__cause__ or error).__name__})"
         except PredictError as of_array:
             if not isinstance(error.__cause__, UserWarning):
                 raise PredictError(
-                    f"{error} (given a data frame); predict was given an array {probe_rows.shape} too: "
-                    + str(of_array).removeprefix(f"predict function {name_of(predict)} ")
+                    f"{error} (given a data frame); predict was given an array {probe_rows.shape} "
+                    "too: " + str(of_array).removeprefix(f"predict function {name_of(predict)} ")
                 ) from error
             found = PredictFunction(predict, probe_rows, self.frame, **options)
             found.form = TAKES_FRAMES
@@ -192,7 +214,11 @@ ARRAYS = RowForms()
 
 
 def row_forms(
-    predict: Any, table: Any, names: Sequence[str] | None, arrays: bool | None, times: Mapping[str, str]
+    predict: Any,
+    table: Any,
+    names: Sequence[str] | None,
+    arrays: bool | None,
+    times: Mapping[str, str],
 ) -> RowForms:
     """The forms of rows that a predict function is handed.
 
@@ -214,12 +240,19 @@ def row_forms(
     if table is None:
         if arrays is False and names is None:
             raise InputError(
-                "arrays=False hands predict data frames, and the columns have no names: give feature_names"
+                "arrays=False hands predict data frames, and the columns have no names: give "
+                "feature_names"
             )
         is_framed = is_framed or bool(times)
-        frame = Frame.of_names(tuple(map(str, names)), times=times) if names is not None and is_framed else None
+        frame = (
+            Frame.of_names(tuple(map(str, names)), times=times)
+            if names is not None and is_framed
+            else None
+        )
         is_guessed = frame is not None and not times
-        return RowForms(frame, is_hinted=frame is None and names is not None, has_unknown_types=is_guessed)
+        return RowForms(
+            frame, is_hinted=frame is None and names is not None, has_unknown_types=is_guessed
+        )
     frame = Frame.of(table, always=True)
     assert frame is not None
     if arrays and frame.categories:
@@ -237,7 +270,8 @@ def row_forms(
 def _refused_arrays(name: str, holds: str) -> str:
     """The sentence for arrays of columns that they cannot hold."""
     return (
-        f"arrays=True, and column {name!r} holds {holds}, which an array of numbers does not: leave arrays out, or "
+        f"arrays=True, and column {name!r} holds {holds}, which an array of numbers does not: "
+        "leave arrays out, or "
         "that column"
     )
 
@@ -247,5 +281,6 @@ def _is_of_dshap(predict: Any) -> bool:
 
 
 def wants_frames(predict: Any) -> bool:
-    """The estimator behind a predict function was fitted on data frames, and warns, or fails, where it gets arrays."""
+    """The estimator behind a predict function was fitted on data frames, and warns, or fails, where
+    it gets arrays."""
     return fitted_names_of(predict) is not None and not _is_of_dshap(predict)

@@ -1,7 +1,9 @@
-"""Times as numbers: whole microseconds since 1970 in float64, and back in the unit that a model takes.
+"""Times as numbers: whole microseconds since 1970 in float64, and back in the unit that a model
+takes.
 
-float64 holds each of them from 1684 to 2255.  Times of a zone are counted in UTC.  The kind of a column of times is one
-text, whichever library holds the column: "datetime64[us]", "datetime64[ns, Europe/Berlin]" or "date".
+float64 holds each of them from 1684 to 2255.  Times of a zone are counted in UTC.  The kind of a
+column of times is one text, whichever library holds the column: "datetime64[us]", "datetime64[ns,
+Europe/Berlin]" or "date".
 """
 
 from __future__ import annotations
@@ -17,11 +19,22 @@ from dshap.errors import LARGEST_WHOLE, InputError
 from dshap.foreign import has_member
 from dshap.records import FloatArray
 
-__all__ = ["DATE", "from_microseconds", "microseconds", "misfit", "time_kind", "times_of", "unit_of", "zone_of"]
+__all__ = [
+    "DATE",
+    "from_microseconds",
+    "microseconds",
+    "misfit",
+    "time_kind",
+    "times_of",
+    "unit_of",
+    "zone_of",
+]
 
 DATE = "date"
 """The kind of columns of days: `datetime.date` in data frames."""
-SPELLINGS = re.compile(r"(?:datetime64|timestamp)\[(?P<unit>s|ms|us|ns)(?:, (?:tz=)?(?P<zone>[^\]]+))?\]")
+SPELLINGS = re.compile(
+    r"(?:datetime64|timestamp)\[(?P<unit>s|ms|us|ns)(?:, (?:tz=)?(?P<zone>[^\]]+))?\]"
+)
 """How numpy, pandas and Arrow write the types of times."""
 PER_UNIT: Mapping[str, int] = {"D": 86_400_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
 """Unit of numpy -> its microseconds."""
@@ -30,7 +43,8 @@ RANGE = "times from 1684-07-28 to 2255-06-05"
 
 
 def times_of(given: Any) -> Mapping[str, str]:
-    """Column -> its kind, of the columns of times that a model takes or a source gives; empty where it knows none."""
+    """Column -> its kind, of the columns of times that a model takes or a source gives; empty where
+    it knows none."""
     if has_member(given, "times"):
         match given.times:
             case Mapping() as found:  # a data frame may have a column of that name
@@ -39,7 +53,8 @@ def times_of(given: Any) -> Mapping[str, str]:
 
 
 def time_kind(dtype: Any) -> str:
-    """The kind of times of a dtype of numpy or pandas, or of a type of Arrow; empty where it holds something else."""
+    """The kind of times of a dtype of numpy or pandas, or of a type of Arrow; empty where it holds
+    something else."""
     text = str(dtype)
     if text.startswith(("date32[", "date64[")):
         return DATE
@@ -67,12 +82,11 @@ def zone_of(kind: str) -> str:
 
 
 def misfit(own: str, wanted: str) -> str:
-    """Say why times of one kind cannot stand for those of another, and what to do; empty where they can."""
+    """Say why times of one kind cannot stand for those of another, and what to do; empty where they
+    can."""
     of_model = f"and {wanted} where the model's own rows are"
     if zone_of(own) and not zone_of(wanted):
-        return (
-            f'times of a zone ({own}) here, {of_model}: take the zone off, .dt.tz_convert("UTC").dt.tz_localize(None)'
-        )
+        return f'times of a zone ({own}) here, {of_model}: take the zone off, .dt.tz_convert("UTC").dt.tz_localize(None)'
     if zone_of(wanted) and not zone_of(own):
         return f'times without a zone ({own}) here, {of_model}: say theirs, .dt.tz_localize("{zone_of(wanted)}")'
     if wanted == DATE and own != DATE:
@@ -92,11 +106,19 @@ def microseconds(values: NDArray[np.datetime64], name: str) -> FloatArray:
     is_known = ~np.isnat(values)
     counts = np.where(is_known, values.view(np.int64), 0)
     if unit == "ns":
-        _refuse(values[counts % 1_000 != 0], name, 'whole microseconds are taken: round it, column.dt.round("us")')
+        _refuse(
+            values[counts % 1_000 != 0],
+            name,
+            'whole microseconds are taken: round it, column.dt.round("us")',
+        )
         counts = counts // 1_000
         unit = "us"
     is_far = np.abs(counts) > LARGEST_WHOLE // PER_UNIT[unit]
-    _refuse(values[is_far], name, f"{RANGE} are taken: put a missing value in its place, or leave the column out")
+    _refuse(
+        values[is_far],
+        name,
+        f"{RANGE} are taken: put a missing value in its place, or leave the column out",
+    )
     return np.where(is_known, (counts * PER_UNIT[unit]).astype(np.float64), np.nan)
 
 
@@ -109,7 +131,8 @@ def _refuse(bad: NDArray[np.datetime64], name: str, why: str) -> None:
 def from_microseconds(numbers: FloatArray, kind: str) -> NDArray[Any]:
     """Times (n,) of the microseconds (n,), NaN as missing; of a zone in UTC.
 
-    In the unit of the kind where it holds all of them, else in microseconds; dates as `datetime.date`.
+    In the unit of the kind where it holds all of them, else in microseconds; dates as
+    `datetime.date`.
     """
     is_missing = np.isnan(numbers)
     times = np.rint(np.where(is_missing, 0.0, numbers)).astype(np.int64).view("datetime64[us]")

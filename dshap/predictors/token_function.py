@@ -16,7 +16,8 @@ __all__ = ["TokenFunction", "by_length"]
 
 
 class TokenFunction(PredictFunction):
-    """A predict function that takes token ids (n, longest), by rows of floats that are NaN beyond the end of a text.
+    """A predict function that takes token ids (n, longest), by rows of floats that are NaN beyond
+    the end of a text.
 
     Parameters
     ----------
@@ -24,7 +25,8 @@ class TokenFunction(PredictFunction):
     probe_rows : (n, columns)
         On which it is tried.
     padding : the id beyond the end of a text
-    longest : columns that predict takes; None: as many as the text has tokens, so that nothing is padded
+    longest : columns that predict takes; None: as many as the text has tokens, so that nothing is
+        padded
     output_names, buffer_rows : as in `PredictFunction`
     """
 
@@ -40,7 +42,12 @@ class TokenFunction(PredictFunction):
     ) -> None:
         self.padding, self.longest = padding, longest
         super().__init__(
-            predict, probe_rows, None, feature_names=None, output_names=output_names, buffer_rows=buffer_rows
+            predict,
+            probe_rows,
+            None,
+            feature_names=None,
+            output_names=output_names,
+            buffer_rows=buffer_rows,
         )
 
     def of_length(self, n_columns: int) -> Self:
@@ -71,7 +78,8 @@ class TokenFunction(PredictFunction):
 
 
 def by_length(rows: FloatArray) -> Iterator[tuple[int, NDArray[np.intp]]]:
-    """(length, positions) of the texts of each length among rows that are NaN beyond the end of each."""
+    """(length, positions) of the texts of each length among rows that are NaN beyond the end of
+    each."""
     lengths = np.count_nonzero(~np.isnan(rows), axis=1)
     for length in np.unique(lengths).tolist():
         yield length, np.flatnonzero(lengths == length)

@@ -14,7 +14,8 @@ __all__ = ["is_ensemble", "library_of"]
 BOOSTERS = {"xgboost": XGBoostTrees, "lightgbm": LightGBMTrees}
 """Package -> the class that meets its models."""
 OF_SKLEARN = ("tree_", "estimators_", "_predictors")
-"""Attributes of fitted trees, forests and gradient boosting of scikit-learn, that by histograms last."""
+"""Attributes of fitted trees, forests and gradient boosting of scikit-learn, that by histograms
+last."""
 INSIDE = {
     "best_estimator_": ".best_estimator_",  # GridSearchCV and its like
     "steps": "[-1]",  # Pipeline
@@ -24,12 +25,14 @@ INSIDE = {
 
 
 def is_ensemble(model: Any) -> bool:
-    """A tree ensemble of XGBoost, LightGBM or scikit-learn, for `Trees`; of the first two an unfitted one too."""
+    """A tree ensemble of XGBoost, LightGBM or scikit-learn, for `Trees`; of the first two an
+    unfitted one too."""
     return _kind_of(model) is not None
 
 
 def library_of(model: Any) -> Any:
-    """The class that meets this ensemble, or an InputError that says where the trees are, if they are inside it."""
+    """The class that meets this ensemble, or an InputError that says where the trees are, if they
+    are inside it."""
     kind, is_fitted = _kind_of(model), of_estimator(model, "__sklearn_is_fitted__")
     if kind is None or (is_fitted is not None and not is_fitted()):
         raise InputError(_refusal(model))
@@ -41,7 +44,9 @@ def _kind_of(model: Any) -> Any:
     package = type(model).__module__.split(".")[0]
     if package in BOOSTERS and of_estimator(model, "predict") is not None:
         return BOOSTERS[package]
-    has_trees = package == "sklearn" and any(of_estimator(model, name) is not None for name in OF_SKLEARN)
+    has_trees = package == "sklearn" and any(
+        of_estimator(model, name) is not None for name in OF_SKLEARN
+    )
     return ThroughShap if has_trees else None
 
 
@@ -50,7 +55,9 @@ def _refusal(model: Any) -> str:
     if is_ensemble(estimator_of(model)):
         return f"Trees takes the model, not its {model.__name__}: give Trees(model)"
     if callable(model) and not has_member(model, "predict"):
-        return "Trees takes a fitted tree ensemble, not a function: use Marginal(function, background)"
+        return (
+            "Trees takes a fitted tree ensemble, not a function: use Marginal(function, background)"
+        )
     name = shown(model) if isinstance(model, type) else type(model).__name__
     predict = "predict" if of_estimator(model, "predict_proba") is None else "predict_proba"
     called = "model" if of_estimator(model, "steps") is None else "pipeline"
@@ -59,13 +66,17 @@ def _refusal(model: Any) -> str:
         if "[-1]" in found:
             of_trees, of_model = " on its transformed columns", " for the columns as they are"
         elif "calibrated" in found:
-            of_trees, of_model = " for the margins of the first", " for the calibrated probabilities"
+            of_trees, of_model = (
+                " for the margins of the first",
+                " for the calibrated probabilities",
+            )
         return (
             f"{name} is no tree ensemble itself; the tree is inside: Trees({found}){of_trees}, or "
             f"Marginal({called}.{predict}, background){of_model}"
         )
     return (
-        f"{name} is no fitted tree ensemble of XGBoost, LightGBM or scikit-learn: fit it first, or use "
+        f"{name} is no fitted tree ensemble of XGBoost, LightGBM or scikit-learn: fit it first, or "
+        "use "
         f"Marginal(model.{predict}, background), which takes any model"
     )
 

@@ -1,4 +1,5 @@
-"""XGBoost and LightGBM as `Trees` meets them: margins, contributions, pairs, and the categories behind codes."""
+"""XGBoost and LightGBM as `Trees` meets them: margins, contributions, pairs, and the categories
+behind codes."""
 
 from __future__ import annotations
 
@@ -22,21 +23,23 @@ __all__ = ["Ensemble", "LightGBMTrees", "XGBoostTrees", "digest_of_bytes", "tree
 Categories = Mapping[int, tuple[Any, ...]]
 """column -> its categories, in the order of their codes."""
 OPERATIONS = 50.0
-"""Of a leaf and a row, times the square of the depth: 0.9 ms for 200 trees of 31 leaves with LightGBM 4.7, 1.3 ms for
-200 of depth 6 with XGBoost 3.2.  It only steers tile sizes."""
+"""Of a leaf and a row, times the square of the depth: 0.9 ms for 200 trees of 31 leaves with
+LightGBM 4.7, 1.3 ms for 200 of depth 6 with XGBoost 3.2.  It only steers tile sizes."""
 SHOWN = 3
 """Categories that a message names."""
 
 
 class Ensemble(Protocol):
-    """A tree ensemble, met through its library.  Rows are float64, categories are codes, NaN where missing."""
+    """A tree ensemble, met through its library.  Rows are float64, categories are codes, NaN where
+    missing."""
 
     n_columns: int
     names: tuple[str, ...] | None
     digest: str
     how: str
     takes_unseen: bool
-    """A category that the model was not fitted on counts as a missing one; else the library refuses it."""
+    """A category that the model was not fitted on counts as a missing one; else the library refuses
+    it."""
     row_operations: float
     """Floating-point operations of the contributions of one row, about."""
     factor: float
@@ -80,16 +83,21 @@ class XGBoostTrees:
         booster = model.get_booster() if hasattr(model, "get_booster") else model
         _refuse_linear(model, booster)
         self.estimator = None if booster is model else model
-        self.rounds = (0, getattr(model, "best_iteration", -1) + 1) if booster is not model else (0, 0)
+        self.rounds = (
+            (0, getattr(model, "best_iteration", -1) + 1) if booster is not model else (0, 0)
+        )
         self.names = None if booster.feature_names is None else tuple(booster.feature_names)
         self.n_columns = int(booster.num_features())
         held = bytes(booster.save_raw("json"))
         self.digest = digest_of_bytes(held)
-        self.row_operations = tree_operations((int(n) + 1) // 2 for n in re.findall(rb'"num_nodes":"(\d+)"', held))
+        self.row_operations = tree_operations(
+            (int(n) + 1) // 2 for n in re.findall(rb'"num_nodes":"(\d+)"', held)
+        )
         self.booster, self.n_threads = _with_threads(booster, 1), 1
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the estimator around the booster: workers have no use for it, and it may not be picklable."""
+        """Without the estimator around the booster: workers have no use for it, and it may not be
+        picklable."""
         return {**self.__dict__, "estimator": None}
 
     def coded(self, given: Categories) -> Categories:
@@ -98,14 +106,23 @@ class XGBoostTrees:
         if self.names is None and not given:  # fitted on arrays: codes are all that there ever was
             return {}
         kept = _kept_by_xgboost(self.booster) if marked else {}
-        _refuse_others({j: kept[j] for j in given if j in kept}, {j: given[j] for j in given if j in kept}, self.names)
+        _refuse_others(
+            {j: kept[j] for j in given if j in kept},
+            {j: given[j] for j in given if j in kept},
+            self.names,
+        )
         if strange := [j for j in given if j not in marked]:
-            raise InputError(f"categories names {_called(self.names, strange[0])}, a column of numbers: leave it out")
+            raise InputError(
+                f"categories names {_called(self.names, strange[0])}, a column of numbers: leave "
+                "it out"
+            )
         if unknown := [j for j in marked if j not in kept and j not in given]:
             name = _called(self.names, unknown[0])
             raise InputError(
-                f"XGBoost did not keep the categories of {name} (it does from version 3.1 on, of data frames): give "
-                f"categories={{{name}: [...]}}, all of them in the order of their codes, as in the frame of the fit"
+                f"XGBoost did not keep the categories of {name} (it does from version 3.1 on, of "
+                "data frames): give "
+                f"categories={{{name}: [...]}}, all of them in the order of their codes, as in the "
+                "frame of the fit"
             )
         return {j: kept.get(j, given.get(j, ())) for j in marked}
 
@@ -126,7 +143,9 @@ class XGBoostTrees:
             enable_categorical=True,
             nthread=self.n_threads,
         )
-        return np.asarray(self.booster.predict(matrix, iteration_range=self.rounds, **what), dtype=np.float64)
+        return np.asarray(
+            self.booster.predict(matrix, iteration_range=self.rounds, **what), dtype=np.float64
+        )
 
     def predict(self, rows: FloatArray) -> FloatArray:
         return self._asked(rows, output_margin=True)
@@ -141,7 +160,8 @@ class XGBoostTrees:
         return _split(found.reshape(len(rows), -1, self.n_columns + 1))
 
     def pairs(self, rows: FloatArray) -> FloatArray:
-        """Half the Shapley interaction index (n, columns, columns, k) of each pair, main effects on the diagonal."""
+        """Half the Shapley interaction index (n, columns, columns, k) of each pair, main effects on
+        the diagonal."""
         found = self._asked(rows, pred_interactions=True)
         d = self.n_columns
         return found.reshape(len(rows), -1, d + 1, d + 1)[:, :, :d, :d].transpose(0, 2, 3, 1)
@@ -158,36 +178,52 @@ class LightGBMTrees:
         self.estimator = None if self.booster is model else model
         names, text = tuple(self.booster.feature_name()), self.booster.model_to_string()
         self.n_columns = len(names)
-        self._lists = [tuple(map(_plain, kept)) for kept in getattr(self.booster, "pandas_categorical", None) or ()]
+        self._lists = [
+            tuple(map(_plain, kept))
+            for kept in getattr(self.booster, "pandas_categorical", None) or ()
+        ]
         self._marked, self._ranges = _marked_by_lightgbm(text), _ranges_of_lightgbm(text)
         is_numbered = all(name == f"Column_{j}" for j, name in enumerate(names))
         self.names = None if is_numbered and not self._lists else names
-        self.digest, self.factor = digest_of_bytes(text.encode()), _factor_of_lightgbm(self.booster, text)
-        self.row_operations = tree_operations(int(n) for n in re.findall(r"^num_leaves=(\d+)$", text, re.M))
+        self.digest, self.factor = (
+            digest_of_bytes(text.encode()),
+            _factor_of_lightgbm(self.booster, text),
+        )
+        self.row_operations = tree_operations(
+            int(n) for n in re.findall(r"^num_leaves=(\d+)$", text, re.M)
+        )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the estimator around the booster: workers have no use for it, and it may not be picklable."""
+        """Without the estimator around the booster: workers have no use for it, and it may not be
+        picklable."""
         return {**self.__dict__, "estimator": None}
 
     def coded(self, given: Categories) -> Categories:
         lists = self._lists
         if given and not lists:
-            raise InputError("categories are lists of pandas categories, and the model had none at its fit: leave out")
-        if not lists:  # fitted on numbers; those that it takes for sets of codes are codes in the rows too
+            raise InputError(
+                "categories are lists of pandas categories, and the model had none at its fit: "
+                "leave out"
+            )
+        # fitted on numbers; those that it takes for sets of codes are codes in the rows too
+        if not lists:
             return {}
         columns = sorted(given) if given else self._marked
         _refuse_others(dict(zip(columns, lists, strict=False)), given, self.names)
         if len(columns) != len(lists) or not all(map(self._may_hold_codes, columns, lists)):
             heads = "; ".join(map(_head, lists))
             raise InputError(
-                f"LightGBM keeps the categories of {len(lists)} columns ({heads}) and not of which, where some are "
-                "ordered or others were named beside them: give categories={'column': [...]} for all of these columns, "
+                f"LightGBM keeps the categories of {len(lists)} columns ({heads}) and not of "
+                "which, where some are "
+                "ordered or others were named beside them: give categories={'column': [...]} for "
+                "all of these columns, "
                 "in the order of the codes"
             )
         return dict(zip(columns, lists, strict=True))
 
     def _may_hold_codes(self, column: int, categories: tuple[Any, ...]) -> bool:
-        """The values of a column at the fit were from -1, a missing one, to the last position in a list."""
+        """The values of a column at the fit were from -1, a missing one, to the last position in a
+        list."""
         least, largest = self._ranges.get(column, (0.0, 0.0))
         return least >= -1.0 and largest < len(categories)
 
@@ -197,7 +233,9 @@ class LightGBMTrees:
         return other
 
     def _asked(self, rows: FloatArray, **what: bool) -> FloatArray:
-        return np.asarray(self.booster.predict(rows, num_threads=self.n_threads, **what), dtype=np.float64)
+        return np.asarray(
+            self.booster.predict(rows, num_threads=self.n_threads, **what), dtype=np.float64
+        )
 
     def predict(self, rows: FloatArray) -> FloatArray:
         return self.factor * self._asked(rows, raw_score=True)
@@ -213,7 +251,8 @@ class LightGBMTrees:
 
 
 def tree_operations(leaves: Iterable[int]) -> float:
-    """About what the contributions of one row take: leaves times depth², of trees that are nearly even."""
+    """About what the contributions of one row take: leaves times depth², of trees that are nearly
+    even."""
     return OPERATIONS * sum(n * (math.log2(n) + 1.0) ** 2 for n in leaves if n)
 
 
@@ -222,10 +261,13 @@ def digest_of_bytes(content: bytes) -> str:
 
 
 def _table_of(rows: FloatArray, names: Sequence[str] | None, categories: Categories) -> Any:
-    """Rows (n, columns) as an estimator was fitted on them: a data frame where its columns have names."""
+    """Rows (n, columns) as an estimator was fitted on them: a data frame where its columns have
+    names."""
     if names is None:
         return rows
-    return Frame.of_names(tuple(names), {names[j]: kept for j, kept in categories.items()}).rebuilt(rows)
+    return Frame.of_names(tuple(names), {names[j]: kept for j, kept in categories.items()}).rebuilt(
+        rows
+    )
 
 
 def _refuse_linear(model: Any, booster: Any) -> None:
@@ -233,14 +275,15 @@ def _refuse_linear(model: Any, booster: Any) -> None:
     kind = json.loads(booster.save_config())["learner"]["gradient_booster"]["name"]
     if kind == "gblinear":
         raise InputError(
-            f"{type(model).__name__} with booster = 'gblinear' is a linear model and has no trees: use "
+            f"{type(model).__name__} with booster = 'gblinear' is a linear model and has no trees: "
+            "use "
             "Marginal(model.predict, background)"
         )
 
 
 def _factor_of_lightgbm(booster: Any, text: str) -> float:
-    """The factor from sums of leaves to margins: random forests predict the mean of their trees, not the sum, and
-    log-odds are the sums times the objective's `sigmoid`."""
+    """The factor from sums of leaves to margins: random forests predict the mean of their trees,
+    not the sum, and log-odds are the sums times the objective's `sigmoid`."""
     factor = 1.0
     if re.search(r"^average_output$", text, re.M):
         used = booster.current_iteration()
@@ -271,7 +314,8 @@ def _kept_by_xgboost(booster: Any) -> dict[int, tuple[Any, ...]]:
 
 
 def _marked_by_lightgbm(text: str) -> list[int]:
-    """The columns whose splits are sets of codes: by default all pandas categories that are not ordered."""
+    """The columns whose splits are sets of codes: by default all pandas categories that are not
+    ordered."""
     found = re.search(r"^\[categorical_feature: ([\d,]+)\]$", text, re.M)
     return sorted(map(int, found[1].split(","))) if found else []
 
@@ -291,8 +335,12 @@ def _refuse_others(kept: Categories, given: Categories, names: Sequence[str] | N
     """Raise where a list that was given is not the one that the model keeps."""
     for j, listed in given.items():
         if kept.get(j) != listed:
-            known = f"the model keeps {_head(kept[j])}" if j in kept else "the model keeps fewer lists"
-            raise InputError(f"categories of {_called(names, j)} are {_head(listed)}, and {known}: give those")
+            known = (
+                f"the model keeps {_head(kept[j])}" if j in kept else "the model keeps fewer lists"
+            )
+            raise InputError(
+                f"categories of {_called(names, j)} are {_head(listed)}, and {known}: give those"
+            )
 
 
 def _head(categories: tuple[Any, ...]) -> str:

@@ -1,4 +1,5 @@
-"""A fitted tree ensemble as a model: its margins, tried and checked, and the categories behind codes."""
+"""A fitted tree ensemble as a model: its margins, tried and checked, and the categories behind
+codes."""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ from dshap.checks import checked
 from dshap.errors import LARGEST_WHOLE, InputError, rounded_refusal, unknown_name
 from dshap.foreign import has_columns, of_estimator
 from dshap.predictors.frames import floats_of
-from dshap.predictors.named import NamedModel, checked_predict, columns_by_name, fitted_names_of, names_of
+from dshap.predictors.named import (
+    NamedModel,
+    checked_predict,
+    columns_by_name,
+    fitted_names_of,
+    names_of,
+)
 from dshap.predictors.tree_kinds import library_of
 from dshap.predictors.tree_libraries import Ensemble
 from dshap.predictors.tree_scale import Scale, scale_of
@@ -25,9 +32,11 @@ __all__ = ["TOLERANCE", "TreeModel", "asked", "made_up", "model_of_trees", "reac
 PROBE_ROWS = 64
 """Rows that a library is tried on."""
 TOLERANCE = 1e-3
-"""Largest |Σφ + base − margin| over the largest margin: float32 sums of a thousand trees stay far below."""
+"""Largest |Σφ + base − margin| over the largest margin: float32 sums of a thousand trees stay far
+below."""
 PROBE_PLAYERS, PROBED_MIXES = 8, 8
-"""Columns, and rows, whose contributions are compared with all coalitions where there is a background."""
+"""Columns, and rows, whose contributions are compared with all coalitions where there is a
+background."""
 MAX_BACKGROUND = 1_000
 """Rows: every tree is walked once for each pair of a row and one of these."""
 
@@ -38,7 +47,8 @@ class TreeModel(NamedModel):
     Parameters
     ----------
     ensemble : Ensemble
-    codes : column -> its categories in the order of their codes, those that the ensemble was fitted on
+    codes : column -> its categories in the order of their codes, those that the ensemble was fitted
+        on
     scale : what the margins are of the model's own predictions
     """
 
@@ -57,12 +67,14 @@ class TreeModel(NamedModel):
         _check_categories(self.categories)
 
     def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
-        """With lists that go on behind those that it has: of categories that the model was not fitted on."""
+        """With lists that go on behind those that it has: of categories that the model was not
+        fitted on."""
         for name, kept in self.categories.items():
             unseen = categories[name][len(kept) :]
             if unseen and not self.ensemble.takes_unseen:
                 raise InputError(
-                    f"column {name!r} holds {unseen[0]!r}, a category that the model was not fitted on, which XGBoost "
+                    f"column {name!r} holds {unseen[0]!r}, a category that the model was not "
+                    "fitted on, which XGBoost "
                     "refuses: drop these rows, or make it missing (NaN)"
                 )
         other = copy.copy(self)
@@ -70,7 +82,8 @@ class TreeModel(NamedModel):
         return other
 
     def with_threads(self, n_threads: int) -> Self:
-        """With a library that walks its trees in so many threads; its numbers do not depend on it."""
+        """With a library that walks its trees in so many threads; its numbers do not depend on
+        it."""
         other = copy.copy(self)
         other.ensemble = self.ensemble.with_threads(n_threads)
         return other
@@ -86,13 +99,16 @@ class TreeModel(NamedModel):
         return 8 * n * (2 * self.n_columns + 3 * self.n_outputs)
 
     def check_own(self, rows: FloatArray) -> None:
-        """Raise where margins of these rows (n, columns) are not, on their scale, what the model itself predicts."""
+        """Raise where margins of these rows (n, columns) are not, on their scale, what the model
+        itself predicts."""
         if len(rows):
             self.scale.refuse(self(rows), self._own(rows), self.ensemble.how)
 
     def _own(self, rows: FloatArray) -> Any:
         return asked(
-            lambda known: self.ensemble.own(known, self.codes), self.known(rows), "the model's own predictions"
+            lambda known: self.ensemble.own(known, self.codes),
+            self.known(rows),
+            "the model's own predictions",
         )
 
     def known(self, rows: FloatArray) -> FloatArray:
@@ -105,7 +121,9 @@ class TreeModel(NamedModel):
         return known
 
     def fingerprint(self) -> dict[str, Any]:
-        kept = {name: digest_of(list(map(repr, values))) for name, values in self.categories.items()}
+        kept = {
+            name: digest_of(list(map(repr, values))) for name, values in self.categories.items()
+        }
         record = {"by": self.ensemble.how, "model": self.ensemble.digest}
         return {**record, "categories": kept} if kept else record
 
@@ -117,13 +135,16 @@ def model_of_trees(
     output_names: Sequence[str] | None,
     categories: Mapping[str, Sequence[Any]] | None,
 ) -> TreeModel:
-    """The model of a fitted ensemble, tried on made-up rows; the parameters are those of `Trees`."""
+    """The model of a fitted ensemble, tried on made-up rows; the parameters are those of
+    `Trees`."""
     (feature_names,) = checked(feature_names=feature_names)
     library: Ensemble = library_of(model)(model)
     names = names_of(feature_names, library.names or fitted_names_of(model), background)
     codes = library.coded(_by_position(checked(categories=categories)[0], names))
     if background is not None:
-        rows = columns_by_name(background, names) if names and has_columns(background) else background
+        rows = (
+            columns_by_name(background, names) if names and has_columns(background) else background
+        )
         library = ThroughShap(model, _checked_background(rows, library, codes), library)
     k, scale = _tried(library, codes)
     if output_names is None:
@@ -134,8 +155,8 @@ def model_of_trees(
 def _tried(library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> tuple[int, Scale]:
     """The number of outputs of a library, and their scale.
 
-    It is tried on made-up rows: contributions add up to margins, and margins are the model's own predictions on a scale
-    that is known, or an InputError.
+    It is tried on made-up rows: contributions add up to margins, and margins are the model's own
+    predictions on a scale that is known, or an InputError.
     """
     probe = made_up(library.n_columns, codes)
     background = library.background if isinstance(library, ThroughShap) else None
@@ -144,7 +165,12 @@ def _tried(library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> tuple[int
     margins = checked_predict(library.predict, probe)
     phi, base = asked(library.contributions, probe, library.how)
     is_alike = phi.shape[2] == margins.shape[1]
-    refuse_gap(library, phi, margins, phi.sum(axis=1) + base - margins if is_alike else np.full(margins.shape, np.nan))
+    refuse_gap(
+        library,
+        phi,
+        margins,
+        phi.sum(axis=1) + base - margins if is_alike else np.full(margins.shape, np.nan),
+    )
     if isinstance(library, ThroughShap) and background is not None:
         _check_values(library)
     own = asked(lambda rows: library.own(rows, codes), probe, "the model's own predictions")
@@ -160,43 +186,52 @@ def made_up(n_columns: int, codes: Mapping[int, tuple[Any, ...]]) -> FloatArray:
     return probe
 
 
-def asked(function: Callable[[FloatArray], Any], rows: FloatArray, what: str, instead: str = "") -> Any:
+def asked(
+    function: Callable[[FloatArray], Any], rows: FloatArray, what: str, instead: str = ""
+) -> Any:
     """function(rows) of a library, or an InputError with the first line of what it says."""
     try:
         return function(rows)
     except Exception as error:
         reason = next(iter(str(error).splitlines()), "")
         raise InputError(
-            f"{what}: the library fails ({type(error).__name__}: {reason}); {instead}use Marginal(predict, background)"
+            f"{what}: the library fails ({type(error).__name__}: {reason}); {instead}use "
+            "Marginal(predict, background)"
         ) from error
 
 
 def reach_of(phi: FloatArray, margins: FloatArray) -> FloatArray:
     """(k,): what a gap is small beside."""
-    reach: FloatArray = np.abs(margins).max(axis=0, initial=0.0) + np.abs(phi).sum(axis=1).max(axis=0, initial=0.0)
+    reach: FloatArray = np.abs(margins).max(axis=0, initial=0.0) + np.abs(phi).sum(axis=1).max(
+        axis=0, initial=0.0
+    )
     return reach
 
 
 def refuse_gap(library: Ensemble, phi: FloatArray, margins: FloatArray, gap: FloatArray) -> None:
-    """Raise where contributions φ (n, columns, k) miss the margins (n, k) by a gap (n, k) that is not small."""
+    """Raise where contributions φ (n, columns, k) miss the margins (n, k) by a gap (n, k) that is
+    not small."""
     off, reach = np.abs(gap).max(initial=0.0), np.max(reach_of(phi, margins), initial=0.0)
     if not off <= TOLERANCE * reach:
         raise InputError(
-            f"contributions by {library.how} miss the model's margins by {off:.3g} (they reach {reach:.3g}): they "
+            f"contributions by {library.how} miss the model's margins by {off:.3g} (they reach "
+            f"{reach:.3g}): they "
             "are not those of this model; use Marginal(predict, background)"
         )
 
 
 def _check_values(ensemble: ThroughShap) -> None:
-    """An InputError where contributions of a few mixes of rows of the background are not what predictions of all
-    their coalitions give: sums that are right say nothing of the parts.
+    """An InputError where contributions of a few mixes of rows of the background are not what
+    predictions of all their coalitions give: sums that are right say nothing of the parts.
 
-    With one row b as the background, rows that differ from it in a few columns have players in these alone.
+    With one row b as the background, rows that differ from it in a few columns have players in
+    these alone.
     """
     assert ensemble.background is not None
     rng, rows = np.random.default_rng(0), ensemble.background
     d = min(PROBE_PLAYERS, ensemble.n_columns)
-    masks = (np.arange(2**d)[:, None] >> np.arange(d) & 1).astype(bool)  # coalition S is row Σ_{i in S} 2^i
+    # coalition S is row Σ_{i in S} 2^i
+    masks = (np.arange(2**d)[:, None] >> np.arange(d) & 1).astype(bool)
     chosen = [rng.permutation(ensemble.n_columns)[:d] for _ in range(PROBED_MIXES)]
     mixes = np.tile(rows[0], (PROBED_MIXES, len(masks), 1))
     for j, columns in enumerate(chosen):
@@ -207,35 +242,45 @@ def _check_values(ensemble: ThroughShap) -> None:
     library = ThroughShap(ensemble.model, rows[:1], ensemble.library)
     found, _ = library.contributions(mixes[:, -1])
     found = np.stack([phi[columns] for phi, columns in zip(found, chosen, strict=True)])
-    off, scale = np.abs(found - wanted).max(), np.abs(margins).max() + np.abs(wanted).sum(axis=1).max()
+    off, scale = (
+        np.abs(found - wanted).max(),
+        np.abs(margins).max() + np.abs(wanted).sum(axis=1).max(),
+    )
     if not off <= TOLERANCE * scale:
         raise InputError(
-            f"contributions by {ensemble.how} miss those of all coalitions by {off:.3g} (margins reach "
+            f"contributions by {ensemble.how} miss those of all coalitions by {off:.3g} (margins "
+            "reach "
             f"{np.abs(margins).max():.3g}): use Marginal(predict, background)"
         )
 
 
 def _by_all_coalitions(v: FloatArray, masks: BoolArray) -> FloatArray:
-    """φ_i = Σ_S |S|! (d − |S| − 1)!/d! (v(S ∪ i) − v(S)) over all S without i: (j, d, k) of values v (j, 2^d, k)."""
+    """φ_i = Σ_S |S|! (d − |S| − 1)!/d! (v(S ∪ i) − v(S)) over all S without i: (j, d, k) of values
+    v (j, 2^d, k)."""
     d = masks.shape[1]
     weight = np.array([1.0 / (d * math.comb(d - 1, size)) for size in range(d)])
     without = [np.flatnonzero(~masks[:, i]) for i in range(d)]
     gains = (
-        np.einsum("s,jsk->jk", weight[masks[s].sum(axis=1)], v[:, s + 2**i] - v[:, s]) for i, s in enumerate(without)
+        np.einsum("s,jsk->jk", weight[masks[s].sum(axis=1)], v[:, s + 2**i] - v[:, s])
+        for i, s in enumerate(without)
     )
     return np.stack(list(gains), axis=1)
 
 
-def _checked_background(given: Any, library: Ensemble, codes: Mapping[int, tuple[Any, ...]]) -> FloatArray:
+def _checked_background(
+    given: Any, library: Ensemble, codes: Mapping[int, tuple[Any, ...]]
+) -> FloatArray:
     if codes:
         raise InputError(
-            "the model was fitted on categories, and shap, which a background needs, does not know their splits: leave "
+            "the model was fitted on categories, and shap, which a background needs, does not know "
+            "their splits: leave "
             "background out (path-dependent), or use Marginal(model.predict, background)"
         )
     rows = floats_of(given, "background")
     if rows.ndim != 2 or not 0 < len(rows) <= MAX_BACKGROUND or rows.shape[1] != library.n_columns:
         raise InputError(
-            f"background has shape {rows.shape}: give 1 to {MAX_BACKGROUND:,} rows of {library.n_columns} columns, "
+            f"background has shape {rows.shape}: give 1 to {MAX_BACKGROUND:,} rows of "
+            f"{library.n_columns} columns, "
             "such as those of dshap.choose_background"
         )
     return rows
@@ -246,7 +291,10 @@ def _by_position(
 ) -> dict[int, tuple[Any, ...]]:
     """Categories that were given by name, by column."""
     if categories and names is None:
-        raise InputError("categories go by column name, and the model's columns have none: give feature_names too")
+        raise InputError(
+            "categories go by column name, and the model's columns have none: give feature_names "
+            "too"
+        )
     for name in categories or {}:
         if name not in (names or ()):
             raise InputError(f"categories: {unknown_name('column', name, names or ())}")
@@ -258,7 +306,10 @@ def _check_categories(categories: Mapping[str, tuple[Any, ...]]) -> None:
     for name, kept in categories.items():
         numbers = [value for value in kept if not isinstance(value, str)]
         if numbers and len(numbers) != len(kept):
-            raise InputError(f"column {name!r} has categories that are text and numbers: make them all text, fit again")
+            raise InputError(
+                f"column {name!r} has categories that are text and numbers: make them all text, "
+                "fit again"
+            )
         for value in numbers:
             if abs(value) > LARGEST_WHOLE:
                 raise InputError(rounded_refusal(f"categories of column {name!r}", value))

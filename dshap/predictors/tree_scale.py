@@ -1,7 +1,8 @@
 """The scale of a tree ensemble's margins: which function of them the model's own predictions are.
 
-TreeSHAP adds up to margins; a user knows what `predict` or `predict_proba` gives.  A short list of links joins the two,
-and a model whose predictions follow from its margins by none of them is refused.
+TreeSHAP adds up to margins; a user knows what `predict` or `predict_proba` gives.  A short list of
+links joins the two, and a model whose predictions follow from its margins by none of them is
+refused.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from dshap.records import FloatArray
 __all__ = ["Scale", "own_predictions", "scale_of"]
 
 OF_MARGIN = 1e-5
-"""Rounding of a margin, beside the largest one: both sides add the same trees, in float32 at worst."""
+"""Rounding of a margin, beside the largest one: both sides add the same trees, in float32 at
+worst."""
 OF_PREDICTION = 2e-6
 """Rounding of a prediction, beside itself: a few units of float32."""
 
@@ -34,19 +36,25 @@ class Scale:
     name: str
     """Empty where margins are the predictions themselves."""
     joins: Callable[[FloatArray, FloatArray, float], NDArray[np.bool_]]
-    """(margins (n, k), predictions (n, k'), rounding of a margin) -> (n,): which rows agree; numbers that are not
-    finite agree with any."""
+    """(margins (n, k), predictions (n, k'), rounding of a margin) -> (n,): which rows agree;
+    numbers that are not finite agree with any."""
     is_of_classes: bool = False
     """A margin is of a class, not of a predicted number."""
 
     def output_names(self, n_outputs: int, classes: Sequence[Any] | None) -> tuple[str, ...] | None:
-        """ "log-odds of CLASS" and the like; None where predictions are explained as they are and are no classes."""
+        """ "log-odds of CLASS" and the like; None where predictions are explained as they are and
+        are no classes."""
         if not self.name:
-            return tuple(map(str, classes)) if classes is not None and n_outputs == len(classes) > 1 else None
+            return (
+                tuple(map(str, classes))
+                if classes is not None and n_outputs == len(classes) > 1
+                else None
+            )
         if not self.is_of_classes:
             of = ["the prediction"] if n_outputs == 1 else [f"output{j}" for j in range(n_outputs)]
         elif classes is not None and len(classes) == max(n_outputs, 2):
-            of = list(map(str, classes[-n_outputs:]))  # of two classes the second has the one margin
+            # of two classes the second has the one margin
+            of = list(map(str, classes[-n_outputs:]))
         elif n_outputs == 1:
             return (self.name,)
         else:
@@ -66,7 +74,8 @@ class Scale:
 
 
 def scale_of(margins: FloatArray, own: Any, how: str) -> Scale:
-    """The scale of margins (n, k) by the model's own predictions of the same rows; `how` they are made, for messages.
+    """The scale of margins (n, k) by the model's own predictions of the same rows; `how` they are
+    made, for messages.
 
     Raises
     ------
@@ -81,7 +90,8 @@ def scale_of(margins: FloatArray, own: Any, how: str) -> Scale:
 
 
 def own_predictions(model: Any, table: Any) -> Any:
-    """The predictions of a model as its user asks for them: `predict_proba` where there is one, else `predict`."""
+    """The predictions of a model as its user asks for them: `predict_proba` where there is one,
+    else `predict`."""
     ask = model.predict_proba if hasattr(model, "predict_proba") else model.predict
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # said of how the model was fitted, whenever it is asked
@@ -97,9 +107,12 @@ def _aligned(own: Any, n_outputs: int) -> FloatArray:
 
 def _not_joined(margins: FloatArray, own: FloatArray, how: str) -> InputError:
     """The error of predictions that no link joins with margins, told by the first row."""
-    margin, prediction = (", ".join(f"{each:.6g}" for each in np.ravel(rows[:1])[:4]) for rows in (margins, own))
+    margin, prediction = (
+        ", ".join(f"{each:.6g}" for each in np.ravel(rows[:1])[:4]) for rows in (margins, own)
+    )
     return InputError(
-        f"contributions by {how} add up to {margin} for a row for which the model itself predicts {prediction}, and no "
+        f"contributions by {how} add up to {margin} for a row for which the model itself predicts "
+        f"{prediction}, and no "
         "link known to Trees makes one of the other: use Marginal(predict, background)"
     )
 
@@ -107,7 +120,8 @@ def _not_joined(margins: FloatArray, own: FloatArray, how: str) -> InputError:
 def _one_by_one(
     inverse: Callable[[FloatArray], FloatArray], margins: FloatArray, own: FloatArray, off: float
 ) -> NDArray[np.bool_]:
-    """The rows whose predictions are inverse(margins), a function that grows with each margin by itself."""
+    """The rows whose predictions are inverse(margins), a function that grows with each margin by
+    itself."""
     return _are_between(inverse(margins - off), own, inverse(margins + off))
 
 
@@ -124,12 +138,15 @@ def _by_largest(margins: FloatArray, own: FloatArray, off: float) -> NDArray[np.
     is_position = own.shape == (n, 1) and k > 1 and bool(np.isin(own, np.arange(k)).all())
     if not is_position:
         return np.zeros(n, dtype=bool)
-    found: NDArray[np.bool_] = margins[np.arange(n), own[:, 0].astype(int)] >= margins.max(axis=1) - off
+    found: NDArray[np.bool_] = (
+        margins[np.arange(n), own[:, 0].astype(int)] >= margins.max(axis=1) - off
+    )
     return found
 
 
 def _are_between(low: FloatArray, own: FloatArray, high: FloatArray) -> NDArray[np.bool_]:
-    """(n,): rows all of whose predictions lie between two bounds, widened by the rounding of float32."""
+    """(n,): rows all of whose predictions lie between two bounds, widened by the rounding of
+    float32."""
     if own.shape != low.shape:
         return np.zeros(len(low), dtype=bool)
     slack = OF_PREDICTION * np.abs(own)
@@ -161,9 +178,11 @@ SCALES = (
     Scale("", partial(_one_by_one, _same)),
     Scale("log-odds", partial(_one_by_one, _logistic), is_of_classes=True),
     Scale("log-odds", _by_shares, is_of_classes=True),
-    Scale("log-odds", _by_largest, is_of_classes=True),  # boosters of XGBoost that predict a class: multi:softmax
+    # boosters of XGBoost that predict a class: multi:softmax
+    Scale("log-odds", _by_largest, is_of_classes=True),
     Scale("log", partial(_one_by_one, np.exp)),  # Poisson, Gamma, Tweedie, survival
-    Scale("margin", partial(_one_by_one, _is_positive), is_of_classes=True),  # XGBoost's binary:hinge
+    # XGBoost's binary:hinge
+    Scale("margin", partial(_one_by_one, _is_positive), is_of_classes=True),
     Scale("signed root", partial(_one_by_one, _signed_square)),  # LightGBM's reg_sqrt
     Scale("inverse softplus", partial(_one_by_one, _softplus)),  # LightGBM's cross_entropy_lambda
 )

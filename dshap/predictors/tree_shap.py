@@ -1,4 +1,5 @@
-"""Trees through the shap package: scikit-learn's, any with a background, and the interactions of LightGBM's."""
+"""Trees through the shap package: scikit-learn's, any with a background, and the interactions of
+LightGBM's."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from dshap.records import FloatArray
 __all__ = ["LightGBMPairs", "ThroughShap"]
 
 LOG_LOSSES = ("poisson", "gamma")
-"""Losses of scikit-learn's gradient boosting whose trees add up to the logarithm of what the model predicts."""
+"""Losses of scikit-learn's gradient boosting whose trees add up to the logarithm of what the model
+predicts."""
 
 
 class ThroughShap:
@@ -26,23 +28,30 @@ class ThroughShap:
 
     takes_unseen = False
 
-    def __init__(self, model: Any, background: FloatArray | None = None, library: Ensemble | None = None) -> None:
+    def __init__(
+        self, model: Any, background: FloatArray | None = None, library: Ensemble | None = None
+    ) -> None:
         if library is None and np.any(getattr(model, "is_categorical_", False)):
             raise InputError(
-                "shap does not know the categorical splits of this model: use Marginal(predict, background)"
+                "shap does not know the categorical splits of this model: use Marginal(predict, "
+                "background)"
             )
         self.names = fitted_names_of(model) if library is None else library.names
         self.model, self.background, self.library = _without_names(model), background, library
         self.factor = _factor_of_sklearn(model) if library is None else library.factor
         self._explainer: Any = self._made()
         self._thresholds: list[FloatArray] = []
-        self.how = f"shap's TreeExplainer, {'path-dependent' if background is None else 'interventional'}"
+        self.how = (
+            f"shap's TreeExplainer, {'path-dependent' if background is None else 'interventional'}"
+        )
         self.n_columns = int(model.n_features_in_) if library is None else library.n_columns
         held = _numbers_of(self._explainer) if library is None else library.digest.encode()
         self.digest = digest_of_bytes(held + (b"" if background is None else background.tobytes()))
         self._rank_splits()
         leaves = 1 + (np.asarray(self._explainer.model.children_left) >= 0).sum(axis=1)
-        self.row_operations = tree_operations(leaves.tolist()) * (1 if background is None else len(background))
+        self.row_operations = tree_operations(leaves.tolist()) * (
+            1 if background is None else len(background)
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_explainer": None}
@@ -50,7 +59,10 @@ class ThroughShap:
     def coded(self, given: Categories) -> Categories:
         """None: no category is known."""
         if given:
-            raise InputError(f"categories are of XGBoost and LightGBM, not of {type(self.model).__name__}: leave out")
+            raise InputError(
+                f"categories are of XGBoost and LightGBM, not of {type(self.model).__name__}: "
+                "leave out"
+            )
         return {}
 
     def with_threads(self, n_threads: int) -> Self:
@@ -86,8 +98,13 @@ class ThroughShap:
 
     def contributions(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         explainer = self.explainer
-        phi = np.asarray(explainer.shap_values(self._ranked(rows), check_additivity=False), dtype=np.float64)
-        phi, base = self.factor * phi, self.factor * np.atleast_1d(np.asarray(explainer.expected_value, np.float64))
+        phi = np.asarray(
+            explainer.shap_values(self._ranked(rows), check_additivity=False), dtype=np.float64
+        )
+        phi, base = (
+            self.factor * phi,
+            self.factor * np.atleast_1d(np.asarray(explainer.expected_value, np.float64)),
+        )
         if self.background is not None:
             base = (
                 np.asarray(self.predict(self.background), dtype=np.float64)
@@ -100,10 +117,12 @@ class ThroughShap:
         return self.factor * _pairs_by(self.explainer, self._ranked(rows))
 
     def _rank_splits(self) -> None:
-        """Thresholds of the explainer, and its background, as positions among the thresholds of their column.
+        """Thresholds of the explainer, and its background, as positions among the thresholds of
+        their column.
 
-        shap compares with thresholds in single precision, so that rows on a threshold, or near one, go the other way
-        than in the model (shap 0.51; shap's issue 5116): small integers are exact in any.
+        shap compares with thresholds in single precision, so that rows on a threshold, or near one,
+        go the other way than in the model (shap 0.51; shap's issue 5116): small integers are exact
+        in any.
         """
         trees, self._thresholds = self._explainer.model, []
         is_split = np.asarray(trees.children_left) >= 0
@@ -133,16 +152,21 @@ class Split(NamedTuple):
 
 
 class LightGBMPairs:
-    """Interactions of a booster of LightGBM, which has none itself, by shap's algorithm on the booster's trees.
+    """Interactions of a booster of LightGBM, which has none itself, by shap's algorithm on the
+    booster's trees.
 
-    shap's splits are thresholds.  A split by a set of codes becomes one that all rows of a group pass the same way:
-    rows that agree in all their codes are walked together.
+    shap's splits are thresholds.  A split by a set of codes becomes one that all rows of a group
+    pass the same way: rows that agree in all their codes are walked together.
     """
 
     how = "shap's TreeExplainer, path-dependent"
 
     def __init__(self, library: Any) -> None:
-        self.booster, self.n_columns, self.factor = library.booster, library.n_columns, library.factor
+        self.booster, self.n_columns, self.factor = (
+            library.booster,
+            library.n_columns,
+            library.factor,
+        )
         dump = self.booster.dump_model()
         self.n_outputs = int(dump["num_tree_per_iteration"])
         self.trees, self.splits, self.missing = _trees_of(dump)
@@ -158,7 +182,9 @@ class LightGBMPairs:
     def explainer(self) -> Any:
         """shap's; made anew where it was left behind."""
         if self._explainer is None:
-            self._explainer = _explainer_of({"trees": self.trees}, None, "tree_path_dependent", "LightGBM model")
+            self._explainer = _explainer_of(
+                {"trees": self.trees}, None, "tree_path_dependent", "LightGBM model"
+            )
         return self._explainer
 
     def with_threads(self, n_threads: int) -> Self:
@@ -180,13 +206,15 @@ class LightGBMPairs:
         return found
 
     def _send(self, codes: Mapping[int, int]) -> None:
-        """Set the splits by sets such that all rows, which have 0 there, go the way of these codes of the columns."""
+        """Set the splits by sets such that all rows, which have 0 there, go the way of these codes
+        of the columns."""
         for split in self.splits:
             is_left = codes[split.column] in split.codes
             self.explainer.model.thresholds[split.tree, split.node] = 1.0 if is_left else -1.0
 
     def _with_missing(self, rows: FloatArray) -> FloatArray:
-        """NaN where LightGBM takes the default way: it reads NaN as 0 in columns that had none at the fit."""
+        """NaN where LightGBM takes the default way: it reads NaN as 0 in columns that had none at
+        the fit."""
         filled = np.where(np.isnan(rows), 0.0, rows)
         kinds = np.array([self.missing.get(j, "NaN") for j in range(self.n_columns)])
         is_zero = np.abs(filled) <= 1e-35  # LightGBM's kZeroThreshold
@@ -202,7 +230,8 @@ def _explainer_of(model: Any, background: FloatArray | None, kind: str, called: 
         return shap.TreeExplainer(model, background, feature_perturbation=kind, model_output="raw")
     except Exception as error:
         raise InputError(
-            f"shap's TreeExplainer does not take this {called} ({error}): use Marginal, or ConditionalRegression"
+            f"shap's TreeExplainer does not take this {called} ({error}): use Marginal, or "
+            "ConditionalRegression"
         ) from error
 
 
@@ -213,7 +242,8 @@ def _pairs_by(explainer: Any, rows: FloatArray) -> FloatArray:
 
 
 def _trees_of(dump: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[Split], dict[int, str]]:
-    """The trees of LightGBM's `dump_model` as shap takes them, their splits by sets, and what is missing by column.
+    """The trees of LightGBM's `dump_model` as shap takes them, their splits by sets, and what is
+    missing by column.
 
     Trees of a single leaf are left out: they have no interaction.
     """
@@ -248,7 +278,9 @@ def _nodes(root: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], int, in
         n += 2
 
 
-def _tree_of(nodes: Sequence[tuple[Mapping[str, Any], int, int]], output: int, n_outputs: int) -> dict[str, Any]:
+def _tree_of(
+    nodes: Sequence[tuple[Mapping[str, Any], int, int]], output: int, n_outputs: int
+) -> dict[str, Any]:
     """One tree as shap takes it."""
     values = np.zeros((len(nodes), n_outputs))
     values[:, output] = [node.get("leaf_value", 0.0) for node, _, _ in nodes]
@@ -256,10 +288,15 @@ def _tree_of(nodes: Sequence[tuple[Mapping[str, Any], int, int]], output: int, n
     return {
         "children_left": np.array([left for _, left, _ in nodes]),
         "children_right": np.array([right for _, _, right in nodes]),
-        "children_default": np.array([left if node.get("default_left") else right for node, left, right in nodes]),
+        "children_default": np.array(
+            [left if node.get("default_left") else right for node, left, right in nodes]
+        ),
         "features": np.array([node.get("split_feature", -1) for node, _, _ in nodes]),
         "thresholds": np.array(
-            [node["threshold"] if known else 0.0 for (node, _, _), known in zip(nodes, is_number, strict=True)]
+            [
+                node["threshold"] if known else 0.0
+                for (node, _, _), known in zip(nodes, is_number, strict=True)
+            ]
         ),
         "is_number": np.array(is_number),
         "values": values,
@@ -271,7 +308,9 @@ def _tree_of(nodes: Sequence[tuple[Mapping[str, Any], int, int]], output: int, n
 
 def _thresholds_of(trees: Sequence[Mapping[str, Any]], n_columns: int) -> list[FloatArray]:
     """Of every column, sorted."""
-    features = np.concatenate([np.where(tree["is_number"], tree["features"], -1) for tree in trees] or [np.zeros(0)])
+    features = np.concatenate(
+        [np.where(tree["is_number"], tree["features"], -1) for tree in trees] or [np.zeros(0)]
+    )
     thresholds = np.concatenate([tree["thresholds"] for tree in trees] or [np.zeros(0)])
     return [np.unique(thresholds[features == j]) for j in range(n_columns)]
 
@@ -286,25 +325,41 @@ def _node_places(tree: dict[str, Any], thresholds: Sequence[FloatArray]) -> Floa
 
 
 def _places(rows: FloatArray, thresholds: Sequence[FloatArray]) -> FloatArray:
-    """Rows (n, columns) as how many thresholds of the column lie below: x ≤ t_k where that is at most k."""
-    places = [np.searchsorted(held, x).astype(np.float64) for held, x in zip(thresholds, rows.T, strict=True)]
+    """Rows (n, columns) as how many thresholds of the column lie below: x ≤ t_k where that is at
+    most k."""
+    places = [
+        np.searchsorted(held, x).astype(np.float64)
+        for held, x in zip(thresholds, rows.T, strict=True)
+    ]
     return np.where(np.isnan(rows), np.nan, np.stack(places, axis=1))
 
 
 def _numbers_of(explainer: Any) -> bytes:
-    """The trees as shap reads them: the same after a model was stored and read again, as its pickle is not."""
-    parts = ("children_left", "children_right", "children_default", "features", "thresholds", "values",
-             "node_sample_weight")  # fmt: skip
-    return b"".join(np.ascontiguousarray(getattr(explainer.model, name)).tobytes() for name in parts)
+    """The trees as shap reads them: the same after a model was stored and read again, as its pickle
+    is not."""
+    parts = (
+        "children_left",
+        "children_right",
+        "children_default",
+        "features",
+        "thresholds",
+        "values",
+        "node_sample_weight",
+    )
+    return b"".join(
+        np.ascontiguousarray(getattr(explainer.model, name)).tobytes() for name in parts
+    )
 
 
 def _factor_of_sklearn(model: Any) -> float:
-    """The factor from what `decision_function` gives to margins: with the exponential loss it is half the log-odds."""
+    """The factor from what `decision_function` gives to margins: with the exponential loss it is
+    half the log-odds."""
     return 2.0 if of_estimator(model, "loss") == "exponential" else 1.0
 
 
 def _without_names(model: Any) -> Any:
-    """A copy that takes arrays without a warning: columns were put in its order by their names before."""
+    """A copy that takes arrays without a warning: columns were put in its order by their names
+    before."""
     if type(model).__module__.split(".")[0] != "sklearn" or not hasattr(model, "feature_names_in_"):
         return model
     plain = copy.copy(model)

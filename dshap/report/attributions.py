@@ -1,4 +1,5 @@
-"""Attributions for people: how much each feature matters, as a table or a picture, and one row broken down."""
+"""Attributions for people: how much each feature matters, as a table or a picture, and one row
+broken down."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ __all__ = [
 SIGNIFICANT = 4
 """Digits of the largest number of a column."""
 MANY_FEATURES = 300
-"""Features from which on mean |φ| by sampled coalitions is too small: 21 to 92 % above, of games of known values."""
+"""Features from which on mean |φ| by sampled coalitions is too small: 21 to 92 % above, of games of
+known values."""
 MAX_FEATURES = 30
 """Bars that are drawn; more features are counted in a note."""
 TITLE, LEGEND = 64, 32
@@ -62,7 +64,8 @@ class Ranking:
     mean: Mapping[str, float]
     """feature -> mean attribution."""
     magnitude_error: Mapping[str, float] = field(default_factory=dict)
-    """feature -> standard error of mean |attribution| from sampling coalitions; 0 where every coalition counts."""
+    """feature -> standard error of mean |attribution| from sampling coalitions; 0 where every
+    coalition counts."""
     mean_error: Mapping[str, float] = field(default_factory=dict)
     """feature -> standard error of the mean attribution."""
 
@@ -78,11 +81,14 @@ class Ranking:
 
 
 def rankings(cubes: Mapping[str, Path]) -> list[Ranking]:
-    """Rank the features of each explanation (name -> cube) and output over its finished blocks, in milliseconds.
+    """Rank the features of each explanation (name -> cube) and output over its finished blocks, in
+    milliseconds.
 
     An explanation without a row that is finished has none.
     """
-    return [ranking for name, path in cubes.items() for ranking in _of_cube(name, path) if ranking.rows]
+    return [
+        ranking for name, path in cubes.items() for ranking in _of_cube(name, path) if ranking.rows
+    ]
 
 
 def _of_cube(name: str, path: Path) -> list[Ranking]:
@@ -94,7 +100,10 @@ def _of_cube(name: str, path: Path) -> list[Ranking]:
         Ranking(
             name if len(outputs) == 1 else f"{name}, {output}",
             table.attrs["rows"],
-            *(dict(zip(features, table[statistic].isel(output=j).values.tolist(), strict=True)) for statistic in names),
+            *(
+                dict(zip(features, table[statistic].isel(output=j).values.tolist(), strict=True))
+                for statistic in names
+            ),
         )
         for j, output in enumerate(outputs)
     ]
@@ -107,7 +116,8 @@ def features_of(given: Sequence[Ranking]) -> list[str]:
 
 
 def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
-    """A table: features down, for each explanation mean |attribution| and mean; sorted by the first.
+    """A table: features down, for each explanation mean |attribution| and mean; sorted by the
+    first.
 
     Where coalitions were sampled, the standard error stands behind each.
     """
@@ -121,10 +131,12 @@ def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
     heads = "".join(f"{'mean |φ|':>{column - half}}{'mean φ':>{half}}" for _ in given)
     lines = [
         f"attributions{_in_brackets(units)}, over "
-        + ", ".join(f"{ranking.rows:,} rows ({each})" for ranking, each in zip(given, labels, strict=True)),
+        + ", ".join(
+            f"{ranking.rows:,} rows ({each})" for ranking, each in zip(given, labels, strict=True)
+        ),
         " " * width + "".join(f"{each:>{column}}" for each in labels),
         f"{'feature':<{width}}{heads}",
-    ]  # fmt: skip
+    ]
     for feature, name in zip(features, names, strict=True):
         cells = "".join(
             f"{_with_error(ranking, ranking.magnitude, ranking.magnitude_error, feature, decimals):>{column - half}}"
@@ -138,8 +150,10 @@ def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
 def _too_small_line(ranking: Ranking) -> str:
     """Warn of mean |φ| of many features by sampled coalitions."""
     return (
-        f"{label(ranking.label)}: mean |φ| of more than {MANY_FEATURES} features by sampled coalitions is too small, "
-        f"in tests by 21 to 92 %: rank features by it, do not add it up ({len(ranking.magnitude):,} here)"
+        f"{label(ranking.label)}: mean |φ| of more than {MANY_FEATURES} features by sampled "
+        "coalitions is too small, "
+        "in tests by 21 to 92 %: rank features by it, do not add it up "
+        f"({len(ranking.magnitude):,} here)"
     )
 
 
@@ -162,13 +176,17 @@ def _with_error(
 
 
 def require_matplotlib() -> None:
-    """Refuse pictures where matplotlib is not installed: an `InputError` that names the extra; imports nothing."""
+    """Refuse pictures where matplotlib is not installed: an `InputError` that names the extra;
+    imports nothing."""
     if find_spec("matplotlib") is None:
         raise InputError('pictures need matplotlib: pip install "dshap[report]"')
 
 
-def ranking_picture(given: Sequence[Ranking], path: str | Path, title: str, units: str = "") -> Path:
-    """Write a PNG of mean |attribution| of each feature, explanations side by side, sorted by the first.
+def ranking_picture(
+    given: Sequence[Ranking], path: str | Path, title: str, units: str = ""
+) -> Path:
+    """Write a PNG of mean |attribution| of each feature, explanations side by side, sorted by the
+    first.
 
     Raises
     ------
@@ -181,22 +199,35 @@ def ranking_picture(given: Sequence[Ranking], path: str | Path, title: str, unit
 
     features = features_of(given)
     shown = features[:MAX_FEATURES]
-    width = max(8.0, 6.0 + 0.1 * max(len(label(feature)) for feature in shown))  # beside bars of five inches
-    figure = Figure(figsize=(width, 1.4 + 0.16 * len(shown) * (len(given) + 0.8)), layout="constrained")
+    # beside bars of five inches
+    width = max(8.0, 6.0 + 0.1 * max(len(label(feature)) for feature in shown))
+    figure = Figure(
+        figsize=(width, 1.4 + 0.16 * len(shown) * (len(given) + 0.8)), layout="constrained"
+    )
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     draw_bars(axes, given, shown)
     n_rows = max(ranking.rows for ranking in given)
     axes.set_xlabel(f"mean |attribution|{_in_brackets(units)}, over {n_rows:,} rows", **AS_WRITTEN)
-    axes.set_title(label(title, TITLE), loc="left", fontsize=12, fontweight="bold", pad=12, **AS_WRITTEN)
+    axes.set_title(
+        label(title, TITLE), loc="left", fontsize=12, fontweight="bold", pad=12, **AS_WRITTEN
+    )
     if len(features) > len(shown):
-        axes.annotate(f"{len(features) - len(shown)} more features are smaller", (1, 0), (-4, 6),
-                      xycoords="axes fraction", textcoords="offset points", ha="right", fontsize=8)  # fmt: skip
+        axes.annotate(
+            f"{len(features) - len(shown)} more features are smaller",
+            (1, 0),
+            (-4, 6),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            ha="right",
+            fontsize=8,
+        )
     return saved(figure, as_path("picture", path, "picture"))
 
 
 def draw_bars(axes: Any, given: Sequence[Ranking], features: Sequence[str]) -> None:
-    """Bars with their numbers; the first explanation on top of each pair, the largest feature on top."""
+    """Bars with their numbers; the first explanation on top of each pair, the largest feature on
+    top."""
     height = 0.8 / len(given)
     values = [ranking.magnitude.get(feature, 0.0) for ranking in given for feature in features]
     decimals = decimals_of(values)
@@ -205,9 +236,17 @@ def draw_bars(axes: Any, given: Sequence[Ranking], features: Sequence[str]) -> N
         offset = height * (index - (len(given) - 1) / 2)
         lengths = [ranking.magnitude.get(feature, 0.0) for feature in features]
         colour = COLOURS[index % len(COLOURS)]
-        bars = axes.barh([y + offset for y in range(len(features))], lengths, height * 0.92, color=colour)
+        bars = axes.barh(
+            [y + offset for y in range(len(features))], lengths, height * 0.92, color=colour
+        )
         drawn.append(bars)
-        axes.bar_label(bars, [number(length, decimals) for length in lengths], padding=3, fontsize=7.5, color="#444444")
+        axes.bar_label(
+            bars,
+            [number(length, decimals) for length in lengths],
+            padding=3,
+            fontsize=7.5,
+            color="#444444",
+        )
     axes.set_yticks(range(len(features)), [label(feature) for feature in features], **AS_WRITTEN)
     axes.set_ylim(len(features) - 0.5, -0.5)
     axes.set_xlim(0, 1.09 * max(values, default=0.0) or 1.0)
@@ -219,15 +258,24 @@ def draw_bars(axes: Any, given: Sequence[Ranking], features: Sequence[str]) -> N
 
 
 def _add_legend(axes: Any, drawn: Sequence[Any], names: Sequence[str]) -> None:
-    """Name the explanations; matplotlib leaves out names that begin with an underscore, so they are set afterwards."""
-    legend = axes.legend(drawn, [str(index) for index in range(len(names))], loc="lower right", frameon=False,
-                         title="explanation", title_fontsize=9, fontsize=9)  # fmt: skip
+    """Name the explanations; matplotlib leaves out names that begin with an underscore, so they are
+    set afterwards."""
+    legend = axes.legend(
+        drawn,
+        [str(index) for index in range(len(names))],
+        loc="lower right",
+        frameon=False,
+        title="explanation",
+        title_fontsize=9,
+        fontsize=9,
+    )
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set(text=name, **AS_WRITTEN)
 
 
 def saved(figure: Any, path: Path) -> Path:
-    """Write a figure of matplotlib as PNG; an `InputError` where it cannot be written or is too large."""
+    """Write a figure of matplotlib as PNG; an `InputError` where it cannot be written or is too
+    large."""
     picture = png(figure)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -248,12 +296,14 @@ def png(figure: Any) -> bytes:
     width, height = (round(DOTS * inches) for inches in figure.get_size_inches())
     if max(width, height) >= LARGEST:
         raise InputError(
-            f"the picture would have {width:,} x {height:,} pixels, and at most {LARGEST - 1:,} a side are drawn: "
+            f"the picture would have {width:,} x {height:,} pixels, and at most {LARGEST - 1:,} a "
+            "side are drawn: "
             "show fewer instances in one"
         )
     held = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # the font draws a box for a letter that it lacks
+        # the font draws a box for a letter that it lacks
+        warnings.filterwarnings("ignore", "Glyph")
         figure.savefig(held, format="png", dpi=DOTS)
     return held.getvalue()
 
@@ -285,7 +335,8 @@ class Breakdown:
 
 
 def breakdown(cubes: Mapping[str, Path], instance: Sequence[str | int] | None = None) -> Breakdown:
-    """The row with this key (the first row when None) in every cube (name -> path); reads one chunk of each."""
+    """The row with this key (the first row when None) in every cube (name -> path); reads one chunk
+    of each."""
     first = next(iter(cubes.values()))
     position = 0 if instance is None else find_row(first, instance)
     parts = tuple(part for name, path in cubes.items() for part in _parts(name, path, position))
@@ -295,7 +346,9 @@ def breakdown(cubes: Mapping[str, Path], instance: Sequence[str | int] | None = 
 
 
 def _status_of(parts: Sequence[Part], name: str) -> str:
-    return next(part.status for part in parts if part.label == name or part.label.startswith(f"{name}, "))
+    return next(
+        part.status for part in parts if part.label == name or part.label.startswith(f"{name}, ")
+    )
 
 
 def _parts(name: str, path: Path, position: int) -> list[Part]:
@@ -305,7 +358,9 @@ def _parts(name: str, path: Path, position: int) -> list[Part]:
         Part(
             name if len(outputs) == 1 else f"{name}, {output}",
             float(row["base_value"].values[j]),
-            dict(zip(features, row["attribution"].values[: len(features), j].tolist(), strict=True)),
+            dict(
+                zip(features, row["attribution"].values[: len(features), j].tolist(), strict=True)
+            ),
             float(row["prediction"].values[j]),
             Status.MEANINGS[int(row["status"])],
         )
@@ -318,14 +373,22 @@ def _features(row: Any) -> list[str]:
     names = [str(feature) for feature in row["feature"].values]
     if not {"length", "token"} <= set(row.data_vars):
         return names
-    return [f"{name} {token}" for name, token in zip(names[: int(row["length"])], row["token"].values, strict=False)]
+    return [
+        f"{name} {token}"
+        for name, token in zip(names[: int(row["length"])], row["token"].values, strict=False)
+    ]
 
 
 def breakdown_lines(row: Breakdown, units: str = "") -> list[str]:
-    """A table: base value, features by magnitude under the first explanation, prediction; the columns add up."""
+    """A table: base value, features by magnitude under the first explanation, prediction; the
+    columns add up."""
     features = list(dict.fromkeys(feature for part in row.parts for feature in part.attribution))
     features.sort(key=lambda name: -np.nan_to_num(abs(row.parts[0].attribution.get(name, 0.0))))
-    numbers = [value for part in row.parts for value in (part.base_value, part.prediction, *part.attribution.values())]
+    numbers = [
+        value
+        for part in row.parts
+        for value in (part.base_value, part.prediction, *part.attribution.values())
+    ]
     decimals = decimals_of(numbers)
     width = max(len("base value"), *(len(label(name)) for name in features))
     shown = {name: _shown(row.values[name]) for name in features if name in row.values}
@@ -334,20 +397,30 @@ def breakdown_lines(row: Breakdown, units: str = "") -> list[str]:
     column = max(14, *(len(each) + 2 for each in labels))
 
     def line(name: str, value: str, cells: Sequence[str]) -> str:
-        return f"{name:<{width}}{value:>{value_width}}" + "".join(f"{cell:>{column}}" for cell in cells)
+        return f"{name:<{width}}{value:>{value_width}}" + "".join(
+            f"{cell:>{column}}" for cell in cells
+        )
 
-    named = ", ".join(f"{label(name)} = {label(value)}" for name, value in row.key.items()) or f"row {row.position}"
+    named = (
+        ", ".join(f"{label(name)} = {label(value)}" for name, value in row.key.items())
+        or f"row {row.position}"
+    )
     return [
-        f"one row ({named})" + (f", {label(units)}" if units not in ("", "1") else "") + _states(row),
+        f"one row ({named})"
+        + (f", {label(units)}" if units not in ("", "1") else "")
+        + _states(row),
         line("", "", labels),
         line("base value", "", [number(part.base_value, decimals) for part in row.parts]),
         *(
-            line(label(name), shown.get(name, ""),
-                 [number(part.attribution.get(name), decimals, sign=True) for part in row.parts])
+            line(
+                label(name),
+                shown.get(name, ""),
+                [number(part.attribution.get(name), decimals, sign=True) for part in row.parts],
+            )
             for name in features
         ),
         line("prediction", "", [number(part.prediction, decimals) for part in row.parts]),
-    ]  # fmt: skip
+    ]
 
 
 def _states(row: Breakdown) -> str:
@@ -369,7 +442,8 @@ def decimals_of(values: Iterable[float]) -> int:
 
 
 def number(value: float | None, decimals: int, sign: bool = False) -> str:
-    """Fixed decimals, thousands marked; a dash for what is not there, no minus before what is rounded to 0."""
+    """Fixed decimals, thousands marked; a dash for what is not there, no minus before what is
+    rounded to 0."""
     if value is None or not math.isfinite(value):
         return "—"
     return f"{round(value, decimals) + 0.0:{'+' if sign else ''},.{decimals}f}"

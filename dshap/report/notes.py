@@ -17,7 +17,8 @@ ABSENT = "-"
 
 
 def accuracy(cubes: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
-    """explanation -> `residual` of each output over the blocks that are finished; `mse_v`, `pilot` where there are."""
+    """explanation -> `residual` of each output over the blocks that are finished; `mse_v`, `pilot`
+    where there are."""
     found = {}
     for name, path in cubes.items():
         notes, residual = read_notes(path), largest_residual(path)
@@ -27,16 +28,23 @@ def accuracy(cubes: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
 
 
 def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """For each explanation the additivity residual, what a pilot expected, MSE_v, and MSE_v by the players present."""
+    """For each explanation the additivity residual, what a pilot expected, MSE_v, and MSE_v by the
+    players present."""
     lines = []
     for name, measured in found.items():
         if measured["residual"]:
-            lines.append(f"{name}: |Σφ + base value − prediction| at most {max(measured['residual']):.2g}")
+            lines.append(
+                f"{name}: |Σφ + base value − prediction| at most {max(measured['residual']):.2g}"
+            )
         if "forecast_coalitions" in measured.get("pilot", {}):
             pilot = measured["pilot"]
-            reached, wanted = f"{pilot['relative_error']:.3g}", f"{pilot['forecast_coalitions']:,.0f}"
+            reached, wanted = (
+                f"{pilot['relative_error']:.3g}",
+                f"{pilot['forecast_coalitions']:,.0f}",
+            )
             lines.append(
-                f"{name}: pilot's std_error / range {reached} in its first round; expected {wanted} coalitions a row"
+                f"{name}: pilot's std_error / range {reached} in its first round; expected "
+                f"{wanted} coalitions a row"
             )
         quality = measured.get("mse_v")
         if quality is None:
@@ -45,7 +53,10 @@ def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
             f"{mse:.6g}" + (f" ({share:.2%} of the variance)" if share is not None else "")
             for mse, share in zip(quality["mse"], quality["share_of_variance"], strict=True)
         )
-        lines.append(f"{name}: MSE_v {shares}, {quality['rows']:,} rows, {quality['coalitions']:,} coalitions")
+        lines.append(
+            f"{name}: MSE_v {shares}, {quality['rows']:,} rows, {quality['coalitions']:,} "
+            "coalitions"
+        )
         sizes = [
             f"{size}: {', '.join(f'{mse:.4g}' for mse in each)}"
             for size, each in enumerate(quality["by_size"], start=1)
@@ -59,16 +70,25 @@ def stage_table(stages: Sequence[Mapping[str, Any]]) -> list[str]:
     """A line for each stage (`StageUse.to_dict`), under a heading."""
     width = max(len("stage"), *(len(stage["stage"]) for stage in stages))
     heads = f"{'rows':>12}{'seconds':>10}{'rows/s':>12}{'peak of largest worker':>24}{'peak of client':>16}"
-    return [f"{'stage':<{width}}{heads}", *(f"{stage['stage']:<{width}}{_cells(stage)}".rstrip() for stage in stages)]
+    return [
+        f"{'stage':<{width}}{heads}",
+        *(f"{stage['stage']:<{width}}{_cells(stage)}".rstrip() for stage in stages),
+    ]
 
 
 def _cells(stage: Mapping[str, Any]) -> str:
-    rows, rate, kept = stage["rows"], stage["rows_per_second"], f"  {stage['kept']}" if stage["kept"] else ""
+    rows, rate, kept = (
+        stage["rows"],
+        stage["rows_per_second"],
+        f"  {stage['kept']}" if stage["kept"] else "",
+    )
     if kept and rows is None:
         return kept
     shown = ABSENT if rows is None else f"{rows:,}", ABSENT if rate is None else _rate(rate)
     peaks = _bytes(stage["worker_peak_bytes"]), _bytes(stage["client_peak_bytes"])
-    return f"{shown[0]:>12}{stage['seconds']:>10.1f}{shown[1]:>12}{peaks[0]:>24}{peaks[1]:>16}{kept}"
+    return (
+        f"{shown[0]:>12}{stage['seconds']:>10.1f}{shown[1]:>12}{peaks[0]:>24}{peaks[1]:>16}{kept}"
+    )
 
 
 def _rate(rate: float) -> str:

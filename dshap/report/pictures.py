@@ -1,6 +1,8 @@
-"""Pictures of single instances of a cube: words on their attributions' colours, images beside their heat maps.
+"""Pictures of single instances of a cube: words on their attributions' colours, images beside their
+heat maps.
 
-Blue speaks for the output, red against it, the deeper the more; the largest |attribution| of an instance is deepest.
+Blue speaks for the output, red against it, the deeper the more; the largest |attribution| of an
+instance is deepest.
 """
 
 from __future__ import annotations
@@ -22,7 +24,15 @@ from dshap.printing import printable
 from dshap.records import FloatArray
 from dshap.report.attributions import AS_WRITTEN, TITLE, png, require_matplotlib, saved
 
-__all__ = ["Heat", "Sentence", "colours", "heat_map", "heat_picture", "sentence", "sentence_picture"]
+__all__ = [
+    "Heat",
+    "Sentence",
+    "colours",
+    "heat_map",
+    "heat_picture",
+    "sentence",
+    "sentence_picture",
+]
 
 BLUE, RED = np.array([70, 120, 255]), np.array([255, 90, 90])
 """Of the largest |attribution|; 0 is white."""
@@ -32,9 +42,7 @@ CHARACTER, HEIGHT = 0.1, 0.24
 """Inches that a character is wide, and a line high."""
 HEAT = 24
 """Characters of a name above an image."""
-PAGE = (
-    '<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>{title}</title></head>\n<body>\n{body}\n</body></html>\n'
-)
+PAGE = '<!DOCTYPE html>\n<html><head><meta charset="utf-8"><title>{title}</title></head>\n<body>\n{body}\n</body></html>\n'
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,12 @@ class Heat:
 
 
 def sentence(
-    cube: Any, instance: int = 0, *, words: Sequence[str] | None = None, output: int = 0, label: str = ""
+    cube: Any,
+    instance: int = 0,
+    *,
+    words: Sequence[str] | None = None,
+    output: int = 0,
+    label: str = "",
 ) -> Sentence:
     """The words of an instance of a cube with their attributions.
 
@@ -79,16 +92,29 @@ def sentence(
     row = cube.isel(instance=instance)
     phi = np.asarray(row["attribution"].isel(output=output), dtype=float)
     if words is None:
-        words = [str(word) for word in (row["token"] if "token" in cube else cube["feature"]).values]
-        words = words[: len(phi)] if not np.isnan(phi).any() else words[: int(np.isnan(phi).argmax())]
+        words = [
+            str(word) for word in (row["token"] if "token" in cube else cube["feature"]).values
+        ]
+        words = (
+            words[: len(phi)] if not np.isnan(phi).any() else words[: int(np.isnan(phi).argmax())]
+        )
     phi = phi[: len(words)]
     if len(phi) != len(words) or np.isnan(phi).any():
-        raise InputError(f"{len(words)} words for {np.count_nonzero(~np.isnan(phi))} attributions: give one for each")
+        raise InputError(
+            f"{len(words)} words for {np.count_nonzero(~np.isnan(phi))} attributions: give one for "
+            "each"
+        )
     return Sentence(label, tuple(words), phi)
 
 
 def heat_map(
-    cube: Any, instance: int, image: Any, players: dict[str, list[int]], *, output: int = 0, label: str = ""
+    cube: Any,
+    instance: int,
+    image: Any,
+    players: dict[str, list[int]],
+    *,
+    output: int = 0,
+    label: str = "",
 ) -> Heat:
     """An image of a cube with the attributions of its pixels.
 
@@ -106,16 +132,22 @@ def heat_map(
         Players that are not the cube's features, or not those of such an image.
     """
     if list(players) != [str(name) for name in cube["feature"].values]:
-        raise InputError("players are not the features of the cube: give the image_players(...) of its value function")
+        raise InputError(
+            "players are not the features of the cube: give the image_players(...) of its value "
+            "function"
+        )
     pixels = np.asarray(image, dtype=float)
     position = player_map(players, *pixels.shape[:2])
-    phi = np.append(np.asarray(cube["attribution"].isel(instance=instance, output=output), dtype=float), np.nan)
+    phi = np.append(
+        np.asarray(cube["attribution"].isel(instance=instance, output=output), dtype=float), np.nan
+    )
     shown = pixels / 255.0 if pixels.max() > 1.0 else pixels
     return Heat(label, shown.squeeze(), phi[position])  # -1 is the last: NaN
 
 
 def colours(attribution: FloatArray) -> FloatArray:
-    """(…, 3) from 0 to 1: white at 0, blue above it, red below, deepest at the largest |attribution|; NaN is white."""
+    """(…, 3) from 0 to 1: white at 0, blue above it, red below, deepest at the largest
+    |attribution|; NaN is white."""
     phi = np.nan_to_num(attribution)
     strength = (np.abs(phi) / (np.abs(phi).max(initial=0.0) or 1.0))[..., None]
     ends = np.where(phi[..., None] > 0, BLUE, RED) / 255.0
@@ -128,9 +160,12 @@ def sentence_picture(sentences: Sequence[Sentence], path: str | Path, title: str
     Raises
     ------
     InputError
-        Another end of the path, matplotlib is not installed (PNG), or the picture cannot be written.
+        Another end of the path, matplotlib is not installed (PNG), or the picture cannot be
+        written.
     """
-    return _written(path, title, lambda: _words_figure(sentences, title), lambda: _words_html(sentences))
+    return _written(
+        path, title, lambda: _words_figure(sentences, title), lambda: _words_html(sentences)
+    )
 
 
 def heat_picture(heats: Sequence[Heat], path: str | Path, title: str = "") -> Path:
@@ -144,12 +179,16 @@ def heat_picture(heats: Sequence[Heat], path: str | Path, title: str = "") -> Pa
     return _written(path, title, lambda: _heat_figure(heats, title), lambda: _heat_html(heats))
 
 
-def _written(path: str | Path, title: str, figure: Callable[[], Any], body: Callable[[], str]) -> Path:
+def _written(
+    path: str | Path, title: str, figure: Callable[[], Any], body: Callable[[], str]
+) -> Path:
     path = as_path("picture", path, "picture")
     if path.suffix == ".png":
         return saved(figure(), path)
     if path.suffix != ".html":
-        raise InputError(f"picture {path} ends in {path.suffix!r}: give a path that ends in .png or .html")
+        raise InputError(
+            f"picture {path} ends in {path.suffix!r}: give a path that ends in .png or .html"
+        )
     heading = f"<h3>{_as_html(title)}</h3>\n" if title else ""
     page = PAGE.format(title=_as_html(title or "attributions"), body=heading + body())
     try:
@@ -169,8 +208,11 @@ def _words_html(sentences: Sequence[Sentence]) -> str:
     for each in sentences:
         shades = (255 * colours(each.attribution)).round().astype(int)
         marked = " ".join(
-            f'<span style="background:rgb({red},{green},{blue})" title="{phi:+.4g}">{_as_html(word)}</span>'
-            for word, phi, (red, green, blue) in zip(each.words, each.attribution, shades, strict=True)
+            f'<span style="background:rgb({red},{green},{blue})" '
+            f'title="{phi:+.4g}">{_as_html(word)}</span>'
+            for word, phi, (red, green, blue) in zip(
+                each.words, each.attribution, shades, strict=True
+            )
         )
         lines.append(f"<p><b>{_as_html(each.label)}</b> {marked}</p>")
     return "\n".join(lines)
@@ -227,14 +269,20 @@ def _width(sentences: Sequence[Sentence], places: Sequence[Sequence[tuple[int, i
     return max((column + len(word) for column, word in zip(columns, words, strict=True)), default=0)
 
 
-def _draw_words(axes: Any, given: Sentence, places: Sequence[tuple[int, int]], top: float, indent: int) -> None:
+def _draw_words(
+    axes: Any, given: Sentence, places: Sequence[tuple[int, int]], top: float, indent: int
+) -> None:
     from matplotlib.patches import Rectangle
 
     style = {"family": "monospace", "fontsize": 100 * CHARACTER, "va": "center", **AS_WRITTEN}
     axes.text(0, top + 0.5, given.label, **style, fontweight="bold")
-    for word, shade, (line, column) in zip(given.words, colours(given.attribution), places, strict=True):
+    for word, shade, (line, column) in zip(
+        given.words, colours(given.attribution), places, strict=True
+    ):
         x, y = indent + column, top + line
-        axes.add_patch(Rectangle((x - 0.3, y + 0.06), len(word) + 0.6, 0.88, color=shade, linewidth=0))
+        axes.add_patch(
+            Rectangle((x - 0.3, y + 0.06), len(word) + 0.6, 0.88, color=shade, linewidth=0)
+        )
         axes.text(x + len(word) / 2, y + 0.5, word, ha="center", **style)
 
 

@@ -1,4 +1,5 @@
-"""Tables as the tasks read them: the opener, readers, their census, their categories, backgrounds chosen from them."""
+"""Tables as the tasks read them: the opener, readers, their census, their categories, backgrounds
+chosen from them."""
 
 from dshap.rows import SPAN_ROWS
 from dshap.tables.arrays import ArraySource, from_pandas

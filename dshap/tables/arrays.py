@@ -73,7 +73,8 @@ class ArraySource(LaidOut):
         self._x = _numbers(x, "the table")
         if self._x.ndim != 2:
             raise InputError(
-                f"the table has shape {self._x.shape} where (rows, columns) is needed: for one column use "
+                f"the table has shape {self._x.shape} where (rows, columns) is needed: for one "
+                "column use "
                 "x.reshape(-1, 1), for one row x.reshape(1, -1)"
             )
         if not self._x.shape[1]:
@@ -85,7 +86,9 @@ class ArraySource(LaidOut):
         read = {str(name): _key(str(name), values) for name, values in (keys or {}).items()}
         self._keys = {name: values for name, (values, _) in read.items()}
         if target is not None and not np.ndim(target):
-            raise InputError(f"target is {shown(target)}: give one value for each row, (n,) or (n, k)")
+            raise InputError(
+                f"target is {shown(target)}: give one value for each row, (n,) or (n, k)"
+            )
         self._target = None if target is None else _numbers(target, "the target")
         self._columns = dict(columns or {})
         self._check_lengths()
@@ -108,13 +111,22 @@ class ArraySource(LaidOut):
         other._x = self._x.copy()
         for name, values in categories.items():
             column = arrow_array(self._columns[name], name)
-            other._x[:, self.feature_names.index(name)] = code_array(column, values, other._layout.unknown_code)
+            other._x[:, self.feature_names.index(name)] = code_array(
+                column, values, other._layout.unknown_code
+            )
         return other
 
     def read(
-        self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
+        self,
+        start: int,
+        stop: int,
+        *,
+        keys: bool = False,
+        target: bool = False,
+        columns: bool = False,
     ) -> RowBlock:
-        """Rows start..stop; see `dshap.blocks.RowBlock`.  The target of a source without one is None."""
+        """Rows start..stop; see `dshap.blocks.RowBlock`.  The target of a source without one is
+        None."""
         check_span(start, stop, self.n_rows)
         x = np.ascontiguousarray(self._x[start:stop], dtype=np.float64)  # (n, columns)
         is_ok = np.ones(len(x), dtype=bool)
@@ -125,8 +137,12 @@ class ArraySource(LaidOut):
             x=x,
             is_ok=is_ok,
             keys={name: values[start:stop] for name, values in self._keys.items()} if keys else {},
-            target=self._target[start:stop].astype(np.float64) if target and self._target is not None else None,
-            columns={name: self._column(name)[start:stop] for name in self.feature_names} if columns else {},
+            target=self._target[start:stop].astype(np.float64)
+            if target and self._target is not None
+            else None,
+            columns={name: self._column(name)[start:stop] for name in self.feature_names}
+            if columns
+            else {},
         )
 
     def describe(self) -> str:
@@ -135,7 +151,11 @@ class ArraySource(LaidOut):
 
     def _column(self, name: str) -> NDArray[Any]:
         """One explained column (n,) in the dtype that the cube keeps."""
-        return self._columns[name] if name in self._columns else self._x[:, self.feature_names.index(name)]
+        return (
+            self._columns[name]
+            if name in self._columns
+            else self._x[:, self.feature_names.index(name)]
+        )
 
     def _check_lengths(self) -> None:
         parts = {f"key {name!r}": len(values) for name, values in self._keys.items()}
@@ -143,7 +163,9 @@ class ArraySource(LaidOut):
         parts |= {"the target": len(self._target)} if self._target is not None else {}
         for name, length in parts.items():
             if length != self.n_rows:
-                raise InputError(f"{name} has {length} values for {self.n_rows} rows: give one for each row")
+                raise InputError(
+                    f"{name} has {length} values for {self.n_rows} rows: give one for each row"
+                )
 
 
 def _key(name: str, values: Any) -> tuple[NDArray[Any], str]:
@@ -170,11 +192,15 @@ def _numbers(values: ArrayLike, name: str) -> NDArray[Any]:
         array = array.astype(np.float64)
     if array.dtype.kind in "OUST":
         raise InputError(
-            f"{name} holds text or objects (dtype {array.dtype}) where numbers are needed: encode them as numbers, or "
+            f"{name} holds text or objects (dtype {array.dtype}) where numbers are needed: encode "
+            "them as numbers, or "
             "pass a pandas DataFrame and name the number columns in features"
         )
     if array.dtype.kind not in "biuf":
-        raise InputError(f"{name} has dtype {array.dtype}, but only bools, integers and floats are taken: convert it")
+        raise InputError(
+            f"{name} has dtype {array.dtype}, but only bools, integers and floats are taken: "
+            "convert it"
+        )
     refuse_rounded(array, name)
     return array
 
@@ -182,9 +208,14 @@ def _numbers(values: ArrayLike, name: str) -> NDArray[Any]:
 def _feature_names(given: Names, n_columns: int) -> tuple[str, ...]:
     names = tuple(f"x{j}" for j in range(n_columns)) if given is None else as_names(given)
     if len(names) != n_columns:
-        raise InputError(f"{len(names)} feature names for {n_columns} columns: give one for each column")
+        raise InputError(
+            f"{len(names)} feature names for {n_columns} columns: give one for each column"
+        )
     if twice := repeats(names):
-        raise InputError(f"feature names hold {', '.join(map(repr, twice))} more than once: name each column once")
+        raise InputError(
+            f"feature names hold {', '.join(map(repr, twice))} more than once: name each column "
+            "once"
+        )
     return names
 
 
@@ -197,10 +228,11 @@ def from_pandas(
     categories: Mapping[str, tuple[Any, ...]] | None = None,
     times: Times = None,
 ) -> ArraySource:
-    """A pandas DataFrame as a source, by the rules and messages of `ParquetSource`; its index is not read.
+    """A pandas DataFrame as a source, by the rules and messages of `ParquetSource`; its index is
+    not read.
 
-    Nullable, Arrow and categorical columns are taken by the values they hold: a categorical of numbers is numbers,
-    unless its categories are given.
+    Nullable, Arrow and categorical columns are taken by the values they hold: a categorical of
+    numbers is numbers, unless its categories are given.
     """
     named = as_names(features) + as_names(key) + as_names(target)
     _refuse_index(frame, named)
@@ -208,13 +240,21 @@ def from_pandas(
     for name in categories or {}:  # nothing but missing values has no kind
         if name in arrays and arrays[name].null_count == len(frame):
             arrays[name] = pa.nulls(len(frame))
-    fields = [(name, arrays[name].type if name in arrays else pa.binary()) for name in map(str, frame.columns)]
+    fields = [
+        (name, arrays[name].type if name in arrays else pa.binary())
+        for name in map(str, frame.columns)
+    ]
     roles: dict[str, Any] = {"features": features, "target": target, "key": key, "missing": missing}
     layout = layout_of(pa.schema(fields), **roles, categories=categories, times=times)
     if len(frame) == 0:
         raise EmptyTableError("the frame has no rows")
-    dtypes = {name: layout.kept_dtype(name, arrays[name].type, arrays[name].null_count > 0) for name in layout.features}
-    builder = BlockBuilder(layout, 0, len(frame), keys=False, target=bool(layout.targets), dtypes=dtypes)
+    dtypes = {
+        name: layout.kept_dtype(name, arrays[name].type, arrays[name].null_count > 0)
+        for name in layout.features
+    }
+    builder = BlockBuilder(
+        layout, 0, len(frame), keys=False, target=bool(layout.targets), dtypes=dtypes
+    )
     builder.add(pa.record_batch({name: arrays[name] for name in layout.names(keys=False)}))
     block = builder.block()
     source = ArraySource(
@@ -242,7 +282,8 @@ def _refuse_index(frame: Any, named: tuple[str, ...]) -> None:
     for name in named:
         if name in index and name not in names:
             raise InputError(
-                f"{unknown_name('column', name, names)} {name!r} is the index, which is not read: call reset_index() "
+                f"{unknown_name('column', name, names)} {name!r} is the index, which is not read: "
+                "call reset_index() "
                 "on the frame to make it a column"
             )
 

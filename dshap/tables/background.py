@@ -1,6 +1,8 @@
-"""Few background rows, with weights, that stand for a whole table: four ways to choose them, and how far off they are.
+"""Few background rows, with weights, that stand for a whole table: four ways to choose them, and
+how far off they are.
 
-Candidates are a sample of the rows; what they stand for is summed over all rows, in passes over the spans of the table.
+Candidates are a sample of the rows; what they stand for is summed over all rows, in passes over the
+spans of the table.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ __all__ = ["METHODS", "background_of"]
 CANDIDATES = 10_000
 """Rows of a sample that a background is chosen from."""
 FREQUENCIES, FRESH_FREQUENCIES = 256, 512
-"""Of the random Fourier features that herding makes alike, and of others that the discrepancy is measured in: in those
-that rows were chosen by it is up to 2.8 times too small."""
+"""Of the random Fourier features that herding makes alike, and of others that the discrepancy is
+measured in: in those that rows were chosen by it is up to 2.8 times too small."""
 FRESH_SEED, SOBOL_COLUMNS = 1, 100
 SUM_ROWS = 4_096
 SAMPLE_ROUNDS, TABLE_ROUNDS = 30, 3
@@ -72,8 +74,8 @@ class _Sums:
 
 
 def background_of(reader: RowReader, learn: Learn, size: int, method: str, seed: int) -> Background:
-    """`size` rows (fewer where rows repeat) of a table that is open, which stand for all its rows; see
-    `dshap.choose_background`.
+    """`size` rows (fewer where rows repeat) of a table that is open, which stand for all its rows;
+    see `dshap.choose_background`.
 
     Raises
     ------
@@ -82,24 +84,32 @@ def background_of(reader: RowReader, learn: Learn, size: int, method: str, seed:
 
     Notes
     -----
-    "thinning": greedy herding towards the mean, over all rows, of 256 random Fourier features; equal weights (Chen,
-    Welling & Smola, Super-samples from kernel herding, 2010).  "kmeans": Lloyd's algorithm from k-means++ seeds, on the
-    candidates and then on all rows, columns scaled; the candidate nearest to each centre, with the share of all rows
-    nearest to it.  "stratified": cells of equal numbers of candidates, by halving along the widest column; one
-    candidate of each, drawn, with the share of all rows in its cell.  "random": equal weights.
+    "thinning": greedy herding towards the mean, over all rows, of 256 random Fourier features;
+    equal weights (Chen, Welling & Smola, Super-samples from kernel herding, 2010).  "kmeans":
+    Lloyd's algorithm from k-means++ seeds, on the candidates and then on all rows, columns scaled;
+    the candidate nearest to each centre, with the share of all rows nearest to it.  "stratified":
+    cells of equal numbers of candidates, by halving along the widest column; one candidate of each,
+    drawn, with the share of all rows in its cell.  "random": equal weights.
     """
     method = checks.Choice(tuple(METHODS))("method", method)
     (seed,) = checks.checked(seed=seed)
-    sample: FloatArray = learn(_Candidates(sample_positions(reader.n_rows, CANDIDATES, seed)), reader)
+    sample: FloatArray = learn(
+        _Candidates(sample_positions(reader.n_rows, CANDIDATES, seed)), reader
+    )
     if isinstance(size, bool) or not isinstance(size, int | np.integer):
         raise InputError(f"n_background is {shown(size)}: give a whole number of at least 1")
     if not 0 < size <= len(sample):
-        raise InputError(f"n_background is {size}: give 1 to {len(sample):,}, the rows that there are to choose from")
+        raise InputError(
+            f"n_background is {size}: give 1 to {len(sample):,}, the rows that there are to choose "
+            "from"
+        )
     towards, fresh = (partial(_features, frequencies) for frequencies in _frequencies(sample, seed))
     total = learn(_Sums(partial(_feature_sums, towards, fresh)), reader)
     n_rows = float(total["count"])
     goal, mean = (np.asarray(total[name] / n_rows, dtype=complex) for name in ("towards", "fresh"))
-    chosen, shares = METHODS[method](_Task(sample, lambda each: learn(_Sums(each), reader), towards, goal, size, seed))
+    chosen, shares = METHODS[method](
+        _Task(sample, lambda each: learn(_Sums(each), reader), towards, goal, size, seed)
+    )
     merged, place = np.unique(chosen, return_inverse=True)
     weights = np.asarray(np.bincount(place, shares / shares.sum()), dtype=float)
     gap = weights @ fresh(sample[merged]) - mean
@@ -110,7 +120,9 @@ def background_of(reader: RowReader, learn: Learn, size: int, method: str, seed:
         method=method,
         n_rows=int(n_rows),
         discrepancy=float(np.linalg.norm(gap)),
-        discrepancy_of_random=float(np.sqrt(max(1.0 - float(np.linalg.norm(mean)) ** 2, 0.0) / len(merged))),
+        discrepancy_of_random=float(
+            np.sqrt(max(1.0 - float(np.linalg.norm(mean)) ** 2, 0.0) / len(merged))
+        ),
         times=times_of(reader),
     )
 
@@ -132,7 +144,9 @@ class _Task:
     def scaling(self) -> _Scaling:
         """By the standard deviations, about the means."""
         is_constant, deviation = np.ptp(self.sample, axis=0) == 0.0, self.sample.std(axis=0)
-        return _Scaling(self.sample.mean(axis=0), np.where(is_constant | (deviation == 0.0), 1.0, deviation))
+        return _Scaling(
+            self.sample.mean(axis=0), np.where(is_constant | (deviation == 0.0), 1.0, deviation)
+        )
 
 
 class _Scaling(NamedTuple):
@@ -155,7 +169,9 @@ def _thinning(task: _Task) -> Choice:
 
 
 def _random(task: _Task) -> Choice:
-    return np.random.default_rng(task.seed).choice(len(task.sample), task.size, replace=False), np.ones(task.size)
+    return np.random.default_rng(task.seed).choice(
+        len(task.sample), task.size, replace=False
+    ), np.ones(task.size)
 
 
 def _kmeans(task: _Task) -> Choice:
@@ -178,7 +194,8 @@ def _stratified(task: _Task) -> Choice:
     scaling, rng = task.scaling, np.random.default_rng(task.seed)
     scaled = scaling.of(task.sample)
     cells = [np.arange(len(scaled))]
-    splits: list[tuple[int, int, float]] = []  # (cell that is halved, column, bound); the new cell is last
+    # (cell that is halved, column, bound); the new cell is last
+    splits: list[tuple[int, int, float]] = []
     while len(cells) < task.size:
         sizes = [len(inside) if np.ptp(scaled[inside], axis=0).any() else 0 for inside in cells]
         if not any(sizes):
@@ -207,8 +224,9 @@ METHODS: Mapping[str, Callable[[_Task], Choice]] = {
 
 
 def _frequencies(sample: FloatArray, seed: int) -> tuple[FloatArray, FloatArray]:
-    """(q, columns) of the random Fourier features of an RBF kernel with median length-scales: to choose by, and others
-    to measure in, which fill the space of their first columns evenly (scrambled Sobol points)."""
+    """(q, columns) of the random Fourier features of an RBF kernel with median length-scales: to
+    choose by, and others to measure in, which fill the space of their first columns evenly
+    (scrambled Sobol points)."""
     from scipy.stats import qmc  # half a second, which no worker needs
 
     kernel, columns = RBF("median").bind(sample.shape[1], sample), sample.shape[1]
@@ -221,7 +239,8 @@ def _frequencies(sample: FloatArray, seed: int) -> tuple[FloatArray, FloatArray]
 
 
 def _features(frequencies: FloatArray, rows: FloatArray) -> NDArray[np.complex128]:
-    """e^{iω·x}/√q (n, q): real parts of their products are cos ω·(x − z), whose mean is the kernel."""
+    """e^{iω·x}/√q (n, q): real parts of their products are cos ω·(x − z), whose mean is the
+    kernel."""
     angle = rows @ frequencies.T
     return (np.cos(angle) + 1j * np.sin(angle)) / np.sqrt(len(frequencies))
 
@@ -229,11 +248,15 @@ def _features(frequencies: FloatArray, rows: FloatArray) -> NDArray[np.complex12
 def _feature_sums(towards: Features, fresh: Features, rows: FloatArray) -> Moments:
     """Sums of both kinds of features over these rows, and how many there are."""
     parts = [
-        [np.sum(features(rows[start : start + SUM_ROWS]), axis=0) for start in range(0, len(rows), SUM_ROWS)]
+        [
+            np.sum(features(rows[start : start + SUM_ROWS]), axis=0)
+            for start in range(0, len(rows), SUM_ROWS)
+        ]
         for features in (towards, fresh)
     ]
     near, other = (
-        sum(part, np.zeros(n, complex)) for part, n in zip(parts, (FREQUENCIES, FRESH_FREQUENCIES), strict=True)
+        sum(part, np.zeros(n, complex))
+        for part, n in zip(parts, (FREQUENCIES, FRESH_FREQUENCIES), strict=True)
     )
     return Moments({"towards": near, "fresh": other, "count": np.array(float(len(rows)))})
 
@@ -256,7 +279,9 @@ def _moved(centres: FloatArray, sums: Moments) -> FloatArray:
     return np.asarray(np.divide(sums["sum"], count, out=centres.copy(), where=count > 0))
 
 
-def _cell_counts(splits: list[tuple[int, int, float]], scaling: _Scaling, rows: FloatArray) -> Moments:
+def _cell_counts(
+    splits: list[tuple[int, int, float]], scaling: _Scaling, rows: FloatArray
+) -> Moments:
     """Rows in each cell: every split moves those above its bound to a new cell."""
     cell, scaled = np.zeros(len(rows), dtype=np.intp), scaling.of(rows)
     for new, (old, column, bound) in enumerate(splits, start=1):

@@ -1,4 +1,5 @@
-"""The lists of categories of rows: longer than those of the data, without what the model does not take."""
+"""The lists of categories of rows: longer than those of the data, without what the model does not
+take."""
 
 from __future__ import annotations
 
@@ -28,11 +29,14 @@ Found = Mapping[str, Counter[Any]]
 """column -> how many rows hold each of the values that are in no list."""
 
 
-def with_all_categories(value: Explained, reader: CodedReader, site: Site) -> tuple[Explained, RowReader]:
-    """Both with the categories of the rows behind those that the value function knows, in order; one pass over them.
+def with_all_categories(
+    value: Explained, reader: CodedReader, site: Site
+) -> tuple[Explained, RowReader]:
+    """Both with the categories of the rows behind those that the value function knows, in order;
+    one pass over them.
 
-    A category that the model does not take is a fault of the rows that hold it: with missing = "skip" they are left
-    out, like rows with a missing value.
+    A category that the model does not take is a fault of the rows that hold it: with missing =
+    "skip" they are left out, like rows with a missing value.
 
     Raises
     ------
@@ -46,16 +50,20 @@ def with_all_categories(value: Explained, reader: CodedReader, site: Site) -> tu
     for name, values in longer.items():
         if len(values) > MAX_CATEGORIES:
             raise InputError(
-                f"column {name!r} holds {len(values):,} different values, at most {MAX_CATEGORIES:,} categories are "
+                f"column {name!r} holds {len(values):,} different values, at most "
+                f"{MAX_CATEGORIES:,} categories are "
                 "taken: group them, or take the column out of the model"
             )
     refused = _refused(value.model, found, reader)
     if not refused:
-        return replaced(value, model=value.model.with_categories(longer)), reader.with_categories(longer)
+        return replaced(value, model=value.model.with_categories(longer)), reader.with_categories(
+            longer
+        )
     if reader.missing != "skip":
         raise InputError(_refusal(refused, found))
     taken = {
-        name: tuple(each for each in values if each not in refused.get(name, {})) for name, values in longer.items()
+        name: tuple(each for each in values if each not in refused.get(name, {}))
+        for name, values in longer.items()
     }
     coded = reader.with_categories(taken, others_are_missing=True)
     return replaced(value, model=value.model.with_categories(taken)), coded
@@ -67,13 +75,15 @@ def refuse_unknown_categories(reader: RowReader, site: Site) -> None:
         return
     for name, found in site.learn(_NewCategories.of(reader), reader).items():
         raise InputError(
-            f"column {name!r} holds {min(found)!r}, which the data of the value function lack: make the value "
+            f"column {name!r} holds {min(found)!r}, which the data of the value function lack: "
+            "make the value "
             "function with rows that hold every category"
         )
 
 
 def _refused(model: Predictor, found: Found, reader: RowReader) -> dict[str, dict[Any, str]]:
-    """column -> the new categories that the model does not take, and why; tried on a row that it does take."""
+    """column -> the new categories that the model does not take, and why; tried on a row that it
+    does take."""
     row = _row_of_known(reader, [*model.categories])
     if row is None or _objection(model, row):
         return {}  # it is not about categories
@@ -86,7 +96,8 @@ def _refused(model: Predictor, found: Found, reader: RowReader) -> dict[str, dic
 
 
 def _row_of_known(reader: RowReader, coded: Sequence[str]) -> FloatArray | None:
-    """(1, columns): the first complete row whose categories are all known, of those of the first span."""
+    """(1, columns): the first complete row whose categories are all known, of those of the first
+    span."""
     x = reader.read(0, min(SPAN_ROWS, reader.n_rows)).x
     is_known = np.isfinite(x).all(axis=1)
     for name in coded:
@@ -148,7 +159,8 @@ def _refusal(refused: Mapping[str, Mapping[Any, str]], found: Found) -> str:
     reason = next(iter(next(iter(refused.values())).values()))
     return (
         f"{_rows(n_rows)} with a category that the model does not take: {'; '.join(held)} "
-        f'({textwrap.shorten(reason, REASON_CHARACTERS)}); set missing = "skip" to leave such rows out'
+        f'({textwrap.shorten(reason, REASON_CHARACTERS)}); set missing = "skip" to leave such rows '
+        "out"
     )
 
 
@@ -158,7 +170,8 @@ def _rows(count: int) -> str:
 
 @dataclass(frozen=True)
 class _NewCategories:
-    """The pass that finds the values that are in no list of categories: column -> these, where there are any."""
+    """The pass that finds the values that are in no list of categories: column -> these, where
+    there are any."""
 
     places: Mapping[str, int]
     """column that has categories -> its place among the features."""
@@ -170,8 +183,17 @@ class _NewCategories:
 
     def partial(self, block: RowBlock) -> tuple[dict[str, Counter[Any]]]:
         is_new = {name: block.x[:, place] < 0 for name, place in self.places.items()}
-        return ({name: Counter(block.columns[name][which].tolist()) for name, which in is_new.items() if which.any()},)
+        return (
+            {
+                name: Counter(block.columns[name][which].tolist())
+                for name, which in is_new.items()
+                if which.any()
+            },
+        )
 
     def finish(self, total: tuple[dict[str, Counter[Any]], ...]) -> dict[str, Counter[Any]]:
-        found = {name: sum((span.get(name, Counter()) for span in total), Counter()) for name in self.places}
+        found = {
+            name: sum((span.get(name, Counter()) for span in total), Counter())
+            for name in self.places
+        }
         return {name: counts for name, counts in found.items() if counts}

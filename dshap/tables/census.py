@@ -1,7 +1,9 @@
-"""The census: one pass over the rows, before anything is planned; and what a look at a few of them tells.
+"""The census: one pass over the rows, before anything is planned; and what a look at a few of them
+tells.
 
-The pass counts, finds the values that cannot be explained, and digests the used columns in spans of fixed size, so that
-the data's fingerprint depends on the rows and their order alone, never on files, row groups or blocks.
+The pass counts, finds the values that cannot be explained, and digests the used columns in spans of
+fixed size, so that the data's fingerprint depends on the rows and their order alone, never on
+files, row groups or blocks.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ class Census:
     high: tuple[float, ...]
     """(columns,) largest finite value, minus infinity where there is none."""
     fingerprint: str
-    """blake2b over those of the spans, in order; of a span its bounds and the digest of its rows."""
+    """blake2b over those of the spans, in order; of a span its bounds and the digest of its
+    rows."""
 
     def constant_columns(self, reader: RowReader) -> tuple[str, ...]:
         """The features that hold one finite value in every row."""
@@ -79,7 +82,8 @@ class Census:
         Raises
         ------
         InputError
-            A row without a key; with "refuse" a row that holds NaN or infinity; with "skip" no row without.
+            A row without a key; with "refuse" a row that holds NaN or infinity; with "skip" no row
+            without.
         """
         if self.null_keys:
             raise InputError(null_key_refusal(self.null_keys))
@@ -88,7 +92,8 @@ class Census:
         found = f"{_rows(self.n_bad)} NaN or infinity: {_counts(self.bad)}"
         if self.n_bad == self.n_rows:
             raise InputError(
-                f"{found}, and there is no other row to explain: fill these columns or take them out of features"
+                f"{found}, and there is no other row to explain: fill these columns or take them "
+                "out of features"
             )
         if reader.missing == "refuse":
             passed = ', or "pass" for a black-box model that takes NaN' if takes_nan else ""
@@ -103,7 +108,9 @@ def _counts(counts: Mapping[str, int]) -> str:
     """ "temp 9, hum 3", the largest first."""
     ordered = sorted(counts.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} {count}" for name, count in ordered[:SHOWN_COLUMNS])
-    return shown + (f" and {len(ordered) - SHOWN_COLUMNS} more columns" if len(ordered) > SHOWN_COLUMNS else "")
+    return shown + (
+        f" and {len(ordered) - SHOWN_COLUMNS} more columns" if len(ordered) > SHOWN_COLUMNS else ""
+    )
 
 
 @dataclass(frozen=True)
@@ -119,15 +126,24 @@ class CensusPass:
         """Of one span."""
         is_finite = np.isfinite(block.x)  # (n, columns)
         if self.keys is not None:
-            with whole_file(self.keys / f"{block.start:015d}.npy") as private, private.open("wb") as file:
+            with (
+                whole_file(self.keys / f"{block.start:015d}.npy") as private,
+                private.open("wb") as file,
+            ):
                 np.save(file, hash_keys(block.keys))
         n_bad = len(block.x) - np.count_nonzero(is_finite, axis=0)  # (columns,)
         census = Census(
             n_rows=len(block.x),
             n_bad=int(np.count_nonzero(~is_finite.all(axis=1))),
             n_bad_targets=_bad_targets(block.target),
-            bad={name: int(count) for name, count in zip(self.feature_names, n_bad, strict=True) if count},
-            null_keys={name: int(np.count_nonzero(is_null)) for name, is_null in block.null_keys.items()},
+            bad={
+                name: int(count)
+                for name, count in zip(self.feature_names, n_bad, strict=True)
+                if count
+            },
+            null_keys={
+                name: int(np.count_nonzero(is_null)) for name, is_null in block.null_keys.items()
+            },
             low=tuple(np.min(block.x, axis=0, where=is_finite, initial=np.inf).tolist()),
             high=tuple(np.max(block.x, axis=0, where=is_finite, initial=-np.inf).tolist()),
             fingerprint=f"{block.start}:{block.stop}:{_hashed(_pieces(block))};",
@@ -153,7 +169,11 @@ def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _bad_targets(target: FloatArray | None) -> int:
-    return 0 if target is None else int(np.count_nonzero(~np.isfinite(target.reshape(len(target), -1)).all(axis=1)))
+    return (
+        0
+        if target is None
+        else int(np.count_nonzero(~np.isfinite(target.reshape(len(target), -1)).all(axis=1)))
+    )
 
 
 def _hashed(pieces: Iterable[bytes]) -> str:
@@ -165,11 +185,16 @@ def _hashed(pieces: Iterable[bytes]) -> str:
 
 
 def _pieces(block: RowBlock) -> Iterator[bytes]:
-    """Every column as little-endian values, one after the other, each part under its shape: features, target and keys.
+    """Every column as little-endian values, one after the other, each part under its shape:
+    features, target and keys.
 
     Every NaN counts as one value.
     """
-    target = np.empty((len(block.x), 0)) if block.target is None else block.target.reshape(len(block.x), -1)
+    target = (
+        np.empty((len(block.x), 0))
+        if block.target is None
+        else block.target.reshape(len(block.x), -1)
+    )
     for part, array in (("features", block.x), ("target", target)):
         yield f"{part}:{array.shape};".encode()
         for column in array.T:
@@ -179,7 +204,8 @@ def _pieces(block: RowBlock) -> Iterator[bytes]:
 
 
 def _key_bytes(values: NDArray[Any]) -> tuple[bytes, ...]:
-    """One key column in a form that no other column has: its kind, then integers, or lengths and text."""
+    """One key column in a form that no other column has: its kind, then integers, or lengths and
+    text."""
     if values.dtype.kind == "T":
         text = "".join(values.tolist()).encode()
         return b"text:", np.strings.str_len(values).astype("<i8").tobytes(), text
@@ -189,24 +215,30 @@ def _key_bytes(values: NDArray[Any]) -> tuple[bytes, ...]:
 def hash_keys(keys: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
     """A hash (n,) of each row's tuple of keys, the same in every process.
 
-    Exact for one column of integers or times; otherwise two of N different keys share a hash with probability
-    N^2 / 2^65, 1e-7 at two million rows.
+    Exact for one column of integers or times; otherwise two of N different keys share a hash with
+    probability N^2 / 2^65, 1e-7 at two million rows.
     """
     total = np.zeros(len(next(iter(keys.values()))), dtype=np.uint64)
     for values in keys.values():
         is_text = values.dtype.kind == "T"
-        hashes = pd.util.hash_array(values.astype(object), categorize=False) if is_text else values.view(np.uint64)
+        hashes = (
+            pd.util.hash_array(values.astype(object), categorize=False)
+            if is_text
+            else values.view(np.uint64)
+        )
         total = splitmix64(total ^ hashes)
     return total
 
 
 def hash_columns(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
-    """A hash (n,) of each row's values, the same for the columns of a table and for those that a cube keeps of it."""
+    """A hash (n,) of each row's values, the same for the columns of a table and for those that a
+    cube keeps of it."""
     return hash_keys({name: _hashable(values) for name, values in columns.items()})
 
 
 def _hashable(values: NDArray[Any]) -> NDArray[Any]:
-    """Text without missing values, which a cube keeps as ""; times as they are; numbers, every NaN one value."""
+    """Text without missing values, which a cube keeps as ""; times as they are; numbers, every NaN
+    one value."""
     if values.dtype.kind == "T":
         return np.array([text or "" for text in values.tolist()], dtype=np.dtypes.StringDType())
     if values.dtype.kind == "M":
@@ -229,7 +261,8 @@ def repeated_keys(folder: Path) -> tuple[int, list[int]]:
 
 
 def take_census(reader: RowReader, site: Site, *, takes_nan: bool = True) -> Census:
-    """One pass over the rows: counts, digests; refuses bad values by the reader's policy, and repeated keys.
+    """One pass over the rows: counts, digests; refuses bad values by the reader's policy, and
+    repeated keys.
 
     Where nothing `takes_nan`, the refusal does not propose to let it pass.
 
@@ -255,14 +288,19 @@ def _examples(reader: RowReader, positions: Sequence[int]) -> str:
     shown = []
     for position in positions[:3]:
         keys = reader.read(position, position + 1, keys=True).keys
-        shown.append(" ".join(f"{name}={values[0]}" for name, values in keys.items()) + f" (row {position})")
+        shown.append(
+            " ".join(f"{name}={values[0]}" for name, values in keys.items()) + f" (row {position})"
+        )
     return ", ".join(shown)
 
 
 def check_targets(census: Census, missing: str) -> None:
     """Refuse rows that cannot be fitted on, unless they are to be skipped."""
     if missing == "refuse" and census.n_bad_targets:
-        raise InputError(f'{census.n_bad_targets} rows have no finite target: drop them, or fit with missing = "skip"')
+        raise InputError(
+            f"{census.n_bad_targets} rows have no finite target: drop them, or fit with missing = "
+            '"skip"'
+        )
 
 
 @dataclass(frozen=True)
@@ -275,18 +313,29 @@ class MissingValues:
     uncounted: tuple[str, ...]
     """Columns whose nulls the files do not count."""
     seen: Mapping[str, int]
-    """Other column -> values in the rows looked at that are null, NaN or infinite, where there are any."""
+    """Other column -> values in the rows looked at that are null, NaN or infinite, where there are
+    any."""
     rows_seen: int
     missing: str
     """What becomes of such rows."""
 
     def __str__(self) -> str:
-        rows = "all rows" if self.rows_seen == self.n_rows else f"{self.rows_seen:,} of {self.n_rows:,} rows looked at"
+        rows = (
+            "all rows"
+            if self.rows_seen == self.n_rows
+            else f"{self.rows_seen:,} of {self.n_rows:,} rows looked at"
+        )
         nulls, seen = _counted(self.nulls), _counted(self.seen)
         said = [f"nulls: {nulls or 'none'}"]
         said += [f"not counted by the files: {', '.join(self.uncounted)}"] if self.uncounted else []
-        said += [f"NaN or infinity{' in other columns' if nulls else ''}: {seen or 'none'} in {rows}"]
-        says = {"refuse": "a run refuses such rows", "skip": "such rows are skipped", "pass": "they go to the model"}
+        said += [
+            f"NaN or infinity{' in other columns' if nulls else ''}: {seen or 'none'} in {rows}"
+        ]
+        says = {
+            "refuse": "a run refuses such rows",
+            "skip": "such rows are skipped",
+            "pass": "they go to the model",
+        }
         if nulls or seen:
             said += [f'missing = "{self.missing}": {says[self.missing]}']
         return "; ".join(said)
@@ -301,7 +350,8 @@ class MissingValues:
 
 
 def missing_values(reader: BatchReader) -> MissingValues:
-    """Nulls by the statistics of the files, which cover all rows; NaN, which they do not count, in a few batches.
+    """Nulls by the statistics of the files, which cover all rows; NaN, which they do not count, in
+    a few batches.
 
     Small tables are looked at as a whole.
     """

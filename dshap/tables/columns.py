@@ -1,4 +1,5 @@
-"""The columns of a table: their Arrow types, their values as numpy arrays, and their roles, checked by its schema."""
+"""The columns of a table: their Arrow types, their values as numpy arrays, and their roles, checked
+by its schema."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """True for what becomes float64: integers, floats, bools, decimals, and a column that holds nothing at all."""
+    """True for what becomes float64: integers, floats, bools, decimals, and a column that holds
+    nothing at all."""
     kind, known = _plain(kind), pa.types
     tests = (known.is_integer, known.is_floating, known.is_boolean, known.is_decimal, known.is_null)
     return any(test(kind) for test in tests)
@@ -74,7 +76,10 @@ def is_number(kind: pa.DataType) -> bool:
 def is_text(kind: pa.DataType) -> bool:
     """True for strings, plain or as a dictionary."""
     kind = _plain(kind)
-    return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
+    return any(
+        test(kind)
+        for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    )
 
 
 def key_dtype(kind: pa.DataType) -> str | None:
@@ -88,18 +93,22 @@ def key_dtype(kind: pa.DataType) -> str | None:
 
 
 def kept_dtype(kind: pa.DataType, has_nulls: bool) -> np.dtype[Any]:
-    """The numpy dtype that keeps a column as it is; float64 for decimals, and for integers with nulls."""
+    """The numpy dtype that keeps a column as it is; float64 for decimals, and for integers with
+    nulls."""
     if is_text(kind):
         return TEXT
     kind = _plain(kind)
-    if pa.types.is_floating(kind) or (not has_nulls and (pa.types.is_integer(kind) or pa.types.is_boolean(kind))):
+    if pa.types.is_floating(kind) or (
+        not has_nulls and (pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+    ):
         dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
         return dtype
     return np.dtype(np.float64)
 
 
 def arrow_array(values: Any, name: str, *, from_pandas: bool = False) -> pa.Array:
-    """One Arrow array of numpy or pandas values; bits are kept, unless `from_pandas` makes NaN a null."""
+    """One Arrow array of numpy or pandas values; bits are kept, unless `from_pandas` makes NaN a
+    null."""
     if isinstance(values, np.ndarray):
         values = _arrow_ready(values)
     try:
@@ -107,7 +116,8 @@ def arrow_array(values: Any, name: str, *, from_pandas: bool = False) -> pa.Arra
     except (pa.ArrowException, TypeError, UnicodeError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(
-            f"column {name!r} ({getattr(values, 'dtype', type(values).__name__)}) does not hold one kind of value "
+            f"column {name!r} ({getattr(values, 'dtype', type(values).__name__)}) does not hold "
+            "one kind of value "
             f"({reason}): make it all numbers, all text or all times"
         ) from None
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -118,7 +128,11 @@ def _arrow_ready(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype.kind == "T":
         return values.astype(object)
     if values.dtype.kind == "M":
-        return values.astype("datetime64[ns]") if np.datetime_data(values.dtype)[0] not in ("s", "ms", "us") else values
+        return (
+            values.astype("datetime64[ns]")
+            if np.datetime_data(values.dtype)[0] not in ("s", "ms", "us")
+            else values
+        )
     return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
@@ -133,7 +147,8 @@ def number_array(column: pa.Array, name: str) -> FloatArray:
 
 
 def code_array(column: pa.Array, categories: Sequence[Any], unknown: float = UNKNOWN) -> FloatArray:
-    """Positions (n,) of the values in the list of categories as float64: `unknown` where absent, NaN where null."""
+    """Positions (n,) of the values in the list of categories as float64: `unknown` where absent,
+    NaN where null."""
     plain = column.cast(_plain(column.type))
     if pa.types.is_null(plain.type):  # nothing but missing values
         return np.full(len(plain), np.nan)
@@ -141,7 +156,10 @@ def code_array(column: pa.Array, categories: Sequence[Any], unknown: float = UNK
         plain = plain.cast(pa.large_string())
         known = pa.array([str(value) for value in categories], type=pa.large_string())
     else:
-        plain, known = plain.cast(pa.float64(), safe=False), pa.array(list(map(float, categories)), type=pa.float64())
+        plain, known = (
+            plain.cast(pa.float64(), safe=False),
+            pa.array(list(map(float, categories)), type=pa.float64()),
+        )
     codes = pc.index_in(plain, value_set=known).fill_null(int(UNKNOWN)).cast(pa.float64())
     codes = np.array(codes.to_numpy(zero_copy_only=False))
     codes[codes == UNKNOWN] = unknown
@@ -150,14 +168,16 @@ def code_array(column: pa.Array, categories: Sequence[Any], unknown: float = UNK
 
 
 def time_array(column: pa.Array, name: str) -> FloatArray:
-    """Microseconds since 1970 (n,) of a column of times or dates as float64, NaN where null; see `microseconds`."""
+    """Microseconds since 1970 (n,) of a column of times or dates as float64, NaN where null; see
+    `microseconds`."""
     if pa.types.is_null(column.type):  # nothing but missing values
         return np.full(len(column), np.nan)
     return microseconds(column.cast(_plain(column.type)).to_numpy(zero_copy_only=False), name)
 
 
 def spooled_times(values: NDArray[Any], kind: str) -> pa.Array:
-    """Times (n,) in the dtype `TIME` as Arrow times of this kind, so that they are read back by its rules."""
+    """Times (n,) in the dtype `TIME` as Arrow times of this kind, so that they are read back by its
+    rules."""
     if kind == DATE:
         return pa.array(values.astype("datetime64[D]"))
     return pa.array(values, pa.timestamp("us", tz=zone_of(kind) or None))
@@ -181,7 +201,9 @@ def key_array(column: pa.Array, name: str, dtype: str) -> tuple[NDArray[Any], Bo
     try:
         values = plain.cast(kind)
     except pa.ArrowInvalid as error:
-        raise InputError(f"key {name!r} ({plain.type}) does not fit {dtype}: {error}; store it as text") from None
+        raise InputError(
+            f"key {name!r} ({plain.type}) does not fit {dtype}: {error}; store it as text"
+        ) from None
     is_null = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     if is_null is not None and dtype in KEY_FILL:
         values = values.fill_null(KEY_FILL[dtype])
@@ -190,7 +212,8 @@ def key_array(column: pa.Array, name: str, dtype: str) -> tuple[NDArray[Any], Bo
 
 Names = str | Iterable[str] | None
 Times = Mapping[str, str] | Names
-"""Columns of times, or column -> the kind that a model takes, empty for any; see `dshap.predictors.times`."""
+"""Columns of times, or column -> the kind that a model takes, empty for any; see
+`dshap.predictors.times`."""
 
 
 @dataclass(frozen=True)
@@ -206,11 +229,13 @@ class Layout:
     categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """feature -> its categories: it is read as their positions, -1 for others, NaN where null."""
     times: Mapping[str, str] = field(default_factory=dict)
-    """feature -> the kind of times that the model takes: it is read as microseconds since 1970, NaN where null."""
+    """feature -> the kind of times that the model takes: it is read as microseconds since 1970, NaN
+    where null."""
     others_are_missing: bool = False
     """Values outside of these lists are read as NaN: the model does not take them."""
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """column that no role was given to, since it holds no numbers -> what it holds; where features are not named."""
+    """column that no role was given to, since it holds no numbers -> what it holds; where features
+    are not named."""
 
     @property
     def unknown_code(self) -> float:
@@ -219,7 +244,11 @@ class Layout:
 
     def names(self, keys: bool = True, target: bool = True) -> list[str]:
         """The columns to read, each once."""
-        wanted = self.features + (tuple(self.key_dtypes) if keys else ()) + (self.targets if target else ())
+        wanted = (
+            self.features
+            + (tuple(self.key_dtypes) if keys else ())
+            + (self.targets if target else ())
+        )
         return list(dict.fromkeys(wanted))
 
     def kept_dtype(self, name: str, kind: pa.DataType, has_nulls: bool) -> np.dtype[Any]:
@@ -271,17 +300,17 @@ def layout_of(
     categories: Mapping[str, tuple[Any, ...]] | None = None,
     times: Times = None,
 ) -> Layout:
-    """Give every column its role; `features=None` takes every number column that is neither key nor target, and those
-    that `times` names.
+    """Give every column its role; `features=None` takes every number column that is neither key nor
+    target, and those that `times` names.
 
-    Features that have `categories` hold text or numbers, and are read as codes; of those that `times` names times and
-    dates are read as microseconds.
+    Features that have `categories` hold text or numbers, and are read as codes; of those that
+    `times` names times and dates are read as microseconds.
 
     Raises
     ------
     InputError
-        An unknown or repeated column, a target that is also a feature or a key, a feature or target that holds no
-        numbers, a key that is neither integer, text nor time.
+        An unknown or repeated column, a target that is also a feature or a key, a feature or target
+        that holds no numbers, a key that is neither integer, text nor time.
     """
     check_missing(missing)
     keys, targets = as_names(key), as_names(target)
@@ -289,7 +318,11 @@ def layout_of(
         _require(schema, name)
     asked = as_times(times)
     chosen = _numbers(schema, keys + targets, asked) if features is None else as_names(features)
-    kinds = {name: kind for name in chosen if name in asked and (kind := _required_time(schema, name, asked[name]))}
+    kinds = {
+        name: kind
+        for name in chosen
+        if name in asked and (kind := _required_time(schema, name, asked[name]))
+    }
     for name in chosen:
         if name not in kinds:
             _require_number(schema, name, "features", (categories or {}).get(name))
@@ -317,9 +350,12 @@ def as_times(given: Times) -> dict[str, str]:
 
 
 def _numbers(schema: pa.Schema, taken: tuple[str, ...], times: Collection[str]) -> tuple[str, ...]:
-    """Every number column that has no role yet, and the columns of times, in the order of the schema."""
+    """Every number column that has no role yet, and the columns of times, in the order of the
+    schema."""
     return tuple(
-        entry.name for entry in schema if entry.name not in taken and (is_number(entry.type) or entry.name in times)
+        entry.name
+        for entry in schema
+        if entry.name not in taken and (is_number(entry.type) or entry.name in times)
     )
 
 
@@ -335,16 +371,27 @@ def said_left_out(left_out: Mapping[str, str]) -> str:
     return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "")
 
 
-def _check_roles(features: tuple[str, ...], keys: tuple[str, ...], targets: tuple[str, ...]) -> None:
+def _check_roles(
+    features: tuple[str, ...], keys: tuple[str, ...], targets: tuple[str, ...]
+) -> None:
     """Raise where a column is named twice, or is target and something else too."""
     if not features:
-        raise InputError("no feature column: the table has no number column besides key and target; name features")
+        raise InputError(
+            "no feature column: the table has no number column besides key and target; name "
+            "features"
+        )
     for option, names in (("features", features), ("key", keys), ("target", targets)):
         if twice := repeats(names):
-            raise InputError(f"{option} holds {', '.join(map(repr, twice))} more than once: name each column once")
+            raise InputError(
+                f"{option} holds {', '.join(map(repr, twice))} more than once: name each column "
+                "once"
+            )
     for option, names in (("features", features), ("key", keys)):
         if both := sorted(set(names) & set(targets)):
-            raise InputError(f"target {', '.join(map(repr, both))} is also in {option}: take it out of one of them")
+            raise InputError(
+                f"target {', '.join(map(repr, both))} is also in {option}: take it out of one of "
+                "them"
+            )
 
 
 def _require(schema: pa.Schema, name: str, kind: str = "column") -> pa.DataType:
@@ -353,11 +400,15 @@ def _require(schema: pa.Schema, name: str, kind: str = "column") -> pa.DataType:
     if not positions:
         raise InputError(unknown_name(kind, name, schema.names))
     if len(positions) > 1:
-        raise InputError(f"the table holds {len(positions)} columns named {name!r}: rename all but one")
+        raise InputError(
+            f"the table holds {len(positions)} columns named {name!r}: rename all but one"
+        )
     return schema.field(positions[0]).type
 
 
-def _require_number(schema: pa.Schema, name: str, option: str, categories: tuple[Any, ...] | None) -> None:
+def _require_number(
+    schema: pa.Schema, name: str, option: str, categories: tuple[Any, ...] | None
+) -> None:
     """Raise unless a column holds numbers, or values of the kind of its categories."""
     kind = _require(schema, name)
     if categories is not None:
@@ -366,35 +417,44 @@ def _require_number(schema: pa.Schema, name: str, option: str, categories: tuple
         if categories and not is_empty and is_text(kind) != has_text:
             expected = "text" if has_text else "categories that are numbers"
             raise InputError(
-                f"column {name!r} holds {kind} here, and {expected} where the model's own rows are: cast it"
+                f"column {name!r} holds {kind} here, and {expected} where the model's own rows "
+                "are: cast it"
             )
         return
     if is_text(kind):
         raise InputError(
-            f"column {name!r} holds text ({kind}) where numbers are needed: encode it as numbers, or take it out of "
+            f"column {name!r} holds text ({kind}) where numbers are needed: encode it as numbers, "
+            "or take it out of "
             f"{option}"
         )
     if option == "features" and time_kind(kind):
         raise InputError(
-            f"column {name!r} holds times ({kind}), which a predict function of data frames takes: explain it by "
-            "Marginal with a data frame that has them as its background; for other models give them as a number, such "
+            f"column {name!r} holds times ({kind}), which a predict function of data frames takes: "
+            "explain it by "
+            "Marginal with a data frame that has them as its background; for other models give "
+            "them as a number, such "
             f"as days since a date, or take the column out of {option}"
         )
     if not is_number(kind):
         raise InputError(
-            f"column {name!r} holds {kind}, but {option} take integers, floats, bools or decimals: convert it, or take "
+            f"column {name!r} holds {kind}, but {option} take integers, floats, bools or decimals: "
+            "convert it, or take "
             f"it out of {option}"
         )
 
 
 def _required_time(schema: pa.Schema, name: str, wanted: str) -> str:
-    """The kind of times that a column is read as, empty where it holds none; refused where it is not what is wanted."""
+    """The kind of times that a column is read as, empty where it holds none; refused where it is
+    not what is wanted."""
     kind = _require(schema, name)
     own = time_kind(_plain(kind))
     if not wanted or pa.types.is_null(kind):
         return wanted or own
     if not own:
-        raise InputError(f"column {name!r} holds {kind} here, and {wanted} where the model's own rows are: cast it")
+        raise InputError(
+            f"column {name!r} holds {kind} here, and {wanted} where the model's own rows are: cast "
+            "it"
+        )
     if why := misfit(own, wanted):
         raise InputError(f"column {name!r} holds {why}")
     return wanted

@@ -1,4 +1,5 @@
-"""The files of a Parquet table: finding them, what tells that they changed, and columns in the names of their folders.
+"""The files of a Parquet table: finding them, what tells that they changed, and columns in the
+names of their folders.
 
 Such columns, table/year=2012/month=5/part.parquet, are Hive's partitions.
 """
@@ -39,21 +40,25 @@ __all__ = [
 
 Paths = str | Path | Sequence[str | Path]
 TICK_NS, COARSE_NS, COARSE_TICK_NS = 20_000_000, 1_000_000_000, 2_000_000_000
-"""File times go by the ticks of the system, 1 to 10 ms; where they are whole seconds, by seconds, or two."""
+"""File times go by the ticks of the system, 1 to 10 ms; where they are whole seconds, by seconds,
+or two."""
 FOOTER_END, MAGIC = 8, b"PAR1"
-"""Bytes at the end of a Parquet file: the length of its footer, little-endian in four, and these letters."""
+"""Bytes at the end of a Parquet file: the length of its footer, little-endian in four, and these
+letters."""
 NULL = "__HIVE_DEFAULT_PARTITION__"
 LARGEST = 2**31 - 1
 """Of int32."""
 _PUT_BACK = (
-    "rows of two tables must not stand in one cube; put this file back and run the same again, or start anew, into "
+    "rows of two tables must not stand in one cube; put this file back and run the same again, or "
+    "start anew, into "
     "another store, and leave the files alone while it goes"
 )
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A private name to write under, in a folder that is made where it does not exist; renamed once all is written."""
+    """A private name to write under, in a folder that is made where it does not exist; renamed once
+    all is written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     private = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
@@ -64,9 +69,12 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
-    """(absolute folder, file names below it) of a file, a folder or a glob, sorted; of a list in the order given."""
+    """(absolute folder, file names below it) of a file, a folder or a glob, sorted; of a list in
+    the order given."""
     if not isinstance(path, str | Path):
-        found = [os.path.join(root, name) for root, names in map(find_files, path) for name in names]
+        found = [
+            os.path.join(root, name) for root, names in map(find_files, path) for name in names
+        ]
         root = os.path.commonpath([os.path.dirname(each) for each in found])
         return root, tuple(os.path.relpath(each, root) for each in found)
     text = os.path.normpath(as_path("path", path, "table"))
@@ -78,7 +86,10 @@ def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
         found = [each for each in glob.glob(text, recursive=True) if os.path.isfile(each)]
         root = os.path.commonpath([os.path.dirname(each) for each in found]) if found else ""
     if not found:
-        raise InputError(f"no Parquet file at {path}: give a file, a folder that holds *.parquet files, or a glob")
+        raise InputError(
+            f"no Parquet file at {path}: give a file, a folder that holds *.parquet files, or a "
+            "glob"
+        )
     return root, tuple(sorted(os.path.relpath(each, root) for each in found))
 
 
@@ -105,8 +116,9 @@ class FileStamp:
 def stamp_file(root: str, name: str) -> FileStamp:
     """The stamp of one file, taken before it is opened.
 
-    A file of the same stamp is trusted to hold the same rows.  What would deceive it: pages altered below the file
-    system, or a clock set back by whoever writes the file, to the nanosecond, with the same footer.
+    A file of the same stamp is trusted to hold the same rows.  What would deceive it: pages altered
+    below the file system, or a clock set back by whoever writes the file, to the nanosecond, with
+    the same footer.
     """
     path = os.path.join(root, name)
     told = os.stat(path)
@@ -120,10 +132,11 @@ def stamp_file(root: str, name: str) -> FileStamp:
 
 
 def check_same_file(stamp: FileStamp, host: str) -> None:
-    """Refuse a file that is not the one that was stamped on `host`: by its size, the time of its content, its inode.
+    """Refuse a file that is not the one that was stamped on `host`: by its size, the time of its
+    content, its inode.
 
-    Network file systems may number their inodes on each host by itself: elsewhere than on `host` a file that differs
-    in this number alone is known by its footer.
+    Network file systems may number their inodes on each host by itself: elsewhere than on `host` a
+    file that differs in this number alone is known by its footer.
 
     Raises
     ------
@@ -138,11 +151,16 @@ def check_same_file(stamp: FileStamp, host: str) -> None:
     if told.st_size != stamp.size:
         changed.append(f"it had {stamp.size:,} bytes and has {told.st_size:,} now")
     if told.st_mtime_ns != stamp.written_ns:
-        changed.append(f"it was written {_said_time(stamp.written_ns)} and again {_said_time(told.st_mtime_ns)}")
+        changed.append(
+            f"it was written {_said_time(stamp.written_ns)} and again "
+            f"{_said_time(told.st_mtime_ns)}"
+        )
     if told.st_ino != stamp.inode and not changed and not _has_same_footer(stamp, host):
         changed.append("another file of the same size and time stands in its place")
     if changed:
-        raise InputError(f"{stamp.path} changed while the run goes ({'; '.join(changed)}): {_PUT_BACK}")
+        raise InputError(
+            f"{stamp.path} changed while the run goes ({'; '.join(changed)}): {_PUT_BACK}"
+        )
 
 
 def _has_same_footer(stamp: FileStamp, host: str) -> bool:
@@ -157,10 +175,14 @@ def _said_time(time_ns: int) -> str:
     return datetime.fromtimestamp(time_ns / 1e9).isoformat(" ", "microseconds")
 
 
-def table_stamp(files: Sequence[FileStamp], opened_ns: int, roles: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a source of these files and roles is known by: one of the same stamp gives the same rows.
+def table_stamp(
+    files: Sequence[FileStamp], opened_ns: int, roles: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """What a source of these files and roles is known by: one of the same stamp gives the same
+    rows.
 
-    None where a file was changed so shortly before it was opened that its times would not tell a further change.
+    None where a file was changed so shortly before it was opened that its times would not tell a
+    further change.
     """
     if any(opened_ns - stamp.changed_ns < stamp.tick_ns for stamp in files):
         return None
@@ -197,11 +219,12 @@ class Partitions:
 
 
 def find_partitions(root: str, files: Sequence[str], inside: pa.Schema) -> Partitions:
-    """The partitions of files (paths below `root`), without those that are columns `inside` the files.
+    """The partitions of files (paths below `root`), without those that are columns `inside` the
+    files.
 
-    A folder "key=value" counts from the first folder of the table on, whichever part of it `root` is.  As in pyarrow's
-    datasets a column is int32 where all its values are such numbers, else text; %-escapes are resolved, and
-    ``__HIVE_DEFAULT_PARTITION__`` is null.
+    A folder "key=value" counts from the first folder of the table on, whichever part of it `root`
+    is.  As in pyarrow's datasets a column is int32 where all its values are such numbers, else
+    text; %-escapes are resolved, and ``__HIVE_DEFAULT_PARTITION__`` is null.
 
     Raises
     ------
@@ -213,7 +236,9 @@ def find_partitions(root: str, files: Sequence[str], inside: pa.Schema) -> Parti
     parts = [_parts(path, base) for path in paths]
     _check_same_keys(paths, [tuple(key for key, _ in folders) for folders in parts])
     columns = {
-        name: [folders[j][1] for folders in parts] for j, (name, _) in enumerate(parts[0]) if name not in inside.names
+        name: [folders[j][1] for folders in parts]
+        for j, (name, _) in enumerate(parts[0])
+        if name not in inside.names
     }
     arrays = {name: _typed(values) for name, values in columns.items()}
     fields = tuple(pa.field(name, array.type) for name, array in arrays.items())
@@ -224,7 +249,10 @@ def find_partitions(root: str, files: Sequence[str], inside: pa.Schema) -> Parti
 def _typed(values: Sequence[str | None]) -> pa.Array:
     """The values of one key: int32 where all are, else text; null where there is none."""
     known = [value for value in values if value is not None]
-    if known and all(re.fullmatch(r"-?[0-9]+", text) and -LARGEST <= int(text) + 1 <= LARGEST + 1 for text in known):
+    if known and all(
+        re.fullmatch(r"-?[0-9]+", text) and -LARGEST <= int(text) + 1 <= LARGEST + 1
+        for text in known
+    ):
         return pa.array([None if value is None else int(value) for value in values], pa.int32())
     return pa.array(values, pa.string() if known else pa.null())
 
@@ -238,25 +266,37 @@ def _base(root: str) -> str:
 
 def _parts(path: str, base: str) -> list[tuple[str, str | None]]:
     """(key, value) of the folders of a path below `base`, from above."""
-    folders = [part.partition("=") for part in os.path.relpath(path, base).split(os.sep)[:-1] if part.find("=") > 0]
+    folders = [
+        part.partition("=")
+        for part in os.path.relpath(path, base).split(os.sep)[:-1]
+        if part.find("=") > 0
+    ]
     try:
         return [
-            (unquote(key, errors="strict"), None if value == NULL else unquote(value, errors="strict"))
+            (
+                unquote(key, errors="strict"),
+                None if value == NULL else unquote(value, errors="strict"),
+            )
             for key, _, value in folders
         ]
     except UnicodeDecodeError:
-        raise InputError(f"{path} lies below a %-escape that is no UTF-8: rename this folder") from None
+        raise InputError(
+            f"{path} lies below a %-escape that is no UTF-8: rename this folder"
+        ) from None
 
 
 def _check_same_keys(paths: Sequence[str], keys: Sequence[tuple[str, ...]]) -> None:
     for path, names in zip(paths, keys, strict=True):
         if names != keys[0]:
             raise InputError(
-                f"{path} lies in {_said(names)}, and {paths[0]} in {_said(keys[0])}: give files below the same keys, "
+                f"{path} lies in {_said(names)}, and {paths[0]} in {_said(keys[0])}: give files "
+                "below the same keys, "
                 "in the same order"
             )
     if twice := repeats(keys[0]):
-        raise InputError(f"{paths[0]} lies below the key {twice[0]!r} twice: rename one of these folders")
+        raise InputError(
+            f"{paths[0]} lies below the key {twice[0]!r} twice: rename one of these folders"
+        )
 
 
 def _said(keys: Sequence[str]) -> str:

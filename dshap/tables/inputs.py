@@ -1,4 +1,5 @@
-"""The rows to explain and the rows that a value function learns from: opened, counted, in one list of categories."""
+"""The rows to explain and the rows that a value function learns from: opened, counted, in one list
+of categories."""
 
 from __future__ import annotations
 
@@ -22,8 +23,11 @@ from dshap.types import Explained, Predictor, RowReader
 __all__ = ["Inputs", "open_for", "times_of_data"]
 
 
-def open_for(value: Explained, rows: Any, site: Site, *, key: Any = (), missing: str = "refuse") -> RowReader:
-    """`open_rows` with the columns and the categories of a value function; texts by their own opener."""
+def open_for(
+    value: Explained, rows: Any, site: Site, *, key: Any = (), missing: str = "refuse"
+) -> RowReader:
+    """`open_rows` with the columns and the categories of a value function; texts by their own
+    opener."""
     if is_of_texts(value):
         return open_texts(rows, site, value, key=key)
     return open_rows(
@@ -63,7 +67,8 @@ class Inputs:
         learns: bool = False,
         reads_data: bool = True,
     ) -> Inputs:
-        """One reader and one census where both are the same table; `census` where it was taken before.
+        """One reader and one census where both are the same table; `census` where it was taken
+        before.
 
         `learns`: sums over all rows of the data are wanted, which must be numbers then.
         """
@@ -74,7 +79,10 @@ class Inputs:
             value, reader = with_all_categories(value, cast(CodedReader, reader), site)
         census = census or take_census(reader, site)
         if reader.missing == "pass" and learns:
-            raise InputError('missing = "pass" is for black boxes: explain a kernel model with "refuse" or "skip"')
+            raise InputError(
+                'missing = "pass" is for black boxes: explain a kernel model with "refuse" or '
+                '"skip"'
+            )
         if not reads_data:
             return cls(value, reader, census, None, None)
         same = (reader, census) if _is_same(value.data, rows) else None
@@ -112,13 +120,16 @@ def _is_same(data: Any, rows: Any) -> bool:
 
 
 def times_of_data(value: Explained) -> Mapping[str, str]:
-    """Column -> its kind, of the columns of times that the data are read with; an array holds numbers already."""
+    """Column -> its kind, of the columns of times that the data are read with; an array holds
+    numbers already."""
     if kind_of(value.data) == "array":
         return {}
     return times_of(value.model)
 
 
-def _open_data(value: Explained, rows: RowReader, site: Site, learns: bool) -> tuple[RowReader, Census]:
+def _open_data(
+    value: Explained, rows: RowReader, site: Site, learns: bool
+) -> tuple[RowReader, Census]:
     """What the value function learns from; by the names of the rows where it knows none itself."""
     is_named = kind_of(value.data) != "array"
     features = value.model.feature_names or (rows.feature_names if is_named else None)
@@ -127,13 +138,16 @@ def _open_data(value: Explained, rows: RowReader, site: Site, learns: bool) -> t
     times = times_of_data(value)
     n_columns = value.model.n_columns
     try:
-        data = open_rows(value.data, site, features=features, n_columns=n_columns, missing=missing, times=times)
+        data = open_rows(
+            value.data, site, features=features, n_columns=n_columns, missing=missing, times=times
+        )
         census = take_census(data, site, takes_nan=not learns)
     except InputError as error:
         raise InputError(f"background or data of the value function: {error}") from error
     if census.n_bad and data.missing == "skip" and not is_read:
         raise InputError(
-            f"{census.n_bad} rows of the background hold NaN or infinity: drop them, or set missing = "
+            f"{census.n_bad} rows of the background hold NaN or infinity: drop them, or set "
+            "missing = "
             '"pass" for a model that takes NaN'
         )
     return data, census

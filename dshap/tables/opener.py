@@ -1,4 +1,5 @@
-"""The one opener: whatever holds rows becomes a `RowReader`, by the first entry of `KINDS` that knows it."""
+"""The one opener: whatever holds rows becomes a `RowReader`, by the first entry of `KINDS` that
+knows it."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class Site(Protocol):
         ...
 
     def each_partition(self, parts: Sequence[Any], write: Callable[[Any, int], int]) -> list[int]:
-        """write(partition, index) of delayed row partitions of a Dask collection, where they live, in order."""
+        """write(partition, index) of delayed row partitions of a Dask collection, where they live,
+        in order."""
         ...
 
 
@@ -87,11 +89,18 @@ class Asked:
         """The columns and their roles, as readers of columns with names take them."""
         if isinstance(self.key, Mapping):
             raise InputError(
-                f"key is a mapping with values for {', '.join(map(repr, self.key))}, which goes with an array: these "
-                "rows have columns with names, so put the values in as a column and give key= its name"
+                f"key is a mapping with values for {', '.join(map(repr, self.key))}, which goes "
+                "with an array: these "
+                "rows have columns with names, so put the values in as a column and give key= its "
+                "name"
             )
         named = {"features": self.features, "target": self.target, "key": self.key}
-        return {**named, "missing": self.missing, "categories": self.categories, "times": self.times}
+        return {
+            **named,
+            "missing": self.missing,
+            "categories": self.categories,
+            "times": self.times,
+        }
 
 
 def open_rows(
@@ -110,17 +119,19 @@ def open_rows(
 
     Parameters
     ----------
-    rows : path or list of paths, numpy array, data frame, what speaks Arrow (pyarrow, polars, DuckDB), Dask array or
-        dataframe, xarray Dataset or DataArray, or a source
-    site : of the run; rows in the memory of this process are spooled to Parquet for other processes, and Dask
-        collections are, by the workers, for any
+    rows : path or list of paths, numpy array, data frame, what speaks Arrow (pyarrow, polars,
+        DuckDB), Dask array or dataframe, xarray Dataset or DataArray, or a source
+    site : of the run; rows in the memory of this process are spooled to Parquet for other
+        processes, and Dask collections are, by the workers, for any
     features : columns to take, by name; where None all number columns but key and target
     n_columns : how many there must be
     target : column names; for an array or a data frame also the values, (n,) or (n, k)
     key : column names; for an array a mapping of key column -> values (n,)
     missing : "refuse", "skip" or "pass"
-    categories : feature -> the categories of a column of text or of numbers: it is read as their positions
-    times : features that hold times, or feature -> the kind that is taken: they are read as microseconds since 1970
+    categories : feature -> the categories of a column of text or of numbers: it is read as their
+        positions
+    times : features that hold times, or feature -> the kind that is taken: they are read as
+        microseconds since 1970
 
     Raises
     ------
@@ -129,10 +140,19 @@ def open_rows(
     """
     (features,) = checked(features=features)
     asked = Asked(
-        rows, site, features, n_columns, target, _checked_key(key), missing, categories or {}, as_times(times)
+        rows,
+        site,
+        features,
+        n_columns,
+        target,
+        _checked_key(key),
+        missing,
+        categories or {},
+        as_times(times),
     )
     reader = _opened(asked)
-    if n_columns is not None and len(reader.feature_names) != n_columns:  # a table, and no names to take from it
+    # a table, and no names to take from it
+    if n_columns is not None and len(reader.feature_names) != n_columns:
         held = f"{len(reader.feature_names)} columns of numbers{_in_brackets(reader.feature_names)}"
         raise InputError(f"the rows have {held}, the {_made_for(asked)}")
     if isinstance(reader, ArraySource) and not site.is_local:
@@ -165,7 +185,17 @@ def open_source(
     """
     names = None if features is None else as_names(features)
     return _opened(
-        Asked(data, None, names, None, target, _checked_key(key), missing, categories or {}, as_times(times))
+        Asked(
+            data,
+            None,
+            names,
+            None,
+            target,
+            _checked_key(key),
+            missing,
+            categories or {},
+            as_times(times),
+        )
     )
 
 
@@ -204,7 +234,10 @@ def _checked_key(given: Any) -> Any:
             return given
         case _ if _names_in(given):
             return given
-    raise InputError(f"key is {shown(given)}: give a column's name, a list of names, or for an array {{name: values}}")
+    raise InputError(
+        f"key is {shown(given)}: give a column's name, a list of names, or for an array {{name: "
+        f"values}}"
+    )
 
 
 def _names_in(given: Any) -> list[str]:
@@ -225,15 +258,20 @@ def _open_list(asked: Asked) -> RowReader:
     if asked.rows and all(isinstance(part, str | Path) for part in asked.rows):
         return _open_paths(asked)
     if any(isinstance(part, Mapping) for part in asked.rows):
-        raise InputError("rows is a list of mappings: give a data frame, such as pandas.DataFrame(rows)")
+        raise InputError(
+            "rows is a list of mappings: give a data frame, such as pandas.DataFrame(rows)"
+        )
     return _opened(replace(asked, rows=as_array("rows", asked.rows)))
 
 
 def _open_dataset(asked: Asked) -> RowReader:
-    """An xarray Dataset: its variables are features, those taken as key or target apart; coordinates are not."""
+    """An xarray Dataset: its variables are features, those taken as key or target apart;
+    coordinates are not."""
     rows, taken = asked.rows, [*_names_in(asked.target), *_names_in(asked.key)]
     if len(rows.sizes) != 1:
-        raise InputError(f"the dataset has dims {dict(rows.sizes)}: give one variable a column, along one dim")
+        raise InputError(
+            f"the dataset has dims {dict(rows.sizes)}: give one variable a column, along one dim"
+        )
     is_lazy = any(variable.chunks is not None for variable in rows.variables.values())
     names = tuple(asked.features or [str(name) for name in rows.data_vars if name not in taken])
     table = rows.to_dask_dataframe() if is_lazy else rows.to_dataframe().reset_index()
@@ -241,7 +279,8 @@ def _open_dataset(asked: Asked) -> RowReader:
 
 
 def _open_data_array(asked: Asked) -> RowReader:
-    """An xarray DataArray (instance, feature): the array that it holds, its columns by their labels."""
+    """An xarray DataArray (instance, feature): the array that it holds, its columns by their
+    labels."""
     rows, features = asked.rows, asked.features
     if rows.ndim != 2:
         raise InputError(f"the array has dims {rows.dims}: give (instance, feature)")
@@ -273,8 +312,11 @@ def _open_dask_frame(asked: Asked) -> RowReader:
     return _spooled(asked, asked.rows.to_delayed(), asked.site)
 
 
-def _spooled(asked: Asked, parts: Sequence[Any], site: Site, names: Sequence[str] | None = None) -> RowReader:
-    """Every partition of a Dask collection written where it lives, as one part; read back in order."""
+def _spooled(
+    asked: Asked, parts: Sequence[Any], site: Site, names: Sequence[str] | None = None
+) -> RowReader:
+    """Every partition of a Dask collection written where it lives, as one part; read back in
+    order."""
     folder = site.folder("rows")
     if not sum(site.each_partition(parts, partial(write_partition, folder, names))):
         raise EmptyTableError("the Dask collection has no rows")
@@ -283,25 +325,37 @@ def _spooled(asked: Asked, parts: Sequence[Any], site: Site, names: Sequence[str
 
 def _open_reader(asked: Asked) -> RowReader:
     """A source as it was opened: what belongs to it is not said again with another meaning."""
-    reader, features, has_roles = asked.rows, asked.features, asked.target is not None or len(asked.key)
+    reader, features, has_roles = (
+        asked.rows,
+        asked.features,
+        asked.target is not None or len(asked.key),
+    )
     if asked.site is None and (features is not None or has_roles):
-        raise InputError("features, target and key belong to the source that was given: set them where it is made")
+        raise InputError(
+            "features, target and key belong to the source that was given: set them where it is "
+            "made"
+        )
     if has_roles:
-        raise InputError("target and key belong to the source that was given: name them where it is opened")
+        raise InputError(
+            "target and key belong to the source that was given: name them where it is opened"
+        )
     if asked.missing not in ("refuse", reader.missing):
         raise InputError(
-            f"missing = {asked.missing!r}, but the source was opened with {reader.missing!r}: say it there"
+            f"missing = {asked.missing!r}, but the source was opened with {reader.missing!r}: say "
+            "it there"
         )
     if features is not None and tuple(reader.feature_names) != tuple(features):
         raise InputError(
-            f"the source gives columns {list(reader.feature_names)}, the model was fitted on {list(features)}: "
+            f"the source gives columns {list(reader.feature_names)}, the model was fitted on "
+            f"{list(features)}: "
             "open the source with features= these names, in this order"
         )
     coded = categories_of(reader)
     for name, values in asked.categories.items():
         if tuple(coded.get(name, ())) != tuple(values):
             raise InputError(
-                f"the model takes the categories of column {name!r}, and the source was opened without them: give the "
+                f"the model takes the categories of column {name!r}, and the source was opened "
+                "without them: give the "
                 "path or the data frame itself as rows"
             )
     _check_times(asked)
@@ -314,15 +368,18 @@ def _check_times(asked: Asked) -> None:
     for name, wanted in asked.times.items():
         if wanted and name not in held:
             raise InputError(
-                f"the model takes the times of column {name!r}, and the source was opened without them: open it with "
+                f"the model takes the times of column {name!r}, and the source was opened without "
+                "them: open it with "
                 f"times=[{name!r}], or give the path or the data frame itself as rows"
             )
         if wanted and (why := misfit(held[name], wanted)):
             raise InputError(f"column {name!r} of the source holds {why}")
     if asked.site is not None and (others := [name for name in held if name not in asked.times]):
         raise InputError(
-            f"column {others[0]!r} of the source holds times, and numbers are taken here: open the source without it, "
-            "or explain a predict function of data frames by Marginal, with a background that has it"
+            f"column {others[0]!r} of the source holds times, and numbers are taken here: open the "
+            "source without it, "
+            "or explain a predict function of data frames by Marginal, with a background that has "
+            "it"
         )
 
 
@@ -330,28 +387,35 @@ def _open_array(asked: Asked) -> RowReader:
     _check_columns(asked, ())
     if asked.categories:
         raise InputError(
-            f"the model takes text columns ({', '.join(asked.categories)}), and an array has none: give a data frame "
+            f"the model takes text columns ({', '.join(asked.categories)}), and an array has none: "
+            "give a data frame "
             "or a path, with the names of the columns"
         )
     if times := [name for name, kind in asked.times.items() if kind]:
         raise InputError(
-            f"the model takes times ({', '.join(times)}), and an array has none: give a data frame or a path, with "
+            f"the model takes times ({', '.join(times)}), and an array has none: give a data frame "
+            "or a path, with "
             "the names of the columns"
         )
     if _names_in(asked.target) or _names_in(asked.key):
         raise InputError(
-            "target and key of a numpy array are values, not names: give target = an array and key = {name: values}, "
+            "target and key of a numpy array are values, not names: give target = an array and key "
+            "= {name: values}, "
             "or pass a pandas DataFrame"
         )
     keys, missing = dict(asked.key), asked.missing
-    return ArraySource(asked.rows, feature_names=asked.features, keys=keys, target=asked.target, missing=missing)
+    return ArraySource(
+        asked.rows, feature_names=asked.features, keys=keys, target=asked.target, missing=missing
+    )
 
 
 def _open_frame(asked: Asked) -> RowReader:
     """A data frame, with its target in it or beside it."""
     _check_columns(asked, [str(name) for name in asked.rows.columns])
     if asked.target is not None and not _names_in(asked.target):
-        asked = replace(asked, rows=asked.rows.assign(**{TARGET: np.asarray(asked.target)}), target=TARGET)
+        asked = replace(
+            asked, rows=asked.rows.assign(**{TARGET: np.asarray(asked.target)}), target=TARGET
+        )
     return from_pandas(asked.rows, **asked.roles)
 
 
@@ -364,7 +428,8 @@ def _open_arrow(asked: Asked) -> RowReader:
 
 
 class Kind(NamedTuple):
-    """A kind of rows: by its types, or by what all of its kind have, since other libraries are not imported here."""
+    """A kind of rows: by its types, or by what all of its kind have, since other libraries are not
+    imported here."""
 
     open: Callable[[Asked], RowReader]
     types: tuple[type, ...] = ()
@@ -394,7 +459,8 @@ KINDS: Mapping[str, Kind] = {
 
 
 def _check_columns(asked: Asked, held: Sequence[str]) -> None:
-    """Refuse an array, or a table of the columns `held`, that lacks some of the value function, before it is read."""
+    """Refuse an array, or a table of the columns `held`, that lacks some of the value function,
+    before it is read."""
     if asked.n_columns is None:
         return
     if not held and asked.rows.ndim == 2 and asked.rows.shape[1] != asked.n_columns:
@@ -406,7 +472,9 @@ def _check_columns(asked: Asked, held: Sequence[str]) -> None:
 
 
 def _made_for(asked: Asked) -> str:
-    return f"value function was made for {asked.n_columns} columns{_in_brackets(asked.features or ())}"
+    return (
+        f"value function was made for {asked.n_columns} columns{_in_brackets(asked.features or ())}"
+    )
 
 
 def _in_brackets(names: Sequence[str]) -> str:

@@ -47,10 +47,11 @@ AS_PARQUET: Mapping[str, str] = {
 
 
 class ParquetFiles:
-    """The files of a table: their rows in order, as Arrow batches of the columns that are asked for.
+    """The files of a table: their rows in order, as Arrow batches of the columns that are asked
+    for.
 
-    It pickles, and opens its files anew where it is unpickled.  Every read checks by their stamps that the files are
-    still those that were opened first: what it gives is of one table.
+    It pickles, and opens its files anew where it is unpickled.  Every read checks by their stamps
+    that the files are still those that were opened first: what it gives is of one table.
     """
 
     batch_rows = BATCH_ROWS
@@ -81,12 +82,14 @@ class ParquetFiles:
         return tuple(os.path.join(self._root, name) for name in self._names)
 
     def check_unchanged(self, start: int, stop: int) -> None:
-        """Refuse the files of rows start..stop that were written again, replaced or removed; see `check_same_file`."""
+        """Refuse the files of rows start..stop that were written again, replaced or removed; see
+        `check_same_file`."""
         for index, _, _ in self._parts(start, stop):
             check_same_file(self._stamps[index], self._host)
 
     def _parts(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """(file, first row, last row + 1) of the files that hold rows start..stop, the rows counted inside each."""
+        """(file, first row, last row + 1) of the files that hold rows start..stop, the rows counted
+        inside each."""
         index = int(np.searchsorted(self._starts, start, side="right")) - 1
         while start < stop:
             low, high = self._starts[index : index + 2].tolist()
@@ -96,13 +99,15 @@ class ParquetFiles:
             index += 1
 
     def _batches(self, start: int, stop: int, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """The rows start..stop in order, file by file; the last step refuses a file that changed while it was read."""
+        """The rows start..stop in order, file by file; the last step refuses a file that changed
+        while it was read."""
         inside = [name for name in names if name not in self._partitions.names]
         for index, low, high in self._parts(start, stop):
             try:
                 for batch in read_rows(self._open(index), low, high, inside, self.batch_rows):
                     yield self._partitions.batch(index, batch, names)
-            except (OSError, ValueError, pa.ArrowException):  # a changed file reads like a damaged one
+            # a changed file reads like a damaged one
+            except (OSError, ValueError, pa.ArrowException):
                 check_same_file(self._stamps[index], self._host)
                 raise
             check_same_file(self._stamps[index], self._host)
@@ -123,32 +128,34 @@ class ParquetFiles:
 class ParquetSource(ParquetFiles, BatchReader):
     """A table in Parquet files, as the tasks read it.
 
-    Opening reads the footers only and checks every column that is asked for.  A read touches the row groups that
-    overlap, in batches, so memory does not grow with the size of a row group; time does (every read decodes its row
-    group up to the last row that it needs), so row groups of up to a million rows are good.
+    Opening reads the footers only and checks every column that is asked for.  A read touches the
+    row groups that overlap, in batches, so memory does not grow with the size of a row group; time
+    does (every read decodes its row group up to the last row that it needs), so row groups of up to
+    a million rows are good.
 
     Parameters
     ----------
     path : str or Path
-        A file, a folder (``*.parquet`` at any depth) or a glob pattern.  Files follow one another sorted by path.
-        Columns are found by name in every file.  Keys in the names of folders (``year=2024/``) are columns too, unless
-        the files hold a column of that name.
+        A file, a folder (``*.parquet`` at any depth) or a glob pattern.  Files follow one another
+        sorted by path.  Columns are found by name in every file.  Keys in the names of folders
+        (``year=2024/``) are columns too, unless the files hold a column of that name.
     features : names, optional
-        Columns to explain; by default every number column that is neither key nor target, in the first file's order.
+        Columns to explain; by default every number column that is neither key nor target, in the
+        first file's order.
     target : name or names, optional
-        One name is read as (n,), several as (n, k), in float64.  A missing target is NaN and leaves `is_ok` alone:
-        such a row can be explained, and `fit` skips it.
+        One name is read as (n,), several as (n, k), in float64.  A missing target is NaN and leaves
+        `is_ok` alone: such a row can be explained, and `fit` skips it.
     key : name or names
-        Integers become int64, text StringDType, dates and timestamps datetime64[ns] (in UTC where they have a zone).
-        A key may be a feature too.
+        Integers become int64, text StringDType, dates and timestamps datetime64[ns] (in UTC where
+        they have a zone).  A key may be a feature too.
     missing : "refuse", "skip" or "pass"
         What becomes of rows that hold NaN or infinity; "pass" takes every row as ok.
     categories : mapping, optional
         feature -> the categories of a text column, or of numbers: it is read as their positions.
     times : names or mapping, optional
-        Features that hold timestamps or dates, or feature -> the kind that the model takes ("datetime64[us]",
-        "datetime64[us, Europe/Berlin]", "date"): they are read as microseconds since 1970, in UTC where they have a
-        zone, for a predict function of data frames.
+        Features that hold timestamps or dates, or feature -> the kind that the model takes
+        ("datetime64[us]", "datetime64[us, Europe/Berlin]", "date"): they are read as microseconds
+        since 1970, in UTC where they have a zone, for a predict function of data frames.
 
     Raises
     ------
@@ -168,19 +175,28 @@ class ParquetSource(ParquetFiles, BatchReader):
         times: Times = None,
     ) -> None:
         super().__init__(path)
-        roles: dict[str, Any] = {"features": features, "target": target, "key": key, "missing": missing}
+        roles: dict[str, Any] = {
+            "features": features,
+            "target": target,
+            "key": key,
+            "missing": missing,
+        }
         self._layout = layout_of(self._schema, **roles, categories=categories, times=times)
         footers = [
             read_footer(self._root, name, self._layout, self._partitions, index)
             for index, name in enumerate(self._names)
         ]
-        self._starts = np.concatenate([[0], np.cumsum([each.n_rows for each in footers])])  # (files + 1,)
+        # (files + 1,)
+        self._starts = np.concatenate([[0], np.cumsum([each.n_rows for each in footers])])
         self.n_rows = int(self._starts[-1])
         # one dtype for the whole table: integers with nulls anywhere are float64
         self.column_dtypes = {
-            feature: np.result_type(*(each.dtypes[feature] for each in footers)) for feature in self._layout.features
+            feature: np.result_type(*(each.dtypes[feature] for each in footers))
+            for feature in self._layout.features
         }
-        self.null_counts = {name: _total(each.nulls[name] for each in footers) for name in self._layout.names()}
+        self.null_counts = {
+            name: _total(each.nulls[name] for each in footers) for name in self._layout.names()
+        }
         if self.n_rows == 0:
             raise EmptyTableError(f"{path} holds {len(footers)} file(s) and no rows")
 
@@ -193,7 +209,9 @@ class ParquetSource(ParquetFiles, BatchReader):
         """One line for plans and logs."""
         where = self.paths[0] if len(self.paths) == 1 else f"{self._root} ({len(self.paths)} files)"
         names = ", ".join(self.feature_names[:12]) + (", …" if len(self.feature_names) > 12 else "")
-        left_out = f", left out, no numbers: {said_left_out(self.left_out)}" if self.left_out else ""
+        left_out = (
+            f", left out, no numbers: {said_left_out(self.left_out)}" if self.left_out else ""
+        )
         return self._described(f"parquet {where}", f" ({names})") + left_out
 
 
@@ -210,7 +228,9 @@ def open_file(root: str, name: str) -> pq.ParquetFile:
         return pq.ParquetFile(path, buffer_size=STREAM_BYTES, pre_buffer=False)
     except pa.ArrowInvalid as error:
         suffix = os.path.splitext(path)[1].lower()
-        advice = AS_PARQUET.get(suffix, f"remove it or write it again ({str(error).splitlines()[0]})")
+        advice = AS_PARQUET.get(
+            suffix, f"remove it or write it again ({str(error).splitlines()[0]})"
+        )
         raise InputError(f"{path} is not a Parquet file: {advice}") from None
 
 
@@ -238,13 +258,15 @@ class Footer:
 
     n_rows: int
     dtypes: Mapping[str, np.dtype[Any]]
-    """feature -> the numpy dtype that keeps it; a column whose nulls are not counted may hold some."""
+    """feature -> the numpy dtype that keeps it; a column whose nulls are not counted may hold
+    some."""
     nulls: Mapping[str, int | None]
     """feature, key or target -> its nulls; None where they are not counted."""
 
 
 def read_footer(root: str, name: str, layout: Layout, partitions: Partitions, index: int) -> Footer:
-    """The footer of one file; raises where its columns, those of its folders too, do not fit the layout."""
+    """The footer of one file; raises where its columns, those of its folders too, do not fit the
+    layout."""
     with open_file(root, name) as file:
         schema, n_rows = partitions.schema(file.schema_arrow), file.metadata.num_rows
         _check_same_layout(layout, schema, name)
@@ -254,7 +276,9 @@ def read_footer(root: str, name: str, layout: Layout, partitions: Partitions, in
             for column in layout.names()
         }
         dtypes = {
-            column: layout.kept_dtype(column, schema.field(column).type, has_nulls=nulls[column] != 0)
+            column: layout.kept_dtype(
+                column, schema.field(column).type, has_nulls=nulls[column] != 0
+            )
             for column in layout.features
         }
         return Footer(n_rows, dtypes, nulls)
@@ -278,7 +302,8 @@ def _check_same_layout(layout: Layout, schema: pa.Schema, name: str) -> None:
     for key, dtype in here.key_dtypes.items():
         if dtype != layout.key_dtypes[key]:
             raise InputError(
-                f"key {key!r} is {dtype} in file {name} and {layout.key_dtypes[key]} in the first: write it as one type"
+                f"key {key!r} is {dtype} in file {name} and {layout.key_dtypes[key]} in the first: "
+                "write it as one type"
             )
 
 

@@ -15,48 +15,69 @@ from numpy.typing import NDArray
 from dshap.blocks import RowBlock
 from dshap.errors import InputError
 from dshap.records import BoolArray
-from dshap.tables.columns import KEY_DTYPES, Layout, code_array, kept_array, key_array, number_array, time_array
+from dshap.tables.columns import (
+    KEY_DTYPES,
+    Layout,
+    code_array,
+    kept_array,
+    key_array,
+    number_array,
+    time_array,
+)
 
 __all__ = ["BATCH_ROWS", "STREAM_BYTES", "BatchReader", "BlockBuilder", "LaidOut", "check_span"]
 
 BATCH_ROWS = 16_384
 """Rows decoded at once: 3 MB at 20 columns.  8,192 and 65,536 were measured to be equally fast."""
 COLUMNS_AT_ONCE = 64
-"""Columns that are decoded beside one another: a wide table is read in as many passes over the rows of a block, each of
-which opens the pages of its own columns alone."""
+"""Columns that are decoded beside one another: a wide table is read in as many passes over the rows
+of a block, each of which opens the pages of its own columns alone."""
 STREAM_BYTES = 65_536
-"""Read-ahead per column.  One row group of 1e6 rows and 20 columns: 47 MB so, 211 MB with Arrow's pre_buffer."""
+"""Read-ahead per column.  One row group of 1e6 rows and 20 columns: 47 MB so, 211 MB with Arrow's
+pre_buffer."""
 PAGE_BYTES = 1 << 20
 """Largest page that writers make by default."""
 NUMBER_BYTES, NUMBER_PAGES = 8, 2
 """A number or a time, decoded; its pages are held compressed and decoded."""
 TEXT_BYTES, TEXT_PAGES = 64, 5
-"""A text counts as 64 bytes: the schema does not tell.  Its dictionary and the buffers that grow while it is decoded
-took 5 pages at 64 characters (pyarrow 26, 300,000 different texts)."""
+"""A text counts as 64 bytes: the schema does not tell.  Its dictionary and the buffers that grow
+while it is decoded took 5 pages at 64 characters (pyarrow 26, 300,000 different texts)."""
 COLUMN_BYTES = 8_192
-"""The footer of a column and its description, as Python objects in every part that speaks of columns.  At 2,000 columns
-without it a task takes 16 MiB more than was planned."""
+"""The footer of a column and its description, as Python objects in every part that speaks of
+columns.  At 2,000 columns without it a task takes 16 MiB more than was planned."""
 TEXT_ROW_BYTES = 150
-"""Of a text, for each of two batches: 294 were measured, its characters nearly four times and a Python string."""
+"""Of a text, for each of two batches: 294 were measured, its characters nearly four times and a
+Python string."""
 
 
 def check_span(start: int, stop: int, n_rows: int) -> None:
     """Raise unless start..stop lies in the table."""
     if not 0 <= start <= stop <= n_rows:
-        raise InputError(f"rows {start}..{stop} asked of a table of {n_rows} rows: give 0 <= start <= stop <= {n_rows}")
+        raise InputError(
+            f"rows {start}..{stop} asked of a table of {n_rows} rows: give 0 <= start <= stop <= "
+            f"{n_rows}"
+        )
 
 
 class BlockBuilder:
     """The arrays of a block, filled batch by batch, and group by group of its columns."""
 
     def __init__(
-        self, layout: Layout, start: int, n: int, keys: bool, target: bool, dtypes: Mapping[str, np.dtype[Any]]
+        self,
+        layout: Layout,
+        start: int,
+        n: int,
+        keys: bool,
+        target: bool,
+        dtypes: Mapping[str, np.dtype[Any]],
     ) -> None:
         self.layout, self.start, self.at = layout, start, 0
         self.x = np.empty((n, len(layout.features)))  # (n, columns)
         self.is_ok = np.ones(n, dtype=bool)
         wanted = layout.key_dtypes if keys else {}
-        self.keys: dict[str, NDArray[Any]] = {name: np.empty(n, KEY_DTYPES[kind]) for name, kind in wanted.items()}
+        self.keys: dict[str, NDArray[Any]] = {
+            name: np.empty(n, KEY_DTYPES[kind]) for name, kind in wanted.items()
+        }
         self.null_keys: dict[str, BoolArray] = {}
         self.target = np.empty((n, len(layout.targets))) if target else None  # (n, k)
         self.columns = {name: np.empty(n, dtype) for name, dtype in dtypes.items()}
@@ -74,7 +95,9 @@ class BlockBuilder:
             if name in self.keys:
                 self._add_key(name, rows, batch.column(name))
             if name in self.columns:
-                self.columns[name][rows] = kept_array(batch.column(name), name, self.columns[name].dtype)
+                self.columns[name][rows] = kept_array(
+                    batch.column(name), name, self.columns[name].dtype
+                )
         if self.target is not None:
             for j, name in enumerate(self.layout.targets):
                 if name in held:
@@ -82,7 +105,8 @@ class BlockBuilder:
         self.at = rows.stop
 
     def _add_feature(self, name: str, rows: slice, column: pa.Array) -> None:
-        """Take a column where it is a feature; a value that is no number makes its row a bad one."""
+        """Take a column where it is a feature; a value that is no number makes its row a bad
+        one."""
         j, categories = self._positions.get(name), self.layout.categories.get(name)
         if j is None:
             return
@@ -102,8 +126,20 @@ class BlockBuilder:
 
     def block(self) -> RowBlock:
         """The finished block."""
-        target = self.target[:, 0] if self.target is not None and self.layout.is_single_target else self.target
-        return RowBlock(self.start, self.x, self.is_ok, self.keys, target, self.columns, null_keys=self.null_keys)
+        target = (
+            self.target[:, 0]
+            if self.target is not None and self.layout.is_single_target
+            else self.target
+        )
+        return RowBlock(
+            self.start,
+            self.x,
+            self.is_ok,
+            self.keys,
+            target,
+            self.columns,
+            null_keys=self.null_keys,
+        )
 
 
 class LaidOut:
@@ -147,38 +183,56 @@ class LaidOut:
 
     @property
     def times(self) -> Mapping[str, str]:
-        """feature -> the kind of times that the model takes, where it is read as microseconds since 1970."""
+        """feature -> the kind of times that the model takes, where it is read as microseconds since
+        1970."""
         return self._layout.times
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """column that is not read, since it holds no numbers -> what it holds; where features are not named."""
+        """column that is not read, since it holds no numbers -> what it holds; where features are
+        not named."""
         return self._layout.left_out
 
-    def with_categories(self, categories: Mapping[str, tuple[Any, ...]], *, others_are_missing: bool = False) -> Self:
+    def with_categories(
+        self, categories: Mapping[str, tuple[Any, ...]], *, others_are_missing: bool = False
+    ) -> Self:
         """A reader of the same rows, coded by these lists.
 
         Values outside of them are NaN where `others_are_missing`, else -1.
         """
         other = copy.copy(self)
-        other._layout = replace(self._layout, categories=dict(categories), others_are_missing=others_are_missing)
+        other._layout = replace(
+            self._layout, categories=dict(categories), others_are_missing=others_are_missing
+        )
         return other
 
     def read_bytes(self, n_rows: int) -> int:
-        """Peak bytes that reading n_rows takes beyond the block, from shapes alone: the same for any files and source.
+        """Peak bytes that reading n_rows takes beyond the block, from shapes alone: the same for
+        any files and source.
 
-        Of each column that is decoded at once two decoded batches, the open pages and the read-ahead; of each row one
-        mark; of every column its footer.
+        Of each column that is decoded at once two decoded batches, the open pages and the
+        read-ahead; of each row one mark; of every column its footer.
         """
         features, dtypes = set(self.feature_names), self.column_dtypes
         texts = {name for name, dtype in self.key_dtypes.items() if dtype == "string"}
         n_texts = len(texts | {name for name in features if dtypes[name].kind == "T"})
         n_numbers = len(features | set(self.key_dtypes)) - n_texts + len(self.target_names)
         batch = min(BATCH_ROWS, self.n_rows)
-        number = 2 * batch * NUMBER_BYTES + NUMBER_PAGES * min(PAGE_BYTES, NUMBER_BYTES * self.n_rows) + STREAM_BYTES
-        text = 2 * batch * TEXT_ROW_BYTES + TEXT_PAGES * min(PAGE_BYTES, TEXT_BYTES * self.n_rows) + STREAM_BYTES
+        number = (
+            2 * batch * NUMBER_BYTES
+            + NUMBER_PAGES * min(PAGE_BYTES, NUMBER_BYTES * self.n_rows)
+            + STREAM_BYTES
+        )
+        text = (
+            2 * batch * TEXT_ROW_BYTES
+            + TEXT_PAGES * min(PAGE_BYTES, TEXT_BYTES * self.n_rows)
+            + STREAM_BYTES
+        )
         footers = COLUMN_BYTES * (n_texts + n_numbers)
-        n_texts, n_numbers = min(n_texts, COLUMNS_AT_ONCE), min(n_numbers, max(0, COLUMNS_AT_ONCE - n_texts))
+        n_texts, n_numbers = (
+            min(n_texts, COLUMNS_AT_ONCE),
+            min(n_numbers, max(0, COLUMNS_AT_ONCE - n_texts)),
+        )
         return footers + n_numbers * number + n_texts * text + 2 * max(n_rows, batch)
 
     def _described(self, source: str, features: str = "", target: str = "") -> str:
@@ -194,14 +248,22 @@ class BatchReader(LaidOut, ABC):
     """A reader of Arrow batches, which `_batches` gives."""
 
     null_counts: Mapping[str, int | None]
-    """feature, key or target -> its nulls in the whole table; None where that takes reading rows."""
+    """feature, key or target -> its nulls in the whole table; None where that takes reading
+    rows."""
 
     def read(
-        self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
+        self,
+        start: int,
+        stop: int,
+        *,
+        keys: bool = False,
+        target: bool = False,
+        columns: bool = False,
     ) -> RowBlock:
         """Rows start..stop; see `dshap.blocks.RowBlock`.
 
-        Missing keys read as -1, "" or NaT, marked in `null_keys`.  The target of a source without one is None.
+        Missing keys read as -1, "" or NaT, marked in `null_keys`.  The target of a source without
+        one is None.
         """
         check_span(start, stop, self.n_rows)
         target = target and self.has_target

@@ -1,4 +1,5 @@
-"""Rows in memory turned into Parquet parts, so that workers read them by path; every float64 comes back bit for bit."""
+"""Rows in memory turned into Parquet parts, so that workers read them by path; every float64 comes
+back bit for bit."""
 
 from __future__ import annotations
 
@@ -38,8 +39,12 @@ def spool_source(source: ArraySource, folder: Path) -> RowReader:
     """Rows of this process's memory as Parquet parts with the same values, keys and target."""
     targets: list[str] = []
     for index, start in enumerate(range(0, source.n_rows, SPOOL_ROWS)):
-        block = source.read(start, min(start + SPOOL_ROWS, source.n_rows), keys=True, target=True, columns=True)
-        times = {name: spooled_times(block.columns[name], kind) for name, kind in source.times.items()}
+        block = source.read(
+            start, min(start + SPOOL_ROWS, source.n_rows), keys=True, target=True, columns=True
+        )
+        times = {
+            name: spooled_times(block.columns[name], kind) for name, kind in source.times.items()
+        }
         columns = {**block.columns, **block.keys, **times}
         if block.target is not None:
             outputs = block.target.reshape(len(block.x), -1).T
@@ -63,7 +68,8 @@ def write_part(directory: str | Path, index: int, table_like: Any, *, names: Nam
     Parameters
     ----------
     directory : path
-        Made where it does not exist.  `ParquetSource(directory, ...)` reads the parts in the order of their index.
+        Made where it does not exist.  `ParquetSource(directory, ...)` reads the parts in the order
+        of their index.
     index : int
         0 to 999,999; writing one again replaces it, and two writers of one part do no harm.
     table_like : pandas DataFrame, array (n, columns) or mapping of name -> (n,)
@@ -79,7 +85,9 @@ def write_part(directory: str | Path, index: int, table_like: Any, *, names: Nam
     table = _arrow_table(table_like, names)
     part = Path(directory) / f"part-{index:06d}.parquet"
     with whole_file(part) as private:
-        pq.write_table(table, private, row_group_size=ROW_GROUP_ROWS, compression="lz4", use_dictionary=False)
+        pq.write_table(
+            table, private, row_group_size=ROW_GROUP_ROWS, compression="lz4", use_dictionary=False
+        )
     return part
 
 
@@ -94,7 +102,10 @@ def _arrow_table(table_like: Any, names: Names) -> pa.Table:
             columns = table_like
         case _:
             columns = _frame_columns(table_like)
-    arrays = {name: arrow_array(values, name, from_pandas=_is_pandas(values)) for name, values in columns.items()}
+    arrays = {
+        name: arrow_array(values, name, from_pandas=_is_pandas(values))
+        for name, values in columns.items()
+    }
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) != 1:
         raise InputError(f"columns of lengths {lengths}: give all of them one length")
@@ -106,21 +117,30 @@ def _by_name(x: np.ndarray[Any, Any], names: Names) -> dict[str, Any]:
     given = as_names(names)
     if x.ndim != 2 or x.shape[1] != len(given):
         raise InputError(
-            f"{len(given)} names for an array of shape {x.shape}: give (rows, columns) and a name a column"
+            f"{len(given)} names for an array of shape {x.shape}: give (rows, columns) and a name "
+            "a column"
         )
     if twice := repeats(given):
-        raise InputError(f"names hold {', '.join(map(repr, twice))} more than once: name each column once")
+        raise InputError(
+            f"names hold {', '.join(map(repr, twice))} more than once: name each column once"
+        )
     return dict(zip(given, x.T, strict=True))
 
 
 def _frame_columns(frame: Any) -> dict[str, Any]:
-    """The columns of a pandas DataFrame, plain numpy ones as numpy arrays: Arrow would turn their NaN into nulls."""
+    """The columns of a pandas DataFrame, plain numpy ones as numpy arrays: Arrow would turn their
+    NaN into nulls."""
     names = [str(name) for name in frame.columns]
     if twice := repeats(names):
-        raise InputError(f"the frame holds columns {', '.join(map(repr, twice))} more than once: rename all but one")
+        raise InputError(
+            f"the frame holds columns {', '.join(map(repr, twice))} more than once: rename all but "
+            "one"
+        )
     columns = (frame.iloc[:, position] for position in range(len(names)))
     return {
-        name: column.to_numpy() if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf" else column
+        name: column.to_numpy()
+        if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf"
+        else column
         for name, column in zip(names, columns, strict=True)
     }
 

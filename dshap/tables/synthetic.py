@@ -1,4 +1,5 @@
-"""Made-up tables of any size, computed where they are read: nothing is stored, sent or downloaded."""
+"""Made-up tables of any size, computed where they are read: nothing is stored, sent or
+downloaded."""
 
 from __future__ import annotations
 
@@ -20,18 +21,20 @@ __all__ = ["MAX_ROWS", "SYNTHETIC_TABLES", "SyntheticTable"]
 Columns = Mapping[str, NDArray[Any]]
 
 SPAN_COLUMNS = 52
-"""Columns of float64 that making one span takes at most, those that are kept counted (46 were measured)."""
+"""Columns of float64 that making one span takes at most, those that are kept counted (46 were
+measured)."""
 
 
 MAX_ROWS = 10**11
-"""More rows than a run ends in a year: of so many every sample and every plan still takes a pass over row numbers."""
+"""More rows than a run ends in a year: of so many every sample and every plan still takes a pass
+over row numbers."""
 
 
 class SyntheticTable(BatchReader):
     """A made-up table, as the tasks read it.
 
-    Every span of 65,536 rows follows from the seed and its number alone, so that any read gives the same rows, on any
-    worker, and a longer table begins with a shorter one.
+    Every span of 65,536 rows follows from the seed and its number alone, so that any read gives the
+    same rows, on any worker, and a longer table begins with a shorter one.
 
     Parameters
     ----------
@@ -40,8 +43,8 @@ class SyntheticTable(BatchReader):
     n_rows : int
     seed : int
     features, target, key : names, as in `ParquetSource`
-        By default those of the table: all columns but `lift_id` and `deadlift_kg`, which are key and target;
-        `target=None` and `key=()` leave these out.
+        By default those of the table: all columns but `lift_id` and `deadlift_kg`, which are key
+        and target; `target=None` and `key=()` leave these out.
 
     Raises
     ------
@@ -62,10 +65,16 @@ class SyntheticTable(BatchReader):
         if name not in SYNTHETIC_TABLES:
             raise InputError(unknown_name("synthetic table", name, SYNTHETIC_TABLES))
         if not 1 <= n_rows <= MAX_ROWS or seed < 0:
-            raise InputError(f"{n_rows} rows of seed {seed}: give 1 to {MAX_ROWS:,} rows and a seed of at least 0")
+            raise InputError(
+                f"{n_rows} rows of seed {seed}: give 1 to {MAX_ROWS:,} rows and a seed of at least "
+                "0"
+            )
         self.name, self.n_rows, self.seed = name, int(n_rows), int(seed)
         self._kept: tuple[int, Columns] | None = None
-        fields = [(column, pa.from_numpy_dtype(dtype)) for column, dtype in SYNTHETIC_TABLES[name][1].items()]
+        fields = [
+            (column, pa.from_numpy_dtype(dtype))
+            for column, dtype in SYNTHETIC_TABLES[name][1].items()
+        ]
         if features is None:
             taken = {"lift_id", "deadlift_kg", *as_names(target), *as_names(key)}
             features = [column for column, _ in fields if column not in taken]
@@ -90,7 +99,8 @@ class SyntheticTable(BatchReader):
             yield pa.record_batch({name: made[name][inside] for name in names})
 
     def read_bytes(self, n_rows: int) -> int:
-        """Peak bytes that reading n_rows takes beyond the block: a span is made whole, and the last one is kept."""
+        """Peak bytes that reading n_rows takes beyond the block: a span is made whole, and the last
+        one is kept."""
         return super().read_bytes(n_rows) + 8 * SPAN_ROWS * SPAN_COLUMNS
 
     def describe(self) -> str:
@@ -103,7 +113,10 @@ class SyntheticTable(BatchReader):
         if kept is None or kept[0] != span:
             make, dtypes = SYNTHETIC_TABLES[self.name]
             made = make(np.random.default_rng([self.seed, span]), span * SPAN_ROWS)
-            kept = self._kept = (span, {name: made[name].astype(dtype) for name, dtype in dtypes.items()})
+            kept = self._kept = (
+                span,
+                {name: made[name].astype(dtype) for name, dtype in dtypes.items()},
+            )
         return kept[1]
 
 
@@ -142,7 +155,8 @@ LIFTS = {
     "bench": (4.234, 0.414, -0.590, 0.555, 0.461, -0.022, 0.038, -0.27),
     "deadlift": (4.984, 0.279, -0.568, 0.381, 0.347, -0.029, 0.029, -0.18),
 }
-"""Effects on the logarithm: 1, body weight, its square, sex, body weight of men, ten years, entrants, school meets."""
+"""Effects on the logarithm: 1, body weight, its square, sex, body weight of men, ten years,
+entrants, school meets."""
 SQUAT_SPREAD, BENCH_SPREAD, DEADLIFT_SPREAD = 0.25, 0.16, 0.095
 SQUAT_TO_BENCH, SQUAT_TO_DEADLIFT, BENCH_TO_DEADLIFT = 0.78, 0.66, 0.18
 """A lifter who squats more than expected also benches and pulls more: effects of the residuals."""
@@ -153,8 +167,8 @@ SUITED_SQUAT = np.array([0.0, 0.0, -0.05, -0.2, -0.05])
 def _powerlifting(rng: np.random.Generator, start: int) -> Columns:
     """One span of results of powerlifting meets, a lifter's three lifts a row.
 
-    Margins and dependence follow the public results of OpenPowerlifting: shares by year, equipment, sex and month, and
-    log-linear regressions of each lift on what is known before it.
+    Margins and dependence follow the public results of OpenPowerlifting: shares by year, equipment,
+    sex and month, and log-linear regressions of each lift on what is known before it.
     """
     n = SPAN_ROWS
     band = _drawn(rng, YEAR_SHARE[None], np.zeros(n, dtype=int))
@@ -163,17 +177,25 @@ def _powerlifting(rng: np.random.Generator, start: int) -> Columns:
     is_male = rng.random(n) < MALE_SHARE[equipment]
     month = 1 + _drawn(rng, MONTH_SHARE, equipment)
     entrants = np.clip(np.exp(rng.normal(4.5, 0.85, n)), 1.0, 1_500.0).astype(int)
-    weight = np.clip(np.round(np.exp(rng.normal(np.where(is_male, 4.455, 4.20), 0.243)), 1), 35.0, 200.0)
+    weight = np.clip(
+        np.round(np.exp(rng.normal(np.where(is_male, 4.455, 4.20), 0.243)), 1), 35.0, 200.0
+    )
     z = np.log(weight) - 4.4
     ones, decade, crowd = np.ones(n), (year - 2016) / 10, np.log(entrants) - 4.5
     is_school = np.isin(equipment, (2, 4)) & (month <= 3)
-    known = np.column_stack([ones, z, z**2, is_male, z * is_male, decade, crowd, is_school])  # (n, effects)
-    expected = {lift: known @ np.array(effects) + EQUIPMENT_EFFECT[lift][equipment] for lift, effects in LIFTS.items()}
+    # (n, effects)
+    known = np.column_stack([ones, z, z**2, is_male, z * is_male, decade, crowd, is_school])
+    expected = {
+        lift: known @ np.array(effects) + EQUIPMENT_EFFECT[lift][equipment]
+        for lift, effects in LIFTS.items()
+    }
     more_squat = SQUAT_SPREAD * rng.standard_normal(n)
     more_bench = BENCH_SPREAD * rng.standard_normal(n)
     squat = expected["squat"] + more_squat
     bench = expected["bench"] + SQUAT_TO_BENCH * more_squat + more_bench
-    told = (SQUAT_TO_DEADLIFT + SUITED_SQUAT[equipment]) * more_squat + BENCH_TO_DEADLIFT * more_bench
+    told = (
+        SQUAT_TO_DEADLIFT + SUITED_SQUAT[equipment]
+    ) * more_squat + BENCH_TO_DEADLIFT * more_bench
     pull = expected["deadlift"] + told + DEADLIFT_SPREAD * rng.standard_normal(n)
     return {
         "lift_id": start + np.arange(n),
@@ -189,7 +211,9 @@ def _powerlifting(rng: np.random.Generator, start: int) -> Columns:
     }
 
 
-def _drawn(rng: np.random.Generator, share: FloatArray, row: NDArray[np.integer]) -> NDArray[np.intp]:
+def _drawn(
+    rng: np.random.Generator, share: FloatArray, row: NDArray[np.integer]
+) -> NDArray[np.intp]:
     """(n,): a column of `share` (rows, columns), with the chances in the row of each."""
     limits = np.cumsum(share, axis=1)
     chance = rng.random(len(row)) * limits[row, -1]
@@ -213,7 +237,7 @@ POWERLIFTING = {
     "meet_entrants": "int16",
     "deadlift_kg": "float64",
 }
-SYNTHETIC_TABLES: Mapping[str, tuple[Callable[[np.random.Generator, int], Columns], Mapping[str, str]]] = {
-    "powerlifting": (_powerlifting, POWERLIFTING)
-}
+SYNTHETIC_TABLES: Mapping[
+    str, tuple[Callable[[np.random.Generator, int], Columns], Mapping[str, str]]
+] = {"powerlifting": (_powerlifting, POWERLIFTING)}
 """name -> (one span from its generator and first row, column -> dtype)."""

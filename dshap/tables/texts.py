@@ -24,7 +24,14 @@ from dshap.tables.columns import Layout, Names, as_names, is_text, key_dtype, ke
 from dshap.tables.files import Partitions, table_stamp
 from dshap.tables.opener import Site, kind_of
 from dshap.tables.parquet import ParquetFiles, open_file
-from dshap.tables.reader import PAGE_BYTES, STREAM_BYTES, TEXT_PAGES, BlockBuilder, LaidOut, check_span
+from dshap.tables.reader import (
+    PAGE_BYTES,
+    STREAM_BYTES,
+    TEXT_PAGES,
+    BlockBuilder,
+    LaidOut,
+    check_span,
+)
 from dshap.tables.spool import write_part
 from dshap.types import RowReader
 from dshap.vocabulary import Ids, Vocabulary
@@ -38,7 +45,8 @@ BATCH_TEXTS = 1_024
 ANY_IDS = Vocabulary(padding=-1)
 """Of texts that are as long as their lists, whatever ids they hold."""
 TOKENS, PART_ROWS = "dshap tokens ", 8_192
-"""Name of the column of spooled texts, and texts of a part: a read decodes its part up to the last that it needs."""
+"""Name of the column of spooled texts, and texts of a part: a read decodes its part up to the last
+that it needs."""
 NO_TEXTS = ("there are no texts", "give one at least")
 """The words of an `EmptyTableError`."""
 
@@ -73,15 +81,18 @@ class TextSource(ArraySource):
 
 
 class TextFiles(ParquetFiles, LaidOut):
-    """Texts of a column of Parquet files, read by the block and cut into tokens where they are wanted.
+    """Texts of a column of Parquet files, read by the block and cut into tokens where they are
+    wanted.
 
-    Opening takes a pass over all texts, which finds the longest and what is no text.  Kept are 4 bytes a text, by which
-    it is known again: a tokenizer that cuts it differently the next time, or on a worker, is refused.
+    Opening takes a pass over all texts, which finds the longest and what is no text.  Kept are 4
+    bytes a text, by which it is known again: a tokenizer that cuts it differently the next time, or
+    on a worker, is refused.
 
     Parameters
     ----------
     path : file, folder or glob
-    column : name of the column: lists of token ids, or strings; None: the only one that can hold texts
+    column : name of the column: lists of token ids, or strings; None: the only one that can hold
+        texts
     key : name or names
     vocabulary : Vocabulary
         By which texts are checked, with the tokenizer of strings; both go to the workers.
@@ -109,7 +120,9 @@ class TextFiles(ParquetFiles, LaidOut):
         keys = as_names(key)
         self.column = _only(self._schema, keys) if column is None else column
         self.vocabulary, self.longest, self._path = vocabulary, longest, path
-        footers = [_footer(self._root, name, self._partitions, self.column, keys) for name in self._names]
+        footers = [
+            _footer(self._root, name, self._partitions, self.column, keys) for name in self._names
+        ]
         self._starts = np.concatenate([[0], np.cumsum([n_rows for n_rows, _ in footers])])
         self.n_rows = int(self._starts[-1])
         self._known, n_columns = self._first_pass()
@@ -120,15 +133,26 @@ class TextFiles(ParquetFiles, LaidOut):
     @property
     def stamp(self) -> Mapping[str, Any] | None:
         """See `table_stamp`."""
-        return table_stamp(self._stamps, self._opened_ns, {"tokens": self.column, "keys": list(self.key_names)})
+        return table_stamp(
+            self._stamps, self._opened_ns, {"tokens": self.column, "keys": list(self.key_names)}
+        )
 
     def of(self, value: OfTexts) -> TextFiles:
         """The same texts for a value function, by its tokenizer where they were opened without."""
-        vocabulary = replace(value.vocabulary, tokenizer=self.vocabulary.tokenizer or value.vocabulary.tokenizer)
-        return TextFiles(self._path, self.column, key=self.key_names, vocabulary=vocabulary, longest=value.longest)
+        vocabulary = replace(
+            value.vocabulary, tokenizer=self.vocabulary.tokenizer or value.vocabulary.tokenizer
+        )
+        return TextFiles(
+            self._path,
+            self.column,
+            key=self.key_names,
+            vocabulary=vocabulary,
+            longest=value.longest,
+        )
 
     def texts(self, positions: NDArray[np.int64]) -> list[Ids]:
-        """The token ids of some texts, by their rows in rising order; one pass over the rows between them."""
+        """The token ids of some texts, by their rows in rising order; one pass over the rows
+        between them."""
         if not len(positions):
             return []
         first, wanted = int(positions[0]), set(positions.tolist())
@@ -137,7 +161,13 @@ class TextFiles(ParquetFiles, LaidOut):
         return [self._ids(row, text) for row, text in enumerate(texts, first) if row in wanted]
 
     def read(
-        self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
+        self,
+        start: int,
+        stop: int,
+        *,
+        keys: bool = False,
+        target: bool = False,
+        columns: bool = False,
     ) -> RowBlock:
         """Rows start..stop; see `dshap.blocks.RowBlock`."""
         check_span(start, stop, self.n_rows)
@@ -158,7 +188,9 @@ class TextFiles(ParquetFiles, LaidOut):
 
     def describe(self) -> str:
         """One line for plans and logs."""
-        return f"parquet {self._path}: {self.n_rows:,} texts of up to {len(self.feature_names)} tokens"
+        return (
+            f"parquet {self._path}: {self.n_rows:,} texts of up to {len(self.feature_names)} tokens"
+        )
 
     def _ids(self, row: int, text: Any) -> Ids:
         return _checked(row, text, self.vocabulary, self.longest)
@@ -168,7 +200,8 @@ class TextFiles(ParquetFiles, LaidOut):
         ids = self._ids(row, text)
         if crc32(ids.tobytes()) != self._known[row]:
             raise InputError(
-                f"row {row}: the text has other tokens than before: keep the table as it is while a run goes, and let "
+                f"row {row}: the text has other tokens than before: keep the table as it is while "
+                "a run goes, and let "
                 "the tokenizer cut a text the same way each time, in every process"
             )
         return ids
@@ -186,9 +219,11 @@ class TextFiles(ParquetFiles, LaidOut):
 
 
 def text_bytes(reader: RowReader) -> int:
-    """Peak bytes of reading beyond the block, from shapes alone: the same for files and for texts in memory.
+    """Peak bytes of reading beyond the block, from shapes alone: the same for files and for texts
+    in memory.
 
-    Two batches of the longest texts, as Arrow has them and as ids, and of each column the open pages.
+    Two batches of the longest texts, as Arrow has them and as ids, and of each column the open
+    pages.
     """
     n, longest = min(BATCH_TEXTS, reader.n_rows), len(reader.feature_names)
     pages = min(TEXT_PAGES * PAGE_BYTES, TEXT_PAGES * 8 * longest * reader.n_rows)
@@ -211,9 +246,9 @@ def open_texts(rows: Any, site: Site, value: OfTexts, *, key: Any = ()) -> RowRe
 
     Parameters
     ----------
-    rows : list of texts, each a list of token ids, of words, or a string for the value function's tokenizer; an array
-        (n, columns) of ids, padded at the end; a table (pandas, pyarrow, polars) or the path of Parquet files with a
-        column of such texts
+    rows : list of texts, each a list of token ids, of words, or a string for the value function's
+        tokenizer; an array (n, columns) of ids, padded at the end; a table (pandas, pyarrow,
+        polars) or the path of Parquet files with a column of such texts
     site : of the run; rows are spooled to Parquet for other processes
     key : column names; for a list or an array a mapping of key column -> values (n,)
 
@@ -227,7 +262,9 @@ def open_texts(rows: Any, site: Site, value: OfTexts, *, key: Any = ()) -> RowRe
         case TextFiles():
             return rows.of(value)
         case str() | Path():
-            return TextFiles(rows, value.column, key=key, vocabulary=value.vocabulary, longest=value.longest)
+            return TextFiles(
+                rows, value.column, key=key, vocabulary=value.vocabulary, longest=value.longest
+            )
         case TextSource():
             texts, keys = rows.texts, rows.keys
         case _:
@@ -250,7 +287,10 @@ def _checked(row: int, text: Any, vocabulary: Vocabulary, longest: int | None) -
     """The ids of a text, or an InputError that names its row."""
     ids = vocabulary.ids_of(f"row {row}", text)
     if longest is not None and len(ids) > longest:
-        raise InputError(f"row {row}: the text has {len(ids)} tokens, and predict takes {longest} (longest=): cut it")
+        raise InputError(
+            f"row {row}: the text has {len(ids)} tokens, and predict takes {longest} (longest=): "
+            "cut it"
+        )
     return ids
 
 
@@ -259,25 +299,33 @@ def _texts_and_keys(rows: Any, column: str | None, key: Any) -> tuple[Iterable[A
     match kind_of(rows):
         case "list" | "array" | "column":
             if key and not isinstance(key, Mapping):
-                raise InputError("key of a list of texts is values, not names: give key = {name: values}")
+                raise InputError(
+                    "key of a list of texts is values, not names: give key = {name: values}"
+                )
             return rows, key or None
         case "data frame" | "arrow stream":
             return _of_table(_table_of(rows), column, as_names(key))
     raise InputError(
-        f"rows are {shown(rows)}: give a list of texts, an array of token ids padded at the end, a data frame or the "
+        f"rows are {shown(rows)}: give a list of texts, an array of token ids padded at the end, a "
+        "data frame or the "
         "path of Parquet files with a column of them"
     )
 
 
 def _table_of(rows: Any) -> pa.Table:
     """A table in memory."""
-    return pa.Table.from_pandas(rows, preserve_index=False) if isinstance(rows, pd.DataFrame) else pa.table(rows)
+    return (
+        pa.Table.from_pandas(rows, preserve_index=False)
+        if isinstance(rows, pd.DataFrame)
+        else pa.table(rows)
+    )
 
 
 def _footer(
     root: str, name: str, partitions: Partitions, column: str, keys: Sequence[str]
 ) -> tuple[int, dict[str, str]]:
-    """Rows of a file, and key column -> its kind in `KEY_DTYPES`; InputError where a column is missing."""
+    """Rows of a file, and key column -> its kind in `KEY_DTYPES`; InputError where a column is
+    missing."""
     with open_file(root, name) as file:
         schema, kinds = partitions.schema(file.schema_arrow), dict[str, str]()
         _check_columns(schema, [column, *keys])
@@ -303,7 +351,9 @@ def _texts_in(column: pa.Array) -> Iterable[Any]:
     return texts
 
 
-def _of_table(table: pa.Table, column: str | None, keys: Sequence[str]) -> tuple[Iterable[Any], Any]:
+def _of_table(
+    table: pa.Table, column: str | None, keys: Sequence[str]
+) -> tuple[Iterable[Any], Any]:
     """The texts of a table, and its key columns."""
     _check_columns(table.schema, [column, *keys])
     texts = table.column(_only(table.schema, keys) if column is None else column)
@@ -321,4 +371,7 @@ def _only(schema: pa.Schema, keys: Sequence[str]) -> str:
 
 def _can_hold(kind: pa.DataType) -> bool:
     """Lists of ids or words, or strings."""
-    return any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, is_text))
+    return any(
+        test(kind)
+        for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, is_text)
+    )

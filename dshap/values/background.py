@@ -29,9 +29,9 @@ class Background:
     n_rows: int
     """Of the table."""
     discrepancy: float
-    """Maximum mean discrepancy between the weighted rows and all rows, 0 to √2: the largest difference of the means of
-    a function of unit norm.  RBF kernel of median length-scales, in 512 random Fourier features that nothing was chosen
-    by: within 6 % of that of the kernel itself."""
+    """Maximum mean discrepancy between the weighted rows and all rows, 0 to √2: the largest
+    difference of the means of a function of unit norm.  RBF kernel of median length-scales, in 512
+    random Fourier features that nothing was chosen by: within 6 % of that of the kernel itself."""
     discrepancy_of_random: float
     """Root mean square discrepancy of as many rows drawn at random."""
     times: Mapping[str, str] = field(default_factory=dict)
@@ -43,7 +43,9 @@ class Background:
             return self.rows
         for name in names:
             if name not in self.feature_names:
-                raise InputError(unknown_name("column", name, self.feature_names) + " The model needs it.")
+                raise InputError(
+                    unknown_name("column", name, self.feature_names) + " The model needs it."
+                )
         return self.rows[:, [self.feature_names.index(name) for name in names]]
 
     def table(self, names: Sequence[str] | None) -> Any:
@@ -52,7 +54,9 @@ class Background:
         if not self.times:
             return rows
         held = self.feature_names if names is None else tuple(names)
-        return Frame.of_names(held, times={name: self.times[name] for name in held if name in self.times}).rebuilt(rows)
+        return Frame.of_names(
+            held, times={name: self.times[name] for name in held if name in self.times}
+        ).rebuilt(rows)
 
     def summary(self) -> dict[str, Any]:
         """What a cube says of it."""
@@ -66,23 +70,26 @@ class Background:
 
     def __str__(self) -> str:
         return (
-            f"{len(self.rows)} of {self.n_rows:,} rows by {self.method}: discrepancy {self.discrepancy:.3g} "
+            f"{len(self.rows)} of {self.n_rows:,} rows by {self.method}: discrepancy "
+            f"{self.discrepancy:.3g} "
             f"(as many random rows: {self.discrepancy_of_random:.3g})"
         )
 
 
 def herd(features: NDArray[Any], mean: NDArray[Any], size: int) -> NDArray[np.intp]:
-    """Indices (size,) of candidates whose mean feature is near `mean`, each chosen given those before it.
+    """Indices (size,) of candidates whose mean feature is near `mean`, each chosen given those
+    before it.
 
-    Every step takes the candidate that makes ‖mean of the chosen − mean‖ smallest, none twice, the first of equals: no
-    seed.  Any beginning of the list is the choice for that size.
+    Every step takes the candidate that makes ‖mean of the chosen − mean‖ smallest, none twice, the
+    first of equals: no seed.  Any beginning of the list is the choice for that size.
 
     Parameters
     ----------
     features : (candidates, r)
-        Real or complex.  k(X_b, z_r) makes the discrepancy small; values v_S(x) of some hundred random pairs (S, x),
-        X_b the only background row, serve the attributions better (d = 32, 100 rows: a third of the error of uniform
-        choice, where the kernel gives three quarters).  A column's scale says how much it matters.
+        Real or complex.  k(X_b, z_r) makes the discrepancy small; values v_S(x) of some hundred
+        random pairs (S, x), X_b the only background row, serve the attributions better (d = 32, 100
+        rows: a third of the error of uniform choice, where the kernel gives three quarters).  A
+        column's scale says how much it matters.
     mean : (r,)
         Over all rows, not over the candidates alone.
     size : int
@@ -94,8 +101,8 @@ def herd(features: NDArray[Any], mean: NDArray[Any], size: int) -> NDArray[np.in
 
     Notes
     -----
-    Kernel herding (Chen, Welling, Smola 2010) with the term ‖feature‖², which matters because features over landmarks
-    have different lengths.  2·candidates·r·size operations.
+    Kernel herding (Chen, Welling, Smola 2010) with the term ‖feature‖², which matters because
+    features over landmarks have different lengths.  2·candidates·r·size operations.
     """
     if not 0 < size <= len(features):
         raise InputError(f"size is {size}: give 1 to {len(features)}, the number of candidates")

@@ -1,4 +1,5 @@
-"""What value functions share: a model, players and data; a predict function, or a model that is an expansion."""
+"""What value functions share: a model, players and data; a predict function, or a model that is an
+expansion."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ PROBE_ROWS = 64
 
 
 class TableValue:
-    """Base of the value functions: holds a model, players and data; subclasses say what a coalition is worth.
+    """Base of the value functions: holds a model, players and data; subclasses say what a coalition
+    is worth.
 
     Parameters
     ----------
@@ -49,7 +51,9 @@ class TableValue:
     shared_arrays: tuple[str, ...] = ()
     """Arrays of a State that do not go by coalitions."""
 
-    def __init__(self, model: Predictor, data: Any, players: Mapping[str, Sequence[str | int]] | None) -> None:
+    def __init__(
+        self, model: Predictor, data: Any, players: Mapping[str, Sequence[str | int]] | None
+    ) -> None:
         self.model, self.data = model, data
         self.players = Players.of(model.n_columns, model.feature_names, players)
 
@@ -71,12 +75,15 @@ class TableValue:
         return len(self.model.output_names)
 
     def join(self, states: Sequence[State]) -> State:
-        """One State of the coalitions of several, in their order: arrays are joined, shared ones kept."""
+        """One State of the coalitions of several, in their order: arrays are joined, shared ones
+        kept."""
         if len(states) == 1:
             return states[0]
         first = states[0]
         joined = {
-            name: array if name in self.shared_arrays else np.concatenate([state[name] for state in states])
+            name: array
+            if name in self.shared_arrays
+            else np.concatenate([state[name] for state in states])
             for name, array in first.arrays.items()
         }
         return State(joined)
@@ -85,11 +92,12 @@ class TableValue:
 class Predicted(TableValue):
     """Of a predict function whose data may be any table that `dshap.explain` takes.
 
-    predict is tried on the first rows of an array or a data frame, on a row of zeros where reading the data would be
-    work.  A path tells no columns: they are those of `feature_names`, or of the estimator behind predict.
-    Where the data are a data frame with text, categorical or boolean columns or with times, or the estimator behind
-    predict was fitted on one, predict gets data frames like it; of a data frame of numbers a function is tried with a
-    frame, then with an array, and gets what it took first.  ``arrays=`` decides: True for arrays, False for frames.
+    predict is tried on the first rows of an array or a data frame, on a row of zeros where reading
+    the data would be work.  A path tells no columns: they are those of `feature_names`, or of the
+    estimator behind predict.  Where the data are a data frame with text, categorical or boolean
+    columns or with times, or the estimator behind predict was fitted on one, predict gets data
+    frames like it; of a data frame of numbers a function is tried with a frame, then with an array,
+    and gets what it took first.  ``arrays=`` decides: True for arrays, False for frames.
     """
 
     model: PredictFunction
@@ -108,7 +116,9 @@ class Predicted(TableValue):
     ) -> None:
         check_predict(predict)
         buffer_rows, arrays = checked(buffer_rows=buffer_rows, arrays=arrays)
-        feature_names, output_names = checked(feature_names=feature_names, output_names=output_names)
+        feature_names, output_names = checked(
+            feature_names=feature_names, output_names=output_names
+        )
         data = frame_of(as_array("data", data))
         names = names_of(feature_names, fitted_names_of(predict), data)
         chosen = columns_by_name(data, names or data.columns) if is_pandas(data) else None
@@ -139,7 +149,9 @@ class Predicted(TableValue):
             "value": type(self).__name__,
             **self.model.fingerprint(),
             **self.link.fingerprint(),
-            "data": None if data is None else hashlib.blake2b(data.tobytes(), digest_size=16).hexdigest(),
+            "data": None
+            if data is None
+            else hashlib.blake2b(data.tobytes(), digest_size=16).hexdigest(),
             "players": self.players.fingerprint(),
         }
 
@@ -147,8 +159,9 @@ class Predicted(TableValue):
 class PredictedValue(Predicted):
     """Base of the value functions of a predict function.
 
-    Public as `dshap.ValueFunction`: what is left to write is `evaluate`, and `prepare`, `cost` and `fingerprint` where
-    the values follow from more than the columns that are present, the model and the data.
+    Public as `dshap.ValueFunction`: what is left to write is `evaluate`, and `prepare`, `cost` and
+    `fingerprint` where the values follow from more than the columns that are present, the model and
+    the data.
     """
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
@@ -156,7 +169,8 @@ class PredictedValue(Predicted):
         return State({"columns": self.players.columns(masks)})
 
     def cost(self, m: int, n: int = 1) -> Cost:
-        """Of values that call the model: as a black box, whose own memory and operations are not known."""
+        """Of values that call the model: as a black box, whose own memory and operations are not
+        known."""
         state, values = m * self.n_columns, 8 * n * m * self.n_outputs
         buffer = 8 * self.model.buffer_rows * (self.n_columns + self.n_outputs)
         return Cost(
@@ -169,11 +183,14 @@ class PredictedValue(Predicted):
 
 
 class KernelValue(TableValue):
-    """Base of the value functions in closed form: a model that is an expansion, and data that `moments` sums."""
+    """Base of the value functions in closed form: a model that is an expansion, and data that
+    `moments` sums."""
 
     model: ExpansionModel
 
-    def __init__(self, model: ExpansionModel, data: Any, players: Mapping[str, Sequence[str | int]] | None) -> None:
+    def __init__(
+        self, model: ExpansionModel, data: Any, players: Mapping[str, Sequence[str | int]] | None
+    ) -> None:
         super().__init__(model, data, players)
 
     @property
@@ -191,7 +208,8 @@ class KernelValue(TableValue):
 
 
 def check_predict(given: Any) -> None:
-    """Refuse a predict that cannot be called; of an estimator the message names the methods that it has.
+    """Refuse a predict that cannot be called; of an estimator the message names the methods that it
+    has.
 
     Raises
     ------
@@ -201,15 +219,22 @@ def check_predict(given: Any) -> None:
     is_class = isinstance(given, type)
     if callable(given) and not is_class:
         return
-    methods = [name for name in ("predict_proba", "decision_function", "predict") if has_member(given, name)]
+    methods = [
+        name
+        for name in ("predict_proba", "decision_function", "predict")
+        if has_member(given, name)
+    ]
     kind = f"a {type(given).__name__}" if methods and not is_class else shown(given)
-    asked = f"its {' or '.join(methods)}" if methods else "a function of rows, such as model.predict"
+    asked = (
+        f"its {' or '.join(methods)}" if methods else "a function of rows, such as model.predict"
+    )
     swapped = ", and the rows after it" if shape_of(given) else ""
     raise InputError(f"predict is {kind}: give {asked}{swapped}")
 
 
 def _times_in(data: Any, names: Sequence[str] | None) -> dict[str, str]:
-    """Column -> its kind, of the columns of times of data that lie in a source or in a Dask dataframe."""
+    """Column -> its kind, of the columns of times of data that lie in a source or in a Dask
+    dataframe."""
     kinds = times_of(data)
     if is_lazy(data) and has_columns(data):
         kinds = {str(name): time_kind(dtype) for name, dtype in data.dtypes.items()}
@@ -224,7 +249,8 @@ def _n_columns(data: Any, names: Sequence[str] | None) -> int:
         _refuse_missing_file(data)
     if names is None:
         raise InputError(
-            f"data of type {type(data).__name__} does not tell its columns: give feature_names, those that predict "
+            f"data of type {type(data).__name__} does not tell its columns: give feature_names, "
+            "those that predict "
             "takes, in its order"
         )
     return len(names)
@@ -235,13 +261,15 @@ def _refuse_missing_file(given: str | Path) -> None:
     path = as_path("data", given)
     if not path.exists() and not glob.glob(str(path)):
         raise InputError(
-            f"there is no file {given}: give the path of Parquet files, or the rows themselves as an array or a data "
+            f"there is no file {given}: give the path of Parquet files, or the rows themselves as "
+            "an array or a data "
             "frame"
         )
 
 
 def _probe_rows(data: Any, names: Sequence[str] | None, n_columns: int) -> FloatArray:
-    """What predict is tried on (rows, columns): the first rows where they lie in memory, else a row of zeros."""
+    """What predict is tried on (rows, columns): the first rows where they lie in memory, else a row
+    of zeros."""
     head: Any = np.zeros((1, n_columns))
     if isinstance(data, np.ndarray):
         head = data[:PROBE_ROWS]

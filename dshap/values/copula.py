@@ -1,4 +1,5 @@
-"""Observational values of any model by a Gaussian copula: margins as they are, dependence as normal scores have it."""
+"""Observational values of any model by a Gaussian copula: margins as they are, dependence as normal
+scores have it."""
 
 from __future__ import annotations
 
@@ -22,14 +23,16 @@ POINTS = 4_096
 
 
 class Copula(Gaussian):
-    """v_S(x) = E f(x_S, X_S̄) with normal scores Z_j = Φ⁻¹(F_j(X_j)) jointly normal, F_j the margin of column j.
+    """v_S(x) = E f(x_S, X_S̄) with normal scores Z_j = Φ⁻¹(F_j(X_j)) jointly normal, F_j the margin
+    of column j.
 
-    Like `Gaussian` for the scores, so that margins of any shape are kept: skewed, bounded, or of a few values.
+    Like `Gaussian` for the scores, so that margins of any shape are kept: skewed, bounded, or of a
+    few values.
 
     Parameters
     ----------
-    predict, data, n_samples, ridge, seed, players, feature_names, output_names, link, buffer_rows, arrays : see
-        `Gaussian`; columns of times are taken, as draws are values of the data
+    predict, data, n_samples, ridge, seed, players, feature_names, output_names, link, buffer_rows,
+        arrays : see `Gaussian`; columns of times are taken, as draws are values of the data
 
     Raises
     ------
@@ -38,23 +41,26 @@ class Copula(Gaussian):
 
     Notes
     -----
-    Source: Aas, Jullum & Løland (Artificial Intelligence 298, 2021), the Gaussian copula approach with empirical
-    margins.  The margins are those of 20,000 rows of the data (at most 4,096 values each): a value's score is that of
-    the middle of its step of F_j, values between two of them are interpolated, and draws take values of the sample, so
-    that none lies outside its range.  Means and correlations of the scores are sums over all rows.
+    Source: Aas, Jullum & Løland (Artificial Intelligence 298, 2021), the Gaussian copula approach
+    with empirical margins.  The margins are those of 20,000 rows of the data (at most 4,096 values
+    each): a value's score is that of the middle of its step of F_j, values between two of them are
+    interpolated, and draws take values of the sample, so that none lies outside its range.  Means
+    and correlations of the scores are sums over all rows.
     """
 
     name = "copula"
     drawn = ("times",)
     margins: tuple[tuple[FloatArray, FloatArray, FloatArray], ...] | None = None
-    """Of each column: its values (p,), rising; their scores (p,); the scores where one value ends (p − 1,)."""
+    """Of each column: its values (p,), rising; their scores (p,); the scores where one value ends
+    (p − 1,)."""
 
     @property
     def sample_size(self) -> int:
         return MARGIN_SAMPLE if self.margins is None else 0
 
     def choose(self, sample: FloatArray) -> State:
-        """The margins, column after column: `value`, `score`, `end` (Σp,), and `size` (columns,) of each."""
+        """The margins, column after column: `value`, `score`, `end` (Σp,), and `size` (columns,) of
+        each."""
         parts = [_margin(column) for column in sample.T]
         return State(
             {
@@ -78,11 +84,15 @@ class Copula(Gaussian):
     @property
     def _margins(self) -> tuple[tuple[FloatArray, FloatArray, FloatArray], ...]:
         if self.margins is None:
-            raise InputError("margins are not chosen yet: value = value.chosen(value.choose(sample))")
+            raise InputError(
+                "margins are not chosen yet: value = value.chosen(value.choose(sample))"
+            )
         return self.margins
 
     def _scores(self, rows: FloatArray) -> FloatArray:
-        columns = [np.interp(rows[:, j], value, score) for j, (value, score, _) in enumerate(self._margins)]
+        columns = [
+            np.interp(rows[:, j], value, score) for j, (value, score, _) in enumerate(self._margins)
+        ]
         return np.column_stack(columns)
 
     def _values(self, scores: FloatArray, wanted: BoolArray) -> FloatArray:
@@ -103,13 +113,16 @@ class Copula(Gaussian):
 
 
 def _margin(sample: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Values (p,), the score of the middle of each one's step of the distribution function, and of its end."""
+    """Values (p,), the score of the middle of each one's step of the distribution function, and of
+    its end."""
     if not len(sample):
         return np.zeros(1), np.zeros(1), np.zeros(1)
     value, count = np.unique(sample, return_counts=True)
     if len(value) > POINTS:
-        value, count = np.unique(np.quantile(sample, (np.arange(POINTS) + 0.5) / POINTS, method="nearest"),
-                                 return_counts=True)  # fmt: skip
+        value, count = np.unique(
+            np.quantile(sample, (np.arange(POINTS) + 0.5) / POINTS, method="nearest"),
+            return_counts=True,
+        )
     share = np.cumsum(count) / count.sum()
     middle = share - 0.5 * count / count.sum()
     end = np.append(ndtri(share[:-1]), np.inf)

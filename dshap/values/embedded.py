@@ -1,4 +1,5 @@
-"""What observational value functions share: features of every coalition's columns, fitted on the data."""
+"""What observational value functions share: features of every coalition's columns, fitted on the
+data."""
 
 from __future__ import annotations
 
@@ -9,7 +10,15 @@ import numpy as np
 
 from dshap.checks import checked
 from dshap.errors import InputError
-from dshap.kernels import Basis, Embedding, Kernel, ProductKernel, SubsetFeatures, checked_embedding, checked_kernel
+from dshap.kernels import (
+    Basis,
+    Embedding,
+    Kernel,
+    ProductKernel,
+    SubsetFeatures,
+    checked_embedding,
+    checked_kernel,
+)
 from dshap.loops.lattice import Lattice
 from dshap.records import BoolArray, FloatArray, State
 from dshap.values.base import TableValue
@@ -28,16 +37,22 @@ class EmbeddedValue(TableValue):
     A mixin: the constructor of the subclass calls `_embed` once the columns are known.
     """
 
-    def _embed(self, kernel: Kernel | ProductKernel | None, embedding: Embedding, rank_tolerance: float) -> None:
+    def _embed(
+        self, kernel: Kernel | ProductKernel | None, embedding: Embedding, rank_tolerance: float
+    ) -> None:
         """Check and hold the options; the anchors stay to be chosen."""
         kernel = checked_kernel(kernel)
         if kernel.is_validated:
-            raise InputError('lengthscale "validate" belongs to models: give "median", numbers, or a model\'s kernel')
+            raise InputError(
+                'lengthscale "validate" belongs to models: give "median", numbers, or a model\'s '
+                "kernel"
+            )
         names = self.model.feature_names or ()
         for name in self.model.categories:
             if not kernel.categorical_columns(len(names), names)[names.index(name)]:
                 raise InputError(
-                    f"column {name!r} holds categories, whose codes have no distances: give a kernel for each column, "
+                    f"column {name!r} holds categories, whose codes have no distances: give a "
+                    "kernel for each column, "
                     "dshap.kernels.Product([...]), with Categorical() for this one"
                 )
         self.kernel, self.embedding = kernel, checked_embedding(embedding)
@@ -55,7 +70,8 @@ class EmbeddedValue(TableValue):
         return max(self.embedding.sample_size, 0 if self.kernel.is_resolved else KERNEL_SAMPLE)
 
     def choose(self, sample: FloatArray) -> State:
-        """`anchors` (q, columns), landmarks or frequencies, and the kernel, from a sample (n, columns) of the data."""
+        """`anchors` (q, columns), landmarks or frequencies, and the kernel, from a sample (n,
+        columns) of the data."""
         bound = self.kernel.bind(self.n_columns, sample, names=self.model.feature_names)
         if bound.n_columns != self.n_columns:
             raise InputError(f"the kernel has {bound.n_columns} columns, the data {self.n_columns}")
@@ -74,11 +90,14 @@ class EmbeddedValue(TableValue):
     @property
     def _bound_basis(self) -> Basis:
         if self.basis is None:
-            raise InputError("landmarks are not chosen yet: value = value.chosen(value.choose(sample))")
+            raise InputError(
+                "landmarks are not chosen yet: value = value.chosen(value.choose(sample))"
+            )
         return self.basis
 
     def _features(self, columns: BoolArray) -> list[SubsetFeatures]:
-        """Of each coalition's columns (m, columns); those of the last coalitions asked for are remembered."""
+        """Of each coalition's columns (m, columns); those of the last coalitions asked for are
+        remembered."""
         key = np.packbits(columns).tobytes()
         memory = self._memory
         if memory is None or memory[0] != key:
@@ -103,11 +122,17 @@ class EmbeddedValue(TableValue):
 
     def _feature_bytes(self, m: int) -> int:
         """The factors of the anchors, and of m coalitions what the features keep."""
-        return 8 * self._q**2 * (self.n_columns + 2 * m + 4) if self.embedding.dtype == np.float64 else 8 * m * self._q
+        return (
+            8 * self._q**2 * (self.n_columns + 2 * m + 4)
+            if self.embedding.dtype == np.float64
+            else 8 * m * self._q
+        )
 
     def _lattice_bytes(self, n: int, n_terms: int, itemsize: int) -> int:
         """Factors of n rows, three temporaries of one, and the lattices."""
-        return itemsize * n * n_terms * (self.n_columns + 3) + Lattice.nbytes(self.n_columns, n_terms, n, itemsize)
+        return itemsize * n * n_terms * (self.n_columns + 3) + Lattice.nbytes(
+            self.n_columns, n_terms, n, itemsize
+        )
 
     def _embedding_fingerprint(self) -> dict[str, Any]:
         return {

@@ -20,58 +20,66 @@ __all__ = ["Gaussian"]
 
 
 class Gaussian(Shifted, PredictedValue):
-    """v_S(x) = E f(x_S, X_S̄) with X_S̄ | x_S ~ N(μ_C + Σ_CS Σ_SS⁻¹ (x_S − μ_S), Σ_CC − Σ_CS Σ_SS⁻¹ Σ_SC), C = S̄.
+    """v_S(x) = E f(x_S, X_S̄) with X_S̄ | x_S ~ N(μ_C + Σ_CS Σ_SS⁻¹ (x_S − μ_S), Σ_CC − Σ_CS Σ_SS⁻¹
+    Σ_SC), C = S̄.
 
-    μ and Σ are the mean and the covariance (divisor n − 1) of all rows of `data`, by sums; the expectation is the mean
-    of f over `n_samples` draws, so that any model will do.
+    μ and Σ are the mean and the covariance (divisor n − 1) of all rows of `data`, by sums; the
+    expectation is the mean of f over `n_samples` draws, so that any model will do.
 
     Parameters
     ----------
     predict : callable
-        rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.  It gets data frames
-        or arrays by the rule of `Marginal`.
-    data : array (n, columns), data frame, or any path, collection or source that `dshap.explain` takes
-        The rows that μ and Σ are taken from; every row counts.  It is read by spans.
+        rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.
+        It gets data frames or arrays by the rule of `Marginal`.
+    data : array (n, columns), data frame, or any path, collection or source that `dshap.explain`
+        takes The rows that μ and Σ are taken from; every row counts.  It is read by spans.
     n_samples : int
         Draws for each instance and coalition; even, because they come in antithetic pairs z, −z.
     ridge : float
-        Added to the diagonal of the correlation matrix: for columns that determine one another.  Σ is then
-        D (R + ridge·I) D throughout, D the standard deviations: variances grow by the factor 1 + ridge.
+        Added to the diagonal of the correlation matrix: for columns that determine one another.  Σ
+        is then D (R + ridge·I) D throughout, D the standard deviations: variances grow by the
+        factor 1 + ridge.
     seed : int
         Of the draws.
     players, feature_names, output_names, link, buffer_rows, arrays : see `Marginal`
-        A path tells no columns: name them in `feature_names`, unless the estimator behind `predict` knows them.
+        A path tells no columns: name them in `feature_names`, unless the estimator behind `predict`
+        knows them.
 
     Raises
     ------
     PredictError
-        The predict function fails or gives another shape than (n,) or (n, k).  It is tried at once, on the first rows
-        of an array or a pandas data frame, on one row of zeros where reading `data` would be work.
+        The predict function fails or gives another shape than (n,) or (n, k).  It is tried at once,
+        on the first rows of an array or a pandas data frame, on one row of zeros where reading
+        `data` would be work.
     InputError
         Bad options; or, when coalitions are prepared, present columns that determine one another.
 
     Notes
     -----
-    Source: Aas, Jullum & Løland, Explaining individual predictions when features are dependent: more accurate
-    approximations to Shapley values (Artificial Intelligence 298, 2021), the multivariate Gaussian approach.
+    Source: Aas, Jullum & Løland, Explaining individual predictions when features are dependent:
+    more accurate approximations to Shapley values (Artificial Intelligence 298, 2021), the
+    multivariate Gaussian approach.
 
-    The draws z (n_samples, columns), standard normal, are made from the seed alone and are common to all instances and
-    all coalitions (common random numbers): Monte-Carlo errors of coalitions cancel in part in the attributions, and
-    those of instances move together.  Absent columns take conditional mean + D A^½ z, with A the conditional
-    correlation matrix and A^½ its symmetric root, which may be singular.  v(empty) is the mean of f over the same
-    draws, μ + D R^½ z with R the correlation matrix: the game is that of the fitted distribution throughout, and a
-    column that the model does not use and that says nothing of others gets 0.  The cube's attribute `base_value` holds
-    the standard error of these draws and the mean prediction over the data: what they differ by is how far the fitted
-    distribution is from the data where the model looks.  With antithetic pairs the mean of the draws is the
-    conditional mean, so linear models have no Monte-Carlo error, and odd terms of any model have none.
+    The draws z (n_samples, columns), standard normal, are made from the seed alone and are common
+    to all instances and all coalitions (common random numbers): Monte-Carlo errors of coalitions
+    cancel in part in the attributions, and those of instances move together.  Absent columns take
+    conditional mean + D A^½ z, with A the conditional correlation matrix and A^½ its symmetric
+    root, which may be singular.  v(empty) is the mean of f over the same draws, μ + D R^½ z with R
+    the correlation matrix: the game is that of the fitted distribution throughout, and a column
+    that the model does not use and that says nothing of others gets 0.  The cube's attribute
+    `base_value` holds the standard error of these draws and the mean prediction over the data: what
+    they differ by is how far the fitted distribution is from the data where the model looks.  With
+    antithetic pairs the mean of the draws is the conditional mean, so linear models have no
+    Monte-Carlo error, and odd terms of any model have none.
 
-    Draws need not look like rows (categories get fractions): where the model is wild off the data, few draws carry the
-    mean, and other seeds give other values.
+    Draws need not look like rows (categories get fractions): where the model is wild off the data,
+    few draws carry the mean, and other seeds give other values.
 
-    A column without variance in `data` tells nothing about others and keeps its mean where it is absent.
+    A column without variance in `data` tells nothing about others and keeps its mean where it is
+    absent.
 
-    n·m·n_samples model evaluations for n rows and m coalitions; 2·columns² operations a row of data, for each tile of
-    coalitions; an eigendecomposition a coalition.
+    n·m·n_samples model evaluations for n rows and m coalitions; 2·columns² operations a row of
+    data, for each tile of coalitions; an eigendecomposition a coalition.
     """
 
     name = "gaussian"
@@ -107,12 +115,14 @@ class Gaussian(Shifted, PredictedValue):
         )
 
     def _check_frame(self, frame: Frame) -> None:
-        """Refuse columns that cannot be drawn: categories, and times, whose draws would go beyond those of the data."""
+        """Refuse columns that cannot be drawn: categories, and times, whose draws would go beyond
+        those of the data."""
         held_by = {"text or categories": frame.categories, "times": frame.times}
         for held, names in held_by.items():
             if names and held not in self.drawn:
                 raise InputError(
-                    f"column {next(iter(names))!r} holds {held}, which {type(self).__name__} cannot draw: use Marginal "
+                    f"column {next(iter(names))!r} holds {held}, which {type(self).__name__} "
+                    "cannot draw: use Marginal "
                     "or ConditionalRegression, or leave the column out"
                 )
 
@@ -121,20 +131,25 @@ class Gaussian(Shifted, PredictedValue):
         return rows
 
     def _values(self, scores: FloatArray, wanted: BoolArray) -> FloatArray:
-        """Columns (…, columns) that have these scores; those that are not wanted may hold anything."""
+        """Columns (…, columns) that have these scores; those that are not wanted may hold
+        anything."""
         return scores
 
-    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
-        """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`; the same for any coalitions."""
+    def moments(
+        self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None
+    ) -> Moments:
+        """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`; the same for any
+        coalitions."""
         return normal_sums(self._scores(rows), self._shift())
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """The conditional distributions of m coalitions, c columns.
 
-        `columns` (m, c): present.  `mean` (c,): μ.  `regression` (m, c, c): Σ_CS Σ_SS⁻¹ in the rows of absent and the
-        columns of present columns, else 0.  `factor` (m, c, c): D A^½ in absent rows and columns, else 0; times its
-        transpose it is the conditional covariance.  `draws` (n_samples, c): standard normal, shared.  `base` (k,):
-        v(empty), the mean of f over the draws; `base_error` (k,): its standard error.
+        `columns` (m, c): present.  `mean` (c,): μ.  `regression` (m, c, c): Σ_CS Σ_SS⁻¹ in the rows
+        of absent and the columns of present columns, else 0.  `factor` (m, c, c): D A^½ in absent
+        rows and columns, else 0; times its transpose it is the conditional covariance.  `draws`
+        (n_samples, c): standard normal, shared.  `base` (k,): v(empty), the mean of f over the
+        draws; `base_error` (k,): its standard error.
         """
         assert moments is not None
         table = NormalTable.of_moments(moments, self._shift(), self.ridge)
@@ -184,8 +199,10 @@ class Gaussian(Shifted, PredictedValue):
         is_bad = ~np.isfinite(values).all(axis=1)
         if is_bad.any():
             raise PredictError(
-                f"the model gave NaN or infinity for {is_bad.sum():,} of {len(rows):,} {self.name} draws, rows that "
-                "the data need not hold: give a predict function that is finite there, or use Marginal"
+                f"the model gave NaN or infinity for {is_bad.sum():,} of {len(rows):,} {self.name} "
+                "draws, rows that "
+                "the data need not hold: give a predict function that is finite there, or use "
+                "Marginal"
             )
         pairs = values.reshape(2, -1, self.n_outputs).mean(axis=0)  # z and −z
         spread = pairs.std(axis=0, ddof=1) if len(pairs) > 1 else np.full(self.n_outputs, np.nan)
@@ -196,7 +213,8 @@ class Gaussian(Shifted, PredictedValue):
         return state["base"]
 
     def base_note(self, state: State, mean: FloatArray) -> dict[str, Any]:
-        """v(empty), the standard error of its draws (None of one pair), and the mean prediction over the data."""
+        """v(empty), the standard error of its draws (None of one pair), and the mean prediction
+        over the data."""
         errors = [None if np.isnan(each) else float(each) for each in state["base_error"]]
         return {
             "draws": self.n_samples,
@@ -212,31 +230,39 @@ class Gaussian(Shifted, PredictedValue):
         offset = scores - mean
         values = np.empty((len(rows), len(columns), self.n_outputs))
         for j, present in enumerate(columns):
-            centre = np.where(present, scores, mean + offset @ state["regression"][j].T)  # (n, columns)
-            noise = state["draws"] @ state["factor"][j].T  # (n_samples, columns), 0 in present columns
+            # (n, columns)
+            centre = np.where(present, scores, mean + offset @ state["regression"][j].T)
+            # (n_samples, columns), 0 in present columns
+            noise = state["draws"] @ state["factor"][j].T
             values[:, j] = self._mean_over(centre, noise, rows, present)
         return values
 
-    def _mean_over(self, centre: FloatArray, noise: FloatArray, rows: FloatArray, present: BoolArray) -> FloatArray:
-        """Mean over draws of f (n, k) at the values whose scores are centre + noise; those of `rows` where present."""
+    def _mean_over(
+        self, centre: FloatArray, noise: FloatArray, rows: FloatArray, present: BoolArray
+    ) -> FloatArray:
+        """Mean over draws of f (n, k) at the values whose scores are centre + noise; those of
+        `rows` where present."""
         draw_step = min(len(noise), self.model.buffer_rows)
         row_step = max(1, self.model.buffer_rows // draw_step)
         total = np.zeros((len(centre), self.n_outputs))
         for first in range(0, len(centre), row_step):
             some = centre[first : first + row_step, None]  # (rows, 1, columns)
             for start in range(0, len(noise), draw_step):
-                drawn = self._values(some + noise[start : start + draw_step], ~present)  # (rows, draws, columns)
+                # (rows, draws, columns)
+                drawn = self._values(some + noise[start : start + draw_step], ~present)
                 drawn[..., present] = rows[first : first + row_step, None, present]
                 values = self.model.call(drawn.reshape(-1, self.n_columns))
-                total[first : first + row_step] += values.reshape(len(some), -1, self.n_outputs).sum(axis=1)
+                total[first : first + row_step] += values.reshape(
+                    len(some), -1, self.n_outputs
+                ).sum(axis=1)
         return total / len(noise)
 
     def cost(self, m: int, n: int = 1) -> Cost:
-        """The model's memory is not known here: twice the buffer is allowed for it.  Sums over the data are those of a
-        tile of coalitions, however many it holds.
+        """The model's memory is not known here: twice the buffer is allowed for it.  Sums over the
+        data are those of a tile of coalitions, however many it holds.
 
-        Of `prepare` Moments, State, a dozen matrices of one coalition, the masks as they are made; the draws' two
-        halves, or what v(empty) is predicted from, with as much for the model.
+        Of `prepare` Moments, State, a dozen matrices of one coalition, the masks as they are made;
+        the draws' two halves, or what v(empty) is predicted from, with as much for the model.
         """
         c, k, draws = self.n_columns, self.n_outputs, self.n_samples
         state = m * c * (1 + 16 * c) + 8 * c * (1 + draws) + 16 * k

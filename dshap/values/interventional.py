@@ -1,4 +1,5 @@
-"""Interventional values of kernel models in closed form (RKHS-SHAP, Proposition 3): no model is called."""
+"""Interventional values of kernel models in closed form (RKHS-SHAP, Proposition 3): no model is
+called."""
 
 from __future__ import annotations
 
@@ -19,27 +20,32 @@ __all__ = ["KernelInterventional"]
 
 
 class KernelInterventional(KernelValue):
-    """v_S(x) = c + Σ_r a_r k_S(x, z_r) μ_r(S̄), μ_r(S̄) = mean over the background of k_S̄(X_b, z_r).
+    """v_S(x) = c + Σ_r a_r k_S(x, z_r) μ_r(S̄), μ_r(S̄) = mean over the background of k_S̄(X_b,
+    z_r).
 
-    Equals `Marginal(model.predict, background)`, at the cost of one row of background however many there are.
+    Equals `Marginal(model.predict, background)`, at the cost of one row of background however many
+    there are.
 
     Parameters
     ----------
-    model : KernelExpansion, FourierExpansion, a list of them (their sum), or a fitted model (`expansion_`)
-        f(x) = c + Σ_r a_r Π_j k_j(x_j, z_rj): product kernels, or the complex exponentials of Fourier features.
+    model : KernelExpansion, FourierExpansion, a list of them (their sum), or a fitted model
+        (`expansion_`) f(x) = c + Σ_r a_r Π_j k_j(x_j, z_rj): product kernels, or the complex
+        exponentials of Fourier features.
     background : array (b, columns), data frame, Dask collection or source
         Every row counts; it is read once, by spans.
     n_background, tolerance : int, float
-        Of `design="quadrature"` alone, for more players than a table of coalitions holds: rows of the background that
-        herding keeps, and the largest error by the number of nodes that is aimed at, in standard deviations of the
-        predictions; nodes are counted and checked on the rows that are explained, and the cube states the error.
+        Of `design="quadrature"` alone, for more players than a table of coalitions holds: rows of
+        the background that herding keeps, and the largest error by the number of nodes that is
+        aimed at, in standard deviations of the predictions; nodes are counted and checked on the
+        rows that are explained, and the cube states the error.
     players, output_names : see `Marginal`
 
     Notes
     -----
-    Up to 12 players `design="auto"` lists all coalitions and every background row counts; above it is the quadrature.
-    Source: Chau, Hu, Gonzalez, Sejdinovic, RKHS-SHAP (2022), Proposition 3, with the mean embedding of S̄ as a vector
-    over the model's landmarks.  r·b·m multiplications once, r·m for every explained row.
+    Up to 12 players `design="auto"` lists all coalitions and every background row counts; above it
+    is the quadrature.  Source: Chau, Hu, Gonzalez, Sejdinovic, RKHS-SHAP (2022), Proposition 3,
+    with the mean embedding of S̄ as a vector over the model's landmarks.  r·b·m multiplications
+    once, r·m for every explained row.
     """
 
     shared_arrays = ("base",)
@@ -57,7 +63,9 @@ class KernelInterventional(KernelValue):
         self.n_background, self.tolerance = checked(n_background=n_background, tolerance=tolerance)
         super().__init__(expansion_model(model, background, output_names), background, players)
 
-    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
+    def moments(
+        self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None
+    ) -> Moments:
         """`complement` (m, r) = Σ_b k_S̄(X_b, z_r) and `count`."""
         columns, dtype = ~self.players.columns(masks), self.expansion.coefficients.dtype
         sums = subset_sums(self.expansion, columns, rows, self._r, dtype)
@@ -68,7 +76,9 @@ class KernelInterventional(KernelValue):
         assert moments is not None
         mean = moments["complement"] / moments["count"]  # (m, r)
         table = np.ascontiguousarray(mean[:, None, :] * self.expansion.coefficients.T)  # (m, k, r)
-        return SubsetTable(self.expansion, self.players.columns(masks), table, self.expansion.intercept).to_state()
+        return SubsetTable(
+            self.expansion, self.players.columns(masks), table, self.expansion.intercept
+        ).to_state()
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k)."""

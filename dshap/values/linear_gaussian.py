@@ -24,7 +24,8 @@ KINDS = ("observational", "interventional")
 
 @dataclass(frozen=True, eq=False)
 class LinearTransform:
-    """T (d, columns, columns): the Shapley value of player i in the game v_S = E[x | x_S] − μ is T[i] (x − μ).
+    """T (d, columns, columns): the Shapley value of player i in the game v_S = E[x | x_S] − μ is
+    T[i] (x − μ).
 
     A model f(x) = βx + b has φ_i = β T[i] (x − μ): one contraction, whatever β is.
     """
@@ -34,13 +35,15 @@ class LinearTransform:
     values: FloatArray
     """T (d, columns, columns)"""
     replicates: FloatArray
-    """(R, d, columns, columns): T of the jackknife groups, of the permutations; R = 0 where all coalitions count."""
+    """(R, d, columns, columns): T of the jackknife groups, of the permutations; R = 0 where all
+    coalitions count."""
     players: Players
     feature_names: tuple[str, ...] | None
     """Of the columns, where they are known."""
 
     def of_model(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """M (d, columns, k) with φ = (x − μ) M of a model with coefficients (k, columns); M of the groups (R, …)."""
+        """M (d, columns, k) with φ = (x − μ) M of a model with coefficients (k, columns); M of the
+        groups (R, …)."""
         both = np.concatenate([self.values[None], self.replicates])  # (1 + R, d, columns, columns)
         found = np.einsum("ka,rdab->rdbk", coef, both, optimize=True)
         return found[0], found[1:]
@@ -49,23 +52,33 @@ class LinearTransform:
         """An .npz file, which opens with `numpy.load`."""
         arrays = {"mean": self.mean, "values": self.values, "replicates": self.replicates}
         texts = {"players": self.players.names, "feature_names": self.feature_names or ()}
-        arrays |= {name: np.array([one.encode() for one in each], dtype=bytes) for name, each in texts.items()}
-        as_path("path", path, "file").write_bytes(Record({**arrays, "members": self.players.members}).to_bytes())
+        arrays |= {
+            name: np.array([one.encode() for one in each], dtype=bytes)
+            for name, each in texts.items()
+        }
+        as_path("path", path, "file").write_bytes(
+            Record({**arrays, "members": self.players.members}).to_bytes()
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """What `save` wrote."""
         record = Record.load(as_path("path", path, "file"))
-        names, columns = (tuple(one.decode() for one in record[name].tolist()) for name in ("players", "feature_names"))
+        names, columns = (
+            tuple(one.decode() for one in record[name].tolist())
+            for name in ("players", "feature_names")
+        )
         players = Players(names, record["members"])
         return cls(record["mean"], record["values"], record["replicates"], players, columns or None)
 
 
 class LinearGaussian(Shifted):
-    """φ = M (x − μ) of a linear model f(x) = βx + b where v_S(x) = E[f(X) | X_S = x_S] and X ~ N(μ, Σ).
+    """φ = M (x − μ) of a linear model f(x) = βx + b where v_S(x) = E[f(X) | X_S = x_S] and X ~ N(μ,
+    Σ).
 
-    v_S(x) = β (μ + G_S (x − μ)) + b is affine, so all attributions are one (players, columns) matrix M an output, by
-    all coalitions up to 16 players, by random orders with standard errors above; then a row costs one product.
+    v_S(x) = β (μ + G_S (x − μ)) + b is affine, so all attributions are one (players, columns)
+    matrix M an output, by all coalitions up to 16 players, by random orders with standard errors
+    above; then a row costs one product.
 
     Parameters
     ----------
@@ -73,12 +86,13 @@ class LinearGaussian(Shifted):
         Of a classifier the decision function is explained.
     intercept : float or (k,)
     mean, covariance : (columns,) and (columns, columns)
-    data : array, data frame, or any table that `dshap.explain` takes, instead of mean and covariance
-        They are then sums over all its rows.
+    data : array, data frame, or any table that `dshap.explain` takes, instead of mean and
+        covariance They are then sums over all its rows.
     transform : LinearTransform, instead of mean and covariance
         What `linear_transform` made for another model on the same data.
     kind : {"observational", "interventional"}
-        Interventional: φ_i = Σ β_c (x_c − μ_c) over the columns c of player i; no covariance is needed.
+        Interventional: φ_i = Σ β_c (x_c − μ_c) over the columns c of player i; no covariance is
+        needed.
     n_permutations, ridge, seed : see `linear_transform`
     players, feature_names, output_names : see `Marginal`
 
@@ -89,8 +103,8 @@ class LinearGaussian(Shifted):
 
     Notes
     -----
-    Source: the notes on LinearExplainer with correlated features of the shap package; Aas, Jullum & Løland (2021) for
-    the conditional distribution.
+    Source: the notes on LinearExplainer with correlated features of the shap package; Aas, Jullum &
+    Løland (2021) for the conditional distribution.
     """
 
     model: LinearModel
@@ -126,7 +140,9 @@ class LinearGaussian(Shifted):
             raise InputError("give mean and covariance, or data, or transform: one of the three")
         if transform is not None:
             if players is not None or kind != "observational":
-                raise InputError("a transform has its players and its kind: leave players and kind out")
+                raise InputError(
+                    "a transform has its players and its kind: leave players and kind out"
+                )
             mean, names = transform.mean, _names_with(transform, names)
         elif mean is not None:
             mean = finite_array("mean", mean, (1,), "(columns,)")
@@ -134,11 +150,15 @@ class LinearGaussian(Shifted):
             self.table = NormalTable.of_covariance(mean, covariance, self.ridge)
             spread = np.sqrt(np.diag(covariance))
         if mean is not None and np.shape(mean) != (c,):
-            raise InputError(f"the model has {c} coefficients and mean has shape {np.shape(mean)}: give one a column")
+            raise InputError(
+                f"the model has {c} coefficients and mean has shape {np.shape(mean)}: give one a "
+                "column"
+            )
         outputs = output_names if output_names is not None else classes_of(coef, k)
         super().__init__(
             LinearModel(weights, constant, names, outputs),
-            data if mean is None else np.array([mean - spread, mean + spread]),  # of that mean, and they vary
+            # of that mean, and they vary
+            data if mean is None else np.array([mean - spread, mean + spread]),
             players,
         )
         if transform is not None:
@@ -151,7 +171,9 @@ class LinearGaussian(Shifted):
         if given is not None:
             return finite_array("covariance", given, (2,), "(columns, columns)")
         if not self.is_interventional:
-            raise InputError("covariance is missing: give Σ (columns, columns), or kind='interventional'")
+            raise InputError(
+                "covariance is missing: give Σ (columns, columns), or kind='interventional'"
+            )
         return np.eye(n_columns)
 
     @property
@@ -163,7 +185,8 @@ class LinearGaussian(Shifted):
         return self.table is None and self.transform is None
 
     def sums(self, rows: FloatArray) -> Moments:
-        """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`; nothing where Σ was given."""
+        """`sum` (columns,), `outer` (columns, columns) of x − shift, and `count`; nothing where Σ
+        was given."""
         return normal_sums(rows, self._shift()) if self._learns else Moments()
 
     def table_of(self, moments: Moments) -> NormalTable:
@@ -174,9 +197,17 @@ class LinearGaussian(Shifted):
         transform = self.transform
         held = self.model.arrays
         if self.table is not None:
-            held |= {"mean": self.table.mean, "deviation": self.table.deviation, "correlation": self.table.correlation}
+            held |= {
+                "mean": self.table.mean,
+                "deviation": self.table.deviation,
+                "correlation": self.table.correlation,
+            }
         if transform is not None:
-            held |= {"mean": transform.mean, "transform": transform.values, "groups": transform.replicates}
+            held |= {
+                "mean": transform.mean,
+                "transform": transform.values,
+                "groups": transform.replicates,
+            }
         return {
             "value": "linear_gaussian",
             "kind": self.kind,
@@ -191,9 +222,12 @@ class LinearGaussian(Shifted):
 def _names_with(transform: LinearTransform, names: Sequence[str] | None) -> Sequence[str] | None:
     """Names of the columns; an InputError where those of the transform are others."""
     names = names or transform.feature_names
-    if names is not None and tuple(map(str, names)) != (transform.feature_names or tuple(map(str, names))):
+    if names is not None and tuple(map(str, names)) != (
+        transform.feature_names or tuple(map(str, names))
+    ):
         raise InputError(
-            f"the transform has columns {list(transform.feature_names or ())}, the model {list(names)}: make the "
+            f"the transform has columns {list(transform.feature_names or ())}, the model "
+            f"{list(names)}: make the "
             "transform with the model's columns in the model's order"
         )
     return names

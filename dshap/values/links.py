@@ -1,4 +1,5 @@
-"""Links: what an expectation of probabilities is turned into before the attribution, such as its logarithm.
+"""Links: what an expectation of probabilities is turned into before the attribution, such as its
+logarithm.
 
 A link comes after the expectation: v_S(x) = g(E f), not E g(f).
 """
@@ -19,7 +20,16 @@ from dshap.errors import InputError, PredictError, shown, unknown_name
 from dshap.records import FloatArray
 from dshap.types import Link
 
-__all__ = ["IDENTITY", "LINKS", "ExpectedLogProbability", "Identity", "LogOdds", "LogProbability", "Logit", "link_of"]
+__all__ = [
+    "IDENTITY",
+    "LINKS",
+    "ExpectedLogProbability",
+    "Identity",
+    "LogOdds",
+    "LogProbability",
+    "Logit",
+    "link_of",
+]
 
 ROUNDING = 1e-9
 """By which a mean of probabilities may leave [0, 1]."""
@@ -65,8 +75,9 @@ class ProbabilityLink(ABC):
     Parameters
     ----------
     clip : float
-        Expectations are moved into [clip, 1 − clip] first.  0: they are taken as they are, and 0 and 1, whose logarithm
-        is infinite, are refused, as are estimates beyond.  f(x) itself must lie in [0, 1] always.
+        Expectations are moved into [clip, 1 − clip] first.  0: they are taken as they are, and 0
+        and 1, whose logarithm is infinite, are refused, as are estimates beyond.  f(x) itself must
+        lie in [0, 1] always.
     """
 
     clip: float = field(default=0.0, kw_only=True)
@@ -91,7 +102,8 @@ class ProbabilityLink(ABC):
         """This link for outputs of these names, or an InputError."""
         if len(names) < 2:
             raise InputError(
-                f'link "{self.name}" needs the probabilities of all classes, two outputs at least: give the model\'s '
+                f'link "{self.name}" needs the probabilities of all classes, two outputs at least: '
+                "give the model's "
                 'predict_proba, or take link="logit" of a single probability'
             )
         return self
@@ -101,11 +113,13 @@ class ProbabilityLink(ABC):
         return (self.describe(),)
 
     def classes(self, prediction: FloatArray) -> NDArray[np.int16] | None:
-        """(n,): the output that each row is explained for; None where it is the same for all of them."""
+        """(n,): the output that each row is explained for; None where it is the same for all of
+        them."""
         return None
 
     def __call__(self, expected: FloatArray, prediction: FloatArray) -> FloatArray:
-        """g (n, m, k') of expectations (n, m, k) of rows whose predictions are (n, k); NaN stays NaN.
+        """g (n, m, k') of expectations (n, m, k) of rows whose predictions are (n, k); NaN stays
+        NaN.
 
         Raises
         ------
@@ -119,7 +133,8 @@ class ProbabilityLink(ABC):
             out = self._values(np.clip(expected, self.clip, 1.0 - self.clip), prediction)
         if np.isinf(out).any():
             raise PredictError(
-                f'link "{self.name}": a probability is exactly 0 or 1, where it is infinite. Give the link a clip, '
+                f'link "{self.name}": a probability is exactly 0 or 1, where it is infinite. Give '
+                "the link a clip, "
                 f"like {type(self).__name__}(clip=1e-6), or explain the probabilities themselves"
             )
         return out
@@ -132,7 +147,8 @@ class ProbabilityLink(ABC):
         bad = (p < -ROUNDING) | (p > 1.0 + ROUNDING)
         if bad.any():
             raise PredictError(
-                f'link "{self.name}" is for probabilities, and {what.format(f"{p[bad].flat[0]:.6g}")}, outside '
+                f'link "{self.name}" is for probabilities, and '
+                f"{what.format(f'{p[bad].flat[0]:.6g}')}, outside "
                 f"[0, 1]: explain the model's predict_proba, or leave the link out{more}"
             )
 
@@ -146,7 +162,8 @@ class ProbabilityLink(ABC):
 
 @dataclass(frozen=True)
 class Logit(ProbabilityLink):
-    """log p − log(1 − p) of every output by itself: p (n, m, k) the expectations of k probabilities.
+    """log p − log(1 − p) of every output by itself: p (n, m, k) the expectations of k
+    probabilities.
 
     Parameters
     ----------
@@ -211,21 +228,27 @@ class OfClass(ProbabilityLink):
         return f"{super().describe()} of {'the predicted class' if self.of is None else f'class {self.of}'}"
 
     def fingerprint(self) -> dict[str, Any]:
-        return {**super().fingerprint(), "of": None if self.of is None else str(self.of), "position": self.position}
+        return {
+            **super().fingerprint(),
+            "of": None if self.of is None else str(self.of),
+            "position": self.position,
+        }
 
 
 @dataclass(frozen=True)
 class LogOdds(OfClass):
-    """log p_y − log(1 − p_y) of one class y: p (n, m, k) the expectations of the probabilities of k classes.
+    """log p_y − log(1 − p_y) of one class y: p (n, m, k) the expectations of the probabilities of k
+    classes.
 
     Parameters
     ----------
     clip : float
-        Expectations are moved into [clip, 1 − clip] first.  0: they are taken as they are, and 0 and 1, whose logarithm
-        is infinite, are refused, as are estimates beyond.  f(x) itself must lie in [0, 1] always.
+        Expectations are moved into [clip, 1 − clip] first.  0: they are taken as they are, and 0
+        and 1, whose logarithm is infinite, are refused, as are estimates beyond.  f(x) itself must
+        lie in [0, 1] always.
     of : str or int, optional
-        Name of the class (of the output).  None: the class of the largest f(x), row by row; v(empty) then differs from
-        row to row.
+        Name of the class (of the output).  None: the class of the largest f(x), row by row;
+        v(empty) then differs from row to row.
     """
 
     name = "log_odds"
@@ -252,7 +275,8 @@ class LogProbability(OfClass):
 
 @dataclass(frozen=True)
 class ExpectedLogProbability(ProbabilityLink):
-    """Σ_y P(y | x) log P(y | x_S) over k classes, with P(y | x) = f(x) and P(y | x_S) the expectations.
+    """Σ_y P(y | x) log P(y | x_S) over k classes, with P(y | x) = f(x) and P(y | x_S) the
+    expectations.
 
     Parameters
     ----------
@@ -289,5 +313,7 @@ def link_of(given: str | Link | None, names: Sequence[str]) -> Link:
             raise InputError(unknown_name("link", given, LINKS))
         given = LINKS[given]()
     if isinstance(given, type) or not isinstance(given, Link):
-        raise InputError(f"link is {shown(given)}: give {', '.join(map(repr, LINKS))} or a link of dshap.values")
+        raise InputError(
+            f"link is {shown(given)}: give {', '.join(map(repr, LINKS))} or a link of dshap.values"
+        )
     return given.bound(names)

@@ -32,42 +32,49 @@ class Marginal(PredictedValue):
     Parameters
     ----------
     predict : callable
-        rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.  Where the
-        background is a data frame with text, categorical or boolean columns or with times, or the estimator behind
-        predict was fitted on one, it gets data frames of the same columns and dtypes.  Where it is a data frame of
-        numbers, a function of one's own is tried with a data frame of its first rows, then with an array, and gets what
-        it took first.
+        rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.
+        Where the background is a data frame with text, categorical or boolean columns or with
+        times, or the estimator behind predict was fitted on one, it gets data frames of the same
+        columns and dtypes.  Where it is a data frame of numbers, a function of one's own is tried
+        with a data frame of its first rows, then with an array, and gets what it took first.
     background : Background, array (b, columns), data frame; or path, Dask collection or source
-        Rows in memory are kept whole on every worker; one row is a plug-in reference point.  A path, a collection or a
-        source is read by spans, every row of it counts, and no worker holds more than one span.  `Background` is what
-        `dshap.choose_background` chose from a table, with weights.
+        Rows in memory are kept whole on every worker; one row is a plug-in reference point.  A
+        path, a collection or a source is read by spans, every row of it counts, and no worker holds
+        more than one span.  `Background` is what `dshap.choose_background` chose from a table, with
+        weights.
     players : mapping, optional
-        ``{"location": ["lat", "lon"]}`` makes one player of several columns, which takes the place of its
-        first column: read cubes by the names of players, not by the order given here.
+        ``{"location": ["lat", "lon"]}`` makes one player of several columns, which takes the place
+        of its first column: read cubes by the names of players, not by the order given here.
     feature_names : sequence of str, optional
-        Names of the columns that predict takes, in its order.  Where not given: those that the estimator behind
-        ``predict`` was fitted on (`feature_names_in_`), else those of the background.  Frames are matched by them.
+        Names of the columns that predict takes, in its order.  Where not given: those that the
+        estimator behind ``predict`` was fitted on (`feature_names_in_`), else those of the
+        background.  Frames are matched by them.
     output_names : sequence of str, optional
-        Where not given: the classes of the classifier behind ``predict``, if it has as many as outputs.
+        Where not given: the classes of the classifier behind ``predict``, if it has as many as
+        outputs.
     link : str or Link, optional
-        v_S(x) = g(that mean): "identity", "logit", "log_odds" or "log_probability" (of the predicted class; of another
-        by `LogOdds("name")`, `LogProbability("name")`), "expected_log_probability"; see `dshap.values.LogOdds`.
+        v_S(x) = g(that mean): "identity", "logit", "log_odds" or "log_probability" (of the
+        predicted class; of another by `LogOdds("name")`, `LogProbability("name")`),
+        "expected_log_probability"; see `dshap.values.LogOdds`.
     weights : array (b,), optional
         Of the background rows: not negative, of any positive sum; all alike where not given.
     buffer_rows : int
         Rows handed to one predict call at most, and 64 MiB of them (unless a single row is larger).
     arrays : bool, optional
-        True hands predict arrays (quicker where it takes both), False data frames; not given: as said at `predict`.
+        True hands predict arrays (quicker where it takes both), False data frames; not given: as
+        said at `predict`.
 
     Raises
     ------
     PredictError
-        The predict function fails or gives another shape than (n,) or (n, k); it is tried on the background at once.
+        The predict function fails or gives another shape than (n,) or (n, k); it is tried on the
+        background at once.
 
     Notes
     -----
-    n·m·b model evaluations for n rows and m coalitions at most: columns in which a row equals a background row are the
-    same in every mix of the two, and mixes that are alike are predicted once.
+    n·m·b model evaluations for n rows and m coalitions at most: columns in which a row equals a
+    background row are the same in every mix of the two, and mixes that are alike are predicted
+    once.
     """
 
     data_weights: FloatArray | None = None
@@ -115,7 +122,9 @@ class Marginal(PredictedValue):
             raise InputError("background has no rows: give at least one")
         if weights is not None:
             if self.background is None:
-                raise InputError("weights are for a background in memory: give an array or a data frame")
+                raise InputError(
+                    "weights are for a background in memory: give an array or a data frame"
+                )
             self.data_weights = _checked_weights(weights, len(self.background))
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
@@ -124,7 +133,8 @@ class Marginal(PredictedValue):
         return State({"columns": found.columns, "bits": found.bits})
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
-        """values (n, m, k), in predict calls of at most `buffer_rows` rows; equal mixes are predicted once."""
+        """values (n, m, k), in predict calls of at most `buffer_rows` rows; equal mixes are
+        predicted once."""
         if self.background is None:
             raise InputError("the background is a table that is read by spans: ask dshap.explain")
         weights = np.ones(len(self.background)) if self.data_weights is None else self.data_weights
@@ -134,7 +144,9 @@ class Marginal(PredictedValue):
         """Σ_b f(x_S, X_b,S̄) (n, m, k) over these rows of the background (b, columns)."""
         return mixed_values(*self._mixed(state, rows, others), np.ones(len(others)))
 
-    def _mixed(self, state: State, rows: FloatArray, others: FloatArray) -> tuple[Calls, Masks, FloatArray, FloatArray]:
+    def _mixed(
+        self, state: State, rows: FloatArray, others: FloatArray
+    ) -> tuple[Calls, Masks, FloatArray, FloatArray]:
         """What is mixed, and by what it is predicted."""
         masks = Masks(state["columns"], state["bits"])
         return self._calls, masks, np.ascontiguousarray(rows), np.ascontiguousarray(others)
@@ -176,7 +188,9 @@ def _rows_of(background: Any) -> FloatArray:
     """The background (b, columns) in memory, or InputError."""
     rows = floats_of(background, "background")
     if rows.ndim != 2 or not len(rows):
-        raise InputError(f"background has shape {rows.shape}: give at least one row, as (rows, columns)")
+        raise InputError(
+            f"background has shape {rows.shape}: give at least one row, as (rows, columns)"
+        )
     return rows
 
 
@@ -185,9 +199,14 @@ def _checked_weights(given: Any, n: int) -> FloatArray:
     try:
         weights = np.ascontiguousarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"weights are {shown(given)}: give one number for each background row") from error
+        raise InputError(
+            f"weights are {shown(given)}: give one number for each background row"
+        ) from error
     if weights.shape != (n,):
-        raise InputError(f"weights have shape {weights.shape}: give one for each of the {n} background rows, as ({n},)")
+        raise InputError(
+            f"weights have shape {weights.shape}: give one for each of the {n} background rows, as "
+            f"({n},)"
+        )
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum() > 0:
         raise InputError("weights must be finite, not negative, and not all zero")
     return weights

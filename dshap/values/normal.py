@@ -1,4 +1,5 @@
-"""The normal distribution that stands for a table: its sums over rows, and what present columns say of absent ones."""
+"""The normal distribution that stands for a table: its sums over rows, and what present columns say
+of absent ones."""
 
 from __future__ import annotations
 
@@ -15,20 +16,22 @@ from dshap.values.base import TableValue
 __all__ = ["SUM_ROWS", "NormalTable", "Shifted", "conditional", "normal_sums"]
 
 SHIFT_SAMPLE = 1_024
-"""Rows whose mean is taken off before squares are summed: it lies within a few hundredths of a standard deviation."""
+"""Rows whose mean is taken off before squares are summed: it lies within a few hundredths of a
+standard deviation."""
 SUM_ROWS = 4_096
 """Rows that are centred at once in the sums over the data."""
 SMALLEST_EIGENVALUE = 1e-8
-"""Of the correlation matrix of present columns.  Below, columns determine each other up to 1e-4 standard deviations,
-and a row that does not obey is carried off by coefficients of up to 1e4."""
+"""Of the correlation matrix of present columns.  Below, columns determine each other up to 1e-4
+standard deviations, and a row that does not obey is carried off by coefficients of up to 1e4."""
 ROUNDING = 1e-12
-"""What rounding leaves of 0: eigenvalues of a conditional correlation matrix, along which nothing is drawn, and the
-variance of a constant column, relative to its mean square about the shift."""
+"""What rounding leaves of 0: eigenvalues of a conditional correlation matrix, along which nothing
+is drawn, and the variance of a constant column, relative to its mean square about the shift."""
 TRIED_RIDGE = 1e-4
-"""The ridge that the error of collinear columns proposes: coefficients of up to 100, variances larger by 0.01 %."""
+"""The ridge that the error of collinear columns proposes: coefficients of up to 100, variances
+larger by 0.01 %."""
 INVOLVED, MOST_NAMES = 0.01, 6
-"""Columns are named in that error where their part in the eigenvector is at least this share of the largest: that of
-columns which do not belong is rounding."""
+"""Columns are named in that error where their part in the eigenvector is at least this share of the
+largest: that of columns which do not belong is rounding."""
 
 
 class NormalTable(NamedTuple):
@@ -71,23 +74,34 @@ class NormalTable(NamedTuple):
             or not (np.isfinite(mean).all() and np.isfinite(covariance).all())
         ):
             raise InputError(
-                f"mean has shape {mean.shape} and covariance {covariance.shape}: give finite (columns,) and "
+                f"mean has shape {mean.shape} and covariance {covariance.shape}: give finite "
+                "(columns,) and "
                 "(columns, columns)"
             )
         scale = np.sqrt(np.abs(np.outer(np.diag(covariance), np.diag(covariance))))
         if (np.abs(covariance - covariance.T) > 1e-9 * scale).any():
             raise InputError("covariance is not symmetric: give Σ (columns, columns) with Σ = Σᵀ")
         if (np.diag(covariance) < 0).any() or (np.abs(covariance) > (1 + 1e-9) * scale).any():
-            raise InputError("covariance is none: a variance is negative, or a correlation beyond 1")
+            raise InputError(
+                "covariance is none: a variance is negative, or a correlation beyond 1"
+            )
         table = cls._of(mean, covariance, np.diag(covariance) > 0, ridge, None)
         least = float(np.linalg.eigvalsh(table.correlation).min(initial=1.0)) - ridge
         if least < -SMALLEST_EIGENVALUE:
-            raise InputError(f"covariance is none: its correlation matrix has the eigenvalue {least:.2g}, below 0")
+            raise InputError(
+                f"covariance is none: its correlation matrix has the eigenvalue {least:.2g}, below "
+                "0"
+            )
         return table
 
     @classmethod
     def _of(
-        cls, mean: FloatArray, covariance: FloatArray, varies: BoolArray, ridge: float, n_rows: int | None
+        cls,
+        mean: FloatArray,
+        covariance: FloatArray,
+        varies: BoolArray,
+        ridge: float,
+        n_rows: int | None,
     ) -> NormalTable:
         deviation = np.sqrt(np.where(varies, np.diag(covariance), 1.0))
         correlation = covariance / np.outer(deviation, deviation)
@@ -101,11 +115,15 @@ class NormalTable(NamedTuple):
     def check(self, names: Sequence[str]) -> None:
         """Refuse columns that determine one another, all of them together or some.
 
-        Eigenvalues of parts lie between those of the whole, so no coalition of a table that passes is singular.
+        Eigenvalues of parts lie between those of the whole, so no coalition of a table that passes
+        is singular.
         """
         self.check_spread()
         among = np.flatnonzero(self.varies)
-        if np.linalg.eigvalsh(self.correlation[np.ix_(among, among)]).min(initial=1.0) < SMALLEST_EIGENVALUE:
+        if (
+            np.linalg.eigvalsh(self.correlation[np.ix_(among, among)]).min(initial=1.0)
+            < SMALLEST_EIGENVALUE
+        ):
             raise InputError(self.collinear(names))
 
     def check_spread(self) -> None:
@@ -117,12 +135,15 @@ class NormalTable(NamedTuple):
                 else f"no column varies over {self.n_rows:,} row(s) of data"
             )
             raise InputError(
-                f"{given}, and E[f(X) | X_S] under a normal law needs columns that do: give more rows, or take "
-                "interventional values of these, Marginal(predict, rows) or LinearGaussian(kind='interventional')"
+                f"{given}, and E[f(X) | X_S] under a normal law needs columns that do: give more "
+                "rows, or take "
+                "interventional values of these, Marginal(predict, rows) or "
+                "LinearGaussian(kind='interventional')"
             )
 
     def collinear(self, names: Sequence[str]) -> str:
-        """The sentence for columns that determine one another: how nearly, which, and what to do."""
+        """The sentence for columns that determine one another: how nearly, which, and what to
+        do."""
         among = np.flatnonzero(self.varies)
         eigenvalues, vectors = np.linalg.eigh(self.correlation[np.ix_(among, among)])
         part = np.abs(vectors[:, 0])
@@ -132,13 +153,16 @@ class NormalTable(NamedTuple):
         of_rows = "" if self.n_rows is None else f" of {self.n_rows:,} rows of data"
         return (
             f"the correlation matrix{of_rows}, ridge {self.ridge:g} added, has smallest "
-            f"eigenvalue {eigenvalues[0]:.2g} where {SMALLEST_EIGENVALUE:g} is needed: columns {shown}{more} determine "
-            f"one another. Leave one of them out of the model, or set ridge={max(TRIED_RIDGE, 10 * self.ridge):g}"
+            f"eigenvalue {eigenvalues[0]:.2g} where {SMALLEST_EIGENVALUE:g} is needed: columns "
+            f"{shown}{more} determine "
+            "one another. Leave one of them out of the model, or set "
+            f"ridge={max(TRIED_RIDGE, 10 * self.ridge):g}"
         )
 
 
 class Shifted(TableValue):
-    """A mixin for values that sum squares over their data: about the mean of a sample, so that no digit is lost."""
+    """A mixin for values that sum squares over their data: about the mean of a sample, so that no
+    digit is lost."""
 
     shift: FloatArray | None = None
 
@@ -170,7 +194,8 @@ class Shifted(TableValue):
 def conditional(
     correlation: FloatArray, inside: np.ndarray, outside: np.ndarray
 ) -> tuple[FloatArray, FloatArray] | None:
-    """R_CS R_SS⁻¹ and the symmetric root of R_CC − R_CS R_SS⁻¹ R_SC; None where R_SS is near singular."""
+    """R_CS R_SS⁻¹ and the symmetric root of R_CC − R_CS R_SS⁻¹ R_SC; None where R_SS is near
+    singular."""
     eigenvalues, vectors = np.linalg.eigh(correlation[np.ix_(inside, inside)])
     if eigenvalues.min(initial=1.0) < SMALLEST_EIGENVALUE:
         return None

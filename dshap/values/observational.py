@@ -1,4 +1,5 @@
-"""Observational values of kernel models by conditional mean embeddings (RKHS-SHAP, Proposition 3)."""
+"""Observational values of kernel models by conditional mean embeddings (RKHS-SHAP, Proposition
+3)."""
 
 from __future__ import annotations
 
@@ -32,49 +33,56 @@ from dshap.values.embedded import SUM_ROWS, EmbeddedValue
 __all__ = ["KernelObservational", "coalition_weights", "product_parts"]
 
 POINTS = 4
-"""Points x whose f(x_S, X_S̄) tell the error of an embedding: twice as many choose penalties that are no better."""
+"""Points x whose f(x_S, X_S̄) tell the error of an embedding: twice as many choose penalties that
+are no better."""
 TOGETHER = 8
 """Coalitions whose points are taken at once."""
 
 
 class KernelObservational(EmbeddedValue, KernelValue):
-    """v_S(x) = c + Σ_r a_r k_S(x, z_r) [Φ_S(x) W_S]_r with W_S = (Φ_SᵀΦ_S + λnI)⁻¹ Σ_n Φ_S(X_n)ᵀ k_S̄(X_n, z).
+    """v_S(x) = c + Σ_r a_r k_S(x, z_r) [Φ_S(x) W_S]_r with W_S = (Φ_SᵀΦ_S + λnI)⁻¹ Σ_n Φ_S(X_n)ᵀ
+    k_S̄(X_n, z).
 
-    The conditional mean embedding of the absent columns, μ_r(S̄ | x_S), on features Φ_S of the present ones: Nyström
-    landmarks that pivoted Cholesky keeps for the kernel on S, or random Fourier features.
+    The conditional mean embedding of the absent columns, μ_r(S̄ | x_S), on features Φ_S of the
+    present ones: Nyström landmarks that pivoted Cholesky keeps for the kernel on S, or random
+    Fourier features.
 
     Parameters
     ----------
-    model : KernelExpansion, FourierExpansion, a list of them (their sum), or a fitted model that has one
+    model : KernelExpansion, FourierExpansion, a list of them (their sum), or a fitted model that
+        has one
     data : array (n, columns), data frame, Dask collection or source
         The rows that the conditional distribution is fitted on; every row counts.
     embedding : Nystrom or Fourier
         `Nystrom(landmarks=model.expansion_.landmarks)` shares the kernel products of the model.
     penalty : float or "validate"
-        λ of the mean squared loss: the ridge is λn.  "validate": one for each coalition, the largest whose
-        cross-validated error is within one standard error of the least, see `kernels.ridge.chosen_penalty`.  The error
-        is the embedding's in f itself, mean over rows X and up to four points x of (f(x_S, X_S̄) − [its regression on
-        Φ_S](X_S))²; the points are the landmarks that pivoted Cholesky keeps first.
+        λ of the mean squared loss: the ridge is λn.  "validate": one for each coalition, the
+        largest whose cross-validated error is within one standard error of the least, see
+        `kernels.ridge.chosen_penalty`.  The error is the embedding's in f itself, mean over rows X
+        and up to four points x of (f(x_S, X_S̄) − [its regression on Φ_S](X_S))²; the points are
+        the landmarks that pivoted Cholesky keeps first.
     rank_tolerance : float
-        Landmarks whose part of the kernel is explained by others up to this residual are left out, per coalition.
+        Landmarks whose part of the kernel is explained by others up to this residual are left out,
+        per coalition.
     kernel : Kernel or ProductKernel, optional
         Of the embedding; the model's where None.
     centred : bool
-        Regress k_S̄ − μ(S̄) on centred features and add the mean embedding μ(S̄) back: as λ grows the value goes to the
-        interventional one.  False is the paper's form, which goes to c.
+        Regress k_S̄ − μ(S̄) on centred features and add the mean embedding μ(S̄) back: as λ grows
+        the value goes to the interventional one.  False is the paper's form, which goes to c.
     with_interventional : bool
-        Interventional values in the same pass over data and rows, from the same kernel products, with all of `data` as
-        background: the outputs are then "observational" and "interventional" (followed by its name where there are
-        several outputs).
+        Interventional values in the same pass over data and rows, from the same kernel products,
+        with all of `data` as background: the outputs are then "observational" and "interventional"
+        (followed by its name where there are several outputs).
     players, output_names : see `Marginal`
 
     Notes
     -----
-    Source: RKHS-SHAP (2022), Proposition 3; with every row a landmark it is the paper's n×n formula.  Far from the data
-    the value goes to c.  (q² + q·r) n multiplications a coalition once, q·r for every explained row and coalition, with
-    q ≤ the number of features.  Where the model has one output and its landmarks are the embedding's, the value is a
-    quadratic form of k_S(x, z), whose matrix is folded to a triangle: q·r − q²/2.  The sums start again at each span of
-    rows and nothing n×n is formed.
+    Source: RKHS-SHAP (2022), Proposition 3; with every row a landmark it is the paper's n×n
+    formula.  Far from the data the value goes to c.  (q² + q·r) n multiplications a coalition once,
+    q·r for every explained row and coalition, with q ≤ the number of features.  Where the model has
+    one output and its landmarks are the embedding's, the value is a quadratic form of k_S(x, z),
+    whose matrix is folded to a triangle: q·r − q²/2.  The sums start again at each span of rows and
+    nothing n×n is formed.
     """
 
     def __init__(
@@ -92,14 +100,17 @@ class KernelObservational(EmbeddedValue, KernelValue):
         output_names: Sequence[str] | None = None,
     ) -> None:
         (self.penalty,) = checked(penalty=penalty)
-        self.centred, self.with_interventional = checked(centred=centred, with_interventional=with_interventional)
+        self.centred, self.with_interventional = checked(
+            centred=centred, with_interventional=with_interventional
+        )
         explained = expansion_model(model, data, output_names)
         explained = BothKinds(explained) if with_interventional else explained
         KernelValue.__init__(self, explained, data, players)
         kernel = getattr(self.expansion, "kernel", None) if kernel is None else kernel
         if kernel is None:
             raise InputError(
-                "kernel is None, and the model has no product kernel of its own: give kernel=, one of dshap.kernels, "
+                "kernel is None, and the model has no product kernel of its own: give kernel=, one "
+                "of dshap.kernels, "
                 "for the embedding"
             )
         self._embed(kernel, embedding, rank_tolerance)
@@ -119,12 +130,15 @@ class KernelObservational(EmbeddedValue, KernelValue):
 
     @property
     def _probed(self) -> NDArray[Any]:
-        """(r, k): coefficients of the functions that penalties are chosen for, those of the model."""
+        """(r, k): coefficients of the functions that penalties are chosen for, those of the
+        model."""
         return self.expansion.coefficients
 
-    def _probes(self, features: Sequence[SubsetFeatures], columns: BoolArray) -> Iterator[NDArray[Any]]:
-        """A_rk k_S(x, z_r) (r, points, k) of each coalition's points x: with k_S̄(X, z_r) they sum to f(x_S, X_S̄) less
-        its intercept.  Nothing where the penalty is given."""
+    def _probes(
+        self, features: Sequence[SubsetFeatures], columns: BoolArray
+    ) -> Iterator[NDArray[Any]]:
+        """A_rk k_S(x, z_r) (r, points, k) of each coalition's points x: with k_S̄(X, z_r) they sum
+        to f(x_S, X_S̄) less its intercept.  Nothing where the penalty is given."""
         points = self._bound_basis.points
         for start in range(0, len(features) if self._is_validated else 0, TOGETHER):
             part = slice(start, start + TOGETHER)
@@ -140,12 +154,15 @@ class KernelObservational(EmbeddedValue, KernelValue):
 
     @property
     def _is_shared(self) -> bool:
-        """The embedding's products are those of the model; never before the anchors are chosen from a sample."""
+        """The embedding's products are those of the model; never before the anchors are chosen from
+        a sample."""
         basis: Any = self.basis
         model: Any = self.expansion
         if not (hasattr(basis, "landmarks") and hasattr(model, "landmarks")):
             return False
-        return bool(np.array_equal(basis.landmarks, model.landmarks) and basis.kernel.equals(model.kernel))
+        return bool(
+            np.array_equal(basis.landmarks, model.landmarks) and basis.kernel.equals(model.kernel)
+        )
 
     @property
     def _is_form(self) -> bool:
@@ -153,7 +170,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return self._is_shared and self.expansion.coefficients.shape[1] == 1
 
     def _lattices(self, columns: BoolArray, away: BoolArray, n: int) -> tuple[Lattice, Lattice]:
-        """Of the embedding's products over `columns`, and of the model's over `away` (m, columns)."""
+        """Of the embedding's products over `columns`, and of the model's over `away` (m,
+        columns)."""
         basis, model = self._bound_basis, self.expansion
         at = Lattice(columns, basis.size, n, basis.dtype)
         if self._is_shared:
@@ -165,11 +183,14 @@ class KernelObservational(EmbeddedValue, KernelValue):
         if not away.is_shared:
             away.fill(rows_last(self.expansion.factors(rows)))
 
-    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
+    def moments(
+        self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None
+    ) -> Moments:
         """`gram` ΦᵀΦ, `cross` Φᵀk_S̄(X, z) of the coalitions one after the other, flat; `count`.
 
-        With `centred` or `with_interventional` also `ones` Φᵀ1 and `mean` Σ k_S̄(X, z); where penalties are to be chosen
-        `squares` (m, points, k) Σ (f(x_S, X_S̄) − c)².  Φ are whitened rows, see `ridge_solve`.
+        With `centred` or `with_interventional` also `ones` Φᵀ1 and `mean` Σ k_S̄(X, z); where
+        penalties are to be chosen `squares` (m, points, k) Σ (f(x_S, X_S̄) − c)².  Φ are whitened
+        rows, see `ridge_solve`.
         """
         columns = self.players.columns(masks)
         features, dtype = self._features(columns), self.expansion.coefficients.dtype
@@ -200,10 +221,11 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return Moments({**sums, "squares": squares} if probes else sums)
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """`weights`: of the products, W_S (q, r) one after the other, flat, or where the value is a quadratic form the
-        matrices of `_form`; `kept` (Σq,) and `rank` (m,) say where each begins; `shift` (m, r): what is added to
-        Φ_S(x) W_S, zero unless centred; `mean` (m, r): μ(S̄), where wanted.  `penalty` and `error` (m,): what was
-        chosen, and the error of that penalty over the mean of (f(x_S, X_S̄) − c)²; where penalties were chosen.
+        """`weights`: of the products, W_S (q, r) one after the other, flat, or where the value is a
+        quadratic form the matrices of `_form`; `kept` (Σq,) and `rank` (m,) say where each begins;
+        `shift` (m, r): what is added to Φ_S(x) W_S, zero unless centred; `mean` (m, r): μ(S̄),
+        where wanted.  `penalty` and `error` (m,): what was chosen, and the error of that penalty
+        over the mean of (f(x_S, X_S̄) − c)²; where penalties were chosen.
         """
         assert moments is not None
         columns = self.players.columns(masks)
@@ -212,7 +234,9 @@ class KernelObservational(EmbeddedValue, KernelValue):
         grams = stacked_parts(moments["gram"], [(p, p) for p in sizes])
         crosses = stacked_parts(moments["cross"], [(p, r) for p in sizes])
         ones = (
-            stacked_parts(moments["ones"], [(p,) for p in sizes]) if self._sums_means else [np.zeros(p) for p in sizes]
+            stacked_parts(moments["ones"], [(p,) for p in sizes])
+            if self._sums_means
+            else [np.zeros(p) for p in sizes]
         )
         no_mean = np.zeros((len(masks), r), self.expansion.coefficients.dtype)
         mean = moments["mean"] / n if self.centred else no_mean
@@ -220,7 +244,10 @@ class KernelObservational(EmbeddedValue, KernelValue):
         for j, subset in enumerate(features):
             gram, cross = grams[j], crosses[j]
             if self.centred:
-                gram, cross = gram - np.outer(ones[j], ones[j]) / n, cross - np.outer(ones[j], mean[j])
+                gram, cross = (
+                    gram - np.outer(ones[j], ones[j]) / n,
+                    cross - np.outer(ones[j], mean[j]),
+                )
             if self._is_validated:
                 found.append(_chosen(next(probes), gram, cross, moments["squares"][j], mean[j], n))
             penalty = found[-1].penalty if isinstance(self.penalty, str) else self.penalty
@@ -238,16 +265,26 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 "weights": np.concatenate(weights),
                 "shift": shift,
                 **({"mean": moments["mean"] / n} if self.with_interventional else {}),
-                **(dict(zip(("penalty", "error"), np.array(found).T, strict=True)) if self._is_validated else {}),
+                **(
+                    dict(zip(("penalty", "error"), np.array(found).T, strict=True))
+                    if self._is_validated
+                    else {}
+                ),
             }
         )
 
     def join(self, states: Sequence[State]) -> State:
-        """One State of the coalitions of several, in their order; the weights, nearly all of it, are not copied."""
+        """One State of the coalitions of several, in their order; the weights, nearly all of it,
+        are not copied."""
         if len(states) == 1:
             return states[0]
-        small = [State({n: array for n, array in state.arrays.items() if n != "weights"}) for state in states]
-        weights = {f"weights {position:06d}": state["weights"] for position, state in enumerate(states)}
+        small = [
+            State({n: array for n, array in state.arrays.items() if n != "weights"})
+            for state in states
+        ]
+        weights = {
+            f"weights {position:06d}": state["weights"] for position, state in enumerate(states)
+        }
         return State({**super().join(small).arrays, **weights})
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
@@ -278,28 +315,42 @@ class KernelObservational(EmbeddedValue, KernelValue):
 
     @property
     def _parts(self) -> int:
-        """Weights of a product: for Fourier features those of its real and of its imaginary part."""
+        """Weights of a product: for Fourier features those of its real and of its imaginary
+        part."""
         return 1 if self.embedding.dtype == np.float64 else 2
 
     def _block_bytes(self, n: int) -> int:
         """Lattices of both sides, or one and the products of the other."""
-        away = self._item * n * self._r if self._is_shared else self._lattice_bytes(n, self._r, self._item)
+        away = (
+            self._item * n * self._r
+            if self._is_shared
+            else self._lattice_bytes(n, self._r, self._item)
+        )
         return self._lattice_bytes(n, self._q, self._basis_item) + away
 
     def cost(self, m: int, n: int = 1) -> Cost:
-        """Of `prepare` Moments, the weights twice (a list, then one array), the features, the points of some coalitions
-        and one coalition's solve; of `moments` lattices, features, Φ, a cross product, and the Moments."""
+        """Of `prepare` Moments, the weights twice (a list, then one array), the features, the
+        points of some coalitions and one coalition's solve; of `moments` lattices, features, Φ, a
+        cross product, and the Moments."""
         c, p, q, r, item = self.n_columns, self._p, self._q, self._r, self._item
         features, k = self._feature_bytes(m), self._k * self._is_validated
         state = m * (item * (r * (q * self._parts + 2)) + 8 * q + c + 24)
-        moments = m * (8 * p * p + item * p * r + self._sums_means * (8 * p + item * r) + 8 * POINTS * k) + 8
+        moments = (
+            m * (8 * p * p + item * p * r + self._sums_means * (8 * p + item * r) + 8 * POINTS * k)
+            + 8
+        )
         block = self._block_bytes(min(n, SUM_ROWS)) + 2 * 8 * SUM_ROWS * p + item * p * r
         probes = item * POINTS * k * (m * r + 2 * SUM_ROWS)
         factors = item * min(m, TOGETHER) * POINTS * r * (c + 1) * self._is_validated
         each = p * (r - p / 2.0) if self._is_form else item / 8.0 * p * r
         return Cost(
             state_bytes=state,
-            prepare_bytes=moments + 2 * state + features + factors + 4 * 8 * p**2 + 3 * item * p * r,
+            prepare_bytes=moments
+            + 2 * state
+            + features
+            + factors
+            + 4 * 8 * p**2
+            + 3 * item * p * r,
             task_bytes=self._block_bytes(n) + 3 * item * n * r + 16 * n * m * self.n_outputs,
             operations=n * (m * (each + 2.0 * r) + 16.0 * c * (q + r)),
             moment_bytes=moments,
@@ -320,11 +371,19 @@ class KernelObservational(EmbeddedValue, KernelValue):
 
 
 def _chosen(
-    probes: NDArray[Any], gram: FloatArray, cross: NDArray[Any], squares: FloatArray, mean: NDArray[Any], n: float
+    probes: NDArray[Any],
+    gram: FloatArray,
+    cross: NDArray[Any],
+    squares: FloatArray,
+    mean: NDArray[Any],
+    n: float,
 ) -> Penalty:
     """By Φᵀ(f(x_S, X_S̄) − c) and `squares` (points, k); outputs count by their own squares."""
     flat = probes.reshape(len(probes), -1)  # (r, points · k)
-    spread = np.maximum(squares - n * np.square((mean @ flat).real.reshape(squares.shape)), 0.0).sum(axis=0)  # (k,)
+    # (k,)
+    spread = np.maximum(
+        squares - n * np.square((mean @ flat).real.reshape(squares.shape)), 0.0
+    ).sum(axis=0)
     targets = np.reshape((cross @ flat).real, (-1, len(spread)))  # (p · points, k)
     scaled, total = of_unit_spread(targets, spread)
     return chosen_penalty(gram, scaled.reshape(len(gram), -1), total, n, caution=1.0)
@@ -339,7 +398,8 @@ def _solve(gram: FloatArray, cross: NDArray[Any], ridge: float, noun: str) -> ND
 
 
 def product_parts(products: NDArray[Any]) -> FloatArray:
-    """What the weights of a state are multiplied with: the products (n, q), or their real and imaginary parts."""
+    """What the weights of a state are multiplied with: the products (n, q), or their real and
+    imaginary parts."""
     if not np.iscomplexobj(products):
         return products
     return np.hstack([products.real, products.imag]) / np.sqrt(products.shape[1])
@@ -358,9 +418,11 @@ def _kept_first(kept: NDArray[np.integer], r: int) -> NDArray[np.integer]:
 
 
 def _form(weights: FloatArray, coefficients: FloatArray, kept: NDArray[np.intp]) -> FloatArray:
-    """A (r, q) with Σ_r a_r k_r [k_kept W]_r = Σ_ij k_i A_ij k_j, landmarks kept first, from W (q, r) and a (r, 1).
+    """A (r, q) with Σ_r a_r k_r [k_kept W]_r = Σ_ij k_i A_ij k_j, landmarks kept first, from W (q,
+    r) and a (r, 1).
 
-    Of the entries of two kept landmarks only one is not zero, with the sum of both: a triangle costs half a square.
+    Of the entries of two kept landmarks only one is not zero, with the sum of both: a triangle
+    costs half a square.
     """
     form = (weights * coefficients[:, 0]).T[_kept_first(kept, len(coefficients))]
     q = len(kept)
@@ -369,7 +431,8 @@ def _form(weights: FloatArray, coefficients: FloatArray, kept: NDArray[np.intp])
 
 
 def _form_values(form: FloatArray, products: FloatArray) -> FloatArray:
-    """Σ_ij k_i A_ij k_j (n,) from A (r, q), its first q rows a lower triangle, and k (n, r), landmarks kept first."""
+    """Σ_ij k_i A_ij k_j (n,) from A (r, q), its first q rows a lower triangle, and k (n, r),
+    landmarks kept first."""
     q = form.shape[1]
     kept, others = products[:, :q], products[:, q:]
     half = dtrmm(1.0, form[:q].T, kept, side=1, trans_a=1)
@@ -378,12 +441,19 @@ def _form_values(form: FloatArray, products: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("ij,ij->i", half, kept))
 
 
-def coalition_weights(state: State, r: int, parts: int) -> Iterator[tuple[np.ndarray, NDArray[Any]]]:
+def coalition_weights(
+    state: State, r: int, parts: int
+) -> Iterator[tuple[np.ndarray, NDArray[Any]]]:
     """(kept (q,), weights (q·parts, r)) of each coalition of a state."""
-    arrays = (state[name].reshape(-1, r) for name in sorted(state.arrays) if name.startswith("weights"))
+    arrays = (
+        state[name].reshape(-1, r) for name in sorted(state.arrays) if name.startswith("weights")
+    )
     weights, at, first = next(arrays), 0, 0
     for rank in state["rank"].tolist():
         if parts * (at - first) == len(weights):  # the next of the states that were joined
             weights, first = next(arrays), at
-        yield state["kept"][at : at + rank], weights[parts * (at - first) : parts * (at - first + rank)]
+        yield (
+            state["kept"][at : at + rank],
+            weights[parts * (at - first) : parts * (at - first + rank)],
+        )
         at += rank

@@ -1,4 +1,5 @@
-"""Observational values of any model by regression: E[f(X) | X_S = x_S] for every coalition S at once."""
+"""Observational values of any model by regression: E[f(X) | X_S = x_S] for every coalition S at
+once."""
 
 from __future__ import annotations
 
@@ -35,16 +36,19 @@ PRECISIONS = ("float64", "float32")
 MAX_FLOAT32_ERROR = 1e-3
 """Largest error of float32 sums, in standard deviations of f."""
 TRIAL_ROWS, TRIAL_VALUES, TRIAL_COALITIONS = 4_096, 1_000, 16
-"""Rows that are summed, rows that are evaluated and coalitions, where the error of float32 is measured."""
+"""Rows that are summed, rows that are evaluated and coalitions, where the error of float32 is
+measured."""
 TRIAL_SEED = 0
 
 
 class ConditionalRegression(EmbeddedValue, PredictedValue):
-    """v_S(x) = f̄ + Φ_S(x)ᵀ (Φ_SᵀΦ_S + λnI)⁻¹ Σ_n Φ_S(X_n) (f(X_n) − f̄), a kernel ridge regression for every coalition.
+    """v_S(x) = f̄ + Φ_S(x)ᵀ (Φ_SᵀΦ_S + λnI)⁻¹ Σ_n Φ_S(X_n) (f(X_n) − f̄), a kernel ridge regression
+    for every coalition.
 
-    x_S and x_S̄ come from one row, so E[f(x_S, X_S̄) | X_S = x_S] = E[f(X) | X_S = x_S]: no kernel model and no product
-    kernel is needed, and the model is called once a row of the data.  Every coalition has the features Φ_S of its own
-    columns: Nyström landmarks that pivoted Cholesky keeps for the kernel on S, or random Fourier features.
+    x_S and x_S̄ come from one row, so E[f(x_S, X_S̄) | X_S = x_S] = E[f(X) | X_S = x_S]: no kernel
+    model and no product kernel is needed, and the model is called once a row of the data.  Every
+    coalition has the features Φ_S of its own columns: Nyström landmarks that pivoted Cholesky keeps
+    for the kernel on S, or random Fourier features.
 
     Parameters
     ----------
@@ -53,20 +57,23 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     data : array (n, columns), data frame, Dask collection or source
         The rows that the regressions are fitted on; every row counts.
     kernel : Kernel or ProductKernel
-        Of the regressions; a length-scale "median" is taken from a sample.  A fitted model's `expansion_.kernel` is a
-        good choice.
+        Of the regressions; a length-scale "median" is taken from a sample.  A fitted model's
+        `expansion_.kernel` is a good choice.
     embedding : Nystrom or Fourier
     penalty : float or "validate"
-        λ of the mean squared loss: the ridge is λn.  "validate": one for each coalition, the largest whose
-        cross-validated error (f − v_S)² is within one standard error of the least, see `kernels.ridge.chosen_penalty`.
+        λ of the mean squared loss: the ridge is λn.  "validate": one for each coalition, the
+        largest whose cross-validated error (f − v_S)² is within one standard error of the least,
+        see `kernels.ridge.chosen_penalty`.
     rank_tolerance : float
-        Landmarks whose part of the kernel is explained by others up to this residual are left out, per coalition.
+        Landmarks whose part of the kernel is explained by others up to this residual are left out,
+        per coalition.
     players, feature_names, output_names, link, buffer_rows, arrays : see `Marginal`
     precision : {"float64", "float32"}
-        Of the products and Gram sums of each 512 rows, whitened first; their total, the solve and the evaluation are
-        float64 always.  The error of float32 is measured on a sample, 16 coalitions and 1,000 rows, before the sums
-        begin: refused where it passes 1e-3 standard deviations of f; kept in the state of the landmarks
-        (`float32_error`, root mean square and largest).
+        Of the products and Gram sums of each 512 rows, whitened first; their total, the solve and
+        the evaluation are float64 always.  The error of float32 is measured on a sample, 16
+        coalitions and 1,000 rows, before the sums begin: refused where it passes 1e-3 standard
+        deviations of f; kept in the state of the landmarks (`float32_error`, root mean square and
+        largest).
 
     Raises
     ------
@@ -75,9 +82,10 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
 
     Notes
     -----
-    Source: RKHS-SHAP (2022), equation 9 and its appendix C, with the regression on f itself; DESIGN's derivation is in
-    the first line.  Far from the data the value is f̄.  2 q² multiplications a row and coalition once, q for every
-    explained row and coalition, with q at most the number of landmarks.
+    Source: RKHS-SHAP (2022), equation 9 and its appendix C, with the regression on f itself;
+    DESIGN's derivation is in the first line.  Far from the data the value is f̄.  2 q²
+    multiplications a row and coalition once, q for every explained row and coalition, with q at
+    most the number of landmarks.
     """
 
     needs_predictions = True
@@ -103,7 +111,8 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         precision = Choice(PRECISIONS)("precision", precision)
         if precision == "float32" and checked_embedding(embedding).dtype != np.float64:
             raise InputError(
-                'precision "float32" is for Nystrom landmarks: leave it at "float64" with Fourier features'
+                'precision "float32" is for Nystrom landmarks: leave it at "float64" with Fourier '
+                "features"
             )
         (self.penalty,), self.precision = checked(penalty=penalty), precision
         super().__init__(
@@ -119,7 +128,8 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         self._embed(kernel, embedding, rank_tolerance)
 
     def choose(self, sample: FloatArray) -> State:
-        """As in `EmbeddedValue`; where the sums are to be float32, also what that costs in accuracy.
+        """As in `EmbeddedValue`; where the sums are to be float32, also what that costs in
+        accuracy.
 
         Raises
         ------
@@ -132,13 +142,16 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         rms, largest = self._float32_error(choice, sample[:TRIAL_ROWS])
         if not largest <= MAX_FLOAT32_ERROR:
             raise InputError(
-                f"float32 errs by {largest:.1e} standard deviations of f on a sample ({rms:.1e} root mean square), "
-                f"more than {MAX_FLOAT32_ERROR:g}: use precision='float64', a larger rank_tolerance or a larger penalty"
+                f"float32 errs by {largest:.1e} standard deviations of f on a sample ({rms:.1e} "
+                "root mean square), "
+                f"more than {MAX_FLOAT32_ERROR:g}: use precision='float64', a larger "
+                "rank_tolerance or a larger penalty"
             )
         return State({**choice.arrays, "float32_error": np.array([rms, largest])})
 
     def _float32_error(self, choice: State, rows: FloatArray) -> tuple[float, float]:
-        """Root mean square and largest difference of the values to those of float64 sums, over the deviation of f."""
+        """Root mean square and largest difference of the values to those of float64 sums, over the
+        deviation of f."""
         f, rng = self.model(rows), np.random.default_rng(TRIAL_SEED)
         masks = rng.random((TRIAL_COALITIONS, self.n_players)) < rng.random((TRIAL_COALITIONS, 1))
         masks = masks[masks.any(axis=1)]
@@ -158,8 +171,11 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         size = super().sample_size
         return max(size, TRIAL_ROWS) if self.precision == "float32" and self.basis is None else size
 
-    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments:
-        """`gram` ΦᵀΦ, `cross` Φᵀf, `ones` Φᵀ1 of the coalitions one after the other; `f` Σf, `f2` Σf², `count`."""
+    def moments(
+        self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None
+    ) -> Moments:
+        """`gram` ΦᵀΦ, `cross` Φᵀf, `ones` Φᵀ1 of the coalitions one after the other; `f` Σf, `f2`
+        Σf², `count`."""
         f = self.model(rows) if predictions is None else predictions  # (n, k)
         columns = self.players.columns(masks)
         basis, features, k = self._bound_basis, self._features(columns), self.n_outputs
@@ -184,8 +200,8 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """A `SubsetTable` (m, k, q), and of each coalition `rank`, `penalty` and `error`.
 
-        error: cross-validated mean over rows and outputs of (f − v_S)² over the variance of f; NaN where the penalty
-        is given.
+        error: cross-validated mean over rows and outputs of (f − v_S)² over the variance of f; NaN
+        where the penalty is given.
         """
         assert moments is not None
         columns, n, k = self.players.columns(masks), float(moments["count"]), self.n_outputs
@@ -207,9 +223,13 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
             into[:, each.kept] = each.coefficients(weights).T
         state = SubsetTable(self._bound_basis, columns, table, mean).to_state()
         penalties, errors = np.array(found).T
-        return State({**state.arrays, "rank": np.array(sizes), "penalty": penalties, "error": errors})
+        return State(
+            {**state.arrays, "rank": np.array(sizes), "penalty": penalties, "error": errors}
+        )
 
-    def _penalty_of(self, gram: FloatArray, cross: FloatArray, spread: FloatArray, n: float) -> Penalty:
+    def _penalty_of(
+        self, gram: FloatArray, cross: FloatArray, spread: FloatArray, n: float
+    ) -> Penalty:
         if isinstance(self.penalty, str):
             return chosen_penalty(gram, *of_unit_spread(cross, spread), n)
         return Penalty(self.penalty, np.nan)
@@ -223,8 +243,8 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         return SubsetTable.from_state(self._bound_basis, state).scored(score, self.players.members)
 
     def cost(self, m: int, n: int = 1) -> Cost:
-        """Of `prepare` Moments, the state twice, the features and one coalition's solve; of `moments` features,
-        lattices, Φ, the Moments and the predictions."""
+        """Of `prepare` Moments, the state twice, the features and one coalition's solve; of
+        `moments` features, lattices, Φ, the Moments and the predictions."""
         c, k, q, p, item = self.n_columns, self.n_outputs, self._q, self._p, self._basis_item
         state = SubsetTable.nbytes(m, k, q, c, item) + 24 * m
         moments, features = 8 * (m * p * (p + k + 1) + 2 * k + 1), self._feature_bytes(m)

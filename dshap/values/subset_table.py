@@ -1,4 +1,5 @@
-"""SubsetTable: the State of every value function of the form v_S(x) = base + Re Σ_r φ_S,r(x) T[r, S]."""
+"""SubsetTable: the State of every value function of the form v_S(x) = base + Re Σ_r φ_S,r(x) T[r,
+S]."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ __all__ = ["SubsetTable"]
 class SubsetTable:
     """v_S(x) = base + Re Σ_r Π_{j in S} factors_jr(x_j) T[r, S] for a list of coalitions.
 
-    Kernel models have real factors k_j(x_j, z_rj), Fourier models complex ones.  The table is kept as (m, k, r).
+    Kernel models have real factors k_j(x_j, z_rj), Fourier models complex ones.  The table is kept
+    as (m, k, r).
     """
 
     terms: Terms
@@ -45,13 +47,17 @@ class SubsetTable:
         table_values(factors, Coalitions.of(self.columns), self.table, self.base, out)
         return out
 
-    def scored(self, score: FloatArray, members: BoolArray, whole: FloatArray | None = None) -> Scored | None:
-        """Σ_S v_S score_S (n, d, k) of rows (n, columns) without values, where score (m, d) and coalitions allow.
+    def scored(
+        self, score: FloatArray, members: BoolArray, whole: FloatArray | None = None
+    ) -> Scored | None:
+        """Σ_S v_S score_S (n, d, k) of rows (n, columns) without values, where score (m, d) and
+        coalitions allow.
 
-        `whole` (r, k) are the coefficients of the coalition of all columns, if they belong to the same terms.
+        `whole` (r, k) are the coefficients of the coalition of all columns, if they belong to the
+        same terms.
 
-        The score must be w_S (1[i in S] − |S| / d): then the sum is Σ_{S ∋ i} w_S v_S minus its mean over the players.
-        `members` (d, columns) are the columns of each player.
+        The score must be w_S (1[i in S] − |S| / d): then the sum is Σ_{S ∋ i} w_S v_S minus its
+        mean over the players.  `members` (d, columns) are the columns of each player.
         """
         weights = member_weights(score)
         if weights is None or not np.array_equal((score > 0.0) @ members, self.columns):
@@ -59,7 +65,8 @@ class SubsetTable:
         sums = MemberSums.of(self.terms, self.columns, self.table, weights, whole)
         if sums is None:
             return None
-        one_each, offset = members.argmax(axis=1), score.sum(axis=0)[:, None] * self.base  # (d,), (d, k)
+        # (d,), (d, k)
+        one_each, offset = members.argmax(axis=1), score.sum(axis=0)[:, None] * self.base
 
         def scored_sums(rows: FloatArray, held: int) -> tuple[FloatArray, FloatArray | None]:
             of_columns, of_all = sums(rows, held)

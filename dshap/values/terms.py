@@ -1,8 +1,10 @@
-"""Kernel values term by term: what each basis function of a model is worth, before a fit has given it a weight.
+"""Kernel values term by term: what each basis function of a model is worth, before a fit has given
+it a weight.
 
-v_S(x) = c + Σ_r a_r t_S,r(x) with t_S,r(x) = k_S(x, z_r) μ_r(S̄) or k_S(x, z_r) μ_r(S̄ | x_S): t_S,r is the value of
-the basis function k(·, z_r) itself, and nothing in it depends on the weights a.  So the Shapley values of a player in
-each basis function (ζ of the Shapley regulariser) are sums over coalitions of t_S,r, one for each row and term.
+v_S(x) = c + Σ_r a_r t_S,r(x) with t_S,r(x) = k_S(x, z_r) μ_r(S̄) or k_S(x, z_r) μ_r(S̄ | x_S):
+t_S,r is the value of the basis function k(·, z_r) itself, and nothing in it depends on the weights
+a.  So the Shapley values of a player in each basis function (ζ of the Shapley regulariser) are sums
+over coalitions of t_S,r, one for each row and term.
 """
 
 from __future__ import annotations
@@ -35,10 +37,13 @@ class TermValue(Protocol):
 
     @property
     def expansion(self) -> Expansion: ...
-    def moments(self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None) -> Moments: ...
+    def moments(
+        self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None
+    ) -> Moments: ...
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State: ...
     def terms(self, state: State, score: FloatArray, rows: FloatArray) -> NDArray[Any]:
-        """Σ_S score_S t_S,r(x) (n, r) of the coalitions of a state, score (m,), for rows (n, columns)."""
+        """Σ_S score_S t_S,r(x) (n, r) of the coalitions of a state, score (m,), for rows (n,
+        columns)."""
         ...
 
 
@@ -59,9 +64,9 @@ class InterventionalTerms(KernelInterventional):
 class ObservationalTerms(KernelObservational):
     """t_S,r(x) = k_S(x, z_r) [Φ_S(x) W_S]_r, of an expansion whose coefficients are all 1.
 
-    Where penalties are to be chosen they are those that are good for the model whose coefficients are `weights`; where
-    it has none yet for k_S̄(X, z_r), all terms alike: sums of them with random signs are the targets of the
-    cross-validation.
+    Where penalties are to be chosen they are those that are good for the model whose coefficients
+    are `weights`; where it has none yet for k_S̄(X, z_r), all terms alike: sums of them with random
+    signs are the targets of the cross-validation.
     """
 
     _is_form = False
@@ -72,7 +77,9 @@ class ObservationalTerms(KernelObservational):
     def _probed(self) -> NDArray[Any]:
         return self.expansion.coefficients if self.weights is None else self.weights
 
-    def _probes(self, features: Sequence[SubsetFeatures], columns: BoolArray) -> Iterator[NDArray[Any]]:
+    def _probes(
+        self, features: Sequence[SubsetFeatures], columns: BoolArray
+    ) -> Iterator[NDArray[Any]]:
         if self.weights is not None or not self._is_validated:
             return super()._probes(features, columns)
         signs = np.random.default_rng(PROBE_SEED).choice([-1.0, 1.0], (self._r, SIGNED_SUMS, 1))
@@ -96,14 +103,18 @@ class ObservationalTerms(KernelObservational):
         return out.T
 
     def amplification(self, state: State) -> float:
-        """max over the coalitions of a state of tr[(K_S + nλI)⁻¹ K_S (K_S + nλI)⁻¹ K_S̄], of landmarks.
+        """max over the coalitions of a state of tr[(K_S + nλI)⁻¹ K_S (K_S + nλI)⁻¹ K_S̄], of
+        landmarks.
 
-        With Φ_S of the rows it is ‖(Φ_SᵀΦ_S + nλI)⁻¹ Φ_Sᵀ Φ_S̄‖², Φ_S̄ the features of the model's own landmarks.
+        With Φ_S of the rows it is ‖(Φ_SᵀΦ_S + nλI)⁻¹ Φ_Sᵀ Φ_S̄‖², Φ_S̄ the features of the model's
+        own landmarks.
         """
         columns, basis = state["columns"], self._bound_basis
         model = NystromBasis(self.expansion.kernel, self.expansion.landmarks, self.rank_tolerance)  # type: ignore[attr-defined]
         largest = 0.0
-        for present, (_, weights) in zip(columns, coalition_weights(state, self._r, self._parts), strict=True):
+        for present, (_, weights) in zip(
+            columns, coalition_weights(state, self._r, self._parts), strict=True
+        ):
             white, away = basis.subset(present).factor.T @ weights, model.subset(~present)  # type: ignore[attr-defined]
             largest = max(largest, float(np.square(away.whitened(white[:, away.kept])).sum()))
         return largest

@@ -1,4 +1,5 @@
-"""Values of texts: absent tokens become a reference token, or the tokens of other texts at their places."""
+"""Values of texts: absent tokens become a reference token, or the tokens of other texts at their
+places."""
 
 from __future__ import annotations
 
@@ -27,19 +28,21 @@ PROBE_LENGTH = 8
 
 
 class Tokens(Marginal):
-    """v_S(x) = f(x_S, r_S̄) of texts: each token is a player, and an absent one becomes a reference token r.
+    """v_S(x) = f(x_S, r_S̄) of texts: each token is a player, and an absent one becomes a reference
+    token r.
 
-    With a background of other texts z_b, the mean of f(x_S, z_b,S̄) over them: an absent token becomes the one of z_b at
-    its position, padding where z_b has ended.  A text keeps its length, whoever is absent.
+    With a background of other texts z_b, the mean of f(x_S, z_b,S̄) over them: an absent token
+    becomes the one of z_b at its position, padding where z_b has ended.  A text keeps its length,
+    whoever is absent.
 
     Parameters
     ----------
     predict : callable
-        token ids (n, longest) int64, padded at the end -> (n,) or (n, k).  It runs on the workers; it must be
-        picklable.
+        token ids (n, longest) int64, padded at the end -> (n,) or (n, k).  It runs on the workers;
+        it must be picklable.
     vocabulary : int, sequence of str or mapping, optional
-        How many token ids there are, their words in the order of the ids, or word -> id.  With words the cube names
-        tokens by them, and rows may hold words.  Not given: any id is taken.
+        How many token ids there are, their words in the order of the ids, or word -> id.  With
+        words the cube names tokens by them, and rows may hold words.  Not given: any id is taken.
     padding : int or str
         The token beyond the end of a text, which stands in none.
     reference : int or str, optional
@@ -47,8 +50,8 @@ class Tokens(Marginal):
     background : list of texts, optional
         In the place of a reference: texts that absent tokens are taken from.
     longest : int, optional
-        Columns that predict takes; longer texts are refused.  Not given: predict takes texts of any length, and gets
-        those of one length at a time, with no padding.
+        Columns that predict takes; longer texts are refused.  Not given: predict takes texts of any
+        length, and gets those of one length at a time, with no padding.
     tokenizer : callable, optional
         string -> its tokens, as ids or as words of the vocabulary: rows may then be strings.
     column : str, optional
@@ -68,8 +71,9 @@ class Tokens(Marginal):
 
     Notes
     -----
-    A prediction depends on its own text and on `longest`, never on the other texts of a run.  Source of the plug-in
-    reference: Chen, Song, Wainwright & Jordan, L-Shapley and C-Shapley (2019), section 5.
+    A prediction depends on its own text and on `longest`, never on the other texts of a run.
+    Source of the plug-in reference: Chen, Song, Wainwright & Jordan, L-Shapley and C-Shapley
+    (2019), section 5.
     """
 
     model: TokenFunction
@@ -90,20 +94,26 @@ class Tokens(Marginal):
         buffer_rows: int = 4_096,
     ) -> None:
         if not callable(predict) or isinstance(predict, type):
-            raise InputError(f"predict is {shown(predict)}: give a function, such as a model's predict_proba")
+            raise InputError(
+                f"predict is {shown(predict)}: give a function, such as a model's predict_proba"
+            )
         (buffer_rows, output_names) = checked(buffer_rows=buffer_rows, output_names=output_names)
         self.longest = None if longest is None else checked(longest=longest)[0]
         self.column = None if column is None else checked(column=column)[0]
         self.vocabulary = Vocabulary.of(vocabulary, padding, tokenizer)
         if background is not None and reference is not None:
-            raise InputError("absent tokens become reference, or the tokens of background: leave one out")
+            raise InputError(
+                "absent tokens become reference, or the tokens of background: leave one out"
+            )
         self._reference = self.vocabulary.id_of(
             "reference", self.vocabulary.padding if reference is None else reference
         )
         self._others, self.streams_data = self._texts_of(background), False
         model = TokenFunction(
             predict,
-            self._background_of(self.longest or max([PROBE_LENGTH, *map(len, self._others)]))[:PROBE_ROWS],
+            self._background_of(self.longest or max([PROBE_LENGTH, *map(len, self._others)]))[
+                :PROBE_ROWS
+            ],
             self.vocabulary.padding,
             self.longest,
             output_names=output_names,
@@ -118,7 +128,8 @@ class Tokens(Marginal):
         return f"Tokens(outputs: {', '.join(self.model.output_names)})"
 
     def of_length(self, n_tokens: int) -> Self:
-        """The same for texts of at most so many tokens; of texts of exactly as many it is their game."""
+        """The same for texts of at most so many tokens; of texts of exactly as many it is their
+        game."""
         other = copy.copy(self)
         other.model = self.model.of_length(n_tokens)
         other.players = Players(tuple(map(str, range(n_tokens))), np.eye(n_tokens, dtype=bool))
@@ -137,13 +148,18 @@ class Tokens(Marginal):
         return {**super().fingerprint(), **self.vocabulary.fingerprint(), **given}
 
     def _texts_of(self, background: Any) -> tuple[Ids, ...]:
-        """The ids of the texts that absent tokens are taken from; none where there is a reference."""
+        """The ids of the texts that absent tokens are taken from; none where there is a
+        reference."""
         if background is None:
             return ()
-        texts = [] if isinstance(background, str) or not np.iterable(background) else list(background)
+        texts = (
+            [] if isinstance(background, str) or not np.iterable(background) else list(background)
+        )
         if not texts:
             raise InputError(f"background is {shown(background)}: give a list of texts")
-        return tuple(self.vocabulary.ids_of(f"background text {b}", text) for b, text in enumerate(texts))
+        return tuple(
+            self.vocabulary.ids_of(f"background text {b}", text) for b, text in enumerate(texts)
+        )
 
     def _background_of(self, n_columns: int) -> FloatArray:
         """(b, columns): what absent tokens become, at each position."""

@@ -1,4 +1,5 @@
-"""Budgets of designs that are chosen by name: too few coalitions are one line in the words of the option."""
+"""Budgets of designs that are chosen by name: too few coalitions are one line in the words of the
+option."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def value(d):
 @pytest.mark.parametrize("name", DRAWN)
 def test_the_fewest_coalitions_are_enough_and_fewer_are_refused(name, d):
     least = LEAST[name](d)
-    enough = least + 4 * (name == "kernelshap")  # whose draw may leave an attribution undetermined, and says so
+    # whose draw may leave an attribution undetermined, and says so
+    enough = least + 4 * (name == "kernelshap")
     design = choose(name, value(d), enough).design
     assert design.n_coalitions <= max(enough, 2**3)
     message = f"max_coalitions={least - 1}: {name} of {d} players takes at least {least}, give as many or leave it out"

@@ -1,4 +1,5 @@
-"""Closed forms: which value functions have one, how it is chosen and kept, and the attributor that it makes."""
+"""Closed forms: which value functions have one, how it is chosen and kept, and the attributor that
+it makes."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ def linear() -> LinearGaussian:
 
 
 def kernel() -> KernelInterventional:
-    return KernelInterventional(KernelExpansion(RBF(1.0).bind(D), DATA[:6], np.ones((6, 1)), np.zeros(1)), DATA)
+    return KernelInterventional(
+        KernelExpansion(RBF(1.0).bind(D), DATA[:6], np.ones((6, 1)), np.zeros(1)), DATA
+    )
 
 
 def trees() -> Trees:
@@ -55,16 +58,33 @@ class Store:
 
 
 def attributor_of(form, kind=ClosedFormAttributor, **given) -> ClosedFormAttributor:
-    rest = {"base_name": "base", "n_outputs": 1, "micro_rows": 3, "is_kept": True, "is_active": np.ones(D, dtype=bool)}
-    return kind(value=form.value, form=form, **{"store": Store(), "state_name": "", **rest, **given})
+    rest = {
+        "base_name": "base",
+        "n_outputs": 1,
+        "micro_rows": 3,
+        "is_kept": True,
+        "is_active": np.ones(D, dtype=bool),
+    }
+    return kind(
+        value=form.value, form=form, **{"store": Store(), "state_name": "", **rest, **given}
+    )
 
 
 def test_which_value_functions_have_one():
-    assert [type(form_of(value)) for value in (linear(), kernel(), trees())] == [Linear, Quadrature, TreeForm]
+    assert [type(form_of(value)) for value in (linear(), kernel(), trees())] == [
+        Linear,
+        Quadrature,
+        TreeForm,
+    ]
     assert type(form_of(Wider(kernel().model.expansion, DATA))) is Quadrature
     marginal = Marginal(lambda x: x[:, 0], DATA)
     assert form_of(marginal) is None and form_of(KernelInterventional) is None
-    assert [learns(value) for value in (linear(), kernel(), trees(), marginal)] == [True, True, False, False]
+    assert [learns(value) for value in (linear(), kernel(), trees(), marginal)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_what_is_kept_of_it_is_data():
@@ -76,11 +96,16 @@ def test_what_is_kept_of_it_is_data():
         again = restored(value, chosen.fingerprint())
         assert again.value_fingerprint() == chosen.value_fingerprint() and again.info == chosen.info
     drawn = LinearGaussian(COEF, data=DATA, n_permutations=20)
-    assert choose("auto", drawn, None).fingerprint()["n_replicates"] == Linear(drawn).n_replicates > 0
+    assert (
+        choose("auto", drawn, None).fingerprint()["n_replicates"] == Linear(drawn).n_replicates > 0
+    )
     exact = choose("exact", kernel(), None)
     assert restored(kernel(), exact.fingerprint()).design == designs.exact(D)
     with pytest.raises(InputError, match="Marginal has no closed form: give another design"):
-        restored(Marginal(lambda x: x[:, 0], DATA), {"design": "closed_form", "n_players": D, "n_replicates": 0})
+        restored(
+            Marginal(lambda x: x[:, 0], DATA),
+            {"design": "closed_form", "n_players": D, "n_replicates": 0},
+        )
 
 
 def test_the_order_of_the_fingerprint_of_quadrature_is_that_of_older_stores():
@@ -96,9 +121,14 @@ def test_its_work_is_of_no_coalition():
 
 
 def test_what_belongs_to_designs_is_refused():
-    with pytest.raises(InputError, match="interactions belongs to designs that list coalitions, and LinearGaussian is"):
+    with pytest.raises(
+        InputError,
+        match="interactions belongs to designs that list coalitions, and LinearGaussian is",
+    ):
         check_closed(linear(), RunOptions(interactions=True))
-    with pytest.raises(InputError, match="tol belongs to designs that list coalitions, and Trees is a closed form"):
+    with pytest.raises(
+        InputError, match="tol belongs to designs that list coalitions, and Trees is a closed form"
+    ):
         check_closed(trees(), RunOptions(tol=0.1, interactions=True))
     check_closed(trees(), RunOptions(interactions=True))
     check_closed(kernel(), RunOptions(tol=0.1, interactions=True))
@@ -108,7 +138,10 @@ def test_the_state_is_learned_from_all_rows():
     """In two parts, as a cluster adds them: mean and covariance of numpy."""
     form = Linear(LinearGaussian(COEF, data=DATA))
     one = StateOfRows(form.chosen(form.choose(DATA[:5])))
-    parts = [one.partial(RowBlock(start, DATA[start : start + 15], np.ones(15, bool))) for start in (0, 15)]
+    parts = [
+        one.partial(RowBlock(start, DATA[start : start + 15], np.ones(15, bool)))
+        for start in (0, 15)
+    ]
     state = one.finish(parts[0] + parts[1])
     assert_allclose(state["mean"], DATA.mean(axis=0), atol=1e-14)
     given = Linear(LinearGaussian(COEF, 0.0, DATA.mean(axis=0), np.cov(DATA.T))).prepare(Moments())

@@ -1,4 +1,5 @@
-"""Attributors on a game that lies in the rows: the sum written out, its parts, rounds, and which attributor is made."""
+"""Attributors on a game that lies in the rows: the sum written out, its parts, rounds, and which
+attributor is made."""
 
 from __future__ import annotations
 
@@ -10,7 +11,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dshap import designs
 from dshap.attributors import Game, attributor_of
-from dshap.attributors.contraction import Contraction, DirectContraction, NoisyContraction, WholeContraction
+from dshap.attributors.contraction import (
+    Contraction,
+    DirectContraction,
+    NoisyContraction,
+    WholeContraction,
+)
 from dshap.attributors.rounds import RoundsAttributor
 from dshap.kernels import RBF
 from dshap.models import KernelExpansion
@@ -22,7 +28,9 @@ D = 5
 
 def model(x: np.ndarray) -> np.ndarray:
     """Two outputs with interactions of every order."""
-    return np.column_stack([np.prod(1.0 + 0.3 * x, axis=1), np.cos(x @ np.arange(1.0, x.shape[1] + 1))])
+    return np.column_stack(
+        [np.prod(1.0 + 0.3 * x, axis=1), np.cos(x @ np.arange(1.0, x.shape[1] + 1))]
+    )
 
 
 BACKGROUND = np.random.default_rng(0).normal(size=(7, D))
@@ -33,13 +41,21 @@ class Store:
     """The sums of the base value, and nothing else."""
 
     def get(self, name: str, kind: type) -> Moments:
-        return Moments({"prediction": model(BACKGROUND).sum(axis=0), "count": np.array(float(len(BACKGROUND)))})
+        return Moments(
+            {"prediction": model(BACKGROUND).sum(axis=0), "count": np.array(float(len(BACKGROUND)))}
+        )
 
 
 def game_of(value, design, tile: int = 4, **given) -> Game:
     m = design.info.n_coalitions
     tiles = tuple((start, min(start + tile, m)) for start in range(2, m, tile))
-    rest = {"n_outputs": 2, "micro_rows": 4, "joined_tiles": 2, "is_kept": False, "is_active": np.ones(D, dtype=bool)}
+    rest = {
+        "n_outputs": 2,
+        "micro_rows": 4,
+        "joined_tiles": 2,
+        "is_kept": False,
+        "is_active": np.ones(D, dtype=bool),
+    }
     rest |= {"design": design, "tiles": tiles, "store": Store(), "base_name": "base"}
     return Game(value=value, **{**rest, **given})
 
@@ -68,7 +84,9 @@ def brute_force(rows: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("joined_tiles", [1, 3, 100])
 def test_the_sum_is_the_shapley_value(joined_tiles):
     game = game_of(Marginal(model, BACKGROUND), designs.exact(D), joined_tiles=joined_tiles)
-    found = attributor_of(game, parts=[game.all_tiles], round_tiles=[game.all_tiles]).attribute(ROWS)
+    found = attributor_of(game, parts=[game.all_tiles], round_tiles=[game.all_tiles]).attribute(
+        ROWS
+    )
     assert_allclose(found.phi, brute_force(ROWS), atol=1e-12)
     assert_allclose(found.base, model(BACKGROUND).mean(axis=0), atol=1e-14)
     assert_array_equal(found.prediction, model(ROWS))
@@ -90,7 +108,9 @@ def test_parts_add_up_to_the_whole():
 def test_players_that_are_left_out_get_nothing():
     active = np.array([True, False, True, True, True, True])
     game = game_of(Marginal(model, BACKGROUND), designs.exact(D), is_active=active)
-    found = attributor_of(game, parts=[game.all_tiles], round_tiles=[game.all_tiles], has_pairs=True).attribute(ROWS)
+    found = attributor_of(
+        game, parts=[game.all_tiles], round_tiles=[game.all_tiles], has_pairs=True
+    ).attribute(ROWS)
     assert found.phi.shape == (6, 6, 2) and not found.phi[:, 1].any()
     assert_allclose(found.interaction.sum(axis=2), found.phi, atol=1e-12)
     assert not found.interaction[:, 1].any() and not found.interaction[:, :, 1].any()
@@ -125,7 +145,8 @@ def kernel_value() -> KernelInterventional:
 
 
 def test_which_attributor_is_made():
-    """One entry for each of them; the choice is made once, from what is known before the first row."""
+    """One entry for each of them; the choice is made once, from what is known before the first
+    row."""
     marginal, exact = Marginal(model, BACKGROUND), designs.exact(D)
     linked = Marginal(lambda x: 1 / (1 + np.exp(-x[:, 0])), BACKGROUND, link=Logit())
 
@@ -137,4 +158,7 @@ def test_which_attributor_is_made():
     assert kind(marginal, is_noisy=True) is NoisyContraction
     assert kind(marginal, tol=0.1) is RoundsAttributor
     assert kind(marginal, designs.kriging(14, 600)) is WholeContraction
-    assert kind(kernel_value()) is DirectContraction and kind(kernel_value(), has_pairs=True) is Contraction
+    assert (
+        kind(kernel_value()) is DirectContraction
+        and kind(kernel_value(), has_pairs=True) is Contraction
+    )

@@ -32,7 +32,8 @@ def smooth(x):
 
 
 class Failing:
-    """A model that cannot answer for mixes of one row that lack its second column: it raises, or gives NaN."""
+    """A model that cannot answer for mixes of one row that lack its second column: it raises, or
+    gives NaN."""
 
     def __init__(self, row, raises, predict=smooth):
         self.row, self.raises, self.predict = row, raises, predict
@@ -46,7 +47,9 @@ class Failing:
 
 def explained(model, rows, store, **options):
     """The cube of a run one row of which fails."""
-    with pytest.raises(FailedBlocksError, match=rf"1 of {N} rows has no attribution .*; row {BAD}: "):
+    with pytest.raises(
+        FailedBlocksError, match=rf"1 of {N} rows has no attribution .*; row {BAD}: "
+    ):
         dshap.explain(Marginal(model, rows[:10]), rows, store=store, **options)
     return open_cube(store)
 
@@ -67,17 +70,32 @@ def test_one_bad_row_fails_alone(rows, tmp_path, name, raises):
     options = RUNS[name]
     for tile in (N, 32):
         whole = dshap.explain(Marginal(smooth, rows[:10]), rows, instance_tile=tile, **options)
-        cube = explained(Failing(rows[BAD], raises), rows, tmp_path / f"{tile}.zarr", instance_tile=tile, **options)
+        cube = explained(
+            Failing(rows[BAD], raises),
+            rows,
+            tmp_path / f"{tile}.zarr",
+            instance_tile=tile,
+            **options,
+        )
         others = np.arange(N) != BAD
         assert_array_equal(cube.status, np.where(others, Status.OK, Status.FAILED))
-        for variable in ("attribution", "prediction", *(["std_error"] if "std_error" in whole else [])):
-            if name == "kriging":  # solves the games of a tile together: the last bit follows their number
+        for variable in (
+            "attribution",
+            "prediction",
+            *(["std_error"] if "std_error" in whole else []),
+        ):
+            # solves the games of a tile together: the last bit follows their number
+            if name == "kriging":
                 assert_allclose(cube[variable][others], whole[variable][others], rtol=0, atol=1e-14)
             else:
                 assert_array_equal(cube[variable][others], whole[variable][others])
             assert np.isnan(cube[variable][BAD]).all()
         (told,) = cube_status(tmp_path / f"{tile}.zarr").failures
-        why = "predict function Failing failed: ValueError: no such mix" if raises else "gave NaN or infinity"
+        why = (
+            "predict function Failing failed: ValueError: no such mix"
+            if raises
+            else "gave NaN or infinity"
+        )
         assert (told.rows, told.first) == (1, f"row {BAD}") and why in told.reason
 
 
@@ -96,7 +114,10 @@ def test_a_noisy_model(rows, tmp_path):
     noise = np.random.default_rng(0)
     model = Failing(rows[BAD], True, lambda x: smooth(x) + 1e-3 * noise.normal(size=len(x)))
     cube = explained(model, rows, tmp_path / "cube.zarr", stochastic=True, design="exact")
-    assert np.count_nonzero(cube.status == Status.OK) == N - 1 and np.isfinite(cube.std_error).sum() == (N - 1) * D
+    assert (
+        np.count_nonzero(cube.status == Status.OK) == N - 1
+        and np.isfinite(cube.std_error).sum() == (N - 1) * D
+    )
 
 
 def test_a_row_of_a_pilot_does_not_decide(tmp_path):
@@ -106,7 +127,9 @@ def test_a_row_of_a_pilot_does_not_decide(tmp_path):
     for raises in (True, False):
         model, store = Failing(wide[39], raises, row_sum), tmp_path / f"{raises}.zarr"
         with pytest.raises(FailedBlocksError, match=r"1 of 40 rows has .*; row 39"):
-            dshap.explain(Marginal(model, wide[:3]), wide, store=store, design=designs.kriging(12, 64))
+            dshap.explain(
+                Marginal(model, wide[:3]), wide, store=store, design=designs.kriging(12, 64)
+            )
         notes.append(open_cube(store).attrs["pilot"])
     assert notes[0] == notes[1] and "NaN" not in notes[0]
 
@@ -129,7 +152,10 @@ class Own(BaseAttributor):
 
 
 def test_a_row_that_misses_its_prediction_fails_alone(rows, tmp_path):
-    with pytest.raises(FailedBlocksError, match=rf"1 of {N} rows has .*; row 5: attributions miss the prediction by"):
+    with pytest.raises(
+        FailedBlocksError,
+        match=rf"1 of {N} rows has .*; row 5: attributions miss the prediction by",
+    ):
         dshap.explain(Own(rows, rows[5, 0]), rows, store=tmp_path / "cube.zarr")
     cube = open_cube(tmp_path / "cube.zarr")
     others = np.arange(N) != 5
@@ -166,7 +192,9 @@ def test_a_closed_form_tells_rows_apart(rows, tmp_path, monkeypatch):
     with pytest.raises(FailedBlocksError, match=rf"1 of {N} rows has .*; row {BAD}: not this one"):
         dshap.explain(Trees(model), rows, store=tmp_path / "cube.zarr")
     others = np.arange(N) != BAD
-    assert_array_equal(open_cube(tmp_path / "cube.zarr").attribution[others], whole.attribution[others])
+    assert_array_equal(
+        open_cube(tmp_path / "cube.zarr").attribution[others], whole.attribution[others]
+    )
 
 
 def test_calls_are_bounded():
@@ -187,7 +215,8 @@ def test_calls_are_bounded():
         assert len(calls) <= 2 * n + TRIED and sum(calls) <= 7 * n + n + TRIED
         calls.clear()
         spared(halves, slice(0, n), ())
-        assert calls == ([n] if not n_bad else [n, n - n_bad])  # rows that failed are asked for no more by themselves
+        # rows that failed are asked for no more by themselves
+        assert calls == ([n] if not n_bad else [n, n - n_bad])
 
 
 def test_a_function_at_fault_is_not_tried_row_by_row():

@@ -38,7 +38,8 @@ def predict(x):
 
 
 class Gains(dshap.Attributor):
-    """Columns change from the reference to the row one after the other: each gets what it changes."""
+    """Columns change from the reference to the row one after the other: each gets what it
+    changes."""
 
     def __init__(self, predict, reference, **given):
         super().__init__(predict, reference[None], **given)
@@ -95,15 +96,26 @@ def test_its_standard_errors_are_those_of_its_replicates():
 def test_nothing_is_learnt_for_it(tmp_path):
     store = tmp_path / "cube.zarr"
     dshap.explain(Gains(predict, X[0]), X[:7], store=store)
-    assert not [file for file in (store / "state").rglob("*.npz") if "base" in file.name or "moments" in file.name]
+    assert not [
+        file
+        for file in (store / "state").rglob("*.npz")
+        if "base" in file.name or "moments" in file.name
+    ]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"design": "exact"}, "Gains is an attributor and takes no design: leave design at 'auto'"),
-        ({"tol": 0.1}, "tol belongs to designs that list coalitions, and Gains is an attributor: leave tol out"),
-        ({"interactions": True}, "interactions belongs to designs that list coalitions, and Gains is an attributor"),
+        (
+            {"tol": 0.1},
+            "tol belongs to designs that list coalitions, and Gains is an attributor: leave tol "
+            "out",
+        ),
+        (
+            {"interactions": True},
+            "interactions belongs to designs that list coalitions, and Gains is an attributor",
+        ),
         ({"stochastic": True}, r"stochastic=True is for Marginal.* not for this Gains"),
         ({"quality": X}, "MSE_v is a mean over coalitions"),
     ],
@@ -114,9 +126,13 @@ def test_what_belongs_to_designs_is_refused(options, message):
 
 
 def test_what_is_no_attributor_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"Nothing is no attributor, it lacks attribute: docs/extending\.md"):
+    with pytest.raises(
+        InputError, match=r"Nothing is no attributor, it lacks attribute: docs/extending\.md"
+    ):
         dshap.explain(Nothing(predict, X), X[:7])
-    with pytest.raises(InputError, match="Gains is an attributor: there is nothing to prepare; explain it itself"):
+    with pytest.raises(
+        InputError, match="Gains is an attributor: there is nothing to prepare; explain it itself"
+    ):
         dshap.prepare(Gains(predict, X[0]), X, store=tmp_path / "states")
     with pytest.raises(dshap.DshapError, match=r"attributions miss the prediction by 0\.003"):
         dshap.explain(Wrong(predict, X[0]), X[:7])
@@ -156,7 +172,9 @@ class Texts(dshap.Attributor):
             value=value,
             design=design,
             tiles=((2, design.n_coalitions),) if length > 1 else (),
-            store=SimpleNamespace(get=lambda *_: Moments({"prediction": predict(empty), "count": np.array(1.0)})),
+            store=SimpleNamespace(
+                get=lambda *_: Moments({"prediction": predict(empty), "count": np.array(1.0)})
+            ),
             base_name="base",
             n_outputs=1,
             micro_rows=8,
@@ -178,9 +196,13 @@ class Texts(dshap.Attributor):
 def test_each_length_has_its_design():
     rng = np.random.default_rng(3)
     length = rng.integers(1, LONGEST + 1, 12)
-    rows = np.where(np.arange(LONGEST) < length[:, None], rng.integers(0, N_CODES, (12, LONGEST)), np.nan)
+    rows = np.where(
+        np.arange(LONGEST) < length[:, None], rng.integers(0, N_CODES, (12, LONGEST)), np.nan
+    )
     assert len(set(length)) == LONGEST
-    cube = dshap.explain(Texts(of_text, range(1, LONGEST + 1)), rows, missing="pass", instance_tile=5)
+    cube = dshap.explain(
+        Texts(of_text, range(1, LONGEST + 1)), rows, missing="pass", instance_tile=5
+    )
     for row, found, n in zip(rows, cube.attribution.values[..., 0], length, strict=True):
 
         def worth(s, row=row):
@@ -216,7 +238,12 @@ def basis_game(landmarks, background) -> Attributor:
     value, design = KernelInterventional(expansion, background), designs.exact(D)
     masks = design.block(2, design.n_coalitions).masks
     state = value.prepare(masks, value.moments(masks, background))
-    mean = Moments({"prediction": value.model(background).sum(axis=0), "count": np.array(float(len(background)))})
+    mean = Moments(
+        {
+            "prediction": value.model(background).sum(axis=0),
+            "count": np.array(float(len(background))),
+        }
+    )
     records = {"tile": state, "base": mean}
     game = LearnedGame(
         value=value,
@@ -265,4 +292,7 @@ def test_a_black_box_may_say_what_it_costs():
 
     value = Priced(predict, X[0])
     assert value.cost(3).operations == 21.0 and np.isinf(Gains(predict, X[0]).cost(3).operations)
-    assert_allclose(dshap.explain(value, X[:7]).attribution, dshap.explain(Gains(predict, X[0]), X[:7]).attribution)
+    assert_allclose(
+        dshap.explain(value, X[:7]).attribution,
+        dshap.explain(Gains(predict, X[0]), X[:7]).attribution,
+    )

@@ -1,4 +1,5 @@
-"""Closed-form interventional values: against all coalitions, through the engine, with thinned backgrounds."""
+"""Closed-form interventional values: against all coalitions, through the engine, with thinned
+backgrounds."""
 
 from __future__ import annotations
 
@@ -21,14 +22,20 @@ from tests.values.oracles import shapley
 
 
 def kernel_model(rng, d, k=1, r=25):
-    kernel = Product([(RBF(1.5), Laplacian(2.0), Matern(2.5, 1.0))[j % 3] for j in range(d)]).bind(d)
-    return KernelExpansion(kernel, rng.normal(size=(r, d)), rng.normal(size=(r, k)), rng.normal(size=k))
+    kernel = Product([(RBF(1.5), Laplacian(2.0), Matern(2.5, 1.0))[j % 3] for j in range(d)]).bind(
+        d
+    )
+    return KernelExpansion(
+        kernel, rng.normal(size=(r, d)), rng.normal(size=(r, k)), rng.normal(size=k)
+    )
 
 
 def fourier_model(rng, d, k=1, r=25):
     frequencies = rng.normal(size=(r, d)) / 2
     frequencies[1] = frequencies[0]  # a cosine and a sine
-    return FourierExpansion(frequencies, rng.uniform(0, 6, r), rng.normal(size=(r, k)), rng.normal(size=k))
+    return FourierExpansion(
+        frequencies, rng.uniform(0, 6, r), rng.normal(size=(r, k)), rng.normal(size=k)
+    )
 
 
 def mixed_model(rng, d, k=1):
@@ -40,7 +47,11 @@ MODELS = {"kernel": kernel_model, "fourier": fourier_model, "sum": mixed_model}
 
 @pytest.mark.parametrize("name", MODELS)
 def test_small_games_by_the_definition(name, rng):
-    model, rows, background = MODELS[name](rng, 4, 2), rng.normal(size=(6, 4)), rng.normal(size=(9, 4))
+    model, rows, background = (
+        MODELS[name](rng, 4, 2),
+        rng.normal(size=(6, 4)),
+        rng.normal(size=(9, 4)),
+    )
 
     def worth(s):
         present = np.isin(np.arange(4), list(s))
@@ -55,7 +66,11 @@ def test_small_games_by_the_definition(name, rng):
 @pytest.mark.parametrize("name", MODELS)
 def test_twelve_players_are_all_their_coalitions(name, rng):
     """Within 1e-10 of the standard deviation of the predictions, with the exact number of nodes."""
-    model, rows, background = MODELS[name](rng, 12), rng.normal(size=(5, 12)), rng.normal(size=(40, 12))
+    model, rows, background = (
+        MODELS[name](rng, 12),
+        rng.normal(size=(5, 12)),
+        rng.normal(size=(40, 12)),
+    )
     value = KernelInterventional(model, background, tolerance=1e-13)
     listed = dshap.explain(value, rows, design=designs.exact(12))
     cube = dshap.explain(value, rows, design="quadrature")
@@ -66,14 +81,26 @@ def test_twelve_players_are_all_their_coalitions(name, rng):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_tolerance_is_kept_with_fewer_nodes(name, rng):
-    model, rows, background = MODELS[name](rng, 24), rng.normal(size=(30, 24)), rng.normal(size=(60, 24))
-    exact = dshap.explain(KernelInterventional(model, background, tolerance=1e-300), rows, design="quadrature")
-    cube = dshap.explain(KernelInterventional(model, background, tolerance=1e-4), rows, design="quadrature")
+    model, rows, background = (
+        MODELS[name](rng, 24),
+        rng.normal(size=(30, 24)),
+        rng.normal(size=(60, 24)),
+    )
+    exact = dshap.explain(
+        KernelInterventional(model, background, tolerance=1e-300), rows, design="quadrature"
+    )
+    cube = dshap.explain(
+        KernelInterventional(model, background, tolerance=1e-4), rows, design="quadrature"
+    )
     stated = json.loads(cube.attrs["closed_form"])
     assert max(stated["nodes"]) < 12 and max(json.loads(exact.attrs["closed_form"])["nodes"]) == 12
-    unit = max(model.predict(background).std(), np.sqrt(np.mean((cube.prediction - cube.base_value) ** 2)))
+    unit = max(
+        model.predict(background).std(), np.sqrt(np.mean((cube.prediction - cube.base_value) ** 2))
+    )
     assert 0 < stated["node_error_in_standard_deviations"] <= 3.0001e-4  # `SAFETY`, and rounding
-    assert_allclose(stated["node_error"][0], stated["node_error_in_standard_deviations"] * unit, rtol=1e-6)
+    assert_allclose(
+        stated["node_error"][0], stated["node_error_in_standard_deviations"] * unit, rtol=1e-6
+    )
     assert np.abs(cube.attribution - exact.attribution).max() <= stated["node_error"][0]
 
 
@@ -89,7 +116,10 @@ WIDE_MODELS = {
         RBF(np.sqrt(d)).bind(d), rng.normal(size=(12, d)), rng.normal(size=(12, 1)), np.zeros(1)
     ),
     "fourier": lambda rng, d: FourierExpansion(
-        rng.normal(size=(12, d)) / np.sqrt(d), rng.uniform(0, 6, 12), rng.normal(size=(12, 1)), np.zeros(1)
+        rng.normal(size=(12, d)) / np.sqrt(d),
+        rng.uniform(0, 6, 12),
+        rng.normal(size=(12, 1)),
+        np.zeros(1),
     ),
 }
 
@@ -98,7 +128,8 @@ WIDE_MODELS = {
 @pytest.mark.parametrize("spread", BACKGROUNDS)
 @pytest.mark.parametrize("name", WIDE_MODELS)
 def test_the_stated_error_against_other_code(d, spread, name):
-    """Rows near the background and far outside: the error is at most the stated one, which is at most ten times it.
+    """Rows near the background and far outside: the error is at most the stated one, which is at
+    most ten times it.
 
     Where nodes are exact it is rounding that both see, 1e-14 of Σ|A| here.
     """
@@ -113,13 +144,16 @@ def test_the_stated_error_against_other_code(d, spread, name):
     rounding = 1e-14 * np.abs(model.coefficients).sum()
     assert error <= max(stated["node_error"][0], rounding)
     assert stated["node_error"][0] <= 10.0 * max(error, rounding)
-    assert stated["node_error_in_standard_deviations"] <= 3.0001e-6 or max(stated["nodes"]) == -(-d // 2)
+    assert stated["node_error_in_standard_deviations"] <= 3.0001e-6 or max(stated["nodes"]) == -(
+        -d // 2
+    )
     gap = cube.attribution.sum("feature") + cube.base_value - cube.prediction
     assert np.abs(gap).max() <= d * stated["node_error"][0] + rounding
 
 
 def test_one_row_far_outside_is_seen_among_many(rng):
-    """600 rows that four nodes do for, and one that they do not; 2 + 2 rows of each tile of 256 are compared."""
+    """600 rows that four nodes do for, and one that they do not; 2 + 2 rows of each tile of 256 are
+    compared."""
     d = 32
     model, background = WIDE_MODELS["nystroem"](rng, d), 0.1 * rng.normal(size=(6, d))
     rows = 0.1 * rng.normal(size=(600, d))
@@ -128,16 +162,20 @@ def test_one_row_far_outside_is_seen_among_many(rng):
     cube = dshap.explain(value, rows, design="quadrature", instance_tile=256)
     stated = json.loads(cube.attrs["closed_form"])
     error = np.abs(cube.attribution.values[:, :, 0] - other_code(model, rows, background)).max()
-    alone = dshap.explain(value, np.delete(rows, 333, axis=0), design="quadrature", instance_tile=256)
+    alone = dshap.explain(
+        value, np.delete(rows, 333, axis=0), design="quadrature", instance_tile=256
+    )
     assert json.loads(alone.attrs["closed_form"])["nodes"] < stated["nodes"]
     assert error <= stated["node_error"][0] <= 10.0 * error
 
 
 def test_errors_of_opposite_sign_do_not_hide(rng):
-    """Two players whose errors cancel in the sum: additivity holds to rounding where attributions are far off.
+    """Two players whose errors cancel in the sum: additivity holds to rounding where attributions
+    are far off.
 
-    A game of 32 players, factors alike but for the first two, which go opposite ways: with r terms of A and −A the
-    sum of the errors is small by construction, and nodes are counted by the errors themselves.
+    A game of 32 players, factors alike but for the first two, which go opposite ways: with r terms
+    of A and −A the sum of the errors is small by construction, and nodes are counted by the errors
+    themselves.
     """
     d = 32
     z = rng.normal(size=(2, d))
@@ -154,14 +192,18 @@ def test_errors_of_opposite_sign_do_not_hide(rng):
 
 
 def test_nodes_follow_tiles_not_workers(rng, tmp_path):
-    """A tile's nodes and bits depend on its own rows alone: the same by any worker, in micro-blocks of any size."""
+    """A tile's nodes and bits depend on its own rows alone: the same by any worker, in micro-blocks
+    of any size."""
     model, background = mixed_model(rng, 20), rng.normal(size=(30, 20))
     rows = rng.normal(size=(300, 20)) * np.linspace(0.1, 3.0, 300)[:, None]
     value = KernelInterventional(model, background)
     cube = dshap.explain(value, rows, design="quadrature", instance_tile=64)
     small = dshap.explain(value, rows, design="quadrature", instance_tile=64, micro_rows=16)
     assert_array_equal(cube.attribution, small.attribution)
-    assert_array_equal(cube.attribution[64:128], dshap.explain(value, rows[64:128], design="quadrature").attribution)
+    assert_array_equal(
+        cube.attribution[64:128],
+        dshap.explain(value, rows[64:128], design="quadrature").attribution,
+    )
     whole = dshap.explain(value, rows, design="quadrature", instance_tile=512)
     stated = sum(json.loads(own.attrs["closed_form"])["node_error"][0] for own in (cube, whole))
     assert np.abs(cube.attribution - whole.attribution).max() <= stated
@@ -169,65 +211,95 @@ def test_nodes_follow_tiles_not_workers(rng, tmp_path):
 
 def test_a_wrong_sum_fails_the_block(rng, monkeypatch):
     """Attributions that miss the prediction are not written as ok, nodes being exact or not."""
-    model, background, rows = kernel_model(rng, 16), rng.normal(size=(9, 16)), rng.normal(size=(5, 16))
+    model, background, rows = (
+        kernel_model(rng, 16),
+        rng.normal(size=(9, 16)),
+        rng.normal(size=(5, 16)),
+    )
     right = quadrature.Quadrature.phi
     monkeypatch.setattr(quadrature.Quadrature, "phi", lambda *given: 1.001 * right(*given))
     for tolerance in (1e-6, 1e-300):
         with pytest.raises(FailedBlocksError, match="attributions miss the prediction by"):
-            dshap.explain(KernelInterventional(model, background, tolerance=tolerance), rows, design="quadrature")
+            dshap.explain(
+                KernelInterventional(model, background, tolerance=tolerance),
+                rows,
+                design="quadrature",
+            )
 
 
 def test_a_background_is_thinned_towards_all_its_rows(rng):
-    """The stated errors are those of the rows that were kept; herding comes nearer than the first rows do."""
+    """The stated errors are those of the rows that were kept; herding comes nearer than the first
+    rows do."""
     model, background = kernel_model(rng, 14), rng.normal(size=(3_000, 14)) ** 3 / 3
     value = KernelInterventional(model, background, n_background=50)
     cube = dshap.explain(value, background[:4])
     stated = json.loads(cube.attrs["closed_form"])
     every = model.predict(background).mean()
     assert stated["background_rows"] == 50
-    assert_allclose(stated["base_value_error"], np.abs(cube.base_value - every), rtol=1e-6, atol=1e-12)
-    random_errors = [abs(model.predict(rng.permutation(background)[:50]).mean() - every) for _ in range(50)]
+    assert_allclose(
+        stated["base_value_error"], np.abs(cube.base_value - every), rtol=1e-6, atol=1e-12
+    )
+    random_errors = [
+        abs(model.predict(rng.permutation(background)[:50]).mean() - every) for _ in range(50)
+    ]
     assert stated["base_value_error"][0] < np.median(random_errors)
-    wide = dshap.explain(KernelInterventional(model, background, n_background=2_000), background[:4])
+    wide = dshap.explain(
+        KernelInterventional(model, background, n_background=2_000), background[:4]
+    )
     name = "value_error_in_standard_deviations"
     assert json.loads(wide.attrs["closed_form"])[name] < stated[name]
 
 
 def mean_values(model, columns, rows, over):
-    """v_S(x) (t, k) by calls of the model: pairs of a coalition's columns and a row, mean over these rows."""
+    """v_S(x) (t, k) by calls of the model: pairs of a coalition's columns and a row, mean over
+    these rows."""
     mixed = np.where(columns[:, None], rows[:, None], over).reshape(-1, rows.shape[1])
     return model.predict(mixed).reshape(len(rows), len(over), -1).mean(axis=1)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_stated_error_of_the_values_is_that_of_fresh_trials(name, rng):
-    """v_S(x) of every trial by calls of the model, over the kept rows and over all, of which 150 are candidates.
+    """v_S(x) of every trial by calls of the model, over the kept rows and over all, of which 150
+    are candidates.
 
-    In standard deviations of the candidates' predictions, each output its own; rtol 1e-6 is rounding and more.
+    In standard deviations of the candidates' predictions, each output its own; rtol 1e-6 is
+    rounding and more.
     """
     model, background = MODELS[name](rng, 6, 2), rng.normal(size=(200, 6))
     form = form_of(KernelInterventional(model, background, n_background=20))
     form = form.chosen(form.choose(background[:150]))
     state = form.prepare(form.moments(background))
     fresh, n = np.random.default_rng(quadrature.FRESH_SEED), quadrature.N_TRIALS
-    columns = fresh.random((n, 6)).argsort(axis=1) < (np.arange(n) % 6)[:, None]  # sizes 0 to d − 1 equally often
+    # sizes 0 to d − 1 equally often
+    columns = fresh.random((n, 6)).argsort(axis=1) < (np.arange(n) % 6)[:, None]
     rows = background[fresh.integers(0, 150, n)]
     assert len(state["background"]) == 20 and columns.any(axis=1).sum() > 100
-    gap = mean_values(model, columns, rows, state["background"]) - mean_values(model, columns, rows, background)
+    gap = mean_values(model, columns, rows, state["background"]) - mean_values(
+        model, columns, rows, background
+    )
     stated = form.stated_error(state)["value_error_in_standard_deviations"]
-    assert_allclose(stated, np.sqrt(np.mean((gap / model.predict(background[:150]).std(axis=0)) ** 2)), rtol=1e-6)
+    assert_allclose(
+        stated,
+        np.sqrt(np.mean((gap / model.predict(background[:150]).std(axis=0)) ** 2)),
+        rtol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("d", [6, 14, 40])
 def test_the_stated_error_of_the_values_is_that_of_other_pairs(d):
     """2,000 pairs that nothing was chosen by, drawn by other code: within 1.15 times.
 
-    On the 256 pairs that herding chose by the error is 1.3 to 2.6 times smaller.  The seeds are fixed; the root mean
-    square of 256 pairs is off by 4 to 6 % (one standard deviation), so that one of 60 other seeds may fail.
+    On the 256 pairs that herding chose by the error is 1.3 to 2.6 times smaller.  The seeds are
+    fixed; the root mean square of 256 pairs is off by 4 to 6 % (one standard deviation), so that
+    one of 60 other seeds may fail.
     """
     rng = np.random.default_rng(d)
     model, background = WIDE_MODELS["nystroem"](rng, d), rng.normal(size=(1_500, d))
-    cube = dshap.explain(KernelInterventional(model, background, n_background=30), background[:2], design="quadrature")
+    cube = dshap.explain(
+        KernelInterventional(model, background, n_background=30),
+        background[:2],
+        design="quadrature",
+    )
     stated = json.loads(cube.attrs["closed_form"])["value_error_in_standard_deviations"]
     form = form_of(KernelInterventional(model, background, n_background=30))
     form = form.chosen(form.choose(background))
@@ -250,15 +322,23 @@ def test_groups_and_constant_columns(rng):
     model, rows, background = kernel_model(rng, 5), rng.normal(size=(6, 5)), rng.normal(size=(9, 5))
     rows[:, 4] = background[:, 4] = 0.3
     value = KernelInterventional(model, background, players={"pair": [0, 2]})
-    cube, listed = dshap.explain(value, rows, design="quadrature"), dshap.explain(value, rows, design="exact")
+    cube, listed = (
+        dshap.explain(value, rows, design="quadrature"),
+        dshap.explain(value, rows, design="exact"),
+    )
     assert_allclose(cube.attribution, listed.attribution, atol=1e-12)
     assert (cube.attribution.sel(feature="x4") == 0).all()
 
 
 def test_auto_takes_a_table_up_to_twelve_players_and_says_why(rng, tmp_path):
-    for d, wanted in ((12, "all 2^12 coalitions"), (13, "quadrature with 500 rows of the background")):
+    for d, wanted in (
+        (12, "all 2^12 coalitions"),
+        (13, "quadrature with 500 rows of the background"),
+    ):
         model, rows = kernel_model(rng, d), rng.normal(size=(3, d))
-        dshap.explain(KernelInterventional(model, rows), rows, store=tmp_path / f"{d}", compute=False)
+        dshap.explain(
+            KernelInterventional(model, rows), rows, store=tmp_path / f"{d}", compute=False
+        )
         plan = json.loads((tmp_path / f"{d}" / "state" / "plan.json").read_text())
         assert wanted in dict(plan["reasons"])["design"]
     sampled = dshap.explain(KernelInterventional(model, rows), rows, max_coalitions=200)
@@ -266,7 +346,11 @@ def test_auto_takes_a_table_up_to_twelve_players_and_says_why(rng, tmp_path):
 
 
 def test_prepared_closed_forms(rng, tmp_path):
-    model, background, rows = kernel_model(rng, 14), rng.normal(size=(90, 14)), rng.normal(size=(7, 14))
+    model, background, rows = (
+        kernel_model(rng, 14),
+        rng.normal(size=(90, 14)),
+        rng.normal(size=(7, 14)),
+    )
     value = KernelInterventional(model, background, n_background=20)
     prepared = dshap.prepare(value, store=tmp_path / "p")
     cube = dshap.explain(prepared, rows)

@@ -37,7 +37,9 @@ def log_of_predicted(mean: np.ndarray, full: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("others", [None, [[5]], [[3, 7, 1], [2, 2, 9, 4, 8, 1, 1, 6]]])
 def test_each_text_is_its_own_game(others, width):
     """The plug-in reference, padding or another; texts shorter and longer than those explained."""
-    given = {} if others is None else {"reference": 5} if others == [[5]] else {"background": others}
+    given = (
+        {} if others is None else {"reference": 5} if others == [[5]] else {"background": others}
+    )
     cube = explained(Tokens(two_outputs, N_TOKENS, longest=width, **given), design="exact")
     assert cube.sizes == {"instance": len(TEXTS), "feature": LONGEST, "output": 2}
     for row, text in enumerate(TEXTS):
@@ -117,14 +119,20 @@ def test_a_function_of_the_length_is_a_design(tmp_path):
     value, store = Tokens(two_outputs, N_TOKENS), tmp_path / "cube.zarr"
     cube = explained(value, design=budget, store=store)
     for row in (2, 4):
-        alone = explained(value, [TEXTS[row]], design=designs.kernelshap(LENGTHS[row], 4 * LENGTHS[row]))
+        alone = explained(
+            value, [TEXTS[row]], design=designs.kernelshap(LENGTHS[row], 4 * LENGTHS[row])
+        )
         assert_allclose(cube.attribution[row, : LENGTHS[row]], alone.attribution[0], atol=1e-12)
     with pytest.raises(dshap.DshapError, match="holds another run"):
         explained(value, design=lambda d: designs.kernelshap(d, 4 * d + 2), store=store)
     with pytest.raises(InputError, match="of 8 players it gave 3"):
         explained(value, design=lambda d: 3)
     with pytest.raises(InputError, match="design is"):
-        dshap.explain(dshap.values.Marginal(lambda x: x[:, 0], np.zeros((1, 2))), np.ones((2, 2)), design=budget)
+        dshap.explain(
+            dshap.values.Marginal(lambda x: x[:, 0], np.zeros((1, 2))),
+            np.ones((2, 2)),
+            design=budget,
+        )
 
 
 WITHOUT_GRAPH = [
@@ -139,7 +147,8 @@ WITHOUT_GRAPH = [
 @pytest.mark.filterwarnings("ignore:std_error is NaN")
 @pytest.mark.parametrize(("make", "options"), WITHOUT_GRAPH)
 def test_a_design_without_a_graph_takes_the_chain_of_each_text(make, options, tmp_path):
-    """The run of the design of a chain, of whatever length: the store of one is that of the other."""
+    """The run of the design of a chain, of whatever length: the store of one is that of the
+    other."""
     value, store = Tokens(two_outputs, N_TOKENS), tmp_path / "cube.zarr"
     cube = explained(value, design=make(**options), store=store).load()
     assert cube.equals(explained(value, design=make(designs.chain(3), **options), store=store))
@@ -176,7 +185,8 @@ def test_a_design_without_errors_of_short_texts_has_none_of_theirs():
 
 
 def test_texts_that_have_not_moved_have_the_errors_of_unmet_coalitions():
-    """Token 5 seven times over is worth 4, and no other text anything: 3/m times the range over the texts."""
+    """Token 5 seven times over is worth 4, and no other text anything: 3/m times the range over the
+    texts."""
 
     def rare(tokens):
         return 4.0 * ((tokens == 5).sum(axis=1) >= 7)
@@ -190,7 +200,9 @@ def test_texts_that_have_not_moved_have_the_errors_of_unmet_coalitions():
 def test_rows_keep_their_order_and_their_numbers_in_any_tiles():
     value = Tokens(two_outputs, N_TOKENS)
     whole = explained(value, design="exact")
-    assert_allclose(explained(value, design="exact", instance_tile=1).attribution, whole.attribution, atol=1e-13)
+    assert_allclose(
+        explained(value, design="exact", instance_tile=1).attribution, whole.attribution, atol=1e-13
+    )
     order = np.random.default_rng(3).permutation(len(TEXTS))
     turned = explained(value, [TEXTS[row] for row in order], design="exact", instance_tile=5)
     assert_allclose(turned.attribution, whole.attribution[order], atol=1e-13)
@@ -203,17 +215,27 @@ def test_length_and_tokens_stand_in_the_cube():
     assert cube.token.dims == ("instance", "feature") and cube.token.dtype == np.int64
     assert cube.token[0].values.tolist() == [*TEXTS[0], -1, -1, -1]
     words = [f"word{token}" for token in range(N_TOKENS)]
-    named = explained(Tokens(two_outputs, words), [[words[token] for token in text] for text in TEXTS])
+    named = explained(
+        Tokens(two_outputs, words), [[words[token] for token in text] for text in TEXTS]
+    )
     assert named.token[1].values.tolist() == [words[TEXTS[1][0]], *[""] * 6]
     assert named.attribution.equals(cube.attribution)
 
 
 def test_padding_takes_no_room(tmp_path):
-    """Seven texts of eight are short: what is stored is as large as the attributions that there are."""
+    """Seven texts of eight are short: what is stored is as large as the attributions that there
+    are."""
     texts = texts_of([*[20] * 70, *[400] * 10])
-    explained(Tokens(two_outputs, N_TOKENS), texts, design=designs.permutation(2, 2, n_replicates=0), store=tmp_path)
+    explained(
+        Tokens(two_outputs, N_TOKENS),
+        texts,
+        design=designs.permutation(2, 2, n_replicates=0),
+        store=tmp_path,
+    )
     there, padded_to = 8 * 2 * sum(map(len, texts)), 8 * 2 * len(texts) * 400
-    stored = sum(path.stat().st_size for path in (tmp_path / "attribution").rglob("*") if path.is_file())
+    stored = sum(
+        path.stat().st_size for path in (tmp_path / "attribution").rglob("*") if path.is_file()
+    )
     assert stored < 1.1 * there < 0.2 * padded_to
 
 
@@ -226,7 +248,9 @@ def test_a_padding_of_another_id():
     swapped = [[0 if token == 11 else token for token in text] for text in TEXTS]
     assert any(0 in text for text in swapped)
     cube = explained(Tokens(predict, N_TOKENS, padding=11, longest=9), swapped, design="exact")
-    assert cube.attribution.equals(explained(Tokens(two_outputs, N_TOKENS, longest=9), design="exact").attribution)
+    assert cube.attribution.equals(
+        explained(Tokens(two_outputs, N_TOKENS, longest=9), design="exact").attribution
+    )
 
 
 def test_the_same_bits_on_a_cluster(client, tmp_path):
@@ -266,7 +290,10 @@ def test_a_killed_run_goes_on(tmp_path, monkeypatch):
 @pytest.mark.parametrize("options", [{}, {"n_permutations": 4, "seed": 2}])
 def test_neighbours_of_texts_on_two_workers(options, client, tmp_path, monkeypatch):
     """The bits of one process: by two workers, and by two that go on where a process was killed."""
-    value, resumed = Tokens(chances, N_TOKENS, background=texts_of([5, 2]), link="log_odds"), tmp_path / "resumed.zarr"
+    value, resumed = (
+        Tokens(chances, N_TOKENS, background=texts_of([5, 2]), link="log_odds"),
+        tmp_path / "resumed.zarr",
+    )
     given = {"design": designs.local(order=2, **options), "instance_tile": 2}
     here = explained(value, **given).drop_attrs()
     there = explained(value, client=client, store=tmp_path / "whole.zarr", **given)
@@ -291,15 +318,24 @@ def test_damage_is_seen_and_mended(tmp_path):
 def test_rankings_count_what_is_there(tmp_path):
     """A position beyond the end of a text is worth nothing, and poisons no mean."""
     store = tmp_path / "cube.zarr"
-    cube = explained(Tokens(two_outputs, N_TOKENS), store=store, instance_tile=5, design=designs.permutation(2, 100))
+    cube = explained(
+        Tokens(two_outputs, N_TOKENS),
+        store=store,
+        instance_tile=5,
+        design=designs.permutation(2, 100),
+    )
     ranking = feature_ranking(store)
     assert_allclose(ranking["mean"], cube.attribution.fillna(0.0).mean("instance"), atol=1e-13)
-    assert np.isfinite(ranking.mean_magnitude).all() and np.isfinite(ranking.mean_magnitude_std_error).all()
+    assert (
+        np.isfinite(ranking.mean_magnitude).all()
+        and np.isfinite(ranking.mean_magnitude_std_error).all()
+    )
     assert (ranking.residual < 1e-12).all()
 
 
 def test_the_plan_counts_the_longest(tmp_path):
-    """Players, coalitions and bytes of the longest text, before anything is computed; too little memory is refused."""
+    """Players, coalitions and bytes of the longest text, before anything is computed; too little
+    memory is refused."""
     plans = []
     for name, texts in (("short", TEXTS), ("long", [*TEXTS, texts_of([300])[0]])):
         explained(Tokens(two_outputs, N_TOKENS), texts, store=tmp_path / name, compute=False)
@@ -315,7 +351,9 @@ def test_the_plan_counts_the_longest(tmp_path):
 
 def test_texts_of_one_token_alone():
     cube = explained(Tokens(two_outputs, N_TOKENS), [[3], [5]])
-    assert_allclose(cube.attribution[:, 0], two_outputs(np.array([[3], [5]])) - two_outputs(np.array([[0]])))
+    assert_allclose(
+        cube.attribution[:, 0], two_outputs(np.array([[3], [5]])) - two_outputs(np.array([[0]]))
+    )
 
 
 def test_an_error_of_the_model_names_the_rows():
@@ -331,7 +369,10 @@ def test_an_error_of_the_model_names_the_rows():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tol": 0.1}, "tol lets one list of coalitions grow, and texts have a list for each length"),
+        (
+            {"tol": 0.1},
+            "tol lets one list of coalitions grow, and texts have a list for each length",
+        ),
         ({"interactions": True}, "interactions are of pairs of players"),
         ({"stochastic": True}, "stochastic is for Marginal"),
         ({"keep_rows": True}, "keep_rows keeps columns, and the cube of texts has their tokens"),
@@ -350,13 +391,22 @@ def test_what_makes_no_sense_of_texts_is_refused(options, message):
 
 ROWS = np.random.default_rng(0).normal(size=(8, 6))
 BAD = {
-    "not square": (lambda: designs.local(np.zeros((3, 4)), 1), r"adjacency of shape \(3, 4\): give a square one"),
+    "not square": (
+        lambda: designs.local(np.zeros((3, 4)), 1),
+        r"adjacency of shape \(3, 4\): give a square one",
+    ),
     "not symmetric": (
         lambda: designs.myerson(np.triu(np.ones((6, 6)))),
         r"not symmetric: \[0, 1\] is an edge and \[1, 0\]",
     ),
-    "other players": (lambda: designs.connected(designs.chain(8), 1), "the design has 8 players, the value function 6"),
-    "no order": (lambda: designs.local(~np.eye(6, dtype=bool), 0), "order is 0: give a whole number of at least 1"),
+    "other players": (
+        lambda: designs.connected(designs.chain(8), 1),
+        "the design has 8 players, the value function 6",
+    ),
+    "no order": (
+        lambda: designs.local(~np.eye(6, dtype=bool), 0),
+        "order is 0: give a whole number of at least 1",
+    ),
 }
 
 
@@ -381,11 +431,13 @@ TOO_MANY = {
     ),
     "grid": (
         lambda: designs.local(designs.grid(20, 20), 2),
-        "order 2: .* have 2,402,560 subsets, .*the highest order that fits is 1; or give n_permutations",
+        "order 2: .* have 2,402,560 subsets, .*the highest order that fits is 1; or give "
+        "n_permutations",
     ),
     "no chain": (
         lambda: designs.local(designs.grid(20, 20), 1),
-        "^the design is of a graph of 400 players that is no chain, and a text has the chain of its tokens",
+        "^the design is of a graph of 400 players that is no chain, and a text has the chain of "
+        "its tokens",
     ),
 }
 
@@ -400,17 +452,25 @@ def test_an_order_too_high_for_the_longest_text_is_refused(name, tmp_path):
 
 
 def test_there_is_nothing_to_prepare(tmp_path):
-    with pytest.raises(InputError, match="Tokens learns from no rows: there is nothing to prepare; explain it itself"):
+    with pytest.raises(
+        InputError,
+        match="Tokens learns from no rows: there is nothing to prepare; explain it itself",
+    ):
         dshap.prepare(Tokens(two_outputs, N_TOKENS), TEXTS, store=tmp_path / "states")
     assert not (tmp_path / "states").exists()
 
 
 def test_another_run_is_told(tmp_path):
-    """By the words, the padding, the longest text and the rows, as far as they change what the cube holds."""
+    """By the words, the padding, the longest text and the rows, as far as they change what the cube
+    holds."""
     make, store = partial(Tokens, two_outputs), tmp_path / "cube.zarr"
     explained(make(N_TOKENS), store=store)
     assert explained(make(N_TOKENS), store=store).equals(dshap.open_cube(store))
-    others = [make([f"w{j}" for j in range(N_TOKENS)]), make(N_TOKENS, reference=3), make(N_TOKENS, longest=7)]
+    others = [
+        make([f"w{j}" for j in range(N_TOKENS)]),
+        make(N_TOKENS, reference=3),
+        make(N_TOKENS, longest=7),
+    ]
     for value in others:
         with pytest.raises(dshap.DshapError, match="holds another run"):
             explained(value, store=store)

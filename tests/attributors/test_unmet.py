@@ -1,5 +1,5 @@
-"""Rows whose values have not varied: an error floor by the rule of three, in every sampled design, with and without
-rounds."""
+"""Rows whose values have not varied: an error floor by the rule of three, in every sampled design,
+with and without rounds."""
 
 from __future__ import annotations
 
@@ -38,14 +38,17 @@ def numbers(cube):
 
 
 def test_rounds_go_on_for_rows_that_have_not_moved():
-    """Two rows of three have the same value in the first coalitions: they stopped there with errors of 0, although half
-    of them are worth something."""
-    cube = dshap.explain(Marginal(rare, BACKGROUND), ROWS, design="kernelshap", tol=0.1, max_coalitions=800)
+    """Two rows of three have the same value in the first coalitions: they stopped there with errors
+    of 0, although half of them are worth something."""
+    cube = dshap.explain(
+        Marginal(rare, BACKGROUND), ROWS, design="kernelshap", tol=0.1, max_coalitions=800
+    )
     phi, error = numbers(cube)
     is_still = (phi == 0).all(axis=1)
     assert 12 < is_still.sum() < 38 and (np.abs(TRUTH[is_still]) > 0).any(axis=1).sum() > 2
     assert (cube.n_coalitions.values[is_still] == 800).all()
-    assert_allclose(error[is_still], 3 / 800)  # the range of the model is 1: some rows reach the quota
+    # the range of the model is 1: some rows reach the quota
+    assert_allclose(error[is_still], 3 / 800)
     assert np.isinf(cube.relative_error.values[is_still]).all()
     assert (error > 0).all()
     assert np.mean(np.abs(phi - TRUTH) <= T_QUANTILE * error) > 0.93
@@ -62,7 +65,8 @@ DESIGNS = {
 
 @pytest.mark.parametrize("name", DESIGNS)
 def test_every_sampled_design_has_the_floor(name):
-    """3/m of m coalitions, 3/P of P pairs of orders; rows that moved have the errors that they had."""
+    """3/m of m coalitions, 3/P of P pairs of orders; rows that moved have the errors that they
+    had."""
     design = DESIGNS[name]
     cube = dshap.explain(Marginal(rare, BACKGROUND), ROWS, design=design)
     phi, error = numbers(cube)
@@ -76,9 +80,15 @@ def test_every_sampled_design_has_the_floor(name):
 
 @pytest.mark.parametrize("tol", [None, 0.1])
 def test_the_floor_does_not_follow_from_tiles(tol):
-    """The range is that of all rows: those of a block, of a task or of a span know no less of it."""
+    """The range is that of all rows: those of a block, of a task or of a span know no less of
+    it."""
     explain = partial(
-        dshap.explain, Marginal(rare, BACKGROUND), ROWS[:20], design="kernelshap", tol=tol, max_coalitions=400
+        dshap.explain,
+        Marginal(rare, BACKGROUND),
+        ROWS[:20],
+        design="kernelshap",
+        tol=tol,
+        max_coalitions=400,
     )
     whole = explain()
     assert (whole.attribution.values == 0).all(axis=1).any()
@@ -87,18 +97,24 @@ def test_the_floor_does_not_follow_from_tiles(tol):
 
 
 def test_the_range_of_the_background_counts_too():
-    """No row reaches the quota, one of the rows that stand for absent columns does, by a value of 5."""
+    """No row reaches the quota, one of the rows that stand for absent columns does, by a value of
+    5."""
 
     def f(x):
         return 5.0 * (x.sum(axis=1) > 100.0)
 
     background = np.zeros((4, D))
     background[3] = 10.0
-    cube = dshap.explain(Marginal(f, background), np.full((3, D), -9.0), design=designs.kernelshap(D, 400))
+    cube = dshap.explain(
+        Marginal(f, background), np.full((3, D), -9.0), design=designs.kernelshap(D, 400)
+    )
     phi, error = numbers(cube)
     moved = (phi != 0).any(axis=1)
-    assert moved.all() and (error > 0).all()  # v(empty) is 5/4: nothing is still where the base value differs
-    flat = dshap.explain(Marginal(lambda x: f(x) * (x[:, 0] > 9.5), background), np.zeros((2, D)), max_coalitions=400)
+    # v(empty) is 5/4: nothing is still where the base value differs
+    assert moved.all() and (error > 0).all()
+    flat = dshap.explain(
+        Marginal(lambda x: f(x) * (x[:, 0] > 9.5), background), np.zeros((2, D)), max_coalitions=400
+    )
     assert (flat.std_error.values > 0).any()
 
 
@@ -106,7 +122,11 @@ def test_a_model_that_is_constant_over_everything_has_no_error():
     """Nothing is known of it but one number: rounds end at once, and the errors are 0."""
     value = Marginal(lambda x: np.full(len(x), 7.0), BACKGROUND)
     cube = dshap.explain(value, ROWS[:5], design="kernelshap", tol=0.1, max_coalitions=800)
-    assert (cube.n_coalitions == 200).all() and (cube.std_error < 1e-20).all() and (cube.relative_error == 0).all()
+    assert (
+        (cube.n_coalitions == 200).all()
+        and (cube.std_error < 1e-20).all()
+        and (cube.relative_error == 0).all()
+    )
 
 
 def test_an_output_that_is_constant_holds_no_other_up():
@@ -123,11 +143,14 @@ def test_all_coalitions_leave_nothing_unmet():
     for design in (designs.kernelshap(8, 256), designs.kriging(8, 256)):
         cube = dshap.explain(value, rows, design=design)
         assert (cube.std_error.values[:2] == 0).all()
-    assert (dshap.explain(value, rows, design=designs.kernelshap(8, 100)).std_error.values[:2] > 0).all()
+    assert (
+        dshap.explain(value, rows, design=designs.kernelshap(8, 100)).std_error.values[:2] > 0
+    ).all()
 
 
 def test_noise_that_never_showed():
-    """The two answers of a noisy model agree everywhere: 3/m of its range, for exact designs too."""
+    """The two answers of a noisy model agree everywhere: 3/m of its range, for exact designs
+    too."""
     rows = np.array([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
     value = Marginal(lambda x: (x.sum(axis=1) > 2.5) * 2.0, np.zeros((1, 3)))
     cube = dshap.explain(value, rows, design="exact", stochastic=True)
@@ -135,8 +158,8 @@ def test_noise_that_never_showed():
 
 
 def test_the_range_goes_through_the_link():
-    """log-odds of a predicted class between the least and the largest probability, that of class 0 for both rows; a
-    probability of 0 among the rows is no reason for infinity."""
+    """log-odds of a predicted class between the least and the largest probability, that of class 0
+    for both rows; a probability of 0 among the rows is no reason for infinity."""
     link = LogOdds().bound(("a", "b"))
     prediction = np.array([[0.6, 0.4], [0.9, 0.1]])
     base = np.array([0.5, 0.5])
@@ -144,12 +167,15 @@ def test_the_range_goes_through_the_link():
     found = ranges_of(link, np.array([0.2, 0.1]), np.array([0.9, 0.8]), base, prediction, ends)
     assert_allclose(found, np.log(0.9 / 0.1) - np.log(0.2 / 0.8), rtol=1e-7)
     assert np.isfinite(ranges_of(link, np.zeros(2), np.ones(2), base, prediction, ends)).all()
-    plain = ranges_of(IDENTITY, np.zeros(2), np.array([3.0, 1.0]), base, prediction, np.zeros((2, 2, 2)))
+    plain = ranges_of(
+        IDENTITY, np.zeros(2), np.array([3.0, 1.0]), base, prediction, np.zeros((2, 2, 2))
+    )
     assert_allclose(plain, [[3.0, 1.0], [3.0, 1.0]], rtol=1e-8)
 
 
 def test_with_floor_by_hand():
-    """Row 0 is still, row 1 has an attribution, row 2 an error, row 3 no errors at all (NaN); two outputs."""
+    """Row 0 is still, row 1 has an attribution, row 2 an error, row 3 no errors at all (NaN); two
+    outputs."""
     phi, replicates = np.zeros((4, 3, 2)), np.zeros((5, 4, 3, 2))
     phi[1, 0] = replicates[:, 1, 0] = 0.1
     replicates[2, 2, 1] = 0.2
@@ -159,7 +185,9 @@ def test_with_floor_by_hand():
     errors = np.sqrt(np.square(out - phi).sum(axis=0))
     assert_allclose(errors[0], [[0.02, 0.04]] * 3)
     assert_array_equal(out[:, 1:], replicates[:, 1:])
-    drawn = with_floor(phi, replicates, np.zeros((4, 2, 2)), ranges, 0.01, np.array([True, False, True]))
+    drawn = with_floor(
+        phi, replicates, np.zeros((4, 2, 2)), ranges, 0.01, np.array([True, False, True])
+    )
     assert_array_equal(drawn[0, 0, 1], [0.0, 0.0])
     assert with_floor(phi, replicates, np.zeros((4, 2, 2)), ranges, 0.0) is replicates
 
@@ -167,7 +195,9 @@ def test_with_floor_by_hand():
 def test_rounding_is_no_movement():
     """Attributions of 1e-16 of a value of 3 are still."""
     phi = np.full((1, 2, 1), 3e-16)
-    out = with_floor(phi, np.repeat(phi[None], 4, axis=0), np.full((1, 2, 1), 3.0), np.ones((1, 1)), 0.5)
+    out = with_floor(
+        phi, np.repeat(phi[None], 4, axis=0), np.full((1, 2, 1), 3.0), np.ones((1, 1)), 0.5
+    )
     assert_allclose(np.sqrt(np.square(out - phi).sum(axis=0)), 0.5)
 
 

@@ -1,4 +1,5 @@
-"""Made-up models of texts with interactions of every order, and Shapley values of one text from the definition."""
+"""Made-up models of texts with interactions of every order, and Shapley values of one text from the
+definition."""
 
 from __future__ import annotations
 
@@ -13,11 +14,16 @@ EFFECT[PADDING] = 0.3  # padding is seen by the model, so that a wrong one shows
 
 
 def scores(ids: np.ndarray) -> np.ndarray:
-    """(n,): a product over all positions, so that all of them interact, and sums that depend on the order."""
+    """(n,): a product over all positions, so that all of them interact, and sums that depend on the
+    order."""
     assert ids.dtype == np.int64 and ids.ndim == 2
     place = np.arange(ids.shape[1]) % 9
     effects = EFFECT[ids, place]  # (n, width)
-    return np.prod(1.0 + 0.4 * effects, axis=1) + np.tanh(effects.sum(axis=1)) + ODD[ids[:, 0]] * ODD[ids[:, -1]]
+    return (
+        np.prod(1.0 + 0.4 * effects, axis=1)
+        + np.tanh(effects.sum(axis=1))
+        + ODD[ids[:, 0]] * ODD[ids[:, -1]]
+    )
 
 
 def chances(ids: np.ndarray) -> np.ndarray:
@@ -43,9 +49,11 @@ def padded(ids: list[int], width: int | None) -> np.ndarray:
     return out
 
 
-def brute_force(predict, text: list[int], others: list[list[int]], width: int | None = None, link=None) -> np.ndarray:
-    """Shapley values (d, k) of one text by all coalitions; `others` are what absent tokens are taken from, one after
-    the other, padding where they have ended."""
+def brute_force(
+    predict, text: list[int], others: list[list[int]], width: int | None = None, link=None
+) -> np.ndarray:
+    """Shapley values (d, k) of one text by all coalitions; `others` are what absent tokens are
+    taken from, one after the other, padding where they have ended."""
     d = len(text)
     full = predict(padded(text, width)[None])[0]
 

@@ -1,17 +1,21 @@
-"""Stores altered at random: how many alterations are read in silence, end in a traceback, or are not mended.
+"""Stores altered at random: how many alterations are read in silence, end in a traceback, or are
+not mended.
 
     python -m tests.benchmarks.alterations [--tiny] [--n 1000] [--pairs 300] [--seed 0]
 
-A file of a finished or of a half-finished store (data, keys, names, receipts, states, plan, notes, metadata; of one
-explanation, of a job with a fitted model, of a prepared value function) gets a flipped bit, is cut off, is removed,
-takes the content of another file of its kind, or gives its place to a folder or to a link that leads nowhere.  Then:
-`verify` names something; readers, and the same run again, end in numbers or in one line; `verify --repair` and the same
-run leave every file as the undisturbed run does, byte for byte.
-Of a half-finished store an alteration may be harmless: what was lost is what the run makes anyway.
+A file of a finished or of a half-finished store (data, keys, names, receipts, states, plan, notes,
+metadata; of one explanation, of a job with a fitted model, of a prepared value function) gets a
+flipped bit, is cut off, is removed, takes the content of another file of its kind, or gives its
+place to a folder or to a link that leads nowhere.  Then: `verify` names something; readers, and the
+same run again, end in numbers or in one line; `verify --repair` and the same run leave every file
+as the undisturbed run does, byte for byte.  Of a half-finished store an alteration may be harmless:
+what was lost is what the run makes anyway.
 
-Then pairs of alterations of one store: one `verify --repair` and one run leave every file as it was.
+Then pairs of alterations of one store: one `verify --repair` and one run leave every file as it
+was.
 
-At the end the seconds of `verify` on a made-up cube of 1.8 million rows and 8 columns (`--tiny`: 20,000).
+At the end the seconds of `verify` on a made-up cube of 1.8 million rows and 8 columns (`--tiny`:
+20,000).
 """
 
 from __future__ import annotations
@@ -83,7 +87,9 @@ def marginal(store: Path) -> object:
     names = np.array([f"row {i}" for i in range(N_ROWS)], dtype=np.dtypes.StringDType())
     options = {"instance_tile": TILE, "coalition_tile": 4, "keep_rows": True, "units": "kW"}
     design = designs.kriging(D, 16, seed=1)
-    return dshap.explain(Marginal(predict, x[:8]), x, design=design, store=store, key={"name": names}, **options)
+    return dshap.explain(
+        Marginal(predict, x[:8]), x, design=design, store=store, key={"name": names}, **options
+    )
 
 
 def observational(store: Path) -> object:
@@ -91,7 +97,13 @@ def observational(store: Path) -> object:
     model = KernelRidge(RBF(2.0), Nystrom(20), penalty=1e-6).fit(x, y)
     value = KernelObservational(model, x, Nystrom(16), penalty=1e-3)
     return dshap.explain(
-        value, x, design=designs.exact(D), store=store, instance_tile=TILE, coalition_tile=6, row_span=64
+        value,
+        x,
+        design=designs.exact(D),
+        store=store,
+        instance_tile=TILE,
+        coalition_tile=6,
+        row_span=64,
     )
 
 
@@ -107,13 +119,19 @@ def job(store: Path) -> object:
     table = store.parent / "table.parquet"
     if not table.exists():
         small_table().to_parquet(table)
-    changes = {"job.store": str(store), "source.path": str(table), "explain.1.quality_rows": 20, "model.holdout": 0.2}
+    changes = {
+        "job.store": str(store),
+        "source.path": str(table),
+        "explain.1.quality_rows": 20,
+        "model.holdout": 0.2,
+    }
     file = write_job(store.parent, changed(*changes.items()))
     return run_job(load_job(file), SilentProgress()).raise_on_failed()
 
 
 def half_finished(store: Path) -> None:
-    """As a kill leaves it: a block without its receipt, a state and the list of the end not there."""
+    """As a kill leaves it: a block without its receipt, a state and the list of the end not
+    there."""
     (store / "state" / "finished.json").unlink()
     (store / "state" / "receipts" / "block-00000001.json").unlink()
     for state in sorted((store / "state").glob("moments-*.npz"))[:1]:
@@ -243,7 +261,9 @@ def sweep(n: int, seed: int, folder: Path, show: Callable[[str], None] = print) 
     return counts
 
 
-def altered_pairs(n: int, seed: int, folder: Path, show: Callable[[str], None] = print) -> Counter[str]:
+def altered_pairs(
+    n: int, seed: int, folder: Path, show: Callable[[str], None] = print
+) -> Counter[str]:
     """Counts of outcomes of n pairs of alterations, each mended by one repair and one run."""
     rng, made, counts = np.random.default_rng(seed), cases(folder), Counter[str]()
     for _ in range(n):
@@ -281,7 +301,9 @@ def big_cube(path: Path, n_rows: int, tile: int = 65_536) -> None:
         rows = RowBlock(start, phi[..., 0], np.ones(len(phi), bool), {"id": np.arange(start, stop)})
         replicates = phi + rng.normal(size=(8, *phi.shape))
         status = np.full(len(phi), Status.OK, np.int8)
-        writer.write(block, rows, Attribution(phi, base, phi.sum(axis=1), status, replicates=replicates))
+        writer.write(
+            block, rows, Attribution(phi, base, phi.sum(axis=1), status, replicates=replicates)
+        )
     mark_finished(path)
 
 
@@ -306,7 +328,10 @@ def main() -> None:
         started = time.monotonic()
         assert verify_cube(folder / "big") == []
         size = sum(file.stat().st_size for file in (folder / "big").rglob("*") if file.is_file())
-        print(f"verify of {n_rows:,} rows x 8, {size / 1e6:,.0f} MB: {time.monotonic() - started:.1f} s")
+        print(
+            f"verify of {n_rows:,} rows x 8, {size / 1e6:,.0f} MB: "
+            f"{time.monotonic() - started:.1f} s"
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Rows per second of a black box at equal coalitions and background: dshap.Marginal beside shap.KernelExplainer.
+"""Rows per second of a black box at equal coalitions and background: dshap.Marginal beside
+shap.KernelExplainer.
 
-Logistic regression on 12 columns of adult (the cheapest model there is: masking, not predicting, is the cost to beat)
-and boosted trees (where predicting is all): 100 background rows, 2,072 coalitions, one core.  shap draws its own
-coalitions, as many.  Below them the job of alibi's paper: 2,560 rows, two workers (published: 1,728 s on one).
+Logistic regression on 12 columns of adult (the cheapest model there is: masking, not predicting, is
+the cost to beat) and boosted trees (where predicting is all): 100 background rows, 2,072
+coalitions, one core.  shap draws its own coalitions, as many.  Below them the job of alibi's paper:
+2,560 rows, two workers (published: 1,728 s on one).
 
 Usage: python -m tests.benchmarks.black_box [--data adult.parquet] [--json OUT] [--tiny]
 """
@@ -52,7 +54,9 @@ class Result:
         return self.rows / self.seconds
 
     def __str__(self) -> str:
-        share = "" if self.share_in_predict is None else f"{self.share_in_predict:>16.0%} in predict"
+        share = (
+            "" if self.share_in_predict is None else f"{self.share_in_predict:>16.0%} in predict"
+        )
         who = f"{self.model:<22}{self.program:<24}{self.cores:>4}"
         return f"{who}{self.rows:>8,}{self.seconds:>10.2f} s{self.rate:>10.3g} rows/s{share}"
 
@@ -74,7 +78,9 @@ def table(path: Path | None) -> tuple[FloatArray, np.ndarray]:
     """Columns of adult as numbers, and whether the income is high; made up without a file."""
     if path is None:
         rng = np.random.default_rng(0)
-        x = np.column_stack([rng.integers(0, 4, (4_000, 10)), rng.normal(size=(4_000, 2))]).astype(float)
+        x = np.column_stack([rng.integers(0, 4, (4_000, 10)), rng.normal(size=(4_000, 2))]).astype(
+            float
+        )
         return x, x[:, 0] + x[:, 10] > 1.5
     frame = pd.read_parquet(path).drop(columns=list(LEFT_OUT))
     y = frame.pop("income_gt_50k").to_numpy() == 1
@@ -84,7 +90,9 @@ def table(path: Path | None) -> tuple[FloatArray, np.ndarray]:
     return frame.to_numpy(float), y
 
 
-def compared(name: str, predict: Callable[[FloatArray], Any], x: FloatArray, few: int, more: int) -> list[Result]:
+def compared(
+    name: str, predict: Callable[[FloatArray], Any], x: FloatArray, few: int, more: int
+) -> list[Result]:
     """dshap's evaluation and shap's, one core each."""
     background, rows = x[-BACKGROUND:], x[:more]
     timed = Timed(predict)
@@ -105,7 +113,9 @@ def compared(name: str, predict: Callable[[FloatArray], Any], x: FloatArray, few
         explainer = shap.KernelExplainer(predict, background)
 
         def explained() -> Any:
-            return explainer.shap_values(rows[:few], nsamples=COALITIONS - 2, l1_reg=False, silent=True)
+            return explainer.shap_values(
+                rows[:few], nsamples=COALITIONS - 2, l1_reg=False, silent=True
+            )
 
         results.append(Result(name, "shap.KernelExplainer", 1, few, median_seconds(explained)))
     return results
@@ -115,7 +125,10 @@ def job(predict: Callable[[FloatArray], Any], x: FloatArray, n: int) -> Result:
     """All rows of the job on two workers, the start of the cluster not counted."""
     client = local_client(2, "2GiB", set_as_default=False)
     try:
-        value, design = Marginal(predict, x[-BACKGROUND:]), designs.kernelshap(x.shape[1], COALITIONS)
+        value, design = (
+            Marginal(predict, x[-BACKGROUND:]),
+            designs.kernelshap(x.shape[1], COALITIONS),
+        )
         start = time.perf_counter()
         dshap.explain(value, x[:n], design=design, client=client, progress=False)
         return Result("logistic regression", "dshap, 2 workers", 2, n, time.perf_counter() - start)
@@ -126,7 +139,9 @@ def job(predict: Callable[[FloatArray], Any], x: FloatArray, n: int) -> Result:
 def main(given: argparse.Namespace) -> None:
     warnings.simplefilter("ignore")
     x, y = table(given.data)
-    linear = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1_000)).fit(x, y).predict_proba
+    linear = (
+        make_pipeline(StandardScaler(), LogisticRegression(max_iter=1_000)).fit(x, y).predict_proba
+    )
     trees = HistGradientBoostingClassifier(random_state=0).fit(x, y).predict_proba
     few, more = (1, 4) if given.tiny else (20, 1_000)
     results = compared("logistic regression", linear, x, few, more)
@@ -141,7 +156,9 @@ def main(given: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, help="adult.parquet; made-up rows without")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--tiny", action="store_true", help="seconds instead of minutes")

@@ -1,11 +1,12 @@
-"""Blocks of a table of 10⁹ rows that a black box explains, and what a block costs beside its values.
+"""Blocks of a table of 10⁹ rows that a black box explains, and what a block costs beside its
+values.
 
     python -m tests.benchmarks.blocks [--rows 4096] [--repeats 5] [--tiny]
 
-First the tiles that a plan cuts, for designs and backgrounds of a table of 40 columns, and the seconds of work in one
-at a microsecond a prediction.  Then the same run in one block and in many, in turns: the least difference, for each
-block, in wall and in processor time, and its files.  On a machine that others use too, processor time is the one to
-read.
+First the tiles that a plan cuts, for designs and backgrounds of a table of 40 columns, and the
+seconds of work in one at a microsecond a prediction.  Then the same run in one block and in many,
+in turns: the least difference, for each block, in wall and in processor time, and its files.  On a
+machine that others use too, processor time is the one to read.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def print_tiles() -> None:
     for name, design in DESIGNS.items():
         for b in (1, 10, 100):
             value = Marginal(total, np.zeros((b, COLUMNS)))
-            tiles = cut_tiles(Work.of(value, design), ROWS, b, design.info.n_replicates, RunOptions())
+            tiles = cut_tiles(
+                Work.of(value, design), ROWS, b, design.info.n_replicates, RunOptions()
+            )
             tile = tiles["instance_tile"]
             seconds = tile * b * design.info.n_coalitions * PREDICTION_SECONDS
             print(f"{name:<20}{b:>12,}{tile:>8,}{math.ceil(ROWS / tile):>12,}{seconds:>14.1f} s")
@@ -62,7 +65,9 @@ def taken(n_rows: int, tile: int) -> tuple[float, float, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=4_096)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--tiny", action="store_true")
@@ -71,10 +76,14 @@ def main() -> None:
     print_tiles()
     taken(n_rows, n_rows)  # compiles what there is to compile
     whole, cut = (
-        np.min([taken(n_rows, tile) for _ in range(repeats)], axis=0) for tile in (n_rows, min(n_rows, SMALL_TILE))
+        np.min([taken(n_rows, tile) for _ in range(repeats)], axis=0)
+        for tile in (n_rows, min(n_rows, SMALL_TILE))
     )
     wall, processor, files = (cut - whole) / (n_rows / SMALL_TILE - 1)
-    print(f"a block beside its values: {1e3 * wall:.0f} ms, {1e3 * processor:.0f} ms of a core, {files:.0f} files")
+    print(
+        f"a block beside its values: {1e3 * wall:.0f} ms, {1e3 * processor:.0f} ms of a core, "
+        f"{files:.0f} files"
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
-"""What it costs that a store is checked: seals of states, receipts and notes, and crc32c on every chunk.
+"""What it costs that a store is checked: seals of states, receipts and notes, and crc32c on every
+chunk.
 
-    python -m tests.benchmarks.checked_stores [--table powerlifting.parquet] [--rows 200000] [--repeats 3] [--tiny]
+    python -m tests.benchmarks.checked_stores [--table powerlifting.parquet] [--rows 200000]
+    [--repeats 3] [--tiny]
 
-The same run with all of it, and with seals neither made nor read and chunks without crc32c, each in a process of its
-own, one after the other in turns; medians of wall time and of processor time (user + system) of `explain` alone.  Two
-kinds of run: a regression whose states are learnt from all rows, and a black box with a model that costs next to
-nothing.  On a machine that others use too, processor time is the one to read.
+The same run with all of it, and with seals neither made nor read and chunks without crc32c, each in
+a process of its own, one after the other in turns; medians of wall time and of processor time (user
++ system) of `explain` alone.  Two kinds of run: a regression whose states are learnt from all rows,
+and a black box with a model that costs next to nothing.  On a machine that others use too,
+processor time is the one to read.
 """
 
 from __future__ import annotations
@@ -34,7 +37,16 @@ from dshap.records import FloatArray, Record
 from dshap.tables import ParquetSource, SyntheticTable
 from dshap.types import RowReader
 
-FEATURES = ["bodyweight_kg", "squat_kg", "bench_kg", "sex_male", "equipment", "year", "month", "meet_entrants"]
+FEATURES = [
+    "bodyweight_kg",
+    "squat_kg",
+    "bench_kg",
+    "sex_male",
+    "equipment",
+    "year",
+    "month",
+    "meet_entrants",
+]
 UNITS = np.array([20.0, 60.0, 40.0, 1.0, 1.0, 10.0, 6.0, 100.0])
 
 
@@ -46,7 +58,12 @@ def predict(rows: FloatArray) -> FloatArray:
 
 def regression(table: RowReader, store: Path, n_rows: int) -> None:
     value = dshap.values.ConditionalRegression(
-        predict, table, RBF(list(UNITS)), Nystrom(min(64, n_rows // 10)), 1e-4, feature_names=FEATURES
+        predict,
+        table,
+        RBF(list(UNITS)),
+        Nystrom(min(64, n_rows // 10)),
+        1e-4,
+        feature_names=FEATURES,
     )
     dshap.explain(value, table, design="exact", store=store, keep_rows=True, coalition_tile=16)
 
@@ -57,7 +74,10 @@ def marginal(table: RowReader, store: Path, n_rows: int) -> None:
     dshap.explain(value, table, design=design, store=store, keep_rows=True, coalition_tile=16)
 
 
-KINDS: dict[str, Callable[[RowReader, Path, int], None]] = {"regression": regression, "marginal": marginal}
+KINDS: dict[str, Callable[[RowReader, Path, int], None]] = {
+    "regression": regression,
+    "marginal": marginal,
+}
 
 
 def switch_off() -> None:
@@ -86,12 +106,16 @@ def opened(path: str, n_rows: int, folder: Path) -> RowReader:
     return ParquetSource(part, features=FEATURES)
 
 
-def measured(kind: str, is_checked: bool, options: argparse.Namespace, folder: Path) -> dict[str, float]:
+def measured(
+    kind: str, is_checked: bool, options: argparse.Namespace, folder: Path
+) -> dict[str, float]:
     """Seconds of one run in a process of its own, and the bytes of its store."""
     store = folder / f"{kind}-{is_checked}.zarr"
     command = [sys.executable, "-m", "tests.benchmarks.checked_stores", "--child", kind, "--store", str(store),
                "--rows", str(options.rows), "--folder", str(folder), "--table", options.table]  # fmt: skip
-    done = subprocess.run([*command, *([] if is_checked else ["--off"])], check=True, stdout=subprocess.PIPE)
+    done = subprocess.run(
+        [*command, *([] if is_checked else ["--off"])], check=True, stdout=subprocess.PIPE
+    )
     files = [file for file in store.rglob("*") if file.is_file()]
     size = sum(file.stat().st_size for file in files)
     shutil.rmtree(store)
@@ -111,16 +135,28 @@ def compared(kind: str, options: argparse.Namespace, folder: Path) -> None:
     for is_checked, own in middle.items():
         spread = ", ".join(f"{run['processor']:.2f}" for run in runs[is_checked])
         print(
-            f"{kind:10s} {'checked' if is_checked else 'unchecked':9s}  wall {own['wall']:7.2f} s  processor "
-            f"{own['processor']:7.2f} s ({spread})  {own['bytes'] / 2**20:7.2f} MiB in {own['files']:.0f} files"
+            f"{kind:10s} {'checked' if is_checked else 'unchecked':9s}  wall {own['wall']:7.2f} s  "
+            "processor "
+            f"{own['processor']:7.2f} s ({spread})  {own['bytes'] / 2**20:7.2f} MiB in "
+            f"{own['files']:.0f} files"
         )
-    costs = {name: middle[True][name] / middle[False][name] - 1.0 for name in ("wall", "processor", "bytes")}
-    print(f"{kind:10s} cost of checking: " + ", ".join(f"{name} {cost:+.1%}" for name, cost in costs.items()))
+    costs = {
+        name: middle[True][name] / middle[False][name] - 1.0
+        for name in ("wall", "processor", "bytes")
+    }
+    print(
+        f"{kind:10s} cost of checking: "
+        + ", ".join(f"{name} {cost:+.1%}" for name, cost in costs.items())
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--table", default="", help="Parquet file with these columns; a made-up table where left out")
+    parser.add_argument(
+        "--table",
+        default="",
+        help="Parquet file with these columns; a made-up table where left out",
+    )
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--tiny", action="store_true")
@@ -134,7 +170,11 @@ def main() -> None:
         table = opened(options.table, options.rows, Path(options.folder))
         wall, processor = time.perf_counter(), time.process_time()
         KINDS[options.child](table, Path(options.store), options.rows)
-        print(json.dumps({"wall": time.perf_counter() - wall, "processor": time.process_time() - processor}))
+        print(
+            json.dumps(
+                {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor}
+            )
+        )
         return
     if options.tiny:
         options.rows, options.repeats = 1_000, 1

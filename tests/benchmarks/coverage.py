@@ -1,11 +1,14 @@
-"""How often φ ± t·std_error holds the true value, over seeds of the design: asked are 92 to 97 % of a nominal 95 %.
+"""How often φ ± t·std_error holds the true value, over seeds of the design: asked are 92 to 97 % of
+a nominal 95 %.
 
-Games are sums of a_T [T ⊆ S] over random coalitions T of every size, so that φ_i = Σ_{T ∋ i} a_T/|T| is known for any
-number of players; their interactions are weak, even or strong in the size of T.  Each instance and player counts apart;
-"mean" is the mean over the instances, with the error of the summaries that a cube keeps of its blocks.  Kriging chooses
-its decay from the instances themselves.
+Games are sums of a_T [T ⊆ S] over random coalitions T of every size, so that φ_i = Σ_{T ∋ i}
+a_T/|T| is known for any number of players; their interactions are weak, even or strong in the size
+of T.  Each instance and player counts apart; "mean" is the mean over the instances, with the error
+of the summaries that a cube keeps of its blocks.  Kriging chooses its decay from the instances
+themselves.
 
-Usage: python -m tests.benchmarks.coverage [--seeds 1000] [--players 8 12 20 38] [--json OUT] [--tiny]
+Usage: python -m tests.benchmarks.coverage [--seeds 1000] [--players 8 12 20 38] [--json OUT]
+[--tiny]
 """
 
 from __future__ import annotations
@@ -50,7 +53,8 @@ class Games:
 
     def values(self, masks: BoolArray) -> FloatArray:
         """(m, n)"""
-        is_inside = (~masks).astype(np.float32) @ self.terms.T.astype(np.float32) == 0  # no member of T is missing
+        # no member of T is missing
+        is_inside = (~masks).astype(np.float32) @ self.terms.T.astype(np.float32) == 0
         return is_inside @ self.weights
 
     @property
@@ -99,7 +103,9 @@ def covered(name: str, d: int, n_coalitions: int, seeds: int) -> Coverage:
         variances.append(variance)
     ratio = float(np.sqrt(np.mean(variances) / np.mean(errors2)))
     by_decay = tuple(np.mean(held, axis=(0, 2)).tolist())
-    return Coverage(name, d, n_coalitions, seeds, float(np.mean(held)), float(np.mean(of_mean)), by_decay, ratio)
+    return Coverage(
+        name, d, n_coalitions, seeds, float(np.mean(held)), float(np.mean(of_mean)), by_decay, ratio
+    )
 
 
 def design_of(name: str, d: int, n_coalitions: int, seed: int) -> Design:
@@ -109,14 +115,18 @@ def design_of(name: str, d: int, n_coalitions: int, seed: int) -> Design:
     if name == "kriging":
         return designs.kriging(d, n_coalitions, seed=seed)
     _, sampling, kind = name.split()
-    return designs.kernelshap(d, n_coalitions, sampling=sampling, paired=kind == "paired", seed=seed)
+    return designs.kernelshap(
+        d, n_coalitions, sampling=sampling, paired=kind == "paired", seed=seed
+    )
 
 
 def main(given: argparse.Namespace) -> None:
     chosen = [case for case in CASES if case[0] in given.players]
     seeds, cases = (20, chosen[:2]) if given.tiny else (given.seeds, chosen)
     warnings.simplefilter("error")
-    print(f"{'design':<26}{'d':>4}{'m':>7}{'covered':>9}{'mean':>9}{'se/rms':>8}   by decay {DECAYS}")
+    print(
+        f"{'design':<26}{'d':>4}{'m':>7}{'covered':>9}{'mean':>9}{'se/rms':>8}   by decay {DECAYS}"
+    )
     found = []
     for name in given.designs:
         for d, n_coalitions in cases:
@@ -131,7 +141,9 @@ def main(given: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=1_000)
     parser.add_argument(
         "--designs",

@@ -1,13 +1,17 @@
-"""Mean squared error of estimated Shapley values at equal numbers of evaluations: dshap's designs, shapiq, LightSHAP.
+"""Mean squared error of estimated Shapley values at equal numbers of evaluations: dshap's designs,
+shapiq, LightSHAP.
 
-Games of boosted trees on four tables, v_S(x) the mean prediction over background rows with the columns of S from x, and
-the ten of `tests.benchmarks.model_games`: trees, networks, machines, text, an image, votes.  Truth is every coalition
-or another program (for 38 players of trees shap's interventional TreeSHAP of the same model and background).  A budget
-is a number of distinct coalitions, the empty and the full one counted.  dshap's designs are shared by all instances, so
-a seed is one design; peers draw anew for each instance.  LightSHAP, which stops by a tolerance, gets as many iterations
-as come to the budget.  Programs that are not installed (`pip install -e '.[bench]'`) are left out by name.
+Games of boosted trees on four tables, v_S(x) the mean prediction over background rows with the
+columns of S from x, and the ten of `tests.benchmarks.model_games`: trees, networks, machines, text,
+an image, votes.  Truth is every coalition or another program (for 38 players of trees shap's
+interventional TreeSHAP of the same model and background).  A budget is a number of distinct
+coalitions, the empty and the full one counted.  dshap's designs are shared by all instances, so a
+seed is one design; peers draw anew for each instance.  LightSHAP, which stops by a tolerance, gets
+as many iterations as come to the budget.  Programs that are not installed (`pip install -e
+'.[bench]'`) are left out by name.
 
-Usage: python -m tests.benchmarks.estimators [--data FOLDER] [--tables california adult bike lol] [--budgets 4 16 64]
+Usage: python -m tests.benchmarks.estimators [--data FOLDER] [--tables california adult bike lol]
+[--budgets 4 16 64]
        [--coalitions 256 2048] [--seeds 100] [--peer-seeds 10] [--instances 50] [--compared 10]
        [--only OddSHAP MSR] [--without ProxySPEX] [--json OUT] [--tiny]
 """
@@ -100,7 +104,9 @@ def fitted(name: str, x: FloatArray, y: np.ndarray, table: Table, n: int) -> Mod
 
     background = x[order[-table.n_background :]]
     phi = by_tree_shap(model) if x.shape[1] > MAX_TABLE else None
-    return RowGames(name, x[order[-table.n_background - n : -table.n_background]], background, predict, phi)
+    return RowGames(
+        name, x[order[-table.n_background - n : -table.n_background]], background, predict, phi
+    )
 
 
 @dataclass(frozen=True)
@@ -123,7 +129,9 @@ class Result:
 
 OWN: Mapping[str, Callable[[int, int, int], Design]] = {
     "dshap kriging (auto)": lambda d, m, seed: designs.kriging(d, m, seed=seed, n_replicates=0),
-    "dshap kernelshap leverage": lambda d, m, seed: designs.kernelshap(d, m, seed=seed, n_replicates=0),
+    "dshap kernelshap leverage": lambda d, m, seed: designs.kernelshap(
+        d, m, seed=seed, n_replicates=0
+    ),
     "dshap kernelshap kernel": lambda d, m, seed: designs.kernelshap(
         d, m, sampling="kernel", seed=seed, n_replicates=0
     ),
@@ -149,7 +157,8 @@ class Pilot:
 
 
 def own_results(games: ModelGames, truth: FloatArray, budget: int, seeds: int) -> list[Result]:
-    """The designs of dshap, each shared by all instances; errors of the first ones, whose truth (n, d) is given."""
+    """The designs of dshap, each shared by all instances; errors of the first ones, whose truth (n,
+    d) is given."""
     d, n, out = games.n_players, len(truth), []
     for name, make in OWN.items():
         errors, seconds, sizes = [], 0.0, []
@@ -157,7 +166,9 @@ def own_results(games: ModelGames, truth: FloatArray, budget: int, seeds: int) -
             design = make(d, budget, seed)
             pilot, most = Pilot(games), design.n_coalitions
             start = time.perf_counter()
-            design = settled(design, lambda masks, pilot=pilot, most=most: pilot.values(masks, most))
+            design = settled(
+                design, lambda masks, pilot=pilot, most=most: pilot.values(masks, most)
+            )
             seconds -= pilot.seconds
             masks = design.masks
             seconds += time.perf_counter() - start
@@ -187,7 +198,9 @@ def shapiq_peers() -> dict[str, Peer]:
         return {}
 
     def peer(kind: str, **options: Any) -> Peer:
-        def run(game: Callable[[BoolArray], FloatArray], d: int, budget: int, seed: int) -> FloatArray:
+        def run(
+            game: Callable[[BoolArray], FloatArray], d: int, budget: int, seed: int
+        ) -> FloatArray:
             kinds = getattr(approximators, kind, None)
             if kinds is None:
                 raise ImportError(f"this version of shapiq has no {kind}")
@@ -223,17 +236,33 @@ def lightshap_peers() -> dict[str, Peer]:
     iterations: dict[tuple[str, str, int, int], int] = {}
 
     def peer(method: str, how: str) -> Peer:
-        def once(game: Callable[[BoolArray], FloatArray], d: int, most: int, seed: int) -> FloatArray:
-            options = {"method": method, "how": how, "max_iter": most, "tol": 0.0, "random_state": seed}
+        def once(
+            game: Callable[[BoolArray], FloatArray], d: int, most: int, seed: int
+        ) -> FloatArray:
+            options = {
+                "method": method,
+                "how": how,
+                "max_iter": most,
+                "tol": 0.0,
+                "random_state": seed,
+            }
             found = lightshap.explain_any(
-                lambda x: game(np.asarray(x) > 0.5), np.ones((1, d)), bg_X=np.zeros((1, d)), verbose=False, **options
+                lambda x: game(np.asarray(x) > 0.5),
+                np.ones((1, d)),
+                bg_X=np.zeros((1, d)),
+                verbose=False,
+                **options,
             )
             return np.asarray(found.shap_values).ravel()
 
-        def run(game: Callable[[BoolArray], FloatArray], d: int, budget: int, seed: int) -> FloatArray:
+        def run(
+            game: Callable[[BoolArray], FloatArray], d: int, budget: int, seed: int
+        ) -> FloatArray:
             key = (method, how, d, budget)
             if key not in iterations:
-                iterations[key] = iterations_within(lambda counted, most: once(counted, d, most, seed), game, budget)
+                iterations[key] = iterations_within(
+                    lambda counted, most: once(counted, d, most, seed), game, budget
+                )
             if not iterations[key]:
                 raise ValueError("one iteration takes more than the budget")
             return once(game, d, iterations[key], seed)
@@ -248,8 +277,11 @@ def lightshap_peers() -> dict[str, Peer]:
     }
 
 
-def iterations_within(run: Callable[[Any, int], Any], game: Callable[[BoolArray], FloatArray], budget: int) -> int:
-    """The most iterations that evaluate at most 2 % more distinct coalitions than the budget; 0: not even one."""
+def iterations_within(
+    run: Callable[[Any, int], Any], game: Callable[[BoolArray], FloatArray], budget: int
+) -> int:
+    """The most iterations that evaluate at most 2 % more distinct coalitions than the budget; 0:
+    not even one."""
     low, high = 0, 1
 
     def fits(most: int) -> bool:
@@ -317,7 +349,9 @@ def show(results: list[Result]) -> None:
     best = min((own.error for own in results if own.is_peer), default=np.nan)
     first = results[0]
     print(f"\n{first.table}: {first.n_players} players, {first.budget} coalitions")
-    print(f"{'':<38}{'mean squared error':>20}{'× best peer':>13}{'coalitions':>12}{'runs':>8}{'s/run':>9}")
+    print(
+        f"{'':<38}{'mean squared error':>20}{'× best peer':>13}{'coalitions':>12}{'runs':>8}{'s/run':>9}"
+    )
     for own in sorted(results, key=lambda each: each.error):
         print(
             f"{own.program:<38}{own.error:>20.3e}{own.error / best:>13.3g}{own.evaluations:>12,.0f}{own.runs:>8,}"
@@ -328,7 +362,9 @@ def show(results: list[Result]) -> None:
 
 def main(given: argparse.Namespace) -> None:
     warnings.simplefilter("ignore")
-    n, seeds, peer_seeds = (4, 2, 1) if given.tiny else (given.instances, given.seeds, given.peer_seeds)
+    n, seeds, peer_seeds = (
+        (4, 2, 1) if given.tiny else (given.instances, given.seeds, given.peer_seeds)
+    )
     every = []
 
     def taken(name: str) -> bool:
@@ -343,24 +379,38 @@ def main(given: argparse.Namespace) -> None:
             if budget >= 2**d:
                 print(f"\n{name}: {budget} are all coalitions of {d} players, and exact")
                 continue
-            results = own_results(games, truth, budget, seeds) + peer_results(games, truth, budget, peer_seeds, taken)
+            results = own_results(games, truth, budget, seeds) + peer_results(
+                games, truth, budget, peer_seeds, taken
+            )
             show(results)
             every += results
             write_json(given.json, {"results": [asdict(own) for own in every]})
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, help="folder of the Parquet files")
     parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=[*TABLES, *MODELS])
-    parser.add_argument("--budgets", nargs="+", type=int, default=BUDGETS, help="coalitions a player")
-    parser.add_argument("--coalitions", nargs="+", type=int, help="coalitions, instead of --budgets")
+    parser.add_argument(
+        "--budgets", nargs="+", type=int, default=BUDGETS, help="coalitions a player"
+    )
+    parser.add_argument(
+        "--coalitions", nargs="+", type=int, help="coalitions, instead of --budgets"
+    )
     parser.add_argument("--instances", type=int, default=50)
     parser.add_argument("--compared", type=int, help="the first so many of them are compared; all")
     parser.add_argument("--seeds", type=int, default=100, help="of dshap's designs")
-    parser.add_argument("--peer-seeds", type=int, default=10, help="of the peers, which run instance by instance")
+    parser.add_argument(
+        "--peer-seeds", type=int, default=10, help="of the peers, which run instance by instance"
+    )
     parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="peers of this name")
-    parser.add_argument("--without", nargs="+", default=[], metavar="WORD", help="leave out peers of this name")
+    parser.add_argument(
+        "--without", nargs="+", default=[], metavar="WORD", help="leave out peers of this name"
+    )
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--tiny", action="store_true", help="seconds instead of an hour, made-up tables")
+    parser.add_argument(
+        "--tiny", action="store_true", help="seconds instead of an hour, made-up tables"
+    )
     main(parser.parse_args())

@@ -1,12 +1,16 @@
-"""Exact interventional values of a kernel model of lifts, against brute force and against a second code path.
+"""Exact interventional values of a kernel model of lifts, against brute force and against a second
+code path.
 
-1. Some rows by calling the model on every mix of a row with 2,000 background rows, for all 256 coalitions.
+1. Some rows by calling the model on every mix of a row with 2,000 background rows, for all 256
+    coalitions.
 2. 1,000 rows with the same background by the formula, coalition by coalition, in plain numpy.
-3. The same rows with *all* rows as background: sums of products of half the columns by batched matrix products.
+3. The same rows with *all* rows as background: sums of products of half the columns by batched
+    matrix products.
 4. ConditionalRegression with its sums in float32 against float64, 2,000 rows explained.
 
 Differences are the largest of any attribution, in standard deviations of the target.
-Usage: python -m tests.benchmarks.exactness --data powerlifting.parquet [--tiny] (synthetic rows without --data)
+Usage: python -m tests.benchmarks.exactness --data powerlifting.parquet [--tiny] (synthetic rows
+without --data)
 """
 
 from __future__ import annotations
@@ -26,14 +30,26 @@ from dshap.rows import read_sample
 from dshap.tables import ParquetSource, SyntheticTable
 from dshap.values import ConditionalRegression, KernelInterventional
 
-FEATURES = ["bodyweight_kg", "squat_kg", "bench_kg", "sex_male", "equipment", "year", "month", "meet_entrants"]
+FEATURES = [
+    "bodyweight_kg",
+    "squat_kg",
+    "bench_kg",
+    "sex_male",
+    "equipment",
+    "year",
+    "month",
+    "meet_entrants",
+]
 TARGET = "deadlift_kg"
 D, HALF, BLOCK = 8, 4, 512
 RANK_TOLERANCE = 1e-5
-"""Of the regressions in float64 and float32; with the default of 1e-6 float32 errs by up to 1e-3 and is refused."""
+"""Of the regressions in float64 and float32; with the default of 1e-6 float32 errs by up to 1e-3
+and is refused."""
 
 
-def shapley(values: np.ndarray, base: np.ndarray, full: np.ndarray, masks: np.ndarray) -> np.ndarray:
+def shapley(
+    values: np.ndarray, base: np.ndarray, full: np.ndarray, masks: np.ndarray
+) -> np.ndarray:
     """φ (n, d) from v (n, m) of the proper coalitions, by the classical weights."""
     design = designs.exact(D)
     ends = design.operator[:2]
@@ -41,7 +57,9 @@ def shapley(values: np.ndarray, base: np.ndarray, full: np.ndarray, masks: np.nd
     return values @ design.operator[2:] + np.outer(base, ends[0]) + np.outer(full, ends[1])
 
 
-def by_calling(model: KernelExpansion, rows: np.ndarray, background: np.ndarray, masks: np.ndarray) -> np.ndarray:
+def by_calling(
+    model: KernelExpansion, rows: np.ndarray, background: np.ndarray, masks: np.ndarray
+) -> np.ndarray:
     """v_S(x) (n, m): the mean prediction of every mix."""
     out = np.empty((len(rows), len(masks)))
     for i, row in enumerate(rows):
@@ -50,13 +68,17 @@ def by_calling(model: KernelExpansion, rows: np.ndarray, background: np.ndarray,
     return out
 
 
-def by_formula(model: KernelExpansion, rows: np.ndarray, background: np.ndarray, masks: np.ndarray) -> np.ndarray:
+def by_formula(
+    model: KernelExpansion, rows: np.ndarray, background: np.ndarray, masks: np.ndarray
+) -> np.ndarray:
     """v_S(x) (n, m): c + Σ_r a_r k_S(x, z_r) μ_r(S̄), one kernel matrix a coalition."""
     kernel, z, a = model.kernel, model.landmarks, model.weights[:, 0]
     out = np.empty((len(rows), len(masks)))
     for j, mask in enumerate(masks):
         mean = kernel.matrix(background, z, np.flatnonzero(~mask).tolist()).mean(axis=0)
-        out[:, j] = model.intercept[0] + kernel.matrix(rows, z, np.flatnonzero(mask).tolist()) @ (a * mean)
+        out[:, j] = model.intercept[0] + kernel.matrix(rows, z, np.flatnonzero(mask).tolist()) @ (
+            a * mean
+        )
     return out
 
 
@@ -71,14 +93,20 @@ def half_products(kernel, x: np.ndarray, z: np.ndarray, columns: range) -> np.nd
     return out
 
 
-def by_halves(model: KernelExpansion, rows: np.ndarray, blocks: Iterator[np.ndarray], masks: np.ndarray) -> np.ndarray:
-    """v_S(x) (n, m) with all rows of the blocks as background: all subsets from one matrix product a landmark."""
+def by_halves(
+    model: KernelExpansion, rows: np.ndarray, blocks: Iterator[np.ndarray], masks: np.ndarray
+) -> np.ndarray:
+    """v_S(x) (n, m) with all rows of the blocks as background: all subsets from one matrix product
+    a landmark."""
     kernel, z = model.kernel, model.landmarks
     total, n = np.zeros((len(z), 1 << HALF, 1 << HALF)), 0
     for block in blocks:
         for start in range(0, len(block), BLOCK):
             x = block[start : start + BLOCK]
-            low, high = half_products(kernel, x, z, range(HALF)), half_products(kernel, x, z, range(HALF, D))
+            low, high = (
+                half_products(kernel, x, z, range(HALF)),
+                half_products(kernel, x, z, range(HALF, D)),
+            )
             total += low @ high.transpose(0, 2, 1)
             n += len(x)
     mean = total / n
@@ -92,13 +120,18 @@ def by_halves(model: KernelExpansion, rows: np.ndarray, blocks: Iterator[np.ndar
     return out
 
 
-def in_float32(model: KernelExpansion, data: np.ndarray, rows: np.ndarray, n_landmarks: int, unit: float) -> None:
-    """Prints rms and largest difference of the attributions and the seconds of both; or why float32 is refused."""
+def in_float32(
+    model: KernelExpansion, data: np.ndarray, rows: np.ndarray, n_landmarks: int, unit: float
+) -> None:
+    """Prints rms and largest difference of the attributions and the seconds of both; or why float32
+    is refused."""
     phi, seconds = [], []
     options = {"rank_tolerance": RANK_TOLERANCE, "feature_names": FEATURES}
     for precision in ("float64", "float32"):
         kernel, embedding = RBF("median"), Nystrom(n_landmarks)
-        value = ConditionalRegression(model.predict, data, kernel, embedding, 1e-4, precision=precision, **options)
+        value = ConditionalRegression(
+            model.predict, data, kernel, embedding, 1e-4, precision=precision, **options
+        )
         start = time.perf_counter()
         try:
             phi.append(dshap.explain(value, rows).attribution.values)
@@ -108,22 +141,33 @@ def in_float32(model: KernelExpansion, data: np.ndarray, rows: np.ndarray, n_lan
         seconds.append(time.perf_counter() - start)
     gap = np.abs(phi[1] - phi[0]) / unit
     print(
-        f"{f'float32 sums over {len(data):,} rows':<58}{len(rows):>7} rows{gap.max():>12.1e} sd, root mean square "
+        f"{f'float32 sums over {len(data):,} rows':<58}{len(rows):>7} rows{gap.max():>12.1e} sd, "
+        "root mean square "
         f"{np.sqrt(np.square(gap).mean()):.1e}; {seconds[0]:.1f} s in float64, {seconds[1]:.1f} s"
     )
 
 
 def main(data: str | None, is_tiny: bool) -> None:
-    n_landmarks, n_rows, n_background, n_called = (60, 50, 100, 2) if is_tiny else (500, 1_000, 2_000, 10)
+    n_landmarks, n_rows, n_background, n_called = (
+        (60, 50, 100, 2) if is_tiny else (500, 1_000, 2_000, 10)
+    )
     n_table, n_learnt, n_fast = (3_000, 1_000, 50) if is_tiny else (200_000, 100_000, 2_000)
     options = {"features": FEATURES, "target": TARGET}
-    source = ParquetSource(data, **options) if data else SyntheticTable("powerlifting", n_table, **options)
+    source = (
+        ParquetSource(data, **options)
+        if data
+        else SyntheticTable("powerlifting", n_table, **options)
+    )
     ridge = KernelRidge(RBF("validate"), Nystrom(n_landmarks), penalty="validate", holdout=0.1)
     model = dshap.fit(ridge, source, None).expansion_
     sample = read_sample(source, n_rows + n_background, 1, 65_536, target=True)
     order = np.random.default_rng(0).permutation(len(sample["x"]))
     rows, background = sample["x"][order[:n_rows]], sample["x"][order[n_rows:]]
-    unit, masks, full = sample["target"].std(), designs.exact(D).masks[2:], model.predict(rows)[:, 0]
+    unit, masks, full = (
+        sample["target"].std(),
+        designs.exact(D).masks[2:],
+        model.predict(rows)[:, 0],
+    )
 
     def report(name: str, phi: np.ndarray, cube, started: float) -> None:
         gap = np.abs(phi - cube.attribution.values[: len(phi), :, 0]).max() / unit
@@ -132,24 +176,43 @@ def main(data: str | None, is_tiny: bool) -> None:
     cube = dshap.explain(KernelInterventional(model, background), rows)
     base, start = np.array([model.predict(background).mean()]), time.perf_counter()
     values = by_calling(model, rows[:n_called], background, masks)
-    report("every mix predicted", shapley(values, base.repeat(n_called), full[:n_called], masks), cube, start)
+    report(
+        "every mix predicted",
+        shapley(values, base.repeat(n_called), full[:n_called], masks),
+        cube,
+        start,
+    )
     start = time.perf_counter()
     values = by_formula(model, rows, background, masks)
-    report("the formula, coalition by coalition", shapley(values, base.repeat(n_rows), full, masks), cube, start)
+    report(
+        "the formula, coalition by coalition",
+        shapley(values, base.repeat(n_rows), full, masks),
+        cube,
+        start,
+    )
     cube = dshap.explain(KernelInterventional(model, source), rows)
     start = time.perf_counter()
-    blocks = (source.read(a, min(a + 65_536, source.n_rows)).x for a in range(0, source.n_rows, 65_536))
+    blocks = (
+        source.read(a, min(a + 65_536, source.n_rows)).x for a in range(0, source.n_rows, 65_536)
+    )
     values = by_halves(model, rows, blocks, masks)
     every = cube.base_value.values.repeat(n_rows)
     report(
-        f"halves of the columns, {source.n_rows:,} background rows", shapley(values, every, full, masks), cube, start
+        f"halves of the columns, {source.n_rows:,} background rows",
+        shapley(values, every, full, masks),
+        cube,
+        start,
     )
-    learnt = np.random.default_rng(1).permutation(read_sample(source, n_learnt + n_fast, 2, 65_536)["x"])
+    learnt = np.random.default_rng(1).permutation(
+        read_sample(source, n_learnt + n_fast, 2, 65_536)["x"]
+    )
     in_float32(model, learnt[n_fast:], learnt[:n_fast], 40 if is_tiny else 256, unit)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", help="Parquet file of lifts")
     parser.add_argument("--tiny", action="store_true", help="seconds instead of minutes")
     given = parser.parse_args()

@@ -1,8 +1,10 @@
-"""Games of nine kinds, of any number of players, whose Shapley values are known by another way than any design.
+"""Games of nine kinds, of any number of players, whose Shapley values are known by another way than
+any design.
 
-Sums of a_T [T ⊆ S] by φ_i = Σ_{T∋i} a_T/|T|; functions of a weighted sum of the players present (votes, logistic
-models) by the distribution of that sum; airports by their costs in order; networks by every coalition, or by 40,000
-orders and their reversals above 20 players.  Every game has v(∅) = 0.
+Sums of a_T [T ⊆ S] by φ_i = Σ_{T∋i} a_T/|T|; functions of a weighted sum of the players present
+(votes, logistic models) by the distribution of that sum; airports by their costs in order; networks
+by every coalition, or by 40,000 orders and their reversals above 20 players.  Every game has v(∅) =
+0.
 """
 
 from __future__ import annotations
@@ -46,14 +48,16 @@ class Games(Protocol):
 
 
 def settled(design: Design, values: Callable[[BoolArray], FloatArray]) -> Design:
-    """The design with all its choices made from values (games, m) of the coalitions (m, d) that it asks for."""
+    """The design with all its choices made from values (games, m) of the coalitions (m, d) that it
+    asks for."""
     while isinstance(design, Pilot) and design.pilot_coalitions:
         design = design.tuned(design.tune(values(design.block(0, design.pilot_coalitions).masks)))
     return design
 
 
 def estimated(design: Design, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """phi (games, d) and replicates (R, games, d) from values (games, m) of all coalitions of a settled design."""
+    """phi (games, d) and replicates (R, games, d) from values (games, m) of all coalitions of a
+    settled design."""
     phi, replicates = of_all_values(design, values[:, :, None])
     return phi[..., 0], replicates[..., 0]
 
@@ -68,7 +72,8 @@ class Dividends:
     """(terms, n)"""
 
     def values(self, masks: BoolArray) -> FloatArray:
-        is_inside = (~masks).astype(np.float32) @ self.terms.T.astype(np.float32) == 0  # no member of T is missing
+        # no member of T is missing
+        is_inside = (~masks).astype(np.float32) @ self.terms.T.astype(np.float32) == 0
         return (is_inside @ self.weights).T
 
     @cached_property
@@ -80,8 +85,9 @@ class Dividends:
 class OfSums:
     """v(S) = g_r(Σ_{i∈S} a_ri) − g_r(0), with whole numbers a.
 
-    φ_i = ∫₀¹ E[g(X_t + a_i) − g(X_t)] dt, X_t the sum of the other players, each there with probability t: its
-    distribution by the product of the characteristic functions on a grid of whole numbers.
+    φ_i = ∫₀¹ E[g(X_t + a_i) − g(X_t)] dt, X_t the sum of the other players, each there with
+    probability t: its distribution by the product of the characteristic functions on a grid of
+    whole numbers.
     """
 
     weights: np.ndarray
@@ -102,7 +108,8 @@ class OfSums:
         least, phi = (sizes * counts)[sizes < 0].sum(), np.zeros(len(sizes))
         n_half = 1 << math.ceil(math.log2(np.abs(sizes) @ counts + 2))
         g = self.g(r, np.arange(n_half) + least)
-        waves = np.fft.rfft(np.concatenate([g, g[::-1]])) / (2 * n_half)  # mirrored: no jump but those of g
+        # mirrored: no jump but those of g
+        waves = np.fft.rfft(np.concatenate([g, g[::-1]])) / (2 * n_half)
         waves[1:-1] *= 2
         omega = np.pi * np.arange(n_half + 1) / n_half
         is_loud = np.abs(waves) > FAINT * np.abs(waves).max()
@@ -122,7 +129,8 @@ class OfSums:
 
 
 def _most(sizes: np.ndarray, counts: np.ndarray, omega: FloatArray, t: float) -> FloatArray:
-    """A bound on |Π (1 − t + t exp(iωa))| over all players but any one, at each frequency where it is not faint.
+    """A bound on |Π (1 − t + t exp(iωa))| over all players but any one, at each frequency where it
+    is not faint.
 
     No factor is above 1: a product of some of them bounds that of all.
     """
@@ -167,7 +175,10 @@ class Networks:
     """(n, d)"""
 
     def values(self, masks: BoolArray) -> FloatArray:
-        hidden = (np.tanh(masks @ (x[:, None] * self.inner) + self.bias) - np.tanh(self.bias) for x in self.rows)
+        hidden = (
+            np.tanh(masks @ (x[:, None] * self.inner) + self.bias) - np.tanh(self.bias)
+            for x in self.rows
+        )
         return np.stack([own @ self.outer for own in hidden])
 
     @cached_property
@@ -215,7 +226,9 @@ def order_three(rng: np.random.Generator, d: int, n: int) -> Games:
 def products(rng: np.random.Generator, d: int, n: int) -> Games:
     """Ten products over 15 players, and additive parts of a fifth of their size."""
     terms = np.concatenate([np.eye(d, dtype=bool), _random_terms(rng, d, _sizes(d, (15, 10)))])
-    return Dividends(terms, rng.normal(size=(len(terms), n)) * np.r_[np.full(d, 0.2), np.ones(10)][:, None])
+    return Dividends(
+        terms, rng.normal(size=(len(terms), n)) * np.r_[np.full(d, 0.2), np.ones(10)][:, None]
+    )
 
 
 def votes(rng: np.random.Generator, d: int, n: int) -> Games:
@@ -226,8 +239,9 @@ def votes(rng: np.random.Generator, d: int, n: int) -> Games:
 
 
 def rare_votes(rng: np.random.Generator, d: int, n: int) -> Games:
-    """1 where the weights of the players present, normal of sd 3 and rounded, reach a quota that few coalitions reach,
-    and that all players of one game reach at least: the event is there among the predictions."""
+    """1 where the weights of the players present, normal of sd 3 and rounded, reach a quota that
+    few coalitions reach, and that all players of one game reach at least: the event is there among
+    the predictions."""
     weights = np.round(3 * rng.normal(size=(n, d))).astype(int)
     quota = max(min(round(18 * math.sqrt(d / 20)), int(weights.sum(axis=1).max())), 1)
     return OfSums(weights, lambda r, sums: (sums >= quota).astype(float))
@@ -240,7 +254,9 @@ def airports(rng: np.random.Generator, d: int, n: int) -> Games:
 
 def heavy_tails(rng: np.random.Generator, d: int, n: int) -> Games:
     """200 interactions of every size, their weights of t with 1.5 degrees of freedom."""
-    return Dividends(_random_terms(rng, d, 1 + rng.integers(d, size=200)), rng.standard_t(1.5, size=(200, n)))
+    return Dividends(
+        _random_terms(rng, d, 1 + rng.integers(d, size=200)), rng.standard_t(1.5, size=(200, n))
+    )
 
 
 def networks(rng: np.random.Generator, d: int, n: int) -> Games:
@@ -249,7 +265,10 @@ def networks(rng: np.random.Generator, d: int, n: int) -> Games:
     ridge = rng.normal(size=d) / np.sqrt(d) * 2 * (rng.random(d) < min(1.0, 10 / d) + 0.2)
     y = np.sin(x @ ridge) + 0.5 * x[:, 0] * x[:, 1 % d] * x[:, 2 % d] + np.abs(x[:, min(3, d - 1)])
     parameters = [rng.normal(size=(d, 16)) / np.sqrt(d), np.zeros(16), rng.normal(size=16) / 4]
-    first, second = [np.zeros_like(own) for own in parameters], [np.zeros_like(own) for own in parameters]
+    first, second = (
+        [np.zeros_like(own) for own in parameters],
+        [np.zeros_like(own) for own in parameters],
+    )
     for step in range(1, 400):
         chosen = rng.integers(2_000, size=128)
         inner, bias, outer = parameters
@@ -268,7 +287,9 @@ def logistic_models(rng: np.random.Generator, d: int, n: int) -> Games:
     """Probabilities; coefficients times columns are normal, rounded to hundredths."""
     weights = np.round(300 * rng.normal(size=(n, d)) / np.sqrt(min(d, 9))).astype(int)
     offset = rng.normal(size=n)
-    return OfSums(weights, lambda r, sums: 1 / (1 + np.exp(-np.clip(offset[r] + sums / 100, -500, 500))))
+    return OfSums(
+        weights, lambda r, sums: 1 / (1 + np.exp(-np.clip(offset[r] + sums / 100, -500, 500)))
+    )
 
 
 KINDS: dict[str, Callable[[np.random.Generator, int, int], Games]] = {

@@ -1,11 +1,14 @@
-"""How often the interval of mean |φ| over rows, as `dshap show` prints it, holds the truth: 90 to 97 % are asked for.
+"""How often the interval of mean |φ| over rows, as `dshap show` prints it, holds the truth: 90 to
+97 % are asked for.
 
-Games of seven kinds on 12 players, two of them null, 100 rows each, with Shapley values from all 4,096 coalitions.  The
-interval is the estimate ± t·std_error with t of 19 degrees of freedom (nominal 95 %), of the mean, of mean |φ|, of the
-mean square, and of mean |φ̂| without its bias taken off, all from the sums that a cube keeps of its blocks.  Players:
-null, weak (mean |φ| below three standard errors of a row), strong.
+Games of seven kinds on 12 players, two of them null, 100 rows each, with Shapley values from all
+4,096 coalitions.  The interval is the estimate ± t·std_error with t of 19 degrees of freedom
+(nominal 95 %), of the mean, of mean |φ|, of the mean square, and of mean |φ̂| without its bias
+taken off, all from the sums that a cube keeps of its blocks.  Players: null, weak (mean |φ| below
+three standard errors of a row), strong.
 
-Usage: python -m tests.benchmarks.global_means [--seeds 200] [--designs kernelshap kriging permutation] [--json OUT]
+Usage: python -m tests.benchmarks.global_means [--seeds 200] [--designs kernelshap kriging
+permutation] [--json OUT]
        [--tiny]
 """
 
@@ -41,7 +44,9 @@ def _sums(rng: np.random.Generator, present: FloatArray, highest: int, n_terms: 
     x, chance = rng.normal(size=(N_ROWS, a)) + 0.5 * (highest > 3), 1.0 / np.arange(1, a + 1)
     values = np.zeros((N_ROWS, len(present)))
     for _ in range(n_terms):
-        members = rng.choice(a, rng.integers(1, highest + 1), replace=False, p=chance / chance.sum())
+        members = rng.choice(
+            a, rng.integers(1, highest + 1), replace=False, p=chance / chance.sum()
+        )
         worth = rng.normal() * x[:, members].prod(axis=1)
         values += worth[:, None] * present[:, members].all(axis=1)
     return values
@@ -71,12 +76,16 @@ def _network(rng: np.random.Generator, present: FloatArray) -> FloatArray:
     a = present.shape[1]
     inner, bias = 2 * rng.normal(size=(a, 20)) / np.arange(1, a + 1)[:, None], rng.normal(size=20)
     outer = rng.normal(size=20)
-    return np.array([np.tanh((x * present) @ inner + bias) @ outer for x in rng.normal(size=(N_ROWS, a))])
+    return np.array(
+        [np.tanh((x * present) @ inner + bias) @ outer for x in rng.normal(size=(N_ROWS, a))]
+    )
 
 
 def _logistic(rng: np.random.Generator, present: FloatArray) -> FloatArray:
     slope = 3 * rng.normal(size=present.shape[1]) / np.arange(1, present.shape[1] + 1)
-    return 1 / (1 + np.exp(-(rng.normal(size=(N_ROWS, len(slope))) * slope) @ present.T - rng.normal()))
+    return 1 / (
+        1 + np.exp(-(rng.normal(size=(N_ROWS, len(slope))) * slope) @ present.T - rng.normal())
+    )
 
 
 KINDS: Mapping[str, Callable[[np.random.Generator, FloatArray], FloatArray]] = {
@@ -105,7 +114,8 @@ def design_of(name: str, n_coalitions: int, seed: int) -> Design:
 
 
 def attributed(design: Design, values: FloatArray) -> Attribution:
-    """Of values (rows, m) of all coalitions of the design, which has chosen from sixteen rows what it chooses."""
+    """Of values (rows, m) of all coalitions of the design, which has chosen from sixteen rows what
+    it chooses."""
     phi, replicates = (own[..., None] for own in estimated(design, values))
     ends = values[0, EMPTY, None], values[:, FULL, None]
     return Attribution(phi, *ends, np.ones(len(values), np.int8), replicates)
@@ -113,30 +123,53 @@ def attributed(design: Design, values: FloatArray) -> Attribution:
 
 def held(found: Attribution, truth: FloatArray) -> dict[str, BoolArray]:
     """measure -> (d,): its interval holds the truth (rows, d)."""
-    means = dict(zip(STATISTICS, block_sums(found)[..., 0].swapaxes(0, 1) / len(truth), strict=True))
-    wanted = {"mean": truth, "mean_magnitude": np.abs(truth), "mean_square": np.square(truth), "plain": np.abs(truth)}
+    means = dict(
+        zip(STATISTICS, block_sums(found)[..., 0].swapaxes(0, 1) / len(truth), strict=True)
+    )
+    wanted = {
+        "mean": truth,
+        "mean_magnitude": np.abs(truth),
+        "mean_square": np.square(truth),
+        "plain": np.abs(truth),
+    }
     plain = means["sum_of_magnitudes"]
-    own = dict(estimates(means)) | {"plain": (plain[0], np.sqrt(np.square(plain[1:] - plain[0]).sum(axis=0)))}
+    own = dict(estimates(means)) | {
+        "plain": (plain[0], np.sqrt(np.square(plain[1:] - plain[0]).sum(axis=0)))
+    }
     quantile = t.ppf(0.975, len(plain) - 2)
     off = {name: np.abs(own[name][0] - wanted[name].mean(axis=0)) for name in MEASURES}
     return {name: off[name] <= quantile * own[name][1] + ROUNDING for name in MEASURES}
 
 
-def coverage(name: str, kind: str, n_coalitions: int, seeds: int) -> dict[str, dict[str, tuple[float, int]]]:
+def coverage(
+    name: str, kind: str, n_coalitions: int, seeds: int
+) -> dict[str, dict[str, tuple[float, int]]]:
     """measure -> players -> (share of intervals that hold the truth, how many there are)."""
     full = designs.exact(D)
     masks, bits = full.masks, 1 << np.arange(D)
     place = np.argsort(masks @ bits)
-    kept: dict[str, dict[str, list[bool]]] = {measure: {players: [] for players in PLAYERS} for measure in MEASURES}
+    kept: dict[str, dict[str, list[bool]]] = {
+        measure: {players: [] for players in PLAYERS} for measure in MEASURES
+    }
     for seed in range(seeds):
         values = game(kind, seed, masks)
         pilot = values[:: len(values) // 16 or 1]
-        design = settled(design_of(name, n_coalitions, seed), lambda asked, pilot=pilot: pilot[:, place[asked @ bits]])
+        design = settled(
+            design_of(name, n_coalitions, seed),
+            lambda asked, pilot=pilot: pilot[:, place[asked @ bits]],
+        )
         ends = values[:, EMPTY, None], values[:, FULL, None]
-        truth = full.finish(np.matmul(full.block(0, 1 << D).score.T, values[:, :, None]), *ends)[..., 0]
-        found = attributed(design, values[:, place[design.block(0, design.n_coalitions).masks @ bits]])
+        truth = full.finish(np.matmul(full.block(0, 1 << D).score.T, values[:, :, None]), *ends)[
+            ..., 0
+        ]
+        found = attributed(
+            design, values[:, place[design.block(0, design.n_coalitions).masks @ bits]]
+        )
         assert found.std_error is not None
-        size, error = np.abs(truth).mean(axis=0), np.sqrt(np.square(found.std_error[..., 0]).mean(axis=0))
+        size, error = (
+            np.abs(truth).mean(axis=0),
+            np.sqrt(np.square(found.std_error[..., 0]).mean(axis=0)),
+        )
         is_null = size < 1e-12
         of = {"null": is_null, "weak": ~is_null & (size < WEAK * error), "all": np.ones(D, bool)}
         of["strong"] = ~of["null"] & ~of["weak"]
@@ -144,14 +177,19 @@ def coverage(name: str, kind: str, n_coalitions: int, seeds: int) -> dict[str, d
             for players in PLAYERS:
                 kept[measure][players] += is_held[of[players]].tolist()
     return {
-        measure: {players: (float(np.mean(own)) if own else np.nan, len(own)) for players, own in by.items()}
+        measure: {
+            players: (float(np.mean(own)) if own else np.nan, len(own))
+            for players, own in by.items()
+        }
         for measure, by in kept.items()
     }
 
 
 def main(given: argparse.Namespace) -> None:
     seeds = 3 if given.tiny else given.seeds
-    print(f"{'design':<13}{'m':>4}  {'game':<12}" + "".join(f"{measure:>31}" for measure in MEASURES))
+    print(
+        f"{'design':<13}{'m':>4}  {'game':<12}" + "".join(f"{measure:>31}" for measure in MEASURES)
+    )
     print(" " * 31 + f"{'null weak strong all':>31}" * len(MEASURES))
     found = {}
     for name in given.designs:
@@ -160,7 +198,8 @@ def main(given: argparse.Namespace) -> None:
                 own = coverage(name, kind, n_coalitions, seeds)
                 found[f"{name} {n_coalitions} {kind}"] = own
                 cells = "".join(
-                    f"{' '.join(f'{own[measure][players][0]:6.1%}' for players in PLAYERS):>31}" for measure in MEASURES
+                    f"{' '.join(f'{own[measure][players][0]:6.1%}' for players in PLAYERS):>31}"
+                    for measure in MEASURES
                 )
                 print(f"{name:<13}{n_coalitions:>4}  {kind:<12}{cells}", flush=True)
             each = [own for key, own in found.items() if key.startswith(f"{name} {n_coalitions} ")]
@@ -180,7 +219,9 @@ def _pooled(shares: list[tuple[float, int]]) -> float:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--designs", nargs="+", default=["kernelshap", "kriging", "permutation"])
     parser.add_argument("--json")

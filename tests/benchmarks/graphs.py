@@ -1,14 +1,18 @@
-"""Designs of graphs: coalitions and seconds to build, and errors beside the bounds of the paper's two theorems.
+"""Designs of graphs: coalitions and seconds to build, and errors beside the bounds of the paper's
+two theorems.
 
-Lists: of a chain of 400 players (words of a text) and of a grid of 32 × 32 (pixels), how many coalitions are evaluated,
-what the paper's counts say, how long the list takes, and how long a block of as many coalitions as a tile has.
+Lists: of a chain of 400 players (words of a text) and of a grid of 32 × 32 (pixels), how many
+coalitions are evaluated, what the paper's counts say, how long the list takes, and how long a block
+of as many coalitions as a tile has.
 
-Bounds: a chain of seven columns of ±1 whose neighbours attract each other, and a class whose log-odds are sums of
-columns and of products of neighbours.  The value of S is E[log P(Y | x_S) | x], all probabilities by enumeration.  ε is
-the largest absolute mutual information of conditions (8) of theorem 1, and of (8) and (10) of theorem 2, with the whole
-neighbourhood as S; "error" is the mean over players of E|estimate − Shapley value|, "worst" that of one player.
+Bounds: a chain of seven columns of ±1 whose neighbours attract each other, and a class whose
+log-odds are sums of columns and of products of neighbours.  The value of S is E[log P(Y | x_S) |
+x], all probabilities by enumeration.  ε is the largest absolute mutual information of conditions
+(8) of theorem 1, and of (8) and (10) of theorem 2, with the whole neighbourhood as S; "error" is
+the mean over players of E|estimate − Shapley value|, "worst" that of one player.
 
-Usage: python -m tests.benchmarks.graphs [--players 400] [--side 32] [--orders 1 2 3] [--couplings 0.1 0.4 1.0]
+Usage: python -m tests.benchmarks.graphs [--players 400] [--side 32] [--orders 1 2 3] [--couplings
+0.1 0.4 1.0]
        [--json OUT] [--tiny]
 """
 
@@ -47,29 +51,46 @@ class Built:
 
     def __str__(self) -> str:
         return (
-            f"{self.design:<28}{self.graph:<14}{self.order:>5}{self.coalitions:>12,}  {self.formula:<34}"
+            f"{self.design:<28}{self.graph:<14}{self.order:>5}{self.coalitions:>12,}  "
+            f"{self.formula:<34}"
             f"{self.seconds:>9.3f}{self.block_seconds:>9.3f}"
         )
 
 
 def of_chain(d: int, k: int) -> Iterator[tuple[str, Callable[[], Design], str]]:
-    """Name, maker and the counts of the paper, of a chain; neighbourhoods end where the chain does, so that "paper" and
-    "boundary" have fewer."""
+    """Name, maker and the counts of the paper, of a chain; neighbourhoods end where the chain does,
+    so that "paper" and "boundary" have fewer."""
     line = designs.chain(d)
-    yield "local", lambda: designs.local(line, k), f"(d−2k+1)·4^k = {(d - 2 * k + 1) * 4**k:,}, ∅ counted"
-    yield "connected, paper", lambda: designs.connected(line, k), f"(k+1)²d = {(k + 1) ** 2 * d:,}, ends apart"
+    yield (
+        "local",
+        lambda: designs.local(line, k),
+        f"(d−2k+1)·4^k = {(d - 2 * k + 1) * 4**k:,}, ∅ counted",
+    )
+    yield (
+        "connected, paper",
+        lambda: designs.connected(line, k),
+        f"(k+1)²d = {(k + 1) ** 2 * d:,}, ends apart",
+    )
     yield (
         "connected, boundary",
         lambda: designs.connected(line, k, coefficients="boundary"),
         f"(2k+1)d = {(2 * k + 1) * d:,}, ends apart",
     )
-    yield "connected_regression", lambda: designs.connected_regression(line, k), f"kd = {k * d:,}, ends apart"
+    yield (
+        "connected_regression",
+        lambda: designs.connected_regression(line, k),
+        f"kd = {k * d:,}, ends apart",
+    )
 
 
 def built(name: str, graph: str, order: int, make: Callable[[], Design], formula: str) -> Built:
     start = time.perf_counter()
     design = make()
-    ends, d, m = (np.zeros((1, 1)), np.ones((1, 1))), design.info.n_players, design.info.n_coalitions
+    ends, d, m = (
+        (np.zeros((1, 1)), np.ones((1, 1))),
+        design.info.n_players,
+        design.info.n_coalitions,
+    )
     design.finish(np.zeros((1, d, 1)), *ends)  # of a regression: the solution
     middle = time.perf_counter()
     design.block(0, min(m, TILE))
@@ -79,7 +100,8 @@ def built(name: str, graph: str, order: int, make: Callable[[], Design], formula
 def lists(d: int, side: int, orders: list[int]) -> list[Built]:
     """Every design of a chain and of a grid."""
     print(
-        f"{'design':<28}{'graph':<14}{'order':>5}{'coalitions':>12}  {'of the paper':<34}{'build s':>9}{'block s':>9}"
+        f"{'design':<28}{'graph':<14}{'order':>5}{'coalitions':>12}  "
+        f"{'of the paper':<34}{'build s':>9}{'block s':>9}"
     )
     found = []
     for k in orders:
@@ -90,18 +112,35 @@ def lists(d: int, side: int, orders: list[int]) -> list[Built]:
     squares = min(4, side)
     found += [
         built(
-            "myerson", f"chain {d}", 0, lambda: designs.myerson(designs.chain(d)), f"d(d+1)/2 = {d * (d + 1) // 2:,}"
+            "myerson",
+            f"chain {d}",
+            0,
+            lambda: designs.myerson(designs.chain(d)),
+            f"d(d+1)/2 = {d * (d + 1) // 2:,}",
         ),
-        built("connected_regression", name, squares, lambda: designs.connected_regression(pixels, squares), "squares"),
+        built(
+            "connected_regression",
+            name,
+            squares,
+            lambda: designs.connected_regression(pixels, squares),
+            "squares",
+        ),
         built("local", name, 1, lambda: designs.local(pixels, 1), "2^4 to 2^5 a pixel"),
-        built("connected, boundary", name, 1, lambda: designs.connected(pixels, 1, coefficients="boundary"), ""),
+        built(
+            "connected, boundary",
+            name,
+            1,
+            lambda: designs.connected(pixels, 1, coefficients="boundary"),
+            "",
+        ),
     ]
     print(*found[-4:], sep="\n", flush=True)
     return found
 
 
 class ChainModel:
-    """P(x, y) (2,) · (d + 1) of d columns of ±1 in a chain and a class, and all that follows by sums."""
+    """P(x, y) (2,) · (d + 1) of d columns of ±1 in a chain and a class, and all that follows by
+    sums."""
 
     def __init__(self, coupling: float, d: int = 7, seed: int = 0, only: int | None = None) -> None:
         """`only`: the one column that the class has to do with."""
@@ -120,12 +159,18 @@ class ChainModel:
 
     def marginal(self, axes: tuple[int, ...]) -> FloatArray:
         """P of these axes, broadcast over the others as axes of one; the class is axis d."""
-        return self.joint.sum(axis=tuple(i for i in range(self.d + 1) if i not in axes), keepdims=True)
+        return self.joint.sum(
+            axis=tuple(i for i in range(self.d + 1) if i not in axes), keepdims=True
+        )
 
     def information(self, i: int, others: tuple[int, ...], given: tuple[int, ...]) -> float:
         """I_a(X_i; X_V | X_U) = E|log P(x_i, x_V | x_U)/(P(x_i | x_U) P(x_V | x_U))|."""
         whole, left, right = ((i, *others, *given), (i, *given), (*others, *given))
-        ratio = self.marginal(whole) * self.marginal(given) / (self.marginal(left) * self.marginal(right))
+        ratio = (
+            self.marginal(whole)
+            * self.marginal(given)
+            / (self.marginal(left) * self.marginal(right))
+        )
         return float((self.joint * np.abs(np.log(ratio))).sum())
 
     def largest(self, i: int, others: list[int], given: tuple[int, ...]) -> float:
@@ -163,7 +208,11 @@ class ChainModel:
 
     def errors(self, design: Design) -> FloatArray:
         """E|estimate − Shapley value| of each player (d,)."""
-        values, p, bits = self.values(), self.marginal(tuple(range(self.d))).ravel(), 1 << np.arange(self.d)
+        values, p, bits = (
+            self.values(),
+            self.marginal(tuple(range(self.d))).ravel(),
+            1 << np.arange(self.d),
+        )
         both = []
         for each in (design, designs.exact(self.d)):
             block = each.block(0, each.info.n_coalitions)
@@ -189,15 +238,19 @@ class Bounded:
 
     def __str__(self) -> str:
         return (
-            f"{self.coupling:>8g}{self.order:>6}  {self.design:<22}{self.error:>10.5f}{self.worst:>10.5f}"
+            f"{self.coupling:>8g}{self.order:>6}  "
+            f"{self.design:<22}{self.error:>10.5f}{self.worst:>10.5f}"
             f"{self.bound:>10.5f}{'yes' if self.is_below else 'no':>7}"
         )
 
 
 def bounds(couplings: list[float], orders: list[int], d: int) -> list[Bounded]:
-    """L-Shapley beside 4 ε, C-Shapley beside 6 ε, at each strength of the coupling; then of independent columns, one of
-    which the class has to do with: ε is 0, and "paper" is not exact."""
-    print(f"\n{'coupling':>8}{'order':>6}  {'estimate':<22}{'error':>10}{'worst':>10}{'bound':>10}{'below':>7}")
+    """L-Shapley beside 4 ε, C-Shapley beside 6 ε, at each strength of the coupling; then of
+    independent columns, one of which the class has to do with: ε is 0, and "paper" is not exact."""
+    print(
+        f"\n{'coupling':>8}{'order':>6}  "
+        f"{'estimate':<22}{'error':>10}{'worst':>10}{'bound':>10}{'below':>7}"
+    )
     found, line = [], designs.chain(d)
     models = [(coupling, ChainModel(coupling, d)) for coupling in couplings]
     for coupling, model in [*models, (0.0, ChainModel(0.0, d, only=d // 2))]:
@@ -223,11 +276,16 @@ def main(given: argparse.Namespace) -> None:
     if not given.tiny:
         print(f"slowest list: {max(each.seconds for each in lines):.2f} s")
     rows = bounds(given.couplings, [1] if given.tiny else [1, 2], 5 if given.tiny else 7)
-    write_json(given.json, {"lists": [asdict(each) for each in lines], "bounds": [asdict(each) for each in rows]})
+    write_json(
+        given.json,
+        {"lists": [asdict(each) for each in lines], "bounds": [asdict(each) for each in rows]},
+    )
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--players", type=int, default=400)
     parser.add_argument("--side", type=int, default=32)
     parser.add_argument("--orders", type=int, nargs="+", default=[1, 2, 3])

@@ -1,10 +1,12 @@
-"""Run time against the number of rows of data: experiment 2 of RKHS-SHAP (2022), Figure 2a(iii), and on to a million.
+"""Run time against the number of rows of data: experiment 2 of RKHS-SHAP (2022), Figure 2a(iii),
+and on to a million.
 
-Eight correlated columns, a model of 100 landmarks, all 254 proper coalitions, one core, numerics alone (no files, no
-cluster).  Learning is all that no explained row changes: landmarks, sums over all rows, solves; explaining is 100 rows.
-The dense formulas are the paper's n×n ones, every row of the data a landmark of the model and of the embedding; they
-are timed on some coalitions and scaled to all.  Seconds are of processor time, which other work on the machine does
-not lengthen; on a quiet one they are the clock's.
+Eight correlated columns, a model of 100 landmarks, all 254 proper coalitions, one core, numerics
+alone (no files, no cluster).  Learning is all that no explained row changes: landmarks, sums over
+all rows, solves; explaining is 100 rows.  The dense formulas are the paper's n×n ones, every row of
+the data a landmark of the model and of the embedding; they are timed on some coalitions and scaled
+to all.  Seconds are of processor time, which other work on the machine does not lengthen; on a
+quiet one they are the clock's.
 
 Usage: python -m tests.benchmarks.growth [--tiny] [--max-rows 1000000] [--json OUT] [--png OUT]
 """
@@ -98,7 +100,9 @@ def timed(function: Callable[[], Any]) -> tuple[float, Any]:
     return statistics.median(seconds), result
 
 
-def embedded_times(make: Callable[[FloatArray], ValueFunction], data: FloatArray, rows: FloatArray) -> Times:
+def embedded_times(
+    make: Callable[[FloatArray], ValueFunction], data: FloatArray, rows: FloatArray
+) -> Times:
     """Of a value function of dshap."""
 
     def learn() -> tuple[ValueFunction, Any]:
@@ -112,7 +116,9 @@ def embedded_times(make: Callable[[FloatArray], ValueFunction], data: FloatArray
     return Times(learning, explaining)
 
 
-def dense_times(kind: Callable[..., tuple[float, float]], data: FloatArray, rows: FloatArray) -> Times:
+def dense_times(
+    kind: Callable[..., tuple[float, float]], data: FloatArray, rows: FloatArray
+) -> Times:
     """Of the paper's n×n formulas, scaled from some coalitions to all of them."""
     model, chosen = model_on(data), np.linspace(0, len(MASKS) - 1, DENSE_COALITIONS).astype(int)
     each = [kind(model, data, rows, MASKS[j]) for j in chosen]
@@ -133,14 +139,16 @@ def dense_interventional(
     """v_S(x) = Σ_i a_i k_S(x, X_i) mean_b k_S̄(X_b, X_i): seconds of the mean and of the values."""
     present, absent = np.flatnonzero(mask), np.flatnonzero(~mask)
     learning, mean = timed(lambda: dense_kernel(data, data, absent).mean(axis=0))  # (n,)
-    return learning, timed(lambda: dense_kernel(rows, data, present) @ (mean * model.weights[:, 0]))[0]
+    return learning, timed(
+        lambda: dense_kernel(rows, data, present) @ (mean * model.weights[:, 0])
+    )[0]
 
 
 def dense_observational(
     model: KernelExpansion, data: FloatArray, rows: FloatArray, mask: BoolArray
 ) -> tuple[float, float]:
-    """v_S(x) = Σ_i a_i k_S(x, X_i) [k_S(x, X) (K_S + nλI)⁻¹ K_S̄]_i: seconds of both matrices with the Cholesky factor,
-    and of the values."""
+    """v_S(x) = Σ_i a_i k_S(x, X_i) [k_S(x, X) (K_S + nλI)⁻¹ K_S̄]_i: seconds of both matrices with
+    the Cholesky factor, and of the values."""
     present, absent = np.flatnonzero(mask), np.flatnonzero(~mask)
 
     def learn() -> tuple[Any, FloatArray]:
@@ -184,7 +192,8 @@ def run(sizes: Sequence[int], max_dense: int) -> Found:
 
 
 def slope(seconds: dict[int, float]) -> float:
-    """p of time ~ n^p, by least squares on the upper half of the sizes (there the constant part is small)."""
+    """p of time ~ n^p, by least squares on the upper half of the sizes (there the constant part is
+    small)."""
     n = list(seconds)[min(len(seconds) // 2, len(seconds) - 2) :]
     return float(np.polyfit(np.log(n), np.log([seconds[own] for own in n]), 1)[0])
 
@@ -192,7 +201,8 @@ def slope(seconds: dict[int, float]) -> float:
 def slopes(found: Found) -> dict[str, Times]:
     """name -> exponents of both times."""
     return {
-        name: Times(*(slope({n: t[part] for n, t in own.items()}) for part in range(2))) for name, own in found.items()
+        name: Times(*(slope({n: t[part] for n, t in own.items()}) for part in range(2)))
+        for name, own in found.items()
     }
 
 
@@ -214,7 +224,9 @@ def new_axes(n_panels: int, title: str, width: float = 11.0) -> tuple[Any, list[
 
 def picture(found: Found, path: Path) -> None:
     """Both times of every curve, on logarithmic axes, with the exponents in the legends."""
-    figure, panels = new_axes(2, "time against the number of rows of data, all 254 coalitions of 8 columns, one core")
+    figure, panels = new_axes(
+        2, "time against the number of rows of data, all 254 coalitions of 8 columns, one core"
+    )
     titles = ("learning, once", f"explaining {EXPLAINED} rows")
     exponents = slopes(found)
     for part, (axes, title) in enumerate(zip(panels, titles, strict=True)):
@@ -231,7 +243,9 @@ def picture(found: Found, path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tiny", action="store_true", help="up to 1,000 rows: seconds")
     parser.add_argument("--max-rows", type=int, default=SIZES[-1], help="leave out longer tables")
     parser.add_argument("--json", type=Path, metavar="OUT", help="all times and exponents")
@@ -243,11 +257,19 @@ def main() -> None:
     exponents = slopes(found)
     print()
     for name, own in exponents.items():
-        print(f"{name:28s} learning grows as n^{own.learning:.2f}, explaining as n^{own.explaining:.2f}")
+        print(
+            f"{name:28s} learning grows as n^{own.learning:.2f}, explaining as "
+            f"n^{own.explaining:.2f}"
+        )
     print(f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB")
     if given.json:
-        times = {name: {n: own._asdict() for n, own in curve.items()} for name, curve in found.items()}
-        content = {"exponents": {name: own._asdict() for name, own in exponents.items()}, "seconds": times}
+        times = {
+            name: {n: own._asdict() for n, own in curve.items()} for name, curve in found.items()
+        }
+        content = {
+            "exponents": {name: own._asdict() for name, own in exponents.items()},
+            "seconds": times,
+        }
         given.json.write_text(json.dumps(content, indent=1))
     if given.png:
         picture(found, given.png)

@@ -1,9 +1,11 @@
-"""The sums of rows that share values, with the explicit vectors of `dshap.loops.lanes` and in plain numba: whole runs.
+"""The sums of rows that share values, with the explicit vectors of `dshap.loops.lanes` and in plain
+numba: whole runs.
 
-Two tables whose rows share values, lifts and hours of bikes, a kernel model of each, all coalitions of 8 columns,
-every row explained with the others as background, learning included, in one thread.  Both kinds are compiled before
-anything is measured and take turns; the median of three counts, in seconds of the processor, which other work on the
-machine does not change much, and of the clock.  The attributions of both are compared bit by bit.
+Two tables whose rows share values, lifts and hours of bikes, a kernel model of each, all coalitions
+of 8 columns, every row explained with the others as background, learning included, in one thread.
+Both kinds are compiled before anything is measured and take turns; the median of three counts, in
+seconds of the processor, which other work on the machine does not change much, and of the clock.
+The attributions of both are compared bit by bit.
 
 Usage: python -m tests.benchmarks.lanes [--tiny] [--data FOLDER] [--rows 200000] [--landmarks 500]
 """
@@ -43,7 +45,8 @@ COLUMNS = {"lifts": [*FEATURES, TARGET], "bikes": BIKES}
 
 @njit(nogil=True, fastmath=FUSED)
 def add_row(store, first, second, third, depth, sums):
-    """sums[slot, lane] += Σ of one row: of all columns, of the products of the last three, of each other column."""
+    """sums[slot, lane] += Σ of one row: of all columns, of the products of the last three, of each
+    other column."""
     for start in range(0, TERM_BLOCK, WIDTH):
         for lane in range(WIDTH):
             q = start + lane
@@ -65,9 +68,18 @@ def add_row(store, first, second, third, depth, sums):
                 q = start + lane
                 a, b, c = first[q], second[q], third[q]
                 bc = b * c
-                added = sums[7 + member, lane] + store[at, q] + c * store[at + 1, q] + b * store[at + 2, q]
-                added = added + bc * store[at + 3, q] + a * store[at + 4, q] + a * c * store[at + 5, q]
-                sums[7 + member, lane] = added + a * b * store[at + 6, q] + a * bc * store[at + 7, q]
+                added = (
+                    sums[7 + member, lane]
+                    + store[at, q]
+                    + c * store[at + 1, q]
+                    + b * store[at + 2, q]
+                )
+                added = (
+                    added + bc * store[at + 3, q] + a * store[at + 4, q] + a * c * store[at + 5, q]
+                )
+                sums[7 + member, lane] = (
+                    added + a * b * store[at + 6, q] + a * bc * store[at + 7, q]
+                )
 
 
 @njit(nogil=True)
@@ -88,8 +100,18 @@ def plain_contracted_sums(table, whole, factors, where, changed):
             for row in range(n):
                 for column in range(changed[row], depth):
                     factor, half = factors[block, where[row, column]], 1 << (c - column - 1)
-                    contract_column(store[begin[column] :], store[begin[column + 1] :], column, half, factor, none)
-                first, second = factors[block, where[row, depth]], factors[block, where[row, depth + 1]]
+                    contract_column(
+                        store[begin[column] :],
+                        store[begin[column + 1] :],
+                        column,
+                        half,
+                        factor,
+                        none,
+                    )
+                first, second = (
+                    factors[block, where[row, depth]],
+                    factors[block, where[row, depth + 1]],
+                )
                 third = factors[block, where[row, depth + 2]]
                 add_row(store[begin[depth] :], first, second, third, depth, sums[output, row])
     return finished_sums(sums, c)
@@ -139,7 +161,10 @@ def plain_expanded_sums(factors, where, changed, total):
                 stop += 1
             last = store[begin[depth] :]
             for row in range(start, stop):
-                first, second = factors[block, where[row, depth]], factors[block, where[row, depth + 1]]
+                first, second = (
+                    factors[block, where[row, depth]],
+                    factors[block, where[row, depth + 1]],
+                )
                 add_row_products(first, second, factors[block, where[row, depth + 2]], last)
             for q in range(TERM_BLOCK):
                 last[0, q] += stop - start
@@ -155,12 +180,14 @@ def plain_expanded_sums(factors, where, changed, total):
 def made_up(name: str, n: int) -> FloatArray:
     """(n, columns and target): lifts, or whole numbers of few values each."""
     if name == "lifts":
-        block = SyntheticTable("powerlifting", n, features=list(FEATURES), target=TARGET, key=()).read(
-            0, n, target=True
-        )
+        block = SyntheticTable(
+            "powerlifting", n, features=list(FEATURES), target=TARGET, key=()
+        ).read(0, n, target=True)
         return np.column_stack([block.x, block.targets])
     rng = np.random.default_rng(0)
-    x = np.stack([rng.integers(0, size, n) for size in (12, 24, 40, 60, 50, 3, 8, 90)], axis=1).astype(float)
+    x = np.stack(
+        [rng.integers(0, size, n) for size in (12, 24, 40, 60, 50, 3, 8, 90)], axis=1
+    ).astype(float)
     return np.column_stack([x, np.sin(x[:, 0]) * x[:, 1] + x[:, 2:].sum(axis=1)])
 
 
@@ -196,22 +223,33 @@ def compare(name: str, rows: FloatArray, landmarks: int) -> None:
                 run = timed(lambda: dshap.explain(value, x, design=design, progress=False))
                 runs[kind] += [run] if turn else []
     shared_sums.contracted_sums, shared_sums.expanded_sums = kinds["lanes"]
-    (a, b), (p, q) = ([statistics.median(run[unit] for run in runs[kind]) for unit in (0, 1)] for kind in kinds)
+    (a, b), (p, q) = (
+        [statistics.median(run[unit] for run in runs[kind]) for unit in (0, 1)] for kind in kinds
+    )
     same = "same" if len({run[2] for kind in kinds for run in runs[kind]}) == 1 else "DIFFER"
-    print(f"{name:<8}{a:>9.2f} s{p:>9.2f} s{p / a:>8.2f}{b:>9.2f} s{q:>9.2f} s{q / b:>8.2f}{same:>9}", flush=True)
+    print(
+        f"{name:<8}{a:>9.2f} s{p:>9.2f} s{p / a:>8.2f}{b:>9.2f} s{q:>9.2f} s{q / b:>8.2f}{same:>9}",
+        flush=True,
+    )
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tiny", action="store_true", help="2,000 rows and 30 landmarks")
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help=f"with {', '.join(FILES.values())}")
+    parser.add_argument(
+        "--data", type=Path, metavar="FOLDER", help=f"with {', '.join(FILES.values())}"
+    )
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--landmarks", type=int, default=500)
     given = parser.parse_args()
     n, landmarks = (2_000, 30) if given.tiny else (given.rows, given.landmarks)
     print(", ".join(f"{name} {version}" for name, version in machine().items()))
-    print(f"{'processor, clock':<8}{'lanes':>3}{'plain':>11}{'ratio':>8}{'lanes':>11}{'plain':>11}{'ratio':>8}")
+    print(
+        f"{'processor, clock':<8}{'lanes':>3}{'plain':>11}{'ratio':>8}{'lanes':>11}{'plain':>11}{'ratio':>8}"
+    )
     for name in FILES:
         compare(name, table(name, given.data, n), landmarks)
 

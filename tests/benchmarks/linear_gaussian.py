@@ -1,10 +1,13 @@
-"""Linear models of normal columns: a million rows by one matrix, beside shap's LinearExplainer on the same model.
+"""Linear models of normal columns: a million rows by one matrix, beside shap's LinearExplainer on
+the same model.
 
-The matrix is made of 1,000 random orders by both (50 columns; its errors are those of the orders, for any number of
-rows), and exactly for 12 columns by dshap alone.  Seconds of the matrix, of the product with all rows in memory, and of
-`dshap.explain` into a store; one core but where workers are named.
+The matrix is made of 1,000 random orders by both (50 columns; its errors are those of the orders,
+for any number of rows), and exactly for 12 columns by dshap alone.  Seconds of the matrix, of the
+product with all rows in memory, and of `dshap.explain` into a store; one core but where workers are
+named.
 
-Usage: python -m tests.benchmarks.linear_gaussian [--rows 1000000] [--columns 50] [--json OUT] [--tiny]
+Usage: python -m tests.benchmarks.linear_gaussian [--rows 1000000] [--columns 50] [--json OUT]
+[--tiny]
 """
 
 from __future__ import annotations
@@ -52,7 +55,8 @@ def prepared(form: Linear) -> State:
 
 
 def compute(form: Linear, state: State, rows: FloatArray, with_errors: bool) -> FloatArray:
-    """φ of all rows in memory, in steps, with or without the groups that standard errors come from."""
+    """φ of all rows in memory, in steps, with or without the groups that standard errors come
+    from."""
     phi = np.empty((len(rows), len(form.value.players), 1))
     for start in range(0, len(rows), STEP):
         part = rows[start : start + STEP]
@@ -62,7 +66,9 @@ def compute(form: Linear, state: State, rows: FloatArray, with_errors: bool) -> 
     return phi
 
 
-def by_shap(mean: FloatArray, covariance: FloatArray, coef: FloatArray, rows: FloatArray) -> dict[str, float]:
+def by_shap(
+    mean: FloatArray, covariance: FloatArray, coef: FloatArray, rows: FloatArray
+) -> dict[str, float]:
     """Seconds of shap's transform and of its product."""
     import shap
 
@@ -70,7 +76,10 @@ def by_shap(mean: FloatArray, covariance: FloatArray, coef: FloatArray, rows: Fl
         warnings.simplefilter("ignore")
         explainer, made = timed(
             lambda: shap.LinearExplainer(
-                (coef, 0.0), (mean, covariance), feature_perturbation="correlation_dependent", nsamples=ORDERS
+                (coef, 0.0),
+                (mean, covariance),
+                feature_perturbation="correlation_dependent",
+                nsamples=ORDERS,
             )
         )
         _, product = timed(lambda: explainer.shap_values(rows))
@@ -88,21 +97,42 @@ def run(n_rows: int, columns: int) -> list[dict[str, Any]]:
         state = prepared(form)
         _, plain = timed(lambda: compute(form, state, rows, with_errors=False))
         _, errors = timed(lambda: compute(form, state, rows, with_errors=True))
-        out.append({"program": f"dshap, {columns} columns", "matrix_s": made, "rows_s": plain, "with_errors_s": errors})
+        out.append(
+            {
+                "program": f"dshap, {columns} columns",
+                "matrix_s": made,
+                "rows_s": plain,
+                "with_errors_s": errors,
+            }
+        )
         out.append({"program": f"shap, {columns} columns", **by_shap(mean, covariance, coef, rows)})
         few = slice(0, EXACT_COLUMNS)
         exact = Linear(LinearGaussian(coef[few], 0.0, mean[few], covariance[few, few]))
         state, made = timed(lambda: prepared(exact))
         _, plain = timed(lambda: compute(exact, state, rows[:, few], with_errors=False))
-        out.append({"program": f"dshap, {EXACT_COLUMNS} columns, all coalitions", "matrix_s": made, "rows_s": plain})
+        out.append(
+            {
+                "program": f"dshap, {EXACT_COLUMNS} columns, all coalitions",
+                "matrix_s": made,
+                "rows_s": plain,
+            }
+        )
     with tempfile.TemporaryDirectory() as folder:
         _, stored = timed(lambda: dshap.explain(kept, rows, store=Path(folder) / "cube.zarr"))
-    out.append({"program": f"dshap.explain into a store, {columns} columns", "matrix_s": None, "rows_s": stored})
+    out.append(
+        {
+            "program": f"dshap.explain into a store, {columns} columns",
+            "matrix_s": None,
+            "rows_s": stored,
+        }
+    )
     return out
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=50)
     parser.add_argument("--json", type=Path)
@@ -113,7 +143,10 @@ def main() -> None:
     print(f"{n_rows:,} rows{'':<34}{'matrix':>10}{'rows':>10}{'with errors':>14}")
     for line in lines:
         cells = [line.get(name) for name in ("matrix_s", "rows_s", "with_errors_s")]
-        shown = [f"{'' if cell is None else f'{cell:.2f} s':>{w}}" for cell, w in zip(cells, (10, 10, 14), strict=True)]
+        shown = [
+            f"{'' if cell is None else f'{cell:.2f} s':>{w}}"
+            for cell, w in zip(cells, (10, 10, 14), strict=True)
+        ]
         print(f"{line['program']:<44}{''.join(shown)}")
     ours, theirs = lines[0], lines[1]
     print(f"the matrix {theirs['matrix_s'] / ours['matrix_s']:.1f} times as fast as shap's")

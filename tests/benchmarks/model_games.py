@@ -1,9 +1,10 @@
 """Games of real models on real tables, with Shapley values by another way than any design.
 
-Boosted trees: shap's interventional TreeSHAP, or every coalition.  Networks: every coalition.  Support vector machines
-with a Gaussian kernel: each support vector and background row is a product over the players, whose Shapley values are
-the integral over t of Π_{k≠i} (t a_k + (1 − t) b_k) (a_i − b_i), exact by Gauss–Legendre.  The image's logistic model
-and the votes are functions of a sum over the players present (`tests.benchmarks.games.OfSums`).
+Boosted trees: shap's interventional TreeSHAP, or every coalition.  Networks: every coalition.
+Support vector machines with a Gaussian kernel: each support vector and background row is a product
+over the players, whose Shapley values are the integral over t of Π_{k≠i} (t a_k + (1 − t) b_k) (a_i
+− b_i), exact by Gauss–Legendre.  The image's logistic model and the votes are functions of a sum
+over the players present (`tests.benchmarks.games.OfSums`).
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def enumerated(values: FloatArray) -> FloatArray:
     size = sum((codes >> i) & 1 for i in range(d))
     weight = np.array([np.exp(lgamma(s + 1) + lgamma(d - s) - lgamma(d + 1)) for s in range(d)])
     without = [codes[(codes >> i) & 1 == 0] for i in range(d)]
-    return np.array([weight[size[own]] @ (values[own | 1 << i] - values[own]) for i, own in enumerate(without)])
+    return np.array(
+        [weight[size[own]] @ (values[own | 1 << i] - values[own]) for i, own in enumerate(without)]
+    )
 
 
 def coalitions(d: int) -> BoolArray:
@@ -96,7 +99,10 @@ class RowGames:
         step = max(1, BLOCK // len(self.background))
         parts = []
         for start in range(0, len(masks), step):
-            mixed = np.where(masks[start : start + step, None], self.rows[instance], self.background)  # (m, b, d)
+            # (m, b, d)
+            mixed = np.where(
+                masks[start : start + step, None], self.rows[instance], self.background
+            )
             predicted = np.asarray(self.predict(mixed.reshape(-1, self.n_players)), dtype=float)
             parts.append(predicted.reshape(len(mixed), -1).mean(axis=1))
         return np.concatenate(parts)
@@ -128,7 +134,9 @@ def by_tree_shap(model: Any) -> Callable[[FloatArray, FloatArray], FloatArray]:
     return phi
 
 
-def machine_of(vectors: FloatArray, weights: FloatArray, gamma: float, offset: float) -> Callable[..., FloatArray]:
+def machine_of(
+    vectors: FloatArray, weights: FloatArray, gamma: float, offset: float
+) -> Callable[..., FloatArray]:
     """Σ_j weights_j exp(−gamma |x − vectors_j|²) + offset, by one matrix product."""
     squares = np.square(vectors).sum(axis=1)
 
@@ -139,7 +147,9 @@ def machine_of(vectors: FloatArray, weights: FloatArray, gamma: float, offset: f
     return predict
 
 
-def by_products(vectors: FloatArray, weights: FloatArray, gamma: float) -> Callable[..., FloatArray]:
+def by_products(
+    vectors: FloatArray, weights: FloatArray, gamma: float
+) -> Callable[..., FloatArray]:
     """Of Σ_j weights_j exp(−gamma |x − vectors_j|²)."""
 
     def phi(rows: FloatArray, background: FloatArray) -> FloatArray:
@@ -151,7 +161,9 @@ def by_products(vectors: FloatArray, weights: FloatArray, gamma: float) -> Calla
                 other = np.exp(-gamma * (row - vectors) ** 2)
                 for t, mass in zip((nodes + 1) / 2, masses / 2, strict=True):
                     mixed = t * own + (1 - t) * other
-                    out[i] += mass * weights @ (mixed.prod(axis=1, keepdims=True) / mixed * (own - other))
+                    out[i] += (
+                        mass * weights @ (mixed.prod(axis=1, keepdims=True) / mixed * (own - other))
+                    )
         return out / len(background)
 
     return phi
@@ -173,7 +185,9 @@ class SumGames:
         return len(self.games.weights)
 
     def _of(self, instances: slice) -> OfSums:
-        return OfSums(self.games.weights[instances], lambda r, sums: self.games.g(r + instances.start, sums))
+        return OfSums(
+            self.games.weights[instances], lambda r, sums: self.games.g(r + instances.start, sums)
+        )
 
     def values(self, instance: int, masks: BoolArray) -> FloatArray:
         return self._of(slice(instance, instance + 1)).values(masks)[0]
@@ -184,8 +198,8 @@ class SumGames:
 
 @dataclass
 class TextGames:
-    """v_S: the model's output for a text of which only the words of S are there; players are its first 60 words that
-    the vocabulary has, each once."""
+    """v_S: the model's output for a text of which only the words of S are there; players are its
+    first 60 words that the vocabulary has, each once."""
 
     name: str
     words: np.ndarray
@@ -211,13 +225,18 @@ class TextGames:
         return np.asarray(self.predict(self.rows(instance, masks)), dtype=float)
 
     def truth(self, n: int) -> FloatArray:
-        whole = np.concatenate([self.rows(i, np.ones((1, self.n_players), dtype=bool)) for i in range(n)])
+        whole = np.concatenate(
+            [self.rows(i, np.ones((1, self.n_players), dtype=bool)) for i in range(n)]
+        )
         phi = self.phi(whole.astype(float), np.zeros((1, N_VOCABULARY)))
         return np.take_along_axis(phi, self.words[:n], axis=1)
 
 
-def table(folder: Path, name: str, n: int, n_background: int, scaled: bool) -> tuple[FloatArray, ...]:
-    """Rows to fit on, their targets (scaled to mean 0 and deviation 1), n other rows and a background."""
+def table(
+    folder: Path, name: str, n: int, n_background: int, scaled: bool
+) -> tuple[FloatArray, ...]:
+    """Rows to fit on, their targets (scaled to mean 0 and deviation 1), n other rows and a
+    background."""
     frame = pd.read_parquet(folder / f"{name}.parquet")
     x = frame[[column for column in frame if str(column).startswith("x")]].to_numpy(float)
     y = frame["y"].to_numpy(float)
@@ -225,7 +244,12 @@ def table(folder: Path, name: str, n: int, n_background: int, scaled: bool) -> t
         x, y = (x - x.mean(axis=0)) / x.std(axis=0), (y - y.mean()) / y.std()
     order = np.random.default_rng(0).permutation(len(x))
     fitted = order[:FITTED_ROWS][: len(x) // 2]
-    return x[fitted], y[fitted], x[order[-n_background - n : -n_background]], x[order[-n_background:]]
+    return (
+        x[fitted],
+        y[fitted],
+        x[order[-n_background - n : -n_background]],
+        x[order[-n_background:]],
+    )
 
 
 def boosted(name: str) -> Callable[[Path, int], ModelGames]:
@@ -242,14 +266,18 @@ def boosted(name: str) -> Callable[[Path, int], ModelGames]:
     return make
 
 
-def network(name: str, hidden: tuple[int, ...], activation: str) -> Callable[[Path, int], ModelGames]:
+def network(
+    name: str, hidden: tuple[int, ...], activation: str
+) -> Callable[[Path, int], ModelGames]:
     """scikit-learn's perceptron; 5 background rows."""
 
     def make(folder: Path, n: int) -> ModelGames:
         from sklearn.neural_network import MLPRegressor
 
         x, y, rows, background = table(folder, f"uci_{name}", n, 5, scaled=True)
-        model = MLPRegressor(hidden_layer_sizes=hidden, activation=activation, max_iter=300, random_state=0).fit(x, y)
+        model = MLPRegressor(
+            hidden_layer_sizes=hidden, activation=activation, max_iter=300, random_state=0
+        ).fit(x, y)
         return RowGames(f"network, {name}", rows, background, model.predict)
 
     return make
@@ -268,7 +296,8 @@ def machine(folder: Path, n: int) -> ModelGames:
 
 
 def texts(folder: Path, n: int) -> tuple[FloatArray, FloatArray, np.ndarray]:
-    """Bags of words of reviews (which of the vocabulary are there), ratings, and 60 words of n others."""
+    """Bags of words of reviews (which of the vocabulary are there), ratings, and 60 words of n
+    others."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     frame = pd.read_parquet(folder / "imdb_reviews.parquet").sample(8_000, random_state=0)
@@ -286,9 +315,12 @@ def texts(folder: Path, n: int) -> tuple[FloatArray, FloatArray, np.ndarray]:
 
 
 def bags(folder: Path, n: int) -> tuple[FloatArray, ...]:
-    """Which of 60 words 4,000 reviews have, their ratings, the same of n others, and of 20 more as a background."""
+    """Which of 60 words 4,000 reviews have, their ratings, the same of n others, and of 20 more as
+    a background."""
     x, y, _ = texts(folder, 1)
-    telling = np.argsort(-np.abs((x - x.mean(axis=0)).T @ (y - y.mean())) / np.sqrt(x.var(axis=0) + 1e-9))[:N_WORDS]
+    telling = np.argsort(
+        -np.abs((x - x.mean(axis=0)).T @ (y - y.mean())) / np.sqrt(x.var(axis=0) + 1e-9)
+    )[:N_WORDS]
     x = x[:, telling].astype(float)
     return x[: -n - 20], y[: -n - 20], x[-n - 20 : -20], x[-20:]
 
@@ -311,7 +343,11 @@ def bag_machine(folder: Path, n: int) -> ModelGames:
     model = SVR(gamma=gamma).fit(x[:1_000], y[:1_000])
     parts = model.support_vectors_, model.dual_coef_[0], gamma
     return RowGames(
-        "bags of 60 words, SVR", rows, background, machine_of(*parts, model.intercept_[0]), by_products(*parts)
+        "bags of 60 words, SVR",
+        rows,
+        background,
+        machine_of(*parts, model.intercept_[0]),
+        by_products(*parts),
     )
 
 
@@ -342,20 +378,28 @@ def text_machine(folder: Path, n: int) -> ModelGames:
             out[i, there] = own(row[None, there], background[:, there])[0]
         return out
 
-    return TextGames("60 words, SVR", words, machine_of(vectors, weights, gamma, model.intercept_[0]), phi)
+    return TextGames(
+        "60 words, SVR", words, machine_of(vectors, weights, gamma, model.intercept_[0]), phi
+    )
 
 
 def image(folder: Path, n: int) -> ModelGames:
-    """The probability of an 8 against a 3 by a logistic model; patches that are absent have the mean image's pixels."""
+    """The probability of an 8 against a 3 by a logistic model; patches that are absent have the
+    mean image's pixels."""
     from sklearn.linear_model import LogisticRegression
 
     arrays = np.load(folder / "mnist_3_vs_8.npz")
     x, y = arrays["x_train"].reshape(-1, 28 * 28) / 255, arrays["y_train"]
     model, mean = LogisticRegression(C=0.01, max_iter=500).fit(x, y == y.max()), x.mean(axis=0)
-    shifts = ((arrays["x_test"][:n].reshape(n, -1) / 255 - mean) * model.coef_[0]).reshape(n, 7, SIDE, 7, SIDE)
+    shifts = ((arrays["x_test"][:n].reshape(n, -1) / 255 - mean) * model.coef_[0]).reshape(
+        n, 7, SIDE, 7, SIDE
+    )
     weights = np.round(100 * shifts.sum(axis=(2, 4)).reshape(n, 49)).astype(int)
     offset = float(mean @ model.coef_[0] + model.intercept_[0])
-    return SumGames("49 patches, logistic", OfSums(weights, lambda r, sums: 1 / (1 + np.exp(-offset - sums / 100))))
+    return SumGames(
+        "49 patches, logistic",
+        OfSums(weights, lambda r, sums: 1 / (1 + np.exp(-offset - sums / 100))),
+    )
 
 
 def voters(folder: Path, n: int) -> ModelGames:

@@ -1,14 +1,16 @@
 """Interventional values of one kernel model by dshap and by its peers, side by side in one run.
 
-The model is a Nyström kernel ridge of 8 features, and all 254 proper coalitions count.  dshap's background is every row
-of the table, that of shap, shapiq and LightSHAP 100 of them; dshap with the same 100 gives the differences.  Both sides
-have the same cores: every peer runs on one core, and on as many as `dshap.explain` has workers, in processes that share
-its rows; a ratio is to the best peer on as many cores.  dshap explains neighbours of the table, its rows shuffled, and
-rows that share nothing (noise of a hundredth of a deviation in each column): only the last is what a peer's speed does
-not depend on.  The peers are measured twice: calling `model.predict`, as a user would, and a predict function written
-for this benchmark by one matrix product a block, which is what a model of RBF kernels could give them at best.  Below
-them the dense formulas of RKHS-SHAP (2022), Proposition 3, on n training rows, observational values too.  Programs that
-are not installed (`pip install -e '.[bench]'`) are left out by name.
+The model is a Nyström kernel ridge of 8 features, and all 254 proper coalitions count.  dshap's
+background is every row of the table, that of shap, shapiq and LightSHAP 100 of them; dshap with the
+same 100 gives the differences.  Both sides have the same cores: every peer runs on one core, and on
+as many as `dshap.explain` has workers, in processes that share its rows; a ratio is to the best
+peer on as many cores.  dshap explains neighbours of the table, its rows shuffled, and rows that
+share nothing (noise of a hundredth of a deviation in each column): only the last is what a peer's
+speed does not depend on.  The peers are measured twice: calling `model.predict`, as a user would,
+and a predict function written for this benchmark by one matrix product a block, which is what a
+model of RBF kernels could give them at best.  Below them the dense formulas of RKHS-SHAP (2022),
+Proposition 3, on n training rows, observational values too.  Programs that are not installed (`pip
+install -e '.[bench]'`) are left out by name.
 
 Usage: python -m tests.benchmarks.peers [--tiny] [--data PATH.parquet] [--json OUT]
 """
@@ -52,7 +54,16 @@ from tests.loops.twins import plain_table_values
 
 __all__ = ["machine", "median_seconds", "peak_mib", "write_json"]
 
-FEATURES = ("bodyweight_kg", "squat_kg", "bench_kg", "sex_male", "equipment", "year", "month", "meet_entrants")
+FEATURES = (
+    "bodyweight_kg",
+    "squat_kg",
+    "bench_kg",
+    "sex_male",
+    "equipment",
+    "year",
+    "month",
+    "meet_entrants",
+)
 TARGET = "deadlift_kg"
 D, PEER_BACKGROUND, WORKERS = len(FEATURES), 100, 2
 MICRO_ROWS = 128
@@ -95,7 +106,9 @@ class Sizes:
     lengthscale: str
 
 
-FULL_SIZES = Sizes(200_000, 200_000, 2_000_000, 4_096, 64, 200, (1_000, 2_000), 100, 500, "validate")
+FULL_SIZES = Sizes(
+    200_000, 200_000, 2_000_000, 4_096, 64, 200, (1_000, 2_000), 100, 500, "validate"
+)
 TINY_SIZES = Sizes(4_000, 4_000, 2_000, 512, 64, 2, (100, 200), 10, 50, "median")
 
 
@@ -192,16 +205,23 @@ def study(path: Path | None, sizes: Sizes, folder: Path) -> Study:
     """The table, read or made up, and the model fitted on a sample of it."""
     if path is None:
         path = folder / "table.parquet"
-        block = SyntheticTable("powerlifting", sizes.table, features=list(FEATURES)).read(0, sizes.table, target=True)
-        pd.DataFrame(block.x, columns=list(FEATURES)).assign(**{TARGET: block.target}).to_parquet(path)
+        block = SyntheticTable("powerlifting", sizes.table, features=list(FEATURES)).read(
+            0, sizes.table, target=True
+        )
+        pd.DataFrame(block.x, columns=list(FEATURES)).assign(**{TARGET: block.target}).to_parquet(
+            path
+        )
     frame = pd.read_parquet(path, columns=[*FEATURES, TARGET]).astype(float)
     x, y = frame[list(FEATURES)], frame[TARGET].to_numpy()
     chosen = np.sort(sample(len(x), sizes.fit, seed=0))
-    model = KernelRidge(RBF(sizes.lengthscale), Nystrom(sizes.landmarks), penalty="validate", holdout=0.1)
+    model = KernelRidge(
+        RBF(sizes.lengthscale), Nystrom(sizes.landmarks), penalty="validate", holdout=0.1
+    )
     seconds = median_seconds(lambda: model.fit(x.iloc[chosen], y[chosen]), repeats=1)
     assert model.r2_ is not None
     print(f"{path.name}: {len(x):,} rows; kernel ridge of {sizes.landmarks} landmarks, length-scales by "
-          f'"{sizes.lengthscale}", fitted on {len(chosen):,} rows in {seconds:.1f} s, held-out R² {model.r2_[0]:.4f}'
+          f'"{sizes.lengthscale}", fitted on {len(chosen):,} rows in {seconds:.1f} s, held-out R² '
+          f'{model.r2_[0]:.4f}'
     )  # fmt: skip
     return Study(sizes, path, np.ascontiguousarray(x), y, model)
 
@@ -214,7 +234,8 @@ def dshap_results(case: Study, folder: Path) -> list[Result]:
         value = KernelInterventional(case.model, str(case.path))
         prepared = dshap.prepare(value, design=DESIGN, store=folder / "prepared", client=client)
         print(
-            f"table of subsets, {len(case.x):,} background rows: {time.perf_counter() - start:.2f} s, {WORKERS} workers"
+            f"table of subsets, {len(case.x):,} background rows: {time.perf_counter() - start:.2f} "
+            f"s, {WORKERS} workers"
         )
         by_cluster = cluster_results(case, prepared, folder, client)
     finally:
@@ -224,7 +245,8 @@ def dshap_results(case: Study, folder: Path) -> list[Result]:
 
 
 def cluster_results(case: Study, prepared: Prepared, folder: Path, client: Any) -> list[Result]:
-    """`dshap.explain` from Parquet into a store, by worker processes: neighbours in a table share more than others."""
+    """`dshap.explain` from Parquet into a store, by worker processes: neighbours in a table share
+    more than others."""
     n = min(case.sizes.explained, len(case.x))
     noise = 0.01 * case.x.std(axis=0) * np.random.default_rng(7).uniform(-1, 1, (n, D))
     rows = {
@@ -238,7 +260,9 @@ def cluster_results(case: Study, prepared: Prepared, folder: Path, client: Any) 
     stores = (folder / f"{number}.zarr" for number in itertools.count())
 
     def explain(name: str) -> None:
-        dshap.explain(prepared, folder / f"{name}.parquet", store=next(stores), client=client, progress=False)
+        dshap.explain(
+            prepared, folder / f"{name}.parquet", store=next(stores), client=client, progress=False
+        )
 
     explain("few")  # workers import and load the compiled loops
     return [
@@ -265,7 +289,10 @@ def loop_results(case: Study, prepared: Prepared) -> list[Result]:
         return shapley(case, rows, scored(rows, MICRO_ROWS)[0][:, :, 0])
 
     def listed(rows: FloatArray) -> FloatArray:
-        blocks = [prepared.value.evaluate(state, rows[i : i + MICRO_ROWS]) for i in range(0, len(rows), MICRO_ROWS)]
+        blocks = [
+            prepared.value.evaluate(state, rows[i : i + MICRO_ROWS])
+            for i in range(0, len(rows), MICRO_ROWS)
+        ]
         return shapley(case, rows, np.concatenate(blocks)[:, :, 0] @ OPERATOR[N_ENDS:])
 
     def twin(rows: FloatArray) -> FloatArray:
@@ -275,7 +302,9 @@ def loop_results(case: Study, prepared: Prepared) -> list[Result]:
 
     warm_up()
     with one_blas_thread():
-        sums = median_seconds(lambda: prepared.value.moments(MASKS[N_ENDS:], case.x[:SPAN]), repeats=1)
+        sums = median_seconds(
+            lambda: prepared.value.moments(MASKS[N_ENDS:], case.x[:SPAN]), repeats=1
+        )
         print(f"sums over {len(case.x[:SPAN]):,} of them: {sums:.2f} s, one core")
         off = [in_deviations(case, explain(few) - fused(few)) for explain in (listed, twin)]
         seconds = [median_seconds(lambda: fused(rows)), median_seconds(lambda: listed(rows))]
@@ -295,7 +324,11 @@ def joined_state(prepared: Prepared) -> State:
 
 def shapley(case: Study, rows: FloatArray, sums: FloatArray) -> FloatArray:
     """φ (n, D) from the sums (n, D) over the proper coalitions."""
-    return sums + OPERATOR[EMPTY] * case.predictions.mean() + OPERATOR[FULL] * case.predict(rows)[:, None]
+    return (
+        sums
+        + OPERATOR[EMPTY] * case.predictions.mean()
+        + OPERATOR[FULL] * case.predict(rows)[:, None]
+    )
 
 
 def in_deviations(case: Study, difference: FloatArray) -> float:
@@ -315,7 +348,9 @@ def shap_exact(predict: Predict, background: FloatArray) -> Explain:
     """shap.explainers.Exact; its masker takes 100 rows at most where it is not told otherwise."""
     import shap
 
-    explainer = shap.explainers.Exact(predict, shap.maskers.Independent(background, max_samples=len(background)))
+    explainer = shap.explainers.Exact(
+        predict, shap.maskers.Independent(background, max_samples=len(background))
+    )
     return lambda rows: explainer(rows, silent=True).values
 
 
@@ -325,14 +360,18 @@ def shapiq_kernelshap(predict: Predict, background: FloatArray) -> Explain:
 
     options = {"index": "SV", "max_order": 1, "sample_size": len(background), "random_state": 0}
     explainer = shapiq.TabularExplainer(predict, background, **options)
-    return lambda rows: np.stack([explainer.explain(row, budget=2**D).get_n_order_values(1) for row in rows])
+    return lambda rows: np.stack(
+        [explainer.explain(row, budget=2**D).get_n_order_values(1) for row in rows]
+    )
 
 
 def shapiq_exact(predict: Predict, background: FloatArray) -> Explain:
     """shapiq's ExactComputer on its marginal imputer."""
     import shapiq
 
-    imputer = shapiq.MarginalImputer(predict, background, sample_size=len(background), random_state=0)
+    imputer = shapiq.MarginalImputer(
+        predict, background, sample_size=len(background), random_state=0
+    )
 
     def one(row: FloatArray) -> FloatArray:
         return shapiq.ExactComputer(imputer.fit(row), D)(index="SV", order=1).get_n_order_values(1)
@@ -345,7 +384,9 @@ def lightshap_exact(predict: Predict, background: FloatArray) -> Explain:
     import lightshap
 
     options = {"method": "kernel", "how": "exact", "n_jobs": 1, "verbose": False}
-    return lambda rows: lightshap.explain_any(predict, rows, bg_X=background, **options).shap_values.reshape(-1, D)
+    return lambda rows: lightshap.explain_any(
+        predict, rows, bg_X=background, **options
+    ).shap_values.reshape(-1, D)
 
 
 PEERS: Mapping[str, Callable[[Predict, FloatArray], Explain]] = {
@@ -370,22 +411,32 @@ def explained(key: str, make: Callable[[], Explain], rows: FloatArray) -> FloatA
         return np.asarray(_EXPLAIN[key](rows))
 
 
-def on_cores(pool: Any, cores: int, key: str, make: Callable[[], Explain], rows: FloatArray) -> FloatArray:
+def on_cores(
+    pool: Any, cores: int, key: str, make: Callable[[], Explain], rows: FloatArray
+) -> FloatArray:
     """φ of rows (n, D): in this process, or by the processes of the pool, each its part."""
     if cores == 1:
         return explained(key, make, rows)
-    return np.concatenate(pool.starmap(explained, [(key, make, own) for own in np.array_split(rows, cores)], 1))
+    return np.concatenate(
+        pool.starmap(explained, [(key, make, own) for own in np.array_split(rows, cores)], 1)
+    )
 
 
 def peer_results(case: Study) -> list[Result]:
-    """Every peer that is installed, on the same rows and 100 background rows; and how far dshap's values are off."""
+    """Every peer that is installed, on the same rows and 100 background rows; and how far dshap's
+    values are off."""
     background, rows = case.rows(PEER_BACKGROUND, seed=2), case.rows(case.sizes.peer, seed=3)
-    cube = dshap.explain(KernelInterventional(case.model, background), rows, design=DESIGN, progress=False)
+    cube = dshap.explain(
+        KernelInterventional(case.model, background), rows, design=DESIGN, progress=False
+    )
     own, results = cube.attribution.values[:, :, 0], []
     compare_predictions(case)
-    os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)  # of dask's workers, and costly: processes would take it over
+    # of dask's workers, and costly: processes would take it over
+    os.environ.pop("MALLOC_TRIM_THRESHOLD_", None)
     with multiprocessing.get_context("spawn").Pool(WORKERS) as pool:
-        for (called, predict_of), (name, make) in itertools.product(PREDICTS.items(), PEERS.items()):
+        for (called, predict_of), (name, make) in itertools.product(
+            PREDICTS.items(), PEERS.items()
+        ):
             made = functools.partial(make, predict_of(case.model), background)
             try:
                 explained(f"{name} {called}", made, rows[:1])
@@ -395,9 +446,12 @@ def peer_results(case: Study) -> list[Result]:
                 continue
             for cores in (1, WORKERS):
                 explain = functools.partial(on_cores, pool, cores, f"{name} {called}", made)
-                difference = in_deviations(case, explain(rows) - own)  # and the processes make their explainers
+                # and the processes make their explainers
+                difference = in_deviations(case, explain(rows) - own)
                 seconds = median_seconds(functools.partial(explain, rows))
-                results.append(Result(name, cores, len(background), len(rows), seconds, 3, called, difference))
+                results.append(
+                    Result(name, cores, len(background), len(rows), seconds, 3, called, difference)
+                )
     return results
 
 
@@ -406,11 +460,18 @@ def fast_predict(fitted: KernelRidge) -> Predict:
     model = fitted.expansion_
     centre, scale = model.landmarks.mean(axis=0), 1.0 / model.kernel.parameters
     anchors = (model.landmarks - centre) * scale
-    return functools.partial(rbf_predictions, centre, scale, anchors, model.weights[:, 0], model.intercept[0])
+    return functools.partial(
+        rbf_predictions, centre, scale, anchors, model.weights[:, 0], model.intercept[0]
+    )
 
 
 def rbf_predictions(
-    centre: FloatArray, scale: FloatArray, anchors: FloatArray, weights: FloatArray, intercept: float, rows: FloatArray
+    centre: FloatArray,
+    scale: FloatArray,
+    anchors: FloatArray,
+    weights: FloatArray,
+    intercept: float,
+    rows: FloatArray,
 ) -> FloatArray:
     """f (n,) = c + Σ_r a_r exp(u·z_r − ‖u‖²/2 − ‖z_r‖²/2), u the centred rows in length-scales."""
     lengths, out = 0.5 * np.square(anchors).sum(axis=1), np.empty(len(rows))
@@ -436,10 +497,14 @@ def compare_predictions(case: Study) -> None:
     predict = fast_predict(case.model)
     rows = case.rows(2**D * PEER_BACKGROUND, seed=6)
     with one_blas_thread():
-        seconds = [median_seconds(functools.partial(own, rows)) / len(rows) for own in (predict, case.predict)]
+        seconds = [
+            median_seconds(functools.partial(own, rows)) / len(rows)
+            for own in (predict, case.predict)
+        ]
         off = in_deviations(case, predict(rows) - case.predict(rows))
     print(
-        f"predictions, one core: model.predict {seconds[1] * 1e6:.2f} µs a row, by a matrix product "
+        f"predictions, one core: model.predict {seconds[1] * 1e6:.2f} µs a row, by a matrix "
+        "product "
         f"{seconds[0] * 1e6:.2f}, off by {off:.0e}"
     )
 
@@ -448,8 +513,9 @@ def compare_predictions(case: Study) -> None:
 class Dense:
     """RKHS-SHAP with n×n matrices: a kernel ridge on n rows and its values of coalitions.
 
-    interventional: v_S(x) = c + Σ_i a_i k_S(x_i, x) (K_S̄ 1/n)_i; observational, with λ the penalty of the embedding:
-    v_S(x) = c + Σ_i a_i k_S(x_i, x) (K_S̄ (K_S + λn I)⁻¹ k_S(X, x))_i.  The factors of each column are computed once.
+    interventional: v_S(x) = c + Σ_i a_i k_S(x_i, x) (K_S̄ 1/n)_i; observational, with λ the penalty
+    of the embedding: v_S(x) = c + Σ_i a_i k_S(x_i, x) (K_S̄ (K_S + λn I)⁻¹ k_S(X, x))_i.  The
+    factors of each column are computed once.
     """
 
     model: KernelExpansion
@@ -463,7 +529,11 @@ class Dense:
         kernel, n = like.expansion_.kernel, len(x)
         assert kernel is not None
         train, intercept = kernel.factors(x, x), y.mean(keepdims=True)
-        weights = solve(train.prod(axis=0) + like.penalty_ * n * np.eye(n), (y - intercept)[:, None], assume_a="pos")
+        weights = solve(
+            train.prod(axis=0) + like.penalty_ * n * np.eye(n),
+            (y - intercept)[:, None],
+            assume_a="pos",
+        )
         return cls(KernelExpansion(kernel, x, weights, intercept), train)
 
     def interventional(self, masks: BoolArray, rows: FloatArray) -> FloatArray:
@@ -481,7 +551,11 @@ class Dense:
         for mask in masks:
             present = at[mask].prod(axis=0)  # (n, rows)
             solved = solve(self.train[mask].prod(axis=0) + ridge, present, assume_a="pos")
-            out.append((self.model.weights * present * (self.train[~mask].prod(axis=0) @ solved)).sum(axis=0))
+            out.append(
+                (self.model.weights * present * (self.train[~mask].prod(axis=0) @ solved)).sum(
+                    axis=0
+                )
+            )
         return self.model.intercept + np.stack(out, axis=1)
 
     def twin(self, kind: str) -> KernelInterventional | KernelObservational:
@@ -489,7 +563,9 @@ class Dense:
         x = self.model.landmarks
         if kind == "interventional":
             return KernelInterventional(self.model, x)
-        return KernelObservational(self.model, x, Nystrom(landmarks=x), EMBEDDING_PENALTY, RANK_TOLERANCE)
+        return KernelObservational(
+            self.model, x, Nystrom(landmarks=x), EMBEDDING_PENALTY, RANK_TOLERANCE
+        )
 
     def difference(self, kind: str, rows: FloatArray) -> FloatArray:
         """v of some coalitions here minus those of dshap (rows, m)."""
@@ -499,21 +575,33 @@ class Dense:
 
 
 def dense_results(case: Study) -> list[Result]:
-    """Seconds of the dense formulas for some rows, learning included; compared with dshap for the least n."""
+    """Seconds of the dense formulas for some rows, learning included; compared with dshap for the
+    least n."""
     rows, results = case.rows(case.sizes.dense_explained, seed=4), []
     for n, kind in itertools.product(case.sizes.dense, ("interventional", "observational")):
         chosen = sample(len(case.x), n, seed=5)
         with one_blas_thread():
             dense = Dense.fitted(case.model, case.x[chosen], case.y[chosen])
-            seconds = median_seconds(functools.partial(getattr(dense, kind), MASKS[N_ENDS:], rows), repeats=1)
-            gap = in_deviations(case, dense.difference(kind, rows)) if n == case.sizes.dense[0] else None
-        results.append(Result(f"RKHS-SHAP dense, {kind}", 1, n, len(rows), seconds, 1, difference=gap))
+            seconds = median_seconds(
+                functools.partial(getattr(dense, kind), MASKS[N_ENDS:], rows), repeats=1
+            )
+            gap = (
+                in_deviations(case, dense.difference(kind, rows))
+                if n == case.sizes.dense[0]
+                else None
+            )
+        results.append(
+            Result(f"RKHS-SHAP dense, {kind}", 1, n, len(rows), seconds, 1, difference=gap)
+        )
     return results
 
 
 def best_peer_rate(results: Sequence[Result], cores: int, predict: str) -> float:
     """Rows per second of the fastest peer on as many cores; NaN where there is none."""
-    return max((own.rate for own in results if own.predict == predict and own.cores == cores), default=float("nan"))
+    return max(
+        (own.rate for own in results if own.predict == predict and own.cores == cores),
+        default=float("nan"),
+    )
 
 
 def show(results: Sequence[Result]) -> None:
@@ -530,25 +618,39 @@ def show(results: Sequence[Result]) -> None:
     )
     print(f"\n{'':<44}" + "".join(f"{head:>{width}}" for head, width in heads))
     for own in results:
-        ratios, off = [own.rate / best_peer_rate(results, own.cores, called) for called in PREDICTS], own.difference
+        ratios, off = (
+            [own.rate / best_peer_rate(results, own.cores, called) for called in PREDICTS],
+            own.difference,
+        )
         name = own.program + (", product" if own.predict == "matrix product" else "")
         print(
             f"{name:<44}{own.cores:>5}{own.background:>12,}{own.rows:>11,}{1.0 / own.rate:>11.3g}"
             f"{own.rate:>11,.4g}{ratios[0]:>13,.4g}{ratios[1]:>19,.4g}{'' if off is None else f'{off:.0e}':>8}"
         )
     print(
-        "\n× best peer: rows per second over the best peer's on as many cores (processes over rows),\n"
-        "which calls model.predict; by product: the peer calls the predict function of this benchmark.\n"
-        "Median of three runs; the dense formulas once, learning included.  off: the largest difference to dshap in\n"
-        "standard deviations of the predictions, of φ with the same background; dense, of v_S with all rows landmarks."
+        "\n× best peer: rows per second over the best peer's on as many cores (processes over "
+        "rows),\n"
+        "which calls model.predict; by product: the peer calls the predict function of this "
+        "benchmark.\n"
+        "Median of three runs; the dense formulas once, learning included.  off: the largest "
+        "difference to dshap in\n"
+        "standard deviations of the predictions, of φ with the same background; dense, of v_S with "
+        "all rows landmarks."
     )
 
 
 def main() -> None:
     """Measure, print, and store where asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tiny", action="store_true", help="seconds instead of minutes")
-    parser.add_argument("--data", type=Path, metavar="PATH.parquet", help="powerlifting results; made up where missing")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="PATH.parquet",
+        help="powerlifting results; made up where missing",
+    )
     parser.add_argument("--json", type=Path, metavar="OUT", help="all numbers")
     given = parser.parse_args()
     print(", ".join(f"{name} {version}" for name, version in machine().items()))

@@ -1,11 +1,14 @@
 """MSE_v of the default penalties beside ten constant ones, and what choosing them costs.
 
-For each table, number of rows and value function: MSE_v on held-out rows over all proper coalitions with the default
-(penalty="validate") and with λ = 1e-1 … 1e-10; processor time of learning with the default and a given one, medians
-of three, in turn.  One kernel ridge model a table; embeddings have median length-scales, or those of the model.
+For each table, number of rows and value function: MSE_v on held-out rows over all proper coalitions
+with the default (penalty="validate") and with λ = 1e-1 … 1e-10; processor time of learning with the
+default and a given one, medians of three, in turn.  One kernel ridge model a table; embeddings have
+median length-scales, or those of the model.
 
-Usage: python -m tests.benchmarks.penalties [--tiny] [--data FOLDER] [--tables bike beijing] [--rows 1000 10000]
-       [--values regression observational] [--kernel median|model] [--landmarks 256] [--held 2000] [--json OUT]
+Usage: python -m tests.benchmarks.penalties [--tiny] [--data FOLDER] [--tables bike beijing] [--rows
+1000 10000]
+       [--values regression observational] [--kernel median|model] [--landmarks 256] [--held 2000]
+       [--json OUT]
 """
 
 from __future__ import annotations
@@ -73,7 +76,8 @@ def proper_masks(d: int) -> BoolArray:
 
 
 def tables(folder: Path | None, sizes: Sizes, wanted: list[str] | None = None) -> Iterator[Table]:
-    """The tables of the folder, all of them or those wanted; the synthetic one where none is given."""
+    """The tables of the folder, all of them or those wanted; the synthetic one where none is
+    given."""
     named = {"synthetic": (synthetic(max(sizes.rows) + sizes.held), SYNTHETIC)} if folder is None else {
         name: (pd.read_parquet(folder / TABLES[name][0]), TABLES[name][1]) for name in (wanted or TABLES)
     }  # fmt: skip
@@ -86,16 +90,26 @@ def tables(folder: Path | None, sizes: Sizes, wanted: list[str] | None = None) -
         yield Table(name, x[sizes.held :], x[: sizes.held], model.fit(x[learning], y[learning]))
 
 
-def value_of(kind: str, table: Table, rows: FloatArray, kernel: str, landmarks: int, penalty: float | str) -> Any:
+def value_of(
+    kind: str, table: Table, rows: FloatArray, kernel: str, landmarks: int, penalty: float | str
+) -> Any:
     """The value function, its landmarks chosen."""
     own, embedding = table.model.expansion_.kernel, Nystrom(landmarks)
     if kind == "regression":
         value: Any = ConditionalRegression(
-            table.model.predict, rows, own if kernel == "model" else RBF("median"), embedding, penalty
+            table.model.predict,
+            rows,
+            own if kernel == "model" else RBF("median"),
+            embedding,
+            penalty,
         )
     else:
         value = KernelObservational(
-            table.model, rows, embedding, penalty, kernel=None if kernel == "model" else RBF("median")
+            table.model,
+            rows,
+            embedding,
+            penalty,
+            kernel=None if kernel == "model" else RBF("median"),
         )
     return value.chosen(value.choose(rows[: value.sample_size]))
 
@@ -135,7 +149,8 @@ def measured(kind: str, table: Table, n: int, kernel: str, sizes: Sizes) -> dict
 
 
 def seconds(kind: str, table: Table, n: int, kernel: str, sizes: Sizes) -> float:
-    """Processor time of learning 32 coalitions with the default over that with a given penalty, medians, in turn."""
+    """Processor time of learning 32 coalitions with the default over that with a given penalty,
+    medians, in turn."""
     rows, masks = table.x[:n], proper_masks(table.x.shape[1])[::8]
     predictions = np.asarray(table.model.predict(rows)).reshape(len(rows), -1)
     took: dict[Any, list[float]] = {"validate": [], GIVEN: []}
@@ -154,14 +169,19 @@ def print_line(found: dict[str, Any]) -> None:
     low, middle, high = (f"{own:.2g}" for own in found["ridge"])
     default = found["mse"]["default"] / found["variance"]
     print(f"{found['table']:13s}{found['rows']:8,}  {found['value']:14s}{default:8.4f} |{cells}"
-          f" | {found['to_best']:+8.2%} {found['to_given']:+8.2%}  {low:>8s} {middle:>8s} {high:>8s}"
+          f" | {found['to_best']:+8.2%} {found['to_given']:+8.2%}  {low:>8s} {middle:>8s} "
+          f"{high:>8s}"
           f"  {found['time']:6.3f}", flush=True)  # fmt: skip
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tiny", action="store_true", help="small sizes on made-up rows: seconds")
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="with the Parquet files of the four tables")
+    parser.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="with the Parquet files of the four tables"
+    )
     parser.add_argument("--tables", nargs="+", choices=tuple(TABLES))
     parser.add_argument("--rows", type=int, nargs="+", help="that are learnt from")
     parser.add_argument("--values", nargs="+", choices=("regression", "observational"))
@@ -175,18 +195,25 @@ def main() -> None:
     sizes = TINY if given.tiny else Sizes()
     asked = {"rows": given.rows and tuple(given.rows), "landmarks": given.landmarks, "held": given.held,
              "times": given.times, "model_landmarks": given.model_landmarks}  # fmt: skip
-    sizes = Sizes(**{**vars(sizes), **{name: own for name, own in asked.items() if own is not None}})
+    sizes = Sizes(
+        **{**vars(sizes), **{name: own for name, own in asked.items() if own is not None}}
+    )
     print(
-        f"MSE_v over the variance of the model; {sizes.landmarks} landmarks, kernel {given.kernel}, {sizes.held} rows"
+        f"MSE_v over the variance of the model; {sizes.landmarks} landmarks, kernel "
+        f"{given.kernel}, {sizes.held} rows"
     )
     print(f"{'table':13s}{'rows':>8s}  {'value':14s}{'default':>8s} |" + " ".join(f"{own:8g}" for own in PENALTIES)
           + " |  to best  to 1e-4  least, median, largest λn   time")  # fmt: skip
     out = []
     for table in tables(given.data, sizes, given.tables):
-        for n, kind in itertools.product(sizes.rows, given.values or ("regression", "observational")):
+        for n, kind in itertools.product(
+            sizes.rows, given.values or ("regression", "observational")
+        ):
             if n <= len(table.x):
                 found = measured(kind, table, n, given.kernel, sizes)
-                found["time"] = seconds(kind, table, n, given.kernel, sizes) if sizes.times else float("nan")
+                found["time"] = (
+                    seconds(kind, table, n, given.kernel, sizes) if sizes.times else float("nan")
+                )
                 print_line(found)
                 out.append(found)
     if given.json:

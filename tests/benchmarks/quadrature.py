@@ -1,11 +1,14 @@
-"""Interventional values of 32 features by design="quadrature": rows per second, and every error that is left open.
+"""Interventional values of 32 features by design="quadrature": rows per second, and every error
+that is left open.
 
-Two kernel ridges of the same data, on Nyström landmarks and on random Fourier features, one core.  Errors are largest
-differences of φ in standard deviations of the predictions: of the nodes that were chosen against the exact number, and
-of the background that herding keeps against all its rows, beside rows that are drawn uniformly.  At 12 features the
-values are compared with brute force over all coalitions.  A last table holds the stated error beside the true one, by
-other code with 40 nodes, for 13 to 200 features and backgrounds of one row, of alike rows, narrow and wide, rows near
-and far outside; and the stated error of the background beside that of 200 fresh pairs of a coalition and a row.
+Two kernel ridges of the same data, on Nyström landmarks and on random Fourier features, one core.
+Errors are largest differences of φ in standard deviations of the predictions: of the nodes that
+were chosen against the exact number, and of the background that herding keeps against all its rows,
+beside rows that are drawn uniformly.  At 12 features the values are compared with brute force over
+all coalitions.  A last table holds the stated error beside the true one, by other code with 40
+nodes, for 13 to 200 features and backgrounds of one row, of alike rows, narrow and wide, rows near
+and far outside; and the stated error of the background beside that of 200 fresh pairs of a
+coalition and a row.
 
 Usage: python -m tests.benchmarks.quadrature [--tiny] [--data uci_pumadyn32nm.parquet] [--json OUT]
 """
@@ -110,7 +113,9 @@ def table(path: Path | None, n: int) -> tuple[FloatArray, FloatArray]:
         return (x - x.mean(axis=0)) / x.std(axis=0), y
     rng = np.random.default_rng(0)
     x = rng.standard_normal((n, D))
-    return x, np.tanh(x @ rng.standard_normal(D)) + np.sin(x[:, 0]) * x[:, 1] + 0.1 * rng.standard_normal(n)
+    return x, np.tanh(x @ rng.standard_normal(D)) + np.sin(x[:, 0]) * x[
+        :, 1
+    ] + 0.1 * rng.standard_normal(n)
 
 
 def embeddings(landmarks: int, fourier: int) -> dict[str, Embedding]:
@@ -132,12 +137,16 @@ def learnt(model: KernelRidge, x: FloatArray, n_background: int) -> tuple[Quadra
 
 def attributions(form: Quadrature, state: State, rows: FloatArray) -> FloatArray:
     """φ (n, d), in micro-blocks, with the nodes of the state."""
-    parts = [form.phi(state, rows[start : start + MICRO_ROWS]) for start in range(0, len(rows), MICRO_ROWS)]
+    parts = [
+        form.phi(state, rows[start : start + MICRO_ROWS])
+        for start in range(0, len(rows), MICRO_ROWS)
+    ]
     return np.concatenate(parts)[:, :, 0]
 
 
 def explained(form: Quadrature, state: State, rows: FloatArray) -> tuple[FloatArray, int, float]:
-    """φ (n, d) tile by tile as the engine makes it, nodes counted and checked; the most nodes; the stated error."""
+    """φ (n, d) tile by tile as the engine makes it, nodes counted and checked; the most nodes; the
+    stated error."""
     phi, nodes, error = [], 0, 0.0
     for tile in np.split(rows, range(TILE_ROWS, len(rows), TILE_ROWS)):
         prediction = form.value.model(tile)
@@ -157,7 +166,9 @@ def replaced(state: State, **arrays: FloatArray) -> State:
     return State({**state.arrays, **arrays})
 
 
-def over_background(form: Quadrature, state: State, background: FloatArray, rows: FloatArray) -> FloatArray:
+def over_background(
+    form: Quadrature, state: State, background: FloatArray, rows: FloatArray
+) -> FloatArray:
     """φ (n, d) with all these background rows, which count alike."""
     chunks = [background[start : start + CHUNK] for start in range(0, len(background), CHUNK)]
     parts = [len(own) * attributions(form, replaced(state, background=own), rows) for own in chunks]
@@ -173,7 +184,9 @@ def measured(name: str, model: KernelRidge, x: FloatArray, sizes: Sizes) -> list
         form, state = learnt(model, x, n_background)
         learning = time.perf_counter() - start
         if exact is None:  # the same for every size: as many nodes do, to the tolerance
-            exact = over_background(form, replaced(state, nodes=np.array([exact_nodes(D)])), x, rows[: sizes.few])
+            exact = over_background(
+                form, replaced(state, nodes=np.array([exact_nodes(D)])), x, rows[: sizes.few]
+            )
         results.append(one_result(name, form, state, x, rows, exact, learning, sizes))
     return results
 
@@ -188,12 +201,15 @@ def one_result(
     learning: float,
     sizes: Sizes,
 ) -> Result:
-    """Rate and errors of what was learnt; `exact` is φ of the first rows with every background row."""
+    """Rate and errors of what was learnt; `exact` is φ of the first rows with every background
+    row."""
     unit, few, stated = float(state["unit"][0]), rows[: len(exact)], form.stated_error(state)
     phi, nodes, error = explained(form, state, rows)
     with_all_nodes = attributions(form, replaced(state, nodes=np.array([exact_nodes(D)])), rows)
     herding = thinning_error(phi[: len(few)], exact, unit)
-    values = functools.partial(over_background, form, replaced(state, nodes=np.array([nodes])), rows=few)
+    values = functools.partial(
+        over_background, form, replaced(state, nodes=np.array([nodes])), rows=few
+    )
     uniform = uniform_errors(values, exact, x, len(state["background"]), sizes.draws, unit)
     return Result(
         model=name,
@@ -222,11 +238,17 @@ def thinning_error(phi: FloatArray, exact: FloatArray, unit: float) -> tuple[flo
 
 
 def uniform_errors(
-    values: Callable[..., FloatArray], exact: FloatArray, x: FloatArray, size: int, draws: int, unit: float
+    values: Callable[..., FloatArray],
+    exact: FloatArray,
+    x: FloatArray,
+    size: int,
+    draws: int,
+    unit: float,
 ) -> FloatArray:
     """`thinning_error` (2,) of backgrounds that are drawn uniformly, the median of some draws."""
     errors = [
-        thinning_error(values(background=x[sample(len(x), size, seed=10 + k)]), exact, unit) for k in range(draws)
+        thinning_error(values(background=x[sample(len(x), size, seed=10 + k)]), exact, unit)
+        for k in range(draws)
     ]
     return np.median(errors, axis=0)
 
@@ -244,18 +266,22 @@ def brute_force(model: KernelRidge, rows: FloatArray, background: FloatArray) ->
     design, out = designs.exact(rows.shape[1]), []
     for row in rows:
         mixed = np.where(design.masks[:, None, :], row, background)  # (2^d, b, d)
-        values = model.predict(mixed.reshape(-1, rows.shape[1])).reshape(mixed.shape[:2]).mean(axis=1)
+        values = (
+            model.predict(mixed.reshape(-1, rows.shape[1])).reshape(mixed.shape[:2]).mean(axis=1)
+        )
         out.append(design.operator.T @ values)
     return np.stack(out)
 
 
 def small_differences(x: FloatArray, y: FloatArray) -> dict[str, float]:
-    """Largest |φ − brute force| of 12 features, through `dshap.explain`, in standard deviations of the predictions."""
+    """Largest |φ − brute force| of 12 features, through `dshap.explain`, in standard deviations of
+    the predictions."""
     x, found = x[:, :SMALL_D], {}
     rows, background = x[:SMALL_ROWS], x[SMALL_ROWS : SMALL_ROWS + SMALL_BACKGROUND]
     for name, embedding in embeddings(SMALL_FEATURES, SMALL_FEATURES).items():
         model = fitted(embedding, x, y, "median")
-        value = KernelInterventional(model, background, tolerance=1e-300)  # so that all nodes are taken
+        # so that all nodes are taken
+        value = KernelInterventional(model, background, tolerance=1e-300)
         cube = dshap.explain(value, rows, design="quadrature", progress=False)
         difference = cube.attribution.values[:, :, 0] - brute_force(model, rows, background)
         found[name] = float(np.abs(difference).max() / model.predict(x).std())
@@ -265,7 +291,8 @@ def small_differences(x: FloatArray, y: FloatArray) -> dict[str, float]:
 def show(results: Sequence[Result]) -> None:
     """Two tables: what it costs, and what it leaves open."""
     print(
-        f"\n{'':<10}{'terms':>6}{'background':>12}{'nodes':>7}{'learning':>11}{'rows/s':>9}  node error: stated, true"
+        f"\n{'':<10}{'terms':>6}{'background':>12}{'nodes':>7}{'learning':>11}{'rows/s':>9}  node "
+        "error: stated, true"
     )
     for own in results:
         print(
@@ -273,17 +300,37 @@ def show(results: Sequence[Result]) -> None:
             f"{own.rate:>9,.1f}{own.node_stated:>20.1e}, {own.node_error:.1e}"
         )
     print("\nerrors of the background, in standard deviations of the predictions")
-    heads = "background", "v stated", "fresh", "herding max", "rms", "uniform max", "rms", "base stated", "true"
+    heads = (
+        "background",
+        "v stated",
+        "fresh",
+        "herding max",
+        "rms",
+        "uniform max",
+        "rms",
+        "base stated",
+        "true",
+    )
     print(" " * 10 + "".join(f"{head:>12}" for head in heads))
     for own in results:
-        thinning = own.value_stated, own.value_fresh, own.herding_max, own.herding_rms, own.uniform_max, own.uniform_rms
-        numbers = "".join(f"{number:>12.4f}" for number in (*thinning, own.base_stated, own.base_error))
+        thinning = (
+            own.value_stated,
+            own.value_fresh,
+            own.herding_max,
+            own.herding_rms,
+            own.uniform_max,
+            own.uniform_rms,
+        )
+        numbers = "".join(
+            f"{number:>12.4f}" for number in (*thinning, own.base_stated, own.base_error)
+        )
         print(f"{own.model:<10}{own.background:>12,}{numbers}")
 
 
 @dataclass(frozen=True)
 class ErrorCase:
-    """The stated error of attributions beside the true one, both in standard deviations of the rows' predictions."""
+    """The stated error of attributions beside the true one, both in standard deviations of the
+    rows' predictions."""
 
     d: int
     model: str
@@ -294,13 +341,17 @@ class ErrorCase:
     true: float
 
 
-def other_code(model: KernelExpansion | FourierExpansion, rows: FloatArray, background: FloatArray) -> FloatArray:
-    """φ (n, d) with 40 Gauss–Legendre nodes: numpy alone, leave-one-out products by sums of complex logarithms.
+def other_code(
+    model: KernelExpansion | FourierExpansion, rows: FloatArray, background: FloatArray
+) -> FloatArray:
+    """φ (n, d) with 40 Gauss–Legendre nodes: numpy alone, leave-one-out products by sums of complex
+    logarithms.
 
     40 nodes are exact up to 80 players; at 200 their largest possible error is 1e-12 of Σ|A|.
     """
     nodes, weights = np.polynomial.legendre.leggauss(40)
-    a, c = model.factors(rows)[:, :, None, :], model.factors(background)[:, None]  # (d, n, 1, r), (d, 1, b, r)
+    # (d, n, 1, r), (d, 1, b, r)
+    a, c = model.factors(rows)[:, :, None, :], model.factors(background)[:, None]
     phi = np.zeros((len(rows), len(a)))
     for t, w in zip((nodes + 1.0) / 2.0, weights / 2.0, strict=True):
         u = t * a + (1.0 - t) * c
@@ -316,7 +367,9 @@ def error_models(rng: np.random.Generator, d: int) -> dict[str, KernelExpansion 
     z, weights = rng.standard_normal((ERROR_TERMS, d)), rng.standard_normal((ERROR_TERMS, 1))
     return {
         "Nyström": KernelExpansion(RBF(float(np.sqrt(d))).bind(d), z, weights, np.zeros(1)),
-        "Fourier": FourierExpansion(z / np.sqrt(d), rng.uniform(0, 6, ERROR_TERMS), weights, np.zeros(1)),
+        "Fourier": FourierExpansion(
+            z / np.sqrt(d), rng.uniform(0, 6, ERROR_TERMS), weights, np.zeros(1)
+        ),
     }
 
 
@@ -339,25 +392,34 @@ def error_cases(widths: Sequence[int]) -> list[ErrorCase]:
             value = KernelInterventional(model, background)
             cube = dshap.explain(value, rows, design="quadrature", progress=False)
             stated, unit = json.loads(cube.attrs["closed_form"]), float(cube.prediction.std())
-            true = np.abs(cube.attribution.values[:, :, 0] - other_code(model, rows, background)).max()
+            true = np.abs(
+                cube.attribution.values[:, :, 0] - other_code(model, rows, background)
+            ).max()
             nodes, error = max(stated["nodes"]), stated["node_error"][0]
             found.append(ErrorCase(d, name, spread, where, nodes, error / unit, float(true) / unit))
     return found
 
 
 def fresh_value_error(form: Quadrature, state: State, x: FloatArray, n_pairs: int) -> float:
-    """Root mean square of v_S(x) over the kept background less that over all rows, for fresh pairs, by predictions."""
+    """Root mean square of v_S(x) over the kept background less that over all rows, for fresh pairs,
+    by predictions."""
     rng, gaps = np.random.default_rng(99), []
     for size in rng.integers(0, D, n_pairs):
         row, present = x[rng.integers(len(x))], np.isin(np.arange(D), rng.permutation(D)[:size])
-        kept, every = (form.value.model(np.where(present, row, over)).mean(axis=0) for over in (state["background"], x))
+        kept, every = (
+            form.value.model(np.where(present, row, over)).mean(axis=0)
+            for over in (state["background"], x)
+        )
         gaps.append(kept - every)
     return float(np.sqrt(np.mean(np.square(gaps))) / state["unit"][0])
 
 
 def show_errors(cases: Sequence[ErrorCase]) -> None:
     """One line a case."""
-    print("\nerrors of the nodes, stated and true (40 nodes by other code), in standard deviations of the predictions")
+    print(
+        "\nerrors of the nodes, stated and true (40 nodes by other code), in standard deviations "
+        "of the predictions"
+    )
     for case in cases:
         ratio = case.stated / max(case.true, 1e-300)
         print(f"{case.d:>4} {case.model:<8} {case.background:<9} {case.rows:<5}{case.nodes:>4} nodes"
@@ -366,9 +428,13 @@ def show_errors(cases: Sequence[ErrorCase]) -> None:
 
 def main() -> None:
     """Measure, print, and store where asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tiny", action="store_true", help="seconds instead of minutes")
-    parser.add_argument("--data", type=Path, metavar="PATH.parquet", help="x0 to x31 and y; made up where missing")
+    parser.add_argument(
+        "--data", type=Path, metavar="PATH.parquet", help="x0 to x31 and y; made up where missing"
+    )
     parser.add_argument("--json", type=Path, metavar="OUT", help="all numbers")
     given = parser.parse_args()
     sizes = TINY_SIZES if given.tiny else FULL_SIZES
@@ -379,7 +445,10 @@ def main() -> None:
     for name, embedding in embeddings(sizes.landmarks, sizes.fourier).items():
         model = fitted(embedding, x, y, sizes.lengthscale)
         assert model.r2_ is not None
-        print(f'{name}: {len(x):,} rows, length-scales by "{sizes.lengthscale}", held-out R² {model.r2_[0]:.4f}')
+        print(
+            f'{name}: {len(x):,} rows, length-scales by "{sizes.lengthscale}", held-out R² '
+            f"{model.r2_[0]:.4f}"
+        )
         with one_blas_thread():
             results += measured(name, model, x, sizes)
             explained[name] = end_to_end(model, x, sizes)
@@ -388,12 +457,18 @@ def main() -> None:
         print(f"{name}: dshap.explain of {sizes.rows} rows with {sizes.backgrounds[0]} background rows, learning "
               f"included: {rate:,.1f} rows/s")  # fmt: skip
     small = small_differences(x, y)
-    print(f"all 2^{SMALL_D} coalitions of {SMALL_D} features by brute force, largest differences:", small)
+    print(
+        f"all 2^{SMALL_D} coalitions of {SMALL_D} features by brute force, largest differences:",
+        small,
+    )
     errors = error_cases(sizes.widths)
     show_errors(errors)
     print(f"peak of this process: {peak_mib():,.0f} MiB")
     content = {"results": [asdict(own) for own in results], "explain_rows_per_second": explained}
-    write_json(given.json, {**content, "brute_force_difference": small, "errors": [asdict(case) for case in errors]})
+    write_json(
+        given.json,
+        {**content, "brute_force_difference": small, "errors": [asdict(case) for case in errors]},
+    )
 
 
 if __name__ == "__main__":

@@ -1,17 +1,20 @@
-"""MSE_v, the quality of conditional values where there is no truth: it chooses options and compares value functions.
+"""MSE_v, the quality of conditional values where there is no truth: it chooses options and compares
+value functions.
 
-MSE_v is the mean over held-out rows and all proper coalitions of (f(x) − v_S(x))², least for E[f(X) | X_S = x_S]; rows
-that are held out (by a seed) enter no sum.  One kernel ridge model a table: 500 landmarks, length-scales and penalty by
-validation.
+MSE_v is the mean over held-out rows and all proper coalitions of (f(x) − v_S(x))², least for E[f(X)
+| X_S = x_S]; rows that are held out (by a seed) enter no sum.  One kernel ridge model a table: 500
+landmarks, length-scales and penalty by validation.
 
-Choice: MSE_v of ConditionalRegression over penalties and over factors on the median length-scales, from a part of the
-first table; beside it the penalty that penalty="validate" finds, for each coalition, without any held-out row.
+Choice: MSE_v of ConditionalRegression over penalties and over factors on the median length-scales,
+from a part of the first table; beside it the penalty that penalty="validate" finds, for each
+coalition, without any held-out row.
 
-Comparison: every value function learns from all other rows.  One rule for every table: embeddings of 256 landmarks with
-median length-scales, validated penalties.  Beside them ConditionalRegression of twice as many landmarks, learnt from a
-part of the rows.
+Comparison: every value function learns from all other rows.  One rule for every table: embeddings
+of 256 landmarks with median length-scales, validated penalties.  Beside them ConditionalRegression
+of twice as many landmarks, learnt from a part of the rows.
 
-Usage: python -m tests.benchmarks.quality [--tiny] [--data powerlifting.parquet] [--beijing beijing_air_quality.parquet]
+Usage: python -m tests.benchmarks.quality [--tiny] [--data powerlifting.parquet] [--beijing
+beijing_air_quality.parquet]
        [--rows N] [--workers 2] [--json OUT] [--png OUT]
 """
 
@@ -106,7 +109,8 @@ def split(
     n_rows: int | None,
     seed: int = 0,
 ) -> Split:
-    """Complete rows, shuffled; the first `n_held` are held out, at most `n_rows` of the others are learnt from."""
+    """Complete rows, shuffled; the first `n_held` are held out, at most `n_rows` of the others are
+    learnt from."""
     target, features = columns
     complete = frame[[target, *features]].dropna().astype(np.float64)
     order = np.random.default_rng(seed).permutation(len(complete))
@@ -130,7 +134,8 @@ def held_out_r2(model: KernelRidge, table: Split) -> float:
 
 
 def choice(table: Split, sizes: Sizes) -> dict[str, Any]:
-    """MSE_v at every length-scale factor and penalty, the least of all, and what validation finds at each factor."""
+    """MSE_v at every length-scale factor and penalty, the least of all, and what validation finds
+    at each factor."""
     frame = pd.read_parquet(table.learning)[: sizes.choice_rows]
     rows, held = frame[list(table.features)].to_numpy(), table.held().to_numpy()
     model = fitted(table, frame, sizes, None)
@@ -138,7 +143,9 @@ def choice(table: Split, sizes: Sizes) -> dict[str, Any]:
 
     def mse(factor: float, penalty: float | str) -> float:
         kernel = ProductKernel(median.families, median.parameters * factor)
-        value = ConditionalRegression(model.predict, rows, kernel, Nystrom(sizes.choice_landmarks), penalty)
+        value = ConditionalRegression(
+            model.predict, rows, kernel, Nystrom(sizes.choice_landmarks), penalty
+        )
         return float(dshap.mse_v(value, held, progress=False).mse[0])
 
     found = {
@@ -154,7 +161,11 @@ def choice(table: Split, sizes: Sizes) -> dict[str, Any]:
 def _least(found: dict[str, Any]) -> dict[str, Any]:
     mse = np.array(found["mse"])  # (factors, penalties)
     row, column = np.unravel_index(mse.argmin(), mse.shape)
-    return {"factor": found["factors"][row], "penalty": found["penalties"][column], "least": float(mse.min())}
+    return {
+        "factor": found["factors"][row],
+        "penalty": found["penalties"][column],
+        "least": float(mse.min()),
+    }
 
 
 def print_choice(table: Split, sizes: Sizes, found: dict[str, Any]) -> None:
@@ -162,9 +173,13 @@ def print_choice(table: Split, sizes: Sizes, found: dict[str, Any]) -> None:
     print(f"\n{table.name}: ConditionalRegression on {n:,} rows, {sizes.choice_landmarks} landmarks; MSE_v on "
           f"{sizes.held_out:,} held-out rows (variance {found['variance']:.4g})")  # fmt: skip
     print(
-        f"{'length-scales':22s}" + "".join(f"{f'λ = {p:g}':>12s}" for p in found["penalties"]) + f"{'validated':>12s}"
+        f"{'length-scales':22s}"
+        + "".join(f"{f'λ = {p:g}':>12s}" for p in found["penalties"])
+        + f"{'validated':>12s}"
     )
-    for factor, own, validated in zip(found["factors"], found["mse"], found["validated"], strict=True):
+    for factor, own, validated in zip(
+        found["factors"], found["mse"], found["validated"], strict=True
+    ):
         cells = "".join(f"{mse:12.5g}" for mse in [*own, validated])
         print(f"{f'{factor:g} × median':22s}{cells}")
     at = found["validated"][found["factors"].index(found["factor"])]
@@ -173,15 +188,30 @@ def print_choice(table: Split, sizes: Sizes, found: dict[str, Any]) -> None:
 
 
 def picture(table: Split, found: dict[str, Any], path: Path) -> None:
-    """A line for each factor on the length-scales; the chosen point; the validated penalties as a dashed line."""
-    figure, (axes,) = new_axes(1, f"{table.name}: MSE_v chooses length-scale and penalty", width=8.0)
+    """A line for each factor on the length-scales; the chosen point; the validated penalties as a
+    dashed line."""
+    figure, (axes,) = new_axes(
+        1, f"{table.name}: MSE_v chooses length-scale and penalty", width=8.0
+    )
     for index, (factor, own) in enumerate(zip(found["factors"], found["mse"], strict=True)):
-        axes.semilogx(found["penalties"], own, "o-", color=COLOURS[index], ms=4, label=f"{factor:g} × median")
-    axes.plot(found["penalty"], found["least"], "o", ms=12, mfc="none", mec="black", mew=1.5, label="least MSE_v")
+        axes.semilogx(
+            found["penalties"], own, "o-", color=COLOURS[index], ms=4, label=f"{factor:g} × median"
+        )
+    axes.plot(
+        found["penalty"],
+        found["least"],
+        "o",
+        ms=12,
+        mfc="none",
+        mec="black",
+        mew=1.5,
+        label="least MSE_v",
+    )
     validated = found["validated"][found["factors"].index(found["factor"])]
     axes.axhline(validated, color="#444444", ls="--", lw=1.0,
                  label=f'{found["factor"]:g} × median, penalty="validate"')  # fmt: skip
-    axes.set_ylim(0.97 * found["least"], 1.5 * found["least"])  # too large a penalty goes through the roof
+    # too large a penalty goes through the roof
+    axes.set_ylim(0.97 * found["least"], 1.5 * found["least"])
     axes.set_xlabel("penalty λ")
     axes.set_ylabel(f"MSE_v on held-out rows (variance of the model: {found['variance']:,.4g})")
     axes.legend(loc="best", frameon=False, fontsize=8, title="length-scales", title_fontsize=9)
@@ -220,7 +250,9 @@ class Bench:
     def mse(self, prepared: Prepared, n: int | None = None) -> Quality:
         """On the first n held-out rows, cut into tiles so that every worker has some."""
         tile = max(1, (n or self.sizes.held_out) // 8)
-        return dshap.mse_v(prepared, self.table.held(n), client=self.client, progress=False, instance_tile=tile)
+        return dshap.mse_v(
+            prepared, self.table.held(n), client=self.client, progress=False, instance_tile=tile
+        )
 
     def measured(self, prepared: Prepared, learning: float, *, is_fast: bool = True) -> Measured:
         everywhere = self.mse(prepared) if is_fast else None
@@ -231,15 +263,23 @@ class Bench:
     def run(self) -> dict[str, Measured]:
         """name -> what was measured, in the order of the table."""
         model, data, landmarks = self.model, str(self.table.learning), Nystrom(self.sizes.landmarks)
-        regression, seconds = self.prepared(ConditionalRegression(model.predict, data, RBF("median"), landmarks))
+        regression, seconds = self.prepared(
+            ConditionalRegression(model.predict, data, RBF("median"), landmarks)
+        )
         others = {
             "KernelInterventional": KernelInterventional(model, data),
-            "KernelObservational": KernelObservational(model, data, landmarks, kernel=RBF("median")),
+            "KernelObservational": KernelObservational(
+                model, data, landmarks, kernel=RBF("median")
+            ),
         }
         found = {name: self.measured(*self.prepared(value)) for name, value in others.items()}
         found["ConditionalRegression"] = self.measured(regression, seconds)
-        part = pd.read_parquet(self.table.learning)[: self.sizes.wide_rows][list(self.table.features)].to_numpy()
-        wide = ConditionalRegression(model.predict, part, RBF("median"), Nystrom(2 * self.sizes.landmarks), "validate")
+        part = pd.read_parquet(self.table.learning)[: self.sizes.wide_rows][
+            list(self.table.features)
+        ].to_numpy()
+        wide = ConditionalRegression(
+            model.predict, part, RBF("median"), Nystrom(2 * self.sizes.landmarks), "validate"
+        )
         found[WIDE] = self.measured(*self.prepared(wide, "wide"))
         gaussian = Gaussian(model.predict, data, n_samples=self.sizes.draws)
         return {**found, "Gaussian": self.measured(*self.prepared(gaussian), is_fast=False)}
@@ -256,7 +296,10 @@ def print_comparison(bench: Bench, found: dict[str, Measured]) -> None:
         print(f"{name:24s}{own.learning:8.1f} s{cells}{own.seconds_few:8.1f} s")
     for name in OBSERVATIONAL:
         on_few = found[name].on_few
-        verdicts = [_against(on_few, found[other].on_few, other) for other in ("KernelInterventional", "Gaussian")]
+        verdicts = [
+            _against(on_few, found[other].on_few, other)
+            for other in ("KernelInterventional", "Gaussian")
+        ]
         print(f"{name} {', '.join(verdicts)}")
     own, wide = found["ConditionalRegression"].quality, found[WIDE].quality
     assert own is not None and wide is not None
@@ -284,7 +327,11 @@ def as_json(bench: Bench, found: dict[str, Measured]) -> dict[str, Any]:
         if quality is None:
             return {}
         by_size: FloatArray = quality.by_size[:, 0]
-        shares = {"mse": float(quality.mse[0]), "variance": float(quality.variance[0]), "rows": quality.n_rows}
+        shares = {
+            "mse": float(quality.mse[0]),
+            "variance": float(quality.variance[0]),
+            "rows": quality.n_rows,
+        }
         return {**shares, "mse_by_coalition_size": by_size.tolist()}
 
     measured = {
@@ -295,7 +342,11 @@ def as_json(bench: Bench, found: dict[str, Measured]) -> dict[str, Any]:
         }
         for name, own in found.items()
     }
-    return {"rows": bench.table.n_rows, "r2": held_out_r2(bench.model, bench.table), "value_functions": measured}
+    return {
+        "rows": bench.table.n_rows,
+        "r2": held_out_r2(bench.model, bench.table),
+        "value_functions": measured,
+    }
 
 
 # Run
@@ -304,9 +355,18 @@ def as_json(bench: Bench, found: dict[str, Measured]) -> dict[str, Any]:
 def tables(given: argparse.Namespace, sizes: Sizes, folder: Path) -> Iterator[Split]:
     """The tables that were asked for; the synthetic one where none was."""
     if given.data:
-        yield split("powerlifting", pd.read_parquet(given.data), POWERLIFTING, folder, sizes.held_out, given.rows)
+        yield split(
+            "powerlifting",
+            pd.read_parquet(given.data),
+            POWERLIFTING,
+            folder,
+            sizes.held_out,
+            given.rows,
+        )
     if given.beijing:
-        yield split("beijing", pd.read_parquet(given.beijing), BEIJING, folder, sizes.held_out, given.rows)
+        yield split(
+            "beijing", pd.read_parquet(given.beijing), BEIJING, folder, sizes.held_out, given.rows
+        )
     if not (given.data or given.beijing):
         frame = synthetic((given.rows or 20_000 - 17_000 * given.tiny) + sizes.held_out)
         yield split("synthetic", frame, SYNTHETIC, folder, sizes.held_out, given.rows)
@@ -326,7 +386,10 @@ def workers(n: int) -> Iterator[Any]:
 def run(given: argparse.Namespace, sizes: Sizes, parts: Sequence[str]) -> dict[str, Any]:
     """Both parts, printed and as numbers."""
     out: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="dshap-quality-") as name, workers(given.workers) as client:
+    with (
+        tempfile.TemporaryDirectory(prefix="dshap-quality-") as name,
+        workers(given.workers) as client,
+    ):
         folder = Path(name)
         for index, table in enumerate(tables(given, sizes, folder)):
             if index == 0 and "choice" in parts:
@@ -343,7 +406,9 @@ def run(given: argparse.Namespace, sizes: Sizes, parts: Sequence[str]) -> dict[s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tiny", action="store_true", help="small sizes, in this process: seconds")
     parser.add_argument("--data", type=Path, metavar="powerlifting.parquet")
     parser.add_argument("--beijing", type=Path, metavar="beijing_air_quality.parquet")
@@ -351,11 +416,17 @@ def main() -> None:
     parser.add_argument("--workers", type=int, help="processes; 0: this one (2, or 0 with --tiny)")
     parser.add_argument("--part", choices=("choice", "comparison"), help="this part alone")
     parser.add_argument("--json", type=Path, metavar="OUT", help="all numbers")
-    parser.add_argument("--png", type=Path, metavar="OUT", help="picture of the choice (needs matplotlib)")
+    parser.add_argument(
+        "--png", type=Path, metavar="OUT", help="picture of the choice (needs matplotlib)"
+    )
     given = parser.parse_args()
     if given.workers is None:
         given.workers = 0 if given.tiny else 2
-    out = run(given, TINY if given.tiny else Sizes(), (given.part,) if given.part else ("choice", "comparison"))
+    out = run(
+        given,
+        TINY if given.tiny else Sizes(),
+        (given.part,) if given.part else ("choice", "comparison"),
+    )
     if given.json:
         given.json.write_text(json.dumps(out, indent=1))
 

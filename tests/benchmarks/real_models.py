@@ -1,11 +1,14 @@
-"""The default `explain` of models on real tables: error, coverage and seconds, kernelshap and permutation beside it.
+"""The default `explain` of models on real tables: error, coverage and seconds, kernelshap and
+permutation beside it.
 
-Boosted trees and forests, whose Shapley values `Trees` computes by their leaves, and Poisson regressions, exp of a sum,
-whose are integrals of products (`model_games.by_products` says how); on tables of 13 to 150 columns, texts and classes
-one a column, some with columns of noise that no model may use.  A seed draws the rows and the background.  Columns and
-summary as of `tests.benchmarks.widths`.
+Boosted trees and forests, whose Shapley values `Trees` computes by their leaves, and Poisson
+regressions, exp of a sum, whose are integrals of products (`model_games.by_products` says how); on
+tables of 13 to 150 columns, texts and classes one a column, some with columns of noise that no
+model may use.  A seed draws the rows and the background.  Columns and summary as of
+`tests.benchmarks.widths`.
 
-Usage: python -m tests.benchmarks.real_models --data FOLDER [--tables "bike hours" …] [--models forest …] [--rows 8]
+Usage: python -m tests.benchmarks.real_models --data FOLDER [--tables "bike hours" …] [--models
+forest …] [--rows 8]
        [--background 20] [--budget 512] [--seeds 4] [--json OUT] [--tiny]
 """
 
@@ -49,7 +52,11 @@ class Table:
 
     def read(self, folder: Path | None) -> tuple[FloatArray, FloatArray]:
         """Rows (n, d), standardised where they are numbers of many values, and targets (n,)."""
-        frame = load_diabetes(as_frame=True).frame if folder is None else pd.read_parquet(folder / self.file)
+        frame = (
+            load_diabetes(as_frame=True).frame
+            if folder is None
+            else pd.read_parquet(folder / self.file)
+        )
         frame = frame.dropna().sample(min(FITTED_ROWS, len(frame.dropna())), random_state=0)
         y, x = frame[self.target].to_numpy(float), frame.drop(columns=[self.target, *self.left_out])
         x = pd.get_dummies(x, columns=list(self.one_hot)).astype(float)
@@ -60,7 +67,10 @@ class Table:
         return np.column_stack([x.to_numpy(), beside]).astype(np.float32).astype(float), y
 
 
-HOURS, CLASSES = ("instant", "dteday", "casual", "registered"), ("season", "mnth", "hr", "weekday", "weathersit")
+HOURS, CLASSES = (
+    ("instant", "dteday", "casual", "registered"),
+    ("season", "mnth", "hr", "weekday", "weathersit"),
+)
 TABLES = {
     "bike hours": Table("bike_hour.parquet", "count", HOURS[1:]),
     "kegg": Table("uci_keggdirected.parquet", "y", ("fold",)),
@@ -77,7 +87,9 @@ def by_leaves(model: Any) -> tuple[Callable[[FloatArray], FloatArray], Phi]:
     """predict, and φ by the leaves of the trees."""
 
     def phi(rows: FloatArray, background: FloatArray) -> FloatArray:
-        return np.asarray(dshap.explain(Trees(model, background), rows, progress=False).attribution[..., 0])
+        return np.asarray(
+            dshap.explain(Trees(model, background), rows, progress=False).attribution[..., 0]
+        )
 
     return model.predict, phi
 
@@ -91,8 +103,8 @@ def forest(x: FloatArray, y: FloatArray) -> tuple[Callable[[FloatArray], FloatAr
 
 
 def poisson(x: FloatArray, y: FloatArray) -> tuple[Callable[[FloatArray], FloatArray], Phi]:
-    """exp(Σ_j c_j x_j + c): φ_i = ∫ Π_{k≠i} (t a_k + (1 − t) b_k) dt (a_i − b_i), with a and b the factors of a row and
-    of one of the background."""
+    """exp(Σ_j c_j x_j + c): φ_i = ∫ Π_{k≠i} (t a_k + (1 − t) b_k) dt (a_i − b_i), with a and b the
+    factors of a row and of one of the background."""
     positive = y - y.min()
     model = PoissonRegressor(alpha=1e-3, max_iter=300).fit(x, positive / positive.mean())
     nodes, masses = np.polynomial.legendre.leggauss(x.shape[1] // 2 + 1)
@@ -103,7 +115,9 @@ def poisson(x: FloatArray, y: FloatArray) -> tuple[Callable[[FloatArray], FloatA
         for i, own in enumerate(np.exp(rows * model.coef_)):
             for t, mass in zip((nodes + 1) / 2, masses / 2, strict=True):
                 mixed = t * own + (1 - t) * others
-                out[i] += mass * (mixed.prod(axis=1, keepdims=True) / mixed * (own - others)).mean(axis=0)
+                out[i] += mass * (mixed.prod(axis=1, keepdims=True) / mixed * (own - others)).mean(
+                    axis=0
+                )
         return out * np.exp(model.intercept_)
 
     return model.predict, phi
@@ -112,7 +126,9 @@ def poisson(x: FloatArray, y: FloatArray) -> tuple[Callable[[FloatArray], FloatA
 MODELS = {"boosted": boosted, "forest": forest, "Poisson": poisson}
 
 
-def add(cell: Cell, x: FloatArray, model: tuple[Any, Phi], n: int, n_background: int, seed: int) -> None:
+def add(
+    cell: Cell, x: FloatArray, model: tuple[Any, Phi], n: int, n_background: int, seed: int
+) -> None:
     """One more seed of rows and background."""
     order = np.random.default_rng([100, seed]).permutation(len(x))
     background, rows = x[order[:n_background]], x[order[n_background : n_background + n]]
@@ -148,7 +164,9 @@ def main(given: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path)
     parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=list(TABLES))
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))

@@ -1,8 +1,10 @@
-"""What a Shapley penalty costs beyond the plain fit: seconds, processor seconds and peaks of two workers.
+"""What a Shapley penalty costs beyond the plain fit: seconds, processor seconds and peaks of two
+workers.
 
-A kernel ridge of the deadlift, with the sex of the lifter as the player, interventional and observational, along a path
-of strengths.  Peaks are resident bytes of a whole process (VmHWM), an idle worker's included.
-Usage: python -m tests.benchmarks.regulariser --data powerlifting.parquet [--rows 1810580] [--landmarks 256]
+A kernel ridge of the deadlift, with the sex of the lifter as the player, interventional and
+observational, along a path of strengths.  Peaks are resident bytes of a whole process (VmHWM), an
+idle worker's included.  Usage: python -m tests.benchmarks.regulariser --data powerlifting.parquet
+[--rows 1810580] [--landmarks 256]
        [--values interventional observational] [--strengths 0 0.1 1 10 100] [--json OUT] [--tiny]
 """
 
@@ -48,8 +50,12 @@ class Bench:
         result = fit()
         seconds, used = time.perf_counter() - started, processor_seconds(self.client) - before
         peak = (self.meter.worker(self.executor) or math.nan) / 2**20
-        self.found.append({"fit": name, "rows": rows, "seconds": seconds, "processor": used, "worker_mib": peak})
-        print(f"{name:<16}{rows:>12,}{seconds:>10.1f} s{used:>12.1f} s{peak:>12,.0f} MiB", flush=True)
+        self.found.append(
+            {"fit": name, "rows": rows, "seconds": seconds, "processor": used, "worker_mib": peak}
+        )
+        print(
+            f"{name:<16}{rows:>12,}{seconds:>10.1f} s{used:>12.1f} s{peak:>12,.0f} MiB", flush=True
+        )
         return result
 
 
@@ -59,9 +65,13 @@ def shown(models: list[KernelRidge]) -> list[dict[str, float]]:
     for model in models:
         report = model.report_.shapley
         numbers = (report.strength, model.r2_[0], report.train[0], report.held_out[0])
-        lines.append(dict(zip(("strength", "r2", "train", "held_out"), map(float, numbers), strict=True)))
+        lines.append(
+            dict(zip(("strength", "r2", "train", "held_out"), map(float, numbers), strict=True))
+        )
         print(
-            "    strength {strength:<8g}R² {r2:.4f}   mean φ² {train:.4g}, held out {held_out:.4g}".format(**lines[-1])
+            "    strength {strength:<8g}R² {r2:.4f}   mean φ² {train:.4g}, held out {held_out:.4g}".format(
+                **lines[-1]
+            )
         )
     return lines
 
@@ -74,7 +84,9 @@ def source_of(given: argparse.Namespace, folder: Path) -> Any:
     whole = ParquetSource(given.data, **options)
     if given.rows >= whole.n_rows:
         return whole
-    rows = pd.read_parquet(given.data, columns=[*FEATURES, TARGET]).sample(given.rows, random_state=0)
+    rows = pd.read_parquet(given.data, columns=[*FEATURES, TARGET]).sample(
+        given.rows, random_state=0
+    )
     rows.to_parquet(folder / "rows.parquet", index=False)
     return ParquetSource(folder / "rows.parquet", **options)
 
@@ -83,7 +95,12 @@ def main(given: argparse.Namespace) -> None:
     landmarks = 30 if given.tiny else given.landmarks
     with tempfile.TemporaryDirectory() as folder:
         source, bench = source_of(given, Path(folder)), Bench()
-        build = {"kernel": RBF("median"), "embedding": Nystrom(landmarks), "penalty": 1e-6, "holdout": 0.1}
+        build = {
+            "kernel": RBF("median"),
+            "embedding": Nystrom(landmarks),
+            "penalty": 1e-6,
+            "holdout": 0.1,
+        }
         print(f"{'':<16}{'rows':>12}{'wall':>12}{'processor':>14}{'worker peak':>16}")
         try:
             for name in ("warm", "plain"):
@@ -103,7 +120,9 @@ def main(given: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", help="Parquet file of lifts; synthetic ones without")
     parser.add_argument("--rows", type=int, default=1_810_580)
     parser.add_argument("--landmarks", type=int, default=256)

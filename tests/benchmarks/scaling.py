@@ -1,10 +1,13 @@
-"""Seconds and peak memory against the number of rows: 200 thousand, 1.8 million, 10 million lifts on two workers.
+"""Seconds and peak memory against the number of rows: 200 thousand, 1.8 million, 10 million lifts
+on two workers.
 
-Every size is the same table: its first rows, all of them, or all of them repeated with noise, generated on the fly.
-The model is fitted once, on the table; each value function then learns from all rows of a size and explains them into a
-cube.  Peaks are resident bytes of a whole process (VmHWM), an idle worker's included.
-Usage: python -m tests.benchmarks.scaling --data powerlifting.parquet [--rows 200000 1810580 10000000]
-       [--values interventional regression observational] [--step 0.5] [--new-rows 90000] [--json OUT] [--tiny]
+Every size is the same table: its first rows, all of them, or all of them repeated with noise,
+generated on the fly.  The model is fitted once, on the table; each value function then learns from
+all rows of a size and explains them into a cube.  Peaks are resident bytes of a whole process
+(VmHWM), an idle worker's included.  Usage: python -m tests.benchmarks.scaling --data
+powerlifting.parquet [--rows 200000 1810580 10000000]
+       [--values interventional regression observational] [--step 0.5] [--new-rows 90000] [--json
+       OUT] [--tiny]
 """
 
 from __future__ import annotations
@@ -33,18 +36,29 @@ from dshap.tables import ParquetSource, SyntheticTable
 from dshap.types import RowReader
 from dshap.values import ConditionalRegression, KernelInterventional, KernelObservational
 
-FEATURES = ["bodyweight_kg", "squat_kg", "bench_kg", "sex_male", "equipment", "year", "month", "meet_entrants"]
+FEATURES = [
+    "bodyweight_kg",
+    "squat_kg",
+    "bench_kg",
+    "sex_male",
+    "equipment",
+    "year",
+    "month",
+    "meet_entrants",
+]
 TARGET = "deadlift_kg"
 NOISY = 3
-"""The first columns are weights, to which a repeated row gets noise of half a kilogram (standard deviation)."""
+"""The first columns are weights, to which a repeated row gets noise of half a kilogram (standard
+deviation)."""
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """The rows of a table again and again until there are n_rows; every copy but the first with noise, by its seed.
+    """The rows of a table again and again until there are n_rows; every copy but the first with
+    noise, by its seed.
 
-    The noise is a multiple of `step` kilograms, as scales and plates are; 0 leaves it continuous, and then no two rows
-    of a copy share a weight.
+    The noise is a multiple of `step` kilograms, as scales and plates are; 0 leaves it continuous,
+    and then no two rows of a copy share a weight.
     """
 
     table: RowReader
@@ -67,7 +81,13 @@ class Repeated:
         return {name: np.dtype(float) for name in self.feature_names}
 
     def read(
-        self, start: int, stop: int, *, keys: bool = False, target: bool = False, columns: bool = False
+        self,
+        start: int,
+        stop: int,
+        *,
+        keys: bool = False,
+        target: bool = False,
+        columns: bool = False,
     ) -> RowBlock:
         parts, at = [], start
         while at < stop:
@@ -75,7 +95,9 @@ class Repeated:
             last = min(self.table.n_rows, first + stop - at)
             x = self.table.read(first, last).x
             if copy:
-                noise = np.random.default_rng([copy, first, last]).normal(scale=0.5, size=(len(x), NOISY))
+                noise = np.random.default_rng([copy, first, last]).normal(
+                    scale=0.5, size=(len(x), NOISY)
+                )
                 noise = self.step * np.round(noise / self.step) if self.step else noise
                 x = np.hstack([x[:, :NOISY] + noise, x[:, NOISY:]])
             parts.append(x)
@@ -101,7 +123,8 @@ class Use:
     def __str__(self) -> str:
         rate = self.rows / self.seconds
         return (
-            f"{self.value:<16}{self.step:<12}{self.rows:>12,}{self.seconds:>10.1f} s{rate:>12,.0f} rows/s"
+            f"{self.value:<16}{self.step:<12}{self.rows:>12,}{self.seconds:>10.1f} s{rate:>12,.0f} "
+            "rows/s"
             f"{self.worker_mib:>10,.0f} MiB{self.client_mib:>10,.0f} MiB"
         )
 
@@ -127,20 +150,30 @@ class Bench:
 def table_of(path: str | None, source: RowReader, n_rows: int, step: float) -> RowReader:
     """The rows of the source, without its target, as many as are wanted."""
     if path is None:
-        table: RowReader = SyntheticTable("powerlifting", source.n_rows, features=FEATURES, target=None, key=())
+        table: RowReader = SyntheticTable(
+            "powerlifting", source.n_rows, features=FEATURES, target=None, key=()
+        )
     else:
         table = ParquetSource(path, features=FEATURES)
     return Repeated(table, n_rows, step)
 
 
-def value_of(name: str, model: KernelRidge, small: KernelRidge, data: RowReader, landmarks: int) -> Any:
-    """The value function of this name; KernelObservational explains the smaller model, with its own landmarks."""
+def value_of(
+    name: str, model: KernelRidge, small: KernelRidge, data: RowReader, landmarks: int
+) -> Any:
+    """The value function of this name; KernelObservational explains the smaller model, with its own
+    landmarks."""
     if name == "interventional":
         return KernelInterventional(model, data)
     if name == "regression":
         expansion = model.expansion_
         return ConditionalRegression(
-            expansion.predict, data, expansion.kernel, Nystrom(landmarks), "validate", feature_names=FEATURES
+            expansion.predict,
+            data,
+            expansion.kernel,
+            Nystrom(landmarks),
+            "validate",
+            feature_names=FEATURES,
         )
     return KernelObservational(small, data, Nystrom(landmarks=small.expansion_.landmarks), 1e-4)
 
@@ -148,7 +181,9 @@ def value_of(name: str, model: KernelRidge, small: KernelRidge, data: RowReader,
 def fitted(bench: Bench, source: RowReader, landmarks: int) -> KernelRidge:
     ridge = KernelRidge(RBF("validate"), Nystrom(landmarks), penalty="validate", holdout=0.1)
     name = f"fit {landmarks}"
-    model = bench.measured(name, "fit", source.n_rows, lambda: dshap.fit(ridge, source, None, client=bench.client))
+    model = bench.measured(
+        name, "fit", source.n_rows, lambda: dshap.fit(ridge, source, None, client=bench.client)
+    )
     print(f"{'':<16}held-out R² {model.r2_[0]:.4f}")
     return model
 
@@ -157,7 +192,11 @@ def main(given: argparse.Namespace) -> None:
     landmarks, small = (60, 40) if given.tiny else (500, 256)
     sizes = [2_000, 5_000] if given.tiny else given.rows
     options = {"features": FEATURES, "target": TARGET}
-    source = ParquetSource(given.data, **options) if given.data else SyntheticTable("powerlifting", 3_000, **options)
+    source = (
+        ParquetSource(given.data, **options)
+        if given.data
+        else SyntheticTable("powerlifting", 3_000, **options)
+    )
     bench, folder = Bench(2), Path(tempfile.mkdtemp())
     print(f"{'':<16}{'':<12}{'rows':>12}{'':>12}{'':>19}{'worker peak':>14}{'client peak':>14}")
     try:
@@ -166,11 +205,18 @@ def main(given: argparse.Namespace) -> None:
         for name in given.values:
             for n_rows in sizes:
                 data = table_of(given.data, source, n_rows, given.step)
-                value, store = value_of(name, model, other, data, small), str(folder / f"{name}-{n_rows}")
-                learn = partial(dshap.prepare, value, store=f"{store}.prepared", client=bench.client)
+                value, store = (
+                    value_of(name, model, other, data, small),
+                    str(folder / f"{name}-{n_rows}"),
+                )
+                learn = partial(
+                    dshap.prepare, value, store=f"{store}.prepared", client=bench.client
+                )
                 prepared = bench.measured(name, "learn", n_rows, learn)
                 explain = partial(dshap.explain, prepared, client=bench.client)
-                bench.measured(name, "explain", n_rows, partial(explain, data, store=f"{store}.zarr"))
+                bench.measured(
+                    name, "explain", n_rows, partial(explain, data, store=f"{store}.zarr")
+                )
                 shutil.rmtree(f"{store}.zarr")
                 if given.new_rows and n_rows == sizes[-1]:
                     new_rows = table_of(given.data, source, given.new_rows, given.step)
@@ -184,12 +230,20 @@ def main(given: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", help="Parquet file of lifts; synthetic ones without")
     parser.add_argument("--rows", type=int, nargs="+", default=[200_000, 1_810_580, 10_000_000])
-    parser.add_argument("--values", nargs="+", default=["interventional", "regression", "observational"])
-    parser.add_argument("--step", type=float, default=0.5, help="noise of repeated rows in multiples of so many kg")
-    parser.add_argument("--new-rows", type=int, default=0, help="explain as many more from the kept states")
+    parser.add_argument(
+        "--values", nargs="+", default=["interventional", "regression", "observational"]
+    )
+    parser.add_argument(
+        "--step", type=float, default=0.5, help="noise of repeated rows in multiples of so many kg"
+    )
+    parser.add_argument(
+        "--new-rows", type=int, default=0, help="explain as many more from the kept states"
+    )
     parser.add_argument("--json")
     parser.add_argument("--tiny", action="store_true", help="seconds instead of an hour")
     main(parser.parse_args())

@@ -1,9 +1,10 @@
 """Seconds for a small table: 8,000 rows, 100 of them explained, 8 features, 100 landmarks.
 
-All 254 proper coalitions, learning included, compiled loops warm.  "numerics" are the value function's own methods in
-this process on one core; `dshap.explain` adds checks, plan, states and a cube in memory, in this process and on two
-workers of one thread.  Beside them what was published of the maintained fork of RKHS-SHAP (mi-6/rkhs-shap) for as many
-coalitions, landmarks and explained rows.
+All 254 proper coalitions, learning included, compiled loops warm.  "numerics" are the value
+function's own methods in this process on one core; `dshap.explain` adds checks, plan, states and a
+cube in memory, in this process and on two workers of one thread.  Beside them what was published of
+the maintained fork of RKHS-SHAP (mi-6/rkhs-shap) for as many coalitions, landmarks and explained
+rows.
 
 Usage: python -m tests.benchmarks.small_table [--tiny] [--profile] [--json OUT]
 """
@@ -72,7 +73,9 @@ def table(n: int) -> tuple[FloatArray, FloatArray]:
     x = rng.standard_normal((n, D))
     for column in range(1, D):
         x[:, column] = 0.6 * x[:, column - 1] + 0.8 * x[:, column]
-    return x, np.sin(x[:, 0]) * x[:, 1] + x[:, 2] * x[:, 3] + x[:, 4:].sum(axis=1) + 0.1 * rng.standard_normal(n)
+    return x, np.sin(x[:, 0]) * x[:, 1] + x[:, 2] * x[:, 3] + x[:, 4:].sum(
+        axis=1
+    ) + 0.1 * rng.standard_normal(n)
 
 
 def interventional(model: KernelExpansion, x: FloatArray) -> ValueFunction:
@@ -84,7 +87,9 @@ def observational(model: KernelExpansion, x: FloatArray) -> ValueFunction:
 
 
 def regression(model: KernelExpansion, x: FloatArray) -> ValueFunction:
-    return ConditionalRegression(model.predict, x, model.kernel, Nystrom(landmarks=model.landmarks), PENALTY)
+    return ConditionalRegression(
+        model.predict, x, model.kernel, Nystrom(landmarks=model.landmarks), PENALTY
+    )
 
 
 VALUES: dict[str, Callable[[KernelExpansion, FloatArray], ValueFunction]] = {
@@ -102,7 +107,9 @@ def measured(name: str, model: KernelExpansion, x: FloatArray, client: Any) -> R
     with one_blas_thread():
         state = learn()
         learning = median_seconds(learn)
-        evaluation = median_seconds(lambda: np.einsum("nmk,md->ndk", value.evaluate(state, rows), DESIGN.operator[2:]))
+        evaluation = median_seconds(
+            lambda: np.einsum("nmk,md->ndk", value.evaluate(state, rows), DESIGN.operator[2:])
+        )
     seconds = []
     for own in (None, client):
         explain = functools.partial(explained, name, model, x, own)
@@ -119,7 +126,9 @@ def learnt(name: str, model: KernelExpansion, x: FloatArray) -> object:
 
 def explained(name: str, model: KernelExpansion, x: FloatArray, client: Any = None) -> object:
     """The same by `dshap.explain` into memory, in this process where there is no client."""
-    return dshap.explain(VALUES[name](model, x), x[:EXPLAINED], design=DESIGN, progress=False, client=client)
+    return dshap.explain(
+        VALUES[name](model, x), x[:EXPLAINED], design=DESIGN, progress=False, client=client
+    )
 
 
 def profile(name: str, model: KernelExpansion, x: FloatArray) -> None:
@@ -140,22 +149,36 @@ def show(results: list[Result]) -> None:
         ("dshap.explain", 15),
         ("2 workers", 11),
     )
-    print("\n" + " " * 11 + "".join(f"{head:>{width}}" for head, width in heads) + f"{'asked':>8}{'published':>11}")
+    print(
+        "\n"
+        + " " * 11
+        + "".join(f"{head:>{width}}" for head, width in heads)
+        + f"{'asked':>8}{'published':>11}"
+    )
     for own in results:
         asked = f"{ASKED[own.value]:.0f} s" if own.rows == 8_000 else ""
         published = PUBLISHED.get((own.value, own.rows))
-        faster = "" if published is None else f"{published:.0f} s, {published / own.explain:,.0f} times as long"
+        faster = (
+            ""
+            if published is None
+            else f"{published:.0f} s, {published / own.explain:,.0f} times as long"
+        )
         print(
-            f"{own.value:<24}{own.rows:>9,}{own.learning:>9.3f} s{own.evaluation:>10.4f} s{own.added:>12.3f} s"
+            f"{own.value:<24}{own.rows:>9,}{own.learning:>9.3f} s{own.evaluation:>10.4f} "
+            f"s{own.added:>12.3f} s"
             f"{own.explain:>13.3f} s{own.on_workers:>9.3f} s{asked:>8}   {faster}"
         )
 
 
 def main() -> None:
     """Measure, print, and store where asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tiny", action="store_true", help="1,000 rows and 30 landmarks")
-    parser.add_argument("--profile", action="store_true", help="where dshap.explain spends its time")
+    parser.add_argument(
+        "--profile", action="store_true", help="where dshap.explain spends its time"
+    )
     parser.add_argument("--json", type=Path, metavar="OUT", help="all numbers")
     given = parser.parse_args()
     sizes, landmarks = ((1_000,), 30) if given.tiny else ((8_000, 4_000), 100)
@@ -166,7 +189,9 @@ def main() -> None:
     assert isinstance(model, KernelExpansion)
     client = local_client(2, "2GiB", set_as_default=False)
     try:
-        results = [measured(name, model, x[:n], client) for n, name in itertools.product(sizes, VALUES)]
+        results = [
+            measured(name, model, x[:n], client) for n, name in itertools.product(sizes, VALUES)
+        ]
     finally:
         shut_down(client)
     show(results)

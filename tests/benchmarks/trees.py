@@ -1,10 +1,12 @@
-"""`Trees` beside the library's own contributions: LightGBM and XGBoost, with categories and without.
+"""`Trees` beside the library's own contributions: LightGBM and XGBoost, with categories and
+without.
 
-A table of 12 columns, four of them pandas categories where there are any; 100 boosted trees.  The library is given the
-frame and all threads of the process, as a user calls it; dshap is given the same frame, checks it, plans and returns a
-cube in memory, `Trees(model)` counted.  Calls are taken in turn, and the least seconds count, by the clock and, where
-others share the machine, of the process: at 1,000 rows the fixed cost, asked to be at most 1.5 times the library's and
-0.3 s.  The last column is the largest difference of an attribution, relative to the largest contribution.
+A table of 12 columns, four of them pandas categories where there are any; 100 boosted trees.  The
+library is given the frame and all threads of the process, as a user calls it; dshap is given the
+same frame, checks it, plans and returns a cube in memory, `Trees(model)` counted.  Calls are taken
+in turn, and the least seconds count, by the clock and, where others share the machine, of the
+process: at 1,000 rows the fixed cost, asked to be at most 1.5 times the library's and 0.3 s.  The
+last column is the largest difference of an attribution, relative to the largest contribution.
 
 Usage: python -m tests.benchmarks.trees [--tiny] [--rows N ...] [--json OUT]
 """
@@ -55,12 +57,22 @@ class Result:
 def table(n: int, has_categories: bool) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
     """A frame of n rows, and y (n,) with interactions of numbers and categories."""
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(n, N_COLUMNS)), columns=[f"x{j}" for j in range(N_COLUMNS)])
+    frame = pd.DataFrame(
+        rng.normal(size=(n, N_COLUMNS)), columns=[f"x{j}" for j in range(N_COLUMNS)]
+    )
     codes = rng.integers(0, CATEGORIES, (n, N_CATEGORICAL))
-    y = frame["x5"] * (codes[:, 0] - 1) + np.sin(codes[:, 2]) * frame["x6"] * frame["x7"] + np.cos(codes[:, 3])
+    y = (
+        frame["x5"] * (codes[:, 0] - 1)
+        + np.sin(codes[:, 2]) * frame["x6"] * frame["x7"]
+        + np.cos(codes[:, 3])
+    )
     for j, many in enumerate(CATEGORIES):
         words = [f"c{code:03d}" for code in rng.permutation(many)]
-        frame[f"x{j}"] = pd.Categorical.from_codes(codes[:, j], words) if has_categories else codes[:, j].astype(float)
+        frame[f"x{j}"] = (
+            pd.Categorical.from_codes(codes[:, j], words)
+            if has_categories
+            else codes[:, j].astype(float)
+        )
     return frame, (y + np.sin(frame["x8"])).to_numpy()
 
 
@@ -74,21 +86,30 @@ def lightgbm_model(x: Any, y: Any, n_trees: int) -> tuple[Any, Callable[[Any], A
 def xgboost_model(x: Any, y: Any, n_trees: int) -> tuple[Any, Callable[[Any], Any]]:
     import xgboost
 
-    model = xgboost.XGBRegressor(n_estimators=n_trees, max_depth=5, enable_categorical=True).fit(x, y)
+    model = xgboost.XGBRegressor(n_estimators=n_trees, max_depth=5, enable_categorical=True).fit(
+        x, y
+    )
     booster = model.get_booster()
-    return model, lambda rows: booster.predict(xgboost.DMatrix(rows, enable_categorical=True), pred_contribs=True)
+    return model, lambda rows: booster.predict(
+        xgboost.DMatrix(rows, enable_categorical=True), pred_contribs=True
+    )
 
 
 LIBRARIES: Mapping[str, Callable[..., Any]] = {"LightGBM": lightgbm_model, "XGBoost": xgboost_model}
 
 
-def measured(name: str, has_categories: bool, sizes: Mapping[int, int], n_trees: int) -> list[Result]:
+def measured(
+    name: str, has_categories: bool, sizes: Mapping[int, int], n_trees: int
+) -> list[Result]:
     """One library at every size, which is taken so many times."""
     x, y = table(max(20_000, *sizes), has_categories)
     model, contributions = LIBRARIES[name](x[:20_000], y[:20_000], n_trees)
     results = []
     for n, repeats in sizes.items():
-        rows, ways = x[:n], (contributions, lambda rows: explained(model, rows), lambda rows: Trees(model))
+        rows, ways = (
+            x[:n],
+            (contributions, lambda rows: explained(model, rows), lambda rows: Trees(model)),
+        )
         best, found = np.full((len(ways), 2), np.inf), [None] * len(ways)
         for _ in range(repeats):
             for i, way in enumerate(ways):
@@ -99,7 +120,9 @@ def measured(name: str, has_categories: bool, sizes: Mapping[int, int], n_trees:
         wanted: Any = found[0]
         difference = np.abs(np.asarray(found[1]) - wanted[:, :-1]).max() / np.abs(wanted).max()
         processor = (float(best[0, 1]), float(best[1, 1]))
-        results.append(Result(name, has_categories, n, *best[:, 0].tolist(), processor, float(difference)))
+        results.append(
+            Result(name, has_categories, n, *best[:, 0].tolist(), processor, float(difference))
+        )
         show(results[-1])
     return results
 
@@ -120,21 +143,31 @@ def show(result: Result) -> None:
     processor = "{:.3f}, {:.3f} s".format(*result.of_processor)
     seconds = f"{result.by_library:>10.3f} s{result.by_dshap:>10.3f} s{result.of_trees:>13.3f} s"
     rates = f"{result.ratio:>8.2f}{result.rows / result.by_dshap:>10,.0f}{processor:>20}"
-    print(f"{kind:<22}{result.rows:>9,}{seconds}{rates}{asked:>12}{result.difference:>10.1e}", flush=True)
+    print(
+        f"{kind:<22}{result.rows:>9,}{seconds}{rates}{asked:>12}{result.difference:>10.1e}",
+        flush=True,
+    )
 
 
 def main() -> None:
     """Measure, print, and store where asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tiny", action="store_true", help="100 rows and 10 trees")
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000, 100_000])
     parser.add_argument("--json", type=Path, metavar="OUT", help="all numbers")
     given = parser.parse_args()
-    sizes, n_trees = ({100: 1}, 10) if given.tiny else ({n: 7 if n <= 1_000 else 1 for n in given.rows}, 100)
+    sizes, n_trees = (
+        ({100: 1}, 10) if given.tiny else ({n: 7 if n <= 1_000 else 1 for n in given.rows}, 100)
+    )
     print(", ".join(f"{name} {version}" for name, version in machine().items()))
     show_heads()
     results = [
-        own for name in LIBRARIES for with_some in (False, True) for own in measured(name, with_some, sizes, n_trees)
+        own
+        for name in LIBRARIES
+        for with_some in (False, True)
+        for own in measured(name, with_some, sizes, n_trees)
     ]
     print(f"peak of this process: {peak_mib():,.0f} MiB")
     write_json(given.json, {"results": [{**asdict(own), "ratio": own.ratio} for own in results]})

@@ -1,9 +1,10 @@
-"""Planned bytes beside the peak of a worker, on a table of 2,000 columns: every road of the engine, two spans.
+"""Planned bytes beside the peak of a worker, on a table of 2,000 columns: every road of the engine,
+two spans.
 
     python -m tests.benchmarks.wide_tables [--rows 4200] [--only NAME] [--tiny]
 
-A new worker process for each job.  `ratio` is planned / measured: below 1 a worker may be killed where the plan said
-that it fits, above 3 a run is refused that would fit.
+A new worker process for each job.  `ratio` is planned / measured: below 1 a worker may be killed
+where the plan said that it fits, above 3 a run is refused that would fit.
 """
 
 from __future__ import annotations
@@ -26,11 +27,15 @@ def measured(name: str, n_rows: int, row_span: int | None) -> tuple[int, int]:
     value, n_explained, options = WIDE[name](x)
     with warm_worker("16GiB") as worker, tempfile.TemporaryDirectory() as folder:
         options = {**options, "row_span": row_span}
-        return planned_and_measured(value, x[:n_explained], options, worker, Path(folder) / "cube.zarr")
+        return planned_and_measured(
+            value, x[:n_explained], options, worker, Path(folder) / "cube.zarr"
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=4_200)
     parser.add_argument("--only", choices=WIDE)
     parser.add_argument("--tiny", action="store_true")

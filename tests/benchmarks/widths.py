@@ -1,14 +1,17 @@
-"""The default `explain` at every width: error, coverage and seconds, kernelshap and permutation beside it in one run.
+"""The default `explain` at every width: error, coverage and seconds, kernelshap and permutation
+beside it in one run.
 
-Nine kinds of games with known Shapley values (`tests.benchmarks.games`) of 1 to 1,000 players, as models: row r holds
-r + 1 in every column, the one background row 0, and predict looks up which game and which players it is asked for.
-`dshap.explain(Marginal(predict, background), rows)` is all that is called, at the default budget and on both sides of
-every border of enumeration.  An error is the root mean square over rows, players and seeds, over that of φ; a ratio is
-that of the default to the better of kernelshap and permutation at as many coalitions; "covered" is the share of
-intervals φ ± 2.09 std_error that hold the truth, "largest" that of the five players of a row with the largest |φ|,
-"means" that of the means over rows, from the cube's block summaries.
+Nine kinds of games with known Shapley values (`tests.benchmarks.games`) of 1 to 1,000 players, as
+models: row r holds r + 1 in every column, the one background row 0, and predict looks up which game
+and which players it is asked for.  `dshap.explain(Marginal(predict, background), rows)` is all that
+is called, at the default budget and on both sides of every border of enumeration.  An error is the
+root mean square over rows, players and seeds, over that of φ; a ratio is that of the default to the
+better of kernelshap and permutation at as many coalitions; "covered" is the share of intervals φ ±
+2.09 std_error that hold the truth, "largest" that of the five players of a row with the largest
+|φ|, "means" that of the means over rows, from the cube's block summaries.
 
-Usage: python -m tests.benchmarks.widths [--players 8 18 ...] [--kinds votes ...] [--borders] [--seeds 5] [--tol 0.05]
+Usage: python -m tests.benchmarks.widths [--players 8 18 ...] [--kinds votes ...] [--borders]
+[--seeds 5] [--tol 0.05]
        [--json OUT] [--tiny]
 """
 
@@ -40,14 +43,41 @@ from dshap.values import Marginal
 from tests.benchmarks.games import KINDS, Games, estimated, games_of
 from tests.benchmarks.peers import write_json
 
-PLAYERS = (1, 2, 3, 5, 8, 11, 12, 13, 14, 18, 20, 30, 38, 44, 45, 60, 64, 80, 100, 150, 256, 257, 500, 1_000)
+PLAYERS = (
+    1,
+    2,
+    3,
+    5,
+    8,
+    11,
+    12,
+    13,
+    14,
+    18,
+    20,
+    30,
+    38,
+    44,
+    45,
+    60,
+    64,
+    80,
+    100,
+    150,
+    256,
+    257,
+    500,
+    1_000,
+)
 ROWS = 6
 T_QUANTILE = float(t.ppf(0.975, 19))
 N_LARGEST = 5
 ROUNDING = 1e-8
-"""Of the attributions: an error that is none; games of pairs are solved to 1e-9 with 2,048 coalitions."""
+"""Of the attributions: an error that is none; games of pairs are solved to 1e-9 with 2,048
+coalitions."""
 HEADER = (
-    f"{'d':>5}{'budget':>9}  {'games':<24}{'design':<11}{'default':>10}{'kernelshap':>11}{'permutation':>12}"
+    f"{'d':>5}{'budget':>9}  "
+    f"{'games':<24}{'design':<11}{'default':>10}{'kernelshap':>11}{'permutation':>12}"
     f"{'ratio':>7}{'covered':>9}{'largest':>9}{'means':>8}{'seconds':>9}"
 )
 
@@ -61,13 +91,16 @@ class Cell:
     """None: the default."""
     kind: str
     design: str = ""
-    errors: dict[str, list[float]] = field(default_factory=lambda: {"default": [], "kernelshap": [], "permutation": []})
+    errors: dict[str, list[float]] = field(
+        default_factory=lambda: {"default": [], "kernelshap": [], "permutation": []}
+    )
     """design -> mean square error over that of φ, one a seed."""
     covered: list[float] = field(default_factory=list)
     of_largest: list[float] = field(default_factory=list)
     of_means: list[float] = field(default_factory=list)
     beyond: list[float] = field(default_factory=list)
-    """With a tolerance: whether the worst player of a row whose rounds ended by it is off by more than 2.09 of it."""
+    """With a tolerance: whether the worst player of a row whose rounds ended by it is off by more
+    than 2.09 of it."""
     seconds: list[float] = field(default_factory=list)
 
     def rms(self, name: str) -> float:
@@ -76,7 +109,9 @@ class Cell:
     @property
     def ratio(self) -> float:
         """To the better of the two others; 0 where there is no error at all."""
-        others = [own for own in (self.rms("kernelshap"), self.rms("permutation")) if not math.isnan(own)]
+        others = [
+            own for own in (self.rms("kernelshap"), self.rms("permutation")) if not math.isnan(own)
+        ]
         mine = self.rms("default")
         return 0.0 if mine < ROUNDING else mine / max(min(others, default=math.nan), ROUNDING)
 
@@ -94,7 +129,8 @@ def _share(values: list[float]) -> str:
 
 
 def budgets_of(d: int, with_borders: bool) -> Iterator[int | None]:
-    """The default one, and where the first sizes are all there: with two coalitions less, as many, two more."""
+    """The default one, and where the first sizes are all there: with two coalitions less, as many,
+    two more."""
     yield None
     whole = 2
     for s in range(1, d // 2 + 1) if with_borders else ():
@@ -133,12 +169,16 @@ def model_of(games: Games, d: int) -> tuple[Marginal, FloatArray]:
     return Marginal(predict, np.zeros((1, d))), rows
 
 
-def explained(value: Marginal, rows: FloatArray, budget: int | None, tol: float | None) -> Explained:
+def explained(
+    value: Marginal, rows: FloatArray, budget: int | None, tol: float | None
+) -> Explained:
     """The default explain."""
     start, (n, d) = time.perf_counter(), rows.shape
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "cube.zarr"
-        cube = dshap.explain(value, rows, store=store, max_coalitions=budget, tol=tol, progress=False).load()
+        cube = dshap.explain(
+            value, rows, store=store, max_coalitions=budget, tol=tol, progress=False
+        ).load()
         seconds, ranking = time.perf_counter() - start, feature_ranking(store)
     is_exact = "std_error" not in cube
     return Explained(
@@ -157,7 +197,10 @@ def others(d: int, m: int, seed: int) -> Iterator[tuple[str, Design]]:
     with contextlib.suppress(InputError):
         yield "kernelshap", designs.kernelshap(d, m, seed=seed, n_replicates=0)
     if d > 1 and m >= 2 * d:
-        yield "permutation", designs.permutation(d, 2 * max(1, (m - 2) // (2 * (d - 1))), seed=seed, n_replicates=0)
+        yield (
+            "permutation",
+            designs.permutation(d, 2 * max(1, (m - 2) // (2 * (d - 1))), seed=seed, n_replicates=0),
+        )
 
 
 def add(cell: Cell, seed: int, tol: float | None) -> None:
@@ -182,9 +225,16 @@ def compare(
     cell.seconds.append(found.seconds)
     cell.errors["default"].append(float(np.square(found.phi - truth).sum()) / size)
     for name, design in others(d, cell.budget or min(max(2_048, 4 * d), 2 ** min(d, 62)), seed):
-        cell.errors[name].append(float(np.square(estimated(design, values(design.masks))[0] - truth).sum()) / size)
-    rounding, largest = ROUNDING * np.abs(truth).max(), np.argsort(-np.abs(truth), axis=1)[:, :N_LARGEST]
-    of_largest = (np.take_along_axis(each, largest, axis=1) for each in (found.phi - truth, found.std_error))
+        cell.errors[name].append(
+            float(np.square(estimated(design, values(design.masks))[0] - truth).sum()) / size
+        )
+    rounding, largest = (
+        ROUNDING * np.abs(truth).max(),
+        np.argsort(-np.abs(truth), axis=1)[:, :N_LARGEST],
+    )
+    of_largest = (
+        np.take_along_axis(each, largest, axis=1) for each in (found.phi - truth, found.std_error)
+    )
     for shares, error, std_error in (
         (cell.covered, found.phi - truth, found.std_error),
         (cell.of_largest, *of_largest),
@@ -195,7 +245,9 @@ def compare(
     if tol is not None:
         worst = np.abs(found.phi - truth).max(axis=1) / np.maximum(np.ptp(truth, axis=1), 1e-300)
         cell.beyond += (
-            (worst > T_QUANTILE * tol)[found.reached * at_once(d, N_REPLICATES) <= tol].astype(float).tolist()
+            (worst > T_QUANTILE * tol)[found.reached * at_once(d, N_REPLICATES) <= tol]
+            .astype(float)
+            .tolist()
         )
 
 
@@ -220,9 +272,14 @@ def main(given: argparse.Namespace) -> None:
 
 def summary(cells: list[Cell]) -> None:
     """The worst of the table."""
-    sampled = [cell for cell in cells if cell.covered and cell.design != "exact" and cell.n_players >= 8]
+    sampled = [
+        cell for cell in cells if cell.covered and cell.design != "exact" and cell.n_players >= 8
+    ]
     worst = max(cells, key=lambda cell: cell.ratio)
-    print(f"largest ratio {worst.ratio:.2f}: {worst.n_players} players, {worst.budget or 'default'}, {worst.kind}")
+    print(
+        f"largest ratio {worst.ratio:.2f}: {worst.n_players} players, {worst.budget or 'default'}, "
+        f"{worst.kind}"
+    )
     if sampled:
         least = min(sampled, key=lambda cell: float(np.mean(cell.covered)))
         every = np.mean([np.mean(cell.covered) for cell in sampled])
@@ -230,7 +287,8 @@ def summary(cells: list[Cell]) -> None:
         largest = min(sampled, key=lambda cell: float(np.mean(cell.of_largest)))
         print(
             f"covered, 8 players and more: {every:.1%} of rows, {means:.1%} of means; "
-            f"least {np.mean(least.covered):.1%}: {least.n_players} players, {least.budget or 'default'}, {least.kind}"
+            f"least {np.mean(least.covered):.1%}: {least.n_players} players, "
+            f"{least.budget or 'default'}, {least.kind}"
         )
         print(
             f"of the five largest players of rows at least {np.mean(largest.of_largest):.1%}: "
@@ -239,10 +297,14 @@ def summary(cells: list[Cell]) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--players", type=int, nargs="+", default=PLAYERS)
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
-    parser.add_argument("--borders", action="store_true", help="both sides of every border of enumeration too")
+    parser.add_argument(
+        "--borders", action="store_true", help="both sides of every border of enumeration too"
+    )
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--tol", type=float, help="rounds, up to the budget")
     parser.add_argument("--json", type=Path)

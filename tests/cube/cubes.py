@@ -13,8 +13,12 @@ TILE, CHUNK, N_ROWS = 8, 4, 21
 """Three blocks, the last one of five rows."""
 KEYS = {
     "int64": lambda n: np.arange(n, dtype=np.int64) * 3 + 5,
-    "string": lambda n: np.array([f"zeile-ü{i}-雪" for i in range(n)], dtype=np.dtypes.StringDType()),
-    "datetime64[ns]": lambda n: np.datetime64("2024-02-28T23:00", "ns") + np.arange(n) * np.timedelta64(30, "m"),
+    "string": lambda n: np.array(
+        [f"zeile-ü{i}-雪" for i in range(n)], dtype=np.dtypes.StringDType()
+    ),
+    "datetime64[ns]": lambda n: (
+        np.datetime64("2024-02-28T23:00", "ns") + np.arange(n) * np.timedelta64(30, "m")
+    ),
 }
 
 
@@ -32,7 +36,9 @@ def layout_of(n_rows: int = N_ROWS, **change) -> CubeLayout:
     return CubeLayout(**{**given, **change})
 
 
-def block_of(layout: CubeLayout, tile: int, skipped: tuple[int, ...] = ()) -> tuple[RowBlock, Attribution]:
+def block_of(
+    layout: CubeLayout, tile: int, skipped: tuple[int, ...] = ()
+) -> tuple[RowBlock, Attribution]:
     """Rows and attributions of one tile, always the same; `skipped` are positions in the block."""
     rng = np.random.default_rng([9, tile])
     start, stop = tile * layout.tile, min((tile + 1) * layout.tile, layout.n_rows)
@@ -43,10 +49,14 @@ def block_of(layout: CubeLayout, tile: int, skipped: tuple[int, ...] = ()) -> tu
     keys = {name: KEYS[kind](layout.n_rows)[start:stop] for name, kind in layout.keys.items()}
     columns = {name: np.arange(start, stop).astype(dtype) for name, dtype in layout.columns.items()}
     block = RowBlock(start, rng.normal(size=(n, d)), is_ok, keys, columns=columns)
-    return block, Attribution(phi, base, phi.sum(axis=1) + base, np.full(len(phi), Status.OK, np.int8))
+    return block, Attribution(
+        phi, base, phi.sum(axis=1) + base, np.full(len(phi), Status.OK, np.int8)
+    )
 
 
-def make_cube(path: Path, *, tiles=None, skipped: tuple[int, ...] = (), **change) -> tuple[CubeLayout, CubeWriter]:
+def make_cube(
+    path: Path, *, tiles=None, skipped: tuple[int, ...] = (), **change
+) -> tuple[CubeLayout, CubeWriter]:
     """A cube with these tiles written (all where None)."""
     layout = layout_of(**change)
     create_cube(path, layout)

@@ -1,4 +1,5 @@
-"""Files that are whole and on disk; private folders of a store, and none beside them, are cleared."""
+"""Files that are whole and on disk; private folders of a store, and none beside them, are
+cleared."""
 
 from __future__ import annotations
 
@@ -8,14 +9,26 @@ import stat
 import pytest
 
 from dshap.cube import create_cube
-from dshap.cube.disk import clear_private_folders, private_folder, read_file, remove_file, replace_file, size_of, sync
+from dshap.cube.disk import (
+    clear_private_folders,
+    private_folder,
+    read_file,
+    remove_file,
+    replace_file,
+    size_of,
+    sync,
+)
 from tests.cube.cubes import layout_of
 
 
 def test_only_private_folders_of_this_store_are_cleared(tmp_path):
     """`.c.*.new` matched those of a store `c.zarr` beside it, which another run was making."""
     own = private_folder(tmp_path / "c")
-    others = [private_folder(tmp_path / "c.zarr"), tmp_path / ".c.my work.new", tmp_path / ".c.0123456789ab.new.kept"]
+    others = [
+        private_folder(tmp_path / "c.zarr"),
+        tmp_path / ".c.my work.new",
+        tmp_path / ".c.0123456789ab.new.kept",
+    ]
     for folder in (own, *others):
         folder.mkdir()
     linked = private_folder(tmp_path / "c")

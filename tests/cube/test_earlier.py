@@ -1,4 +1,5 @@
-"""Cubes whose keys have the names of an earlier version: `key`, or `key_<column>` where there are several."""
+"""Cubes whose keys have the names of an earlier version: `key`, or `key_<column>` where there are
+several."""
 
 from __future__ import annotations
 
@@ -22,10 +23,14 @@ def edit(file: Path, change: Any) -> None:
 
 
 def as_earlier(path: Path, names: dict[str, str]) -> None:
-    """The cube at `path` as it was written then, column -> the array of its key; no copy, seal or list of members."""
+    """The cube at `path` as it was written then, column -> the array of its key; no copy, seal or
+    list of members."""
     for column, name in names.items():
         (path / column).rename(path / name)
-    edit(path / "attribution" / "zarr.json", lambda own: own["attributes"].update(coordinates=" ".join(names.values())))
+    edit(
+        path / "attribution" / "zarr.json",
+        lambda own: own["attributes"].update(coordinates=" ".join(names.values())),
+    )
     for group in (path, path / "rows"):
         if (group / "zarr.json").exists():
             edit(group / "zarr.json", lambda own: own.pop("consolidated_metadata", None))
@@ -40,7 +45,9 @@ def earlier(request, tmp_path):
     names = {"id": "key"} if request.param == "one key" else {"id": "key_id", "name": "key_name"}
     kinds = {"id": "int64", "name": "string"}
     path = tmp_path / "cube.zarr"
-    layout, _ = make_cube(path, keys={column: kinds[column] for column in names}, columns={"a": "float32"})
+    layout, _ = make_cube(
+        path, keys={column: kinds[column] for column in names}, columns={"a": "float32"}
+    )
     as_earlier(path, names)
     return path, layout, names
 
@@ -61,9 +68,17 @@ def test_keys_are_coordinates_under_their_names(earlier):
 
 def test_rows_are_selected_by_them(earlier):
     path, layout, names = earlier
-    wanted = {array: KEYS["int64" if column == "id" else "string"](N_ROWS)[13] for column, array in names.items()}
+    wanted = {
+        array: KEYS["int64" if column == "id" else "string"](N_ROWS)[13]
+        for column, array in names.items()
+    }
     cube = open_cube(path, index=True)
-    row = cube.sel({name: value.item() if isinstance(value, np.generic) else value for name, value in wanted.items()})
+    row = cube.sel(
+        {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in wanted.items()
+        }
+    )
     np.testing.assert_array_equal(np.squeeze(row.attribution.values), phi_of(layout)[13])
     key = row_key(path, 13)
     assert list(key) == list(names)  # the columns, not the arrays

@@ -34,7 +34,8 @@ KILLERS = {
 
 @pytest.mark.parametrize("moment", KILLERS)
 def test_a_process_killed_while_it_writes_leaves_no_false_mark(tmp_path, moment):
-    """SIGKILL, for real, in the middle of write_new: the name does not exist, and the next run creates it whole."""
+    """SIGKILL, for real, in the middle of write_new: the name does not exist, and the next run
+    creates it whole."""
     folder = ReceiptFolder(tmp_path)
     code = f"""
         import os, signal
@@ -46,13 +47,18 @@ def test_a_process_killed_while_it_writes_leaves_no_false_mark(tmp_path, moment)
         ReceiptFolder({str(tmp_path)!r}).put("block-00000000", {{"block": 0}})
         print("not killed")
     """
-    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True
+    )
     assert run.returncode == -signal.SIGKILL and run.stdout == "", run.stderr
     left = list(tmp_path.iterdir())
-    assert len(left) == 1 and left[0].name.startswith(".")  # what it wrote privately is there, and is no mark
+    # what it wrote privately is there, and is no mark
+    assert len(left) == 1 and left[0].name.startswith(".")
     assert not folder.has("block-00000000") and list(folder.names()) == []
     assert folder.put("block-00000000", {"block": 0}) is True
-    assert list(folder.names()) == ["block-00000000"] and folder.get("block-00000000") == {"block": 0}
+    assert list(folder.names()) == ["block-00000000"] and folder.get("block-00000000") == {
+        "block": 0
+    }
 
 
 def test_killed_just_after_the_link_the_mark_is_whole(tmp_path):
@@ -67,7 +73,9 @@ def test_killed_just_after_the_link_the_mark_is_whole(tmp_path):
         os.link = link_and_die
         write_new(Path({str(tmp_path / "mark")!r}), b"whole")
     """
-    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True
+    )
     assert run.returncode == -signal.SIGKILL and (tmp_path / "mark").read_bytes() == b"whole"
     assert write_new(tmp_path / "mark", b"other") is False
 
@@ -75,7 +83,9 @@ def test_killed_just_after_the_link_the_mark_is_whole(tmp_path):
 def test_the_second_writer_finds_it_taken(tmp_path):
     path = tmp_path / "new folder" / "mark"
     assert write_new(path, b"first") is True and write_new(path, b"second") is False
-    assert path.read_bytes() == b"first" and [entry.name for entry in path.parent.iterdir()] == ["mark"]
+    assert path.read_bytes() == b"first" and [entry.name for entry in path.parent.iterdir()] == [
+        "mark"
+    ]
 
 
 def test_of_many_writers_at_once_one_wins(tmp_path):
@@ -102,7 +112,9 @@ def test_states_are_arrays_that_numpy_opens(tmp_path):
     record = State({"weights": np.arange(6.0).reshape(2, 3), "names": np.array(["a", "ü"])})
     states.put("moments-1", record)
     states.put("moments-1", State({"weights": np.zeros(1)}))  # taken: left as it is
-    assert states.get("moments-1", State).digest() == record.digest() and list(states.names()) == ["moments-1"]
+    assert states.get("moments-1", State).digest() == record.digest() and list(states.names()) == [
+        "moments-1"
+    ]
     with np.load(tmp_path / "moments-1.npz", allow_pickle=False) as stored:
         np.testing.assert_array_equal(stored["weights"], record["weights"])
     states.remove("moments-1")
@@ -114,7 +126,9 @@ def test_names_of_a_folder_that_is_not_there(tmp_path):
     assert list(ReceiptFolder(tmp_path / "nothing").names()) == []
 
 
-def sealed_archive(states: StateFolder, name: str, entries: dict[str, bytes], compression: int) -> None:
+def sealed_archive(
+    states: StateFolder, name: str, entries: dict[str, bytes], compression: int
+) -> None:
     """A file that is sealed as dshap seals, with entries that another program made."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as archive:
@@ -130,7 +144,9 @@ def sealed_archive(states: StateFolder, name: str, entries: dict[str, bytes], co
 
 def header_of(shape: tuple[int, ...]) -> bytes:
     buffer = io.BytesIO()
-    np.lib.format.write_array_header_1_0(buffer, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    np.lib.format.write_array_header_1_0(
+        buffer, {"descr": "<f8", "fortran_order": False, "shape": shape}
+    )
     return buffer.getvalue()
 
 

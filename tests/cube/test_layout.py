@@ -35,7 +35,11 @@ def test_dims_dtypes_and_fill_values(cube):
         "base_value": (("output",), "float64", np.nan),
         "rows/a": (("instance",), "float32", np.nan),
         "rows/b": (("instance",), "int16", 0),
-        "blocks/attribution": (("block", "replicate", "statistic", "feature", "output"), "float64", np.nan),
+        "blocks/attribution": (
+            ("block", "replicate", "statistic", "feature", "output"),
+            "float64",
+            np.nan,
+        ),
         "blocks/count": (("block",), "int64", 0),
     }
     for name, (dims, dtype, fill) in expected.items():
@@ -85,9 +89,15 @@ def test_xarray_reads_it_without_a_warning(cube):
         tree = xr.open_datatree(cube, engine="zarr", consolidated=False)
     for opened in (dataset, tree.to_dataset()):
         assert "instance" not in opened.coords and "instance" not in opened.indexes
-        assert list(opened.feature.values) == ["a", "b", "c"] and list(opened.output.values) == ["y", "z"]
-        np.testing.assert_array_equal(opened.attribution.values, phi_of(layout_of()).astype("float32"))
-        assert {str(name) for name in opened.coords} >= {"id", "name", "at"}  # CF says which they are
+        assert list(opened.feature.values) == ["a", "b", "c"] and list(opened.output.values) == [
+            "y",
+            "z",
+        ]
+        np.testing.assert_array_equal(
+            opened.attribution.values, phi_of(layout_of()).astype("float32")
+        )
+        # CF says which they are
+        assert {str(name) for name in opened.coords} >= {"id", "name", "at"}
         for name, kind in EVERY_KEY.items():
             assert (opened[name].values == KEYS[kind](N_ROWS)).all(), name
     assert set(tree.children) == {"blocks", "rows"}
@@ -105,7 +115,10 @@ def test_a_growing_cube_is_read_without_a_warning(tmp_path):
     np.testing.assert_array_equal(dataset.status == 1, done)
     np.testing.assert_array_equal(np.isnan(dataset.attribution).all(("feature", "output")), ~done)
     assert (dataset["id"].values[~done] == -1).all() and (dataset["name"].values[~done] == "").all()
-    assert np.isnat(dataset["at"].values[~done]).all() and not np.isnat(dataset["at"].values[done]).any()
+    assert (
+        np.isnat(dataset["at"].values[~done]).all()
+        and not np.isnat(dataset["at"].values[done]).any()
+    )
 
 
 def test_a_key_has_the_name_of_its_column(tmp_path):
@@ -133,7 +146,8 @@ def test_sibling_cubes_are_one_tree(tmp_path):
     [OSError, ValueError, KeyboardInterrupt],
 )
 def test_a_cube_is_created_whole_or_not_at_all(tmp_path, monkeypatch, error):
-    """The creation dies half-way: nothing stands under the cube's name, and no private folder is left."""
+    """The creation dies half-way: nothing stands under the cube's name, and no private folder is
+    left."""
     path = tmp_path / "cube.zarr"
 
     def broken(*_, **__):
@@ -151,10 +165,14 @@ def test_a_cube_that_appeared_meanwhile_is_left_alone(tmp_path):
     before = bytes_of(path)
     with pytest.raises(StoreMismatchError, match="is another run using it"):
         create_cube(path, layout_of())
-    assert bytes_of(path) == before and [entry.name for entry in tmp_path.iterdir()] == ["cube.zarr"]
+    assert bytes_of(path) == before and [entry.name for entry in tmp_path.iterdir()] == [
+        "cube.zarr"
+    ]
 
 
-@pytest.mark.parametrize("content", ["nothing", "empty folder", "a file", "another group", "text in it"])
+@pytest.mark.parametrize(
+    "content", ["nothing", "empty folder", "a file", "another group", "text in it"]
+)
 def test_what_is_no_cube_records_no_run(tmp_path, content):
     path = tmp_path / "store"
     if content == "a file":

@@ -34,7 +34,9 @@ MEASURE = """
 
 def test_opening_two_million_string_keys_costs_little(tmp_path):
     path = tmp_path / "cube.zarr"
-    layout = CubeLayout(N_ROWS, ("a", "b"), ("y",), TILE, TILE // 8, keys={"id": "string"}, run={"digest": "d"})
+    layout = CubeLayout(
+        N_ROWS, ("a", "b"), ("y",), TILE, TILE // 8, keys={"id": "string"}, run={"digest": "d"}
+    )
     create_cube(path, layout)
     writer = CubeWriter(path, layout, "d")
     writer.write_base(np.zeros(1))
@@ -43,8 +45,12 @@ def test_opening_two_million_string_keys_costs_little(tmp_path):
         keys = np.char.mod("customer-%010d", rows).astype(np.dtypes.StringDType())
         phi = np.stack([np.ones(len(rows)), rows.astype(float)], axis=1)[..., None]
         block = RowBlock(int(rows[0]), phi[..., 0], np.ones(len(rows), dtype=bool), {"id": keys})
-        writer.write(tile, block, Attribution(phi, np.zeros(1), phi.sum(axis=1), np.ones(len(rows), np.int8)))
-    run = subprocess.run([sys.executable, "-c", textwrap.dedent(MEASURE), str(path)], capture_output=True, text=True)
+        writer.write(
+            tile, block, Attribution(phi, np.zeros(1), phi.sum(axis=1), np.ones(len(rows), np.int8))
+        )
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(MEASURE), str(path)], capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr
     print(f"open_cube of 2,000,000 string keys: {float(run.stdout):.1f} MB")
     assert float(run.stdout) < LIMIT_MB

@@ -37,7 +37,8 @@ def test_open_cube_is_lazy_and_set_up(tmp_path):
     assert set(cube.indexes) == {"feature", "output"} and "id" in cube.coords
     assert set(cube.data_vars) == {"attribution", "prediction", "base_value", "status"}
     sums = cube.attribution.sum("feature") + cube.base_value
-    np.testing.assert_allclose(sums.values, cube.prediction.values, rtol=0, atol=1e-14)  # roundings of numbers of 1
+    # roundings of numbers of 1
+    np.testing.assert_allclose(sums.values, cube.prediction.values, rtol=0, atol=1e-14)
     assert bytes_of(tmp_path) == before
 
 
@@ -89,7 +90,13 @@ def test_status_counts(tmp_path):
     _, writer = make_cube(tmp_path / "cube.zarr", tiles=[0], skipped=(2,))
     writer.mark_failed(2, 2 * TILE, N_ROWS, "no memory")
     status = cube_status(writer.path)
-    assert (status.n_rows, status.ok, status.skipped, status.failed, status.pending) == (21, 7, 1, 5, 8)
+    assert (status.n_rows, status.ok, status.skipped, status.failed, status.pending) == (
+        21,
+        7,
+        1,
+        5,
+        8,
+    )
     assert (status.blocks_done, status.n_blocks, status.is_complete) == (1, 3, False)
     make_cube(tmp_path / "whole.zarr")
     assert cube_status(tmp_path / "whole.zarr").is_complete
@@ -98,7 +105,8 @@ def test_status_counts(tmp_path):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("skipped", [(), (0, 5)])
 def test_summaries_are_the_sums_of_the_attributions(tmp_path, skipped, dtype):
-    """To rounding of sums of eight numbers; those of a float32 cube are of the float64 attributions."""
+    """To rounding of sums of eight numbers; those of a float32 cube are of the float64
+    attributions."""
     layout, writer = make_cube(tmp_path / "cube.zarr", skipped=skipped, dtype=dtype)
     blocks = zarr.open_group(writer.path / "blocks", mode="r")
     phi = phi_of(layout, skipped)
@@ -116,7 +124,9 @@ def test_ranking_is_that_of_the_attributions(tmp_path):
     ranking, phi = feature_ranking(writer.path), phi_of(layout, (1,))
     np.testing.assert_allclose(ranking["mean"], np.nanmean(phi, axis=0), atol=1e-14)
     np.testing.assert_allclose(ranking.mean_magnitude, np.nanmean(abs(phi), axis=0), atol=1e-14)
-    np.testing.assert_allclose(ranking.root_mean_square, np.sqrt(np.nanmean(phi**2, axis=0)), atol=1e-14)
+    np.testing.assert_allclose(
+        ranking.root_mean_square, np.sqrt(np.nanmean(phi**2, axis=0)), atol=1e-14
+    )
     assert list(ranking.feature.values) == ["a", "b", "c"] and ranking.attrs["rows"] == 18
 
 
@@ -175,7 +185,11 @@ def test_find_row_by_key(tmp_path, kind):
     make_cube(tmp_path / "cube.zarr", keys={"id": kind}, columns={"a": "float64"})
     path, key = tmp_path / "cube.zarr", KEYS[kind](N_ROWS)[17]
     shown = str(key.astype("datetime64[s]")) if kind == "datetime64[ns]" else str(key)
-    assert find_row(path, [shown]) == 17 and row_key(path, 17) == {"id": shown} and kept_row(path, 17) == {"a": 17.0}
+    assert (
+        find_row(path, [shown]) == 17
+        and row_key(path, 17) == {"id": shown}
+        and kept_row(path, 17) == {"a": 17.0}
+    )
     with pytest.raises(InputError, match="no row has the key"):
         find_row(path, ["nobody"])
 
@@ -184,7 +198,12 @@ def test_find_row_of_two_keys_and_of_none(tmp_path):
     make_cube(tmp_path / "two.zarr", keys={"id": "int64", "name": "string"})
     with pytest.raises(InputError, match=r"the key has 2 columns \(id, name\)"):
         find_row(tmp_path / "two.zarr", [5])
-    assert find_row(tmp_path / "two.zarr", [str(KEYS["int64"](N_ROWS)[9]), str(KEYS["string"](N_ROWS)[9])]) == 9
+    assert (
+        find_row(
+            tmp_path / "two.zarr", [str(KEYS["int64"](N_ROWS)[9]), str(KEYS["string"](N_ROWS)[9])]
+        )
+        == 9
+    )
     make_cube(tmp_path / "none.zarr", keys={})
     assert find_row(tmp_path / "none.zarr", [7]) == 7 and row_key(tmp_path / "none.zarr", 7) == {}
     with pytest.raises(InputError, match="give a position from 0 to 20"):
@@ -200,7 +219,9 @@ def test_find_row_of_keys_with_blanks_in_their_names(tmp_path):
 def test_chunks_of_the_cube_are_read_alone(tmp_path):
     """A few rows cost an inner chunk, not the shard."""
     make_cube(tmp_path / "cube.zarr")
-    assert zarr.open_array(tmp_path / "cube.zarr" / "attribution", mode="r").chunks[0] == CHUNK < TILE
+    assert (
+        zarr.open_array(tmp_path / "cube.zarr" / "attribution", mode="r").chunks[0] == CHUNK < TILE
+    )
 
 
 ORDERS = """
@@ -233,7 +254,9 @@ def test_keys_and_kept_columns_keep_their_order_in_every_process(tmp_path):
 
 
 def test_a_key_named_like_a_variable_of_the_cube_is_told_apart(tmp_path):
-    make_cube(tmp_path / "cube.zarr", keys={"status": "int64", "key": "string", "instance": "int64"})
+    make_cube(
+        tmp_path / "cube.zarr", keys={"status": "int64", "key": "string", "instance": "int64"}
+    )
     cube = open_cube(tmp_path / "cube.zarr", index=True)
     assert [str(name) for name in cube.coords if cube[name].dims == ("instance",) and name != "instance"] == [
         "key_status", "key", "instance_",

@@ -1,4 +1,5 @@
-"""Global means of noisy attributions: the upward bias of |φ̂| and φ̂² taken off, with intervals that hold the truth."""
+"""Global means of noisy attributions: the upward bias of |φ̂| and φ̂² taken off, with intervals
+that hold the truth."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def means_of(phi, replicates=None):
 
 
 def noisy(truth, factors, rng):
-    """φ̂ (n, d) and replicates (R, n, d) of truth (n, d), the errors sums of R groups, loads (n, d, factors) of each.
+    """φ̂ (n, d) and replicates (R, n, d) of truth (n, d), the errors sums of R groups, loads (n, d,
+    factors) of each.
 
     With few factors the errors of all rows move together, as those of one design do.
     """
@@ -46,7 +48,8 @@ def noisy(truth, factors, rng):
 
 @pytest.mark.parametrize("phi", [0.0, 0.1, -0.7, 1.5, -6.0, 7.1, -7.3, 40.0])
 def test_split_magnitude_is_the_mean_over_halves(phi):
-    """(sign(a) b + sign(b) a)/2 of a, b = φ̂ ± h, h ~ N(0, se²), by 400,001 quantiles; the slope by differences."""
+    """(sign(a) b + sign(b) a)/2 of a, b = φ̂ ± h, h ~ N(0, se²), by 400,001 quantiles; the slope by
+    differences."""
     error = 0.8
     h = error * norm.ppf((np.arange(400_001) + 0.5) / 400_001)
     a, b = phi + h, phi - h
@@ -73,9 +76,12 @@ def test_without_noise_it_is_the_magnitude_and_unknown_noise_stays_unknown():
 
 @pytest.mark.parametrize("ratio", [0.0, 1e-6, 0.3, 1.0, 40.0, 1e30])
 def test_the_share_of_plain_magnitudes(ratio):
-    """w = (√ρ − τ)/(√(1 + ρ) − τ), τ = ρ/√(2 + ρ), of A = 1 and T = 0; by 80 digits where differences cancel."""
+    """w = (√ρ − τ)/(√(1 + ρ) − τ), τ = ρ/√(2 + ρ), of A = 1 and T = 0; by 80 digits where
+    differences cancel."""
     square = np.array([1.0 + ratio])  # of the estimates: the signal's and the noise's
-    found = estimates(dict(zip(STATISTICS, np.array([[0.0], [1.0], square, [0.0], [1.0]])[:, None], strict=True)))
+    found = estimates(
+        dict(zip(STATISTICS, np.array([[0.0], [1.0], square, [0.0], [1.0]])[:, None], strict=True))
+    )
     with localcontext() as context:
         context.prec = 80
         rho = Decimal(square[0]) - 1
@@ -95,18 +101,23 @@ def test_exact_attributions_have_plain_means(rng):
 def test_blocks_of_any_size_give_the_same(rng):
     phi, replicates = noisy(rng.normal(size=(60, 3)), rng.normal(size=(60, 3, 4)), rng)
     whole = block_sums(attribution_of(phi, replicates))
-    parts = [block_sums(attribution_of(phi[cut], replicates[:, cut])) for cut in (slice(0, 7), slice(7, 60))]
+    parts = [
+        block_sums(attribution_of(phi[cut], replicates[:, cut]))
+        for cut in (slice(0, 7), slice(7, 60))
+    ]
     assert_allclose(sum(parts), whole, rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_factors", [5, 60])
 @pytest.mark.parametrize(("spread", "centre"), [(0.0, 0.0), (1.0, 0.0), (4.0, 0.0), (0.5, 5.0)])
 def test_intervals_hold_the_truth(spread, centre, n_factors):
-    """Nominal 95 %: at least 90 % of 800 (four players, 200 draws), where errors of rows have much or little in common.
+    """Nominal 95 %: at least 90 % of 800 (four players, 200 draws), where errors of rows have much
+    or little in common.
 
-    In units of the noise: null players, such as are worth little, more, and far from 0.  The four players of a draw are
-    not independent; with half as many the standard deviation is 1.1 %.  Mean |φ̂| holds the 0 of null players never to
-    half of the time; far from 0 the errors are those of the mean itself, not wider.
+    In units of the noise: null players, such as are worth little, more, and far from 0.  The four
+    players of a draw are not independent; with half as many the standard deviation is 1.1 %.  Mean
+    |φ̂| holds the 0 of null players never to half of the time; far from 0 the errors are those of
+    the mean itself, not wider.
     """
     rng, quantile = np.random.default_rng([n_factors, int(spread * 2)]), t.ppf(0.975, R - 1)
     held, plain, errors = {"mean_magnitude": [], "mean_square": []}, [], []
@@ -128,12 +139,15 @@ def test_intervals_hold_the_truth(spread, centre, n_factors):
 
 @pytest.mark.parametrize("spread", [0.0, 0.5, 1.0, 2.0, 5.0])
 def test_no_bias_where_rows_are_spread_over_zero(spread):
-    """200,000 rows, in units of the noise: off by less than 0.06, where mean |φ̂| is off by 0.8, 0.5, 0.3, 0.2, 0.1."""
+    """200,000 rows, in units of the noise: off by less than 0.06, where mean |φ̂| is off by 0.8,
+    0.5, 0.3, 0.2, 0.1."""
     rng = np.random.default_rng(5)
     truth = spread * rng.normal(size=(200_000, 1))
     parts = rng.normal(size=(R, 200_000, 1)) / np.sqrt(R)
     phi = truth + parts.sum(axis=0)
-    found = means_of(phi, phi - np.sqrt(R / (R - 1)) * (parts - parts.mean(axis=0)))["mean_magnitude"]
+    found = means_of(phi, phi - np.sqrt(R / (R - 1)) * (parts - parts.mean(axis=0)))[
+        "mean_magnitude"
+    ]
     assert abs(found.value[0] - np.abs(truth).mean()) < 0.06
 
 
@@ -143,11 +157,16 @@ def test_too_few_coalitions_leave_plain_means_and_no_error(tmp_path, in_this_pro
     store = tmp_path / "cube.zarr"
     with pytest.warns(RuntimeWarning, match="too few for standard errors"):
         cube = dshap.explain(
-            Marginal(lambda x: x.prod(axis=1) + x[:, 0], x[:5]), x, design=designs.kernelshap(8, 20), store=store
+            Marginal(lambda x: x.prod(axis=1) + x[:, 0], x[:5]),
+            x,
+            design=designs.kernelshap(8, 20),
+            store=store,
         )
     ranking = feature_ranking(store)
     assert_allclose(ranking.mean_magnitude, np.abs(cube.attribution).mean("instance"), rtol=1e-12)
-    assert_allclose(ranking.root_mean_square, np.sqrt(np.square(cube.attribution).mean("instance")), rtol=1e-12)
+    assert_allclose(
+        ranking.root_mean_square, np.sqrt(np.square(cube.attribution).mean("instance")), rtol=1e-12
+    )
     for name in ("mean", "mean_magnitude", "mean_square"):
         assert np.isnan(ranking[f"{name}_std_error"]).all()
     assert "± —" in ranking_lines(rankings({"a": store}))[3]

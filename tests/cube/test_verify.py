@@ -1,4 +1,5 @@
-"""Every thing that is damaged is named, and made again to the same bytes; stores of others are refused in one line."""
+"""Every thing that is damaged is named, and made again to the same bytes; stores of others are
+refused in one line."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def test_a_state_with_a_flipped_bit_is_not_loaded(tmp_path, position):
     states = StateFolder(tmp_path)
     states.put("moments-1", State({"weights": np.arange(60.0)}))
     flip(tmp_path / "moments-1.npz", position)
-    with pytest.raises(DamagedError, match=r"moments-1.npz is damaged \(its content is not what was written"):
+    with pytest.raises(
+        DamagedError, match=r"moments-1.npz is damaged \(its content is not what was written"
+    ):
         states.get("moments-1", State)
     assert states.mend() == ["moments-1"] and not states.has("moments-1")
 
@@ -71,7 +74,9 @@ def test_a_state_under_another_name_is_not_loaded(tmp_path):
 def test_a_receipt_without_its_seal_is_none(tmp_path, content):
     folder = ReceiptFolder(tmp_path)
     folder.put("block-1", {"block": 1})
-    assert folder.get("block-1") == {"block": 1} and dict(folder.whole()) == {"block-1": {"block": 1}}
+    assert folder.get("block-1") == {"block": 1} and dict(folder.whole()) == {
+        "block-1": {"block": 1}
+    }
     (tmp_path / "block-1.json").write_bytes(content)
     with pytest.raises(DamagedError, match=r"block-1.json is damaged"):
         folder.get("block-1")
@@ -104,7 +109,9 @@ def test_what_is_damaged_is_named_alone(tmp_path, file):
     (damaged,) = writer.path.glob(file)
     flip(damaged, 0)
     found = named(writer.path)
-    assert found[0].startswith(DAMAGES[file]) and len(found) == (2 if "created" in f"{file} {found[0]}" else 1)
+    assert found[0].startswith(DAMAGES[file]) and len(found) == (
+        2 if "created" in f"{file} {found[0]}" else 1
+    )
     damaged.unlink()
     assert named(writer.path)
 
@@ -134,12 +141,17 @@ def test_repair_touches_nothing_that_is_whole(tmp_path):
     flip(writer.path / "feature" / "c" / "0")
     assert [str(own) for own in repair(writer.path)] == ["feature/c/0: it is not what was created"]
     after = bytes_of(writer.path)
-    assert {name: own[0] for name, own in after.items()} == {name: own[0] for name, own in before.items()}
-    assert [name for name in before if before[name] != after[name]] == ["feature/c/0"] and not named(writer.path)
+    assert {name: own[0] for name, own in after.items()} == {
+        name: own[0] for name, own in before.items()
+    }
+    assert [name for name in before if before[name] != after[name]] == [
+        "feature/c/0"
+    ] and not named(writer.path)
 
 
 def test_a_writer_throws_away_a_shard_that_cannot_be_read(tmp_path):
-    """Zarr looks into a shard before it writes: one that a crash or a bit left unreadable must not stop the block."""
+    """Zarr looks into a shard before it writes: one that a crash or a bit left unreadable must not
+    stop the block."""
     from tests.cube.cubes import block_of
 
     layout, writer = make_cube(tmp_path / "cube.zarr")
@@ -148,14 +160,19 @@ def test_a_writer_throws_away_a_shard_that_cannot_be_read(tmp_path):
         shard = writer.path / "attribution" / "c" / str(tile) / "0" / "0"
         shard.write_bytes(shard.read_bytes()[:30])
         writer.write(tile, *block_of(layout, tile))
-    assert {name: own[0] for name, own in bytes_of(writer.path).items()} == {n: own[0] for n, own in before.items()}
+    assert {name: own[0] for name, own in bytes_of(writer.path).items()} == {
+        n: own[0] for n, own in before.items()
+    }
 
 
 def test_damaged_names_are_not_opened(tmp_path):
     _, writer = make_cube(tmp_path / "cube.zarr")
     metadata = writer.path / "attribution" / "zarr.json"
     metadata.write_text(metadata.read_text().replace('"kW"', '"MW"'))
-    with pytest.raises(DamagedError, match=r"is damaged: attribution/zarr.json is not what was written; dshap verify"):
+    with pytest.raises(
+        DamagedError,
+        match=r"is damaged: attribution/zarr.json is not what was written; dshap verify",
+    ):
         open_cube(writer.path)
     repair(writer.path)
     assert open_cube(writer.path).attribution.attrs["units"] == "kW"
@@ -171,11 +188,15 @@ def missing_array(path):
 
 
 def wrong_type(path):
-    zarr.create_array(path / "status", shape=(21,), dtype="float64", dimension_names=("instance",), overwrite=True)
+    zarr.create_array(
+        path / "status", shape=(21,), dtype="float64", dimension_names=("instance",), overwrite=True
+    )
 
 
 def wrong_shape(path):
-    zarr.create_array(path / "status", shape=(20,), dtype="int8", dimension_names=("instance",), overwrite=True)
+    zarr.create_array(
+        path / "status", shape=(20,), dtype="int8", dimension_names=("instance",), overwrite=True
+    )
 
 
 def no_dimensions(path):
@@ -191,7 +212,15 @@ def no_blocks(path):
     shutil.rmtree(path / "blocks")
 
 
-FOREIGN = (unknown_codec, missing_array, wrong_type, wrong_shape, no_dimensions, group_for_array, no_blocks)
+FOREIGN = (
+    unknown_codec,
+    missing_array,
+    wrong_type,
+    wrong_shape,
+    no_dimensions,
+    group_for_array,
+    no_blocks,
+)
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -208,7 +237,8 @@ def test_a_store_of_another_hand_is_refused_in_one_line(tmp_path, alter, reader)
 
 @pytest.mark.parametrize("run", ["5", "[]", "null", '"text"', "{", "{}"])
 def test_attributes_of_another_hand(tmp_path, run):
-    """`dshap_run` that is no record, or names no run: readers give the cube or one line, verify names it."""
+    """`dshap_run` that is no record, or names no run: readers give the cube or one line, verify
+    names it."""
     make_cube(tmp_path / "cube.zarr")
     root = tmp_path / "cube.zarr" / "zarr.json"
     content = json.loads(root.read_text())
@@ -232,7 +262,13 @@ def explained(store, progress=None):
     x = table()
     value = dshap.values.Gaussian(lambda rows: rows[:, 0] * rows[:, 1] + rows[:, 2], x)
     return dshap.explain(
-        value, x, design=designs.exact(4), store=store, instance_tile=20, coalition_tile=4, progress=progress
+        value,
+        x,
+        design=designs.exact(4),
+        store=store,
+        instance_tile=20,
+        coalition_tile=4,
+        progress=progress,
     )
 
 
@@ -242,7 +278,10 @@ def test_a_resumed_run_computes_a_damaged_state_again_and_says_so(tmp_path, caps
     explained(store)
     whole = {name: own[0] for name, own in bytes_of(store).items()}
     first, second, *_ = sorted((store / "state").glob("moments-*.npz"))
-    for damage in (lambda: first.write_bytes(first.read_bytes()[:100]), lambda: shutil.copy(second, first)):
+    for damage in (
+        lambda: first.write_bytes(first.read_bytes()[:100]),
+        lambda: shutil.copy(second, first),
+    ):
         damage()
         (store / "state" / "finished.json").unlink()  # as a kill leaves it
         shutil.rmtree(store / "state" / "receipts")
@@ -252,7 +291,9 @@ def test_a_resumed_run_computes_a_damaged_state_again_and_says_so(tmp_path, caps
 
 
 @pytest.mark.usefixtures("in_this_process")
-@pytest.mark.parametrize("file", ["attribution/c/1/0/0", "blocks/count/c/1", "status/c/1", "base_value/c/0"])
+@pytest.mark.parametrize(
+    "file", ["attribution/c/1/0/0", "blocks/count/c/1", "status/c/1", "base_value/c/0"]
+)
 def test_a_finished_run_misses_a_file_that_a_power_cut_took(tmp_path, capsys, file):
     """The run said that all is done, and `attribution` read NaN with status ok."""
     store = tmp_path / "cube.zarr"
@@ -263,9 +304,12 @@ def test_a_finished_run_misses_a_file_that_a_power_cut_took(tmp_path, capsys, fi
         explained(store, progress=True)
         said = "" if "base" in file else f"block 1 lost {file}: it is computed again"
         assert said in capsys.readouterr().err
-        assert {name: own[0] for name, own in bytes_of(store).items()} == {name: own[0] for name, own in whole.items()}
+        assert {name: own[0] for name, own in bytes_of(store).items()} == {
+            name: own[0] for name, own in whole.items()
+        }
     others = [name for name in whole if "/c/0" in name and "base" not in name]
-    assert others and all(bytes_of(store)[name] == whole[name] for name in others)  # and nothing else
+    # and nothing else
+    assert others and all(bytes_of(store)[name] == whole[name] for name in others)
 
 
 def test_a_run_on_damaged_metadata_says_what_to_do(tmp_path):
@@ -273,7 +317,9 @@ def test_a_run_on_damaged_metadata_says_what_to_do(tmp_path):
     explained(store)
     whole = {name: own[0] for name, own in bytes_of(store).items()}
     (store / "state" / "plan.json").write_text("{")
-    with pytest.raises(DamagedError, match=r"state/plan.json is not what was written; dshap verify .*--repair"):
+    with pytest.raises(
+        DamagedError, match=r"state/plan.json is not what was written; dshap verify .*--repair"
+    ):
         explained(store)
     repair(store)
     shutil.rmtree(store / "state" / "created")  # the run knows them too
@@ -291,7 +337,9 @@ def test_damaged_prepared_states_are_prepared_again(tmp_path):
     flip(state)
     with pytest.raises(DshapError, match=r"moments-.*npz is damaged .*dshap.prepare"):
         dshap.explain(prepared, x)
-    assert named(store) == [f"state {state.stem}: its content is not what was written under this name"]
+    assert named(store) == [
+        f"state {state.stem}: its content is not what was written under this name"
+    ]
     dshap.prepare(value, design=designs.exact(4), store=store, coalition_tile=4)
     assert {name: own[0] for name, own in bytes_of(store).items()} == whole
     flip(store / "prepared.json", 0)
@@ -302,7 +350,8 @@ def test_damaged_prepared_states_are_prepared_again(tmp_path):
 
 
 def test_random_alterations_are_all_named_and_mended(tmp_path):
-    """20 of the alterations of `tests/benchmarks/alterations.py`: none in silence, none to a traceback."""
+    """20 of the alterations of `tests/benchmarks/alterations.py`: none in silence, none to a
+    traceback."""
     said: list[str] = []
     counts = alterations.sweep(20, 10, tmp_path, said.append)
     assert said == [] and counts["mended"] == 20 and set(counts) <= {"named", "harmless", "mended"}
@@ -333,7 +382,9 @@ def test_store_parts_are_those_with_a_state(tmp_path):
 def test_what_belongs_to_another_cube_is_not_taken(tmp_path):
     """The copy of its files, its notes: sealed and whole, but of the cube beside it."""
     for name, digest in (("one", "d1"), ("two", "d2")):
-        _, writer = make_cube(tmp_path / name, run={"digest": digest, "fingerprint": {}}, units=name)
+        _, writer = make_cube(
+            tmp_path / name, run={"digest": digest, "fingerprint": {}}, units=name
+        )
         writer.write_note("pilot", {"decay": len(digest) / 3, "of": name})
         dshap.cube.mark_finished(writer.path)
     one, two = tmp_path / "one", tmp_path / "two"
@@ -358,7 +409,10 @@ def test_a_store_of_an_earlier_version_is_read_and_left_alone(tmp_path):
         file.write_text(json.dumps(content))
     before = bytes_of(writer.path)
     assert json.loads(open_cube(writer.path).attrs["pilot"]) == {"decay": 0.5}
-    assert cube_status(writer.path).blocks_done == 3 and feature_ranking(writer.path).attrs["rows"] == 21
+    assert (
+        cube_status(writer.path).blocks_done == 3
+        and feature_ranking(writer.path).attrs["rows"] == 21
+    )
     for touch in (verify_cube, repair):
         with pytest.raises(InputError, match="was written by an earlier dshap"):
             touch(writer.path)
@@ -380,7 +434,10 @@ PAIRS = {
     "copy and base": ("state/created/*.npz", "base_value/c/0"),
     "list and state": ("state/finished.json", "state/moments-*.npz"),
 }
-HOW = {"removed": lambda file: file.unlink(), "altered": lambda file: flip(file, file.stat().st_size // 2)}
+HOW = {
+    "removed": lambda file: file.unlink(),
+    "altered": lambda file: flip(file, file.stat().st_size // 2),
+}
 
 
 @pytest.fixture(scope="module")
@@ -449,7 +506,9 @@ def test_a_store_without_its_state_cannot_be_checked(tmp_path):
     """It was verified in silence, with exit status 0."""
     _, writer = make_cube(tmp_path / "cube.zarr")
     shutil.rmtree(writer.path / "state")
-    with pytest.raises(UncheckableError, match=r"has no folder state: there is nothing to check it against") as raised:
+    with pytest.raises(
+        UncheckableError, match=r"has no folder state: there is nothing to check it against"
+    ) as raised:
         verify_cube(writer.path)
     assert raised.value.exit_status == 11 and list(store_parts(writer.path)) == ["cube.zarr"]
     (damage,) = repair(writer.path)
@@ -462,7 +521,10 @@ def test_a_store_that_lost_its_state_is_computed_anew(tmp_path, finished):
     shutil.copytree(finished[0], store)
     shutil.rmtree(store / "state")
     explained(store)
-    assert named(store) == [] and {name: own[0] for name, own in bytes_of(store).items()} == finished[1]
+    assert (
+        named(store) == []
+        and {name: own[0] for name, own in bytes_of(store).items()} == finished[1]
+    )
 
 
 def test_nothing_is_restored_outside_of_a_store(tmp_path):

@@ -1,4 +1,5 @@
-"""One run at a time on a store; a run that dies frees it, and leaves nothing that the next does not clear."""
+"""One run at a time on a store; a run that dies frees it, and leaves nothing that the next does not
+clear."""
 
 from __future__ import annotations
 
@@ -31,7 +32,10 @@ def test_locked_twice(tmp_path):
     store = tmp_path / "cube.zarr"
     with Workspace(store):
         assert is_running(store)
-        with pytest.raises(LockedError, match=r"cube\.zarr is locked by a running job") as raised, Workspace(store):
+        with (
+            pytest.raises(LockedError, match=r"cube\.zarr is locked by a running job") as raised,
+            Workspace(store),
+        ):
             raise AssertionError("two runs on one store")
         assert raised.value.exit_status == 6 and is_running(store)
     assert not is_running(store) and list(tmp_path.iterdir()) == []
@@ -54,14 +58,19 @@ def test_an_error_inside_frees_it(tmp_path):
 def test_folders_are_fresh(tmp_path):
     with Workspace(tmp_path / "a.zarr") as workspace:
         folders = [workspace.folder("rows") for _ in range(3)]
-        assert len(set(folders)) == 3 and all(folder.is_dir() and not any(folder.iterdir()) for folder in folders)
+        assert len(set(folders)) == 3 and all(
+            folder.is_dir() and not any(folder.iterdir()) for folder in folders
+        )
 
 
 def test_a_killed_holder_frees_it_and_its_content_is_cleared(tmp_path):
-    """SIGKILL of the process that holds the lock, which another process sees as locked until then."""
+    """SIGKILL of the process that holds the lock, which another process sees as locked until
+    then."""
     store = tmp_path / "cube.zarr"
     holder = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(HOLDER), str(store)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", textwrap.dedent(HOLDER), str(store)],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert holder.stdout.readline() == "held\n"
@@ -119,7 +128,9 @@ def test_a_folder_where_nothing_can_be_made(tmp_path, monkeypatch):
 
     monkeypatch.setattr("dshap.cube.workspace.os.mkdir", make)
     with (
-        pytest.raises(InputError, match=r"cannot write .*No such file or directory; choose another store"),
+        pytest.raises(
+            InputError, match=r"cannot write .*No such file or directory; choose another store"
+        ),
         Workspace(tmp_path / "cube.zarr"),
     ):
         pass
@@ -133,7 +144,9 @@ def test_a_link_in_the_place_of_the_workspace_is_not_followed(tmp_path):
     with pytest.raises(InputError, match=said) as raised:
         explain_into(tmp_path / "c.zarr")
     assert "\n" not in f"{raised.value}" and bytes_of(tmp_path / "precious") == before
-    assert sorted(os.listdir(tmp_path)) == [".c.zarr.running", "precious"] and not is_running(tmp_path / "c.zarr")
+    assert sorted(os.listdir(tmp_path)) == [".c.zarr.running", "precious"] and not is_running(
+        tmp_path / "c.zarr"
+    )
 
 
 def test_links_inside_are_removed_and_not_followed(tmp_path):
@@ -151,14 +164,16 @@ def test_links_inside_are_removed_and_not_followed(tmp_path):
 
 
 def test_only_what_runs_make_is_cleared(tmp_path):
-    """A folder of that name that somebody keeps things in: they stay, beside what a killed run left."""
+    """A folder of that name that somebody keeps things in: they stay, beside what a killed run
+    left."""
     workspace = tmp_path / ".c.zarr.running"
     before = precious(workspace / "photos-2020")
     (workspace / "notes.txt").write_text("mine")
     (workspace / "keys-3").mkdir()
     with Workspace(tmp_path / "c.zarr") as running:
         assert sorted(os.listdir(workspace)) == ["lock", "notes.txt", "photos-2020"]
-        assert os.stat(workspace).st_mode & 0o777 == 0o700  # of an earlier version, or of somebody else
+        # of an earlier version, or of somebody else
+        assert os.stat(workspace).st_mode & 0o777 == 0o700
         assert os.stat(running.folder("rows")).st_mode & 0o777 == 0o700
     assert sorted(os.listdir(workspace)) == ["notes.txt", "photos-2020"]
     assert bytes_of(workspace / "photos-2020") == before
@@ -166,7 +181,10 @@ def test_only_what_runs_make_is_cleared(tmp_path):
 
 def test_a_file_in_the_place_of_the_workspace_is_refused(tmp_path):
     (tmp_path / ".c.zarr.running").write_text("mine")
-    with pytest.raises(InputError, match="is no folder, and runs keep"), Workspace(tmp_path / "c.zarr"):
+    with (
+        pytest.raises(InputError, match="is no folder, and runs keep"),
+        Workspace(tmp_path / "c.zarr"),
+    ):
         pass
     assert (tmp_path / ".c.zarr.running").read_text() == "mine"
 
@@ -176,13 +194,19 @@ def test_the_workspace_of_another_user_is_refused(tmp_path):
     workspace = tmp_path / ".c.zarr.running"
     precious(workspace)
     os.chown(workspace, 12345, 12345)
-    with pytest.raises(InputError, match=r"belongs to another user \(id 12345\)"), Workspace(tmp_path / "c.zarr"):
+    with (
+        pytest.raises(InputError, match=r"belongs to another user \(id 12345\)"),
+        Workspace(tmp_path / "c.zarr"),
+    ):
         pass
     assert sorted(os.listdir(workspace)) == ["rows-0", "thesis.tex"]
 
 
 def test_a_room_that_is_never_cleared_is_not_made(tmp_path):
-    with Workspace(tmp_path / "c.zarr") as workspace, pytest.raises(DshapError, match="has no room 'photos'"):
+    with (
+        Workspace(tmp_path / "c.zarr") as workspace,
+        pytest.raises(DshapError, match="has no room 'photos'"),
+    ):
         workspace.folder("photos")
 
 
@@ -203,7 +227,9 @@ def test_a_store_that_is_a_link_has_one_lock(tmp_path):
 @pytest.mark.usefixtures("in_this_process")
 def test_a_store_that_is_a_link_to_nothing_is_refused(tmp_path):
     (tmp_path / "link.zarr").symlink_to("gone")
-    with pytest.raises(InputError, match=r"link\.zarr is a symbolic link to .*gone, where nothing is"):
+    with pytest.raises(
+        InputError, match=r"link\.zarr is a symbolic link to .*gone, where nothing is"
+    ):
         explain_into(tmp_path / "link.zarr")
     assert os.listdir(tmp_path) == ["link.zarr"] and not is_running(tmp_path / "link.zarr")
 
@@ -212,7 +238,9 @@ def test_a_store_that_is_a_link_to_nothing_is_refused(tmp_path):
 @pytest.mark.parametrize("name", ["n" * 238, "ü" * 119, "n" * 300])
 def test_a_name_that_no_file_system_holds_is_refused(tmp_path, name):
     """Beside the store a run makes folders whose names hold the store's and 18 bytes more."""
-    with pytest.raises(InputError, match=r"the name takes \d+ bytes, at most 237 allowed: choose a shorter one"):
+    with pytest.raises(
+        InputError, match=r"the name takes \d+ bytes, at most 237 allowed: choose a shorter one"
+    ):
         explain_into(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 

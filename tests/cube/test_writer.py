@@ -42,7 +42,9 @@ def test_a_misaligned_block_is_refused(tmp_path, start, n, tile):
     layout, writer = make_cube(tmp_path / "cube.zarr", tiles=[])
     before = bytes_of(writer.path)
     block, attribution = block_of(replace(layout, tile=n), 0)
-    with pytest.raises(DshapError, match=f"block {tile} holds rows {start} to {start + n}, its shard"):
+    with pytest.raises(
+        DshapError, match=f"block {tile} holds rows {start} to {start + n}, its shard"
+    ):
         writer.write(tile, replace(block, start=start), attribution)
     assert bytes_of(writer.path) == before
 
@@ -60,13 +62,18 @@ def test_skipped_rows_keep_their_place(tmp_path):
     is_skipped = np.isin(np.arange(N_ROWS) % TILE, skipped)
     np.testing.assert_array_equal(cube.attribution.values, phi_of(layout, skipped))
     np.testing.assert_array_equal(np.isnan(cube.prediction.values).all(axis=1), is_skipped)
-    np.testing.assert_array_equal(cube.status.values, np.where(is_skipped, Status.SKIPPED, Status.OK))
+    np.testing.assert_array_equal(
+        cube.status.values, np.where(is_skipped, Status.SKIPPED, Status.OK)
+    )
     np.testing.assert_array_equal(cube.id.values, KEYS["int64"](N_ROWS))  # keys of skipped rows too
 
 
 def test_a_block_of_skipped_rows_only(tmp_path):
     _layout, writer = make_cube(tmp_path / "cube.zarr", skipped=tuple(range(TILE)))
-    assert np.isnan(open_cube(writer.path).attribution).all() and cube_status(writer.path).skipped == N_ROWS
+    assert (
+        np.isnan(open_cube(writer.path).attribution).all()
+        and cube_status(writer.path).skipped == N_ROWS
+    )
 
 
 @pytest.mark.parametrize("kind", KEYS)
@@ -106,15 +113,20 @@ def test_the_receipt_comes_last(tmp_path, monkeypatch):
 
 def test_a_second_writer_leaves_the_receipt_and_the_same_bytes(tmp_path):
     """A worker may outlive its client by seconds and write what a resumed run writes too."""
-    layout, writer = make_cube(tmp_path / "cube.zarr", keys={"id": "int64", "name": "string"}, columns={"a": "float64"})
+    layout, writer = make_cube(
+        tmp_path / "cube.zarr", keys={"id": "int64", "name": "string"}, columns={"a": "float64"}
+    )
     before = bytes_of(writer.path)
     other = pickle.loads(pickle.dumps(writer))  # as on another worker: nothing open
     first = ReceiptFolder(writer.path / "state" / "receipts").get("block-00000001")
     assert other.write(1, *block_of(layout, 1)) == first
     after = bytes_of(writer.path)
-    assert {name: content for name, (content, _) in after.items()} == {name: own for name, (own, _) in before.items()}
+    assert {name: content for name, (content, _) in after.items()} == {
+        name: own for name, (own, _) in before.items()
+    }
     receipts = [name for name in before if "receipts" in name]
-    assert len(receipts) == 3 and all(after[name] == before[name] for name in receipts)  # not even touched
+    # not even touched
+    assert len(receipts) == 3 and all(after[name] == before[name] for name in receipts)
 
 
 def test_float32_is_what_the_receipt_and_the_file_hold(tmp_path):
@@ -126,7 +138,10 @@ def test_float32_is_what_the_receipt_and_the_file_hold(tmp_path):
 def test_kept_columns_are_stored_in_their_dtype(tmp_path):
     _, writer = make_cube(tmp_path / "cube.zarr", columns={"a": "int16", "b": "float32"})
     rows = zarr.open_group(writer.path / "rows", mode="r")
-    assert {name: str(array.dtype) for name, array in rows.arrays()} == {"a": "int16", "b": "float32"}
+    assert {name: str(array.dtype) for name, array in rows.arrays()} == {
+        "a": "int16",
+        "b": "float32",
+    }
     np.testing.assert_array_equal(rows["a"][...], np.arange(N_ROWS))
 
 
@@ -134,15 +149,22 @@ def test_failed_is_marked_and_then_healed(tmp_path):
     layout, writer = make_cube(tmp_path / "cube.zarr", tiles=[0])
     writer.mark_failed(1, TILE, 2 * TILE, "no memory")
     writer.mark_failed(0, 0, TILE, "no memory")  # done by another worker meanwhile: stays
-    assert [cube_status(writer.path).ok, cube_status(writer.path).failed, writer.done()] == [TILE, TILE, {0}]
-    assert cube_status(writer.path).failures == (FailedRows(TILE, f"rows {TILE} to {2 * TILE - 1}", "no memory"),)
+    assert [cube_status(writer.path).ok, cube_status(writer.path).failed, writer.done()] == [
+        TILE,
+        TILE,
+        {0},
+    ]
+    assert cube_status(writer.path).failures == (
+        FailedRows(TILE, f"rows {TILE} to {2 * TILE - 1}", "no memory"),
+    )
     writer.write(1, *block_of(layout, 1))
     assert cube_status(writer.path).failures == ()
     assert cube_status(writer.path).failed == 0 and cube_status(writer.path).ok == 2 * TILE
 
 
 def test_a_worker_of_a_removed_run_writes_nothing_into_the_next(tmp_path):
-    """The store was removed and made anew by another run while a worker went on; receipts of strangers do not count."""
+    """The store was removed and made anew by another run while a worker went on; receipts of
+    strangers do not count."""
     layout, old = make_cube(tmp_path / "cube.zarr", tiles=[0])
     receipt = (old.path / "state" / "receipts" / "block-00000000.json").read_bytes()
     shutil.rmtree(old.path)
@@ -166,7 +188,8 @@ def test_verify_reads_keys_summaries_and_base_too(tmp_path, name):
     assert verify_cube(writer.path) == []
     array = zarr.open_array(writer.path / name, mode="r+")
     array[...] = array[...] + 1
-    assert len(verify_cube(writer.path)) == (1 if name == "base_value" else 3)  # one base value, three blocks
+    # one base value, three blocks
+    assert len(verify_cube(writer.path)) == (1 if name == "base_value" else 3)
 
 
 def files_of_block(path, tile: int) -> set[str]:
@@ -175,7 +198,8 @@ def files_of_block(path, tile: int) -> set[str]:
 
 
 def test_a_receipt_is_linked_after_its_files_and_their_folders_are_synced(tmp_path, monkeypatch):
-    """A disk that keeps nothing but what was synced has all that a receipt names, new folders too."""
+    """A disk that keeps nothing but what was synced has all that a receipt names, new folders
+    too."""
     layout, writer = make_cube(tmp_path / "cube.zarr", tiles=[], columns={"a": "float64"})
     happened: list[tuple[str, str]] = []
     whole_sync, whole_link = os.fsync, os.link
@@ -192,13 +216,21 @@ def test_a_receipt_is_linked_after_its_files_and_their_folders_are_synced(tmp_pa
     monkeypatch.setattr(os, "link", watched_link)
     writer.write(1, *block_of(layout, 1))
     (linked,) = [
-        at for at, (kind, name) in enumerate(happened) if kind == "link" and name.endswith("block-00000001.json")
+        at
+        for at, (kind, name) in enumerate(happened)
+        if kind == "link" and name.endswith("block-00000001.json")
     ]
     before = {name for kind, name in happened[:linked] if kind == "sync"}
     files = files_of_block(writer.path, 1)
     assert len(files) == 8 and files <= before
-    above = {str(folder) for file in files for folder in Path(file).parents if writer.path in folder.parents}
-    assert above <= before | {str(writer.path / "blocks"), str(writer.path / "rows")}  # there since the creation
+    above = {
+        str(folder)
+        for file in files
+        for folder in Path(file).parents
+        if writer.path in folder.parents
+    }
+    # there since the creation
+    assert above <= before | {str(writer.path / "blocks"), str(writer.path / "rows")}
     assert ("sync", str(writer.path / "state" / "receipts")) in happened[linked:]
 
 
@@ -212,18 +244,23 @@ def test_a_new_store_is_synced_before_it_has_its_name(tmp_path, monkeypatch):
         whole_sync(descriptor)
 
     def watched_rename(source, target) -> None:
-        left.extend(str(path) for path in [source, *source.rglob("*")] if path.stat().st_ino not in synced)
+        left.extend(
+            str(path) for path in [source, *source.rglob("*")] if path.stat().st_ino not in synced
+        )
         rename(source, target)
 
     monkeypatch.setattr(os, "fsync", watched_sync)
     monkeypatch.setattr(os, "rename", watched_rename)
-    create_cube(tmp_path / "cube.zarr", make_cube(tmp_path / "other.zarr", tiles=[])[0], {"plan.json": "{}"})
+    create_cube(
+        tmp_path / "cube.zarr", make_cube(tmp_path / "other.zarr", tiles=[])[0], {"plan.json": "{}"}
+    )
     assert left == [] and os.stat(tmp_path).st_ino in synced
 
 
 @pytest.mark.parametrize("how", ["emptied", "cut", "removed", "a folder", "a link to nothing"])
 def test_a_block_that_lost_a_file_is_not_done(tmp_path, how):
-    """As a power cut leaves what was not synced: the receipt is there, a shard is empty or is not."""
+    """As a power cut leaves what was not synced: the receipt is there, a shard is empty or is
+    not."""
     layout, writer = make_cube(tmp_path / "cube.zarr")
     whole = {name: content for name, (content, _) in bytes_of(writer.path).items()}
     shard = writer.path / "attribution" / "c" / "1" / "0" / "0"
@@ -236,7 +273,9 @@ def test_a_block_that_lost_a_file_is_not_done(tmp_path, how):
     elif how == "a link to nothing":
         shard.symlink_to("gone")
     assert writer.done() == {0, 2}
-    assert drop_lost_blocks(writer.path) == ["block 1 lost attribution/c/1/0/0: it is computed again"]
+    assert drop_lost_blocks(writer.path) == [
+        "block 1 lost attribution/c/1/0/0: it is computed again"
+    ]
     writer.write(1, *block_of(layout, 1))
     assert writer.done() == {0, 1, 2} and drop_lost_blocks(writer.path) == []
     assert {name: content for name, (content, _) in bytes_of(writer.path).items()} == whole
@@ -265,7 +304,9 @@ def test_receipts_of_before_name_no_files(tmp_path):
     receipts = ReceiptFolder(writer.path / "state" / "receipts")
     content = receipts.get("block-00000001")
     receipts.remove("block-00000001")
-    receipts.put("block-00000001", {name: each for name, each in content.items() if name != "files"})
+    receipts.put(
+        "block-00000001", {name: each for name, each in content.items() if name != "files"}
+    )
     assert writer.done() == {0, 1, 2}
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 
 def dividends(d, rng, order=None):
-    """Harsanyi dividends a_T (2^d,), random up to interactions of `order` (of every order by default)."""
+    """Harsanyi dividends a_T (2^d,), random up to interactions of `order` (of every order by
+    default)."""
     a = rng.normal(size=2**d)
     sizes = np.array([int(T).bit_count() for T in range(2**d)])
     return np.where(sizes <= (d if order is None else order), a, 0.0)
@@ -30,7 +31,9 @@ def codes(masks):
 def shapley_of_dividends(a):
     """φ_i = Σ_{T ∋ i} a_T/|T|: each dividend is shared equally (Harsanyi)."""
     d = len(a).bit_length() - 1
-    return np.array([sum(a[T] / int(T).bit_count() for T in range(2**d) if T >> i & 1) for i in range(d)])
+    return np.array(
+        [sum(a[T] / int(T).bit_count() for T in range(2**d) if T >> i & 1) for i in range(d)]
+    )
 
 
 def shapley_by_subsets(v):
@@ -39,7 +42,11 @@ def shapley_by_subsets(v):
     weight = [factorial(s) * factorial(d - s - 1) / factorial(d) for s in range(d)]
     return np.array(
         [
-            sum(weight[int(S).bit_count()] * (v[S | 1 << i] - v[S]) for S in range(2**d) if not S >> i & 1)
+            sum(
+                weight[int(S).bit_count()] * (v[S | 1 << i] - v[S])
+                for S in range(2**d)
+                if not S >> i & 1
+            )
             for i in range(d)
         ]
     )
@@ -100,13 +107,18 @@ def assert_joined(parts, whole):
     first = np.cumsum([0, *(len(part.masks) for part in parts)])
     at = [part.groups.coalition + start for part, start in zip(parts, first[:-1], strict=True)]
     np.testing.assert_array_equal(np.concatenate(at), whole.groups.coalition)
-    np.testing.assert_array_equal(np.concatenate([part.groups.group for part in parts]), whole.groups.group)
-    np.testing.assert_array_equal(np.concatenate([part.groups.score for part in parts]), whole.groups.score)
+    np.testing.assert_array_equal(
+        np.concatenate([part.groups.group for part in parts]), whole.groups.group
+    )
+    np.testing.assert_array_equal(
+        np.concatenate([part.groups.score for part in parts]), whole.groups.score
+    )
 
 
 def prior_of(d, decay, relevance=None):
-    """Coalitions T of odd size from 3 and the variances of their coefficients, which sum to 1: decay^((s−3)/2) in all
-    of an order, shared by its coalitions as the products of the relevances of their players, equally above order 9."""
+    """Coalitions T of odd size from 3 and the variances of their coefficients, which sum to 1:
+    decay^((s−3)/2) in all of an order, shared by its coalitions as the products of the relevances
+    of their players, equally above order 9."""
     r, of = np.ones(d) if relevance is None else np.array(relevance), {}
     for s in range(3, d + 1, 2):
         products = {T: np.prod(r[list(T)]) if s <= 9 else 1.0 for T in combinations(range(d), s)}
@@ -117,8 +129,8 @@ def prior_of(d, decay, relevance=None):
 
 
 def fourier_game(d, rng, decay, relevance=None):
-    """A game drawn from the prior and its Shapley values by their formula; order 1 and even ones are large, which must
-    not matter."""
+    """A game drawn from the prior and its Shapley values by their formula; order 1 and even ones
+    are large, which must not matter."""
     variance = prior_of(d, decay, relevance)
     subsets = [T for s in range(d + 1) for T in combinations(range(d), s)]
     z = np.where((np.arange(2**d)[:, None] >> np.arange(d)) & 1, 1.0, -1.0)
@@ -134,8 +146,8 @@ def fourier_game(d, rng, decay, relevance=None):
 
 
 def sparse_games(d, n, seed, n_terms=6, rough=0.0):
-    """n games whose dividends are additive, all pairs, and a few of three players, others in each game; with `rough`,
-    every order of random dividends on top."""
+    """n games whose dividends are additive, all pairs, and a few of three players, others in each
+    game; with `rough`, every order of random dividends on top."""
     rng = np.random.default_rng(seed)
     size = np.array([int(T).bit_count() for T in range(2**d)])
     for _ in range(n):

@@ -1,4 +1,5 @@
-"""Graphs and games on them, and Myerson values by their definition, in code of its own; sets are bit codes."""
+"""Graphs and games on them, and Myerson values by their definition, in code of its own; sets are
+bit codes."""
 
 import numpy as np
 from design_games import game, shapley_by_subsets
@@ -51,8 +52,12 @@ def restricted(v, beside):
 
 
 def within(v, inside, outside=0):
-    """The game (2^n,) that the players `inside` (n,) play, with those of the code `outside` always there."""
-    codes = [sum(1 << int(i) for b, i in enumerate(inside) if S >> b & 1) | outside for S in range(2 ** len(inside))]
+    """The game (2^n,) that the players `inside` (n,) play, with those of the code `outside` always
+    there."""
+    codes = [
+        sum(1 << int(i) for b, i in enumerate(inside) if S >> b & 1) | outside
+        for S in range(2 ** len(inside))
+    ]
     return v[codes]
 
 
@@ -61,13 +66,17 @@ def myerson_by_subsets(v, beside):
     return shapley_by_subsets(restricted(v, beside))
 
 
-def of_neighbourhoods(v, graph, order, of=lambda v, beside: shapley_by_subsets(v), outside="absent"):
+def of_neighbourhoods(
+    v, graph, order, of=lambda v, beside: shapley_by_subsets(v), outside="absent"
+):
     """(d,): the value `of` each player in the game of its neighbourhood."""
     beside, phi = neighbours(graph), np.zeros(graph.n_nodes)
     for i in range(graph.n_nodes):
         far = steps(beside, i)
         inside = np.flatnonzero((far >= 0) & (far <= (len(far) if order is None else order)))
-        others = sum(1 << j for j in range(len(far)) if j not in inside) if outside == "present" else 0
+        others = (
+            sum(1 << j for j in range(len(far)) if j not in inside) if outside == "present" else 0
+        )
         values = of(within(v, inside, others), beside[np.ix_(inside, inside)])
         phi[i] = values[list(inside).index(i)]
     return phi

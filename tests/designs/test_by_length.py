@@ -1,4 +1,5 @@
-"""A function of the number of players, asked as a design; texts take it in tests/attributors/test_texts.py."""
+"""A function of the number of players, asked as a design; texts take it in
+tests/attributors/test_texts.py."""
 
 from __future__ import annotations
 
@@ -30,13 +31,23 @@ def test_it_is_the_design_that_the_function_makes():
 
 
 def test_it_is_known_by_what_it_makes():
-    assert DesignByLength(four_each, 9).fingerprint()["made"][1] == designs.kernelshap(5, 20).fingerprint()
-    others = [lambda d: designs.kernelshap(d, 4 * d), lambda d: designs.kernelshap(d, 36 if d == 9 else 4 * d + 2)]
+    assert (
+        DesignByLength(four_each, 9).fingerprint()["made"][1]
+        == designs.kernelshap(5, 20).fingerprint()
+    )
+    others = [
+        lambda d: designs.kernelshap(d, 4 * d),
+        lambda d: designs.kernelshap(d, 36 if d == 9 else 4 * d + 2),
+    ]
     prints = [str(DesignByLength(make, 9).fingerprint()["made"]) for make in (four_each, *others)]
     assert prints[0] == prints[1] != prints[2]
 
 
-@pytest.mark.parametrize("make", [lambda d: designs.exact(3), lambda d: "kernelshap", lambda d: None])
+@pytest.mark.parametrize(
+    "make", [lambda d: designs.exact(3), lambda d: "kernelshap", lambda d: None]
+)
 def test_what_is_no_design_of_so_many_players_is_refused(make):
-    with pytest.raises(InputError, match=r"of 5 players it gave .*: let it give a design of as many players"):
+    with pytest.raises(
+        InputError, match=r"of 5 players it gave .*: let it give a design of as many players"
+    ):
         DesignByLength(make, 5).info  # noqa: B018

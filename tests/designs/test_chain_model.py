@@ -1,4 +1,5 @@
-"""Theorems 1 and 2 of L-Shapley and C-Shapley: mean errors and their bounds, on a chain of known probabilities."""
+"""Theorems 1 and 2 of L-Shapley and C-Shapley: mean errors and their bounds, on a chain of known
+probabilities."""
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ COUPLINGS = (0.1, 0.4, 1.0)
 
 
 def test_absolute_mutual_information_by_hand():
-    """Two columns of P(same) = q: E|log 2p| = q |log 2q| + (1 − q)|log 2(1 − q)|; not the class, which is not given."""
+    """Two columns of P(same) = q: E|log 2p| = q |log 2q| + (1 − q)|log 2(1 − q)|; not the class,
+    which is not given."""
     model = ChainModel(0.7, 2)
     q = np.exp(0.7) / (np.exp(0.7) + np.exp(-0.7))
     expected = q * abs(np.log(2 * q)) + (1 - q) * abs(np.log(2 * (1 - q)))
@@ -44,8 +46,9 @@ def test_errors_are_below_the_bounds(coupling, k):
 
 
 def test_theorem_2_does_not_hold_for_the_coefficients_of_the_paper():
-    """Independent columns, one of which the class has to do with: ε = 0, so that all errors should be 0.  Its proof
-    takes two players beside every coalition for granted; those that there are make it true."""
+    """Independent columns, one of which the class has to do with: ε = 0, so that all errors should
+    be 0.  Its proof takes two players beside every coalition for granted; those that there are make
+    it true."""
     model, line = ChainModel(0.0, 7, only=3), chain(7)
     for k in (1, 2, 3):
         assert max(*model.epsilons(k)[0], *model.epsilons(k)[1]) < 1e-12

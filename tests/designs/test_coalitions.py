@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dshap.designs import exact, kernelshap, kriging, permutation
-from dshap.designs.coalitions import first_distinct, masks_of_size, pack, random_masks, spans, stream, unpack
+from dshap.designs.coalitions import (
+    first_distinct,
+    masks_of_size,
+    pack,
+    random_masks,
+    spans,
+    stream,
+    unpack,
+)
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 8])
@@ -53,8 +61,8 @@ def test_first_distinct_equals_a_plain_loop(d, m, seed):
 
 
 def test_random_masks_are_uniform():
-    """Chi-square over the 20 coalitions of size 3 of 6, 20,000 draws: 19 degrees of freedom, 43.8 is the 0.1 % point;
-    the seed is fixed, so it cannot fail by chance."""
+    """Chi-square over the 20 coalitions of size 3 of 6, 20,000 draws: 19 degrees of freedom, 43.8
+    is the 0.1 % point; the seed is fixed, so it cannot fail by chance."""
     masks = random_masks(stream(5, 0).random((20_000, 6)), np.full(20_000, 3))
     assert (masks.sum(axis=1) == 3).all()
     _, counts = np.unique(masks, axis=0, return_counts=True)
@@ -82,13 +90,16 @@ def test_spans_cover_without_gaps():
     ids=lambda design: f"{type(design).__name__} {design.n_players}",
 )  # fmt: skip
 def test_info_is_that_of_the_list(design):
-    """Players, coalitions, groups, and bytes of the arrays of a block, at least; the members that name it too."""
+    """Players, coalitions, groups, and bytes of the arrays of a block, at least; the members that
+    name it too."""
     info, block = design.info, design.block(0, design.info.n_coalitions)
     assert block.masks.shape == block.score.shape == (info.n_coalitions, info.n_players)
     assert block.groups.score.shape[1] == info.group_columns
     assert len(block.groups.group) == 0 or np.ptp(block.groups.group) == info.n_replicates - 1
     nbytes = sum(array.nbytes for array in (block.masks, block.score, *block.groups))
-    assert 0 <= info.kept_bytes == info.block_bytes(0) <= info.block_bytes(len(block.masks)) - nbytes
+    assert (
+        0 <= info.kept_bytes == info.block_bytes(0) <= info.block_bytes(len(block.masks)) - nbytes
+    )
     named = design.n_players, design.n_coalitions, design.why_no_errors
     assert named == (info.n_players, info.n_coalitions, info.why_no_errors) and info.seed == 0
     if info.is_efficient:

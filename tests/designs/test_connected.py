@@ -64,8 +64,12 @@ def test_no_limit_is_the_myerson_value(name):
 
 @pytest.mark.parametrize(("d", "k"), [(d, k) for d in (4, 6, 9) for k in (1, 2, 3)])
 def test_boundary_is_exact_for_terms_of_up_to_k_plus_1_consecutive_players(d, k):
-    """And not for one more, where it could be seen; "paper" is off by a third of the largest value and more."""
-    v, longer = of_runs(d, k + 1, np.random.default_rng(d)), of_runs(d, k + 2, np.random.default_rng(d))
+    """And not for one more, where it could be seen; "paper" is off by a third of the largest value
+    and more."""
+    v, longer = (
+        of_runs(d, k + 1, np.random.default_rng(d)),
+        of_runs(d, k + 2, np.random.default_rng(d)),
+    )
     design, paper = connected(chain(d), k, coefficients="boundary"), connected(chain(d), k)
     truth = shapley_by_subsets(v)
     np.testing.assert_allclose(attribute(design, v), truth, atol=SMALL)
@@ -81,23 +85,29 @@ def test_paper_is_not_exact_on_an_additive_game():
     phi = attribute(connected(chain(5), 1), v)
     np.testing.assert_allclose(phi[1:4] / w[1:4], 1 / 3 + 2 / 12 + 1 / 30, atol=1e-14)
     np.testing.assert_allclose(phi[[0, 4]] / w[[0, 4]], 1 / 3 + 1 / 12, atol=1e-14)
-    np.testing.assert_allclose(attribute(connected(chain(5), 1, coefficients="boundary"), v), w, atol=1e-13)
+    np.testing.assert_allclose(
+        attribute(connected(chain(5), 1, coefficients="boundary"), v), w, atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("d", [7, 8, 13, 40, 400])
 def test_distinct_coalitions_of_a_chain(d, k):
-    """Beside the two ends, from d = 2k + 1 on: what runs and pairs of runs there are, below the (k + 1)² d and
-    (2k + 1) d of a chain without ends.  Where d = 2k + 1 one of the runs is everybody."""
+    """Beside the two ends, from d = 2k + 1 on: what runs and pairs of runs there are, below the (k
+    + 1)² d and (2k + 1) d of a chain without ends.  Where d = 2k + 1 one of the runs is
+    everybody."""
     runs, two_runs = (2 * k + 1) * (d - k), k * k * (d - k - 1)
     is_everybody = int(d == 2 * k + 1)
-    assert connected(chain(d), k).n_coalitions - 2 == runs + two_runs - is_everybody < (k + 1) ** 2 * d
+    assert (
+        connected(chain(d), k).n_coalitions - 2 == runs + two_runs - is_everybody < (k + 1) ** 2 * d
+    )
     boundary = connected(chain(d), k, coefficients="boundary")
     assert boundary.n_coalitions - 2 == runs - is_everybody < (2 * k + 1) * d
 
 
 def test_coalitions_that_no_player_needs_are_left_out():
-    """On a grid a set may lie in the neighbourhood of a player that is neither in it nor beside it."""
+    """On a grid a set may lie in the neighbourhood of a player that is neither in it nor beside
+    it."""
     design = connected(grid(5, 5), 3, coefficients="boundary")
     assert (design.operator[2:] != 0).any(axis=1).all()
 
@@ -107,7 +117,10 @@ def test_coalitions_that_no_player_needs_are_left_out():
     [
         ({"order": 0}, "order is 0: give a whole number of at least 1"),
         ({"order": 1.5}, "order is 1.5"),
-        ({"order": 1, "coefficients": "papers"}, "unknown coefficients 'papers'; did you mean 'paper'"),
+        (
+            {"order": 1, "coefficients": "papers"},
+            "unknown coefficients 'papers'; did you mean 'paper'",
+        ),
         ({"order": 1, "outside": "gone"}, "unknown outside 'gone'"),
     ],
 )
@@ -117,7 +130,8 @@ def test_what_is_refused(options, said):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"coefficients": "boundary"}, {"coefficients": "boundary", "outside": "present"}]
+    "options",
+    [{}, {"coefficients": "boundary"}, {"coefficients": "boundary", "outside": "present"}],
 )
 def test_too_high_an_order_is_refused_with_the_highest_that_fits(options):
     said = (

@@ -1,4 +1,5 @@
-"""Regression on connected coalitions.  Games have interactions of every order unless a test says otherwise."""
+"""Regression on connected coalitions.  Games have interactions of every order unless a test says
+otherwise."""
 
 import math
 
@@ -34,7 +35,11 @@ def solved(v, listed, d, weights):
     listed = sorted(listed)
     z = np.array([[S >> i & 1 for i in range(d)] for S in listed], dtype=float).reshape(-1, d)
     s = z.sum(axis=1).astype(int)
-    w = np.ones(len(s)) if weights == "uniform" else np.array([(d - 1) / (math.comb(d, n) * n * (d - n)) for n in s])
+    w = (
+        np.ones(len(s))
+        if weights == "uniform"
+        else np.array([(d - 1) / (math.comb(d, n) * n * (d - n)) for n in s])
+    )
     a = np.block([[z.T * w @ z, np.ones((d, 1))], [np.ones((1, d)), np.zeros((1, 1))]])
     b = np.append(z.T * w @ (v[listed] - v[0]), v[-1] - v[0])
     return np.linalg.solve(a, b)[:d]
@@ -47,7 +52,10 @@ def test_values_are_the_definition(name, weights):
     d = graph.n_nodes
     v = game(dividends(d, np.random.default_rng(1)))
     for order in (1, 2, 3):
-        design, listed = connected_regression(graph, order, weights=weights), expected_codes(graph, order)
+        design, listed = (
+            connected_regression(graph, order, weights=weights),
+            expected_codes(graph, order),
+        )
         assert sorted(codes(design.masks)) == sorted(listed | {0, 2**d - 1})
         phi = attribute(design, v)
         expected = solved(v, listed, d, weights) if listed else v[1:] - v[0]
@@ -64,7 +72,8 @@ def test_every_coalition_with_kernel_weights_gives_shapley_values():
 
 
 def test_kernel_weights_give_single_values_plus_a_constant():
-    """Of 20 × 20 pixels: pairs and larger squares weigh nothing beside single players (1/d against 1e-5 and less)."""
+    """Of 20 × 20 pixels: pairs and larger squares weigh nothing beside single players (1/d against
+    1e-5 and less)."""
     design, rng = connected_regression(grid(20, 20), 4, weights="kernel"), np.random.default_rng(0)
     masks, w = design.masks, rng.normal(size=400)
     v = masks @ w + np.tanh(masks @ rng.normal(size=(400, 3))).sum(axis=1)

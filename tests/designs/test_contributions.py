@@ -1,4 +1,5 @@
-"""What one player adds to coalitions: exact lists against brute force, drawn ones on the average."""
+"""What one player adds to coalitions: exact lists against brute force, drawn ones on the
+average."""
 
 from itertools import combinations
 from math import comb
@@ -49,7 +50,8 @@ def test_all_are_listed_from_the_border_on(n_coalitions, listed):
 
 
 def test_drawn_contributions_are_right_on_the_average():
-    """400 seeds of 32 coalitions of 8 players: a mean within 4 of its standard errors, false alarm 1e-4."""
+    """400 seeds of 32 coalitions of 8 players: a mean within 4 of its standard errors, false alarm
+    1e-4."""
     d, player, v = 8, 2, random_game(8, 0)
     found = np.array([estimate(contributions(d, player, 32, seed), v, d) for seed in range(400)])
     assert abs(found.mean() - brute_force(v, d, player)) < 4 * found.std() / np.sqrt(400)
@@ -60,7 +62,9 @@ def test_drawn_contributions_are_right_on_the_average():
 def test_drawn_coalitions_are_proper_distinct_and_balanced(d):
     found = contributions(d, d - 1, 64, seed=1)
     size = found.masks.sum(axis=1)
-    assert ((size > 0) & (size < d)).all() and len(np.unique(found.masks, axis=0)) == len(found.masks) <= 64
+    assert ((size > 0) & (size < d)).all() and len(np.unique(found.masks, axis=0)) == len(
+        found.masks
+    ) <= 64
     assert_allclose(found.score[found.masks[:, -1]].sum() + found.full, 1.0)
     assert_allclose(found.score[~found.masks[:, -1]].sum() + found.empty, -1.0)
 

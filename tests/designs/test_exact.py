@@ -21,7 +21,8 @@ from dshap.types import Design
 
 
 def test_bike_table_of_the_lecture():
-    """Source 002: values of coalitions of humidity (bit 0), temperature (1), wind speed (2) → 34.0, −1653.5, −322.5."""
+    """Source 002: values of coalitions of humidity (bit 0), temperature (1), wind speed (2) → 34.0,
+    −1653.5, −322.5."""
     v = np.array([4515.0, 4635, 3087, 3060, 4359, 4450, 2623, 2573])
     np.testing.assert_allclose(attribute(exact(3), v), [34.0, -1653.5, -322.5], atol=1e-9)
 
@@ -32,10 +33,13 @@ def test_one_player_gets_everything():
 
 @pytest.mark.parametrize("d", range(2, 11))
 def test_operator_is_the_definition(d):
-    """Rows of values of 1 up to 24, sums of 2^10 terms of weight below 1: 1e-12 is a hundred roundings."""
+    """Rows of values of 1 up to 24, sums of 2^10 terms of weight below 1: 1e-12 is a hundred
+    roundings."""
     v = np.random.default_rng(d).normal(size=2**d)
     design = exact(d)
-    np.testing.assert_allclose(design.operator.T @ v[codes(design.masks)], shapley_by_subsets(v), atol=1e-12)
+    np.testing.assert_allclose(
+        design.operator.T @ v[codes(design.masks)], shapley_by_subsets(v), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("d", range(2, 7))

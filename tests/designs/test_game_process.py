@@ -25,9 +25,12 @@ T_QUANTILE = 2.093
 
 
 def words(n, seed, d=D):
-    """Games in which four players of each, not the same ones, have interactions of every order, the others hardly
-    any: (v, φ)."""
-    rng, z = np.random.default_rng(seed), np.where((np.arange(2**d)[:, None] >> np.arange(d)) & 1, 1.0, -1.0)
+    """Games in which four players of each, not the same ones, have interactions of every order, the
+    others hardly any: (v, φ)."""
+    rng, z = (
+        np.random.default_rng(seed),
+        np.where((np.arange(2**d)[:, None] >> np.arange(d)) & 1, 1.0, -1.0),
+    )
     for _ in range(n):
         size, v, phi = np.full(d, 0.02), np.zeros(2**d), np.zeros(d)
         size[rng.permutation(d)[:4]] = 1.0
@@ -44,7 +47,9 @@ def tuned(design, games):
     """The design, and the last record, after a pilot of these games."""
     record = Record()
     while design.pilot_coalitions:
-        record = design.tune(np.stack([v[codes(design.masks[: design.pilot_coalitions])] for v, _ in games]))
+        record = design.tune(
+            np.stack([v[codes(design.masks[: design.pilot_coalitions])] for v, _ in games])
+        )
         design = design.tuned(record)
     return design, record
 
@@ -61,7 +66,8 @@ def of_words():
 
 
 def test_games_whose_players_differ_have_less_error(of_words):
-    """Less than 0.6 of the error with one process for all, without terms in either; rows add up; the pilot says so."""
+    """Less than 0.6 of the error with one process for all, without terms in either; rows add up;
+    the pilot says so."""
     design, games, record = of_words
     assert design.by_game and bool(record["by_game"]) and float(record["by_game_gain"]) <= 0.95
     assert design.held_coalitions == design.n_coalitions and design.linear().held_coalitions == 0
@@ -74,25 +80,31 @@ def test_games_whose_players_differ_have_less_error(of_words):
 
 
 def test_intervals_hold_the_truth(of_words):
-    """φ ± 2.09 std_error, of large and of small attributions, with terms and without: 90 % and more of 200 each; the
-    errors are of their size."""
+    """φ ± 2.09 std_error, of large and of small attributions, with terms and without: 90 % and more
+    of 200 each; the errors are of their size."""
     design, games, _ = of_words
     truth = np.array([phi for _, phi in games])
     is_large = np.abs(truth) > np.median(np.abs(truth))
     for each in (design, replace(design, sparse=False)):
         phi, replicates = each.of_values(values_of(each, games))
-        error, off = np.sqrt(np.square(replicates - phi).sum(axis=0))[:, :, 0], np.abs(phi[:, :, 0] - truth)
+        error, off = (
+            np.sqrt(np.square(replicates - phi).sum(axis=0))[:, :, 0],
+            np.abs(phi[:, :, 0] - truth),
+        )
         is_held = off <= T_QUANTILE * error
         assert is_held[is_large].mean() >= 0.9 and is_held[~is_large].mean() >= 0.87
         assert 0.2 < np.sqrt(np.square(off).mean() / np.square(error).mean()) < 1.2
 
 
 def test_one_game_that_terms_solve_says_nothing_of_the_others():
-    """Of eight games seven have interactions of every order: no terms, and a doubt that the eighth does not make small;
-    of eight that terms solve, terms."""
+    """Of eight games seven have interactions of every order: no terms, and a doubt that the eighth
+    does not make small; of eight that terms solve, terms."""
     rough = [(game(dividends(D, np.random.default_rng(s))), None) for s in range(8)]
     z = np.where((np.arange(2**D)[:, None] >> np.arange(D)) & 1, 1.0, -1.0)
-    solved = [(z[:, s : s + 3].prod(axis=1) + z[:, 0] - z[:, [0, 4, 9 - s]].prod(axis=1), None) for s in range(1, 5)]
+    solved = [
+        (z[:, s : s + 3].prod(axis=1) + z[:, 0] - z[:, [0, 4, 9 - s]].prod(axis=1), None)
+        for s in range(1, 5)
+    ]
     design, record = tuned(kriging(D, M), [*rough[:7], solved[0]])
     assert not design.sparse and float(record["sparse_gain"]) > 0.8
     design, record = tuned(kriging(D, M), [*solved, *solved])
@@ -107,13 +119,18 @@ def test_additive_games_do_not_count(of_words):
     alone, found = float(record["by_game_gain"]), float(beside["by_game_gain"])
     assert found == pytest.approx(alone, rel=0.2) and found < 0.5
     of_none, last = tuned(kriging(D, M), [(np.ones(2**D), None)] * 3)
-    assert not of_none.by_game and float(last["by_game_gain"]) == 1.0 and float(last["doubt"]) == 1.0
+    assert (
+        not of_none.by_game and float(last["by_game_gain"]) == 1.0 and float(last["doubt"]) == 1.0
+    )
 
 
 def test_players_whose_attributions_cancel_do_little_harm():
-    """Two players have strong interactions and no attribution, which their relevance does not tell: the shared part of
-    a game's own process keeps the error within 1.6 of that with one for all."""
-    rng, z = np.random.default_rng(3), np.where((np.arange(2**D)[:, None] >> np.arange(D)) & 1, 1.0, -1.0)
+    """Two players have strong interactions and no attribution, which their relevance does not tell:
+    the shared part of a game's own process keeps the error within 1.6 of that with one for all."""
+    rng, z = (
+        np.random.default_rng(3),
+        np.where((np.arange(2**D)[:, None] >> np.arange(D)) & 1, 1.0, -1.0),
+    )
     hidden = []
     for v, phi in words(40, 9):
         a, b, c, e = rng.permutation(D)[:4]
@@ -130,7 +147,8 @@ def test_players_whose_attributions_cancel_do_little_harm():
 
 
 def test_the_held_pairs_are_not_known(of_words):
-    """What is kept chooses a game's own process, whatever the held pairs say: their values change no prediction."""
+    """What is kept chooses a game's own process, whatever the held pairs say: their values change
+    no prediction."""
     design, games, _ = of_words
     pairs, prior = design.pair_list.pairs, Prior.of(D, 0.1, 0.0, None)
     odd = odd_values(values_of(design, games[:4])[:, :, 0])
@@ -148,11 +166,16 @@ def test_the_held_pairs_are_not_known(of_words):
         ):
             P, of_kept = process.precision(), part.precision()
             off = np.linalg.solve(P[np.ix_(held, held)], (P @ y)[held])
-            left = np.square(P @ y / np.diag(P)).mean(), np.square(of_kept @ y[kept] / np.diag(of_kept)).mean()
+            left = (
+                np.square(P @ y / np.diag(P)).mean(),
+                np.square(of_kept @ y[kept] / np.diag(of_kept)).mean(),
+            )
             errors.append((np.square(off).mean(), np.sqrt(left[0] * left[1])))
         (plain, plain_left), (off, left) = errors
         doubts.append(np.sqrt(np.clip(off / plain / (left / plain_left), 0.01, 100.0)))
-    _, (doubt, _) = held_out(GameProcesses(pairs, prior), odd, 0, is_by_game=True, may_have_terms=True)
+    _, (doubt, _) = held_out(
+        GameProcesses(pairs, prior), odd, 0, is_by_game=True, may_have_terms=True
+    )
     np.testing.assert_allclose(doubt, max(np.exp(np.log(doubts).mean()), 1.0), rtol=1e-6)
 
 
@@ -174,13 +197,15 @@ def test_games_that_are_alike_share_a_process(kind):
 
 
 def products(prior, size):
-    """(subset, variance of its coefficient) of odd orders: four fifths by the product of its players' sizes, one fifth
-    all alike; order 1 flat (its variance is large)."""
+    """(subset, variance of its coefficient) of odd orders: four fifths by the product of its
+    players' sizes, one fifth all alike; order 1 flat (its variance is large)."""
     for s in range(1, D + 1, 2):
         subsets = list(combinations(range(D), s))
         share = np.array([size[list(T)].prod() for T in subsets]) if s > 1 else np.ones(D)
         of_order = prior.variances[s] if s > 1 else 1e6 * D
-        yield from zip(subsets, of_order * (0.8 * share / share.sum() + 0.2 / len(subsets)), strict=True)
+        yield from zip(
+            subsets, of_order * (0.8 * share / share.sum() + 0.2 / len(subsets)), strict=True
+        )
 
 
 def dense(pairs, prior, size):
@@ -194,7 +219,8 @@ def dense(pairs, prior, size):
 
 
 def test_a_process_of_its_own_in_other_code():
-    """One dense kernel whose products have the variances of the game's attributions: φ, which is likelier, errors."""
+    """One dense kernel whose products have the variances of the game's attributions: φ, which is
+    likelier, errors."""
     design = kriging(D, M, decay=0.1)
     pairs, prior = design.pair_list.pairs, Prior.of(D, 0.1, 0.0, None)
     processes, signs = GameProcesses(pairs, prior), random_signs(len(pairs), 20, 0)
@@ -236,7 +262,8 @@ def test_all_games_share_where_none_may_differ():
 
 
 def test_such_a_design_is_not_linear(of_words):
-    """Neither operator nor scores; the rounds before the last share a process; other players, another pilot."""
+    """Neither operator nor scores; the rounds before the last share a process; other players,
+    another pilot."""
     design, games, _ = of_words
     with pytest.raises(InputError, match="not linear in the values"):
         _ = design.operator
@@ -263,14 +290,14 @@ def test_such_a_design_is_not_linear(of_words):
      (257, 4_096, False)],
 )  # fmt: skip
 def test_few_or_many_players_and_few_coalitions_share(d, m, differ):
-    """6 to 64 players and more than 4 coalitions a player, or up to 256 and 12, may differ; the others are not asked
-    for all values."""
+    """6 to 64 players and more than 4 coalitions a player, or up to 256 and 12, may differ; the
+    others are not asked for all values."""
     assert (kriging(d, m).held_coalitions > 0) == differ
 
 
 def test_many_players_have_processes_of_their_own_and_no_terms():
-    """Airports of 80: errors are half of those by the shared process and less, of the largest players too.  A list
-    of half as many coalitions is of few pairs a player: all share."""
+    """Airports of 80: errors are half of those by the shared process and less, of the largest
+    players too.  A list of half as many coalitions is of few pairs a player: all share."""
     airports = games_of("airports", 80, 6, 1)
     design = settled(kriging(80, 2_048), airports.values)
     assert design.by_game and not design.sparse and design.held_coalitions
@@ -285,15 +312,16 @@ def test_many_players_have_processes_of_their_own_and_no_terms():
 
 
 def test_processes_of_their_own_have_a_decay_of_their_own():
-    """Airports of 150 players: once players differ in relevance interactions of high orders are fewer, and errors less
-    than with the decay of all; of 45 players it is that."""
+    """Airports of 150 players: once players differ in relevance interactions of high orders are
+    fewer, and errors less than with the decay of all; of 45 players it is that."""
     airports = games_of("airports", 150, 4, 0)
     design = settled(kriging(150, 2_048), airports.values)
     assert design.by_game and design.own_decay < design.decay < 1
     assert restored(json.loads(json.dumps(design.fingerprint()))) == design
     v = airports.values(design.masks)
     errors = [
-        np.square(estimated(one, v)[0] - airports.shapley).sum() for one in (design, replace(design, own_decay=None))
+        np.square(estimated(one, v)[0] - airports.shapley).sum()
+        for one in (design, replace(design, own_decay=None))
     ]
     assert errors[0] < 0.8 * errors[1]
     assert settled(kriging(45, 1_024), games_of("airports", 45, 6, 0).values).own_decay is None

@@ -24,7 +24,9 @@ MAKERS = {
     "local, sampled": lambda graph: local(graph, 3, n_permutations=30, seed=4),
     "connected": lambda graph: connected(graph, 1),
     "connected, boundary": lambda graph: connected(graph, 1, coefficients="boundary"),
-    "connected, present": lambda graph: connected(graph, 1, coefficients="boundary", outside="present"),
+    "connected, present": lambda graph: connected(
+        graph, 1, coefficients="boundary", outside="present"
+    ),
     "connected_regression": lambda graph: connected_regression(graph, 2),
     "connected_regression, kernel": lambda graph: connected_regression(graph, 2, weights="kernel"),
     "myerson": lambda graph: myerson(graph),
@@ -63,7 +65,10 @@ def test_any_chunking_equals_one(name):
     design = MAKERS[name](grid(3, 3))
     whole = design.block(0, design.n_coalitions)
     for step in (1, 13):
-        parts = [design.block(i, min(i + step, design.n_coalitions)) for i in range(0, design.n_coalitions, step)]
+        parts = [
+            design.block(i, min(i + step, design.n_coalitions))
+            for i in range(0, design.n_coalitions, step)
+        ]
         np.testing.assert_array_equal(np.concatenate([part.masks for part in parts]), whole.masks)
         np.testing.assert_array_equal(np.concatenate([part.score for part in parts]), whole.score)
     with pytest.raises(InputError, match="give 0 <= start <= stop"):
@@ -74,7 +79,9 @@ def test_any_chunking_equals_one(name):
 def test_another_number_of_players(name):
     design = MAKERS[name](chain(8))
     assert design.with_players(8) is design and design.with_players(5) == MAKERS[name](chain(5))
-    with pytest.raises(InputError, match="a graph of 8 players, and there are 5: make the graph anew"):
+    with pytest.raises(
+        InputError, match="a graph of 8 players, and there are 5: make the graph anew"
+    ):
         MAKERS[name](grid(2, 4)).with_players(5)
 
 
@@ -87,7 +94,10 @@ def test_another_number_of_players(name):
 def test_without_a_graph_it_is_of_chains_of_any_length(make, options, said):
     """What is wrong with the options is told at once, as where there is a graph."""
     found = make(**options)
-    assert found(5) == make(chain(5), **options) == make(graph=chain(5), **options) and repr(found) == said
+    assert (
+        found(5) == make(chain(5), **options) == make(graph=chain(5), **options)
+        and repr(found) == said
+    )
     assert pickle.loads(pickle.dumps(found)) == found and not isinstance(found, Design)
     with pytest.raises(TypeError):
         make(**options, ordre=2)
@@ -102,8 +112,8 @@ def test_without_a_graph_it_is_of_chains_of_any_length(make, options, said):
     (lambda graph: connected(graph, 40, outside="present"), 420),
 ])  # fmt: skip
 def test_the_runs_of_a_chain_are_counted_as_they_are_listed(make, d):
-    """A chain, whose runs are counted by a formula, and its adjacency, of which all are made: the same refusal, and the
-    same list of the highest order that fits."""
+    """A chain, whose runs are counted by a formula, and its adjacency, of which all are made: the
+    same refusal, and the same list of the highest order that fits."""
     said = []
     for graph in (chain(d), chain(d).adjacency):
         with pytest.raises(InputError, match="highest order that fits is") as caught:
@@ -120,8 +130,9 @@ def test_the_runs_of_a_chain_are_counted_as_they_are_listed(make, d):
     (lambda graph: local(graph, None), 4),
 ])  # fmt: skip
 def test_of_long_chains_the_highest_order_that_fits_is_told(make, best):
-    """Of 2,500 players 462 · (5,001 − 462)/2 = 1,048,509 runs of up to 462 fit into 2^20, neighbourhoods of order 230
-    have 461, and 378 runs in each of order 13 are 945,000 at most; 2^9 subsets in each of order 4 fit into 2^21."""
+    """Of 2,500 players 462 · (5,001 − 462)/2 = 1,048,509 runs of up to 462 fit into 2^20,
+    neighbourhoods of order 230 have 461, and 378 runs in each of order 13 are 945,000 at most; 2^9
+    subsets in each of order 4 fit into 2^21."""
     with pytest.raises(InputError, match=rf"the highest order that fits is {best}(;|$)"):
         make(chain(2_500))
 
@@ -172,13 +183,16 @@ def test_terms_of_equal_coalitions_are_added():
 
 def predict(rows):
     """Interactions of every order of neighbours, more than one output."""
-    return np.stack([np.tanh(rows @ np.arange(1.0, rows.shape[1] + 1)), np.prod(1 + rows / 3, axis=1)], axis=1)
+    return np.stack(
+        [np.tanh(rows @ np.arange(1.0, rows.shape[1] + 1)), np.prod(1 + rows / 3, axis=1)], axis=1
+    )
 
 
 @every_design
 @pytest.mark.parametrize("constant", [(), (2,)])
 def test_explain_gives_the_values_of_the_design(name, constant, rng):
-    """With a column that is constant in all rows too: it stays a neighbour, whatever it is worth."""
+    """With a column that is constant in all rows too: it stays a neighbour, whatever it is
+    worth."""
     rows, background = rng.normal(size=(5, 6)), rng.normal(size=(3, 6))
     rows[:, constant], background[:, constant] = 1.0, 1.0
     design = MAKERS[name](grid(2, 3))
@@ -194,7 +208,8 @@ def test_explain_gives_the_values_of_the_design(name, constant, rng):
 
 
 def test_a_connected_graph_is_checked_and_a_disconnected_one_is_not(rng):
-    """A model that answers differently is told by the sum where the sum is one; a broken design too."""
+    """A model that answers differently is told by the sum where the sum is one; a broken design
+    too."""
     rows, value = rng.normal(size=(4, 4)), dshap.values.Marginal(predict, rng.normal(size=(2, 4)))
     apart = np.zeros((4, 4))
     apart[0, 1] = apart[1, 0] = apart[2, 3] = apart[3, 2] = 1
@@ -213,13 +228,21 @@ def test_a_connected_graph_is_checked_and_a_disconnected_one_is_not(rng):
 def test_what_runs_refuse(rng):
     rows, value = rng.normal(size=(4, 6)), dshap.values.Marginal(predict, rng.normal(size=(2, 6)))
     with pytest.raises(
-        InputError, match=r"the design has 8 players, the value function 6 \(.*make its graph of 6 play"
+        InputError,
+        match=r"the design has 8 players, the value function 6 \(.*make its graph of 6 play",
     ):
         dshap.explain(value, rows, design=local(chain(8), 1))
-    with pytest.raises(InputError, match="those of this design are neighbours on a graph: give design='exact'"):
-        dshap.mse_v(dshap.values.Gaussian(predict, rng.normal(size=(50, 6))), rows, design=local(chain(6), 1))
     with pytest.raises(
-        InputError, match="interactions are those of design='exact' and 'kriging', and the design is local"
+        InputError, match="those of this design are neighbours on a graph: give design='exact'"
+    ):
+        dshap.mse_v(
+            dshap.values.Gaussian(predict, rng.normal(size=(50, 6))),
+            rows,
+            design=local(chain(6), 1),
+        )
+    with pytest.raises(
+        InputError,
+        match="interactions are those of design='exact' and 'kriging', and the design is local",
     ):
         dshap.explain(value, rows, design=local(chain(6), 1), interactions=True)
     with pytest.raises(InputError, match=r"tol grows a design .* the design is myerson"):
@@ -244,9 +267,12 @@ def test_standard_errors_reach_the_cube(rng):
 
 
 def test_learned_values_take_graphs_too(rng, tmp_path):
-    """A value function that learns, on two coalition tiles; prepared states know the design again."""
+    """A value function that learns, on two coalition tiles; prepared states know the design
+    again."""
     x = rng.normal(size=(200, 5))
-    value = dshap.values.ConditionalRegression(predict, x, dshap.kernels.RBF(1.0), dshap.kernels.Nystrom(20), 1e-3)
+    value = dshap.values.ConditionalRegression(
+        predict, x, dshap.kernels.RBF(1.0), dshap.kernels.Nystrom(20), 1e-3
+    )
     design = connected(chain(5), None, coefficients="boundary")
     cube = dshap.explain(value, x[:6], design=design, progress=False, coalition_tile=6)
     prepared = dshap.prepare(value, x, design, tmp_path / "states", progress=False)
@@ -254,7 +280,9 @@ def test_learned_values_take_graphs_too(rng, tmp_path):
     np.testing.assert_allclose(again.attribution.values, cube.attribution.values, rtol=1e-9)
     assert prepared.chosen.design == design
     np.testing.assert_allclose(
-        (cube.attribution.sum("feature") + cube.base_value).values, cube.prediction.values, atol=1e-10
+        (cube.attribution.sum("feature") + cube.base_value).values,
+        cube.prediction.values,
+        atol=1e-10,
     )
 
 
@@ -263,9 +291,14 @@ def test_sums_without_the_values_are_those_of_the_values(name, expansion, table)
     """A value function that may know a shorter way to Σ_S v_S score_S, beside one that has none."""
     design = MAKERS[name](chain(table.shape[1]))
     direct = dshap.explain(
-        dshap.values.KernelInterventional(expansion, table), table[:6], design=design, progress=False
+        dshap.values.KernelInterventional(expansion, table),
+        table[:6],
+        design=design,
+        progress=False,
     )
-    plain = dshap.explain(dshap.values.Marginal(expansion.predict, table), table[:6], design=design, progress=False)
+    plain = dshap.explain(
+        dshap.values.Marginal(expansion.predict, table), table[:6], design=design, progress=False
+    )
     np.testing.assert_allclose(direct.attribution.values, plain.attribution.values, atol=1e-9)
 
 
@@ -280,7 +313,9 @@ def test_two_workers_give_the_same_bits(name, client, rng, tmp_path):
     value, rows = dshap.values.Marginal(predict, rng.normal(size=(2, 9))), rng.normal(size=(40, 9))
     design = MAKERS[name](grid(3, 3))
     options = {"instance_tile": 16, "coalition_tile": 10, "coalition_groups": 2, "progress": False}
-    shared = dshap.explain(value, rows, design=design, client=client, store=tmp_path / "shared.zarr", **options)
+    shared = dshap.explain(
+        value, rows, design=design, client=client, store=tmp_path / "shared.zarr", **options
+    )
     alone = dshap.explain(value, rows, design=design, store=tmp_path / "alone.zarr", **options)
     for variable in shared.data_vars:
         np.testing.assert_array_equal(shared[variable].values, alone[variable].values)

@@ -1,4 +1,5 @@
-"""Designs of graphs from 13 to 300 players: counts by the documented formulas, games whose values are known."""
+"""Designs of graphs from 13 to 300 players: counts by the documented formulas, games whose values
+are known."""
 
 import math
 
@@ -17,7 +18,9 @@ MAKERS = {
     "local, present": lambda graph, k: local(graph, k, outside="present"),
     "local, sampled": lambda graph, k: local(graph, 3 * k, n_permutations=4, n_replicates=0),
     "boundary": lambda graph, k: connected(graph, k, coefficients="boundary"),
-    "boundary, present": lambda graph, k: connected(graph, k, coefficients="boundary", outside="present"),
+    "boundary, present": lambda graph, k: connected(
+        graph, k, coefficients="boundary", outside="present"
+    ),
     "regression": lambda graph, k: connected_regression(graph, k + 1),
     "regression, kernel": lambda graph, k: connected_regression(graph, k + 1, weights="kernel"),
 }
@@ -44,7 +47,8 @@ def additive(d):
 
 
 def of_runs(d, longest):
-    """A game Σ a_R 1[R ⊆ S] over the runs R of at most so many players, and its Shapley values Σ_{R∋i} a_R/|R|."""
+    """A game Σ a_R 1[R ⊆ S] over the runs R of at most so many players, and its Shapley values
+    Σ_{R∋i} a_R/|R|."""
     rng, phi, terms = np.random.default_rng(longest), np.zeros(d), []
     for size in range(1, longest + 1):
         a = rng.normal(size=d - size + 1)
@@ -55,7 +59,8 @@ def of_runs(d, longest):
     def game(masks):
         worth = np.zeros(len(masks))
         for size, a in terms:
-            windows = np.lib.stride_tricks.sliding_window_view(masks, size, axis=1)  # (m, starts, size)
+            # (m, starts, size)
+            windows = np.lib.stride_tricks.sliding_window_view(masks, size, axis=1)
             worth += windows.all(axis=2) @ a
         return worth
 
@@ -72,7 +77,8 @@ def of_edges(graph):
 
 CASES = [(of, name, k) for of in (*CHAINS, *GRIDS) for name in MAKERS for k in (1, 2)
          if k == 1 or of in CHAINS or not name.startswith("local")]  # fmt: skip
-"""Two steps on a grid are 13 players and 2^13 subsets: too many of 300 players; tests/designs/test_local.py has few."""
+"""Two steps on a grid are 13 players and 2^13 subsets: too many of 300 players;
+tests/designs/test_local.py has few."""
 
 
 @pytest.mark.parametrize(("of", "name", "k"), CASES)
@@ -95,7 +101,11 @@ def test_games_of_k_plus_1_consecutive_players_are_exact(of, k):
     """L-Shapley and "boundary" of order k, and the Myerson value."""
     d = CHAINS[of].n_nodes
     game, phi = of_runs(d, k + 1)
-    for design in (local(chain(d), k), connected(chain(d), k, coefficients="boundary"), myerson(chain(d))):
+    for design in (
+        local(chain(d), k),
+        connected(chain(d), k, coefficients="boundary"),
+        myerson(chain(d)),
+    ):
         np.testing.assert_allclose(attributed(design, game), phi, atol=1e-9)
     longer, phi = of_runs(d, k + 2)
     assert np.abs(attributed(local(chain(d), k), longer) - phi).max() > 1e-3
@@ -117,12 +127,14 @@ def share(u):
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("of", CHAINS)
 def test_the_papers_coefficients_on_a_chain(of, k):
-    """Of an additive game each player gets its part times the sum over the runs of its neighbourhood that hold it."""
+    """Of an additive game each player gets its part times the sum over the runs of its
+    neighbourhood that hold it."""
     d = CHAINS[of].n_nodes
     w, game = additive(d)
     before, behind = np.minimum(np.arange(d), k), np.minimum(np.arange(d)[::-1], k)
     factor = [
-        sum(share(a + b + 1) for a in range(p + 1) for b in range(q + 1)) for p, q in zip(before, behind, strict=True)
+        sum(share(a + b + 1) for a in range(p + 1) for b in range(q + 1))
+        for p, q in zip(before, behind, strict=True)
     ]
     np.testing.assert_allclose(attributed(connected(chain(d), k), game), factor * w, atol=1e-9)
 
@@ -156,19 +168,25 @@ def test_efficient_designs_share_what_there_is(d, design):
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("d", WIDTHS)
 def test_coalitions_of_a_chain(d, k):
-    """As docs/graphs.md says; the empty one is in the first count, both ends come beside the others."""
+    """As docs/graphs.md says; the empty one is in the first count, both ends come beside the
+    others."""
     assert local(chain(d), k).n_coalitions == (d - 2 * k + 1) * 4**k + 1
     runs = (2 * k + 1) * (d - k)
     assert connected(chain(d), k).n_coalitions == runs + k * k * (d - k - 1) + 2 <= (k + 1) ** 2 * d
-    assert connected(chain(d), k, coefficients="boundary").n_coalitions == runs + 2 <= (2 * k + 1) * d
-    assert connected_regression(chain(d), k).n_coalitions == sum(d - size + 1 for size in range(1, k + 1)) + 2
+    assert (
+        connected(chain(d), k, coefficients="boundary").n_coalitions == runs + 2 <= (2 * k + 1) * d
+    )
+    assert (
+        connected_regression(chain(d), k).n_coalitions
+        == sum(d - size + 1 for size in range(1, k + 1)) + 2
+    )
     assert myerson(chain(d)).n_coalitions == d * (d + 1) // 2 + 1
 
 
 @pytest.mark.parametrize("of", GRIDS)
 def test_coalitions_of_a_grid(of):
-    """By sets: subsets of a player with its neighbours; of these the connected ones, for "paper" each without one of
-    its players too; squares."""
+    """By sets: subsets of a player with its neighbours; of these the connected ones, for "paper"
+    each without one of its players too; squares."""
     graph = GRIDS[of]
     adjacency, (height, width) = graph.adjacency.toarray() > 0, graph.shape
     stars = [(i, np.flatnonzero(row).tolist()) for i, row in enumerate(adjacency)]
@@ -186,7 +204,8 @@ def test_coalitions_of_a_grid(of):
 @pytest.mark.parametrize("graph", [chain(13), chain(64), grid(8, 8), chain(300)])
 @pytest.mark.parametrize("name", ["local", "boundary", "regression"])
 def test_a_model_is_asked_for_each_coalition_once(graph, name, in_this_process):
-    """Of a row of ones over zeros the rows that a model gets are the coalitions; the two ends are asked for anew."""
+    """Of a row of ones over zeros the rows that a model gets are the coalitions; the two ends are
+    asked for anew."""
     seen, d = {}, graph.n_nodes
 
     def counting(rows):

@@ -27,7 +27,11 @@ def test_edges_and_distances_are_the_definition(name):
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_graph_is_known_again_by_its_fingerprint(name):
     graph = GRAPHS[name]
-    assert graph_of(json.loads(json.dumps(graph.fingerprint()))) == graph == pickle.loads(pickle.dumps(graph))
+    assert (
+        graph_of(json.loads(json.dumps(graph.fingerprint())))
+        == graph
+        == pickle.loads(pickle.dumps(graph))
+    )
     assert graph_of(graph) is graph
 
 
@@ -39,14 +43,29 @@ def test_a_large_graph_by_its_parts():
 
 def test_what_counts_in_an_adjacency():
     """Any entry that is not zero, whatever its value; not those stored as 0, nor the diagonal."""
-    sparse = scipy.sparse.coo_array(([2.0, -1.0, 0.0, 0.0, 5.0], ([0, 1, 1, 2, 2], [1, 0, 2, 1, 2])), shape=(3, 3))
+    sparse = scipy.sparse.coo_array(
+        ([2.0, -1.0, 0.0, 0.0, 5.0], ([0, 1, 1, 2, 2], [1, 0, 2, 1, 2])), shape=(3, 3)
+    )
     expected = Graph((3,), ((0, 1),))
-    for given in (sparse, sparse.tocsr(), scipy.sparse.csc_matrix(sparse), sparse.toarray(), sparse.toarray() != 0):
+    for given in (
+        sparse,
+        sparse.tocsr(),
+        scipy.sparse.csc_matrix(sparse),
+        sparse.toarray(),
+        sparse.toarray() != 0,
+    ):
         assert graph_of(given) == expected
-    unsorted = scipy.sparse.csr_array((np.ones(6), [3, 1, 0, 3, 1, 0], [0, 2, 4, 4, 6]), shape=(4, 4))
+    unsorted = scipy.sparse.csr_array(
+        (np.ones(6), [3, 1, 0, 3, 1, 0], [0, 2, 4, 4, 6]), shape=(4, 4)
+    )
     assert graph_of(unsorted) == Graph((4,), ((0, 1), (0, 3), (1, 3)))
     assert grid(1, 5) == grid(5, 1) == chain(5)
-    assert (chain(4).is_chain, grid(2, 3).is_grid, expected.is_chain, expected.is_grid) == (True, True, False, False)
+    assert (chain(4).is_chain, grid(2, 3).is_grid, expected.is_chain, expected.is_grid) == (
+        True,
+        True,
+        False,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,7 +74,10 @@ def test_what_counts_in_an_adjacency():
         (scipy.sparse.csr_array((3, 4)), r"adjacency of shape \(3, 4\): give a square one"),
         (np.zeros((0, 0)), "give a square one"),
         (np.zeros(4), "give a square one"),
-        (np.triu(np.ones((3, 3))), r"not symmetric: \[0, 1\] is an edge and \[1, 0\] is none, as in 3 places"),
+        (
+            np.triu(np.ones((3, 3))),
+            r"not symmetric: \[0, 1\] is an edge and \[1, 0\] is none, as in 3 places",
+        ),
         ("chain", r"graph is 'chain': give chain\(d\), grid\(height, width\) or the adjacency"),
         (5, "graph is 5: give chain"),
         ([[0, 1], [1, 0]], "graph is "),
@@ -69,7 +91,9 @@ def test_what_is_no_graph_is_refused_in_one_line(given, said):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("make", [lambda: chain(0), lambda: chain(2.5), lambda: grid(0, 3), lambda: grid(3, "4")])
+@pytest.mark.parametrize(
+    "make", [lambda: chain(0), lambda: chain(2.5), lambda: grid(0, 3), lambda: grid(3, "4")]
+)
 def test_sizes_are_whole_numbers(make):
     with pytest.raises(InputError, match="give a whole number of at least 1"):
         make()

@@ -1,4 +1,5 @@
-"""Scores of interactions: the Shapley interaction index by its definition.  Games have interactions of every order."""
+"""Scores of interactions: the Shapley interaction index by its definition.  Games have interactions
+of every order."""
 
 import itertools
 from math import comb, factorial
@@ -13,7 +14,8 @@ from dshap.errors import InputError
 
 
 def index_by_definition(v):
-    """I_ij = Σ_{S ⊆ N∖ij} s!(d−s−2)!/(d−1)! [v(S ∪ ij) − v(S ∪ i) − v(S ∪ j) + v(S)] (Grabisch & Roubens 1999)."""
+    """I_ij = Σ_{S ⊆ N∖ij} s!(d−s−2)!/(d−1)! [v(S ∪ ij) − v(S ∪ i) − v(S ∪ j) + v(S)] (Grabisch &
+    Roubens 1999)."""
     d = len(v).bit_length() - 1
     out = []
     for i, j in itertools.combinations(range(d), 2):
@@ -23,7 +25,10 @@ def index_by_definition(v):
             if not S & a and not S & b:
                 s = S.bit_count()
                 total += (
-                    factorial(s) * factorial(d - s - 2) / factorial(d - 1) * (v[S | a | b] - v[S | a] - v[S | b] + v[S])
+                    factorial(s)
+                    * factorial(d - s - 2)
+                    / factorial(d - 1)
+                    * (v[S | a | b] - v[S | a] - v[S | b] + v[S])
                 )
         out.append(total)
     return np.array(out)
@@ -42,26 +47,36 @@ def test_every_coalition_gives_the_index(d):
 
 
 def test_unanimity_games():
-    """u_T gives 1/(t − 1) to each pair inside T, and nothing to others: by the definition, Σ over S ⊇ T∖ij."""
+    """u_T gives 1/(t − 1) to each pair inside T, and nothing to others: by the definition, Σ over S
+    ⊇ T∖ij."""
     d = 6
     for T in ((0, 1), (1, 3, 4), (0, 2, 3, 5)):
         a = np.zeros(2**d)
         a[sum(1 << i for i in T)] = 1.0
-        expected = [1 / (len(T) - 1) if set(pair) <= set(T) else 0.0 for pair in itertools.combinations(range(d), 2)]
+        expected = [
+            1 / (len(T) - 1) if set(pair) <= set(T) else 0.0
+            for pair in itertools.combinations(range(d), 2)
+        ]
         np.testing.assert_allclose(scored(exact(d), game(a)), expected, atol=1e-12)
 
 
 def posterior_of_index(masks, v, decay):
-    """Mean of the index given the even values, by Bayes' rule over all even coefficients; order 0 nearly flat."""
+    """Mean of the index given the even values, by Bayes' rule over all even coefficients; order 0
+    nearly flat."""
     d = masks.shape[1]
     subsets = [T for s in range(0, d + 1, 2) for T in itertools.combinations(range(d), s)]
     total = sum(decay ** ((s - 2) / 2) for s in range(2, d + 1, 2))
-    variance = np.array([decay ** ((len(T) - 2) / 2) / total / comb(d, len(T)) if T else 1e5 for T in subsets])
+    variance = np.array(
+        [decay ** ((len(T) - 2) / 2) / total / comb(d, len(T)) if T else 1e5 for T in subsets]
+    )
     z = np.where(masks, 1.0, -1.0)
     features = np.array([z[:, list(T)].prod(axis=1) for T in subsets]).T  # (p, subsets)
     to_index = np.array(
         [
-            [4 / (len(T) - 1) if set(pair) <= set(T) else 0.0 for pair in itertools.combinations(range(d), 2)]
+            [
+                4 / (len(T) - 1) if set(pair) <= set(T) else 0.0
+                for pair in itertools.combinations(range(d), 2)
+            ]
             for T in subsets
         ]
     )
@@ -91,7 +106,9 @@ def test_a_constant_game_has_none():
     np.testing.assert_allclose(scored(kriging(7, 40, decay=0.1), np.full(128, 3.0)), 0.0, atol=1e-9)
 
 
-@pytest.mark.parametrize("design", [kernelshap(8, 60), kriging(70, 600)], ids=["kernelshap", "many players"])
+@pytest.mark.parametrize(
+    "design", [kernelshap(8, 60), kriging(70, 600)], ids=["kernelshap", "many players"]
+)
 def test_refused(design):
     with pytest.raises(InputError, match="interactions are"):
         interactions_of(design, 0, 2)

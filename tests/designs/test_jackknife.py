@@ -1,4 +1,5 @@
-"""The jackknife by its definition, its groups, its coverage.  Games have interactions of every order."""
+"""The jackknife by its definition, its groups, its coverage.  Games have interactions of every
+order."""
 
 from math import comb
 
@@ -29,20 +30,24 @@ def constrained(masks, weights, v, v_empty, total):
 @every_kind
 @pytest.mark.parametrize(("d", "n", "first"), [(7, 80, None), (9, 150, None), (9, 150, 60)])
 def test_errors_by_the_definition(sampling, paired, d, n, first):
-    """DESIGN's formula, group by group: A_(g) = A + A'/(R−1) − R/(R−1)·A'_g, where A'_g sums the terms of group g times
-    √(1−f); the group of a coalition is read from the design, f counted from its list."""
+    """DESIGN's formula, group by group: A_(g) = A + A'/(R−1) − R/(R−1)·A'_g, where A'_g sums the
+    terms of group g times √(1−f); the group of a coalition is read from the design, f counted from
+    its list."""
     v = game(dividends(d, np.random.default_rng(n)))
     design = kernelshap(d, first or n, sampling=sampling, paired=paired, seed=3)
     design = grown(design, n) if first else design
     block = design.block(0, n)
     size, weights = block.masks.sum(axis=1), block.score.max(axis=1)
     at, group, score = block.groups
-    share = score.max(axis=1) / weights[at]  # part of the coalition's weight in the group, times √(1 − f)
+    # part of the coalition's weight in the group, times √(1 − f)
+    share = score.max(axis=1) / weights[at]
     if sampling == "leverage":
         f = np.array([np.sum(size == s) / comb(d, s) for s in range(d + 1)])
         np.testing.assert_allclose(share, np.sqrt(1 - f[size[at]]), atol=1e-12)
-        assert set(at) == set(np.flatnonzero(f[size] < 1))  # all of the sizes that are not whole, and no other
-    else:  # a draw is a unit: a coalition's draws may lie in several groups, together they are all of it
+        # all of the sizes that are not whole, and no other
+        assert set(at) == set(np.flatnonzero(f[size] < 1))
+    # a draw is a unit: a coalition's draws may lie in several groups, together they are all of it
+    else:
         assert set(np.round(np.bincount(at, share, minlength=n)[2:], 12)) <= {0.0, 1.0}
     n_groups = design.info.n_replicates
     in_group = np.zeros((n_groups, n))
@@ -58,7 +63,12 @@ def test_errors_by_the_definition(sampling, paired, d, n, first):
         for group in in_group
     ]  # fmt: skip
     units = (n - 2) // (2 if paired else 1)
-    variance = (n_groups - 1) / n_groups * (1 - (d - 1) / units) * np.square(np.array(without) - phi).sum(axis=0)
+    variance = (
+        (n_groups - 1)
+        / n_groups
+        * (1 - (d - 1) / units)
+        * np.square(np.array(without) - phi).sum(axis=0)
+    )
     np.testing.assert_allclose(std_errors(design, v), np.sqrt(variance), rtol=1e-9)
 
 
@@ -72,8 +82,9 @@ def test_any_chunking_gives_the_same_errors(sampling, paired):
 @every_kind
 @pytest.mark.parametrize(("d", "n"), [(8, 128), (10, 160)])
 def test_intervals_hold_the_truth(sampling, paired, d, n):
-    """150 seeds of the design, 4 games: phi ± t₁₉·std_error holds 92 to 97 % of the true values where 1,000 seeds are
-    counted (tests/benchmarks/coverage.py); ± 2.5 points are left for the few seeds, which are fixed."""
+    """150 seeds of the design, 4 games: phi ± t₁₉·std_error holds 92 to 97 % of the true values
+    where 1,000 seeds are counted (tests/benchmarks/coverage.py); ± 2.5 points are left for the few
+    seeds, which are fixed."""
     rng = np.random.default_rng(d)
     games = [(game(a), shapley_of_dividends(a)) for a in (dividends(d, rng) for _ in range(4))]
     quantile, held = t.ppf(0.975, 19), []
@@ -81,7 +92,9 @@ def test_intervals_hold_the_truth(sampling, paired, d, n):
         design = kernelshap(d, n, sampling=sampling, paired=paired, seed=seed)
         for v, truth in games:
             phi, replicates = estimates(design, v)
-            held.append(np.abs(phi - truth) <= quantile * np.sqrt(np.square(replicates - phi).sum(axis=0)))
+            held.append(
+                np.abs(phi - truth) <= quantile * np.sqrt(np.square(replicates - phi).sum(axis=0))
+            )
     assert 0.895 < np.mean(held) < 0.99
 
 
@@ -94,7 +107,8 @@ def test_pairs_are_dealt_whole_and_evenly(n_groups):
     assert len(of) == len(at)  # drawn once: in one group
     assert all(of.get(j) == of.get(j + 1) for j in range(2, 300, 2))
     size = np.minimum(block.masks.sum(axis=1), 12 - block.masks.sum(axis=1))
-    for chosen in (at, *(at[size[at] == s] for s in set(size[at].tolist()))):  # all of them, and of each size
+    # all of them, and of each size
+    for chosen in (at, *(at[size[at] == s] for s in set(size[at].tolist()))):
         counts = np.bincount([of[j] for j in chosen.tolist()], minlength=n_groups) // 2
         assert np.ptp(counts) <= 1
 
@@ -104,7 +118,10 @@ def test_a_draw_stays_in_its_group_when_the_design_grows(sampling, paired):
     """Rows that stopped early share the errors of their coalitions with those that went on."""
     first = kernelshap(10, 120, sampling=sampling, paired=paired, seed=4)
     then = grown(first, 300)
-    before, after = (set(zip(*each.block(0, each.n_coalitions).groups[:2], strict=True)) for each in (first, then))
+    before, after = (
+        set(zip(*each.block(0, each.n_coalitions).groups[:2], strict=True))
+        for each in (first, then)
+    )
     still = {at for at, _ in after}  # of sizes that are not there whole now
     kept = {entry for entry in before if entry[0] in still}
     assert len(kept) > 60 and kept <= after
@@ -113,8 +130,9 @@ def test_a_draw_stays_in_its_group_when_the_design_grows(sampling, paired):
 
 
 def test_the_error_of_a_mean_over_rows_of_different_rounds():
-    """One game whose row stopped at 100 coalitions, another at 200 of the same design, 150 seeds: the error of their
-    mean is what its replicates say, within a fifth (dealt anew at each round they said a quarter less than it is)."""
+    """One game whose row stopped at 100 coalitions, another at 200 of the same design, 150 seeds:
+    the error of their mean is what its replicates say, within a fifth (dealt anew at each round
+    they said a quarter less than it is)."""
     rng = np.random.default_rng(2)
     a = dividends(10, rng)
     b = a + 0.3 * dividends(10, rng)
@@ -122,7 +140,10 @@ def test_the_error_of_a_mean_over_rows_of_different_rounds():
     v, w = game(a), game(b)
     for seed in range(150):
         first = kernelshap(10, 100, seed=seed)
-        (phi, groups), (phi_then, groups_then) = estimates(first, v), estimates(grown(first, 200), w)
+        (phi, groups), (phi_then, groups_then) = (
+            estimates(first, v),
+            estimates(grown(first, 200), w),
+        )
         mean, replicates = (phi + phi_then) / 2, (groups + groups_then) / 2
         errors2.append(np.square(mean - truth))
         variances.append(np.square(replicates - mean).sum(axis=0))
@@ -131,7 +152,9 @@ def test_the_error_of_a_mean_over_rows_of_different_rounds():
 
 def test_draws_of_one_unit_go_to_many_groups():
     """Five draws of unit 0, one of unit 1; unit 2 is in a stratum that is there whole."""
-    sample = Sample(np.eye(4, dtype=bool)[:3], np.ones(3), np.array([0.0, 0.0, 1.0]), np.array([[5, 1, 1]]))
+    sample = Sample(
+        np.eye(4, dtype=bool)[:3], np.ones(3), np.array([0.0, 0.0, 1.0]), np.array([[5, 1, 1]])
+    )
     dealt = deal(sample, 3, seed=0)
     assert dealt.starts.tolist() == [0, 3, 4, 4]
     np.testing.assert_allclose(sorted(dealt.share[:3]), [0.2, 0.4, 0.4])
@@ -154,25 +177,33 @@ def test_a_regression_of_hardly_more_coalitions_than_unknowns_says_so(n, is_said
 
 
 @pytest.mark.parametrize(
-    ("d", "n", "paired", "least"), [(12, 118, True, 120), (7, 68, True, 70), (12, 119, False, 120), (7, 27, False, 70)]
+    ("d", "n", "paired", "least"),
+    [(12, 118, True, 120), (7, 68, True, 70), (12, 119, False, 120), (7, 27, False, 70)],
 )
 def test_too_few_coalitions_give_nan_and_say_so(d, n, paired, least):
     """Fewer than 10d, or P − (d − 1) < 20; the number that is named is enough."""
     v = game(dividends(d, np.random.default_rng(2)))
     design = kernelshap(d, n, paired=paired)
     assert np.isnan(std_errors(design, v)).all() and np.isfinite(estimates(design, v)[0]).all()
-    assert design.why_no_errors == f"{n} coalitions of {d} players are too few for standard errors: give {least}"
+    assert (
+        design.why_no_errors
+        == f"{n} coalitions of {d} players are too few for standard errors: give {least}"
+    )
     assert np.isfinite(std_errors(kernelshap(d, least, paired=paired), v)).all()
 
 
 @pytest.mark.parametrize(("d", "n"), [(3, 6), (4, 12), (5, 30), (6, 62)])
 def test_six_players_have_no_errors_of_samples(d, n):
-    """84 to 90 % of nominal 95 % intervals held there, whatever the budget; all coalitions have none to state."""
+    """84 to 90 % of nominal 95 % intervals held there, whatever the budget; all coalitions have
+    none to state."""
     v = game(dividends(d, np.random.default_rng(2)))
     assert np.isnan(std_errors(kernelshap(d, n), v)).all()
     message = f"{d} players have too few coalitions for standard errors of a sample: give {1 << d}, which are all"
     assert kernelshap(d, n).why_no_errors.startswith(message)
-    assert not kernelshap(d, 1 << d).why_no_errors and (std_errors(kernelshap(d, 1 << d), v) == 0).all()
+    assert (
+        not kernelshap(d, 1 << d).why_no_errors
+        and (std_errors(kernelshap(d, 1 << d), v) == 0).all()
+    )
 
 
 def test_no_replicates_where_none_are_wanted():

@@ -5,7 +5,15 @@ import pickle
 
 import numpy as np
 import pytest
-from design_games import assert_joined, attribute, codes, dividends, game, grown, shapley_of_dividends
+from design_games import (
+    assert_joined,
+    attribute,
+    codes,
+    dividends,
+    game,
+    grown,
+    shapley_of_dividends,
+)
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -37,18 +45,23 @@ def designs(draw, max_players=9):
 @every_kind
 @pytest.mark.parametrize("d", range(1, 11))
 def test_every_coalition_gives_the_exact_value(d, sampling, paired):
-    """Condition of the solve is 1 there; values of size 1 to 30 in 2^10 terms: 1e-10 as DESIGN demands."""
+    """Condition of the solve is 1 there; values of size 1 to 30 in 2^10 terms: 1e-10 as DESIGN
+    demands."""
     a = dividends(d, np.random.default_rng(d))
     design = kernelshap(d, 2**d + 5, sampling=sampling, paired=paired, seed=3)
     assert design.n_coalitions == 2**d
     np.testing.assert_allclose(attribute(design, game(a)), shapley_of_dividends(a), atol=1e-10)
-    np.testing.assert_allclose(design.operator[np.argsort(codes(design.masks))], _exact_by_code(d), atol=1e-10)
+    np.testing.assert_allclose(
+        design.operator[np.argsort(codes(design.masks))], _exact_by_code(d), atol=1e-10
+    )
 
 
 @every_kind
 def test_growing_to_every_coalition_gives_the_exact_value(sampling, paired):
     design = grown(grown(kernelshap(7, 40, sampling=sampling, paired=paired), 71), 1000)
-    np.testing.assert_allclose(design.operator[np.argsort(codes(design.masks))], _exact_by_code(7), atol=1e-10)
+    np.testing.assert_allclose(
+        design.operator[np.argsort(codes(design.masks))], _exact_by_code(7), atol=1e-10
+    )
 
 
 def _exact_by_code(d):
@@ -74,7 +87,11 @@ def test_any_chunking_equals_one(design, step):
     whole = design.block(0, m)
     parts = [design.block(i, min(i + step, m)) for i in reversed(range(0, m, step))][::-1]
     assert_joined(parts, whole)
-    assert whole.masks.dtype == bool and whole.score.dtype == np.float64 and whole.groups.group.dtype == np.int16
+    assert (
+        whole.masks.dtype == bool
+        and whole.score.dtype == np.float64
+        and whole.groups.group.dtype == np.int16
+    )
     assert not whole.score[[EMPTY, FULL]].any() and not whole.score[~whole.masks].any()
     assert (whole.score[N_ENDS:].max(axis=1) > 0).all()
 
@@ -88,14 +105,18 @@ def test_operator_efficiency_linearity(design, seed, step):
     phi = attribute(design, one, step)
     np.testing.assert_allclose(design.operator.T @ one[codes(design.masks)], phi, atol=1e-8)
     np.testing.assert_allclose(phi.sum(), one[-1] - one[0], atol=1e-10)
-    np.testing.assert_allclose(attribute(design, 2 * one - 3 * two), 2 * phi - 3 * attribute(design, two), atol=1e-8)
-    np.testing.assert_allclose(attribute(design, one + 7.0), phi, atol=1e-8)  # a constant changes nothing
+    np.testing.assert_allclose(
+        attribute(design, 2 * one - 3 * two), 2 * phi - 3 * attribute(design, two), atol=1e-8
+    )
+    # a constant changes nothing
+    np.testing.assert_allclose(attribute(design, one + 7.0), phi, atol=1e-8)
 
 
 @settings(max_examples=40, deadline=None)
 @given(designs(), st.integers(0, 2**32))
 def test_additive_games_are_exact_so_dummies_get_zero(design, seed):
-    """The regression fits an additive game without residual, whatever the coalitions and weights."""
+    """The regression fits an additive game without residual, whatever the coalitions and
+    weights."""
     a = dividends(design.n_players, np.random.default_rng(seed), order=1)
     a[1] = 0.0  # player 0 adds nothing
     phi = attribute(design, game(a))
@@ -106,8 +127,8 @@ def test_additive_games_are_exact_so_dummies_get_zero(design, seed):
 @settings(max_examples=40, deadline=None)
 @given(designs(), st.integers(0, 2**32))
 def test_pairs_fit_two_way_games_exactly(design, seed):
-    """Only the odd part of a game matters to pairs, and that of a two-way game is additive (PEERS: paired KernelSHAP
-    fits all two-way interactions)."""
+    """Only the odd part of a game matters to pairs, and that of a two-way game is additive (PEERS:
+    paired KernelSHAP fits all two-way interactions)."""
     assume(design.paired)
     a = dividends(design.n_players, np.random.default_rng(seed), order=2)
     np.testing.assert_allclose(attribute(design, game(a)), shapley_of_dividends(a), atol=1e-8)
@@ -123,31 +144,41 @@ def test_symmetric_players_at_every_coalition_get_the_same():
 
 
 def triples_with_player_0(d):
-    """A three-way game: weighting drawn coalitions by the kernel again misses its values by a third of their range."""
+    """A three-way game: weighting drawn coalitions by the kernel again misses its values by a third
+    of their range."""
     return np.array([float(T & 1 and T.bit_count() == 3) for T in range(2**d)])
 
 
 @every_kind
 def test_mean_over_seeds_is_the_shapley_value(sampling, paired):
-    """Of triples and of a game of every order: 600 seeds, 8 players, 80 of 256 coalitions.  A regression is consistent,
-    not unbiased: allowed is 3 % of the range of φ for its bias (measured on the triples: 1 to 2 %) and 4 standard
-    errors of the mean (at most 1.2 % of the range); 64 comparisons, so false alarms below 1 in 200, and the seeds are
-    fixed."""
+    """Of triples and of a game of every order: 600 seeds, 8 players, 80 of 256 coalitions.  A
+    regression is consistent, not unbiased: allowed is 3 % of the range of φ for its bias (measured
+    on the triples: 1 to 2 %) and 4 standard errors of the mean (at most 1.2 % of the range); 64
+    comparisons, so false alarms below 1 in 200, and the seeds are fixed."""
     games = [triples_with_player_0(8), dividends(8, np.random.default_rng(8))]
     v, truth = (np.stack([of(a) for a in games], axis=1) for of in (game, shapley_of_dividends))
-    phi = np.array([attribute(kernelshap(8, 80, sampling=sampling, paired=paired, seed=s), v) for s in range(600)])
+    phi = np.array(
+        [
+            attribute(kernelshap(8, 80, sampling=sampling, paired=paired, seed=s), v)
+            for s in range(600)
+        ]
+    )
     noise = phi.std(axis=0) / np.sqrt(len(phi))
     assert (np.abs(phi.mean(axis=0) - truth) < 0.03 * np.ptp(truth, axis=0) + 4 * noise).all()
 
 
 @every_kind
 def test_error_falls_with_the_budget(sampling, paired):
-    """Root of the mean square over 40 seeds; four times the coalitions, at least 1.5 times less error."""
+    """Root of the mean square over 40 seeds; four times the coalitions, at least 1.5 times less
+    error."""
     a = dividends(10, np.random.default_rng(1))
     v, truth = game(a), shapley_of_dividends(a)
 
     def error(n):
-        phi = [attribute(kernelshap(10, n, sampling=sampling, paired=paired, seed=s), v) for s in range(40)]
+        phi = [
+            attribute(kernelshap(10, n, sampling=sampling, paired=paired, seed=s), v)
+            for s in range(40)
+        ]
         return np.sqrt(np.mean((np.array(phi) - truth) ** 2))
 
     errors = [error(n) for n in (60, 240, 960)]
@@ -166,7 +197,9 @@ def test_grown_designs_stay_consistent(sampling, paired):
 
 
 @every_kind
-@pytest.mark.parametrize(("d", "budgets"), [(6, (20, 22, 64)), (12, (40, 42, 300, 4096)), (20, (64, 5000))])
+@pytest.mark.parametrize(
+    ("d", "budgets"), [(6, (20, 22, 64)), (12, (40, 42, 300, 4096)), (20, (64, 5000))]
+)
 def test_grown_list_begins_with_the_smaller_one(sampling, paired, d, budgets):
     design = kernelshap(d, budgets[0], sampling=sampling, paired=paired, seed=4)
     masks = [design.masks]
@@ -191,7 +224,12 @@ def test_protocol_and_pickle():
     design = kernelshap(24, 100_000, seed=2)
     design.block(0, 10)
     assert isinstance(design, Design)
-    assert (design.info.is_efficient, design.n_replicates, design.seed, design.n_players) == (True, 20, 2, 24)
+    assert (design.info.is_efficient, design.n_replicates, design.seed, design.n_players) == (
+        True,
+        20,
+        2,
+        24,
+    )
     assert len(pickle.dumps(design)) < 500  # the list is made anew, never sent
     assert pickle.loads(pickle.dumps(design)) == design
     assert kernelshap(5, 12) == kernelshap(5, 13)
@@ -214,7 +252,9 @@ def _summary(design):
 
 def test_another_process_makes_the_same_design():
     """A fresh interpreter, so nothing is shared but the pickled parameters."""
-    made = [kernelshap(11, 64, sampling=sampling, paired=paired, seed=9) for sampling, paired in KINDS]
+    made = [
+        kernelshap(11, 64, sampling=sampling, paired=paired, seed=9) for sampling, paired in KINDS
+    ]
     made += [grown(design, 150) for design in made]
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.map(_summary, made) == [_summary(design) for design in made]
@@ -227,12 +267,15 @@ def test_seeds_differ():
 @every_kind
 @pytest.mark.parametrize("d", [60, 200, 1_000])
 def test_many_players(sampling, paired, d):
-    """Binomials up to C(200, 100), which no integer of 64 bits holds; an additive game stays exact."""
+    """Binomials up to C(200, 100), which no integer of 64 bits holds; an additive game stays
+    exact."""
     design = kernelshap(d, 8 * d, sampling=sampling, paired=paired)
     masks, effect = design.block(0, design.n_coalitions).masks, np.linspace(-1, 1, d)
     assert len(masks) == 8 * d and len(np.unique(np.packbits(masks, axis=1), axis=0)) == 8 * d
     sums = design.block(0, 8 * d).score.T @ (2.0 + masks @ effect)
-    phi = design.finish(sums[None, :, None], np.full((1, 1), 2.0), np.full((1, 1), 2.0 + effect.sum()))
+    phi = design.finish(
+        sums[None, :, None], np.full((1, 1), 2.0), np.full((1, 1), 2.0 + effect.sum())
+    )
     np.testing.assert_allclose(phi[0, :, 0], effect, atol=1e-8)
 
 
@@ -252,7 +295,10 @@ def test_finish_takes_one_base_value_for_all_instances():
     ("call", "message"),
     [
         (lambda: kernelshap(6, 20, sampling="levrage"), "did you mean 'leverage'"),
-        (lambda: kernelshap(6, 11), "n_coalitions=11 for 6 players: with paired=True give at least 12"),
+        (
+            lambda: kernelshap(6, 11),
+            "n_coalitions=11 for 6 players: with paired=True give at least 12",
+        ),
         (lambda: kernelshap(6, 6, paired=False), "with paired=False give at least 7"),
         (lambda: kernelshap(30, 2**25), "at most 16777216"),
         (lambda: kernelshap(6, 20.0), "n_coalitions is 20.0: give a whole number"),
@@ -260,7 +306,10 @@ def test_finish_takes_one_base_value_for_all_instances():
         (lambda: kernelshap(6, 20, seed=-1), "seed is -1: give a whole number of at least 0"),
         (lambda: kernelshap(6, 20, seed=None), "seed is None: give a whole number"),
         (lambda: grown(kernelshap(6, 20), 21), "give at least 22"),
-        (lambda: grown(kernelshap(6, 20), 12), "gives 12 coalitions to a design that has 20 already"),
+        (
+            lambda: grown(kernelshap(6, 20), 12),
+            "gives 12 coalitions to a design that has 20 already",
+        ),
         (lambda: grown(kernelshap(6, 64), 70), r"there are 2\^6 in all"),
         (lambda: kernelshap(6, 20).block(0, 21), "0 <= start <= stop <= 20"),
         (lambda: kernelshap(6, 20).block(5, 4), "0 <= start <= stop <= 20"),
@@ -274,7 +323,8 @@ def test_bad_input_is_refused(call, message):
 
 
 def test_an_undetermined_design_is_refused_where_it_is_made():
-    """Three pairs of the seven of four players are sometimes dependent: then the error says what to do."""
+    """Three pairs of the seven of four players are sometimes dependent: then the error says what to
+    do."""
     messages = []
     for seed in range(40):
         try:

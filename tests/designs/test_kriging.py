@@ -25,12 +25,16 @@ def test_bad_input(call, message):
         call()
 
 
-@pytest.mark.parametrize(("d", "m"), [(5, 30), (6, 26), (6, 24), (64, 260), (64, 256), (65, 300), (6, 64)])
+@pytest.mark.parametrize(
+    ("d", "m"), [(5, 30), (6, 26), (6, 24), (64, 260), (64, 256), (65, 300), (6, 64)]
+)
 def test_where_a_pilot_tries_terms(d, m):
     """From six players to sixty-four, above four coalitions a player, not of all coalitions."""
     tries = 6 <= d <= 64 and m > 4 * d + 1 and m < 2**d
     assert kriging(d, m).held_coalitions == (m if tries else 0)
-    assert kriging(d, m, decay=0.1).held_coalitions == kriging(d, m, sparse=False).held_coalitions == 0
+    assert (
+        kriging(d, m, decay=0.1).held_coalitions == kriging(d, m, sparse=False).held_coalitions == 0
+    )
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ def test_every_coalition_gives_the_exact_value(d):
 
 
 def posterior(masks, v, prior):
-    """Mean and variance of φ given the odd values, by Bayes' rule over all odd coefficients at once, in other code;
-    order 1 has a variance so large that it is flat."""
+    """Mean and variance of φ given the odd values, by Bayes' rule over all odd coefficients at
+    once, in other code; order 1 has a variance so large that it is flat."""
     d = masks.shape[1]
     subsets = [T for s in range(1, d + 1, 2) for T in itertools.combinations(range(d), s)]
     variance = np.array([1e5 if len(T) == 1 else prior[T] for T in subsets])
@@ -56,11 +56,13 @@ def posterior(masks, v, prior):
 
 
 @pytest.mark.parametrize(
-    ("d", "n", "decay"), [(4, 12, 0.1), (6, 56, 0.1), (7, 60, 1.0), (8, 80, 0.02), (12, 90, 1.0), (10, 300, 0.1)]
+    ("d", "n", "decay"),
+    [(4, 12, 0.1), (6, 56, 0.1), (7, 60, 1.0), (8, 80, 0.02), (12, 90, 1.0), (10, 300, 0.1)],
 )
 @pytest.mark.parametrize("is_uneven", [False, True])
 def test_mean_and_deviation_of_the_posterior(d, n, decay, is_uneven):
-    """Against Bayes' rule in the space of all coefficients; 1e-5, as order 1 is only nearly flat there."""
+    """Against Bayes' rule in the space of all coefficients; 1e-5, as order 1 is only nearly flat
+    there."""
     relevance = np.random.default_rng(d).uniform(0.05, 1, d) if is_uneven else np.ones(d)
     v = game(dividends(d, np.random.default_rng(n)))
     design = replace(kriging(d, n, decay=decay, seed=1), relevance=tuple(relevance.tolist()))
@@ -74,7 +76,8 @@ def test_mean_and_deviation_of_the_posterior(d, n, decay, is_uneven):
 
 
 def test_intervals_hold_games_of_the_prior():
-    """400 games of the prior: φ ± t·std_error covers 93 to 98 % (the sandwich is a little wide where pairs are few)."""
+    """400 games of the prior: φ ± t·std_error covers 93 to 98 % (the sandwich is a little wide
+    where pairs are few)."""
     d, rng = 8, np.random.default_rng(0)
     design = kriging(d, 100, decay=0.2)
     held = []
@@ -89,7 +92,9 @@ def test_intervals_hold_games_of_the_prior():
 @pytest.mark.parametrize("n", [18, 24, 40])
 def test_two_way_games_are_exact(n):
     a = dividends(8, np.random.default_rng(1), order=2)
-    np.testing.assert_allclose(attribute(kriging(8, n), game(a)), shapley_of_dividends(a), atol=1e-9)
+    np.testing.assert_allclose(
+        attribute(kriging(8, n), game(a)), shapley_of_dividends(a), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize(("decay", "tolerance"), [(0.001, 1e-3), (1.0, 0.1)])
@@ -101,14 +106,24 @@ def test_three_way_games_with_shells_one_and_two(decay, tolerance):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(1, 9), st.integers(0, 2**9), st.sampled_from(DECAYS), st.integers(0, 3), st.integers(1, 60))
+@given(
+    st.integers(1, 9),
+    st.integers(0, 2**9),
+    st.sampled_from(DECAYS),
+    st.integers(0, 3),
+    st.integers(1, 60),
+)
 def test_efficiency_chunks_and_list(d, more, decay, seed, step):
     n = min(2 * d + 2 + more, 2**d)
     design = kriging(d, n, decay=decay, seed=seed)
     m = design.n_coalitions
     whole = design.block(0, m)
     assert isinstance(design, Design) and m == n // 2 * 2
-    assert not whole.masks[EMPTY].any() and whole.masks[FULL].all() and (whole.masks[::2] == ~whole.masks[1::2]).all()
+    assert (
+        not whole.masks[EMPTY].any()
+        and whole.masks[FULL].all()
+        and (whole.masks[::2] == ~whole.masks[1::2]).all()
+    )
     assert len(np.unique(whole.masks, axis=0)) == m
     assert_joined([design.block(i, min(i + step, m)) for i in range(0, m, step)], whole)
     v = game(dividends(d, np.random.default_rng(seed)))
@@ -130,21 +145,30 @@ def test_wide_designs(d):
     phi = weights[:d].copy()
     np.add.at(phi, pairs[0], weights[d:] / 2)
     np.add.at(phi, pairs[1], weights[d:] / 2)
-    v, threshold = value(design.masks), (design.masks @ np.abs(weights[:d]) > 0.4 * np.abs(weights[:d]).sum()) * 1.0
+    v, threshold = (
+        value(design.masks),
+        (design.masks @ np.abs(weights[:d]) > 0.4 * np.abs(weights[:d]).sum()) * 1.0,
+    )
     for chosen in (replace(design, decay=1.0), replace(design, decay=0.001, variation=3.0)):
         np.testing.assert_allclose(chosen.operator.T @ v, phi, atol=1e-7 * np.abs(weights).sum())
         assert (chosen.operator.T @ threshold).sum() == pytest.approx(1.0, abs=1e-9)
 
 
 def test_far_less_error_than_a_regression_where_interactions_are_weak():
-    """Dividends that fall with the order: at 16 coalitions a player a fifth of the squared error of a regression."""
+    """Dividends that fall with the order: at 16 coalitions a player a fifth of the squared error of
+    a regression."""
     rng = np.random.default_rng(5)
     size = np.array([int(T).bit_count() for T in range(2**10)])
     errors = []
     for seed in range(20):
         a = rng.normal(size=2**10) * 0.25 ** np.maximum(size - 1, 0)
         one, two = kriging(10, 160, decay=0.01, shells=2, seed=seed), kernelshap(10, 160, seed=seed)
-        errors.append([np.square(attribute(design, game(a)) - shapley_of_dividends(a)).mean() for design in (one, two)])
+        errors.append(
+            [
+                np.square(attribute(design, game(a)) - shapley_of_dividends(a)).mean()
+                for design in (one, two)
+            ]
+        )
     assert np.mean(errors, axis=0)[0] < 0.2 * np.mean(errors, axis=0)[1]
 
 
@@ -157,9 +181,9 @@ def test_too_few_for_errors():
 
 @pytest.mark.parametrize("d", [64, 65, 128, 129, 256, 257])
 def test_on_both_sides_of_what_the_number_of_players_chooses(d):
-    """Up to 64 players games may have sparse terms; up to 128 each has an error of its own, beside columns of what is
-    missed; up to 256 they differ in relevance.  Games of single players, pairs and products of three to twenty: errors
-    at most those of kernelshap, covered."""
+    """Up to 64 players games may have sparse terms; up to 128 each has an error of its own, beside
+    columns of what is missed; up to 256 they differ in relevance.  Games of single players, pairs
+    and products of three to twenty: errors at most those of kernelshap, covered."""
     rng, n = np.random.default_rng(d), 6
     sizes = np.concatenate([np.ones(d, int), np.full(d, 2), rng.integers(3, 21, 60)])
     terms = rng.random((len(sizes), d)).argsort(axis=1).argsort(axis=1) < sizes[:, None]
@@ -179,7 +203,9 @@ def test_on_both_sides_of_what_the_number_of_players_chooses(d):
     error = np.sqrt(np.square(replicates - phi).sum(axis=0))
     assert 0.88 < np.mean(np.abs(phi - truth) <= T_QUANTILE * error) < 0.995
     other = kernelshap(d, 8 * d)
-    assert np.square(phi - truth).sum() < np.square(values(other.masks) @ other.operator - truth).sum()
+    assert (
+        np.square(phi - truth).sum() < np.square(values(other.masks) @ other.operator - truth).sum()
+    )
 
 
 def of_games(design, values):

@@ -14,7 +14,8 @@ from dshap.designs import kriging
 @pytest.mark.parametrize(
     ("d", "m", "shells", "inside"),
     [
-        (12, 192, 1, [1, 12, 19, 19, 18, 18, 9]),  # 83 pairs left for sizes 2 to 6, the last of half the rate
+        # 83 pairs left for sizes 2 to 6, the last of half the rate
+        (12, 192, 1, [1, 12, 19, 19, 18, 18, 9]),
         (12, 192, 2, [1, 12, 66, 5, 5, 5, 2]),
         (12, 192, 3, [1, 12, 66, 5, 5, 5, 2]),  # size 3 does not fit
         (12, 192, 0, [1, 12, 17, 18, 18, 18, 9]),
@@ -22,8 +23,8 @@ from dshap.designs import kriging
     ],
 )
 def test_sizes_of_the_list(d, m, shells, inside):
-    """1 + 12 + 66 pairs of sizes 0, 1, 2; the others as many of each size, within 1 of the rounding and of the pilot's
-    first quarter."""
+    """1 + 12 + 66 pairs of sizes 0, 1, 2; the others as many of each size, within 1 of the rounding
+    and of the pilot's first quarter."""
     masks = kriging(d, m, shells=shells).masks
     sizes = np.bincount(np.minimum(masks.sum(axis=1), d - masks.sum(axis=1))) / 2
     assert sizes.sum() == m / 2 and len(np.unique(masks, axis=0)) == m
@@ -44,10 +45,17 @@ def test_growing_begins_with_the_same_list():
 @pytest.mark.parametrize("later", [0, 1, 2])
 @pytest.mark.parametrize(
     ("d", "budgets"),
-    [(30, (120, 240, 480)), (30, (100, 130, 170)), (64, (256, 1_024)), (65, (260, 1_040)), (80, (320, 640, 2_048))],
+    [
+        (30, (120, 240, 480)),
+        (30, (100, 130, 170)),
+        (64, (256, 1_024)),
+        (65, (260, 1_040)),
+        (80, (320, 640, 2_048)),
+    ],
 )
 def test_rounds_are_beginnings_of_the_list(d, budgets, later):
-    """Whatever a pilot chose: the values of a round are of the coalitions that its weights are of."""
+    """Whatever a pilot chose: the values of a round are of the coalitions that its weights are
+    of."""
     design = replace(kriging(d, budgets[0]), budgets=budgets)
     if design.later_shells is None:
         design = replace(design, later_shells=max(later, min(design.pair_list.choices)))
@@ -57,8 +65,9 @@ def test_rounds_are_beginnings_of_the_list(d, budgets, later):
 
 @pytest.mark.parametrize(("d", "m"), [(20, 90), (30, 178), (60, 256), (65, 300), (300, 1_400)])
 def test_a_list_that_size_one_would_be_a_third_of_is_scouted(d, m):
-    """The pilot sees a draw of all sizes; where it takes size 1 that is there whole and the rest is drawn anew, and
-    where it does not the list goes on.  Six coalitions a player and more begin with size 1."""
+    """The pilot sees a draw of all sizes; where it takes size 1 that is there whole and the rest is
+    drawn anew, and where it does not the list goes on.  Six coalitions a player and more begin with
+    size 1."""
     design = kriging(d, m, seed=1)
     first = design.block(0, design.pilot_coalitions).masks
     thin, whole = (replace(design, later_shells=later) for later in (0, 1))
@@ -71,9 +80,12 @@ def test_a_list_that_size_one_would_be_a_third_of_is_scouted(d, m):
     assert np.count_nonzero(kriging(d, 6 * d).masks[: 2 * d + 2].sum(axis=1) == 1) == d
 
 
-@pytest.mark.parametrize(("d", "m"), [(4, 10), (12, 26), (40, 100), (70, 170), (80, 162), (300, 610)])
+@pytest.mark.parametrize(
+    ("d", "m"), [(4, 10), (12, 26), (40, 100), (70, 170), (80, 162), (300, 610)]
+)
 def test_hardly_more_pairs_than_players_are_scouted_too(d, m):
-    """Fewer than 2.5 coalitions a player: the pilot sees all of a list without size 1 but a pair."""
+    """Fewer than 2.5 coalitions a player: the pilot sees all of a list without size 1 but a
+    pair."""
     design = kriging(d, m, seed=1)
     assert design.later_shells is None and design.pilot_coalitions == m - 2
     first = design.block(0, m - 2).masks
@@ -88,7 +100,8 @@ def test_hardly_more_pairs_than_players_are_scouted_too(d, m):
 
 
 def test_a_list_that_does_not_tell_the_players_apart():
-    """Of few players a draw without size 1 may miss a direction: it has no scores, and the pilot takes size 1."""
+    """Of few players a draw without size 1 may miss a direction: it has no scores, and the pilot
+    takes size 1."""
     singular = 0
     for seed in range(40):
         design = kriging(8, 18, seed=seed)

@@ -37,18 +37,26 @@ def test_values_are_the_definition(name, outside):
 
 @pytest.mark.parametrize("outside", ["absent", "present"])
 def test_a_neighbourhood_of_everybody_gives_shapley_values(outside):
-    for graph, order in ((chain(7), None), (chain(7), 6), (grid(3, 3), 4), (~np.eye(6, dtype=bool), 1)):
+    for graph, order in (
+        (chain(7), None),
+        (chain(7), 6),
+        (grid(3, 3), 4),
+        (~np.eye(6, dtype=bool), 1),
+    ):
         design = local(graph, order, outside=outside)
         v = game(dividends(design.n_players, np.random.default_rng(3)))
         np.testing.assert_allclose(attribute(design, v), shapley_by_subsets(v), atol=SMALL)
-        assert design.info.is_efficient and design.n_coalitions == exact(design.n_players).n_coalitions
+        assert (
+            design.info.is_efficient and design.n_coalitions == exact(design.n_players).n_coalitions
+        )
     assert not local(chain(7), 5).info.is_efficient
 
 
 @pytest.mark.parametrize("outside", ["absent", "present"])
 def test_parts_of_a_graph_are_games_by_themselves(outside):
-    """Players 0, 2, 4 and 1, 3, 5, 6 are two parts: by brute force over the subsets of each, the Shapley values of its
-    own game; they add up to what the part is worth there, and are those of all players where parts do not interact."""
+    """Players 0, 2, 4 and 1, 3, 5, 6 are two parts: by brute force over the subsets of each, the
+    Shapley values of its own game; they add up to what the part is worth there, and are those of
+    all players where parts do not interact."""
     parts = [[0, 2, 4], [1, 3, 5, 6]]
     adjacency = np.zeros((7, 7), dtype=bool)
     for part in parts:
@@ -66,25 +74,33 @@ def test_parts_of_a_graph_are_games_by_themselves(outside):
         np.testing.assert_allclose(attribute(design, v)[part], expected, atol=SMALL)
         np.testing.assert_allclose(expected.sum(), v[members | beyond] - v[beyond], atol=SMALL)
         alone += of_part
-    assert not design.info.is_efficient and np.abs(attribute(design, v) - shapley_by_subsets(v)).max() > 0.1
+    assert (
+        not design.info.is_efficient
+        and np.abs(attribute(design, v) - shapley_by_subsets(v)).max() > 0.1
+    )
     np.testing.assert_allclose(attribute(design, alone), shapley_by_subsets(alone), atol=SMALL)
 
 
 @pytest.mark.parametrize(("d", "k"), [(d, k) for d in (4, 6, 9) for k in (1, 2, 3)])
 def test_exact_for_terms_of_up_to_k_plus_1_consecutive_players(d, k):
     """And not for one more."""
-    v, longer = of_runs(d, k + 1, np.random.default_rng(d)), of_runs(d, k + 2, np.random.default_rng(d))
+    v, longer = (
+        of_runs(d, k + 1, np.random.default_rng(d)),
+        of_runs(d, k + 2, np.random.default_rng(d)),
+    )
     np.testing.assert_allclose(attribute(local(chain(d), k), v), shapley_by_subsets(v), atol=SMALL)
     if k + 2 <= d:
-        assert np.abs(attribute(local(chain(d), k), longer) - shapley_by_subsets(longer)).max() > 1e-3
+        assert (
+            np.abs(attribute(local(chain(d), k), longer) - shapley_by_subsets(longer)).max() > 1e-3
+        )
 
 
 @pytest.mark.parametrize("outside", ["absent", "present"])
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("d", [3, 7, 8, 13, 40, 400])
 def test_distinct_coalitions_of_a_chain(d, k, outside):
-    """(d − 2k + 1) 4^k from d = 2k on, the empty one counted (or that of everybody, where those beyond are present);
-    then the other end is listed too, where no neighbourhood has it."""
+    """(d − 2k + 1) 4^k from d = 2k on, the empty one counted (or that of everybody, where those
+    beyond are present); then the other end is listed too, where no neighbourhood has it."""
     design = local(chain(d), k, outside=outside)
     if d > 2 * k + 1:
         assert design.n_coalitions == (d - 2 * k + 1) * 4**k + 1
@@ -100,7 +116,8 @@ def orders_of(design):
 
 
 def by_orders(design, v):
-    """(P, d): mean of the two orders of each pair, of every player's contribution to its neighbours before it."""
+    """(P, d): mean of the two orders of each pair, of every player's contribution to its neighbours
+    before it."""
     graph = design.graph
     far = np.stack([steps(neighbours(graph), i) for i in range(graph.n_nodes)])
     near = (far >= 0) & (far <= design.order) if design.order else far >= 0
@@ -116,9 +133,12 @@ def by_orders(design, v):
 
 
 @pytest.mark.parametrize("outside", ["absent", "present"])
-@pytest.mark.parametrize(("graph", "order", "n"), [(chain(9), 2, 4), (chain(9), 4, 100), (grid(3, 3), 2, 120)])
+@pytest.mark.parametrize(
+    ("graph", "order", "n"), [(chain(9), 2, 4), (chain(9), 4, 100), (grid(3, 3), 2, 120)]
+)
 def test_large_neighbourhoods_are_sampled_and_small_ones_listed(graph, order, n, outside):
-    """Those of more than 2n subsets; errors are the standard deviation over pairs / √P, in groups above 20 pairs."""
+    """Those of more than 2n subsets; errors are the standard deviation over pairs / √P, in groups
+    above 20 pairs."""
     v = game(dividends(9, np.random.default_rng(2)))
     design = local(graph, order, n_permutations=n, seed=5, outside=outside, n_replicates=20)
     size = graph.neighbourhoods(order).sum(axis=1)
@@ -129,7 +149,10 @@ def test_large_neighbourhoods_are_sampled_and_small_ones_listed(graph, order, n,
     np.testing.assert_allclose(attribute(design, v), expected, atol=SMALL)
     if n < 100:
         np.testing.assert_array_equal(std_errors(design, v), np.where(drawn, np.nan, 0.0))
-        assert design.info.why_no_errors == f"n_permutations={n} is too few for standard errors: give 100 or more"
+        assert (
+            design.info.why_no_errors
+            == f"n_permutations={n} is too few for standard errors: give 100 or more"
+        )
         return
     groups = [np.arange(len(each)) % 20 == g for g in range(min(20, len(each)))]
     without = np.array([each[~group].mean(axis=0) for group in groups])
@@ -148,14 +171,17 @@ def test_of_no_limit_the_orders_are_those_of_permutation():
 
 
 def test_errors_cover_the_value_of_the_neighbourhood():
-    """120 games, φ ± 2.09 std_error: 95 % nominally, 90 to 94 % at 50 pairs (a binomial of some 1,000 has ± 1 %)."""
+    """120 games, φ ± 2.09 std_error: 95 % nominally, 90 to 94 % at 50 pairs (a binomial of some
+    1,000 has ± 1 %)."""
     covered = []
     for seed in range(120):
         v = game(dividends(9, np.random.default_rng(seed)))
         design = local(chain(9), 4, n_permutations=100, seed=seed)
         truth = of_neighbourhoods(v, chain(9), 4)
         error = std_errors(design, v)
-        covered += (np.abs(attribute(design, v) - truth) <= 2.09 * error)[design.is_sampled].tolist()
+        covered += (np.abs(attribute(design, v) - truth) <= 2.09 * error)[
+            design.is_sampled
+        ].tolist()
     assert 0.88 < np.mean(covered) < 0.98
 
 

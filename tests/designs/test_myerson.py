@@ -51,7 +51,9 @@ def test_complete_graphs_and_games_of_runs_give_shapley_values():
     v = game(dividends(6, np.random.default_rng(5)))
     np.testing.assert_allclose(attribute(everybody, v), shapley_by_subsets(v), atol=SMALL)
     runs = of_runs(8, 8, np.random.default_rng(6))
-    np.testing.assert_allclose(attribute(myerson(chain(8)), runs), shapley_by_subsets(runs), atol=SMALL)
+    np.testing.assert_allclose(
+        attribute(myerson(chain(8)), runs), shapley_by_subsets(runs), atol=SMALL
+    )
 
 
 def test_a_long_chain_at_its_largest_weights():
@@ -66,7 +68,8 @@ def test_a_long_chain_at_its_largest_weights():
 
 
 def test_too_many_coalitions_are_refused_with_the_order_that_fits():
-    """A grid of 8 × 8 has 10^12 connected sets or so; order 2 (13 players) fits, order 3 (25 players) does not."""
+    """A grid of 8 × 8 has 10^12 connected sets or so; order 2 (13 players) fits, order 3 (25
+    players) does not."""
     said = (
         r"graph of 64 players has more than 1,048,576 connected coalitions: give connected\(graph, order, "
         r'coefficients="boundary"\), where the highest order that fits is \d$'
@@ -75,11 +78,15 @@ def test_too_many_coalitions_are_refused_with_the_order_that_fits():
         myerson(grid(8, 8))
     best = int(str(caught.value)[-1])
     assert connected(grid(8, 8), best, coefficients="boundary").n_coalitions > 1_000
-    with pytest.raises(InputError, match=f"order {best + 1}: .*the highest order that fits is {best}"):
+    with pytest.raises(
+        InputError, match=f"order {best + 1}: .*the highest order that fits is {best}"
+    ):
         connected(grid(8, 8), best + 1, coefficients="boundary")
 
 
 def test_a_sparse_adjacency_is_taken():
     ring = scipy.sparse.csr_array(np.roll(np.eye(5), 1, axis=0) + np.roll(np.eye(5), -1, axis=0))
     v = game(dividends(5, np.random.default_rng(8)))
-    np.testing.assert_allclose(attribute(myerson(ring), v), myerson_by_subsets(v, ring.toarray() > 0), atol=SMALL)
+    np.testing.assert_allclose(
+        attribute(myerson(ring), v), myerson_by_subsets(v, ring.toarray() > 0), atol=SMALL
+    )

@@ -1,4 +1,5 @@
-"""Strata, which units they hold and in which order; what the two samplers draw and how they weight it."""
+"""Strata, which units they hold and in which order; what the two samplers draw and how they weight
+it."""
 
 from math import comb
 
@@ -25,7 +26,9 @@ def test_strata_hold_every_coalition_once(d, paired):
     masks = np.concatenate([units, ~units]) if paired else units
     assert len(np.unique(masks, axis=0)) == len(masks) == 2**d - 2
     mass = sum(stratum.mass for stratum in strata_of(d, paired))
-    assert mass == pytest.approx(sum(comb(d, s) * kernel_weight(d, s) for s in range(1, d)), rel=1e-14)
+    assert mass == pytest.approx(
+        sum(comb(d, s) * kernel_weight(d, s) for s in range(1, d)), rel=1e-14
+    )
 
 
 @pytest.mark.parametrize("paired", [True, False])
@@ -61,7 +64,8 @@ def weights(design):
 @pytest.mark.parametrize(
     ("d", "n", "counts", "expected"),
     [
-        # 22 proper: sizes 1 and 4 are there whole (5 each), c = 6 for the two others; w(1) = 4/(5·4), 4/(2·3·6)
+        # 22 proper: sizes 1 and 4 are there whole (5 each), c = 6 for the two others; w(1) =
+        # 4/(5·4), 4/(2·3·6)
         (5, 24, [5, 6, 6, 5], [1 / 5, 1 / 9, 1 / 9, 1 / 5]),
         # 36 proper: 6 + 6 and c = 8 for three sizes; w(1) = 5/(6·5), 5/(2·4·8), 5/(3·3·8)
         (6, 38, [6, 8, 8, 8, 6], [1 / 6, 5 / 64, 5 / 72, 5 / 64, 1 / 6]),
@@ -100,17 +104,24 @@ def _water_level(d, budget):
     low, high = 0.0, float(budget)
     for _ in range(200):
         middle = (low + high) / 2
-        low, high = (middle, high) if sum(min(middle, comb(d, s)) for s in range(1, d)) < budget else (low, middle)
+        low, high = (
+            (middle, high)
+            if sum(min(middle, comb(d, s)) for s in range(1, d)) < budget
+            else (low, middle)
+        )
     return high
 
 
 @pytest.mark.parametrize("paired", [True, False])
 def test_leverage_counts_round_without_bias(paired):
-    """Mean count of each size over 400 seeds; a rounding has variance below 1/4 (1 in the paired middle size), so 4
-    standard errors are 0.1 (0.2)."""
+    """Mean count of each size over 400 seeds; a rounding has variance below 1/4 (1 in the paired
+    middle size), so 4 standard errors are 0.1 (0.2)."""
     d, n = 9, 60
     counts = np.array(
-        [np.bincount(weights(kernelshap(d, n, paired=paired, seed=s))[0], minlength=d) for s in range(400)]
+        [
+            np.bincount(weights(kernelshap(d, n, paired=paired, seed=s))[0], minlength=d)
+            for s in range(400)
+        ]
     )
     assert (counts.sum(axis=1) == n - 2).all()
     assert np.abs(counts.mean(axis=0)[1:] - (n - 2) / (d - 1)).max() < 0.1
@@ -130,14 +141,17 @@ def test_enumerated_sizes_weigh_exactly_the_kernel(sampling, paired):
 @settings(max_examples=40, deadline=None)
 @given(st.integers(4, 30), st.integers(0, 3), st.booleans(), st.data())
 def test_kernel_weights_are_counts_over_expected_counts(paired, d, seed, is_grown, data):
-    """Σ Ω is the mass of the whole kernel to rounding, and within the drawn sizes Ω is a whole number of one unit
-    whatever the size: neither holds for draws that are weighted by the kernel again."""
+    """Σ Ω is the mass of the whole kernel to rounding, and within the drawn sizes Ω is a whole
+    number of one unit whatever the size: neither holds for draws that are weighted by the kernel
+    again."""
     n = data.draw(st.integers(4 * d, min(2**d - 2, 2000)) if d > 4 else st.just(2**d - 4))
     design = kernelshap(d, n, sampling="kernel", paired=paired, seed=seed)
     if is_grown and 2 * n < 2**d:
         design = grown(design, 2 * n)
     sizes, weight = weights(design)
-    np.testing.assert_allclose(weight.sum(), sum(kernel_mass(d, s) for s in range(1, d)), rtol=1e-12)
+    np.testing.assert_allclose(
+        weight.sum(), sum(kernel_mass(d, s) for s in range(1, d)), rtol=1e-12
+    )
     kernel = np.array([0.0] + [kernel_weight(d, s) for s in range(1, d)])[sizes]
     drawn = weight[~np.isclose(weight, kernel, rtol=1e-12) | (np.abs(2 * sizes - d) <= 1)]
     counts = drawn / drawn.min()
@@ -147,8 +161,9 @@ def test_kernel_weights_are_counts_over_expected_counts(paired, d, seed, is_grow
 @every_kind
 @pytest.mark.parametrize("n", [40, 130])
 def test_mean_normal_matrix_is_that_of_all_coalitions(sampling, paired, n):
-    """Ω is unbiased: the mean of A over 500 seeds is A of all 2^8 coalitions, to 4 standard errors of its 36 entries
-    and 2 % for the rule that stops draws at the last new coalition (seeds are fixed)."""
+    """Ω is unbiased: the mean of A over 500 seeds is A of all 2^8 coalitions, to 4 standard errors
+    of its 36 entries and 2 % for the rule that stops draws at the last new coalition (seeds are
+    fixed)."""
     truth = normal_matrix(kernelshap(8, 256).blocks())
     drawn = (kernelshap(8, n, sampling=sampling, paired=paired, seed=s) for s in range(1000, 1500))
     sample = np.array([normal_matrix(design.blocks()) for design in drawn])

@@ -33,7 +33,8 @@ def test_mass_of_a_size_at_any_number_of_players():
 
 @pytest.mark.parametrize("d", range(2, 11))
 def test_normal_matrix_of_all_coalitions(d):
-    """On vectors that sum to zero XᵀWX is (d − 1)/d times the identity (000, its misprint corrected)."""
+    """On vectors that sum to zero XᵀWX is (d − 1)/d times the identity (000, its misprint
+    corrected)."""
     matrix = normal_matrix(kernelshap(d, 2**d).blocks())
     basis = scipy.linalg.helmert(d)
     np.testing.assert_allclose(basis @ matrix @ basis.T, np.eye(d - 1) * (d - 1) / d, atol=1e-13)

@@ -5,7 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from design_games import codes, dividends, game, shapley_of_dividends, sparse_games, values_of, with_terms
+from design_games import (
+    codes,
+    dividends,
+    game,
+    shapley_of_dividends,
+    sparse_games,
+    values_of,
+    with_terms,
+)
 
 from dshap.designs import kriging
 from dshap.designs.game_prior import Prior
@@ -19,21 +27,24 @@ T_QUANTILE = 2.093
 
 
 def test_games_of_few_interactions_are_found():
-    """φ within a hundredth of the error without terms, of interactions that differ from game to game; rows add up."""
+    """φ within a hundredth of the error without terms, of interactions that differ from game to
+    game; rows add up."""
     d, games = 12, list(sparse_games(12, 6, 0))
     design, truth = with_terms(kriging(d, 300)), np.stack([phi for _, phi in games])
     values = values_of(design, games)
     phi, _ = design.of_values(values)
     base, _ = replace(design, sparse=None).of_values(values)
-    error, without = (np.sqrt(np.square(estimate[:, :, 0] - truth).mean()) for estimate in (phi, base))
+    error, without = (
+        np.sqrt(np.square(estimate[:, :, 0] - truth).mean()) for estimate in (phi, base)
+    )
     assert error < 0.01 * without and without > 1e-3
     np.testing.assert_allclose(phi.sum(axis=1), values[:, 1] - values[:, 0], atol=1e-10)
 
 
 @pytest.mark.parametrize("d", [23, 24, 65])
 def test_errors_of_a_game_hold_what_is_missed(d):
-    """From 24 players on, beside the sums of signed errors, which opposite signs cancel: with alternating signs, the
-    square of Σ_j w_ji (N_s − n_s)/n_s e_j beyond (median/0.6745)²."""
+    """From 24 players on, beside the sums of signed errors, which opposite signs cancel: with
+    alternating signs, the square of Σ_j w_ji (N_s − n_s)/n_s e_j beyond (median/0.6745)²."""
     design, games = kriging(d, 400), games_of("airports", d, 3, 0)
     pairs, odd = design.pair_list.pairs, odd_values(games.values(design.masks))
     base, signs = TermBase.at(pairs, Prior.of(d, 0.3, 0.0, None)), random_signs(len(pairs), 20, 0)
@@ -64,8 +75,8 @@ def test_no_terms_are_the_plain_design():
 
 
 def test_posterior_and_errors_in_other_code():
-    """With the variances that were found: φ, its variance, weights and leave-one-out errors of one dense kernel
-    K + XVXᵀ, flat in order 1, all products there at once."""
+    """With the variances that were found: φ, its variance, weights and leave-one-out errors of one
+    dense kernel K + XVXᵀ, flat in order 1, all products there at once."""
     d, (v, _) = 9, next(sparse_games(9, 1, 3, rough=1.0))
     design = with_terms(kriging(d, 240, n_replicates=100), doubt=1.5)
     pairs = design.pair_list.pairs
@@ -74,12 +85,19 @@ def test_posterior_and_errors_in_other_code():
     plain = Process.at(pairs, prior)
     (fit,) = fitted(Screen(pairs), plain.precision(), odd.T, prior.variances[3] / 84, ROUNDS)
     variances = 1 / np.diag(np.linalg.inv(fit.covariance) - fit.columns.T @ fit.weighted)
-    assert len(fit.triples) == len({tuple(triple) for triple in fit.triples.tolist()}) == ROUNDS * ((120 - d) // SPARE)
+    assert (
+        len(fit.triples)
+        == len({tuple(triple) for triple in fit.triples.tolist()})
+        == ROUNDS * ((120 - d) // SPARE)
+    )
     subsets = [T for s in (1, 3, 5, 7, 9) for T in itertools.combinations(range(d), s)]
     of_terms = {tuple(T): c for T, c in zip(fit.triples.tolist(), variances, strict=True)}
     count = {s: sum(len(T) == s for T in subsets) for s in (1, 3, 5, 7, 9)}
     prior_variance = np.array(
-        [1e4 if len(T) == 1 else prior.variances[len(T)] / count[len(T)] + of_terms.get(T, 0.0) for T in subsets]
+        [
+            1e4 if len(T) == 1 else prior.variances[len(T)] / count[len(T)] + of_terms.get(T, 0.0)
+            for T in subsets
+        ]
     )
     features = np.array([pairs[:, list(T)].prod(axis=1) for T in subsets]).T
     to_phi = np.array([[2 / len(T) * (i in T) for i in range(d)] for T in subsets])
@@ -89,8 +107,13 @@ def test_posterior_and_errors_in_other_code():
     phi, replicates = design.of_values(v[codes(design.masks)][None, :, None])
     np.testing.assert_allclose(phi[0, :, 0], odd[0] @ weights, atol=1e-4)
     left_out = precision @ odd[0] / np.diag(precision)
-    left = np.diag(prior_variance) - (features * prior_variance).T @ precision @ (features * prior_variance)
-    posterior, excess2 = np.diag(to_phi.T @ left @ to_phi), np.square(weights - exact_weights(pairs))
+    left = np.diag(prior_variance) - (features * prior_variance).T @ precision @ (
+        features * prior_variance
+    )
+    posterior, excess2 = (
+        np.diag(to_phi.T @ left @ to_phi),
+        np.square(weights - exact_weights(pairs)),
+    )
     trust = 0.75 - 2 * d / len(pairs)
     ratio = (posterior / (excess2.T @ (1 / np.diag(precision)))) ** trust
     wanted = 1.5**2 * ratio * (excess2.T @ left_out**2)
@@ -119,7 +142,9 @@ def test_variances_are_those_of_expectation_maximisation():
         c = m @ x.T @ precision @ y
         scale = y @ precision @ (y - x @ c) / (len(pairs) - 6)
         v = c**2 / scale + np.diag(m)
-    np.testing.assert_allclose(fit.covariance, np.linalg.inv(x.T @ precision @ x + np.diag(1 / v)), atol=1e-8)
+    np.testing.assert_allclose(
+        fit.covariance, np.linalg.inv(x.T @ precision @ x + np.diag(1 / v)), atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("d", [3, 5, 8])
@@ -134,8 +159,8 @@ def test_all_products_are_screened(d):
 
 @pytest.mark.parametrize(("d", "m", "rough"), [(11, 300, 0.5), (13, 300, 0.3)])
 def test_intervals_hold_games_with_terms(d, m, rough):
-    """24 games with few interactions of three players and all others on top, half as rough or less: φ ± t·std_error
-    covers 92 to 99 %."""
+    """24 games with few interactions of three players and all others on top, half as rough or less:
+    φ ± t·std_error covers 92 to 99 %."""
     games, design = list(sparse_games(d, 24, 9, rough=rough)), kriging(d, m, sparse=True)
     while design.pilot_coalitions:
         masks = design.masks[: design.pilot_coalitions]
@@ -182,9 +207,12 @@ def test_a_design_with_terms_has_no_operator():
 
 @pytest.mark.parametrize(("d", "m"), [(8, 60), (12, 70), (20, 110), (30, 130)])
 def test_few_values_and_games_that_terms_explain_wholly(d, m):
-    """More products than values, games without any rest: variances grow without bound, values must not."""
+    """More products than values, games without any rest: variances grow without bound, values must
+    not."""
     rng = np.random.default_rng(d)
-    terms = rng.random((3 * d, d)).argsort(axis=1).argsort(axis=1) < np.repeat([1, 2, 3], d)[:, None]
+    terms = (
+        rng.random((3 * d, d)).argsort(axis=1).argsort(axis=1) < np.repeat([1, 2, 3], d)[:, None]
+    )
     weights = rng.normal(size=(3 * d, 40)) * (rng.random((3 * d, 40)) < 0.3)
     truth = weights.T @ (terms / terms.sum(axis=1, keepdims=True))
     design = with_terms(kriging(d, m))
@@ -192,7 +220,10 @@ def test_few_values_and_games_that_terms_explain_wholly(d, m):
     phi, replicates = design.of_values(values)
     base, _ = replace(design, sparse=None).of_values(values)
     error, without = (np.square(estimate[:, :, 0] - truth).sum(axis=1) for estimate in (phi, base))
-    assert error.sum() < without.sum() and (error < 3 * np.maximum(without, np.square(truth).mean())).all()
+    assert (
+        error.sum() < without.sum()
+        and (error < 3 * np.maximum(without, np.square(truth).mean())).all()
+    )
     np.testing.assert_allclose(phi.sum(axis=1), values[:, 1] - values[:, 0], atol=1e-9)
     assert np.isfinite(replicates).all() or design.why_no_errors
 

@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dshap.designs import chain, grid
-from dshap.designs.subsets import connected_subsets, has, pairs, sizes, subsets_of, to_masks, to_words
+from dshap.designs.subsets import (
+    connected_subsets,
+    has,
+    pairs,
+    sizes,
+    subsets_of,
+    to_masks,
+    to_words,
+)
 
 GRAPHS = all_graphs()
 
@@ -54,7 +62,9 @@ def test_every_set_is_there_once(name, order):
     for found, is_right in cases:
         listed = codes(found.members, d)
         assert len(set(listed)) == len(listed)
-        assert dict(zip(listed, codes(found.common, d), strict=True)) == expected(graph, near, is_right)
+        assert dict(zip(listed, codes(found.common, d), strict=True)) == expected(
+            graph, near, is_right
+        )
 
 
 def test_players_without_a_neighbourhood_hold_nothing():
@@ -64,7 +74,8 @@ def test_players_without_a_neighbourhood_hold_nothing():
 
 
 def test_long_lists_are_cut_and_bounded():
-    """80,200 runs of a chain of 400; a grid of 4 × 4 has 11,506 connected sets (sequence A059525 of the OEIS)."""
+    """80,200 runs of a chain of 400; a grid of 4 × 4 has 11,506 connected sets (sequence A059525 of
+    the OEIS)."""
     a, everywhere = chain(400).adjacency.toarray() > 0, np.ones((400, 400), dtype=bool)
     found = connected_subsets(a, everywhere)
     assert len(found.members) == 80_200 and len(np.unique(found.members, axis=0)) == 80_200

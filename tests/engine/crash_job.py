@@ -48,7 +48,8 @@ slow_predict.__qualname__, slow_predict.__module__ = predict.__qualname__, predi
 
 
 def job(kind: str, is_slow: bool) -> tuple[object, np.ndarray, dict]:
-    """value function, rows and keyword arguments; the slow one has the fingerprint of the quick one."""
+    """value function, rows and keyword arguments; the slow one has the fingerprint of the quick
+    one."""
     x, y = table()
     if kind == "marginal":
         value = Marginal(slow_predict if is_slow else predict, x[:20])

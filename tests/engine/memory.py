@@ -1,4 +1,5 @@
-"""The peaks of memory of a worker, and jobs on a table of 2,000 columns, where what is planned is seen best."""
+"""The peaks of memory of a worker, and jobs on a table of 2,000 columns, where what is planned is
+seen best."""
 
 from __future__ import annotations
 
@@ -26,7 +27,15 @@ from dshap.values import (
     Trees,
 )
 
-__all__ = ["COLUMNS", "WIDE", "first_column", "model_of", "peak_above_idle", "planned_and_measured", "warm_worker"]
+__all__ = [
+    "COLUMNS",
+    "WIDE",
+    "first_column",
+    "model_of",
+    "peak_above_idle",
+    "planned_and_measured",
+    "warm_worker",
+]
 
 COLUMNS = 2_000
 PLAYERS = {f"p{i}": list(range(i * 400, (i + 1) * 400)) for i in range(5)}
@@ -65,8 +74,8 @@ def warm_up(client) -> None:
 
 @contextmanager
 def warm_worker(memory_limit: str = "3GiB"):
-    """The client of a cluster of one worker, a new process: what an earlier run leaves in one hides what the next one
-    takes."""
+    """The client of a cluster of one worker, a new process: what an earlier run leaves in one hides
+    what the next one takes."""
     client = local_client(1, memory_limit=memory_limit, set_as_default=False)
     try:
         warm_up(client)
@@ -84,7 +93,9 @@ def peak_above_idle(worker, run: Callable[[], Any]) -> int:
 
 def planned_and_measured(value, rows, options: dict, worker, store: Path) -> tuple[int, int]:
     """Bytes that the plan of a run says a worker takes beyond its idle size, and what it took."""
-    measured = peak_above_idle(worker, lambda: dshap.explain(value, rows, store=store, client=worker, **options))
+    measured = peak_above_idle(
+        worker, lambda: dshap.explain(value, rows, store=store, client=worker, **options)
+    )
     plan = Plan.from_json((store / "state" / "plan.json").read_bytes())
     return plan.process_bytes, measured
 
@@ -92,7 +103,9 @@ def planned_and_measured(value, rows, options: dict, worker, store: Path) -> tup
 def model_of(n_landmarks: int, n_columns: int, k: int = 1) -> KernelExpansion:
     rng = np.random.default_rng(0)
     z = rng.normal(size=(n_landmarks, n_columns))
-    return KernelExpansion(RBF(2.0).bind(n_columns), z, rng.normal(size=(n_landmarks, k)), np.zeros(k))
+    return KernelExpansion(
+        RBF(2.0).bind(n_columns), z, rng.normal(size=(n_landmarks, k)), np.zeros(k)
+    )
 
 
 def linear(x):
@@ -101,7 +114,9 @@ def linear(x):
 
 def forest(x):
     """A small one, of few rows."""
-    return RandomForestRegressor(5, max_depth=4, random_state=0).fit(x[:200], x[:200, 0] + x[:200, 1] * x[:200, 2])
+    return RandomForestRegressor(5, max_depth=4, random_state=0).fit(
+        x[:200], x[:200, 0] + x[:200, 1] * x[:200, 2]
+    )
 
 
 WIDE: dict[str, Callable[[Any], tuple[Any, int, dict]]] = {
@@ -131,4 +146,5 @@ WIDE: dict[str, Callable[[Any], tuple[Any, int, dict]]] = {
     ),
     "gaussian": lambda x: (Gaussian(first_column, x, n_samples=8, players=PLAYERS), 16, {}),
 }  # fmt: skip
-"""name -> of a table (n, 2,000) the value function, how many of its rows are explained, and options."""
+"""name -> of a table (n, 2,000) the value function, how many of its rows are explained, and
+options."""

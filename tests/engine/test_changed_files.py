@@ -23,13 +23,16 @@ BACKGROUND = np.random.default_rng(5).normal(size=(4, 3))
 
 
 def of_numbers(folder: Path, number: int, scale: float) -> Path:
-    """A file of the table, or one of other numbers to put in its place: of as many bytes, written at the same time."""
+    """A file of the table, or one of other numbers to put in its place: of as many bytes, written
+    at the same time."""
     x = np.random.default_rng(number).normal(size=(FILE_ROWS, 3)).round(2)
     if number == 0:
         x[FIRST_SIGN, 0] = SIGN
     folder.mkdir(exist_ok=True)
     path = folder / f"{number}.parquet"
-    frame = pd.DataFrame(scale * x, columns=["a", "b", "c"]).assign(id=np.arange(FILE_ROWS) + FILE_ROWS * number)
+    frame = pd.DataFrame(scale * x, columns=["a", "b", "c"]).assign(
+        id=np.arange(FILE_ROWS) + FILE_ROWS * number
+    )
     frame.to_parquet(path, compression=None)
     os.utime(path, (10**9, 10**9))
     return path
@@ -56,39 +59,58 @@ def replacing(old: Path, new: Path):
 
 def explained(value, table, tmp_path, client):
     options = {"instance_tile": FILE_ROWS, "design": designs.exact(3), "progress": False}
-    return dshap.explain(value, table, key="id", store=tmp_path / "cube.zarr", client=client, **options)
+    return dshap.explain(
+        value, table, key="id", store=tmp_path / "cube.zarr", client=client, **options
+    )
 
 
 @pytest.mark.parametrize("on_cluster", [False, pytest.param(True, marks=pytest.mark.cluster)])
 @pytest.mark.parametrize(
-    ("replaced", "when"), [(0, "between its read and its receipt"), (N_FILES - 1, "between the census and its read")]
+    ("replaced", "when"),
+    [(0, "between its read and its receipt"), (N_FILES - 1, "between the census and its read")],
 )
-def test_a_block_of_a_replaced_file_fails(table, tmp_path, request, in_this_process, on_cluster, replaced, when):
+def test_a_block_of_a_replaced_file_fails(
+    table, tmp_path, request, in_this_process, on_cluster, replaced, when
+):
     client = request.getfixturevalue("client") if on_cluster else None
     new = of_numbers(tmp_path / "new", replaced, -1.0)
     old = table / f"{replaced}.parquet"
     assert new.stat().st_size == old.stat().st_size
     value = Marginal(replacing(old, new), BACKGROUND, feature_names=["a", "b", "c"])
-    with pytest.raises(FailedBlocksError, match=rf"/{replaced}\.parquet changed while the run goes \(another file of"):
+    with pytest.raises(
+        FailedBlocksError,
+        match=rf"/{replaced}\.parquet changed while the run goes \(another file of",
+    ):
         explained(value, table, tmp_path, client)
     cube = dshap.open_cube(tmp_path / "cube.zarr")
     of_block = cube.status.values.reshape(N_FILES, FILE_ROWS)
     is_failed = (of_block == dshap.blocks.Status.FAILED).all(axis=1)
-    assert is_failed[replaced] and not is_failed.all() and (of_block[~is_failed] == dshap.blocks.Status.OK).all(), when
+    assert (
+        is_failed[replaced]
+        and not is_failed.all()
+        and (of_block[~is_failed] == dshap.blocks.Status.OK).all()
+    ), when
     assert np.isnan(cube.attribution.values.reshape(N_FILES, -1)[is_failed]).all()
     with pytest.raises(StoreMismatchError):  # the census judges what stands there now
         explained(value, table, tmp_path, client)
 
 
 def test_data_that_are_replaced_are_not_learned_from(table, tmp_path, in_this_process):
-    """The value function reads its data again and again: a pass over another table ends the run, without a store."""
+    """The value function reads its data again and again: a pass over another table ends the run,
+    without a store."""
     new = of_numbers(tmp_path / "new", N_FILES - 1, -1.0)
     predict = replacing(table / f"{N_FILES - 1}.parquet", new)
     value = ConditionalRegression(
-        predict, table, dshap.kernels.RBF(1.0), dshap.kernels.Nystrom(8), feature_names=["a", "b", "c"]
+        predict,
+        table,
+        dshap.kernels.RBF(1.0),
+        dshap.kernels.Nystrom(8),
+        feature_names=["a", "b", "c"],
     )
     rows = pd.DataFrame(BACKGROUND, columns=["a", "b", "c"])
-    with pytest.raises(InputError, match=r"changed while the run goes \(another file of the same size and time"):
+    with pytest.raises(
+        InputError, match=r"changed while the run goes \(another file of the same size and time"
+    ):
         dshap.explain(value, rows, store=tmp_path / "cube.zarr", progress=False)
     assert not (tmp_path / "cube.zarr").exists()
 
@@ -98,5 +120,8 @@ def test_a_background_that_is_read_for_every_row_fails_its_blocks(table, tmp_pat
     predict = replacing(table / f"{N_FILES - 1}.parquet", new)
     value = Marginal(predict, table, feature_names=["a", "b", "c"])
     rows = pd.DataFrame(np.full((2, 3), SIGN), columns=["a", "b", "c"])
-    with pytest.raises((FailedBlocksError, InputError), match=r"changed while the run goes \(another file of the same"):
+    with pytest.raises(
+        (FailedBlocksError, InputError),
+        match=r"changed while the run goes \(another file of the same",
+    ):
         dshap.explain(value, rows, store=tmp_path / "cube.zarr", progress=False)

@@ -45,11 +45,14 @@ def test_a_closed_client_and_one_without_workers(tmp_path, capsys):
     client = Client(n_workers=0, processes=False, dashboard_address=None, set_as_default=False)
     try:
         with pytest.raises(
-            InputError, match=r"cluster at .* has no workers after 1 s: start some .*wait=SECONDS in Python"
+            InputError,
+            match=r"cluster at .* has no workers after 1 s: start some .*wait=SECONDS in Python",
         ):
             dshap.explain(Marginal(Slow(tmp_path), x), x, client=client, wait=1)
         said = capsys.readouterr().err.splitlines()
-        assert len(said) == 1 and re.fullmatch(r"\d{4}-\d\d-\d\dT\S+ waiting for workers of .*: none yet, .*", said[0])
+        assert len(said) == 1 and re.fullmatch(
+            r"\d{4}-\d\d-\d\dT\S+ waiting for workers of .*: none yet, .*", said[0]
+        )
     finally:
         shut_down(client)
     with pytest.raises(InputError, match="the Dask client is closed: connect a new one"):
@@ -99,7 +102,8 @@ def test_a_script_that_starts_workers_unguarded_is_told_so(tmp_path):
     lines = ended.stderr.splitlines()
     assert ended.returncode == 1 and len(lines) < 15, ended.stderr
     assert lines[-1] == (
-        "dshap.errors.InputError: the worker processes ended as they started (Nanny failed to start): in a script, "
+        "dshap.errors.InputError: the worker processes ended as they started (Nanny failed to "
+        "start): in a script, "
         'which they import anew, put the lines that start them under `if __name__ == "__main__":`'
     )
 
@@ -129,17 +133,21 @@ def met_by(address: str, certificates: str, timeout_s: int = 5) -> str:
 
 
 def refused_by_connect(address: str) -> str:
-    """What `connect` says, in a process of its own: dask's threads of a client that failed end when they like."""
+    """What `connect` says, in a process of its own: dask's threads of a client that failed end when
+    they like."""
     script = (
         "import os, sys\nfrom dshap.engine import connect\nfrom dshap.errors import InputError\n"
-        "try:\n    connect(sys.argv[1], 5)\nexcept InputError as error:\n    print(error, flush=True)\nos._exit(0)\n"
+        "try:\n    connect(sys.argv[1], 5)\nexcept InputError as error:\n    print(error, "
+        "flush=True)\nos._exit(0)\n"
     )
-    return subprocess.run([sys.executable, "-c", script, address], capture_output=True, text=True).stdout
+    return subprocess.run(
+        [sys.executable, "-c", script, address], capture_output=True, text=True
+    ).stdout
 
 
 def test_nobody_else_can_connect_to_a_local_cluster(client):
-    """Another process, of another user where the tests may change theirs: plainly, without encryption, or with
-    certificates of its own.  `connect` says what is missing."""
+    """Another process, of another user where the tests may change theirs: plainly, without
+    encryption, or with certificates of its own.  `connect` says what is missing."""
     address = client.scheduler.address
     assert address.startswith("tls://127.0.0.1:")
     plain = address.replace("tls:", "tcp:")
@@ -156,8 +164,8 @@ def test_an_open_cluster_is_asked_for(open_client):
 
 
 def test_no_process_of_a_local_cluster_serves_anything_beside_its_tasks():
-    """All that listens is known to dask as an address of scheduler, worker or nanny: no dashboard where bokeh is
-    installed, no HTTP server, of workers that come later neither."""
+    """All that listens is known to dask as an address of scheduler, worker or nanny: no dashboard
+    where bokeh is installed, no HTTP server, of workers that come later neither."""
     this_process = psutil.Process()
     before = listening_at(this_process)
     client = local_client(1, memory_limit="1GiB", set_as_default=False)
@@ -177,11 +185,14 @@ def test_no_process_of_a_local_cluster_serves_anything_beside_its_tasks():
 def listening_at(process: psutil.Process) -> set[str]:
     """The addresses at which a process answers."""
     found = process.net_connections("inet")
-    return {f"{each.laddr.ip}:{each.laddr.port}" for each in found if each.status == psutil.CONN_LISTEN}
+    return {
+        f"{each.laddr.ip}:{each.laddr.port}" for each in found if each.status == psutil.CONN_LISTEN
+    }
 
 
 class SlowAlone(Slow):
-    """As slow as that until both workers have been asked: a run of 60 blocks waits half a minute for them."""
+    """As slow as that until both workers have been asked: a run of 60 blocks waits half a minute
+    for them."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -210,7 +221,8 @@ def test_workers_that_come_late_are_used(tmp_path):
 
 
 def test_a_scheduler_that_dies_interrupts_the_run_and_loses_nothing(tmp_path):
-    """Scheduler and worker in processes of their own; SIGKILL of the scheduler; the plain loop finishes the store."""
+    """Scheduler and worker in processes of their own; SIGKILL of the scheduler; the plain loop
+    finishes the store."""
     calls = tmp_path / "calls"
     calls.mkdir()
     rows = np.random.default_rng(0).normal(size=(800, 3))
@@ -221,7 +233,16 @@ def test_a_scheduler_that_dies_interrupts_the_run_and_loses_nothing(tmp_path):
     where = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
     scheduler = subprocess.Popen([*dask_command, "scheduler", *where], **quiet)
     worker = subprocess.Popen(
-        [*dask_command, "worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-dashboard", "--no-nanny"],
+        [
+            *dask_command,
+            "worker",
+            "--scheduler-file",
+            str(file),
+            "--nthreads",
+            "1",
+            "--no-dashboard",
+            "--no-nanny",
+        ],
         **quiet,
     )
     killer = threading.Thread(target=_kill_when, args=(scheduler, store))
@@ -231,8 +252,12 @@ def test_a_scheduler_that_dies_interrupts_the_run_and_loses_nothing(tmp_path):
         client = Client(scheduler_file=str(file), timeout=5, set_as_default=False)
         killer.start()
         with (
-            dask.config.set({"distributed.comm.timeouts.connect": "2s", "distributed.comm.retry.count": 0}),
-            pytest.raises(InterruptedRunError, match="what was finished is kept, run the same again"),
+            dask.config.set(
+                {"distributed.comm.timeouts.connect": "2s", "distributed.comm.retry.count": 0}
+            ),
+            pytest.raises(
+                InterruptedRunError, match="what was finished is kept, run the same again"
+            ),
         ):
             dshap.explain(value, rows, store=store, client=client, instance_tile=16)
     finally:

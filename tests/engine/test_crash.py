@@ -1,4 +1,5 @@
-"""Kills for real: whatever dies, and when, the same command finishes the rest and the arrays are the same bits."""
+"""Kills for real: whatever dies, and when, the same command finishes the rest and the arrays are
+the same bits."""
 
 from __future__ import annotations
 
@@ -112,10 +113,13 @@ MOMENTS = {
 def test_a_killed_job_is_finished_by_the_same_call(tmp_path, undisturbed, finish, moment, victim):
     """SIGKILL; then nothing that was finished is computed again, and no block is wrong."""
     store = tmp_path / "cube.zarr"
-    with running(store, "observational", "here" if victim == "the only process" else "cluster") as process:
+    with running(
+        store, "observational", "here" if victim == "the only process" else "cluster"
+    ) as process:
         wait_for(lambda: MOMENTS[moment](store), process)
         if victim == "client alone":
-            process.kill()  # workers may live on for seconds, and write: the same bytes, the second mark refused
+            # workers may live on for seconds, and write: the same bytes, the second mark refused
+            process.kill()
         else:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -123,7 +127,10 @@ def test_a_killed_job_is_finished_by_the_same_call(tmp_path, undisturbed, finish
         output = finish(store, "observational")
     after = marks(store)
     assert before and {name: after[name] for name in before} == before
-    assert len(names(store, "moments-*")) == N_TILES and len(names(store, "receipts/*.json")) == N_BLOCKS
+    assert (
+        len(names(store, "moments-*")) == N_TILES
+        and len(names(store, "receipts/*.json")) == N_BLOCKS
+    )
     if moment == "some blocks":
         assert "moments:" not in output and "kept from before" in output
     assert_same_bits(open_cube(undisturbed["observational"]), open_cube(store))
@@ -162,7 +169,8 @@ def mortal() -> Iterator[object]:
 
 
 def test_a_run_survives_the_death_of_a_worker(tmp_path, undisturbed, mortal, capsys):
-    """SIGKILL of a worker during the moments and again during the evaluation: the same arrays, and a line for each."""
+    """SIGKILL of a worker during the moments and again during the evaluation: the same arrays, and
+    a line for each."""
     store = tmp_path / "cube.zarr"
     mortal.wait_for_workers(2)
 
@@ -188,7 +196,8 @@ def test_a_run_survives_the_death_of_a_worker(tmp_path, undisturbed, mortal, cap
 
 
 def deadly_predict(x):
-    """Kills the worker at the row that is marked; other rows take so long that they wait beside it."""
+    """Kills the worker at the row that is marked; other rows take so long that they wait beside
+    it."""
     if len(x) > 30 and (x[:, 0] > 100).any():
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(0.2 if len(x) > 30 else 0.0)
@@ -196,7 +205,8 @@ def deadly_predict(x):
 
 
 def test_a_block_that_kills_its_worker_is_set_aside_and_those_beside_it_are_kept(tmp_path):
-    """Dask holds each task on a worker that dies to have killed it; alone, one of the three does."""
+    """Dask holds each task on a worker that dies to have killed it; alone, one of the three
+    does."""
     rows = np.random.default_rng(0).normal(size=(256, 3))
     rows[130, 0] = 1000.0
     value = dshap.values.Marginal(deadly_predict, rows[100:104])
@@ -204,12 +214,22 @@ def test_a_block_that_kills_its_worker_is_set_aside_and_those_beside_it_are_kept
         client = local_client(1, memory_limit="1GiB", threads=2, set_as_default=False)
     try:
         with pytest.raises(
-            dshap.DshapError, match=r"64 of 256 rows have no attribution .*, in 1 of 4 blocks; rows 128 to 191: its"
+            dshap.DshapError,
+            match=r"64 of 256 rows have no attribution .*, in 1 of 4 blocks; rows 128 to 191: its",
         ):
-            dshap.explain(value, rows, store=tmp_path / "c.zarr", client=client, instance_tile=64, coalition_groups=1)
+            dshap.explain(
+                value,
+                rows,
+                store=tmp_path / "c.zarr",
+                client=client,
+                instance_tile=64,
+                coalition_groups=1,
+            )
     finally:
         shut_down(client)
     cube = open_cube(tmp_path / "c.zarr")
     assert (cube.status.values == np.repeat([1, 1, 3, 1], 64)).all()
-    gap = cube.attribution.values[..., 0].sum(axis=1) - (rows - rows[100:104].mean(axis=0)).sum(axis=1)
+    gap = cube.attribution.values[..., 0].sum(axis=1) - (rows - rows[100:104].mean(axis=0)).sum(
+        axis=1
+    )
     assert np.abs(np.delete(gap, slice(128, 192))).max() < 1e-9

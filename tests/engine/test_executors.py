@@ -56,7 +56,9 @@ def value_of(kind, model, data):
 
 
 def arrays(cube):
-    return {name: cube[name].values for name in ("attribution", "prediction", "base_value", "status")}
+    return {
+        name: cube[name].values for name in ("attribution", "prediction", "base_value", "status")
+    }
 
 
 def assert_same_bits(one, other):
@@ -68,7 +70,8 @@ def assert_same_bits(one, other):
 @pytest.mark.parametrize("kind", ["interventional", "observational", "marginal"])
 @pytest.mark.parametrize("groups", [None, 4])
 def test_loop_and_dask_give_the_same_bits(client, frame, model, kind, groups):
-    """Also with the coalitions of a tile in groups, whose partial sums are stored, and spans that make a tree."""
+    """Also with the coalitions of a tile in groups, whose partial sums are stored, and spans that
+    make a tree."""
     x = frame[NAMES]
     value = value_of(kind, model, x)
     design = designs.kernelshap(5, 20, seed=1)
@@ -87,7 +90,9 @@ def test_the_number_of_workers_changes_nothing(frame, model, tmp_path, client, o
     for store, each in zip(stores, (None, open_client, client), strict=True):
         dshap.explain(value, frame, key="id", store=store, client=each, row_span=256)
     for store in stores[1:]:
-        assert (store / "state" / "plan.json").read_bytes() == (stores[0] / "state" / "plan.json").read_bytes()
+        assert (store / "state" / "plan.json").read_bytes() == (
+            stores[0] / "state" / "plan.json"
+        ).read_bytes()
         assert read_run(store) == read_run(stores[0])
         assert_same_bits(open_cube(stores[0]), open_cube(store))
 
@@ -100,7 +105,9 @@ def inputs(frame, folder: Path):
     many.mkdir()
     for i, cut in enumerate(np.split(np.arange(len(x)), [17, 900, 901, 1500])):
         columns = NAMES[::-1] if i % 2 else NAMES  # the order of columns in a file does not matter
-        pq.write_table(pa.Table.from_pandas(x.iloc[cut][columns]), many / f"{i}.parquet", row_group_size=77)
+        pq.write_table(
+            pa.Table.from_pandas(x.iloc[cut][columns]), many / f"{i}.parquet", row_group_size=77
+        )
     pq.write_table(pa.Table.from_pandas(x), folder / "one.parquet")
     array = x.to_numpy()
     return {
@@ -113,7 +120,9 @@ def inputs(frame, folder: Path):
         "dask dataframe": dd.from_pandas(x, npartitions=7),
         "xarray dataset": xr.Dataset({name: ("row", x[name].to_numpy()) for name in NAMES}),
         "xarray array": xr.DataArray(array, dims=("row", "feature"), coords={"feature": NAMES}),
-        "xarray lazy": xr.DataArray(array, dims=("row", "feature"), coords={"feature": NAMES}).chunk({"row": 150}),
+        "xarray lazy": xr.DataArray(
+            array, dims=("row", "feature"), coords={"feature": NAMES}
+        ).chunk({"row": 150}),
     }
 
 
@@ -130,7 +139,9 @@ def test_any_chunking_of_the_input_gives_the_same_bits(frame, model, tmp_path, c
         dshap.explain(value, rows, design=design, store=store, client=executor, row_span=500)
         plans.append((store / "state" / "plan.json").read_bytes())
         cubes.append(open_cube(store))
-        assert read_run(store)["fingerprint"] == read_run(tmp_path / "numpy.zarr")["fingerprint"], name
+        assert read_run(store)["fingerprint"] == read_run(tmp_path / "numpy.zarr")["fingerprint"], (
+            name
+        )
     assert all(plan == plans[0] for plan in plans)
     for cube in cubes[1:]:
         assert_same_bits(cubes[0], cube)
@@ -141,14 +152,24 @@ def test_other_tiles_agree_to_rounding(frame, model):
     value = value_of("observational", model, frame[NAMES])
     design = designs.exact(5)
     one = dshap.explain(value, frame, key="id", design=design)
-    tiles = {"instance_tile": 128, "coalition_tile": 6, "coalition_groups": 3, "micro_rows": 64, "row_span": 700}
+    tiles = {
+        "instance_tile": 128,
+        "coalition_tile": 6,
+        "coalition_groups": 3,
+        "micro_rows": 64,
+        "row_span": 700,
+    }
     other = dshap.explain(value, frame, key="id", design=design, **tiles)
-    assert float(abs(one.attribution - other.attribution).max()) <= 1e-10 * float(one.prediction.std())
+    assert float(abs(one.attribution - other.attribution).max()) <= 1e-10 * float(
+        one.prediction.std()
+    )
 
 
 @pytest.mark.cluster
 def test_fit_on_a_cluster_gives_the_bits_of_fit(frame, client):
-    ridge = KernelRidge(RBF("validate"), Nystrom(60), penalty="validate", holdout=0.1, sample_size=500)
+    ridge = KernelRidge(
+        RBF("validate"), Nystrom(60), penalty="validate", holdout=0.1, sample_size=500
+    )
     one = ridge.unfitted().fit(frame[NAMES], frame["y"].to_numpy())
     two = dshap.fit(ridge, frame, "y", features=NAMES, client=client)
     assert one.expansion_.digest() == two.expansion_.digest() and one.penalty_ == two.penalty_
@@ -181,7 +202,8 @@ class SlowPredict:
 
 @pytest.mark.cluster
 def test_few_rows_and_many_slow_coalitions_keep_both_workers_busy(client, tmp_path):
-    """2 rows, 1,024 coalitions: coalition groups are tasks, and neither worker makes fewer than a quarter of calls."""
+    """2 rows, 1,024 coalitions: coalition groups are tasks, and neither worker makes fewer than a
+    quarter of calls."""
     rng = np.random.default_rng(0)
     background, rows = rng.normal(size=(20, 10)), rng.normal(size=(2, 10))
     calls = tmp_path / "calls"
@@ -196,7 +218,8 @@ def test_few_rows_and_many_slow_coalitions_keep_both_workers_busy(client, tmp_pa
 
 
 def test_building_the_work_computes_nothing(frame, model, tmp_path):
-    """compute=False leaves a store with its plan and every row pending; the same call then finishes it."""
+    """compute=False leaves a store with its plan and every row pending; the same call then finishes
+    it."""
     value = value_of("interventional", model, frame[NAMES])
     cube = dshap.explain(value, frame, key="id", store=tmp_path / "c.zarr", compute=False)
     assert (cube.status == 0).all() and np.isnan(cube.attribution).all()
@@ -205,10 +228,12 @@ def test_building_the_work_computes_nothing(frame, model, tmp_path):
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(("n", "n_additions"), [(1, 0), (5, 1), (6, 2), (28, 7), (33, 8), (34, 9), (66, 17), (130, 35)])
+@pytest.mark.parametrize(
+    ("n", "n_additions"), [(1, 0), (5, 1), (6, 2), (28, 7), (33, 8), (34, 9), (66, 17), (130, 35)]
+)
 def test_sums_of_many_leaves_are_the_same_bits(client, monkeypatch, n, n_additions):
-    """More of them than one task adds, and than one chain has: one addition for four leaves, else additions, each of
-    which waits for the leaf that its worker is at, fall behind the leaves."""
+    """More of them than one task adds, and than one chain has: one addition for four leaves, else
+    additions, each of which waits for the leaf that its worker is at, fall behind the leaves."""
     added, submit = [], client.submit
 
     def watched(function, *args, **options):
@@ -231,11 +256,16 @@ def test_the_loop_executor_stops_at_the_first_error_or_tells_of_it():
     def fail(context, total):
         raise ValueError("no")
 
-    work = [Reduction("bad", (), Call(fail)), Reduction("sum", (Call(lambda c: 1), Call(lambda c: 2)), Call(total_of))]
+    work = [
+        Reduction("bad", (), Call(fail)),
+        Reduction("sum", (Call(lambda c: 1), Call(lambda c: 2)), Call(total_of)),
+    ]
     with pytest.raises(ValueError, match="no"):
         LoopExecutor().run(None, work, lambda *_: None)
     done, failed = [], []
-    LoopExecutor().run(None, work, lambda r, x: done.append((r.name, x)), lambda r, e: failed.append(r.name))
+    LoopExecutor().run(
+        None, work, lambda r, x: done.append((r.name, x)), lambda r, e: failed.append(r.name)
+    )
     assert done == [("sum", 3)] and failed == ["bad"]
 
 

@@ -63,7 +63,8 @@ def test_a_worker_says_what_is_wrong_with_the_classes(table, client):
 
 
 def test_sums_that_no_worker_can_hold_are_refused_at_once(table, tmp_path):
-    """25 classes of 600 features: 300 blocks of 601², 0.8 GiB in a sum, and a system of 14,424 rows."""
+    """25 classes of 600 features: 300 blocks of 601², 0.8 GiB in a sum, and a system of 14,424
+    rows."""
 
     class Small(LoopExecutor):
         memory_limit = 1 << 30
@@ -71,7 +72,17 @@ def test_sums_that_no_worker_can_hold_are_refused_at_once(table, tmp_path):
     x, number = table
     y = np.floor(np.clip(8 * number, -12, 12))
     model = KernelLogistic(RBF(1.0), Nystrom(5), 1e-3, sample_size=2000)
-    assert len(fit_model(Session(Small(), Workspace(tmp_path / "x")), model, ArraySource(x, target=y)).classes_) == 25
+    assert (
+        len(
+            fit_model(
+                Session(Small(), Workspace(tmp_path / "x")), model, ArraySource(x, target=y)
+            ).classes_
+        )
+        == 25
+    )
     model.set_params(embedding=Fourier(600))
-    with pytest.raises(DoesNotFitError, match=r"stage \w+ needs .* but workers have 1.0 GiB: ask for fewer landmarks"):
+    with pytest.raises(
+        DoesNotFitError,
+        match=r"stage \w+ needs .* but workers have 1.0 GiB: ask for fewer landmarks",
+    ):
         fit_model(Session(Small(), Workspace(tmp_path / "x")), model, ArraySource(x, target=y))

@@ -1,4 +1,5 @@
-"""Passes over the rows of a table: one, one after the other, many that share the table and what was predicted."""
+"""Passes over the rows of a table: one, one after the other, many that share the table and what was
+predicted."""
 
 from __future__ import annotations
 
@@ -65,7 +66,9 @@ class Order:
 @pytest.mark.parametrize("n_passes", [None, 1])
 def test_a_pass_and_the_one_that_follows(n_passes):
     y, done = np.arange(10.0) ** 2, []
-    found = run_pass(LoopExecutor(), Centre(), ArraySource(X, target=y), SPANS, lambda: done.append(1), n_passes)
+    found = run_pass(
+        LoopExecutor(), Centre(), ArraySource(X, target=y), SPANS, lambda: done.append(1), n_passes
+    )
     if n_passes == 1:
         assert found == Centre(y.mean()) and len(done) == 1
     else:
@@ -101,9 +104,15 @@ def test_predictions_are_made_once_where_they_are_kept(is_kept):
 
 def test_only_what_is_asked_for_is_learnt():
     store = Kept()
-    learning = Learning([Order(), Order()], ["a", "b"], store, ArraySource(X), Predictions(len, store, "p", False))
     learning = Learning(
-        learning.passes, learning.names, store, learning.reader, Predictions(np.asarray, store, "p", False)
+        [Order(), Order()], ["a", "b"], store, ArraySource(X), Predictions(len, store, "p", False)
+    )
+    learning = Learning(
+        learning.passes,
+        learning.names,
+        store,
+        learning.reader,
+        Predictions(np.asarray, store, "p", False),
     )
     learn(LoopExecutor(), learning, SPANS, [1], lambda: None)
     assert set(store) == {"b"}

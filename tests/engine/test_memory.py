@@ -89,7 +89,8 @@ def jobs(n_rows: int) -> dict:
 @pytest.mark.parametrize("name", jobs(10))
 def test_the_plan_tells_what_a_worker_takes(name, tmp_path, worker):
     value, rows, options = jobs(4_000)[name]
-    if name in ("states", "shared rows"):  # their loops compile where they are first used, and are kept on disk
+    # their loops compile where they are first used, and are kept on disk
+    if name in ("states", "shared rows"):
         dshap.explain(value, rows, store=tmp_path / "first.zarr", **options)
     planned, measured = planned_and_measured(value, rows, options, worker, tmp_path / "cube.zarr")
     print(f"{name}: measured {measured / 2**20:.1f}, planned {planned / 2**20:.1f} MiB")
@@ -116,7 +117,9 @@ def test_the_plan_tells_what_a_worker_takes_of_2000_columns(name, row_span, tmp_
     x = np.random.default_rng(3).normal(size=(4_200, COLUMNS))
     value, n_rows, options = WIDE[name](x)
     options = {**options, "row_span": row_span}
-    planned, measured = planned_and_measured(value, x[:n_rows], options, worker, tmp_path / "cube.zarr")
+    planned, measured = planned_and_measured(
+        value, x[:n_rows], options, worker, tmp_path / "cube.zarr"
+    )
     print(f"{name}, {row_span}: measured {measured / 2**20:.1f}, planned {planned / 2**20:.1f} MiB")
     assert measured <= planned <= 3 * measured
 
@@ -125,11 +128,23 @@ def fits() -> dict:
     """model, target of a number, outputs."""
     classes = lambda f: np.digitize(f, [-1.0, 1.0]).astype(float)  # noqa: E731
     return {
-        "validate": (KernelRidge(RBF("validate"), Nystrom(500), "validate", holdout=0.1), np.copy, 1),
+        "validate": (
+            KernelRidge(RBF("validate"), Nystrom(500), "validate", holdout=0.1),
+            np.copy,
+            1,
+        ),
         "median": (KernelRidge(RBF("median"), Nystrom(500), "validate", holdout=0.1), np.copy, 1),
         "Fourier": (KernelRidge(RBF("median"), Fourier(800), "validate", holdout=0.1), np.copy, 1),
-        "three classes": (KernelLogistic(RBF("median"), Nystrom(300), 1e-3, holdout=0.1), classes, 3),
-        "three classes, validate": (KernelLogistic(RBF("median"), Fourier(200), "validate"), classes, 3),
+        "three classes": (
+            KernelLogistic(RBF("median"), Nystrom(300), 1e-3, holdout=0.1),
+            classes,
+            3,
+        ),
+        "three classes, validate": (
+            KernelLogistic(RBF("median"), Fourier(200), "validate"),
+            classes,
+            3,
+        ),
     }
 
 
@@ -139,6 +154,8 @@ def test_the_plan_tells_what_a_fit_takes(name, worker):
     model, target, n_outputs = fits()[name]
     y = target(np.sin(x[:, 0]) + x[:, 1])
     measured = peak_above_idle(worker, lambda: dshap.fit(model, x, y, client=worker))
-    planned = max(stage.task_bytes for stage in fit_stages(model, ArraySource(x, target=y), n_outputs))
+    planned = max(
+        stage.task_bytes for stage in fit_stages(model, ArraySource(x, target=y), n_outputs)
+    )
     print(f"fit {name}: measured {measured / 2**20:.1f}, planned {planned / 2**20:.1f} MiB")
     assert measured <= planned <= 3 * measured

@@ -1,4 +1,5 @@
-"""Progress in notebooks: one line, whatever the number of stages and states, in a kernel as in its stored output."""
+"""Progress in notebooks: one line, whatever the number of stages and states, in a kernel as in its
+stored output."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def slow(x):
 rows = np.random.default_rng(0).normal(size=(48, 3))
 cube = dshap.explain(dshap.values.Marginal(slow, rows[:4]), rows, instance_tile=4)
 """
-ASKED_NOT_TO = "cube = dshap.explain(dshap.values.Marginal(lambda x: x[:, 0], rows[:4]), rows, progress=False)"
+ASKED_NOT_TO = (
+    "cube = dshap.explain(dshap.values.Marginal(lambda x: x[:, 0], rows[:4]), rows, progress=False)"
+)
 
 
 @pytest.fixture
@@ -55,7 +58,9 @@ def test_a_stage_takes_the_place_of_the_last_one(shown):
     progress.advance(6)
     progress.end()
     assert [state.count("\n") for state in shown] == [0, 0, 0, 1, 1]
-    assert shown[0].startswith("moments 1 of 2 coalition tiles, ") and shown[1].startswith("moments: 1 coalition tiles")
+    assert shown[0].startswith("moments 1 of 2 coalition tiles, ") and shown[1].startswith(
+        "moments: 1 coalition tiles"
+    )
     constant, last = shown[-1].splitlines()
     assert constant == r"constant: a\x1b; the attribution is 0"
     assert re.fullmatch(r"evaluation: 10 rows in \d\.\d s, 4 kept from before", last)

@@ -12,8 +12,18 @@ from dshap.errors import DoesNotFitError
 GIB = 1 << 30
 STAGES = (
     Stage("base", 3, GIB, 0.0, "data", "state/base-*", "stage"),
-    Stage("moments", 1_200, 3 * GIB, 90 * OPERATIONS_PER_SECOND, "data", "state/moments-*", "coalition tile"),
-    Stage("evaluation", 7, 2 * GIB, math.inf, "rows, state", "attribution, receipts", "instance tile"),
+    Stage(
+        "moments",
+        1_200,
+        3 * GIB,
+        90 * OPERATIONS_PER_SECOND,
+        "data",
+        "state/moments-*",
+        "coalition tile",
+    ),
+    Stage(
+        "evaluation", 7, 2 * GIB, math.inf, "rows, state", "attribution, receipts", "instance tile"
+    ),
 )
 
 
@@ -38,14 +48,24 @@ def test_a_worker_must_hold_its_largest_task_on_every_thread():
 
 def test_a_table_says_tasks_bytes_and_time():
     heading, base, moments, evaluation = stage_lines(STAGES)
-    assert heading.split() == ["stage", "tasks", "bytes/task", "one", "core", "makes", "resumes", "by"]
+    assert heading.split() == [
+        "stage",
+        "tasks",
+        "bytes/task",
+        "one",
+        "core",
+        "makes",
+        "resumes",
+        "by",
+    ]
     assert base.split()[:6] == ["base", "3", "1.0", "GiB", "0.0", "s"]
     assert moments.split()[:6] == ["moments", "1,200", "3.0", "GiB", "90.0", "s"]
     assert "the model's" in evaluation and evaluation.endswith("instance tile")
 
 
 @pytest.mark.parametrize(
-    ("n", "text"), [(0, "0 B"), (1_023, "1023 B"), (1_024, "1.0 KiB"), (3 << 19, "1.5 MiB"), (2**41, "2.0 TiB")]
+    ("n", "text"),
+    [(0, "0 B"), (1_023, "1023 B"), (1_024, "1.0 KiB"), (3 << 19, "1.5 MiB"), (2**41, "2.0 TiB")],
 )
 def test_bytes_for_people(n, text):
     assert format_bytes(n) == text

@@ -47,13 +47,17 @@ VALUES = {
     "copula": lambda: Copula(first, DATA, n_samples=20),
     "interventional": lambda: KernelInterventional(EXPANSION, DATA),
     "observational": lambda: KernelObservational(EXPANSION, DATA, Nystrom(20)),
-    "observational, Fourier": lambda: KernelObservational(EXPANSION, DATA, Fourier(20), 0.1, with_interventional=True),
+    "observational, Fourier": lambda: KernelObservational(
+        EXPANSION, DATA, Fourier(20), 0.1, with_interventional=True
+    ),
     "regression": lambda: ConditionalRegression(first, DATA, RBF(), Nystrom(20)),
 }
 FORMS = {
     "linear": lambda: LinearGaussian(np.ones(D), data=DATA),
     "quadrature": lambda: KernelInterventional(EXPANSION, DATA),
-    "trees": lambda: Trees(GradientBoostingRegressor(n_estimators=2, random_state=0).fit(DATA, first(DATA))),
+    "trees": lambda: Trees(
+        GradientBoostingRegressor(n_estimators=2, random_state=0).fit(DATA, first(DATA))
+    ),
 }
 
 
@@ -82,14 +86,20 @@ class Priced(KernelInterventional):
     def cost(self, m, n=1):
         cost = super().cost(m, n)
         return replace(
-            cost, **{own.name: getattr(cost, own.name) + getattr(self.more, own.name) for own in fields(Cost)}
+            cost,
+            **{
+                own.name: getattr(cost, own.name) + getattr(self.more, own.name)
+                for own in fields(Cost)
+            },
         )
 
 
 def plan_of(more: dict, **options):
     value = Priced(EXPANSION, DATA)
     value.more = replace(Priced.more, **more)
-    return make_plan(Work.of(value, designs.exact(D)), ROWS, READER, RunOptions.of({**CUT, **options}))
+    return make_plan(
+        Work.of(value, designs.exact(D)), ROWS, READER, RunOptions.of({**CUT, **options})
+    )
 
 
 MORE = 1 << 32
@@ -110,22 +120,33 @@ N_SUMS = 2 + n_partial_sums(len(DATA) // SPAN)
     ],
 )
 def test_a_stage_is_a_sum_of_costs(field, options, rises):
-    plain, dearer = (plan_of(more, **options) for more in ({field: 1 << 40}, {field: (1 << 40) + MORE}))
+    plain, dearer = (
+        plan_of(more, **options) for more in ({field: 1 << 40}, {field: (1 << 40) + MORE})
+    )
     assert replace(plain, stages=(), cache_bytes=0) == replace(dearer, stages=(), cache_bytes=0)
     for before, after in zip(plain.stages, dearer.stages, strict=True):
         assert after.task_bytes - before.task_bytes == rises.get(before.name, 0) * MORE, before.name
 
 
 def test_predictions_cost_what_the_model_says():
-    """Of a span of the data, of a tile of rows: where the evaluation of a micro-block takes less."""
+    """Of a span of the data, of a tile of rows: where the evaluation of a micro-block takes
+    less."""
     value, work = KernelInterventional(EXPANSION, DATA), {}
     for name, n_bytes in (("cheap", 0), ("dear", MORE)):
         value = KernelInterventional(EXPANSION, DATA)
         value.model.predict_bytes = lambda n, n_bytes=n_bytes: n_bytes * n
         work[name] = make_plan(Work.of(value, designs.exact(D)), ROWS, READER, RunOptions.of(CUT))
-    gaps = {a.name: b.task_bytes - a.task_bytes for a, b in zip(work["cheap"].stages, work["dear"].stages, strict=True)}
+    gaps = {
+        a.name: b.task_bytes - a.task_bytes
+        for a, b in zip(work["cheap"].stages, work["dear"].stages, strict=True)
+    }
     block = value.cost(min(TILE * work["cheap"].join_tiles, 62), MICRO).task_bytes
-    assert gaps == {"census": 0, "base": MORE * SPAN, "moments": 0, "evaluation": MORE * INSTANCES - block}
+    assert gaps == {
+        "census": 0,
+        "base": MORE * SPAN,
+        "moments": 0,
+        "evaluation": MORE * INSTANCES - block,
+    }
 
 
 def test_operations_are_those_of_all_rows_and_coalitions():

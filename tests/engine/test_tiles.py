@@ -72,7 +72,9 @@ class PricedBox(Price, Marginal):
 
 def cut(value, n_coalitions=1_026, n_rows=ROWS, **options):
     design = designs.kernelshap(20, n_coalitions, seed=0)
-    return SimpleNamespace(**cut_tiles(Work.of(value, design), n_rows, DATA, 0, RunOptions.of(options)))
+    return SimpleNamespace(
+        **cut_tiles(Work.of(value, design), n_rows, DATA, 0, RunOptions.of(options))
+    )
 
 
 def test_an_instance_tile_takes_the_seconds_that_are_aimed_at():
@@ -83,18 +85,24 @@ def test_an_instance_tile_takes_the_seconds_that_are_aimed_at():
         assert TASK_SECONDS <= seconds < 2 * TASK_SECONDS, operations  # the next power of two
     assert cut(Priced(operations=1e-3)).instance_tile == MAX_INSTANCE_TILE
     small = cut(Priced(operations=20_000.0), n_rows=6_400)
-    assert small.instance_tile == 256 and 6_400 / WANTED_TASKS <= 256  # enough tasks of a small table
+    # enough tasks of a small table
+    assert small.instance_tile == 256 and 6_400 / WANTED_TASKS <= 256
 
 
 def test_a_tile_of_a_black_box_follows_its_predictions():
-    """Large where a row takes few; as small as it was where they are many, or not known; of small tables as before."""
+    """Large where a row takes few; as small as it was where they are many, or not known; of small
+    tables as before."""
     proper = 1_024
     for predictions in (0.1, 1.0, 5.0):
         tiles = cut(PricedBox(predictions=predictions))
         seconds = tiles.instance_tile * proper * predictions * PREDICTION_SECONDS
         assert TASK_SECONDS <= seconds < 2 * TASK_SECONDS, predictions
     assert cut(PricedBox(predictions=1e-6)).instance_tile == MAX_INSTANCE_TILE
-    assert cut(PricedBox(predictions=100.0)).instance_tile == cut(PricedBox()).instance_tile == MIN_INSTANCE_TILE
+    assert (
+        cut(PricedBox(predictions=100.0)).instance_tile
+        == cut(PricedBox()).instance_tile
+        == MIN_INSTANCE_TILE
+    )
     assert cut(PricedBox(predictions=1e-6), n_rows=8_192).instance_tile == 8_192 // WANTED_TASKS
 
 
@@ -102,7 +110,8 @@ def test_a_tile_of_a_black_box_follows_its_predictions():
     "box", [Priced(operations=200_000.0), PricedBox(predictions=100.0)], ids=["known", "black box"]
 )
 def test_a_tile_grows_with_the_table_where_blocks_are_many(box):
-    """As it was up to `MOST_BLOCKS` of the least tile, and where its sums of groups leave no more room."""
+    """As it was up to `MOST_BLOCKS` of the least tile, and where its sums of groups leave no more
+    room."""
     border = MOST_BLOCKS * MIN_INSTANCE_TILE
     assert cut(box, n_rows=border).instance_tile == MIN_INSTANCE_TILE
     assert cut(box, n_rows=border + 1).instance_tile == 2 * MIN_INSTANCE_TILE
@@ -110,12 +119,19 @@ def test_a_tile_grows_with_the_table_where_blocks_are_many(box):
     assert cut(box, n_rows=10**11).instance_tile == MAX_INSTANCE_TILE
     large = designs.kernelshap(1_000, 2_002)
     tiles = cut_tiles(Work.of(box, large), 10**11, DATA, 20, RunOptions())
-    assert tiles["instance_tile"] == 64 and 8 * 20 * 1_000 * 64 <= GROUP_BYTES < 8 * 20 * 1_000 * 128
+    assert (
+        tiles["instance_tile"] == 64 and 8 * 20 * 1_000 * 64 <= GROUP_BYTES < 8 * 20 * 1_000 * 128
+    )
 
 
 def test_options_are_taken_as_they_are():
     tiles = cut(Priced(), instance_tile=9_000, coalition_tile=10, coalition_groups=3, micro_rows=7)
-    assert (tiles.instance_tile, tiles.coalition_tile, tiles.coalition_groups, tiles.micro_rows) == (9_000, 10, 3, 7)
+    assert (
+        tiles.instance_tile,
+        tiles.coalition_tile,
+        tiles.coalition_groups,
+        tiles.micro_rows,
+    ) == (9_000, 10, 3, 7)
     assert tiles.chunk_rows == 3_000 <= MAX_CHUNK  # whole chunks fill a shard
 
 
@@ -124,7 +140,10 @@ def test_states_of_a_coalition_tile_stay_in_its_bytes_and_complements_together()
     assert cut(Priced(state=largest)).coalition_tile == 100
     assert cut(Priced(state=MOMENT_TILE_BYTES // 101)).coalition_tile == 100
     assert cut(Priced(state=MOMENT_TILE_BYTES)).coalition_tile == 1
-    assert cut(Priced(state=1, operations=1.0), n_coalitions=4_098).coalition_tile == MAX_COALITION_TILE
+    assert (
+        cut(Priced(state=1, operations=1.0), n_coalitions=4_098).coalition_tile
+        == MAX_COALITION_TILE
+    )
 
 
 def test_states_are_kept_and_joined_where_all_of_them_fit():
@@ -153,6 +172,10 @@ def test_interactions_of_a_closed_form_make_it_smaller():
 def test_coalitions_of_a_black_box_are_cut_into_groups_where_rows_are_few():
     box = PricedBox(state=10)
     few, many = cut(box, n_rows=16), cut(box, n_rows=100_000)
-    assert few.coalition_groups == BLACK_BOX_TASKS and few.coalition_tile == 128 and few.instance_tile == 16
+    assert (
+        few.coalition_groups == BLACK_BOX_TASKS
+        and few.coalition_tile == 128
+        and few.instance_tile == 16
+    )
     assert many.coalition_groups == 1 and many.coalition_tile == 1_024 and many.cache_bytes == 0
     assert cut(box, n_rows=16, tol=0.1).coalition_groups == 1  # rounds hold all values of a row

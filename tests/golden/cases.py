@@ -1,4 +1,5 @@
-"""Runs whose stored numbers and names must not change: every value function, design, executor and kind of run.
+"""Runs whose stored numbers and names must not change: every value function, design, executor and
+kind of run.
 
 python -m tests.golden.cases     # writes golden.json anew; say in the commit why a number moved
 """
@@ -59,7 +60,8 @@ X, DATA = rows_of(0, 70), rows_of(1, 200)
 
 
 def predict(x: Any) -> np.ndarray:
-    """Interactions of two and of all columns, exactly rounded operations alone: no library's sine."""
+    """Interactions of two and of all columns, exactly rounded operations alone: no library's
+    sine."""
     x = np.asarray(x, dtype=float)
     return x[:, 0] * x[:, 1] + np.abs(x).prod(axis=1) + (x[:, 2] > 0.1) * x[:, -1] - x[:, -2]
 
@@ -99,8 +101,12 @@ class Stopping:
 
 def expansion(kernel: Any = None, d: int = 5, r: int = 30) -> KernelExpansion:
     rng = np.random.default_rng(2)
-    mixed = Product([RBF(1.1), Matern(1.5, 0.9), Laplacian(1.4), Matern(2.5, 1.2), Categorical(0.3)])
-    return KernelExpansion((kernel or mixed).bind(d), rows_of(3, r, d), rng.normal(size=(r, 1)), np.zeros(1))
+    mixed = Product(
+        [RBF(1.1), Matern(1.5, 0.9), Laplacian(1.4), Matern(2.5, 1.2), Categorical(0.3)]
+    )
+    return KernelExpansion(
+        (kernel or mixed).bind(d), rows_of(3, r, d), rng.normal(size=(r, 1)), np.zeros(1)
+    )
 
 
 def fourier() -> FourierExpansion:
@@ -110,12 +116,17 @@ def fourier() -> FourierExpansion:
 
 
 def frame_model(frame: pd.DataFrame) -> np.ndarray:
-    return frame["a"].to_numpy() * frame["size"].map({"s": 1.0, "m": 2.0, "l": 4.0}).to_numpy() + frame["b"].to_numpy()
+    return (
+        frame["a"].to_numpy() * frame["size"].map({"s": 1.0, "m": 2.0, "l": 4.0}).to_numpy()
+        + frame["b"].to_numpy()
+    )
 
 
 def frame(seed: int, n: int) -> pd.DataFrame:
     x = rows_of(seed, n)
-    return pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "size": np.array(["s", "m", "l", "m"])[x[:, 3].astype(int)]})
+    return pd.DataFrame(
+        {"a": x[:, 0], "b": x[:, 1], "size": np.array(["s", "m", "l", "m"])[x[:, 3].astype(int)]}
+    )
 
 
 Run = Callable[[Path, Any], None]
@@ -143,7 +154,11 @@ def prepared(store: Path, _: Any) -> None:
 
 def resumed(store: Path, _: Any) -> None:
     """Stopped half way, and run again."""
-    options: dict[str, Any] = {"design": designs.kernelshap(5, 20, seed=1), "client": None, "instance_tile": 10}
+    options: dict[str, Any] = {
+        "design": designs.kernelshap(5, 20, seed=1),
+        "client": None,
+        "instance_tile": 10,
+    }
     with pytest.raises(KeyboardInterrupt):
         _explained(Marginal(Stopping(20), DATA[:5]), X, store, **options)
     _explained(Marginal(Stopping(0), DATA[:5]), X, store, **options)
@@ -153,7 +168,10 @@ def job(store: Path, _: Any) -> None:
     """A job file: a model fitted, two explanations."""
     with contextlib.chdir(store.parent):
         small_table(200).to_parquet("table.parquet")
-        run_job(parse_job(changed(("job.store", store.name), ("run.instance_tile", 64))), SilentProgress())
+        run_job(
+            parse_job(changed(("job.store", store.name), ("run.instance_tile", 64))),
+            SilentProgress(),
+        )
 
 
 WIDE = rows_of(4, 8, 20)
@@ -164,10 +182,14 @@ CASES: dict[str, Run] = {
         lambda: Marginal(two_outputs, rows_of(5, 3, 14)), rows_of(6, 9, 14), max_coalitions=400
     ),
     "marginal, kriging without terms": plain(
-        lambda: Marginal(predict, WIDE[:2]), WIDE, design=designs.kriging(20, 300, sparse=False, seed=3)
+        lambda: Marginal(predict, WIDE[:2]),
+        WIDE,
+        design=designs.kriging(20, 300, sparse=False, seed=3),
     ),
     "marginal, kriging with terms": plain(
-        lambda: Marginal(predict, WIDE[:2]), WIDE, design=designs.kriging(20, 300, sparse=True, seed=3)
+        lambda: Marginal(predict, WIDE[:2]),
+        WIDE,
+        design=designs.kriging(20, 300, sparse=True, seed=3),
     ),
     "marginal, permutation, on a cluster": spread(
         lambda: Marginal(predict, DATA[:4]), design=designs.permutation(5, 100, seed=2)
@@ -179,7 +201,9 @@ CASES: dict[str, Run] = {
         coalition_groups=3,
     ),
     "marginal, kernelshap of the kernel": plain(
-        lambda: Marginal(predict, WIDE[:2]), WIDE, design=designs.kernelshap(20, 200, sampling="kernel", seed=4)
+        lambda: Marginal(predict, WIDE[:2]),
+        WIDE,
+        design=designs.kernelshap(20, 200, sampling="kernel", seed=4),
     ),
     "marginal, kernelshap unpaired": plain(
         lambda: Marginal(predict, DATA[:2]), design=designs.kernelshap(5, 22, paired=False, seed=4)
@@ -189,11 +213,16 @@ CASES: dict[str, Run] = {
     "marginal, a link": plain(lambda: Marginal(shares, DATA[:6], link=Logit())),
     "marginal, groups of columns": plain(
         lambda: Marginal(
-            predict, DATA[:6], feature_names=NAMES, players={"ab": ["a", "b"], "c": ["c"], "de": ["d", "e"]}
+            predict,
+            DATA[:6],
+            feature_names=NAMES,
+            players={"ab": ["a", "b"], "c": ["c"], "de": ["d", "e"]},
         )
     ),
     "marginal, text columns": plain(lambda: Marginal(frame_model, frame(1, 9)), frame(0, 40)),
-    "marginal, stochastic": plain(lambda: Marginal(Unsteady(), DATA[:3]), X[:20], design="exact", stochastic=True),
+    "marginal, stochastic": plain(
+        lambda: Marginal(Unsteady(), DATA[:3]), X[:20], design="exact", stochastic=True
+    ),
     "marginal, resumed": resumed,
     "gaussian": plain(lambda: Gaussian(predict, DATA, n_samples=30)),
     "copula": plain(lambda: Copula(predict, DATA, n_samples=30)),
@@ -202,7 +231,8 @@ CASES: dict[str, Run] = {
     ),
     "interventional, closed form": plain(lambda: KernelInterventional(expansion(), DATA)),
     "interventional, quadrature": plain(
-        lambda: KernelInterventional(expansion(RBF(1.5), 16), rows_of(7, 40, 16)), rows_of(8, 20, 16)
+        lambda: KernelInterventional(expansion(RBF(1.5), 16), rows_of(7, 40, 16)),
+        rows_of(8, 20, 16),
     ),
     "interventional, sampled": plain(
         lambda: KernelInterventional(expansion(RBF(1.5), 16), rows_of(7, 40, 16)),
@@ -212,29 +242,39 @@ CASES: dict[str, Run] = {
     "interventional of Fourier features": plain(lambda: KernelInterventional(fourier(), DATA)),
     "observational": plain(lambda: KernelObservational(expansion(), DATA, Nystrom(30))),
     "observational, centred, both, on a cluster": spread(
-        lambda: KernelObservational(expansion(), DATA, Nystrom(30), 1e-3, centred=True, with_interventional=True)
+        lambda: KernelObservational(
+            expansion(), DATA, Nystrom(30), 1e-3, centred=True, with_interventional=True
+        )
     ),
     "observational, Fourier": plain(
-        lambda: KernelObservational(expansion(RBF(1.2)), DATA, Fourier(40), 1e-2), design=designs.kernelshap(5, 20)
+        lambda: KernelObservational(expansion(RBF(1.2)), DATA, Fourier(40), 1e-2),
+        design=designs.kernelshap(5, 20),
     ),
     "regression": plain(lambda: ConditionalRegression(two_outputs, DATA, RBF(1.5), Nystrom(30))),
     "regression in float32, tiles": plain(
-        lambda: ConditionalRegression(predict, DATA, RBF(1.5), Nystrom(30), 0.1, precision="float32"), coalition_tile=8
+        lambda: ConditionalRegression(
+            predict, DATA, RBF(1.5), Nystrom(30), 0.1, precision="float32"
+        ),
+        coalition_tile=8,
     ),
     "regression, a sampled design, on a cluster": spread(
         lambda: ConditionalRegression(predict, rows_of(9, 150, 14), RBF(), Nystrom(20)),
         rows_of(6, 9, 14),
         max_coalitions=128,
     ),
-    "trees": plain(lambda: Trees(GradientBoostingRegressor(n_estimators=5, random_state=0).fit(DATA, predict(DATA)))),
+    "trees": plain(
+        lambda: Trees(
+            GradientBoostingRegressor(n_estimators=5, random_state=0).fit(DATA, predict(DATA))
+        )
+    ),
     "prepared states": prepared,
     "a job file": job,
 }
 
 
 def found(case: str, store: Path, client: Any) -> dict[str, Any]:
-    """What a run of the case leaves at `store`: of each cube the names of its states, digests of its blocks, and some
-    of its numbers."""
+    """What a run of the case leaves at `store`: of each cube the names of its states, digests of
+    its blocks, and some of its numbers."""
     CASES[case](store, client)
     return {path.relative_to(store).as_posix(): _of_cube(path) for path in cube_paths(store)}
 
@@ -252,12 +292,18 @@ def _of_cube(path: Path) -> dict[str, Any]:
 
 def _some(values: np.ndarray) -> list[float]:
     flat = np.asarray(values, dtype=float).ravel()
-    return [float(own) for own in flat[np.linspace(0, len(flat) - 1, min(SHOWN, len(flat))).astype(int)]]
+    return [
+        float(own) for own in flat[np.linspace(0, len(flat) - 1, min(SHOWN, len(flat))).astype(int)]
+    ]
 
 
 def processor() -> str:
-    """The linear algebra that a machine takes, and what its loops are compiled for: roundings are their own."""
+    """The linear algebra that a machine takes, and what its loops are compiled for: roundings are
+    their own."""
     kinds = {
-        f"{own['internal_api']} {own['version']} {own.get('architecture')}" for own in threadpoolctl.threadpool_info()
+        f"{own['internal_api']} {own['version']} {own.get('architecture')}"
+        for own in threadpoolctl.threadpool_info()
     }
-    return ", ".join([*sorted(kind for kind in kinds if "blas" in kind or "mkl" in kind), get_host_cpu_name()])
+    return ", ".join(
+        [*sorted(kind for kind in kinds if "blas" in kind or "mkl" in kind), get_host_cpu_name()]
+    )

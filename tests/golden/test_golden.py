@@ -1,8 +1,10 @@
-"""Stored numbers, and the names of what is learnt, are those of the file that was written when they were proved.
+"""Stored numbers, and the names of what is learnt, are those of the file that was written when they
+were proved.
 
-Digests of blocks, and names of states, which follow from the bits of fitted models, are compared where the linear
-algebra is that of the file, a few numbers of every variable and the kinds of states on any machine.  Where a step
-changes a number for a good reason: `python -m tests.golden`, and the reason in its commit.
+Digests of blocks, and names of states, which follow from the bits of fitted models, are compared
+where the linear algebra is that of the file, a few numbers of every variable and the kinds of
+states on any machine.  Where a step changes a number for a good reason: `python -m tests.golden`,
+and the reason in its commit.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from tests.golden.cases import CASES, FILE, found, processor
 
 GOLDEN = json.loads(FILE.read_text())
 CLOSE, ROUNDING = 1e-7, 1e-13
-"""Relative: roundings of another processor, times the condition of a ridge solve; and of what is rounding itself."""
+"""Relative: roundings of another processor, times the condition of a ridge solve; and of what is
+rounding itself."""
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -42,7 +45,11 @@ def test_numbers_and_names_do_not_change(case, tmp_path, client):
         for name, numbers in own["numbers"].items():
             scale = np.nanmax(np.abs(numbers), initial=0.0) or 1.0
             np.testing.assert_allclose(
-                now[cube]["numbers"][name], numbers, rtol=0, atol=CLOSE * scale + ROUNDING, err_msg=name
+                now[cube]["numbers"][name],
+                numbers,
+                rtol=0,
+                atol=CLOSE * scale + ROUNDING,
+                err_msg=name,
             )
         if processor() == GOLDEN["processor"]:
             assert now[cube]["states"] == own["states"]

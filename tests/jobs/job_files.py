@@ -18,7 +18,12 @@ JOB: dict[str, Any] = {
         "target": "y",
         "features": ["hr", "temp", "hum"],
     },
-    "model": {"kind": "kernel_ridge", "landmarks": 30, "lengthscale": [1.0, 2.0, 1.5], "penalty": 1e-4},
+    "model": {
+        "kind": "kernel_ridge",
+        "landmarks": 30,
+        "lengthscale": [1.0, 2.0, 1.5],
+        "penalty": 1e-4,
+    },
     "explain": [
         {"name": "interventional", "value": "kernel_interventional"},
         {"name": "observational", "value": "kernel_observational", "landmarks": 20},
@@ -29,7 +34,8 @@ JOB: dict[str, Any] = {
 
 
 def changed(*changes: tuple[str, Any], job: dict[str, Any] = JOB) -> dict[str, Any]:
-    """A job with other values at places like "model.landmarks" or "explain.0.name"; None takes the key out."""
+    """A job with other values at places like "model.landmarks" or "explain.0.name"; None takes the
+    key out."""
     out = copy.deepcopy(job)
     for place, value in changes:
         *path, last = place.split(".")
@@ -62,7 +68,11 @@ def _value(value: Any) -> str:
         return f'"{value}"'
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key} = {_value(own)}" for key, own in value.items()) + "}"
-    return "[" + ", ".join(map(_value, value)) + "]" if isinstance(value, list | tuple) else repr(value)
+    return (
+        "[" + ", ".join(map(_value, value)) + "]"
+        if isinstance(value, list | tuple)
+        else repr(value)
+    )
 
 
 def write_job(folder: Path, job: dict[str, Any]) -> Path:

@@ -1,4 +1,5 @@
-"""SIGKILL of a job on the command line: the same command finishes it, and neither refits nor recomputes."""
+"""SIGKILL of a job on the command line: the same command finishes it, and neither refits nor
+recomputes."""
 
 from __future__ import annotations
 
@@ -63,7 +64,9 @@ def folder(tmp_path: Path) -> Path:
     frame["id"] = [f"row {i}" for i in range(len(frame))]
     frame.to_parquet(tmp_path / "table.parquet")
     for name, cluster, workers in (("killed", "local", "workers = 1"), ("calm", "none", "")):
-        (tmp_path / f"{name}.toml").write_text(JOB.format(store=f"{name}.zarr", cluster=cluster, workers=workers))
+        (tmp_path / f"{name}.toml").write_text(
+            JOB.format(store=f"{name}.zarr", cluster=cluster, workers=workers)
+        )
     return tmp_path
 
 
@@ -105,7 +108,10 @@ def kill_when(folder: Path, pattern: str, count: int) -> None:
 
 
 def finished(folder: Path) -> dict[str, tuple[int, int]]:
-    files = [*folder.glob("killed.zarr/**/state/*.npz"), *folder.glob("killed.zarr/**/receipts/*.json")]
+    files = [
+        *folder.glob("killed.zarr/**/state/*.npz"),
+        *folder.glob("killed.zarr/**/receipts/*.json"),
+    ]
     return {str(file): (file.stat().st_ino, file.stat().st_mtime_ns) for file in files}
 
 
@@ -114,7 +120,11 @@ def test_three_kills_and_the_same_command(folder, monkeypatch):
     monkeypatch.chdir(folder)
     run_here("calm.toml")
     pieces: dict[str, tuple[int, int]] = {}
-    moments = (("state/model-*", 1), ("observational/state/moments-*", 3), ("observational/state/receipts/*", 2))
+    moments = (
+        ("state/model-*", 1),
+        ("observational/state/moments-*", 3),
+        ("observational/state/receipts/*", 2),
+    )
     for pattern, count in moments:
         kill_when(folder, pattern, count)
         now = finished(folder)
@@ -125,6 +135,8 @@ def test_three_kills_and_the_same_command(folder, monkeypatch):
     assert {name: now[name] for name in pieces} == pieces
     assert "fit:" not in output and "moments:" not in output and "kept from before" in output
     for name in ("interventional", "observational"):
-        assert_same_bits(open_cube(folder / "calm.zarr" / name), open_cube(folder / "killed.zarr" / name))
+        assert_same_bits(
+            open_cube(folder / "calm.zarr" / name), open_cube(folder / "killed.zarr" / name)
+        )
     assert "nothing to do" in run_here("killed.toml")
     assert finished(folder) == now

@@ -1,4 +1,5 @@
-"""Jobs of a fitted ensemble: the same bits as `dshap.explain`, categories in Parquet too; what does not go together."""
+"""Jobs of a fitted ensemble: the same bits as `dshap.explain`, categories in Parquet too; what does
+not go together."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ TREES = {"name": "a", "value": "trees"}
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    """A table whose text column holds a category that no row of the fit had, and the model in a module."""
+    """A table whose text column holds a category that no row of the fit had, and the model in a
+    module."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     rows = small_table(300)
@@ -36,27 +38,38 @@ def table(tmp_path, monkeypatch):
     rows["kind"] = rows.kind.astype(object)
     rows.loc[7, "kind"] = "foggy"
     rows.to_parquet("table.parquet")
-    (tmp_path / "tree_models.py").write_text("import lightgbm\nmodel = lightgbm.Booster(model_file='model.txt')\n")
+    (tmp_path / "tree_models.py").write_text(
+        "import lightgbm\nmodel = lightgbm.Booster(model_file='model.txt')\n"
+    )
     model.booster_.save_model("model.txt")
     yield rows, model
     sys.modules.pop("tree_models", None)
 
 
 def job_of(*changes: tuple[str, Any], explain: tuple[dict[str, Any], ...] = (TREES,)) -> Any:
-    given = (("model", dict(IMPORTED)), ("explain", list(explain)), ("source.features", None), *changes)
+    given = (
+        ("model", dict(IMPORTED)),
+        ("explain", list(explain)),
+        ("source.features", None),
+        *changes,
+    )
     return parse_job(changed(*given, job=JOB))
 
 
 @pytest.mark.parametrize("features", [None, ["temp", "kind", "hum"]])
 def test_a_job_of_trees(features, table, tmp_path):
-    """Columns and categories are the model's, whatever order the job names them in; run again, nothing is left."""
+    """Columns and categories are the model's, whatever order the job names them in; run again,
+    nothing is left."""
     rows, model = table
     named = [("source.features", features)] if features else []
     job = job_of(*named, ("run.interactions", True))
     assert "LightGBM's pred_contrib" in str(plan_job(job))
     result = run_job(job, SilentProgress())
     result.raise_on_failed()
-    assert [(stage.name, stage.kept) for stage in result.stages] == [("census", ""), ("a: evaluation", "")]
+    assert [(stage.name, stage.kept) for stage in result.stages] == [
+        ("census", ""),
+        ("a: evaluation", ""),
+    ]
     cube = dshap.open_cube(result.paths["a"]).load()
     wanted = model.predict(rows[NAMES].astype({"kind": "category"}), pred_contrib=True)
     np.testing.assert_array_equal(cube.attribution[..., 0], wanted[:, :-1])
@@ -72,16 +85,45 @@ def test_a_job_of_trees(features, table, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "explain", "message"),
     [
-        ((("source.features", ["temp", "hum"]),), (TREES,), "the model was fitted on .*leave features out"),
-        ((), ({**TREES, "players": {"air": ["temp", "hum"]}},), "players belongs to values of coalitions"),
-        ((), (TREES, {"name": "b", "value": "marginal"}), "takes a fitted ensemble, and the others .*two jobs"),
-        ((("model", JOB["model"]),), (TREES,), 'explains a fitted ensemble: give .model. kind = "import"'),
-        ((("model.function", "tree_models:lightgbm"),), (TREES,), "module is no fitted tree ensemble"),
+        (
+            (("source.features", ["temp", "hum"]),),
+            (TREES,),
+            "the model was fitted on .*leave features out",
+        ),
+        (
+            (),
+            ({**TREES, "players": {"air": ["temp", "hum"]}},),
+            "players belongs to values of coalitions",
+        ),
+        (
+            (),
+            (TREES, {"name": "b", "value": "marginal"}),
+            "takes a fitted ensemble, and the others .*two jobs",
+        ),
+        (
+            (("model", JOB["model"]),),
+            (TREES,),
+            'explains a fitted ensemble: give .model. kind = "import"',
+        ),
+        (
+            (("model.function", "tree_models:lightgbm"),),
+            (TREES,),
+            "module is no fitted tree ensemble",
+        ),
         ((("model.function", "tree_models:other"),), (TREES,), "tree_models has no 'other'"),
         ((("model.function", "no_such:other"),), (TREES,), "there is no module no_such: looked"),
-        ((("design", {"kind": "exact"}),), (TREES,), "Trees is a closed form and lists no coalition"),
         (
-            (("source", {"kind": "synthetic", "name": "powerlifting", "rows": 500, "target": None}),),
+            (("design", {"kind": "exact"}),),
+            (TREES,),
+            "Trees is a closed form and lists no coalition",
+        ),
+        (
+            (
+                (
+                    "source",
+                    {"kind": "synthetic", "name": "powerlifting", "rows": 500, "target": None},
+                ),
+            ),
             (TREES,),
             "synthetic. holds numbers, and the model takes categories",
         ),

@@ -1,4 +1,5 @@
-"""Kinds of a job file's tables: records by signatures, and value functions and designs of code of the user's."""
+"""Kinds of a job file's tables: records by signatures, and value functions and designs of code of
+the user's."""
 
 from __future__ import annotations
 
@@ -103,7 +104,10 @@ def test_a_value_function_and_a_design_of_code_of_the_users():
     np.testing.assert_allclose(cube.attribution[:, :, 0], phi, atol=1e-9)
     assert run_job(job, SilentProgress()).was_complete
     with pytest.raises(dshap.DshapError, match=r"level|value"):  # another option, another run
-        run_job(parse_job(changed(IMPORTED, ("explain", [{**SHIFTED, "level": 3.0}]), design)), SilentProgress())
+        run_job(
+            parse_job(changed(IMPORTED, ("explain", [{**SHIFTED, "level": 3.0}]), design)),
+            SilentProgress(),
+        )
 
 
 def test_a_background_of_a_number_of_rows_is_an_array():
@@ -115,8 +119,11 @@ def test_a_background_of_a_number_of_rows_is_an_array():
     cube = dshap.open_cube(result.paths["a"]).load()
     assert (cube.status == 1).all() and result.explanations[0].quality.n_rows == 10
     weights, x = np.array([1.0, 2.0, 3.0]), small_table(100)[["hr", "temp", "hum"]].to_numpy()
-    phi = weights * (x - value.row)  # of the linear function, less what the base value adds: the mean of all 20 rows
-    np.testing.assert_allclose(np.ptp(cube.attribution.values[:, :, 0] - phi, axis=0), 0.0, atol=1e-9)
+    # of the linear function, less what the base value adds: the mean of all 20 rows
+    phi = weights * (x - value.row)
+    np.testing.assert_allclose(
+        np.ptp(cube.attribution.values[:, :, 0] - phi, axis=0), 0.0, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,11 +132,31 @@ def test_a_background_of_a_number_of_rows_is_an_array():
         ({**SHIFTED, "levl": 1.0}, {}, r"unknown key 'levl'; did you mean 'level'"),
         ({**SHIFTED, "times": 1.5}, {}, r"\[\[explain\]\] a times = 1.5: give a whole number"),
         ({**SHIFTED, "level": "high"}, {}, r"\[\[explain\]\] a level = \"high\": give a number"),
-        ({**SHIFTED, "players": {"p": ["hr", "hum"]}}, {}, r"players belongs to values of coalitions; of \"own_kinds"),
-        ({"name": "a", "value": "own_kinds:Nothing"}, {}, r"value = \"own_kinds:Nothing\": own_kinds has no 'Nothing'"),
-        ({"name": "a", "value": "no_such:It"}, {}, r"value = \"no_such:It\": there is no module no_such: looked"),
-        ({"name": "a", "value": "own_kinds:Shapeless"}, {}, r"Shapeless takes shape, and a job file has no words for"),
-        (SHIFTED, {"kind": "own_kinds:Ends", "n_coalitions": 8}, r"n_coalitions belongs to kind = \"kernelshap\""),
+        (
+            {**SHIFTED, "players": {"p": ["hr", "hum"]}},
+            {},
+            r"players belongs to values of coalitions; of \"own_kinds",
+        ),
+        (
+            {"name": "a", "value": "own_kinds:Nothing"},
+            {},
+            r"value = \"own_kinds:Nothing\": own_kinds has no 'Nothing'",
+        ),
+        (
+            {"name": "a", "value": "no_such:It"},
+            {},
+            r"value = \"no_such:It\": there is no module no_such: looked",
+        ),
+        (
+            {"name": "a", "value": "own_kinds:Shapeless"},
+            {},
+            r"Shapeless takes shape, and a job file has no words for",
+        ),
+        (
+            SHIFTED,
+            {"kind": "own_kinds:Ends", "n_coalitions": 8},
+            r"n_coalitions belongs to kind = \"kernelshap\"",
+        ),
         (SHIFTED, {"kind": "own_kinds:Ends", "tol": 0.1}, r"tol belongs to a design that grows"),
     ],
 )
@@ -152,8 +179,12 @@ def test_every_kind_has_all_that_its_signature_needs(kinds):
 
 
 def test_the_parts_are_asked_for():
-    assert all(any(name in record.parts for record in VALUES.records.values()) for name in VALUE_PARTS)
-    assert all(any(name in record.parts for record in MODELS.records.values()) for name in MODEL_PARTS)
+    assert all(
+        any(name in record.parts for record in VALUES.records.values()) for name in VALUE_PARTS
+    )
+    assert all(
+        any(name in record.parts for record in MODELS.records.values()) for name in MODEL_PARTS
+    )
 
 
 def test_every_design_is_known_again_by_its_fingerprint():
@@ -162,13 +193,21 @@ def test_every_design_is_known_again_by_its_fingerprint():
         record = DESIGNS.records[kind]
         keys = {name: value for name, value in options.items() if name in record.model_fields}
         design = DESIGNS({"kind": kind, **keys}).made((5, 3))
-        assert design.fingerprint()["design"] == kind and designs.restored(design.fingerprint()) == design
+        assert (
+            design.fingerprint()["design"] == kind
+            and designs.restored(design.fingerprint()) == design
+        )
 
 
 def test_options_of_the_library_are_options_of_the_job():
     """No list of them is written by hand: what a constructor takes, a job file takes."""
-    job = parse_job(changed(IMPORTED, ("explain", [{"name": "a", "value": "gaussian", "buffer_rows": 99}])))
-    assert "buffer_rows" in str(VALUES.records["gaussian"].model_fields) and job.explain[0].buffer_rows == 99
+    job = parse_job(
+        changed(IMPORTED, ("explain", [{"name": "a", "value": "gaussian", "buffer_rows": 99}]))
+    )
+    assert (
+        "buffer_rows" in str(VALUES.records["gaussian"].model_fields)
+        and job.explain[0].buffer_rows == 99
+    )
     assert plan_job(job)
     design = parse_job(
         changed(("design", {"kind": "kriging", "n_coalitions": 90, "shells": 1, "variation": 0.1}))

@@ -32,7 +32,12 @@ N_ROWS = 300
 RIDGE = JOB["model"]
 FOURIER_RIDGE = {"kind": "kernel_ridge", "embedding": "fourier", "features": 40, "penalty": 1e-4,
                  "lengthscale": [1.0, 2.0, 1.5]}  # fmt: skip
-LOGISTIC = {"kind": "kernel_logistic", "landmarks": 40, "lengthscale": [4.0, 2.0, 2.0], "penalty": 1e-3}
+LOGISTIC = {
+    "kind": "kernel_logistic",
+    "landmarks": 40,
+    "lengthscale": [4.0, 2.0, 2.0],
+    "penalty": 1e-3,
+}
 IMPORTED = {"kind": "import", "function": "small_models:linear"}
 FUNCTIONS = """
 import numpy as np
@@ -64,7 +69,8 @@ EXPLANATIONS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch) -> Path:
-    """A working directory with the small table, classes beside its target, and a predict function."""
+    """A working directory with the small table, classes beside its target, and a predict
+    function."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     table = small_table(N_ROWS)
@@ -89,7 +95,8 @@ def checked_cube(job: Job, name: str = "a") -> Any:
     assert (cube.status == 1).all() and cube.sizes["instance"] == N_ROWS
     total = cube.attribution.sum("feature") + cube.base_value
     np.testing.assert_allclose(total, cube.prediction, atol=1e-8)
-    drawn = json.loads(cube.attrs.get("base_value", "null"))  # v(∅) of a fitted distribution, by its draws
+    # v(∅) of a fitted distribution, by its draws
+    drawn = json.loads(cube.attrs.get("base_value", "null"))
     mean = cube.base_value if drawn is None else drawn["mean_over_data"]
     np.testing.assert_allclose(cube.prediction.mean("instance"), mean, atol=1e-8)
     return cube
@@ -100,17 +107,22 @@ def test_explanations_of_a_kernel_model(folder, name):
     checked_cube(job_of(RIDGE, EXPLANATIONS[name]))
 
 
-@pytest.mark.parametrize("name", [name for name in EXPLANATIONS if "of the model" not in name and "obs" not in name])
+@pytest.mark.parametrize(
+    "name", [name for name in EXPLANATIONS if "of the model" not in name and "obs" not in name]
+)
 def test_explanations_of_any_function(folder, name):
     """Antithetic draws leave no Monte-Carlo error in the Gaussian values of a linear function."""
     cube = checked_cube(job_of(IMPORTED, EXPLANATIONS[name]))
     if name == "gaussian":
         x = small_table(N_ROWS)[["hr", "temp", "hum"]].to_numpy()
-        np.testing.assert_allclose(cube.attribution[:, :, 0], linear_gaussian(x, np.array([1.0, 2.0, 3.0])), atol=1e-9)
+        np.testing.assert_allclose(
+            cube.attribution[:, :, 0], linear_gaussian(x, np.array([1.0, 2.0, 3.0])), atol=1e-9
+        )
 
 
 def linear_gaussian(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Shapley values (n, d) of v_S(x) = weights·E[X | x_S] for normal X, by all orders of the columns."""
+    """Shapley values (n, d) of v_S(x) = weights·E[X | x_S] for normal X, by all orders of the
+    columns."""
     mean, covariance, phi = x.mean(axis=0), np.cov(x.T), np.zeros_like(x)
     orders = list(itertools.permutations(range(x.shape[1])))
 
@@ -155,7 +167,8 @@ def test_a_model_of_fourier_features(folder, name):
 
 @pytest.mark.parametrize("target", ["is_high", "level"])
 def test_a_classifier(folder, target):
-    """Two classes have one output, the log-odds of the second, named after it; more have one each."""
+    """Two classes have one output, the log-odds of the second, named after it; more have one
+    each."""
     entries = [
         {"name": "a", "value": "kernel_interventional"},
         {**REGRESSION, "name": "b", "quality_rows": 40},
@@ -171,7 +184,11 @@ def test_a_classifier(folder, target):
     assert str(fit_report(folder / "out.zarr")) == str(result.report)
     assert len(result.explanations[1].quality.mse) == len(outputs)
     table = small_table(N_ROWS)
-    best = cube.prediction.values.argmax(axis=1) + 1 if target == "level" else cube.prediction.values[:, 0] > 0
+    best = (
+        cube.prediction.values.argmax(axis=1) + 1
+        if target == "level"
+        else cube.prediction.values[:, 0] > 0
+    )
     truth = np.digitize(table.y, [48.0, 52.0]) + 1 if target == "level" else table.y > 50.0
     assert (best == truth).mean() > 0.7  # attributions are of the decision function
 
@@ -180,7 +197,9 @@ def test_links_of_a_job(folder):
     marginal = {"name": "a", "value": "marginal", "background": 9}
     job = job_of(SHARES, {**marginal, "link": "log_odds", "clip": 1e-6})
     predicted = dshap.open_cube(run_job(job, SilentProgress()).paths["a"]).load()
-    np.testing.assert_allclose(predicted.attribution.sum("feature") + predicted.base_value, predicted.prediction)
+    np.testing.assert_allclose(
+        predicted.attribution.sum("feature") + predicted.base_value, predicted.prediction
+    )
     assert predicted.attribution.attrs["link"] == "log odds of the predicted class"
     assert set(np.unique(predicted.explained_class)) == {0, 1}
     own = options_of(SHARES, {**marginal, "link": "log_probability", "link_class": "output1"})
@@ -192,11 +211,14 @@ def test_links_of_a_job(folder):
 
 
 def test_backgrounds_of_a_job(folder):
-    """A chosen one with its discrepancy in the cube; all rows, read by spans; the plan reads no row."""
+    """A chosen one with its discrepancy in the cube; all rows, read by spans; the plan reads no
+    row."""
     marginal = {"name": "a", "value": "marginal", "background": 9}
     job = job_of(IMPORTED, {**marginal, "selection": "kmeans"})
     assert plan_job(job)
-    note = json.loads(dshap.open_cube(run_job(job, SilentProgress()).paths["a"]).attrs["background"])
+    note = json.loads(
+        dshap.open_cube(run_job(job, SilentProgress()).paths["a"]).attrs["background"]
+    )
     assert note["method"] == "kmeans" and note["of"] == N_ROWS and note["rows"] <= 9
     assert run_job(job, SilentProgress()).was_complete
     streamed = options_of(IMPORTED, {**marginal, "background": "all"})
@@ -205,15 +227,23 @@ def test_backgrounds_of_a_job(folder):
 
 def test_a_target_that_holds_no_classes(folder):
     numbers = job_of(LOGISTIC, {"name": "a", "value": "kernel_interventional"})
-    with pytest.raises(InputError, match=r'target "y" holds more than 256 different values: .* use kind = "kernel_r'):
+    with pytest.raises(
+        InputError,
+        match=r'target "y" holds more than 256 different values: .* use kind = "kernel_r',
+    ):
         plan_job(numbers)
     frame = small_table(N_ROWS).assign(is_high=1)
     frame.to_parquet(folder / "table.parquet")
-    with pytest.raises(InputError, match=r'target "is_high" holds 1 different values: .* takes 2 to 256 classes'):
-        plan_job(job_of(LOGISTIC, {"name": "a", "value": "kernel_interventional"}, target="is_high"))
+    with pytest.raises(
+        InputError, match=r'target "is_high" holds 1 different values: .* takes 2 to 256 classes'
+    ):
+        plan_job(
+            job_of(LOGISTIC, {"name": "a", "value": "kernel_interventional"}, target="is_high")
+        )
     made = {"kind": "synthetic", "name": "powerlifting", "rows": 2_000, "target": "bodyweight_kg"}
     job = parse_job(changed(("source", made), ("model", {"kind": "kernel_logistic"})))
-    with pytest.raises(InputError, match=r'target "bodyweight_kg" holds more than 256'):  # made up, and counted
+    # made up, and counted
+    with pytest.raises(InputError, match=r'target "bodyweight_kg" holds more than 256'):
         plan_job(job)
 
 
@@ -226,21 +256,40 @@ def options_of(model: dict[str, Any], explain: dict[str, Any]) -> Any:
 
 
 def test_options_reach_the_value_function(folder):
-    """Kernel, embedding, penalty and the like; every value of the schema is in the table of makers."""
+    """Kernel, embedding, penalty and the like; every value of the schema is in the table of
+    makers."""
     own = options_of(RIDGE, {**REGRESSION, "selection": "uniform", "rank_tolerance": 1e-3})
-    assert (own.embedding.n_landmarks, own.embedding.selection, own.rank_tolerance) == (20, "uniform", 1e-3)
-    assert isinstance(own.kernel, kernels.ProductKernel) and own.penalty == 1e-3  # that of the model
-    assert type(options_of(IMPORTED, REGRESSION).kernel) is kernels.RBF  # "median", as there is none
+    assert (own.embedding.n_landmarks, own.embedding.selection, own.rank_tolerance) == (
+        20,
+        "uniform",
+        1e-3,
+    )
+    # that of the model
+    assert isinstance(own.kernel, kernels.ProductKernel) and own.penalty == 1e-3
+    # "median", as there is none
+    assert type(options_of(IMPORTED, REGRESSION).kernel) is kernels.RBF
     assert options_of(IMPORTED, REGRESSION).kernel.lengthscale == "median"
     named = options_of(RIDGE, {**REGRESSION, "kernel": "laplacian", "lengthscale": 2.0})
     assert isinstance(named.kernel, kernels.Laplacian) and named.kernel.lengthscale == 2.0
     fourier = options_of(RIDGE, EXPLANATIONS["observational, Fourier"])
     assert fourier.embedding == kernels.Fourier(16, 0) and fourier.centred
-    assert options_of(RIDGE, EXPLANATIONS["observational, landmarks of the model"]).embedding.size == 30
-    gaussian = options_of(RIDGE, {"name": "a", "value": "gaussian", "n_samples": 6, "ridge": 0.5, "seed": 9})
+    assert (
+        options_of(RIDGE, EXPLANATIONS["observational, landmarks of the model"]).embedding.size
+        == 30
+    )
+    gaussian = options_of(
+        RIDGE, {"name": "a", "value": "gaussian", "n_samples": 6, "ridge": 0.5, "seed": 9}
+    )
     assert isinstance(gaussian, Gaussian)
-    assert (gaussian.n_samples, gaussian.ridge, gaussian.seed, gaussian.model.output_names) == (6, 0.5, 9, ("y",))
-    made = {type(each) for explain in EXPLANATIONS.values() for each in job_of(RIDGE, explain).explain}
+    assert (gaussian.n_samples, gaussian.ridge, gaussian.seed, gaussian.model.output_names) == (
+        6,
+        0.5,
+        9,
+        ("y",),
+    )
+    made = {
+        type(each) for explain in EXPLANATIONS.values() for each in job_of(RIDGE, explain).explain
+    }
     assert made < set(VALUES.records.values())
 
 
@@ -258,11 +307,17 @@ def test_what_stands_for_a_model_in_a_plan_has_its_size(folder):
 
 def held_out(job: Job) -> np.ndarray:
     is_validated = job.model.penalty == "validate"
-    return row_roles(np.arange(N_ROWS), job.job.seed, job.model.holdout, is_validated=is_validated) == HELD_OUT
+    return (
+        row_roles(np.arange(N_ROWS), job.job.seed, job.model.holdout, is_validated=is_validated)
+        == HELD_OUT
+    )
 
 
 def test_quality_is_measured_on_rows_that_the_fit_did_not_see(folder):
-    job = job_of({**RIDGE, "holdout": 0.3}, {"name": "a", "value": "kernel_interventional", "quality_rows": 25})
+    job = job_of(
+        {**RIDGE, "holdout": 0.3},
+        {"name": "a", "value": "kernel_interventional", "quality_rows": 25},
+    )
     reader = open_table(job)
     all_rows = reader.read(0, N_ROWS).x
     rows, is_held_out = quality_sample(job, reader, 25)
@@ -280,11 +335,18 @@ def test_quality_is_measured_on_rows_that_the_fit_did_not_see(folder):
 def test_quality(folder):
     """MSE_v of the library on the same rows; measured once, and nothing is learnt for it."""
     explain = {**REGRESSION, "quality_rows": 50}
-    job = job_of({**RIDGE, "holdout": 0.3}, explain, {"name": "g", "value": "gaussian", "n_samples": 20})
+    job = job_of(
+        {**RIDGE, "holdout": 0.3}, explain, {"name": "g", "value": "gaussian", "n_samples": 20}
+    )
     result = run_job(job, SilentProgress())
     found = result.explanations[0].quality
     assert result.explanations[1].quality is None
-    assert (found.n_rows, found.n_coalitions, found.is_held_out, found.is_fitted_to) == (50, 6, True, True)
+    assert (found.n_rows, found.n_coalitions, found.is_held_out, found.is_fitted_to) == (
+        50,
+        6,
+        True,
+        True,
+    )
     states = StateFolder(folder / "out.zarr" / CONTAINER)
     (name,) = (name for name in states.names() if name.startswith("model-"))
     model = dshap.models.KernelRidge().restored(states.get(name, Record))
@@ -299,16 +361,24 @@ def test_quality(folder):
     expected = dshap.mse_v(value, rows)
     np.testing.assert_allclose(found.mse, expected.mse, rtol=1e-9)
     np.testing.assert_allclose(found.variance, expected.variance, rtol=1e-9)
-    before = {path: path.stat().st_mtime_ns for path in (folder / "out.zarr").rglob("*") if path.is_file()}
+    before = {
+        path: path.stat().st_mtime_ns for path in (folder / "out.zarr").rglob("*") if path.is_file()
+    }
     again = run_job(job, SilentProgress())
     assert again.explanations[0].quality == found and again.was_complete
     assert {stage.name: stage.kept for stage in again.stages}["a: quality"] == ALL_KEPT
-    other = run_job(job_of({**RIDGE, "holdout": 0.3}, {**explain, "quality_rows": 20}), SilentProgress())
-    assert other.was_complete and other.explanations[0].quality.n_rows == 20  # a number more, the cube as it was
-    after = {path: path.stat().st_mtime_ns for path in (folder / "out.zarr").rglob("*") if path.is_file()}
+    other = run_job(
+        job_of({**RIDGE, "holdout": 0.3}, {**explain, "quality_rows": 20}), SilentProgress()
+    )
+    # a number more, the cube as it was
+    assert other.was_complete and other.explanations[0].quality.n_rows == 20
+    after = {
+        path: path.stat().st_mtime_ns for path in (folder / "out.zarr").rglob("*") if path.is_file()
+    }
     note = folder / "out.zarr" / "a" / "state" / "notes" / "mse_v.json"
     assert json.loads(note.read_text())["rows"] == 20 and after[note] > before.pop(note)
-    kept = {path: stamp for path, stamp in before.items() if path.name != "finished.json"}  # the lists are longer
+    # the lists are longer
+    kept = {path: stamp for path, stamp in before.items() if path.name != "finished.json"}
     assert len(after) == len(before) + 2 and {path: after[path] for path in kept} == kept
 
 
@@ -324,11 +394,16 @@ def test_a_synthetic_table(folder):
         changed(
             ("source", made),
             ("model", {"kind": "kernel_ridge", "landmarks": 20, "lengthscale": "median"}),
-            ("explain", [{"name": "a", "value": "kernel_interventional"}, {**REGRESSION, "name": "b"}]),
+            (
+                "explain",
+                [{"name": "a", "value": "kernel_interventional"}, {**REGRESSION, "name": "b"}],
+            ),
         )
     )
     cube = checked_cube(job)
-    assert list(cube.feature.values) == made["features"] and (cube.lift_id == np.arange(N_ROWS)).all()
+    assert (
+        list(cube.feature.values) == made["features"] and (cube.lift_id == np.arange(N_ROWS)).all()
+    )
     result = run_job(job, SilentProgress())
     assert result.was_complete and result.report.r2[0] > 0.5
 
@@ -347,7 +422,11 @@ def test_the_stages_of_a_job(folder):
         **dict.fromkeys(rows, N_ROWS), "a: quality": 30, "m: base value": 5,
     }  # fmt: skip
     for stage in result.stages:
-        assert stage.seconds > 0.0 and stage.rows_per_second == stage.rows / stage.seconds and stage.kept == ""
+        assert (
+            stage.seconds > 0.0
+            and stage.rows_per_second == stage.rows / stage.seconds
+            and stage.kept == ""
+        )
         assert stage.worker_peak == stage.client_peak  # this process does both
     assert list(result.seconds) == ["census", "fit", "a", "m"]
     again = run_job(job, SilentProgress())
@@ -356,9 +435,12 @@ def test_the_stages_of_a_job(folder):
 
 
 def test_a_job_of_a_closed_form(folder):
-    """[design] kind = "quadrature": no coalition is listed, and the cube says what that leaves open."""
+    """[design] kind = "quadrature": no coalition is listed, and the cube says what that leaves
+    open."""
     explain = {"name": "a", "value": "kernel_interventional", "n_background": 20}
-    job = parse_job(changed(("model", RIDGE), ("explain", [explain]), ("design", {"kind": "quadrature"})))
+    job = parse_job(
+        changed(("model", RIDGE), ("explain", [explain]), ("design", {"kind": "quadrature"}))
+    )
     cube = dshap.open_cube(run_job(job, SilentProgress()).paths["a"])
     stated = json.loads(cube.attrs["closed_form"])
     assert stated["background_rows"] == 20 and stated["node_error_in_standard_deviations"] <= 1e-6
@@ -368,11 +450,27 @@ def test_a_job_of_a_closed_form(folder):
 
 
 def test_a_plan_refuses_what_the_run_would(folder):
-    """Interactions of a design without any, noise where there are learnt values: before anything is fitted."""
-    explain, sampled = {"name": "a", "value": "gaussian"}, ("design", {"kind": "permutation", "n_permutations": 40})
+    """Interactions of a design without any, noise where there are learnt values: before anything is
+    fitted."""
+    explain, sampled = (
+        {"name": "a", "value": "gaussian"},
+        ("design", {"kind": "permutation", "n_permutations": 40}),
+    )
     with pytest.raises(InputError, match="interactions are those of"):
-        plan_job(parse_job(changed(("model", IMPORTED), ("explain", [explain]), sampled, ("run.interactions", True))))
+        plan_job(
+            parse_job(
+                changed(
+                    ("model", IMPORTED), ("explain", [explain]), sampled, ("run.interactions", True)
+                )
+            )
+        )
     with pytest.raises(InputError, match="stochastic=True is for Marginal"):
-        plan_job(parse_job(changed(("model", IMPORTED), ("explain", [explain]), ("run.stochastic", True))))
+        plan_job(
+            parse_job(
+                changed(("model", IMPORTED), ("explain", [explain]), ("run.stochastic", True))
+            )
+        )
     few = ("design", {"kind": "permutation", "n_permutations": 4})
-    assert "std_error: NaN" in str(plan_job(parse_job(changed(("model", IMPORTED), ("explain", [explain]), few))))
+    assert "std_error: NaN" in str(
+        plan_job(parse_job(changed(("model", IMPORTED), ("explain", [explain]), few)))
+    )

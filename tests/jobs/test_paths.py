@@ -89,13 +89,31 @@ def test_every_path_of_the_schema_is_known():
             ("job.store", "postgresql://user:SECRET@host/db"),
             r"store = \"postgresql://user:\*\*\*@host/db\": stores on p",
         ),
-        (("source.path", "postgresql://user:SECRET@host/db"), "tables on postgresql are not built yet: read it first"),
-        (("source.path", "mysql://user:SECRET" + "x" * 200 + "@host/db"), r"mysql://user:\*\*\*@host"),
+        (
+            ("source.path", "postgresql://user:SECRET@host/db"),
+            "tables on postgresql are not built yet: read it first",
+        ),
+        (
+            ("source.path", "mysql://user:SECRET" + "x" * 200 + "@host/db"),
+            r"mysql://user:\*\*\*@host",
+        ),
         (("source.url", "postgresql://user:SECRET@host/db"), "unknown key 'url'"),
-        (("source.key", ["a", "postgresql://user:SECRET@host/db", 1]), "column name, or a list of names"),
-        (("report", {"picture": "https://h/a.png?sig=SECRET"}), r"picture = \"https://h/a.png\?sig=\*\*\*\": pictures"),
-        (("cluster", {"kind": "python", "file": "ssh://me:SECRET@h/a.py"}), "files on ssh are not built yet"),
-        (("job.store", "{{ env_var(NO_SUCH_PLACE) }}/a"), "the environment variable NO_SUCH_PLACE is not set"),
+        (
+            ("source.key", ["a", "postgresql://user:SECRET@host/db", 1]),
+            "column name, or a list of names",
+        ),
+        (
+            ("report", {"picture": "https://h/a.png?sig=SECRET"}),
+            r"picture = \"https://h/a.png\?sig=\*\*\*\": pictures",
+        ),
+        (
+            ("cluster", {"kind": "python", "file": "ssh://me:SECRET@h/a.py"}),
+            "files on ssh are not built yet",
+        ),
+        (
+            ("job.store", "{{ env_var(NO_SUCH_PLACE) }}/a"),
+            "the environment variable NO_SUCH_PLACE is not set",
+        ),
         (("job.store", r"a\u0000b"), "NUL character"),
     ],
 )
@@ -107,7 +125,11 @@ def test_addresses_in_jobs(change, said, door, tmp_path, monkeypatch):
         if door == "file":
             load_job(write_job(tmp_path, changed(change)))
         else:
-            parse_job(changed((place, value.replace(r"\u0000", "\0") if isinstance(value, str) else value)))
+            parse_job(
+                changed(
+                    (place, value.replace(r"\u0000", "\0") if isinstance(value, str) else value)
+                )
+            )
     assert "SECRET" not in str(caught.value) and "\n" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] in ([], ["job.toml"])
 
@@ -117,7 +139,9 @@ def test_an_address_of_a_scheduler_has_variables(monkeypatch, tmp_path):
     cluster = ("cluster", {"kind": "scheduler", "address": "{{ env_var(SCHEDULER) }}"})
     assert load_job(write_job(tmp_path, changed(cluster))).cluster.address == "tcp://10.0.0.5:8786"
     monkeypatch.delenv("SCHEDULER")
-    with pytest.raises(InputError, match=r"\[cluster\] address = .*the environment variable SCHEDULER is not set"):
+    with pytest.raises(
+        InputError, match=r"\[cluster\] address = .*the environment variable SCHEDULER is not set"
+    ):
         parse_job(changed(cluster))
 
 

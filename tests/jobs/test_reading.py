@@ -1,4 +1,5 @@
-"""Values that the command line sets: how they are read, where they go, and the sentence for each that cannot be."""
+"""Values that the command line sets: how they are read, where they go, and the sentence for each
+that cannot be."""
 
 from __future__ import annotations
 
@@ -35,7 +36,12 @@ def test_values(text, value):
 
 def test_places():
     before = changed()
-    settings = ["source.path=b.parquet", "design.kind=exact", "explain.observational.landmarks=7", "job.seed=1"]
+    settings = [
+        "source.path=b.parquet",
+        "design.kind=exact",
+        "explain.observational.landmarks=7",
+        "job.seed=1",
+    ]
     given = with_settings(JOB, [*settings, "job.seed=2"])
     assert given["source"]["path"] == "b.parquet" and given["design"] == {"kind": "exact"}
     assert [entry.get("landmarks") for entry in given["explain"]] == [None, 7]
@@ -56,9 +62,13 @@ def test_places():
         ("model.a.b=3", "--set model.a.b=3: no key of a table is addressed"),
         (
             "explain.landmarks=3",
-            "[[explain]] is a list of tables, so name one: explain.NAME.landmarks=…, NAME one of interventional, obs",
+            "[[explain]] is a list of tables, so name one: explain.NAME.landmarks=…, NAME one of "
+            "interventional, obs",
         ),
-        ("explain.observed.landmarks=3", "unknown explanation 'observed'; did you mean 'observational'?"),
+        (
+            "explain.observed.landmarks=3",
+            "unknown explanation 'observed'; did you mean 'observational'?",
+        ),
     ],
 )
 def test_refused(setting, said):

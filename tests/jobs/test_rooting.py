@@ -62,7 +62,8 @@ def test_a_vocabulary_is_a_path_or_a_number(folder):
 
 
 def test_a_store_at_the_place_of_before_is_named(folder):
-    """Paths were relative to the working directory: the same command would start anew without a word."""
+    """Paths were relative to the working directory: the same command would start anew without a
+    word."""
     small_table().to_parquet("table.parquet")
     small_table().to_parquet(folder / "table.parquet")
     path = write_job(folder, JOB)
@@ -82,7 +83,10 @@ def test_a_store_at_the_place_of_before_is_named(folder):
 
 def test_tables_and_files_at_the_place_of_before_are_named(folder):
     small_table().to_parquet("table.parquet")
-    with pytest.raises(InputError, match=r'path = "table.parquet": .* and a table stands at .*here/table.parquet, not'):
+    with pytest.raises(
+        InputError,
+        match=r'path = "table.parquet": .* and a table stands at .*here/table.parquet, not',
+    ):
         load_job(write_job(folder, JOB))
     with pytest.raises(InputError, match=r"write path = \"\.\./here/\*\.parquet\""):
         load_job(write_job(folder, changed(("source.path", "*.parquet"))))

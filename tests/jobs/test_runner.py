@@ -1,4 +1,5 @@
-"""A finished job run again: no row but those of the probe is read, and everything that changed is noticed."""
+"""A finished job run again: no row but those of the probe is read, and everything that changed is
+noticed."""
 
 from __future__ import annotations
 
@@ -37,7 +38,10 @@ OF_ALL_KINDS: dict[str, tuple[tuple[str, Any], ...]] = {
     "classes": (("model", LOGISTIC), ("source.target", "is_high"), ("explain", [ALL_ROWS])),
     "a background drawn": (("explain", [{**ALL_ROWS, "background": 20}]),),
     "a background chosen": (
-        ("explain", [{"name": "a", "value": "marginal", "background": 10, "selection": "thinning"}]),
+        (
+            "explain",
+            [{"name": "a", "value": "marginal", "background": 10, "selection": "thinning"}],
+        ),
     ),
     "a regression on a model's own columns": (
         ("explain", [{"name": "a", "value": "conditional_regression", "landmarks": 15}]),
@@ -57,7 +61,8 @@ class Said(SilentProgress):
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with the small table, in two files, of numbers that lie in their pages as they are."""
+    """A working directory with the small table, in two files, of numbers that lie in their pages as
+    they are."""
     monkeypatch.chdir(tmp_path)
     table = small_table(N_ROWS).assign(is_high=lambda own: (own.y > 50.0).astype(int))
     write(table[:120], "a")
@@ -68,7 +73,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def write(table: pd.DataFrame, name: str) -> None:
     arrow = pa.Table.from_pandas(table, preserve_index=False)
     Path("table").mkdir(exist_ok=True)
-    pq.write_table(arrow, f"table/{name}.parquet", compression="none", use_dictionary=False, write_statistics=False)
+    pq.write_table(
+        arrow,
+        f"table/{name}.parquet",
+        compression="none",
+        use_dictionary=False,
+        write_statistics=False,
+    )
 
 
 def run(*changes: tuple[str, Any], **options: Any) -> JobResult:
@@ -103,7 +114,9 @@ def test_a_finished_job_reads_no_row_but_the_probes(folder, reads, monkeypatch, 
     assert not run(*changes).was_complete and of_the_table(reads)
     files = {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
     reads.clear()
-    monkeypatch.setattr("dshap.jobs.executor.local_client", lambda *_: pytest.fail("a cluster started"))
+    monkeypatch.setattr(
+        "dshap.jobs.executor.local_client", lambda *_: pytest.fail("a cluster started")
+    )
     again = run(*changes, ("cluster", {"kind": "local", "workers": 1}))
     assert again.was_complete and {stage.kept for stage in again.stages} == {ALL_KEPT}
     assert of_the_table(reads) == [] and len(reads) <= 2
@@ -111,7 +124,8 @@ def test_a_finished_job_reads_no_row_but_the_probes(folder, reads, monkeypatch, 
 
 
 @pytest.mark.parametrize(
-    ("in_file", "given", "expected"), [({}, None, 120.0), ({"wait": 0.5}, None, 0.5), ({"wait": 0.5}, 7.0, 7.0)]
+    ("in_file", "given", "expected"),
+    [({}, None, 120.0), ({"wait": 0.5}, None, 0.5), ({"wait": 0.5}, 7.0, 7.0)],
 )
 def test_how_long_a_cluster_is_waited_for(folder, monkeypatch, in_file, given, expected):
     """By the job file, and by --wait before it."""
@@ -125,13 +139,17 @@ def test_how_long_a_cluster_is_waited_for(folder, monkeypatch, in_file, given, e
     monkeypatch.setattr("dshap.jobs.executor.connect", lambda address: client)
     monkeypatch.setattr("dshap.engine.cluster.await_workers", none_comes)
     with pytest.raises(InputError, match="no workers"):
-        run(("cluster", {"kind": "scheduler", "address": "tcp://127.0.0.1:1", **in_file}), wait_s=given)
+        run(
+            ("cluster", {"kind": "scheduler", "address": "tcp://127.0.0.1:1", **in_file}),
+            wait_s=given,
+        )
     assert waits == [expected]
 
 
 @pytest.mark.parametrize("value", ["interventional", "observational"])
 def test_a_job_fits_with_a_shapley_penalty(folder, value):
-    """The model of `fit`, whose penalty is in the report of the run; another strength is another job."""
+    """The model of `fit`, whose penalty is in the report of the run; another strength is another
+    job."""
     shapley = {"player": ["temp", "hum"], "strength": 2.0, "value": value}
     done = run(("model.shapley", shapley), ("explain", [ALL_ROWS]))
     penalty = dshap.models.ShapleyPenalty(["temp", "hum"], 2.0, value)
@@ -141,7 +159,9 @@ def test_a_job_fits_with_a_shapley_penalty(folder, value):
     model = dshap.models.KernelRidge(kernel, embedding, 1e-4, holdout=0.1, shapley=penalty)
     model.fit(table[columns], table["y"])
     stored = dshap.open_cube("out.zarr/a")
-    np.testing.assert_allclose(stored.prediction.values[:, 0], model.predict(table[columns]), rtol=1e-9)
+    np.testing.assert_allclose(
+        stored.prediction.values[:, 0], model.predict(table[columns]), rtol=1e-9
+    )
     assert "temp + hum" in str(done.report) and value in str(done.report)
     with pytest.raises(StoreMismatchError):
         run(("model.shapley", {**shapley, "strength": 3.0}), ("explain", [ALL_ROWS]))
@@ -162,13 +182,17 @@ def test_a_job_has_designs_of_graphs(folder, graph):
     design = dshap.designs.connected(dshap.designs.chain(3), 1, coefficients="boundary")
     phi = stored.attribution.values
     assert np.isfinite(phi).all() and not design.info.is_efficient
-    assert np.abs(phi.sum(axis=1) + stored.base_value.values - stored.prediction.values).max() > 1e-6
+    assert (
+        np.abs(phi.sum(axis=1) + stored.base_value.values - stored.prediction.values).max() > 1e-6
+    )
     with pytest.raises(StoreMismatchError, match="design"):
         run(("explain", [ALL_ROWS]), ("design", {**of_graph, "order": 2}))
 
 
 def test_a_graph_of_another_number_of_players_is_refused(folder):
-    with pytest.raises(InputError, match=r"the design has 4 players, the value function 3 .*: make its graph of 3"):
+    with pytest.raises(
+        InputError, match=r"the design has 4 players, the value function 3 .*: make its graph of 3"
+    ):
         run(("design", {"kind": "myerson", "graph": {"grid": [2, 2]}}))
 
 
@@ -184,7 +208,11 @@ def altered_in_place(name: str = "table/a.parquet") -> None:
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert pq.read_table(name)["temp"][100].as_py() == value + 1.0
     now = os.stat(file)
-    assert (now.st_size, now.st_mtime_ns, now.st_ino) == (times.st_size, times.st_mtime_ns, times.st_ino)
+    assert (now.st_size, now.st_mtime_ns, now.st_ino) == (
+        times.st_size,
+        times.st_mtime_ns,
+        times.st_ino,
+    )
 
 
 def rewritten() -> None:
@@ -220,7 +248,9 @@ CHANGED_FILES: dict[str, Callable[[], None]] = {
 def test_changed_data_are_noticed(folder, change):
     run()
     CHANGED_FILES[change]()
-    with pytest.raises(StoreMismatchError, match=r"holds another run: rows: .*(key|order)") as raised:
+    with pytest.raises(
+        StoreMismatchError, match=r"holds another run: rows: .*(key|order)"
+    ) as raised:
         run()
     assert not re.search("[0-9a-f]{16}", str(raised.value))
 
@@ -276,7 +306,9 @@ def of_another_table(file: Path) -> None:
 
 
 DAMAGES: dict[str, Callable[[Path], Any]] = {
-    "a bit": lambda file: file.write_bytes(file.read_bytes()[:200] + b"x" + file.read_bytes()[201:]),
+    "a bit": lambda file: file.write_bytes(
+        file.read_bytes()[:200] + b"x" + file.read_bytes()[201:]
+    ),
     "cut off": lambda file: file.write_bytes(file.read_bytes()[:-7]),
     "empty": lambda file: file.write_bytes(b""),
     "of another table": of_another_table,
@@ -327,10 +359,17 @@ def test_a_file_written_just_now_has_no_stamp(folder, monkeypatch):
     """It may change again without another time."""
     changed_ns = max(os.stat(f"table/{name}.parquet").st_ctime_ns for name in "ab")
     is_coarse = changed_ns % 1_000_000_000 == 0
-    for after, is_stamped in ((0, False), (TICK_NS - 1, False), (COARSE_TICK_NS if is_coarse else TICK_NS, True)):
+    for after, is_stamped in (
+        (0, False),
+        (TICK_NS - 1, False),
+        (COARSE_TICK_NS if is_coarse else TICK_NS, True),
+    ):
         monkeypatch.setattr(parquet.time, "time_ns", lambda now=changed_ns + after: now)
         assert (ParquetSource("table").stamp is not None) is is_stamped
-    assert replace(stamp_file("table", "a.parquet"), changed_ns=5_000_000_000).tick_ns == COARSE_TICK_NS
+    assert (
+        replace(stamp_file("table", "a.parquet"), changed_ns=5_000_000_000).tick_ns
+        == COARSE_TICK_NS
+    )
 
 
 def test_a_stamp_tells_every_part(folder):
@@ -344,7 +383,10 @@ def test_a_stamp_tells_every_part(folder):
     assert stamp_file(str(folder), "table/a.parquet").footer != footer
     Path("table/short").write_bytes(b"PAR")
     Path("table/huge").write_bytes(b"\xff\xff\xff\x7fPAR1")  # says a footer larger than the file
-    assert stamp_file(str(folder), "table/short").size == 3 and stamp_file(str(folder), "table/huge").size == 8
+    assert (
+        stamp_file(str(folder), "table/short").size == 3
+        and stamp_file(str(folder), "table/huge").size == 8
+    )
 
 
 def test_large_samples_are_read_again(folder, monkeypatch):

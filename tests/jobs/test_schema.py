@@ -18,7 +18,10 @@ REGRESSION = {"name": "regression", "value": "conditional_regression", "landmark
 GAUSSIAN = {"name": "gaussian", "value": "gaussian", "n_samples": 20}
 IMPORTED = changed(
     ("model", {"kind": "import", "function": "package.module:predict"}),
-    ("explain", [{"name": "marginal", "value": "marginal", "background": 20}, REGRESSION, GAUSSIAN]),
+    (
+        "explain",
+        [{"name": "marginal", "value": "marginal", "background": 20}, REGRESSION, GAUSSIAN],
+    ),
 )
 SYNTHETIC = {"kind": "synthetic", "name": "powerlifting", "rows": 500}
 FOURIER = {"kind": "kernel_ridge", "embedding": "fourier", "features": 40, "penalty": 1e-4}
@@ -32,7 +35,11 @@ def test_defaults_are_those_of_the_design():
     assert (job.cluster.kind, job.design.kind, job.source.missing, job.job.dtype) == (
         "none", "auto", "refuse", "float64",
     )  # fmt: skip
-    assert (job.model.embedding, job.model.selection, job.model.features) == ("nystrom", "kmeans++", 500)
+    assert (job.model.embedding, job.model.selection, job.model.features) == (
+        "nystrom",
+        "kmeans++",
+        500,
+    )
     assert job.design_seed == job.job.seed == 0
     assert job.options() == RunOptions()
 
@@ -41,22 +48,43 @@ def test_defaults_of_explanations():
     entries = [{"name": "r", "value": "conditional_regression"}, {"name": "g", "value": "gaussian"}]
     regression, gaussian = parse_job(changed(("explain", entries))).explain
     assert (regression.landmarks, regression.features, regression.penalty) == (256, 256, "validate")
-    assert (regression.kernel, regression.lengthscale, regression.rank_tolerance) == (None, "median", 1e-6)
-    assert (gaussian.n_samples, gaussian.ridge, gaussian.seed, gaussian.quality_rows) == (1_000, 0.0, None, None)
+    assert (regression.kernel, regression.lengthscale, regression.rank_tolerance) == (
+        None,
+        "median",
+        1e-6,
+    )
+    assert (gaussian.n_samples, gaussian.ridge, gaussian.seed, gaussian.quality_rows) == (
+        1_000,
+        0.0,
+        None,
+        None,
+    )
     observational = parse_job(JOB).explain[1]
-    assert (observational.embedding, observational.centred, observational.penalty) == ("nystrom", False, "validate")
+    assert (observational.embedding, observational.centred, observational.penalty) == (
+        "nystrom",
+        False,
+        "validate",
+    )
 
 
 def test_a_synthetic_table_has_its_own_roles():
     source = parse_job(changed(("source", {"kind": "synthetic", "name": "powerlifting"}))).source
-    assert (source.rows, source.seed, source.key, source.target) == (200_000, 0, ("lift_id",), "deadlift_kg")
+    assert (source.rows, source.seed, source.key, source.target) == (
+        200_000,
+        0,
+        ("lift_id",),
+        "deadlift_kg",
+    )
     assert source.features is None and source.missing == "refuse"
 
 
 def test_every_run_option_has_one_place():
     elsewhere = {"missing", "max_coalitions", "dtype", "tol", "wait"}
     assert {option.name for option in fields(RunOptions)} == elsewhere | set(Run.model_fields)
-    assert set(MISSING_POLICIES) == {"refuse", "skip", "pass"} and set(STORED_DTYPES) == {"float64", "float32"}
+    assert set(MISSING_POLICIES) == {"refuse", "skip", "pass"} and set(STORED_DTYPES) == {
+        "float64",
+        "float32",
+    }
 
 
 @pytest.mark.parametrize(
@@ -72,15 +100,39 @@ def test_every_run_option_has_one_place():
         ("source.features", None),
         ("explain.0.players", {"weather": ["temp", "hum"]}),
         ("explain.0.background", 50),
-        ("design", {"kind": "kernelshap", "n_coalitions": 6, "sampling": "kernel", "paired": False, "seed": 3}),
+        (
+            "design",
+            {
+                "kind": "kernelshap",
+                "n_coalitions": 6,
+                "sampling": "kernel",
+                "paired": False,
+                "seed": 3,
+            },
+        ),
         ("design", {"kind": "kernelshap", "n_coalitions": 60, "tol": 0.02, "max_coalitions": 240}),
         ("design", {"kind": "kriging", "n_coalitions": 60, "decay": 0.1}),
-        ("design", {"kind": "permutation", "n_permutations": 8, "antithetic": False, "n_replicates": 0}),
+        (
+            "design",
+            {"kind": "permutation", "n_permutations": 8, "antithetic": False, "n_replicates": 0},
+        ),
         ("design", {"kind": "exact"}),
         ("design", {"kind": "local", "graph": "chain", "order": 2}),
-        ("design", {"kind": "local", "graph": {"grid": [1, 3]}, "order": 1, "n_permutations": 4, "outside": "present"}),
+        (
+            "design",
+            {
+                "kind": "local",
+                "graph": {"grid": [1, 3]},
+                "order": 1,
+                "n_permutations": 4,
+                "outside": "present",
+            },
+        ),
         ("design", {"kind": "connected", "graph": "chain", "order": 1, "coefficients": "boundary"}),
-        ("design", {"kind": "connected_regression", "graph": "chain", "order": 2, "weights": "kernel"}),
+        (
+            "design",
+            {"kind": "connected_regression", "graph": "chain", "order": 2, "weights": "kernel"},
+        ),
         ("design", {"kind": "myerson", "graph": "chain"}),
         ("design", {"max_coalitions": 64}),
         ("cluster", {"kind": "local", "workers": 2, "memory_limit": "3GiB", "threads": 2}),
@@ -95,17 +147,43 @@ def test_every_run_option_has_one_place():
         ("model.selection", "uniform"),
         ("explain.0.quality_rows", 50),
         ("explain.1", {**JOB["explain"][1], "landmarks": "model", "centred": True}),
-        ("explain.1", {"name": "o", "value": "kernel_observational", "embedding": "fourier", "features": 64}),
+        (
+            "explain.1",
+            {"name": "o", "value": "kernel_observational", "embedding": "fourier", "features": 64},
+        ),
         ("explain.1", {"name": "o", "value": "kernel_observational", "selection": "leverage"}),
         ("explain.1", REGRESSION),
         ("explain.1.penalty", "validate"),
         ("explain.1.penalty", 1e-3),
-        ("explain.1", {**REGRESSION, "penalty": "validate", "kernel": "model", "quality_rows": 100}),
-        ("explain.1", {**REGRESSION, "kernel": "matern32", "lengthscale": [1, 2, 3], "rank_tolerance": 1e-4}),
-        ("explain.1", {"name": "r", "value": "conditional_regression", "embedding": "fourier", "features": 32}),
+        (
+            "explain.1",
+            {**REGRESSION, "penalty": "validate", "kernel": "model", "quality_rows": 100},
+        ),
+        (
+            "explain.1",
+            {**REGRESSION, "kernel": "matern32", "lengthscale": [1, 2, 3], "rank_tolerance": 1e-4},
+        ),
+        (
+            "explain.1",
+            {
+                "name": "r",
+                "value": "conditional_regression",
+                "embedding": "fourier",
+                "features": 32,
+            },
+        ),
         ("explain.1", {**GAUSSIAN, "ridge": 1e-4, "seed": 3}),
         ("source", SYNTHETIC),
-        ("source", {**SYNTHETIC, "seed": 4, "key": "lift_id", "features": ["squat_kg"], "target": "bench_kg"}),
+        (
+            "source",
+            {
+                **SYNTHETIC,
+                "seed": 4,
+                "key": "lift_id",
+                "features": ["squat_kg"],
+                "target": "bench_kg",
+            },
+        ),
     ],
 )
 def test_accepted(change):
@@ -113,7 +191,10 @@ def test_accepted(change):
 
 
 NOT_BUILT = [
-    (("model.kind", "xgboost"), '[model] kind = "xgboost" is not built yet; built: kernel_ridge, kernel_log'),
+    (
+        ("model.kind", "xgboost"),
+        '[model] kind = "xgboost" is not built yet; built: kernel_ridge, kernel_log',
+    ),
     (("model.kind", "onnx"), '[model] kind = "onnx" is not built yet'),
     (("model.kind", "lightgbm"), '[model] kind = "lightgbm" is not built yet'),
     (("model.kind", "skops"), '[model] kind = "skops" is not built yet'),
@@ -128,12 +209,20 @@ NOT_BUILT = [
     (("cluster", {"kind": "gateway"}), '[cluster] kind = "gateway" is not built yet'),
     (
         ("explain.0.value", "linear_gaussian"),
-        '[[explain]] interventional value = "linear_gaussian" is not built yet; built: kernel_interventional, kernel',
+        '[[explain]] interventional value = "linear_gaussian" is not built yet; built: '
+        "kernel_interventional, kernel",
     ),
 ]
 UNKNOWN = [
-    (("modle", {}), "unknown table 'modle'; did you mean 'model'? Allowed: cluster, design, explain, job, model,"),
-    (("model.landmark", 3), "[model] unknown key 'landmark'; did you mean 'landmarks'? Allowed: embedding, feat"),
+    (
+        ("modle", {}),
+        "unknown table 'modle'; did you mean 'model'? Allowed: cluster, design, explain, job, "
+        "model,",
+    ),
+    (
+        ("model.landmark", 3),
+        "[model] unknown key 'landmark'; did you mean 'landmarks'? Allowed: embedding, feat",
+    ),
     (
         ("job.keep_rows", True),
         "[job] unknown key 'keep_rows'. Allowed: dtype, name, seed, store; keep_rows belongs in [r",
@@ -147,17 +236,33 @@ UNKNOWN = [
     (("run.wait", 5), "wait belongs in [cluster]"),
     (
         ("source.rows", 50),
-        "[source] unknown key 'rows'. Allowed: features, key, kind, missing, path, target; rows goes",
+        "[source] unknown key 'rows'. Allowed: features, key, kind, missing, path, target; rows "
+        "goes",
     ),
     (("source", {**SYNTHETIC, "path": "a"}), 'path goes with kind = "parquet"'),
     (("source", {**SYNTHETIC, "missing": "skip"}), "[source] unknown key 'missing'"),
-    (("source", {**SYNTHETIC, "name": "weightlifting"}), "unknown name 'weightlifting'; did you mean 'powerlifting'?"),
-    (("model.selection", "leverages"), "[model] unknown selection 'leverages'; did you mean 'leverage'?"),
+    (
+        ("source", {**SYNTHETIC, "name": "weightlifting"}),
+        "unknown name 'weightlifting'; did you mean 'powerlifting'?",
+    ),
+    (
+        ("model.selection", "leverages"),
+        "[model] unknown selection 'leverages'; did you mean 'leverage'?",
+    ),
     (("model.embedding", "rff"), "[model] unknown embedding 'rff'. Allowed: fourier, nystrom"),
-    (("explain.1", {**REGRESSION, "kernel": "gauss"}), "[[explain]] regression unknown kernel 'gauss'"),
-    (("explain.1", {**REGRESSION, "centred": True}), 'centred goes with value = "kernel_observational"'),
+    (
+        ("explain.1", {**REGRESSION, "kernel": "gauss"}),
+        "[[explain]] regression unknown kernel 'gauss'",
+    ),
+    (
+        ("explain.1", {**REGRESSION, "centred": True}),
+        'centred goes with value = "kernel_observational"',
+    ),
     (("explain.1", {**GAUSSIAN, "landmarks": 3}), "[[explain]] gaussian unknown key 'landmarks'"),
-    (("explain.1", {"name": "m", "value": "marginal", "quality_rows": 9}), "[[explain]] m unknown key 'quality_rows'"),
+    (
+        ("explain.1", {"name": "m", "value": "marginal", "quality_rows": 9}),
+        "[[explain]] m unknown key 'quality_rows'",
+    ),
     (
         ("explain.1", {"name": "m", "value": "marginal", "link": "logits"}),
         "unknown link 'logits'; did you mean 'logit'",
@@ -166,19 +271,34 @@ UNKNOWN = [
         ("explain.1", {"name": "m", "value": "marginal", "link": "logit", "link_class": "yes"}),
         'link_class belongs to link = "log_odds" or "log_probability", not to "logit"',
     ),
-    (("explain.1", {**GAUSSIAN, "clip": 0.01}), 'clip belongs to a link of probabilities, like link = "logit"'),
     (
-        ("explain.1", {"name": "m", "value": "marginal", "background": "all", "selection": "thinning"}),
+        ("explain.1", {**GAUSSIAN, "clip": 0.01}),
+        'clip belongs to a link of probabilities, like link = "logit"',
+    ),
+    (
+        (
+            "explain.1",
+            {"name": "m", "value": "marginal", "background": "all", "selection": "thinning"},
+        ),
         'selection belongs to a number of background rows; "all" are taken: leave it out',
     ),
-    (("model.kind", "kernelridge"), "[model] unknown kind 'kernelridge'; did you mean 'kernel_ridge' or 'kernel_log"),
+    (
+        ("model.kind", "kernelridge"),
+        "[model] unknown kind 'kernelridge'; did you mean 'kernel_ridge' or 'kernel_log",
+    ),
     (
         ("model.kernel", "gauss"),
         "[model] unknown kernel 'gauss'. Allowed: laplacian, matern12, matern32, matern52, rbf",
     ),
-    (("explain.1.value", "kernel_obs"), "[[explain]] observational unknown value 'kernel_obs'; did you mean"),
+    (
+        ("explain.1.value", "kernel_obs"),
+        "[[explain]] observational unknown value 'kernel_obs'; did you mean",
+    ),
     (("source.missing", "drop"), "[source] unknown missing 'drop'. Allowed: pass, refuse, skip"),
-    (("job.dtype", "float16"), "[job] unknown dtype 'float16'; did you mean 'float64' or 'float32'?"),
+    (
+        ("job.dtype", "float16"),
+        "[job] unknown dtype 'float16'; did you mean 'float64' or 'float32'?",
+    ),
     (("run.instance_tle", 5), "[run] unknown key 'instance_tle'; did you mean 'instance_tile'?"),
     (
         ("design", {"sampling": "leverage", "antithetic": False}),
@@ -196,7 +316,10 @@ MISSING = [
     (("explain.0.value", None), "[[explain]] interventional value is missing"),
     (("explain.1.name", None), "[[explain]] number 2 name is missing"),
     (("job.store", None), "[job] store is missing"),
-    (("source.target", None), '[source] target is missing: [model] kind = "kernel_ridge" is fitted to it'),
+    (
+        ("source.target", None),
+        '[source] target is missing: [model] kind = "kernel_ridge" is fitted to it',
+    ),
     (("cluster", {"workers": 2}), "[cluster] kind is missing"),
     (("design", {"kind": "kernelshap"}), '[design] kind = "kernelshap" needs n_coalitions'),
     (("design", {"kind": "myerson"}), '[design] kind = "myerson" needs graph'),
@@ -204,37 +327,73 @@ MISSING = [
 ]
 WRONG = [
     (("model", 3), "[model] = 3: give a table"),
-    (("explain", []), "begin each explanation with [[explain]], in two brackets, and give at least one"),
+    (
+        ("explain", []),
+        "begin each explanation with [[explain]], in two brackets, and give at least one",
+    ),
     (("explain", {"name": "a"}), "begin each explanation with [[explain]], in two brackets"),
     (("model.landmarks", "many"), '[model] landmarks = "many": give a whole number'),
     (("model.landmarks", 0), "[model] landmarks = 0: give at least 1"),
     (("model.landmarks", 1.5), "[model] landmarks = 1.5: give a whole number"),
     (("model.landmarks", True), "[model] landmarks = true: give a whole number"),
-    (("model.lengthscale", "valid"), '[model] lengthscale = "valid": give "validate", "median" or a positive number'),
+    (
+        ("model.lengthscale", "valid"),
+        '[model] lengthscale = "valid": give "validate", "median" or a positive number',
+    ),
     (("model.lengthscale", [1, -1]), "[model] lengthscale = [1, -1]: give"),
     (("model.penalty", 0), '[model] penalty = 0: give "validate" or a positive number'),
     (("model.holdout", 1.0), "[model] holdout = 1.0: give less than 1"),
     (("model.shapley", 3), "[model] shapley = 3: give a table"),
     (("model.shapley", {"strength": 1.0}), "[model.shapley] player is missing"),
     (("model.shapley", {"player": "hr"}), "[model.shapley] strength is missing"),
-    (("model.shapley", {"player": "hr", "strength": -1.0}), "[model.shapley] strength = -1.0: give at least 0"),
+    (
+        ("model.shapley", {"player": "hr", "strength": -1.0}),
+        "[model.shapley] strength = -1.0: give at least 0",
+    ),
     (
         ("model.shapley", {"player": "hr", "strength": 1.0, "value": "both"}),
         "[model.shapley] unknown value 'both'. Allowed: interventional, observational",
     ),
-    (("model.shapley", {"player": "hr", "strength": 1.0, "penalty": 0.1}), 'belongs to value = "observational"'),
-    (("model.shapley", {"player": "hr", "strength": 1.0, "strenght": 2.0}), "[model.shapley] unknown key 'strenght'"),
-    (("explain.0.name", "state"), "'rows', 'state' and 'zarr.json' belong to the store: choose another name"),
-    (("explain.0.name", "zarr.json"), "'rows', 'state' and 'zarr.json' belong to the store: choose another name"),
-    (("explain.0.name", "n" * 256), "the name takes 256 bytes, at most 237 allowed: choose a shorter one"),
+    (
+        ("model.shapley", {"player": "hr", "strength": 1.0, "penalty": 0.1}),
+        'belongs to value = "observational"',
+    ),
+    (
+        ("model.shapley", {"player": "hr", "strength": 1.0, "strenght": 2.0}),
+        "[model.shapley] unknown key 'strenght'",
+    ),
+    (
+        ("explain.0.name", "state"),
+        "'rows', 'state' and 'zarr.json' belong to the store: choose another name",
+    ),
+    (
+        ("explain.0.name", "zarr.json"),
+        "'rows', 'state' and 'zarr.json' belong to the store: choose another name",
+    ),
+    (
+        ("explain.0.name", "n" * 256),
+        "the name takes 256 bytes, at most 237 allowed: choose a shorter one",
+    ),
     (("explain.0.name", ".."), "it names a folder of the store"),
     (("explain.0.name", "a/b"), '[[explain]] a/b name = "a/b": it names a folder of the store'),
     (("explain.0.name", ".hidden"), "it names a folder of the store"),
-    (("explain.1.name", "interventional"), "two [[explain]] are named 'interventional': give each a name of its own"),
-    (("explain.0.background", 0), '[[explain]] interventional background = 0: give "all" or a number of rows'),
+    (
+        ("explain.1.name", "interventional"),
+        "two [[explain]] are named 'interventional': give each a name of its own",
+    ),
+    (
+        ("explain.0.background", 0),
+        '[[explain]] interventional background = 0: give "all" or a number of rows',
+    ),
     (("explain.0.players", {"a": 3}), "[[explain]] interventional players = 3: give a list"),
-    (("explain.1.penalty", 0.0), '[[explain]] observational penalty = 0.0: give "validate" or a positive number'),
-    (("source.missing", "pass"), '[source] missing = "pass" is for models that take NaN: use "refuse" or "skip"'),
+    (
+        ("explain.1.penalty", 0.0),
+        '[[explain]] observational penalty = 0.0: give "validate" or a positive number',
+    ),
+    (
+        ("source.missing", "pass"),
+        '[source] missing = "pass" is for models that take NaN: use "refuse" or "skip"',
+    ),
     (("source.features", []), "[source] features = []: give a column name, or a list of names"),
     (("source.path", ""), '[source] path = "": give a text that is not empty'),
     (
@@ -242,22 +401,43 @@ WRONG = [
         '[design] n_coalitions belongs to kind = "kernelshap" or "kriging"; with "exa',
     ),
     (("design", {"n_coalitions": 3}), 'with "auto" give max_coalitions'),
-    (("design", {"kind": "kernelshap", "n_coalitions": 9, "max_coalitions": 9}), "max_coalitions belongs to"),
-    (("design", {"kind": "exact", "tol": 0.1}), "tol belongs to a design that grows (auto, kernelshap, kriging)"),
+    (
+        ("design", {"kind": "kernelshap", "n_coalitions": 9, "max_coalitions": 9}),
+        "max_coalitions belongs to",
+    ),
+    (
+        ("design", {"kind": "exact", "tol": 0.1}),
+        "tol belongs to a design that grows (auto, kernelshap, kriging)",
+    ),
     (("design", {"tol": 1.5}), "[design] tol = 1.5: give less than 1"),
     (("design", {"kind": "permutation"}), 'kind = "permutation" needs n_permutations'),
-    (("design", {"kind": "exact", "n_permutations": 4}), 'n_permutations belongs to kind = "permutation"'),
-    (("design", {"kind": "kernelshap", "n_coalitions": 9, "decay": 0.1}), 'decay belongs to kind = "kriging"'),
+    (
+        ("design", {"kind": "exact", "n_permutations": 4}),
+        'n_permutations belongs to kind = "permutation"',
+    ),
+    (
+        ("design", {"kind": "kernelshap", "n_coalitions": 9, "decay": 0.1}),
+        'decay belongs to kind = "kriging"',
+    ),
     (("design", {"kind": "kriging", "n_coalitions": 90, "decay": 2.0}), "[design] decay"),
     (("design", {"seed": -1}), "[design] seed = -1: give at least 0"),
     (
         ("design", {"kind": "myerson", "graph": "ring"}),
         '[design] graph = "ring": give "chain", or { grid = [height, width] } of the players in',
     ),
-    (("design", {"kind": "myerson", "graph": {"grid": [3]}}), 'give "chain", or { grid = [height, width] }'),
-    (("design", {"kind": "myerson", "graph": {"grid": [3, 0]}}), 'give "chain", or { grid = [height, width] }'),
+    (
+        ("design", {"kind": "myerson", "graph": {"grid": [3]}}),
+        'give "chain", or { grid = [height, width] }',
+    ),
+    (
+        ("design", {"kind": "myerson", "graph": {"grid": [3, 0]}}),
+        'give "chain", or { grid = [height, width] }',
+    ),
     (("design", {"kind": "myerson", "graph": {}}), 'give "chain", or { grid = [height, width] }'),
-    (("design", {"kind": "local", "graph": "chain", "order": 0}), "[design] order = 0: give at least 1"),
+    (
+        ("design", {"kind": "local", "graph": "chain", "order": 0}),
+        "[design] order = 0: give at least 1",
+    ),
     (
         ("design", {"kind": "connected", "graph": "chain", "order": 1, "coefficients": "papers"}),
         "[design] unknown coefficients 'papers'; did you mean 'paper'?",
@@ -265,35 +445,78 @@ WRONG = [
     (("design", {"kind": "myerson", "graph": "chain", "order": 1}), "order belongs to kind = "),
     (("cluster", {"kind": "local", "wait": -1}), "[cluster] wait = -1: give at least 0"),
     (("cluster", {"kind": "local", "wait": "long"}), '[cluster] wait = "long": give a number'),
-    (("cluster", {"kind": "local", "memory_limit": "3 apples"}), "memory size '3 apples' is not understood"),
+    (
+        ("cluster", {"kind": "local", "memory_limit": "3 apples"}),
+        "memory size '3 apples' is not understood",
+    ),
     (("run.keep_rows", "yes"), '[run] keep_rows = "yes": give true or false'),
-    (("model.features", 40), '[model] features belongs to embedding = "fourier"; with "nystrom" give landmarks'),
+    (
+        ("model.features", 40),
+        '[model] features belongs to embedding = "fourier"; with "nystrom" give landmarks',
+    ),
     (
         ("model", {**FOURIER, "landmarks": 40}),
         '[model] landmarks belongs to embedding = "nystrom"; with "fourier" give features',
     ),
-    (("model", {**FOURIER, "selection": "uniform"}), '[model] selection belongs to embedding = "nystrom"'),
-    (("model", {**FOURIER, "features": 41}), "[model] features = 41: give an even number of at least 2"),
-    (("model.landmarks", "model"), '[model] landmarks = "model": give a whole number'),
-    (("explain.1", {**REGRESSION, "embedding": "fourier"}), "[[explain]] regression landmarks belongs to embedding"),
     (
-        ("explain.1", {"name": "r", "value": "conditional_regression", "embedding": "fourier", "rank_tolerance": 0.1}),
-        '[[explain]] r rank_tolerance belongs to embedding = "nystrom"; with "fourier" give features',
+        ("model", {**FOURIER, "selection": "uniform"}),
+        '[model] selection belongs to embedding = "nystrom"',
+    ),
+    (
+        ("model", {**FOURIER, "features": 41}),
+        "[model] features = 41: give an even number of at least 2",
+    ),
+    (("model.landmarks", "model"), '[model] landmarks = "model": give a whole number'),
+    (
+        ("explain.1", {**REGRESSION, "embedding": "fourier"}),
+        "[[explain]] regression landmarks belongs to embedding",
+    ),
+    (
+        (
+            "explain.1",
+            {
+                "name": "r",
+                "value": "conditional_regression",
+                "embedding": "fourier",
+                "rank_tolerance": 0.1,
+            },
+        ),
+        '[[explain]] r rank_tolerance belongs to embedding = "nystrom"; with "fourier" give '
+        "features",
     ),
     (
         ("explain.1", {**REGRESSION, "landmarks": "model", "selection": "uniform"}),
         '[[explain]] regression landmarks = "model" takes those of the model: leave selection out',
     ),
-    (("explain.1.landmarks", "all"), '[[explain]] observational landmarks = "all": give "model" or a number of landm'),
-    (("explain.1.penalty", -1), '[[explain]] observational penalty = -1: give "validate" or a positive number'),
-    (("explain.1", {**REGRESSION, "penalty": 0}), '[[explain]] regression penalty = 0: give "validate" or a positive'),
-    (("explain.1", {**REGRESSION, "lengthscale": 2.0}), "lengthscale belongs to a kernel of its own: name one, like"),
+    (
+        ("explain.1.landmarks", "all"),
+        '[[explain]] observational landmarks = "all": give "model" or a number of landm',
+    ),
+    (
+        ("explain.1.penalty", -1),
+        '[[explain]] observational penalty = -1: give "validate" or a positive number',
+    ),
+    (
+        ("explain.1", {**REGRESSION, "penalty": 0}),
+        '[[explain]] regression penalty = 0: give "validate" or a positive',
+    ),
+    (
+        ("explain.1", {**REGRESSION, "lengthscale": 2.0}),
+        "lengthscale belongs to a kernel of its own: name one, like",
+    ),
     (
         ("explain.1", {**REGRESSION, "kernel": "rbf", "lengthscale": "validate"}),
-        '[[explain]] regression lengthscale = "validate": give "median" or a positive number, or a list',
+        '[[explain]] regression lengthscale = "validate": give "median" or a positive number, or a '
+        "list",
     ),
-    (("explain.1", {**GAUSSIAN, "n_samples": 7}), "[[explain]] gaussian n_samples = 7: give an even number"),
-    (("explain.1", {**GAUSSIAN, "ridge": -1.0}), "[[explain]] gaussian ridge = -1.0: give at least 0"),
+    (
+        ("explain.1", {**GAUSSIAN, "n_samples": 7}),
+        "[[explain]] gaussian n_samples = 7: give an even number",
+    ),
+    (
+        ("explain.1", {**GAUSSIAN, "ridge": -1.0}),
+        "[[explain]] gaussian ridge = -1.0: give at least 0",
+    ),
     (("explain.0.quality_rows", 0), "[[explain]] interventional quality_rows = 0: give at least 1"),
     (("source", {**SYNTHETIC, "rows": 0}), "[source] rows = 0: give at least 1"),
     (("report", {"instance": 1.5}), "[report] instance = 1.5: give the key of a row"),
@@ -333,7 +556,11 @@ def test_options_of_the_model_and_of_explanations_fit_together():
     logistic = ("model", {"kind": "kernel_logistic"})
     refused('[source] target is missing: [model] kind = "kernel_logistic" is fitted to it',
             logistic, ("source.target", None))  # fmt: skip
-    refused('kind = "kernel_logistic" takes one column of classes', logistic, ("source.target", ["y", "z"]))
+    refused(
+        'kind = "kernel_logistic" takes one column of classes',
+        logistic,
+        ("source.target", ["y", "z"]),
+    )
 
 
 def test_home_folder(monkeypatch):
@@ -352,7 +579,13 @@ def test_home_folder(monkeypatch):
 
 
 def test_many_problems_are_counted():
-    bad = changed(("model.landmarks", 0), ("model.holdout", 2), ("job.seed", -1), ("run.keep_rows", 1), ("nope", {}))
+    bad = changed(
+        ("model.landmarks", 0),
+        ("model.holdout", 2),
+        ("job.seed", -1),
+        ("run.keep_rows", 1),
+        ("nope", {}),
+    )
     with pytest.raises(InputError, match=r"; and 2 more$"):
         parse_job(bad)
 
@@ -384,4 +617,8 @@ def test_the_million_rows_and_their_synthetic_twin_are_the_same_job():
 
 def test_the_demo_is_valid():
     job = load_job(WORKFLOWS / "bike_sharing.toml")
-    assert job.model.landmarks >= 400 and job.design.n_coalitions >= 512 and len(job.source.features) == 12
+    assert (
+        job.model.landmarks >= 400
+        and job.design.n_coalitions >= 512
+        and len(job.source.features) == 12
+    )

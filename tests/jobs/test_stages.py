@@ -1,4 +1,5 @@
-"""What the stages of a job took: peaks of processes, the steps of an explanation, and a table that adds up."""
+"""What the stages of a job took: peaks of processes, the steps of an explanation, and a table that
+adds up."""
 
 from __future__ import annotations
 
@@ -52,7 +53,12 @@ def test_without_proc_nothing_is_known(monkeypatch, tmp_path):
     monkeypatch.setattr(progress, "CLEAR", tmp_path / "none" / "none")
     meter = PeakMeter()
     meter.reset(LoopExecutor())
-    assert (meter.client(), meter.worker(LoopExecutor()), peak_bytes(), reset_peak()) == (None, None, None, False)
+    assert (meter.client(), meter.worker(LoopExecutor()), peak_bytes(), reset_peak()) == (
+        None,
+        None,
+        None,
+        False,
+    )
     (tmp_path / "none").write_text("VmRSS:\t 5 kB\n")
     assert peak_bytes() is None
 
@@ -62,7 +68,9 @@ def test_a_peak_that_was_not_reset_is_not_told(has_peaks, monkeypatch, tmp_path)
     monkeypatch.setattr(progress, "CLEAR", tmp_path / "none" / "none")
     meter = PeakMeter()
     meter.reset(LoopExecutor())
-    assert meter.client() is None and meter.worker(LoopExecutor()) is None and peak_bytes() is not None
+    assert (
+        meter.client() is None and meter.worker(LoopExecutor()) is None and peak_bytes() is not None
+    )
 
 
 def test_who_the_workers_are(has_peaks):
@@ -106,7 +114,8 @@ class Told(SilentProgress):
 
 
 def explained(recorder: StageRecorder, *stages: tuple) -> None:
-    """What the engine tells in one explanation: a pause, then each (stage, total, unit, done) of 10 ms."""
+    """What the engine tells in one explanation: a pause, then each (stage, total, unit, done) of 10
+    ms."""
     time.sleep(0.01)
     for stage in stages:
         recorder.begin(*stage)
@@ -122,22 +131,36 @@ def test_the_steps_of_an_explanation():
         recorder.begin("fit", 3, "passes", 0)  # no step of an explanation
         time.sleep(0.01)
         recorder.end()
-    stages = (("base value", 1, "stages", 0), ("moments", 8, "coalition tiles", 3), ("evaluation", 90, "rows", 30))
+    stages = (
+        ("base value", 1, "stages", 0),
+        ("moments", 8, "coalition tiles", 3),
+        ("evaluation", 90, "rows", 30),
+    )
     started = time.monotonic()
     with recorder.explanation("a", data_rows=500, learns=True):
         explained(recorder, *stages)
     elapsed = time.monotonic() - started
     fit, base, learn, evaluation = recorder.stages
-    assert [use.name for use in recorder.stages] == ["fit", "a: base value", "a: learn", "a: evaluation"]
+    assert [use.name for use in recorder.stages] == [
+        "fit",
+        "a: base value",
+        "a: learn",
+        "a: evaluation",
+    ]
     assert [use.rows for use in recorder.stages] == [500, 500, 500, 60]  # 30 were there
-    assert learn.seconds >= 0.02 > 0.01 <= base.seconds  # the pause before counts as learning: landmarks
-    assert 0.03 <= base.seconds + learn.seconds + evaluation.seconds <= elapsed  # every moment in one step
+    # the pause before counts as learning: landmarks
+    assert learn.seconds >= 0.02 > 0.01 <= base.seconds
+    # every moment in one step
+    assert 0.03 <= base.seconds + learn.seconds + evaluation.seconds <= elapsed
     assert (base.kept, learn.kept) == ("", "3 of 8 coalition tiles kept from before")
     assert evaluation.kept == "30 of 90 rows kept from before"
     for use in recorder.stages:
         assert use.rows_per_second == use.rows / use.seconds and fit.kept == ""
     recorder.say("done")
-    assert told.said[:2] == [("begin", "fit", 3, "passes", 0), ("end",)] and told.said[-1] == ("say", "done")
+    assert told.said[:2] == [("begin", "fit", 3, "passes", 0), ("end",)] and told.said[-1] == (
+        "say",
+        "done",
+    )
     assert [one[1:] for one in told.said if one[0] == "begin"][1:] == list(stages)
     assert told.said.count(("advance", 2)) == 3
 
@@ -175,9 +198,23 @@ def test_the_table():
         StageUse("a: evaluation", 30, 60.0, 3 << 30, None, "5 of 35 rows kept from before"),
     ]
     head, census, start, fit, evaluation = stage_table([use.to_dict() for use in uses])
-    assert " ".join(head.split()) == "stage rows seconds rows/s peak of largest worker peak of client"
+    assert (
+        " ".join(head.split()) == "stage rows seconds rows/s peak of largest worker peak of client"
+    )
     assert census.split() == ["census", "100,000", "0.5", "200,000", "-", "300.0", "MiB"]
-    assert start.split() == ["start", "of", "the", "cluster", "-", "2.5", "-", "150.0", "MiB", "300.0", "MiB"]
+    assert start.split() == [
+        "start",
+        "of",
+        "the",
+        "cluster",
+        "-",
+        "2.5",
+        "-",
+        "150.0",
+        "MiB",
+        "300.0",
+        "MiB",
+    ]
     assert fit.split() == ["fit", *ALL_KEPT.split()]
     assert " ".join(evaluation.split()[2:]) == "30 60.0 0.5 3.0 GiB - 5 of 35 rows kept from before"
     assert len(head) == len(census) == len(start)  # the columns stand under one another

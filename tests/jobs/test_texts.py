@@ -43,7 +43,9 @@ def folder(tmp_path, monkeypatch):
     """A working directory with the texts, as ids and as strings, and the words."""
     monkeypatch.chdir(tmp_path)
     strings = [" ".join(WORDS[token] for token in text) for text in TEXTS]
-    pd.DataFrame({"id": np.arange(8) + 5, "ids": TEXTS, "text": strings}).to_parquet("texts.parquet")
+    pd.DataFrame({"id": np.arange(8) + 5, "ids": TEXTS, "text": strings}).to_parquet(
+        "texts.parquet"
+    )
     (tmp_path / "words.txt").write_text("\n".join(WORDS) + "\n")
     return tmp_path
 
@@ -84,17 +86,25 @@ def test_a_design_of_neighbours_has_the_chain_of_each_text(graph):
     of_words = {**JOB, "design": {"kind": "local", "order": 1, **graph}}
     result = run_job(parse_job(of_words), SilentProgress())
     wanted = dshap.explain(
-        Tokens(two_outputs, WORDS, longest=9), TEXTS, design=dshap.designs.local(order=1), progress=False
+        Tokens(two_outputs, WORDS, longest=9),
+        TEXTS,
+        design=dshap.designs.local(order=1),
+        progress=False,
     )
     assert_allclose(dshap.open_cube(result.paths["a"]).attribution, wanted.attribution, atol=1e-13)
-    assert run_job(parse_job({**JOB, "design": {"kind": "local", "order": 1}}), SilentProgress()).was_complete
+    assert run_job(
+        parse_job({**JOB, "design": {"kind": "local", "order": 1}}), SilentProgress()
+    ).was_complete
 
 
 def test_what_a_design_of_neighbours_lacks_beside_its_graph_is_told():
     with pytest.raises(InputError, match=r'\[design\] kind = "local" needs order'):
         parse_job({**JOB, "design": {"kind": "local"}})
     of_grid = parse_job({**JOB, "design": {"kind": "myerson", "graph": {"grid": [2, 3]}}})
-    with pytest.raises(InputError, match="of a graph of 6 players that is no chain, and a text has the chain of its"):
+    with pytest.raises(
+        InputError,
+        match="of a graph of 6 players that is no chain, and a text has the chain of its",
+    ):
         plan_job(of_grid)
 
 
@@ -127,7 +137,10 @@ def test_a_row_is_shown_by_its_tokens():
     row = breakdown(cubes, [6])
     assert list(row.parts[0].attribution) == [f"0 {WORDS[TEXTS[1][0]]}"]
     lines = breakdown_lines(breakdown(cubes, [7]))
-    assert all(any(line.startswith(f"{j} {WORDS[token]} ") for line in lines) for j, token in enumerate(TEXTS[2]))
+    assert all(
+        any(line.startswith(f"{j} {WORDS[token]} ") for line in lines)
+        for j, token in enumerate(TEXTS[2])
+    )
     assert "—" not in "\n".join([*lines, *ranking_lines(rankings(cubes))])
 
 
@@ -135,16 +148,25 @@ def test_a_row_is_shown_by_its_tokens():
     ("changes", "message"),
     [
         ({"source": {"column": "no"}}, "'no'"),
-        ({"source": {"tokenizer": "tests.jobs.test_texts:none", "column": "text"}}, "has no function 'none'"),
+        (
+            {"source": {"tokenizer": "tests.jobs.test_texts:none", "column": "text"}},
+            "has no function 'none'",
+        ),
         ({"source": {"column": "text"}}, "row 0: it is a string, and there is no tokenizer"),
         ({"source": {"path": "none.parquet"}}, "no Parquet file"),
         ({"explain": {"vocabulary": 5}}, "is outside the vocabulary: ids are 0 to 4"),
-        ({"explain": {"vocabulary": "none.txt"}}, r"\[\[explain\]\] vocabulary = '.*none.txt': No such file"),
+        (
+            {"explain": {"vocabulary": "none.txt"}},
+            r"\[\[explain\]\] vocabulary = '.*none.txt': No such file",
+        ),
         ({"explain": {"vocabulary": 0}}, "give the number of token ids, or the path of a file"),
         ({"explain": {"longest": 5}}, "row 2: the text has 6 tokens, and predict takes 5"),
         ({"explain": {"value": "marginal", "vocabulary": None, "longest": None}}, "vocabulary"),
         ({"model": {"kind": "kernel_ridge"}}, "function"),
-        ({"design": {"kind": "kriging", "n_permutations": None, "n_coalitions": 40}}, "kriging|n_permutations"),
+        (
+            {"design": {"kind": "kriging", "n_permutations": None, "n_coalitions": 40}},
+            "kriging|n_permutations",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(changes, message, tmp_path):
@@ -156,7 +178,10 @@ def test_what_does_not_go_together_is_refused(changes, message, tmp_path):
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        ({"explain": [{"name": "a", "value": "marginal"}]}, 'explains [source] kind = "texts", and nothing else does'),
+        (
+            {"explain": [{"name": "a", "value": "marginal"}]},
+            'explains [source] kind = "texts", and nothing else does',
+        ),
         ({"source": {"kind": "parquet", "path": "texts.parquet"}}, "give both or neither"),
         ({"model": {"kind": "kernel_ridge"}}, 'give [model] kind = "import"'),
     ],

@@ -1,4 +1,5 @@
-"""Random Fourier features: the frequencies of every family follow the spectral law of its kernel."""
+"""Random Fourier features: the frequencies of every family follow the spectral law of its
+kernel."""
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ MIXED = (("laplacian", "matern32", "matern52"), ("rbf", "rbf", "matern32"))
 def test_cosines_have_the_kernel_as_their_mean(families):
     """k_S(x, z) = E cos ω_S·(x_S − z_S), on single columns and on several, length-scales included.
 
-    The standard error of a mean over 100,000 frequencies is 0.0022 at most: 0.015 leaves room for the worst of all
-    means (seen: 0.0084).  Student's law with a degree of freedom more or less is off by 0.023 to 0.32 somewhere.
+    The standard error of a mean over 100,000 frequencies is 0.0022 at most: 0.015 leaves room for
+    the worst of all means (seen: 0.0084).  Student's law with a degree of freedom more or less is
+    off by 0.023 to 0.32 somewhere.
     """
     rng = np.random.default_rng(5)
     x, z = rng.normal(size=(8, 3)), rng.normal(size=(6, 3))

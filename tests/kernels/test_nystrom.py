@@ -39,9 +39,11 @@ def test_given_and_uniform_landmarks(rng):
 
 
 def test_leverage_draws_by_ridge_leverage_scores():
-    """Shares of four values among the landmarks, against draws by the exact diag(K(K + μI)⁻¹) that add up to 4 / 2.
+    """Shares of four values among the landmarks, against draws by the exact diag(K(K + μI)⁻¹) that
+    add up to 4 / 2.
 
-    Any 50 rows hold all four values, so pilots are exact and 0.02 is chance (seen: 0.008); uniform draws are 0.11 off.
+    Any 50 rows hold all four values, so pilots are exact and 0.02 is chance (seen: 0.008); uniform
+    draws are 0.11 off.
     """
     sample = np.repeat([0.0, 1.0, 2.0, 4.0], [100, 50, 30, 20])[:, None]
     kernel = RBF(1.0).bind(1)
@@ -51,17 +53,26 @@ def test_leverage_draws_by_ridge_leverage_scores():
     shares = np.zeros((2, 4))
     for seed in range(200):
         ours = Nystrom(50, "leverage", seed=seed).select(sample, kernel=kernel)
-        exact = np.random.default_rng(seed).choice(sample[:, 0], 50, replace=False, p=scores / scores.sum())
-        shares += [[(own == value).sum() / 10_000 for value in (0.0, 1.0, 2.0, 4.0)] for own in (ours, exact)]
+        exact = np.random.default_rng(seed).choice(
+            sample[:, 0], 50, replace=False, p=scores / scores.sum()
+        )
+        shares += [
+            [(own == value).sum() / 10_000 for value in (0.0, 1.0, 2.0, 4.0)]
+            for own in (ours, exact)
+        ]
     np.testing.assert_allclose(shares[0], shares[1], rtol=0, atol=0.02)
 
 
 def test_leverage_finds_the_lone_row(rng):
-    """A row that a uniform pilot of 10 in 200 seldom holds: what pilots leave unexplained draws it (26 of 50)."""
+    """A row that a uniform pilot of 10 in 200 seldom holds: what pilots leave unexplained draws it
+    (26 of 50)."""
     sample = rng.normal(size=(200, 1))
     sample[17] = 30.0
     kernel = RBF(1.0).bind(1)
-    found = [30.0 in Nystrom(10, "leverage", seed=seed).select(sample, kernel=kernel) for seed in range(50)]
+    found = [
+        30.0 in Nystrom(10, "leverage", seed=seed).select(sample, kernel=kernel)
+        for seed in range(50)
+    ]
     assert sum(found) >= 15  # 5 of 50 by uniform draws
 
 
@@ -74,7 +85,10 @@ def test_leverage_finds_the_lone_row(rng):
         (lambda: Nystrom(landmarks=np.array([[np.nan]])), "NaN or infinity"),
         (lambda: Nystrom(9).select(np.zeros((8, 2))), "more landmarks than"),
         (lambda: Nystrom(3).select(np.repeat([[0.0], [1.0]], 5, axis=0)), "2 distinct rows"),
-        (lambda: Nystrom(landmarks=np.zeros((2, 3))).select(np.zeros((8, 2))), "3 columns, the data 2"),
+        (
+            lambda: Nystrom(landmarks=np.zeros((2, 3))).select(np.zeros((8, 2))),
+            "3 columns, the data 2",
+        ),
     ],
 )
 def test_bad_embeddings_are_refused(make, words):
@@ -117,15 +131,20 @@ def test_features_reproduce_the_kernel_on_every_subset(rng):
         features = basis.subset(np.isin(np.arange(3), columns))
         products = basis.factors(x)[columns].prod(axis=0)[:, features.kept]
         phi = features.whitened(products)
-        np.testing.assert_allclose(phi @ phi.T, basis.kernel.matrix(x, x, columns), atol=1e-8)  # tolerance^1/2 · cov
+        # tolerance^1/2 · cov
+        np.testing.assert_allclose(phi @ phi.T, basis.kernel.matrix(x, x, columns), atol=1e-8)
         weights = rng.normal(size=(features.n_features, 2))
-        np.testing.assert_allclose(products @ features.coefficients(weights), phi @ weights, atol=1e-7)
+        np.testing.assert_allclose(
+            products @ features.coefficients(weights), phi @ weights, atol=1e-7
+        )
         assert "condition" in str(features)
 
 
 @pytest.mark.parametrize(("penalty", "tolerance"), [(1e-3, 1e-6), (1e-6, 1e-5)])
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_ridge_on_whitened_rows_is_the_dense_conditional_mean_embedding(size, penalty, tolerance, rng):
+def test_ridge_on_whitened_rows_is_the_dense_conditional_mean_embedding(
+    size, penalty, tolerance, rng
+):
     """Every row a landmark: k_S(x, Z) w = K_xS (K_S + nλI)⁻¹ K_S̄, relative to the largest value.
 
     The tolerance leaves room for the rank tolerance of 1e-12 over λ (seen: 2e-9 and 3e-6).
@@ -139,7 +158,9 @@ def test_ridge_on_whitened_rows_is_the_dense_conditional_mean_embedding(size, pe
         phi = keep.whitened(own[:, keep.kept])
         weights = keep.coefficients(ridge_solve(phi.T @ phi, phi.T @ rest, ridge))
         dense = cross @ np.linalg.solve(own + ridge * np.eye(400), rest)
-        np.testing.assert_allclose(cross[:, keep.kept] @ weights, dense, atol=tolerance * np.abs(dense).max(), rtol=0)
+        np.testing.assert_allclose(
+            cross[:, keep.kept] @ weights, dense, atol=tolerance * np.abs(dense).max(), rtol=0
+        )
 
 
 def test_a_ridge_that_float64_cannot_solve_is_refused(rng):
@@ -147,5 +168,7 @@ def test_a_ridge_that_float64_cannot_solve_is_refused(rng):
     own = RBF(3.0).bind(2).matrix(x, x)
     keep = pivoted_cholesky(own, 1e-14)
     phi = keep.whitened(own[:, keep.kept])
-    with pytest.raises(InputError, match=r"for the landmarks that were kept \(\d+ weights, rank \d+, smallest"):
+    with pytest.raises(
+        InputError, match=r"for the landmarks that were kept \(\d+ weights, rank \d+, smallest"
+    ):
         ridge_solve(phi[:20].T @ phi[:20], phi[:20].T @ own[:20], 1e-18)

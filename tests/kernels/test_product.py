@@ -5,7 +5,15 @@ import pytest
 from sklearn.gaussian_process import kernels as sk  # scikit-learn 1.5 or later
 
 from dshap.errors import InputError
-from dshap.kernels import RBF, Categorical, Laplacian, Matern, Product, ProductKernel, median_lengthscale
+from dshap.kernels import (
+    RBF,
+    Categorical,
+    Laplacian,
+    Matern,
+    Product,
+    ProductKernel,
+    median_lengthscale,
+)
 
 PEERS = {
     "rbf": lambda scale: sk.RBF(scale),
@@ -35,13 +43,18 @@ def test_laplacian_and_rbf_equal_pairwise_kernels(rng):
     np.testing.assert_allclose(
         Laplacian(0.5).bind(3).matrix(x, z), laplacian_kernel(x, z, gamma=2.0), atol=1e-14
     )  # γ = 1/ℓ
-    np.testing.assert_allclose(RBF(0.5).bind(3).matrix(x, z), rbf_kernel(x, z, gamma=2.0), atol=1e-14)  # γ = 1/(2ℓ²)
+    # γ = 1/(2ℓ²)
+    np.testing.assert_allclose(
+        RBF(0.5).bind(3).matrix(x, z), rbf_kernel(x, z, gamma=2.0), atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.3])
 def test_categorical_is_one_or_rho(rho):
     x = np.array([[0.0], [1.0], [2.0]])
-    np.testing.assert_allclose(Categorical(rho).bind(1).matrix(x, x), np.where(np.eye(3) > 0, 1.0, rho), atol=1e-15)
+    np.testing.assert_allclose(
+        Categorical(rho).bind(1).matrix(x, x), np.where(np.eye(3) > 0, 1.0, rho), atol=1e-15
+    )
 
 
 def test_subsets_are_products_of_factors(rng):
@@ -50,14 +63,18 @@ def test_subsets_are_products_of_factors(rng):
     x, z = rng.integers(0, 3, (12, 5)).astype(float), rng.integers(0, 3, (7, 5)).astype(float)
     factors = kernel.factors(x, z)
     for columns in ([], [4], [0, 2], [1, 3, 4], range(5)):
-        np.testing.assert_allclose(kernel.matrix(x, z, columns), factors[list(columns)].prod(axis=0), atol=1e-14)
+        np.testing.assert_allclose(
+            kernel.matrix(x, z, columns), factors[list(columns)].prod(axis=0), atol=1e-14
+        )
     np.testing.assert_array_equal(kernel.matrix(x, z), kernel.matrix(x, z, range(5)))
 
 
 def test_median_of_nonzero_distances_and_constant_columns():
     # binary: every non-zero distance is 1; constant: 1 by convention; 0,1,3: distances 1, 3, 2
     sample = np.array([[0.0, 5.0, 0.0], [1.0, 5.0, 1.0], [1.0, 5.0, 3.0]])
-    np.testing.assert_allclose(median_lengthscale(sample), np.array([1.0, 1.0 / np.sqrt(3), 2.0]) * np.sqrt(3))
+    np.testing.assert_allclose(
+        median_lengthscale(sample), np.array([1.0, 1.0 / np.sqrt(3), 2.0]) * np.sqrt(3)
+    )
 
 
 def test_product_takes_a_kernel_a_column(rng):
@@ -93,5 +110,8 @@ def test_stretched_columns_keep_what_two_categories_are_worth():
 def test_a_kernel_says_which_columns_are_categorical():
     mixed = Product({"a": RBF(), "b": Categorical()})
     assert mixed.categorical_columns(2, ["b", "a"]).tolist() == [True, False]
-    assert Product([RBF(1.0), Categorical()]).bind(2).categorical_columns(2).tolist() == [False, True]
+    assert Product([RBF(1.0), Categorical()]).bind(2).categorical_columns(2).tolist() == [
+        False,
+        True,
+    ]
     assert Categorical().categorical_columns(2).all() and not RBF().categorical_columns(2).any()

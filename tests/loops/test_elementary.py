@@ -11,10 +11,17 @@ from dshap.loops.elementary import STRETCH, elementary_products, others_sums
 def plain_elementary_products(left, right, orders):
     """Σ over |U| = s of Π_{k in U} left_ik right_jk (orders, n, m), subset by subset."""
     d, products = left.shape[1], left[:, None] * right
-    return np.array([sum(products[..., list(u)].prod(axis=2) for u in combinations(range(d), s)) for s in orders])
+    return np.array(
+        [
+            sum(products[..., list(u)].prod(axis=2) for u in combinations(range(d), s))
+            for s in orders
+        ]
+    )
 
 
-@pytest.mark.parametrize(("d", "orders"), [(1, [1]), (3, [1, 2, 3]), (5, [3, 5]), (9, [3, 5, 7, 9]), (9, [2])])
+@pytest.mark.parametrize(
+    ("d", "orders"), [(1, [1]), (3, [1, 2, 3]), (5, [3, 5]), (9, [3, 5, 7, 9]), (9, [2])]
+)
 @pytest.mark.parametrize("m", [1, STRETCH - 1, STRETCH, STRETCH + 1])
 def test_sums_are_those_of_the_definition(d, orders, m):
     """1e-13: sums of at most 126 products of numbers near 1."""
@@ -22,7 +29,9 @@ def test_sums_are_those_of_the_definition(d, orders, m):
     left, right = rng.uniform(-1.5, 1.5, (4, d)), rng.choice([-1.0, 1.0], (m, d))
     found = elementary_products(left, right, np.array(orders))
     assert found.shape == (len(orders), 4, m)
-    np.testing.assert_allclose(found, plain_elementary_products(left, right, orders), atol=1e-13 * 1.5**d * 126)
+    np.testing.assert_allclose(
+        found, plain_elementary_products(left, right, orders), atol=1e-13 * 1.5**d * 126
+    )
 
 
 def test_tables_may_lie_in_any_order():
@@ -37,9 +46,13 @@ def test_tables_may_lie_in_any_order():
 
 @pytest.mark.parametrize(("d", "orders"), [(1, 1), (3, 3), (3, 5), (9, 9), (10, 7)])
 def test_sums_of_the_others_are_those_of_the_definition(d, orders):
-    """Of numbers of one size, and where one is a million times the others: none of their digits is lost."""
+    """Of numbers of one size, and where one is a million times the others: none of their digits is
+    lost."""
     rng = np.random.default_rng(d)
-    table, weights = rng.uniform(-1.5, 1.5, (4, d)), rng.normal(size=orders) * (np.arange(orders) % 2 == 0)
+    table, weights = (
+        rng.uniform(-1.5, 1.5, (4, d)),
+        rng.normal(size=orders) * (np.arange(orders) % 2 == 0),
+    )
     table[2:] *= 1e-6
     table[2:, 0] = 1.0
     wanted, digits = np.zeros((4, d)), np.zeros((4, d))

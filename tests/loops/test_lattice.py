@@ -29,7 +29,9 @@ def test_lattice_products(rng, c, kind):
             plain = twins.plain_subset_products(factors, present)
             assert_allclose(lattice.product(j, kept), plain[kept].T, rtol=1e-14)
             assert_allclose(lattice.product(j), plain.T, rtol=1e-14)
-            assert_allclose(other.product(j), twins.plain_subset_products(factors, ~present).T, rtol=1e-14)
+            assert_allclose(
+                other.product(j), twins.plain_subset_products(factors, ~present).T, rtol=1e-14
+            )
 
 
 @pytest.mark.parametrize("kind", KINDS)

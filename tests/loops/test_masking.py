@@ -16,13 +16,22 @@ from tests.loops.twins import plain_mixed_values
 def model(x):
     """Every order of interactions, two outputs; NaN counts as a number of its own."""
     x = np.nan_to_num(x, nan=-2.5)
-    return np.column_stack([np.cos(x @ np.arange(1, x.shape[1] + 1)), np.exp(-np.abs(x).sum(axis=1) / 9) * x[:, 0]])
+    return np.column_stack(
+        [np.cos(x @ np.arange(1, x.shape[1] + 1)), np.exp(-np.abs(x).sum(axis=1) / 9) * x[:, 0]]
+    )
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 7), st.sampled_from([1, 5, 70]), st.integers(1, 90))
+@given(
+    st.integers(0, 10_000),
+    st.integers(1, 6),
+    st.integers(1, 7),
+    st.sampled_from([1, 5, 70]),
+    st.integers(1, 90),
+)
 def test_equal_to_every_mix(seed, n, b, columns, buffer):
-    """Columns of few values, so that many agree, and NaN; whatever the buffer, one word of bits or two."""
+    """Columns of few values, so that many agree, and NaN; whatever the buffer, one word of bits or
+    two."""
     rng = np.random.default_rng(seed)
     values = np.array([0.0, 1.0, np.nan])
     rows, background = rng.choice(values, (n, columns)), rng.choice(values, (b, columns))
@@ -34,17 +43,23 @@ def test_equal_to_every_mix(seed, n, b, columns, buffer):
 
 def test_chunks_change_no_bit(monkeypatch):
     rng = np.random.default_rng(1)
-    rows, background = rng.integers(0, 3, (9, 6)).astype(float), rng.integers(0, 3, (11, 6)).astype(float)
+    rows, background = (
+        rng.integers(0, 3, (9, 6)).astype(float),
+        rng.integers(0, 3, (11, 6)).astype(float),
+    )
     masks = Masks.of(rng.random((20, 6)) < 0.5)
     weights = rng.random(11)
     whole = mixed_values(Calls(model, 2, 1_000), masks, rows, background, weights)
     for size in (1, 5_000, 20_000):
         monkeypatch.setattr(module, "CHUNK_BYTES", size)
-        np.testing.assert_array_equal(mixed_values(Calls(model, 2, 1_000), masks, rows, background, weights), whole)
+        np.testing.assert_array_equal(
+            mixed_values(Calls(model, 2, 1_000), masks, rows, background, weights), whole
+        )
 
 
 def test_a_row_is_predicted_once():
-    """A row that differs from the background in 3 of 12 columns has 8 mixes with it, whatever the coalitions."""
+    """A row that differs from the background in 3 of 12 columns has 8 mixes with it, whatever the
+    coalitions."""
     seen = []
 
     def counted(x):
@@ -76,7 +91,11 @@ def test_predict_never_sees_more_rows_than_the_buffer():
 def test_weights_of_the_background():
     """As a background in which rows are repeated; v(∅) too."""
     rng = np.random.default_rng(3)
-    background, rows, counts = rng.normal(size=(4, 3)), rng.normal(size=(5, 3)), np.array([1, 3, 0, 2])
+    background, rows, counts = (
+        rng.normal(size=(4, 3)),
+        rng.normal(size=(5, 3)),
+        np.array([1, 3, 0, 2]),
+    )
     weighted = dshap.explain(Marginal(model, background, weights=counts * 0.5), rows)
     repeated = dshap.explain(Marginal(model, np.repeat(background, counts, axis=0)), rows)
     np.testing.assert_allclose(weighted.attribution, repeated.attribution, atol=1e-13)

@@ -1,4 +1,5 @@
-"""Values of product games by quadrature: brute force over all coalitions, closed forms, the numpy twin, properties."""
+"""Values of product games by quadrature: brute force over all coalitions, closed forms, the numpy
+twin, properties."""
 
 from __future__ import annotations
 
@@ -18,7 +19,14 @@ from dshap.loops import product_games as games
 from tests.loops.twins import plain_game_values, worst_node_error
 from tests.values.oracles import shapley
 
-FAMILIES = (RBF(1.1), Laplacian(1.4), Matern(1.5, 0.9), Categorical(0.3), Matern(2.5, 1.2), Categorical(0.0))
+FAMILIES = (
+    RBF(1.1),
+    Laplacian(1.4),
+    Matern(1.5, 0.9),
+    Categorical(0.3),
+    Matern(2.5, 1.2),
+    Categorical(0.0),
+)
 
 
 @dataclass(frozen=True)
@@ -33,9 +41,14 @@ class KernelGame:
         return 0.5 + self.kernel.matrix(x, self.landmarks) @ self.weights
 
     def values(self, x, background, members, q):
-        a, c = self.kernel.factors(x, self.landmarks), self.kernel.factors(background, self.landmarks)
+        a, c = (
+            self.kernel.factors(x, self.landmarks),
+            self.kernel.factors(background, self.landmarks),
+        )
         own, other = nodes.player_factors(a, members), nodes.player_factors(c, members)
-        return games.product_game_values(own, other, self.weights, q, rest=nodes.rest_factor(c, members))
+        return games.product_game_values(
+            own, other, self.weights, q, rest=nodes.rest_factor(c, members)
+        )
 
 
 @dataclass(frozen=True)
@@ -49,7 +62,9 @@ class FourierGame:
         return 0.5 + (np.exp(1j * x @ self.frequencies.T) @ self.weights).real
 
     def values(self, x, background, members, q):
-        own, other = (nodes.player_angles(rows, self.frequencies, members) for rows in (x, background))
+        own, other = (
+            nodes.player_angles(rows, self.frequencies, members) for rows in (x, background)
+        )
         rest = nodes.rest_angle(background, self.frequencies, members)
         return games.fourier_game_values(own, other, self.weights, q, rest=rest)
 
@@ -60,7 +75,9 @@ def kernel_game(rng, columns, r=6, k=2):
 
 
 def fourier_game(rng, columns, r=6, k=2):
-    return FourierGame(rng.normal(size=(r, columns)), rng.normal(size=(r, k)) + 1j * rng.normal(size=(r, k)))
+    return FourierGame(
+        rng.normal(size=(r, columns)), rng.normal(size=(r, k)) + 1j * rng.normal(size=(r, k))
+    )
 
 
 MAKERS = {"kernel": kernel_game, "fourier": fourier_game}
@@ -129,7 +146,9 @@ def test_groups_and_columns_of_no_player(rng, kind):
 def test_compiled_loops_equal_numpy_twin(rng, kind, d, n, b, r, k, q):
     x, background = rng.normal(size=(d, n, r)), rng.normal(size=(d, b, r))
     rest, weights = rng.normal(size=(b, r)), rng.random(b)
-    coefficients = rng.normal(size=(r, k)) + (1j * rng.normal(size=(r, k)) if kind == "fourier" else 0.0)
+    coefficients = rng.normal(size=(r, k)) + (
+        1j * rng.normal(size=(r, k)) if kind == "fourier" else 0.0
+    )
     given = [array.copy() for array in (x, background, coefficients, rest, weights)]
     if kind == "fourier":
         phi = games.fourier_game_values(x, background, coefficients, q, rest=rest, weights=weights)
@@ -146,7 +165,11 @@ def test_compiled_loops_equal_numpy_twin(rng, kind, d, n, b, r, k, q):
 
 @pytest.mark.parametrize("game", [games.product_game_values, games.fourier_game_values])
 def test_rows_do_not_depend_on_their_neighbours_or_on_memory_order(rng, game):
-    x, background, coefficients = rng.normal(size=(5, 7, 150)), rng.normal(size=(5, 40, 150)), rng.normal(size=(150, 2))
+    x, background, coefficients = (
+        rng.normal(size=(5, 7, 150)),
+        rng.normal(size=(5, 40, 150)),
+        rng.normal(size=(150, 2)),
+    )
     phi = game(x, background, coefficients, 3)
     for row in range(7):
         assert_array_equal(game(x[:, row : row + 1], background, coefficients, 3)[0], phi[row])
@@ -166,14 +189,28 @@ def test_exact_nodes_are_efficient(rng, kind, d):
 
 
 def test_weights_of_the_background_are_repeated_rows(rng):
-    x, background, coefficients = rng.random((4, 2, 9)), rng.random((4, 3, 9)), rng.normal(size=(9, 1))
-    weighted = games.product_game_values(x, background, coefficients, 2, weights=np.array([3, 0, 1]) / 4)
-    assert_allclose(weighted, games.product_game_values(x, background[:, [0, 0, 0, 2]], coefficients, 2), rtol=1e-12)
+    x, background, coefficients = (
+        rng.random((4, 2, 9)),
+        rng.random((4, 3, 9)),
+        rng.normal(size=(9, 1)),
+    )
+    weighted = games.product_game_values(
+        x, background, coefficients, 2, weights=np.array([3, 0, 1]) / 4
+    )
+    assert_allclose(
+        weighted,
+        games.product_game_values(x, background[:, [0, 0, 0, 2]], coefficients, 2),
+        rtol=1e-12,
+    )
 
 
 @pytest.mark.parametrize("kind", MAKERS)
 def test_players_alike_share_and_a_player_that_never_differs_gets_nothing(rng, kind):
-    x, background, coefficients = rng.random((6, 3, 20)), rng.random((6, 4, 20)), rng.normal(size=(20, 1))
+    x, background, coefficients = (
+        rng.random((6, 3, 20)),
+        rng.random((6, 4, 20)),
+        rng.normal(size=(20, 1)),
+    )
     x[4], background[4] = x[1], background[1]  # alike
     x[2], background[2] = x[2, :1], x[2, :1]  # dummy: one value everywhere
     game = games.product_game_values if kind == "kernel" else games.fourier_game_values
@@ -181,17 +218,23 @@ def test_players_alike_share_and_a_player_that_never_differs_gets_nothing(rng, k
     assert_allclose(phi[:, 4], phi[:, 1], rtol=1e-11)
     assert_allclose(phi[:, 2], 0.0, atol=1e-16)
     order = rng.permutation(6)
-    assert_allclose(game(x[order], background[order], coefficients, 3), phi[:, order], rtol=1e-10, atol=1e-14)
+    assert_allclose(
+        game(x[order], background[order], coefficients, 3), phi[:, order], rtol=1e-10, atol=1e-14
+    )
 
 
 def ridge_weights(features, y, penalty):
-    """Weights of the ridge regression of y on features, as a kernel model has them: large and of both signs."""
-    return np.linalg.solve(features.T @ features + penalty * np.eye(features.shape[1]), features.T @ (y - y.mean()))
+    """Weights of the ridge regression of y on features, as a kernel model has them: large and of
+    both signs."""
+    return np.linalg.solve(
+        features.T @ features + penalty * np.eye(features.shape[1]), features.T @ (y - y.mean())
+    )
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    """d -> a fitted RBF model (length-scale the median distance) and a Fourier model of the same length-scale."""
+    """d -> a fitted RBF model (length-scale the median distance) and a Fourier model of the same
+    length-scale."""
     rng, models = np.random.default_rng(3), {}
     for d in (32, 64):
         x = rng.normal(size=(1500, d))
@@ -213,7 +256,8 @@ def fitted():
 
 
 def node_errors(game, x, d):
-    """q -> largest error of q nodes in standard deviations of the predictions, for 1 ≤ q < exact."""
+    """q -> largest error of q nodes in standard deviations of the predictions, for 1 ≤ q <
+    exact."""
     rows, background, members = x[:8], x[500:530], np.eye(d, dtype=bool)
     exact = game.values(rows, background, members, games.exact_nodes(d))
     spread = game.predict(x).std()
@@ -225,7 +269,8 @@ def node_errors(game, x, d):
 
 @pytest.mark.parametrize("d", [32, 64])
 def test_four_nodes_are_enough_for_an_rbf_model(fitted, d):
-    # measured at d = 32: 3e-5, 3e-8, 2e-11 with 2, 3, 4 nodes; a third of the length-scale needs 5 nodes for 1e-6
+    # measured at d = 32: 3e-5, 3e-8, 2e-11 with 2, 3, 4 nodes; a third of the length-scale needs 5
+    # nodes for 1e-6
     x, (kernel, fourier) = fitted[d]
     errors = node_errors(kernel, x, d)
     assert errors[2] > 1e-7  # two are not: the bound means something
@@ -236,7 +281,8 @@ def test_four_nodes_are_enough_for_an_rbf_model(fitted, d):
 
 @pytest.mark.parametrize(("d", "few", "enough"), [(32, 8, 11), (64, 12, 15)])
 def test_turning_phases_need_more_nodes(rng, d, few, enough):
-    """Angles all around the circle, the worst that frequencies can do: 10 or 11 nodes for 1e-6, 14 or 15 at d = 64."""
+    """Angles all around the circle, the worst that frequencies can do: 10 or 11 nodes for 1e-6, 14
+    or 15 at d = 64."""
     angles, others = rng.uniform(0, 2 * np.pi, (d, 6, 300)), rng.uniform(0, 2 * np.pi, (d, 20, 300))
     coefficients = rng.normal(size=(300, 1)) + 0j
     spread = np.sqrt((np.abs(coefficients) ** 2).sum() / 2)
@@ -259,7 +305,9 @@ def test_more_nodes_converge(rng, kind):
 def test_nodes_integrate_polynomials():
     for q in (1, 2, 5, 9):
         t, w = games.legendre_nodes(q)
-        assert_allclose([w @ t**power for power in range(2 * q)], 1 / np.arange(1, 2 * q + 1), rtol=1e-13)
+        assert_allclose(
+            [w @ t**power for power in range(2 * q)], 1 / np.arange(1, 2 * q + 1), rtol=1e-13
+        )
     assert [games.exact_nodes(d) for d in (0, 1, 2, 3, 12, 13)] == [1, 1, 1, 2, 6, 7]
 
 
@@ -270,10 +318,14 @@ def test_node_count_is_the_smallest_even_number_that_does(rng, tolerance):
     a, c = (game.kernel.factors(rows, game.landmarks) for rows in (x, background))
     spread = game.predict(x).std(axis=0)
     rest = rng.random((12, 40))
-    found = nodes.node_count(games.product_game_values, a, c, game.weights, tolerance, unit=spread, rest=rest)
+    found = nodes.node_count(
+        games.product_game_values, a, c, game.weights, tolerance, unit=spread, rest=rest
+    )
 
     def error(q):
-        few, exact = (games.product_game_values(a, c, game.weights, nodes, rest=rest) for nodes in (q, 10))
+        few, exact = (
+            games.product_game_values(a, c, game.weights, nodes, rest=rest) for nodes in (q, 10)
+        )
         return np.max(np.abs(few - exact) / spread)
 
     assert found.nodes % 2 == 0 and 1 < found.nodes < 10
@@ -281,16 +333,33 @@ def test_node_count_is_the_smallest_even_number_that_does(rng, tolerance):
     assert found.error <= tolerance
     assert found.nodes == 2 or error(found.nodes - 2) > tolerance
     more = nodes.node_count(
-        games.product_game_values, a, c, game.weights, tolerance, unit=spread, rest=rest, least=found.nodes + 1
+        games.product_game_values,
+        a,
+        c,
+        game.weights,
+        tolerance,
+        unit=spread,
+        rest=rest,
+        least=found.nodes + 1,
     )
     assert more.nodes == min(found.nodes + 2, 10)
 
 
 def test_node_count_falls_back_to_exact(rng):
-    angles, others, coefficients = rng.normal(size=(9, 50, 30)), rng.normal(size=(9, 60, 30)), rng.normal(size=(30, 1))
-    assert nodes.node_count(games.fourier_game_values, angles, others, coefficients, 0.0) == (5, 0.0)
+    angles, others, coefficients = (
+        rng.normal(size=(9, 50, 30)),
+        rng.normal(size=(9, 60, 30)),
+        rng.normal(size=(30, 1)),
+    )
+    assert nodes.node_count(games.fourier_game_values, angles, others, coefficients, 0.0) == (
+        5,
+        0.0,
+    )
     one = rng.random((1, 3, 30))
-    assert nodes.node_count(games.product_game_values, one, one[:, ::-1], coefficients, 1e-6) == (1, 0.0)
+    assert nodes.node_count(games.product_game_values, one, one[:, ::-1], coefficients, 1e-6) == (
+        1,
+        0.0,
+    )
 
 
 @pytest.mark.parametrize("d", [1, 2, 13, 14, 40, 64, 100, 300, 1_000])
@@ -307,7 +376,9 @@ def test_worst_node_error_holds_and_is_attained(rng):
         worst = worst_node_error(d, q)
         a, c = rng.integers(0, 2, (d, 200, 1)).astype(float), rng.random((d, 50, 1))
         one = np.ones((1, 1))
-        gap = games.product_game_values(a, c, one, q) - games.product_game_values(a, c, one, games.exact_nodes(d))
+        gap = games.product_game_values(a, c, one, q) - games.product_game_values(
+            a, c, one, games.exact_nodes(d)
+        )
         assert np.abs(gap).max() <= worst
         # one of the corners: Π = t^p (1 − t)^s of the others, and a_i − c_i = 1
         corner = []
@@ -319,11 +390,15 @@ def test_worst_node_error_holds_and_is_attained(rng):
                 corner.append(abs(games.product_game_values(a, c, one, q) - exact)[0, 0, 0])
         assert_allclose(max(corner), worst, rtol=1e-9)
     assert worst_node_error(8, 4) < 1e-15  # exact
-    assert_allclose([worst_node_error(32, q) for q in (4, 8, 12)], [1.3e-2, 2.8e-5, 1.6e-10], rtol=0.05)
+    assert_allclose(
+        [worst_node_error(32, q) for q in (4, 8, 12)], [1.3e-2, 2.8e-5, 1.6e-10], rtol=0.05
+    )
 
 
 @pytest.mark.parametrize("is_fourier", [False, True])
-@pytest.mark.parametrize(("n", "b", "r", "d", "k"), [(40, 100, 300, 8, 1), (3, 20, 50, 17, 2), (200, 4, 130, 5, 1)])
+@pytest.mark.parametrize(
+    ("n", "b", "r", "d", "k"), [(40, 100, 300, 8, 1), (3, 20, 50, 17, 2), (200, 4, 130, 5, 1)]
+)
 def test_projected_bytes_are_kept(rng, is_fourier, n, b, r, d, k):
     x, background, coefficients = rng.random((d, n, r)), rng.random((d, b, r)), rng.random((r, k))
     game = games.fourier_game_values if is_fourier else games.product_game_values
@@ -341,14 +416,18 @@ def test_projected_bytes_are_kept(rng, is_fourier, n, b, r, d, k):
 
 
 def test_operations():
-    # one pair of players, one pair of nodes: 38 operations for two nodes and two differences, see the loop
+    # one pair of players, one pair of nodes: 38 operations for two nodes and two differences, see
+    # the loop
     assert games.product_game_operations(3, 5, 7, 2, 2) == 3 * 5 * 7 * 40
-    assert games.product_game_operations(3, 5, 7, 1, 1) == games.product_game_operations(3, 5, 7, 2, 2)
+    assert games.product_game_operations(3, 5, 7, 1, 1) == games.product_game_operations(
+        3, 5, 7, 2, 2
+    )
     assert games.product_game_operations(1, 1, 1, 4, 9, is_fourier=True) == 2 * (30 + 27 * 5)
 
 
 def test_one_compilation_serves_all():
-    """Whatever the dtype and the memory order of the arguments: no task waits for another compilation."""
+    """Whatever the dtype and the memory order of the arguments: no task waits for another
+    compilation."""
     whole = np.asfortranarray(np.ones((3, 4, 5), dtype=int))
     for game in (games.product_game_values, games.fourier_game_values):
         game(whole, whole, whole[0].T, 2, rest=whole[0], weights=np.ones(4, dtype=int))
@@ -356,5 +435,9 @@ def test_one_compilation_serves_all():
         fixed = np.ones((3, 4, 1))
         fixed.flags.writeable = False  # as workers receive them
         game(fixed, fixed, fixed[0, :1], 1, rest=fixed[0])
-    compiled = {name: len(each.signatures) for name, each in vars(games).items() if isinstance(each, CPUDispatcher)}
+    compiled = {
+        name: len(each.signatures)
+        for name, each in vars(games).items()
+        if isinstance(each, CPUDispatcher)
+    }
     assert len(compiled) >= 2 and set(compiled.values()) == {1}

@@ -16,9 +16,17 @@ def test_fits_traces_and_pivots_beside_dense_solves(p, k):
     path = ridge_path(np.diag(matrix).copy(), below, right, ridges)
     for j, ridge in enumerate(ridges):
         inverse = np.linalg.inv(matrix + ridge * np.eye(p))
-        assert_allclose(path.fits[:, :, j], inverse @ right, rtol=1e-7, atol=1e-9 * np.abs(inverse @ right).max())
+        assert_allclose(
+            path.fits[:, :, j],
+            inverse @ right,
+            rtol=1e-7,
+            atol=1e-9 * np.abs(inverse @ right).max(),
+        )
         assert_allclose(path.traces[j], np.trace(inverse), rtol=1e-8)
-        pivots = [np.diag(np.linalg.cholesky(matrix + share * ridge * np.eye(p))) ** 2 for share in (1.0, 0.5)]
+        pivots = [
+            np.diag(np.linalg.cholesky(matrix + share * ridge * np.eye(p))) ** 2
+            for share in (1.0, 0.5)
+        ]
         assert_allclose(path.pivots[j], np.min(pivots), rtol=1e-7)
 
 
@@ -42,6 +50,8 @@ def test_what_fits_explain_and_how_far_they_move(p, k, best):
     path = ridge_path(diagonal, below, right, ridges)
     fitted = [phi @ path.fits[:, :, j] for j in range(len(ridges))]
     left = [np.square(targets - own).sum() for own in fitted]
-    assert_allclose(np.square(targets).sum() - path.explained, left, atol=1e-12 * np.square(targets).sum())
+    assert_allclose(
+        np.square(targets).sum() - path.explained, left, atol=1e-12 * np.square(targets).sum()
+    )
     moved = [np.square(own - fitted[best]).sum() for own in fitted[: best + 1]]
     assert_allclose(moved_squares(diagonal, below, path.fits, best), moved, rtol=1e-9, atol=1e-14)

@@ -1,4 +1,5 @@
-"""Rows that share values: their order, their blocks, and member sums by contraction against the plain ones."""
+"""Rows that share values: their order, their blocks, and member sums by contraction against the
+plain ones."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ def test_rows_are_sorted_by_the_columns_of_few_values(rng, n, max_key, monkeypat
     counts = [len(np.unique(own)) for own in rows.T]
     assert_array_equal(np.array(counts)[shared.columns], sorted(counts))
     assert_array_equal(np.sort(shared.order), np.arange(n))
-    found = np.stack([own[codes] for own, codes in zip(shared.values, shared.codes.T, strict=True)], axis=1)
+    found = np.stack(
+        [own[codes] for own, codes in zip(shared.values, shared.codes.T, strict=True)], axis=1
+    )
     assert_array_equal(found, rows[shared.order][:, shared.columns])
     for row in range(n):
         same = found[row] == found[row - 1] if row else np.zeros(6, dtype=bool)
@@ -65,7 +68,9 @@ def test_zeros_of_either_sign_are_one_value():
     assert_array_equal(shared.changed, [0, 2, 1])
 
 
-@pytest.mark.parametrize(("n_values", "n_rows"), [(1, 100), (30, 100), (120, 100), (10_000, 7), (10_000, 1000)])
+@pytest.mark.parametrize(
+    ("n_values", "n_rows"), [(1, 100), (30, 100), (120, 100), (10_000, 7), (10_000, 1000)]
+)
 def test_blocks_hold_all_rows_and_no_more_values_than_asked(rng, n_values, n_rows):
     rows = table_of(rng, 400, SIZES[:6])
     shared = SharedRows.of(rows)
@@ -75,11 +80,17 @@ def test_blocks_hold_all_rows_and_no_more_values_than_asked(rng, n_values, n_row
         stop = block.rows.stop
         own, total = sorted_rows[block.rows], np.concatenate(block.values)
         assert_array_equal(total[block.where], own)
-        assert [len(values) for values in block.values] == [len(np.unique(column)) for column in own.T]
+        assert [len(values) for values in block.values] == [
+            len(np.unique(column)) for column in own.T
+        ]
         assert len(own) <= n_rows
         assert len(own) == 1 or len(total) <= n_values
         more = sorted_rows[block.rows.start : stop + 1]  # one row more would have been too many
-        assert stop == 400 or len(own) == n_rows or sum(len(np.unique(column)) for column in more.T) > n_values
+        assert (
+            stop == 400
+            or len(own) == n_rows
+            or sum(len(np.unique(column)) for column in more.T) > n_values
+        )
     assert stop == 400
 
 
@@ -87,7 +98,8 @@ def test_blocks_hold_all_rows_and_no_more_values_than_asked(rng, n_values, n_row
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize(("r", "n_values"), [(1, 10_000), (TERM_BLOCK, 40), (TERM_BLOCK + 7, 200)])
 def test_contraction_is_the_plain_sum(rng, c, k, r, n_values, monkeypatch):
-    """Random weights and tables: every subset counts, and rows of one block follow those of another."""
+    """Random weights and tables: every subset counts, and rows of one block follow those of
+    another."""
     monkeypatch.setattr(shared_sums, "BLOCK_VALUES", n_values)
     if c == 12:
         r = min(r, 5)
@@ -110,7 +122,8 @@ def test_contraction_is_the_plain_sum(rng, c, k, r, n_values, monkeypatch):
 @pytest.mark.parametrize("c", [LAST_COLUMNS + 1, 5, 6, 8, 12])
 @pytest.mark.parametrize(("r", "n_values"), [(1, 10_000), (TERM_BLOCK, 40), (TERM_BLOCK + 7, 200)])
 def test_expansion_is_the_plain_sum(rng, c, r, n_values, monkeypatch):
-    """Coalitions in any order, one of them twice; the last rows of a block are those of the next one's prefix."""
+    """Coalitions in any order, one of them twice; the last rows of a block are those of the next
+    one's prefix."""
     monkeypatch.setattr(shared_sums, "BLOCK_VALUES", n_values)
     columns = rng.permutation(all_coalitions(c))
     columns[0] = columns[1]
@@ -138,7 +151,10 @@ def test_a_coalition_that_comes_twice_counts_twice(rng):
 
 
 def test_the_way_is_chosen_by_what_rows_share(rng):
-    alike, different = table_of(rng, 2_000, [300, 2, 5, 2, 2_000, 4, 3, 300]), rng.normal(size=(2_000, 8))
+    alike, different = (
+        table_of(rng, 2_000, [300, 2, 5, 2, 2_000, 4, 3, 300]),
+        rng.normal(size=(2_000, 8)),
+    )
     for rows, is_shared in ((alike, True), (different, False)):
         assert is_worth_sharing(SharedRows.of(rows), 500) == is_shared
         assert is_worth_expanding(SharedRows.of(rows), 254, 500) == is_shared
@@ -176,5 +192,7 @@ def test_both_ways_give_the_same_sums(rng, is_alike, monkeypatch):
     wanted = plain_member_sums(factors, columns, table, weights)
     assert_allclose(sums(rows, 64)[0], wanted, rtol=1e-11, atol=1e-11 * np.abs(wanted).max())
     wanted = plain_subset_sums(factors, columns)
-    assert_allclose(subset_sums(Bumps(), columns, rows, r, np.float64), wanted, rtol=1e-11, atol=1e-11)
+    assert_allclose(
+        subset_sums(Bumps(), columns, rows, r, np.float64), wanted, rtol=1e-11, atol=1e-11
+    )
     assert calls == ([shared_member_sums, shared_subset_sums] if is_alike else [])

@@ -1,4 +1,5 @@
-"""Compiled loops against their plain numpy twins, on coalitions of any number of columns, real and complex."""
+"""Compiled loops against their plain numpy twins, on coalitions of any number of columns, real and
+complex."""
 
 from __future__ import annotations
 
@@ -30,11 +31,15 @@ def test_twins_agree(rng, c, k, kind):
     table *= np.exp(0.3j) if kind == "complex" else 1.0
     out = np.empty((n, m, k))
     loops.table_values(factors, coalitions, table, base, out)
-    assert_allclose(out, twins.plain_table_values(factors, columns, table, base), rtol=1e-12, atol=1e-12)
+    assert_allclose(
+        out, twins.plain_table_values(factors, columns, table, base), rtol=1e-12, atol=1e-12
+    )
     sums = loops.SubsetSums(columns, r, KINDS[kind])
     for part in (factors, factors[:, :, :7]):
         sums.add(np.ascontiguousarray(part))
-    wanted = twins.plain_subset_sums(factors, columns) + twins.plain_subset_sums(factors[:, :, :7], columns)
+    wanted = twins.plain_subset_sums(factors, columns) + twins.plain_subset_sums(
+        factors[:, :, :7], columns
+    )
     assert_allclose(sums.total(), wanted, rtol=1e-11, atol=1e-12)
 
 
@@ -42,7 +47,8 @@ def test_twins_agree(rng, c, k, kind):
 @pytest.mark.parametrize("c", [1, 2, 5, 7, 8])
 @pytest.mark.parametrize("part", ["all", "proper", "odd", "shuffled half"])
 def test_twins_agree_on_grids(rng, c, part, kind):
-    """All coalitions, and lists that are most of them: sums are taken over all pairs of the groups' entries."""
+    """All coalitions, and lists that are most of them: sums are taken over all pairs of the groups'
+    entries."""
     columns = (np.arange(1 << c)[:, None] >> np.arange(c) & 1).astype(bool)
     if part == "proper":
         columns = columns[1:-1] if c > 1 else columns
@@ -57,12 +63,16 @@ def test_twins_agree_on_grids(rng, c, part, kind):
     sums = loops.SubsetSums(columns, r, KINDS[kind])
     for part in (factors, factors[:, :, :7]):
         sums.add(np.ascontiguousarray(part))
-    wanted = twins.plain_subset_sums(factors, columns) + twins.plain_subset_sums(factors[:, :, :7], columns)
+    wanted = twins.plain_subset_sums(factors, columns) + twins.plain_subset_sums(
+        factors[:, :, :7], columns
+    )
     assert_allclose(sums.total(), wanted, rtol=1e-11, atol=1e-11)
     table = draws(rng, kind, (m, 2, r))
     out = np.empty((n, m, 2))
     loops.table_values(factors, coalitions, table, np.zeros(2), out)
-    assert_allclose(out, twins.plain_table_values(factors, columns, table, np.zeros(2)), rtol=1e-11, atol=1e-12)
+    assert_allclose(
+        out, twins.plain_table_values(factors, columns, table, np.zeros(2)), rtol=1e-11, atol=1e-12
+    )
 
 
 def test_few_coalitions_of_many_pairs_are_no_grid():

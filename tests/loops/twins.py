@@ -1,4 +1,5 @@
-"""Plain numpy twins of the compiled loops: the same sums by their definition, one coalition after the other."""
+"""Plain numpy twins of the compiled loops: the same sums by their definition, one coalition after
+the other."""
 
 from __future__ import annotations
 
@@ -26,15 +27,25 @@ def plain_subset_sums(factors: NDArray[Any], columns: BoolArray) -> NDArray[Any]
     return np.stack([plain_subset_products(factors, present).sum(axis=1) for present in columns])
 
 
-def plain_table_values(factors: NDArray[Any], columns: BoolArray, table: NDArray[Any], base: FloatArray) -> FloatArray:
+def plain_table_values(
+    factors: NDArray[Any], columns: BoolArray, table: NDArray[Any], base: FloatArray
+) -> FloatArray:
     """base + Re Σ_r products · table (m, k, r) -> (n, m, k)."""
-    values = [(plain_subset_products(factors, p).T @ t.T).real for p, t in zip(columns, table, strict=True)]
+    values = [
+        (plain_subset_products(factors, p).T @ t.T).real
+        for p, t in zip(columns, table, strict=True)
+    ]
     return np.asarray(base + np.stack(values, axis=1))
 
 
-def plain_member_sums(factors: FloatArray, columns: BoolArray, table: FloatArray, weights: FloatArray) -> FloatArray:
+def plain_member_sums(
+    factors: FloatArray, columns: BoolArray, table: FloatArray, weights: FloatArray
+) -> FloatArray:
     """Σ_{S ∋ c} w_S Σ_r products · table (m, k, r) -> (n, c, k)."""
-    values = [plain_subset_products(factors, own).T @ part.T for own, part in zip(columns, table, strict=True)]
+    values = [
+        plain_subset_products(factors, own).T @ part.T
+        for own, part in zip(columns, table, strict=True)
+    ]
     return np.einsum("m,mc,mnk->nck", weights, columns, np.stack(values))
 
 
@@ -50,7 +61,9 @@ def plain_mixed_values(
     total = np.zeros((len(rows), len(masks.columns), k))
     for i, row in enumerate(rows):
         mixed = np.where(masks.columns[:, None], row, background)  # (m, b, columns)
-        f = predict(mixed.reshape(-1, rows.shape[1])).reshape(len(masks.columns), len(background), k)
+        f = predict(mixed.reshape(-1, rows.shape[1])).reshape(
+            len(masks.columns), len(background), k
+        )
         total[i] = np.einsum("mbk,b->mk", f, weights)
     return total
 
@@ -64,9 +77,11 @@ def plain_game_values(
     rest: AnyArray | None = None,
     weights: FloatArray | None = None,
 ) -> FloatArray:
-    """The numpy twin of both loops, for real or complex factors: the real part of φ (n, d, k); holds (d, n, b, r)."""
+    """The numpy twin of both loops, for real or complex factors: the real part of φ (n, d, k);
+    holds (d, n, b, r)."""
     a, c = x_factors[:, :, None, :], background_factors[:, None, :, :]
-    integral = np.zeros(np.broadcast_shapes(a.shape, c.shape), dtype=np.result_type(a, c))  # (d, n, b, r)
+    # (d, n, b, r)
+    integral = np.zeros(np.broadcast_shapes(a.shape, c.shape), dtype=np.result_type(a, c))
     for t, w in zip(*legendre_nodes(q), strict=True):
         u = t * a + (1.0 - t) * c
         one = np.ones_like(u[:1])
@@ -75,18 +90,25 @@ def plain_game_values(
         integral += w * before * after
     given = np.full(c.shape[2], 1.0 / c.shape[2]) if weights is None else weights
     scale = given[:, None] * (np.ones((1, c.shape[3])) if rest is None else rest)  # (b, r)
-    return np.einsum("inbr,inbr,br,rk->nik", a - c, integral, scale, coefficients, optimize=True).real
+    return np.einsum(
+        "inbr,inbr,br,rk->nik", a - c, integral, scale, coefficients, optimize=True
+    ).real
 
 
 def worst_node_error(d: int, q: int) -> float:
-    """The largest error of q nodes in ∫₀¹ Π_{j≠i} (t a_j + (1−t) c_j) dt over all factors in [0, 1]; it is attained.
+    """The largest error of q nodes in ∫₀¹ Π_{j≠i} (t a_j + (1−t) c_j) dt over all factors in [0,
+    1]; it is attained.
 
-    So |error of φ_i| ≤ Σ_r |A_r| mean_b rest_br |a_i − c_i| · this, for every row: a guarantee where a sample is not
-    enough.  The error is affine in each (a_j, c_j), hence largest where every factor is 0, 1, t or 1 − t, and the
-    product t^p (1−t)^s, p + s ≤ d − 1.  At d = 32 it is 1.3e-2 for 4 nodes, 2.8e-5 for 8, 1.6e-10 for 12; at d = 64
-    4.6e-9 for 16.
+    So |error of φ_i| ≤ Σ_r |A_r| mean_b rest_br |a_i − c_i| · this, for every row: a guarantee
+    where a sample is not enough.  The error is affine in each (a_j, c_j), hence largest where every
+    factor is 0, 1, t or 1 − t, and the product t^p (1−t)^s, p + s ≤ d − 1.  At d = 32 it is 1.3e-2
+    for 4 nodes, 2.8e-5 for 8, 1.6e-10 for 12; at d = 64 4.6e-9 for 16.
     """
     p, s = (power.ravel() for power in np.meshgrid(np.arange(d), np.arange(d)))
     p, s = p[p + s < d], s[p + s < d]
     t, w = legendre_nodes(q)
-    return float(np.max(np.abs((t ** p[:, None] * (1.0 - t) ** s[:, None]) @ w - np.exp(betaln(p + 1, s + 1)))))
+    return float(
+        np.max(
+            np.abs((t ** p[:, None] * (1.0 - t) ** s[:, None]) @ w - np.exp(betaln(p + 1, s + 1)))
+        )
+    )

@@ -20,7 +20,12 @@ def expansion():
     kernel = Product([RBF(0.7), RBF(2.0), Categorical(0.3)]).bind(3)
     landmarks = np.column_stack([rng.normal(size=(6, 2)), rng.integers(0, 2, 6)])
     return KernelExpansion(
-        kernel, landmarks, rng.normal(size=(6, 2)), [1.0, -2.0], ["a", "b", "naïve"], ["low", "high"]
+        kernel,
+        landmarks,
+        rng.normal(size=(6, 2)),
+        [1.0, -2.0],
+        ["a", "b", "naïve"],
+        ["low", "high"],
     )
 
 
@@ -28,7 +33,8 @@ def test_predict_is_the_sum_over_landmarks_across_micro_blocks(expansion):
     x = np.random.default_rng(1).normal(size=(2500, 3))
     factors = expansion.kernel.factors(x, expansion.landmarks)  # (columns, n, r)
     expected = expansion.intercept + factors.prod(axis=0) @ expansion.weights
-    np.testing.assert_allclose(expansion.predict(x), expected, atol=1e-13)  # a sum of 6 terms near 1
+    # a sum of 6 terms near 1
+    np.testing.assert_allclose(expansion.predict(x), expected, atol=1e-13)
     assert expansion.predict(x[:0]).shape == (0, 2)
 
 
@@ -48,7 +54,9 @@ def test_record_and_pickle_round_trips(expansion):
         np.testing.assert_array_equal(other.predict(x), expansion.predict(x))
         assert other.digest() == expansion.digest()
         assert (other.feature_names, other.output_names) == (("a", "b", "naïve"), ("low", "high"))
-    bare = KernelExpansion(expansion.kernel, expansion.landmarks, expansion.weights, expansion.intercept)
+    bare = KernelExpansion(
+        expansion.kernel, expansion.landmarks, expansion.weights, expansion.intercept
+    )
     assert KernelExpansion.from_record(bare.to_record()).feature_names is None
     assert bare.digest() != expansion.digest()
 
@@ -76,11 +84,15 @@ def test_rows_of_another_shape_are_refused(expansion):
 
 
 def test_stores_know_a_model_again_wherever_its_predict_is_written():
-    """These names are in the fingerprints of runs: another one, and a store would not be resumed."""
+    """These names are in the fingerprints of runs: another one, and a store would not be
+    resumed."""
     x = np.random.default_rng(0).normal(size=(20, 2))
     kernel = KernelExpansion(RBF(1.0).bind(2), x[:3], np.ones((3, 1)), [0.0])
     waves = FourierExpansion(np.ones((2, 2)), np.zeros(2), np.ones((2, 1)), [0.0])
-    names = [Gaussian(f.predict, x, n_samples=2).fingerprint()["predict"] for f in (kernel, waves, kernel + waves)]
+    names = [
+        Gaussian(f.predict, x, n_samples=2).fingerprint()["predict"]
+        for f in (kernel, waves, kernel + waves)
+    ]
     assert names == [
         "dshap.models.expansion.KernelExpansion.predict",
         "dshap.models.fourier.FourierExpansion.predict",

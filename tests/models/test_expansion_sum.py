@@ -15,8 +15,12 @@ from dshap.models.expansion_sum import ExpansionSum, sum_of
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
 NAMES, OUTPUTS = ("a", "b", "naïve"), ("low", "high")
-ONE = KernelExpansion(RBF(0.7).bind(3), RNG.normal(size=(6, 3)), RNG.normal(size=(6, 2)), [1.0, -2.0])
-TWO = KernelExpansion(Laplacian(2.0).bind(3), RNG.normal(size=(4, 3)), RNG.normal(size=(4, 2)), [0.5, 0.0], NAMES)
+ONE = KernelExpansion(
+    RBF(0.7).bind(3), RNG.normal(size=(6, 3)), RNG.normal(size=(6, 2)), [1.0, -2.0]
+)
+TWO = KernelExpansion(
+    Laplacian(2.0).bind(3), RNG.normal(size=(4, 3)), RNG.normal(size=(4, 2)), [0.5, 0.0], NAMES
+)
 WAVES = FourierExpansion(
     RNG.normal(size=(5, 3)), RNG.normal(size=5), RNG.normal(size=(5, 2)), [3.0, 4.0], NAMES, OUTPUTS
 )
@@ -37,11 +41,20 @@ def test_a_sum_has_the_face_of_one_expansion(name):
     expected = sum(part.predict(X) for part in whole.expansions)
     np.testing.assert_allclose(whole.predict(X), expected, atol=1e-13)  # a few terms near 1
     factors = whole.factors(X)
-    assert factors.shape == (whole.n_columns, len(X), whole.size) == (3, len(X), len(whole.coefficients))
-    assert factors.dtype == whole.coefficients.dtype == (float if name in ("real", "single") else complex)
+    assert (
+        factors.shape
+        == (whole.n_columns, len(X), whole.size)
+        == (3, len(X), len(whole.coefficients))
+    )
+    assert (
+        factors.dtype
+        == whole.coefficients.dtype
+        == (float if name in ("real", "single") else complex)
+    )
     again = whole.intercept + (factors.prod(axis=0) @ whole.coefficients).real
     np.testing.assert_allclose(again, expected, atol=1e-12)
-    assert factors.swapaxes(1, 2).flags.c_contiguous  # rows next to each other, as its parts have them
+    # rows next to each other, as its parts have them
+    assert factors.swapaxes(1, 2).flags.c_contiguous
     assert whole.intercept.shape == (whole.n_outputs,)
     assert whole.predict(X[:0]).shape == (0, 2)
     assert not hasattr(whole, "kernel")
@@ -90,16 +103,27 @@ def test_sums_of_sums_are_taken_apart():
 
 def test_one_change_of_all_parts():
     zero = SUMS["mixed"].mapped(lambda part: replace(part, weights=0 * part.weights))
-    np.testing.assert_allclose(zero.predict(X), np.broadcast_to(SUMS["mixed"].intercept, (len(X), 2)))
+    np.testing.assert_allclose(
+        zero.predict(X), np.broadcast_to(SUMS["mixed"].intercept, (len(X), 2))
+    )
     assert ONE.mapped(lambda part: replace(part, intercept=[0, 0])).intercept.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        (KernelExpansion(RBF(1.0).bind(2), np.zeros((1, 2)), np.zeros((1, 2)), [0, 0]), r"n_columns .* \[2, 3\]"),
-        (KernelExpansion(RBF(1.0).bind(3), np.zeros((1, 3)), np.zeros((1, 1)), [0]), r"n_outputs .* \[1, 2\]"),
-        (replace(WAVES, feature_names=("a", "b", "c")), "feature_names of the parts of a sum disagree: .*'c'.*naïve"),
+        (
+            KernelExpansion(RBF(1.0).bind(2), np.zeros((1, 2)), np.zeros((1, 2)), [0, 0]),
+            r"n_columns .* \[2, 3\]",
+        ),
+        (
+            KernelExpansion(RBF(1.0).bind(3), np.zeros((1, 3)), np.zeros((1, 1)), [0]),
+            r"n_outputs .* \[1, 2\]",
+        ),
+        (
+            replace(WAVES, feature_names=("a", "b", "c")),
+            "feature_names of the parts of a sum disagree: .*'c'.*naïve",
+        ),
         (replace(WAVES, output_names=("x", "y")), "output_names of the parts of a sum disagree"),
     ],
 )

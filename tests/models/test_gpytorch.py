@@ -1,6 +1,7 @@
 """GPyTorch's own means (1.15, float64) on rows that no model has seen.
 
-Tolerance: 1e-8 of their standard deviation; kernel matrices have noise of 0.01 to 0.1 on the diagonal.
+Tolerance: 1e-8 of their standard deviation; kernel matrices have noise of 0.01 to 0.1 on the
+diagonal.
 """
 
 import warnings
@@ -35,7 +36,11 @@ def set_to(module, seed=1):
 
 class Exact(gpytorch.models.ExactGP):
     def __init__(self, kernel, likelihood=None, mean=None, scale=1.0, rows=X, targets=Y):
-        super().__init__(torch.tensor(rows), torch.tensor(targets), likelihood or likelihoods.GaussianLikelihood())
+        super().__init__(
+            torch.tensor(rows),
+            torch.tensor(targets),
+            likelihood or likelihoods.GaussianLikelihood(),
+        )
         self.covar_module, self.mean_module = kernel, mean or means.ConstantMean()
         self.scale = scale
 
@@ -85,13 +90,27 @@ def matern(nu, column):
 
 
 OF_KERNELS = {
-    "RBFKernel": [(kernels.RBFKernel(), KernelExpansion), (kernels.RBFKernel(ard_num_dims=3), KernelExpansion)],
-    "MaternKernel": [(matern(0.5, 1), KernelExpansion), (matern(1.5, 0) + matern(2.5, 2), ExpansionSum)],
-    "ScaleKernel": [
-        (kernels.ScaleKernel(kernels.RBFKernel(ard_num_dims=2, active_dims=(2, 0))), KernelExpansion),
-        (kernels.ScaleKernel(kernels.RBFKernel() + kernels.ScaleKernel(matern(1.5, 1))), ExpansionSum),
+    "RBFKernel": [
+        (kernels.RBFKernel(), KernelExpansion),
+        (kernels.RBFKernel(ard_num_dims=3), KernelExpansion),
     ],
-    "ConstantKernel": [(kernels.RBFKernel() * kernels.ConstantKernel() + kernels.ConstantKernel(), KernelExpansion)],
+    "MaternKernel": [
+        (matern(0.5, 1), KernelExpansion),
+        (matern(1.5, 0) + matern(2.5, 2), ExpansionSum),
+    ],
+    "ScaleKernel": [
+        (
+            kernels.ScaleKernel(kernels.RBFKernel(ard_num_dims=2, active_dims=(2, 0))),
+            KernelExpansion,
+        ),
+        (
+            kernels.ScaleKernel(kernels.RBFKernel() + kernels.ScaleKernel(matern(1.5, 1))),
+            ExpansionSum,
+        ),
+    ],
+    "ConstantKernel": [
+        (kernels.RBFKernel() * kernels.ConstantKernel() + kernels.ConstantKernel(), KernelExpansion)
+    ],
     "AdditiveKernel": [(kernels.RBFKernel() + matern(2.5, 0) * matern(0.5, 1), ExpansionSum)],
     "ProductKernel": [
         (matern(0.5, 0) * matern(1.5, 1) * matern(2.5, 2), KernelExpansion),
@@ -107,7 +126,9 @@ def test_every_kernel(name):
 
 
 def test_active_columns_of_active_columns():
-    inner = kernels.RBFKernel(ard_num_dims=1, active_dims=(1,)) + kernels.RBFKernel(active_dims=(0,))
+    inner = kernels.RBFKernel(ard_num_dims=1, active_dims=(1,)) + kernels.RBFKernel(
+        active_dims=(0,)
+    )
     inner.active_dims = torch.tensor([2, 0])
     expansion = checked(exact(inner), ExpansionSum)
     flat = [part.kernel.parameters > 1e50 for part in expansion.expansions]
@@ -118,7 +139,9 @@ OF_LIKELIHOODS = {
     "GaussianLikelihood": [likelihoods.GaussianLikelihood()],
     "FixedNoiseGaussianLikelihood": [
         likelihoods.FixedNoiseGaussianLikelihood(torch.linspace(0.05, 0.5, 60, **DOUBLE)),
-        likelihoods.FixedNoiseGaussianLikelihood(torch.linspace(0.05, 0.5, 60, **DOUBLE), learn_additional_noise=True),
+        likelihoods.FixedNoiseGaussianLikelihood(
+            torch.linspace(0.05, 0.5, 60, **DOUBLE), learn_additional_noise=True
+        ),
     ],
 }
 
@@ -156,7 +179,9 @@ def test_single_precision_differs_by_its_rounding():
     model.eval()
     with torch.no_grad():
         expected = model(torch.tensor(NEW).float()).mean.numpy()
-    np.testing.assert_allclose(from_gpytorch(model).predict(NEW)[:, 0], expected, atol=1e-3 * expected.std())
+    np.testing.assert_allclose(
+        from_gpytorch(model).predict(NEW)[:, 0], expected, atol=1e-3 * expected.std()
+    )
 
 
 OwnRBF = type("RBFKernel", (kernels.RBFKernel,), {"__module__": "mine"})
@@ -165,16 +190,36 @@ OwnRBF = type("RBFKernel", (kernels.RBFKernel,), {"__module__": "mine"})
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (lambda: exact(kernels.MaternKernel()), r"MaternKernel\(nu=2.5\) of 3 columns takes .*active_dims=\(j,\)"),
-        (lambda: exact(kernels.PeriodicKernel()), "PeriodicKernel is no product .*ConditionalRegression"),
+        (
+            lambda: exact(kernels.MaternKernel()),
+            r"MaternKernel\(nu=2.5\) of 3 columns takes .*active_dims=\(j,\)",
+        ),
+        (
+            lambda: exact(kernels.PeriodicKernel()),
+            "PeriodicKernel is no product .*ConditionalRegression",
+        ),
         (lambda: exact(OwnRBF()), "mine.RBFKernel is no product over columns that dshap knows"),
-        (lambda: exact(matern(0.5, 0) * kernels.RBFKernel()), "the product of laplacian and rbf in column 0"),
+        (
+            lambda: exact(matern(0.5, 0) * kernels.RBFKernel()),
+            "the product of laplacian and rbf in column 0",
+        ),
         (lambda: exact(kernels.ConstantKernel()), "depends on no column"),
         (lambda: exact(kernels.RBFKernel(), mean=means.LinearMean(3)), "LinearMean is neither"),
         (lambda: exact(kernels.RBFKernel(), scale=2.0), "forward of Exact is not Multivariate"),
-        (lambda: exact(kernels.RBFKernel(), targets=np.where(Y > 4, np.nan, Y)), "train_targets hold NaN"),
-        (lambda: exact(kernels.RBFKernel(), likelihood=likelihoods.GaussianLikelihoodWithMissingObs()), "likelihood"),
-        (lambda: exact(kernels.RBFKernel(), rows=np.stack([X, X]), targets=np.stack([Y, Y])), "without one table"),
+        (
+            lambda: exact(kernels.RBFKernel(), targets=np.where(Y > 4, np.nan, Y)),
+            "train_targets hold NaN",
+        ),
+        (
+            lambda: exact(
+                kernels.RBFKernel(), likelihood=likelihoods.GaussianLikelihoodWithMissingObs()
+            ),
+            "likelihood",
+        ),
+        (
+            lambda: exact(kernels.RBFKernel(), rows=np.stack([X, X]), targets=np.stack([Y, Y])),
+            "without one table",
+        ),
         (lambda: exact(kernels.RBFKernel(batch_shape=torch.Size([2]))), "belong to a batch"),
         (lambda: approximate("CiqVariationalStrategy"), "CiqVariationalStrategy is none of"),
         (lambda: kernels.RBFKernel(), "RBFKernel is no ExactGP or ApproximateGP"),

@@ -1,4 +1,5 @@
-"""Kernel logistic regression against scikit-learn and against its own definition, and how Newton's method ends."""
+"""Kernel logistic regression against scikit-learn and against its own definition, and how Newton's
+method ends."""
 
 import io
 import itertools
@@ -46,12 +47,15 @@ def nystrom_features(model, x):
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("penalty", [1e-2, 1e-5])
 def test_it_is_scikit_learns_logistic_regression_on_the_features(k, penalty):
-    """C = 1/(λn); probabilities, since scikit-learn's intercepts are free up to a constant.  1e-6 as promised."""
+    """C = 1/(λn); probabilities, since scikit-learn's intercepts are free up to a constant.  1e-6
+    as promised."""
     x, number = make_table()
     y = labels_of(number, k)
     model = KernelLogistic(RBF(1.0), Nystrom(25), penalty, tol=1e-12).fit(x, y)
     phi = nystrom_features(model, x)
-    peer = LogisticRegression(C=1.0 / (penalty * len(x)), solver="newton-cg", tol=1e-11, max_iter=10_000).fit(phi, y)
+    peer = LogisticRegression(
+        C=1.0 / (penalty * len(x)), solver="newton-cg", tol=1e-11, max_iter=10_000
+    ).fit(phi, y)
     np.testing.assert_array_equal(model.classes_, peer.classes_)
     np.testing.assert_allclose(model.predict_proba(x), peer.predict_proba(phi), atol=1e-6)
     own, others = model.decision_function(x), peer.decision_function(phi)
@@ -65,11 +69,14 @@ def test_it_is_scikit_learns_logistic_regression_on_the_features(k, penalty):
     assert model.expansion_.output_names == ((str(model.classes_[1]),) if k == 2 else tuple(NAMES))
 
 
-@pytest.mark.parametrize(("k", "embedding"), [(2, Nystrom(20)), (3, Nystrom(20)), (2, Fourier(40)), (3, Fourier(40))])
+@pytest.mark.parametrize(
+    ("k", "embedding"), [(2, Nystrom(20)), (3, Nystrom(20)), (2, Fourier(40)), (3, Fourier(40))]
+)
 def test_no_direction_lowers_the_objective(k, embedding):
     """The stated objective, written with the expansion alone: its numeric gradient vanishes.
 
-    1e-7: central differences of step 1e-4 with curvatures of at most 1 err by 1e-9, rounding by 1e-16/1e-4.
+    1e-7: central differences of step 1e-4 with curvatures of at most 1 err by 1e-9, rounding by
+    1e-16/1e-4.
     """
     x, number = make_table(400)
     y, penalty = labels_of(number, k), 1e-3
@@ -92,7 +99,9 @@ def test_no_direction_lowers_the_objective(k, embedding):
         value = getattr(expansion, name)
         direction = rng.normal(size=value.shape)
         direction /= np.linalg.norm(direction)
-        up, down = (objective(replace(expansion, **{name: value + h * direction})) for h in (1e-4, -1e-4))
+        up, down = (
+            objective(replace(expansion, **{name: value + h * direction})) for h in (1e-4, -1e-4)
+        )
         assert abs(up - down) / 2e-4 < 1e-7
         assert min(up, down) > objective(expansion)
     assert model.report_.convergence.objective == pytest.approx(objective(expansion), rel=1e-9)
@@ -114,16 +123,21 @@ def test_sums_are_the_derivatives_of_the_loss(k):
     for i, j in np.ndindex(*at.shape):
         up, down = moved(i, j, 1e-5), moved(i, j, -1e-5)
         # central differences: step² in truncation, 1e-14/step in rounding
-        np.testing.assert_allclose((up["loss"] - down["loss"]) / 2e-5, sums["gradient"][i, j], rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(
+            (up["loss"] - down["loss"]) / 2e-5, sums["gradient"][i, j], rtol=1e-6, atol=1e-7
+        )
         slope = (up["gradient"] - down["gradient"]) / 2e-5  # (3, c)
         for block, (a, b) in zip(sums["hessian"], pairs(contrast.shape[1]), strict=True):
             if j in (a, b):
-                np.testing.assert_allclose(slope[:, b if j == a else a], block[i], rtol=1e-6, atol=1e-7)
+                np.testing.assert_allclose(
+                    slope[:, b if j == a else a], block[i], rtol=1e-6, atol=1e-7
+                )
     np.testing.assert_array_equal(sums["counts"], np.bincount(codes))
 
 
 def test_a_loose_tolerance_takes_no_long_step_unseen():
-    """Nine tenths of the objective would be gained at once, by steps that move log-odds by tens: more passes follow."""
+    """Nine tenths of the objective would be gained at once, by steps that move log-odds by tens:
+    more passes follow."""
     rng = np.random.default_rng(0)
     psi = np.column_stack([rng.normal(size=(200, 4)) / 2.0, np.ones(200)])
     codes = (psi[:, 0] > 0).astype(int)
@@ -134,7 +148,8 @@ def test_a_loose_tolerance_takes_no_long_step_unseen():
 
 
 def test_a_start_from_a_separable_sample_is_left_for_none():
-    """300 rows and 250 landmarks fit anything; noisy classes of 20,000 rows then start from their shares instead."""
+    """300 rows and 250 landmarks fit anything; noisy classes of 20,000 rows then start from their
+    shares instead."""
     x, number = make_table(20_000)
     make = lambda size: KernelLogistic(RBF(1.0), Nystrom(landmarks=x[:200]), 1e-9, sample_size=size)  # noqa: E731
     misled, well = make(300).fit(x, labels_of(number, 2)), make(20_000).fit(x, labels_of(number, 2))
@@ -144,7 +159,8 @@ def test_a_start_from_a_separable_sample_is_left_for_none():
 
 
 def test_a_bad_start_is_damped_and_ends_at_the_same_point():
-    """From saturated weights the full Newton step overshoots; every accepted objective is lower than the last."""
+    """From saturated weights the full Newton step overshoots; every accepted objective is lower
+    than the last."""
     rng = np.random.default_rng(0)
     psi = np.column_stack([rng.normal(size=(200, 4)), np.ones(200)])
     codes = (psi[:, 0] + rng.normal(size=200) > 0).astype(int)
@@ -183,7 +199,9 @@ def test_labels_of_any_kind(labels, classes):
     assert predicted.shape == (300,) and set(predicted) <= set(classes)
     assert model.score(x, np.asarray(given).ravel()) > 0.6
     np.testing.assert_allclose(model.predict_proba(x).sum(axis=1), 1.0, rtol=1e-12)
-    plain = KernelLogistic(RBF(1.0), Nystrom(20), 1e-3).fit(x, np.searchsorted(classes, np.asarray(given).ravel()))
+    plain = KernelLogistic(RBF(1.0), Nystrom(20), 1e-3).fit(
+        x, np.searchsorted(classes, np.asarray(given).ravel())
+    )
     np.testing.assert_array_equal(model.decision_function(x), plain.decision_function(x))
 
 
@@ -219,7 +237,10 @@ def test_the_pieces_a_cluster_runs_give_the_same_bits():
         step = pickle.loads(pickle.dumps(step))
         step, n_steps = step.finish(step.partial(block_of(x, y))), n_steps + 1
     assert step.expansion_.digest() == whole.expansion_.digest()
-    assert step.expansion_.output_names == ("1", "3", "5") and n_steps == whole.report_.convergence.n_passes
+    assert (
+        step.expansion_.output_names == ("1", "3", "5")
+        and n_steps == whole.report_.convergence.n_passes
+    )
     np.testing.assert_array_equal(step.classes_, [1.0, 3.0, 5.0])
 
 
@@ -234,23 +255,32 @@ def test_held_out_rows_enter_no_sum_and_give_the_scores():
     assert make().fit(x, spoiled).expansion_.digest() == model.expansion_.digest()
     scores, chances = model.report_.held_out, model.predict_proba(x[held])
     np.testing.assert_allclose(scores["accuracy"], model.score(x[held], y[held]), rtol=1e-12)
-    np.testing.assert_allclose(scores["log_loss"], log_loss(y[held], chances, labels=model.classes_), rtol=1e-9)
+    np.testing.assert_allclose(
+        scores["log_loss"], log_loss(y[held], chances, labels=model.classes_), rtol=1e-9
+    )
     assert model.report_.n_held_out == len(held) and "held-out accuracy: 0." in str(model.report_)
 
 
 def test_the_sample_spares_passes_over_all_rows():
-    """A quarter of the rows leads to within a step or two of the end; from zero it takes several more."""
+    """A quarter of the rows leads to within a step or two of the end; from zero it takes several
+    more."""
     x, number = make_table(20_000)
-    model = KernelLogistic(RBF(1.0), Nystrom(20), 1e-4, sample_size=5000).fit(x, labels_of(number, 2))
+    model = KernelLogistic(RBF(1.0), Nystrom(20), 1e-4, sample_size=5000).fit(
+        x, labels_of(number, 2)
+    )
     ending = model.report_.convergence
-    assert ending.is_converged and ending.n_passes <= 4 and ending.decrement < 1e-8 * ending.objective
+    assert (
+        ending.is_converged and ending.n_passes <= 4 and ending.decrement < 1e-8 * ending.objective
+    )
     assert "converged in" in str(model.report_)
 
 
 def test_too_few_passes_are_told():
     x, number = make_table(3000)
     make = lambda **given: KernelLogistic(RBF(0.5), Nystrom(60), 1e-6, sample_size=300, **given)  # noqa: E731
-    with pytest.warns(RuntimeWarning, match=r"NOT converged in 2 passes .*max_iter = 2 passes are over"):
+    with pytest.warns(
+        RuntimeWarning, match=r"NOT converged in 2 passes .*max_iter = 2 passes are over"
+    ):
         model = make(max_iter=2).fit(x, labels_of(number, 2))
     assert not model.report_.convergence.is_converged
     with warnings.catch_warnings():
@@ -267,8 +297,11 @@ def test_separable_classes_converge_with_a_penalty_and_are_told_without():
     assert np.abs(model.decision_function(x)).min() > 5.0
     with pytest.warns(RuntimeWarning, match="NOT converged"):  # no minimum exists
         KernelLogistic(RBF(1.0), Nystrom(5), 0.0).fit(x, y)
-    with pytest.raises(InputError, match=r"rows is 0, too small for the landmarks .*\(41 weights.*make it"):
-        KernelLogistic(RBF(0.3), Nystrom(40), 0.0).fit(x[:40], y[:40])  # with the intercept more weights than rows
+    with pytest.raises(
+        InputError, match=r"rows is 0, too small for the landmarks .*\(41 weights.*make it"
+    ):
+        # with the intercept more weights than rows
+        KernelLogistic(RBF(0.3), Nystrom(40), 0.0).fit(x[:40], y[:40])
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -283,9 +316,13 @@ def test_validated_penalty_has_nearly_the_least_validation_loss(k):
     is_train = model.roles(np.arange(1000)) == 0
     losses = {}
     for penalty in PENALTIES[:13]:
-        trial = KernelLogistic(RBF(0.7), Nystrom(landmarks=model.expansion_.landmarks), float(penalty))
+        trial = KernelLogistic(
+            RBF(0.7), Nystrom(landmarks=model.expansion_.landmarks), float(penalty)
+        )
         trial.fit(x[is_train], y[is_train])
-        losses[float(penalty)] = log_loss(y[~is_train], trial.predict_proba(x[~is_train]), labels=trial.classes_)
+        losses[float(penalty)] = log_loss(
+            y[~is_train], trial.predict_proba(x[~is_train]), labels=trial.classes_
+        )
     assert PENALTIES[12] < model.penalty_ < 1.0
     assert losses[model.penalty_] <= min(losses.values()) * 1.001
     assert model.report_.n_rows == 1000
@@ -307,11 +344,15 @@ def test_rows_with_nan_are_refused_or_skipped_and_counted():
     y = labels_of(number, 3).astype(object)
     bad_x, bad_y = x.copy(), y.copy()
     bad_x[17, 1], bad_y[40], bad_y[41] = np.nan, None, np.nan
-    with pytest.raises(InputError, match=r"3 of rows 0..299 .* the first is row 17: .* missing='skip'"):
+    with pytest.raises(
+        InputError, match=r"3 of rows 0..299 .* the first is row 17: .* missing='skip'"
+    ):
         KernelLogistic(RBF(1.0), Nystrom(20)).fit(bad_x, bad_y)
     own = Nystrom(landmarks=x[:15])
     skipped = KernelLogistic(RBF(1.0), own).fit(bad_x, bad_y, missing="skip")
-    clean = KernelLogistic(RBF(1.0), own).fit(*(np.delete(rows, [17, 40, 41], axis=0) for rows in (x, y)))
+    clean = KernelLogistic(RBF(1.0), own).fit(
+        *(np.delete(rows, [17, 40, 41], axis=0) for rows in (x, y))
+    )
     # 1e-9: micro-blocks of another length, the same sums
     np.testing.assert_allclose(skipped.decision_function(x), clean.decision_function(x), atol=1e-9)
     assert skipped.report_.n_skipped == 3 and len(skipped.classes_) == 3
@@ -321,11 +362,16 @@ def test_a_class_that_the_sample_lacks_is_refused_by_name():
     x, number = make_table(5000)
     y = labels_of(number, 2).astype(float)
     y[4321] = 7.0
-    with pytest.raises(InputError, match="class 7 occurs in the data and not in the 100 rows of the sample"):
+    with pytest.raises(
+        InputError, match="class 7 occurs in the data and not in the 100 rows of the sample"
+    ):
         KernelLogistic(RBF(1.0), Nystrom(10), sample_size=100).fit(x, y)
     own = sample_positions(5000, 100, 0)
     step = KernelLogistic(RBF(1.0), Nystrom(10), sample_size=100).tuned(x[own], y[own], own)
-    with pytest.raises(InputError, match=r"class 7 occurs in the data \(1 of .* whose classes are 0, 1: raise sample"):
+    with pytest.raises(
+        InputError,
+        match=r"class 7 occurs in the data \(1 of .* whose classes are 0, 1: raise sample",
+    ):
         step.partial(block_of(x[4000:], y[4000:], 4000))
 
 
@@ -333,9 +379,18 @@ def test_a_class_that_the_sample_lacks_is_refused_by_name():
     ("fit", "words"),
     [
         (lambda x, y: KernelLogistic().fit(x, np.full(len(x), "a")), r"one class only \(a\)"),
-        (lambda x, y: KernelLogistic().fit(x, y), "more than 256 distinct values: for numbers use KernelRidge"),
-        (lambda x, y: KernelLogistic().fit(x, np.column_stack([y > 0, y > 1])), r"\(300, 2\): .* one column of labels"),
-        (lambda x, y: KernelLogistic().fit(x, np.array([1, "a"] * 150, dtype=object)), "labels of several kinds"),
+        (
+            lambda x, y: KernelLogistic().fit(x, y),
+            "more than 256 distinct values: for numbers use KernelRidge",
+        ),
+        (
+            lambda x, y: KernelLogistic().fit(x, np.column_stack([y > 0, y > 1])),
+            r"\(300, 2\): .* one column of labels",
+        ),
+        (
+            lambda x, y: KernelLogistic().fit(x, np.array([1, "a"] * 150, dtype=object)),
+            "labels of several kinds",
+        ),
         (lambda x, y: KernelLogistic().fit(x, (y > 0)[:-1]), "X has 300 rows and y has shape"),
         (lambda x, y: KernelLogistic().fit(x[:0], y[:0]), "X is empty"),
         (lambda x, y: KernelLogistic(max_iter=0), "max_iter is 0"),
@@ -367,5 +422,9 @@ def test_a_stored_model_comes_back_whole(k, embedding):
     back = model.restored(Record.load(io.BytesIO(fitted.to_record().to_bytes())))
     np.testing.assert_array_equal(back.predict(table), fitted.predict(table))
     np.testing.assert_array_equal(back.predict_proba(x), fitted.predict_proba(x))
-    assert str(back.report_) == str(fitted.report_) and list(back.feature_names_in_) == ["a", "b", "c"]
+    assert str(back.report_) == str(fitted.report_) and list(back.feature_names_in_) == [
+        "a",
+        "b",
+        "c",
+    ]
     assert back.report_.convergence == fitted.report_.convergence

@@ -1,4 +1,5 @@
-"""Kernel ridge regression against closed forms and scikit-learn, and the sums that it is made of."""
+"""Kernel ridge regression against closed forms and scikit-learn, and the sums that it is made
+of."""
 
 import io
 import itertools
@@ -27,7 +28,19 @@ from dshap.rows import SPAN_ROWS, row_draws, sample_positions
 from dshap.values import KernelInterventional
 from tests.models.row_blocks import block_of
 
-BIKE = ["season", "yr", "mnth", "hr", "holiday", "weekday", "workingday", "weathersit", "temp", "atemp", "hum"]
+BIKE = [
+    "season",
+    "yr",
+    "mnth",
+    "hr",
+    "holiday",
+    "weekday",
+    "workingday",
+    "weathersit",
+    "temp",
+    "atemp",
+    "hum",
+]
 BIKE += ["windspeed"]
 
 
@@ -60,7 +73,9 @@ def test_every_row_a_landmark_is_full_kernel_ridge(k):
     dense = y.mean(0) + kernel.matrix(new, x) @ dual
     peer = PeerRidge(alpha=n * penalty, kernel="rbf", gamma=0.5 / 1.5**2).fit(x, y - y.mean(0))
     np.testing.assert_allclose(model.predict(new), dense, atol=1e-6 * np.abs(dense).max())
-    np.testing.assert_allclose(model.predict(new), peer.predict(new) + y.mean(0), atol=1e-6 * np.abs(dense).max())
+    np.testing.assert_allclose(
+        model.predict(new), peer.predict(new) + y.mean(0), atol=1e-6 * np.abs(dense).max()
+    )
     assert model.predict(new).shape == (40, k)
 
 
@@ -71,13 +86,16 @@ def test_landmark_weights_solve_the_stated_normal_equations():
     cross, own = kernel.matrix(x, z), kernel.matrix(z, z)
     expected = np.linalg.solve(cross.T @ cross + len(x) * 1e-3 * own, cross.T @ (y[:, 0] - 2.0))
     # 1e-7: the condition of this system is about 1e6
-    np.testing.assert_allclose(weights_of(model)[:, 0], expected, atol=1e-7 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        weights_of(model)[:, 0], expected, atol=1e-7 * np.abs(expected).max()
+    )
     np.testing.assert_array_equal(model.expansion_.intercept, [2.0])
     assert model.predict(x).shape == (len(x),)
 
 
 def test_fourier_weights_are_those_of_ridge_on_cosines_and_sines():
-    """The features written out: 1e-8, the condition of the system (about 1e6) times 1e-15, and some."""
+    """The features written out: 1e-8, the condition of the system (about 1e6) times 1e-15, and
+    some."""
     x, y = make_table(k=2)
     kernel = Product([RBF(1.0), Laplacian(2.0), RBF(0.5)])
     model = KernelRidge(kernel, Fourier(60, seed=3), 1e-3).fit(x, y)
@@ -91,9 +109,13 @@ def test_fourier_weights_are_those_of_ridge_on_cosines_and_sines():
 
 
 def test_fourier_features_and_landmarks_tell_the_same_story():
-    """A smooth function of 3 columns: 400 features of either kind leave next to nothing unexplained."""
+    """A smooth function of 3 columns: 400 features of either kind leave next to nothing
+    unexplained."""
     x, y = make_table(4000)
-    fits = [KernelRidge(RBF("median"), embedding, 1e-7, holdout=0.2).fit(x, y) for embedding in both_embeddings(200)]
+    fits = [
+        KernelRidge(RBF("median"), embedding, 1e-7, holdout=0.2).fit(x, y)
+        for embedding in both_embeddings(200)
+    ]
     assert min(fit.r2_[0] for fit in fits) > 0.97  # noise alone leaves 0.993
     assert abs(fits[0].r2_[0] - fits[1].r2_[0]) < 0.01
     assert "frequencies: 200, a cosine and a sine each" in str(fits[1].report_)
@@ -106,7 +128,9 @@ def test_fourier_features_take_tuned_lengthscales_but_no_categories():
     families = [KernelRidge(RBF("validate"), own, 1e-4).fit(x, y).expansion_.kernel.families for own in
                 both_embeddings(20)]  # fmt: skip
     assert families == [("categorical", "rbf"), ("rbf", "rbf")]
-    with pytest.raises(InputError, match="column 0 has a categorical kernel, which has no frequencies"):
+    with pytest.raises(
+        InputError, match="column 0 has a categorical kernel, which has no frequencies"
+    ):
         KernelRidge(Product([Categorical(), RBF("validate")]), Fourier(40)).fit(x, y)
 
 
@@ -118,7 +142,9 @@ def test_scikit_learns_tools_take_the_model():
     search = GridSearchCV(model, {"penalty": [1e-4, 10.0]}, cv=2).fit(x, y[:, 0])
     assert search.best_params_ == {"penalty": 1e-4}
     fitted = search.best_estimator_
-    assert fitted.score(x, y[:, 0]) == pytest.approx(r2_score(y[:, 0], fitted.predict(x)), abs=1e-12)
+    assert fitted.score(x, y[:, 0]) == pytest.approx(
+        r2_score(y[:, 0], fitted.predict(x)), abs=1e-12
+    )
     assert cross_val_score(make_pipeline(StandardScaler(), model), x, y[:, 0], cv=2).min() > 0.8
     with pytest.raises(InputError, match="unknown option 'penaly'; did you mean 'penalty'"):
         model.set_params(penaly=1.0)
@@ -128,8 +154,11 @@ def test_scikit_learns_tools_take_the_model():
 
 def test_a_large_mean_of_the_target_costs_no_digits():
     x, y = make_table()
-    low, high = (KernelRidge(RBF(1.0), Nystrom(30), "validate").fit(x, y + shift) for shift in (0.0, 1e6))
-    np.testing.assert_allclose(low.predict(x), high.predict(x) - 1e6, atol=1e-6)  # 1e6 carries 1e-10 in float64
+    low, high = (
+        KernelRidge(RBF(1.0), Nystrom(30), "validate").fit(x, y + shift) for shift in (0.0, 1e6)
+    )
+    # 1e6 carries 1e-10 in float64
+    np.testing.assert_allclose(low.predict(x), high.predict(x) - 1e6, atol=1e-6)
 
 
 @pytest.mark.parametrize("embedding", both_embeddings(20))
@@ -144,7 +173,11 @@ def test_chunks_of_the_input_do_not_change_a_bit(penalty, embedding):
 
     make = lambda: KernelRidge(RBF("median"), embedding, penalty, holdout=0.1)  # noqa: E731
     whole = make().fit(x, y)
-    for given in (blocks([1, 1000, 1000, 66000]), blocks(range(7001, n, 7001)), list(blocks([65000])())):
+    for given in (
+        blocks([1, 1000, 1000, 66000]),
+        blocks(range(7001, n, 7001)),
+        list(blocks([65000])()),
+    ):
         model = make().fit(given)
         np.testing.assert_array_equal(weights_of(model), weights_of(whole))
         np.testing.assert_array_equal(model.r2_, whole.r2_)
@@ -156,7 +189,10 @@ def test_the_pieces_a_cluster_runs_give_the_same_bits():
     whole = KernelRidge(RBF(1.0), Nystrom(20), "validate", holdout=0.2).fit(x, y)
     own = sample_positions(len(x), model.sample_size, model.seed)
     tuned = pickle.loads(pickle.dumps(model.tuned(x[own], y[own], own)))
-    leaves = [tuned.partial(block_of(x[s : s + SPAN_ROWS], y[s : s + SPAN_ROWS], s)) for s in (0, SPAN_ROWS)]
+    leaves = [
+        tuned.partial(block_of(x[s : s + SPAN_ROWS], y[s : s + SPAN_ROWS], s))
+        for s in (0, SPAN_ROWS)
+    ]
     fitted = tuned.finish(leaves[0] + leaves[1])
     np.testing.assert_array_equal(weights_of(fitted), weights_of(whole))
     scores = fitted.score_moments(block_of(x, y))
@@ -182,7 +218,8 @@ def test_held_out_rows_enter_no_sum():
 
 def test_the_validated_penalty_is_the_largest_near_the_least_error_and_all_rows_are_used():
     x, y = make_table(3000)
-    y = y + np.random.default_rng(1).normal(size=y.shape)  # noise that asks for a penalty inside the grid
+    # noise that asks for a penalty inside the grid
+    y = y + np.random.default_rng(1).normal(size=y.shape)
     model = KernelRidge(RBF(0.5), Nystrom(100), "validate").fit(x, y)
     is_validation = model.roles(np.arange(3000)) == 1
     errors = {}
@@ -191,7 +228,9 @@ def test_the_validated_penalty_is_the_largest_near_the_least_error_and_all_rows_
         trial.fit(x[~is_validation], y[~is_validation])
         errors[penalty] = np.square(trial.predict(x[is_validation]) - y[is_validation]).sum()
     assert PENALTIES[0] < model.penalty_ < PENALTIES[-1]
-    assert model.penalty_ == max(own for own, error in errors.items() if error <= 1.005 * min(errors.values()))
+    assert model.penalty_ == max(
+        own for own, error in errors.items() if error <= 1.005 * min(errors.values())
+    )
     assert model.penalty_ > min(errors, key=errors.get)  # seen: twice as large
     assert model.report_.n_rows == 3000
 
@@ -212,7 +251,9 @@ def test_names_are_kept_and_matched():
 def test_standardize_counts_lengthscales_in_standard_deviations():
     x, y = make_table()
     model = KernelRidge(RBF(2.0), Nystrom(20), standardize=True).fit(x * [1.0, 10.0, 100.0], y)
-    np.testing.assert_allclose(model.expansion_.kernel.parameters, 2.0 * x.std(axis=0) * [1.0, 10.0, 100.0], rtol=1e-12)
+    np.testing.assert_allclose(
+        model.expansion_.kernel.parameters, 2.0 * x.std(axis=0) * [1.0, 10.0, 100.0], rtol=1e-12
+    )
 
 
 def test_constant_columns_and_targets_are_allowed():
@@ -220,7 +261,9 @@ def test_constant_columns_and_targets_are_allowed():
     x = np.column_stack([x, np.full(len(x), 7.0)])
     model = KernelRidge(RBF("validate"), Nystrom(20), "validate").fit(x, y)
     assert model.expansion_.kernel.parameters[3] == 1.0
-    flat = KernelRidge(RBF("validate"), Nystrom(20), "validate", holdout=0.2).fit(x, np.full(len(x), 3.0))
+    flat = KernelRidge(RBF("validate"), Nystrom(20), "validate", holdout=0.2).fit(
+        x, np.full(len(x), 3.0)
+    )
     np.testing.assert_allclose(flat.predict(x), 3.0, atol=1e-12)
     assert np.isnan(flat.r2_).all()
 
@@ -229,11 +272,15 @@ def test_rows_with_nan_are_refused_or_skipped_and_counted():
     x, y = make_table()
     bad_x, bad_y = x.copy(), y.copy()
     bad_x[17, 1], bad_y[40] = np.nan, np.inf
-    with pytest.raises(InputError, match=r"2 of rows 0..299 .* the first is row 17: .* missing='skip'"):
+    with pytest.raises(
+        InputError, match=r"2 of rows 0..299 .* the first is row 17: .* missing='skip'"
+    ):
         KernelRidge(embedding=Nystrom(20)).fit(bad_x, bad_y)
     own = Nystrom(landmarks=x[:20])
     skipped = KernelRidge(RBF(1.0), own).fit(bad_x, bad_y, missing="skip")
-    clean = KernelRidge(RBF(1.0), own).fit(np.delete(x, [17, 40], axis=0), np.delete(y, [17, 40], axis=0))
+    clean = KernelRidge(RBF(1.0), own).fit(
+        np.delete(x, [17, 40], axis=0), np.delete(y, [17, 40], axis=0)
+    )
     # 1e-9: micro-blocks of another length, the same sums
     np.testing.assert_allclose(skipped.predict(x), clean.predict(x), atol=1e-9)
     assert skipped.report_.n_skipped == 2
@@ -250,8 +297,14 @@ def test_rows_with_nan_are_refused_or_skipped_and_counted():
         (lambda x, y: KernelRidge("rbf"), r"kernel is 'rbf': give one of dshap\.kernels"),
         (lambda x, y: KernelRidge(embedding=50), r"embedding is 50: give dshap\.kernels\.Nystrom"),
         (lambda x, y: KernelRidge().fit(x, y[:-1]), "X has 300 rows and y has shape"),
-        (lambda x, y: KernelRidge(ProductKernel(("rbf",), [1.0])).fit(x, y), "the kernel has 1 columns, the data 3"),
-        (lambda x, y: KernelRidge(embedding=Nystrom(9), intercept=[1, 2]).fit(x, y), r"intercept has shape \(2,\)"),
+        (
+            lambda x, y: KernelRidge(ProductKernel(("rbf",), [1.0])).fit(x, y),
+            "the kernel has 1 columns, the data 3",
+        ),
+        (
+            lambda x, y: KernelRidge(embedding=Nystrom(9), intercept=[1, 2]).fit(x, y),
+            r"intercept has shape \(2,\)",
+        ),
         (lambda x, y: KernelRidge().fit(x), "y is missing"),
         (lambda x, y: KernelRidge().fit(iter([(x, y)])), "not an iterator"),
         (lambda x, y: KernelRidge().fit(x[:0], y[:0]), "X is empty"),
@@ -264,7 +317,10 @@ def test_rows_with_nan_are_refused_or_skipped_and_counted():
             lambda x, y: KernelRidge(RBF(0.1), Fourier(60), 0.0).fit(x[:20], y[:20]),
             "penalty times rows is 0, too small for the Fourier features",
         ),
-        (lambda x, y: KernelRidge(embedding=Nystrom(9)).fit(x, ["a"] * 300), "targets must be numbers"),
+        (
+            lambda x, y: KernelRidge(embedding=Nystrom(9)).fit(x, ["a"] * 300),
+            "targets must be numbers",
+        ),
     ],
 )
 def test_bad_input_is_refused(fit, words):
@@ -273,22 +329,29 @@ def test_bad_input_is_refused(fit, words):
 
 
 def test_what_a_fit_leaves_is_missing_before_it():
-    with pytest.raises(NotFittedError, match=r"KernelRidge is not fitted, so it has no expansion_: call fit\(X, y\)"):
+    with pytest.raises(
+        NotFittedError,
+        match=r"KernelRidge is not fitted, so it has no expansion_: call fit\(X, y\)",
+    ):
         KernelRidge().predict(np.zeros((2, 3)))
     assert not hasattr(KernelRidge(), "report_") and not hasattr(KernelRidge(), "nonsense")
 
 
 def test_spans_begin_at_fixed_rows_and_draws_are_uniform():
     x = np.arange(2 * SPAN_ROWS + 7.0)[:, None]
-    found = list(spans(lambda: ((x[a : a + 30_001], x[a : a + 30_001, 0]) for a in range(0, len(x), 30_001))))
+    found = list(
+        spans(lambda: ((x[a : a + 30_001], x[a : a + 30_001, 0]) for a in range(0, len(x), 30_001)))
+    )
     assert [start for start, _, _ in found] == [0, SPAN_ROWS, 2 * SPAN_ROWS]
     assert [len(rows) for _, rows, _ in found] == [SPAN_ROWS, SPAN_ROWS, 7]
     np.testing.assert_array_equal(np.concatenate([rows for _, rows, _ in found]), x)
     draws = row_draws(np.arange(100_000), 5)
-    # Kolmogorov distance of 1e5 uniform draws: above 0.0062 once in a thousand seeds; this seed is fixed
+    # Kolmogorov distance of 1e5 uniform draws: above 0.0062 once in a thousand seeds; this seed is
+    # fixed
     assert np.abs(np.sort(draws) - np.arange(1e5) / 1e5).max() < 0.0062
     np.testing.assert_array_equal(row_draws(np.array([99_999]), 5), draws[-1:])
-    assert abs(np.corrcoef(draws, row_draws(np.arange(100_000), 6))[0, 1]) < 0.0104  # 3.3 standard errors
+    # 3.3 standard errors
+    assert abs(np.corrcoef(draws, row_draws(np.arange(100_000), 6))[0, 1]) < 0.0104
 
 
 def test_a_bound_kernel_is_taken_as_it_is():
@@ -299,12 +362,17 @@ def test_a_bound_kernel_is_taken_as_it_is():
 
 def test_bike_sharing_reaches_its_r2():
     root = Path(__file__).parents[2]
-    files = [root.parent / "shared/data/bike_hour.parquet", root / "workflows/data/bike_hour.parquet"]
+    files = [
+        root.parent / "shared/data/bike_hour.parquet",
+        root / "workflows/data/bike_hour.parquet",
+    ]
     path = next((path for path in files if path.exists()), None)
     if path is None:
         pytest.skip("bike_hour.parquet is missing")
     table = pd.read_parquet(path)
-    model = KernelRidge(RBF("validate"), Nystrom(500), "validate", holdout=0.1).fit(table[BIKE], table["count"])
+    model = KernelRidge(RBF("validate"), Nystrom(500), "validate", holdout=0.1).fit(
+        table[BIKE], table["count"]
+    )
     assert model.r2_[0] > 0.92  # seen: 0.932 to 0.938 over four seeds
 
 
@@ -317,17 +385,23 @@ def test_a_stored_model_comes_back_whole(embedding):
     np.testing.assert_array_equal(back.predict(x), fitted.predict(x))
     assert str(back.report_) == str(fitted.report_) and back.penalty_ == fitted.penalty_
     assert type(back.expansion_) is type(fitted.expansion_)
-    assert back.r2_.tobytes() == fitted.r2_.tobytes() and back.n_features_in_ == fitted.n_features_in_
+    assert (
+        back.r2_.tobytes() == fitted.r2_.tobytes() and back.n_features_in_ == fitted.n_features_in_
+    )
 
 
 def test_a_category_that_was_not_seen_is_another_one_or_refused(rng, tmp_path):
-    """ "other": as different from every landmark as two categories are; "refuse": nothing is written."""
+    """ "other": as different from every landmark as two categories are; "refuse": nothing is
+    written."""
     x = np.column_stack([rng.integers(0, 3, 80), rng.normal(size=80)]).astype(float)
     new = x.copy()
     new[70, 0] = 7.0
     kernel = Product([Categorical(0.4), RBF(1.0)])
     other = KernelRidge(kernel, Nystrom(20), 1e-3).fit(x, x[:, 1] * x[:, 0])
-    stranger, factor = other.expansion_, other.expansion_.kernel.factor(0, np.array([7.0]), np.array([0.0, 1.0, 2.0]))
+    stranger, factor = (
+        other.expansion_,
+        other.expansion_.kernel.factor(0, np.array([7.0]), np.array([0.0, 1.0, 2.0])),
+    )
     np.testing.assert_array_equal(factor, np.full((1, 3), 0.4))
     assert np.isfinite(stranger.predict(new)).all()
     model = KernelRidge(kernel, Nystrom(20), 1e-3, unseen="refuse").fit(x, x[:, 1] * x[:, 0])
@@ -339,7 +413,10 @@ def test_a_category_that_was_not_seen_is_another_one_or_refused(rng, tmp_path):
         dshap.explain(KernelInterventional(model, x), new, store=tmp_path / "c.zarr")
     assert not list(tmp_path.iterdir())
     again = KernelExpansion.from_record(model.expansion_.to_record())
-    assert again.unseen == "refuse" and again.digest() == model.expansion_.digest() != stranger.digest()
+    assert (
+        again.unseen == "refuse"
+        and again.digest() == model.expansion_.digest() != stranger.digest()
+    )
     with pytest.raises(InputError, match="unseen"):
         KernelRidge(unseen="ignore")
 

@@ -1,4 +1,5 @@
-"""Theorem 6: norms and operators by their n × n formulas, bounds that perturbed rows obey, and how tight they are."""
+"""Theorem 6: norms and operators by their n × n formulas, bounds that perturbed rows obey, and how
+tight they are."""
 
 import numpy as np
 import pytest
@@ -26,13 +27,16 @@ def make_table(n=300, d=4, seed=0):
 
 
 def factors_of(kernel, x):
-    return np.stack([kernel.factor(j, x[:, j], x[:, j]) for j in range(x.shape[1])])  # (columns, n, n)
+    # (columns, n, n)
+    return np.stack([kernel.factor(j, x[:, j], x[:, j]) for j in range(x.shape[1])])
 
 
 def test_the_norm_is_that_of_the_dual():
     """Two landmarks at distance 1: ‖a k(z₁) + b k(z₂)‖² = a² + b² + 2ab e^(−1/2)."""
     weights = np.array([[2.0, 0.0], [-1.0, 3.0]])
-    model = KernelExpansion(RBF(1.0).bind(1), np.array([[0.0], [1.0]]), weights, np.array([5.0, 0.0]))
+    model = KernelExpansion(
+        RBF(1.0).bind(1), np.array([[0.0], [1.0]]), weights, np.array([5.0, 0.0])
+    )
     assert_allclose(rkhs_norm(model), np.sqrt([4.0 + 1.0 - 4.0 * np.exp(-0.5), 9.0]))
 
 
@@ -41,14 +45,21 @@ def test_the_bound_is_that_of_the_theorem(kernel):
     x, y = make_table()
     model = KernelRidge(kernel, Nystrom(40), 1e-3).fit(x, y)
     near, moved = x[:5], x[:5] + 0.1
-    alike = np.array([model.expansion_.kernel.matrix(a[None], b[None])[0, 0] for a, b in zip(near, moved, strict=True)])
+    alike = np.array(
+        [
+            model.expansion_.kernel.matrix(a[None], b[None])[0, 0]
+            for a, b in zip(near, moved, strict=True)
+        ]
+    )
     expected = np.sqrt(4.0 * (1.0 - alike))[:, None] * rkhs_norm(model)
     assert_allclose(attribution_bound(model, near, moved), expected)
     assert_allclose(attribution_bound(model, near, moved, 3.0), expected * np.sqrt(6.0))
     assert not attribution_bound(model, near, near).any()
     if isinstance(kernel, RBF):  # the paper's form: |x_j − x'_j|² ≤ δ in d columns
         delta, widest = 0.09, attribution_bound(model, np.zeros((1, 4)), np.full((1, 4), 0.3))[0]
-        assert_allclose(widest, rkhs_norm(model) * np.sqrt(4.0 * (1.0 - np.exp(-4 * delta / (2 * 0.7**2)))))
+        assert_allclose(
+            widest, rkhs_norm(model) * np.sqrt(4.0 * (1.0 - np.exp(-4 * delta / (2 * 0.7**2))))
+        )
 
 
 def test_the_amplification_is_the_n_by_n_trace():
@@ -75,15 +86,20 @@ def test_perturbed_rows_obey_the_bound(value, kernel):
     for delta in (1e-6, 1e-2, 4.0):
         found = robustness(model, x, x, ShapleyPenalty(0, 0.0, value), delta, n_pairs=200)
         assert found.n_violations == 0 and 0.0 < found.largest_ratio < 1.0
-        assert (found.amplification is None) == (value == "interventional") and "0 violations" in str(found)
+        assert (found.amplification is None) == (
+            value == "interventional"
+        ) and "0 violations" in str(found)
 
 
 def worst_model(x, z, data, player, value="interventional"):
-    """The function of norm 1, of many landmarks, whose attributions at x and z differ most; a = K⁻¹ (ζ(x) − ζ(z))."""
+    """The function of norm 1, of many landmarks, whose attributions at x and z differ most; a = K⁻¹
+    (ζ(x) − ζ(z))."""
     kernel, d = RBF(1.0).bind(x.shape[1]), x.shape[1]
     landmarks = np.concatenate([x, z, data, np.random.default_rng(9).normal(size=(150, d))])
     unit = KernelExpansion(kernel, landmarks, np.eye(len(landmarks)), np.zeros(len(landmarks)))
-    zeta = player_attributions(unit, np.concatenate([x, z]), data, ShapleyPenalty(player, 0.0, value))
+    zeta = player_attributions(
+        unit, np.concatenate([x, z]), data, ShapleyPenalty(player, 0.0, value)
+    )
     gram = kernel.matrix(landmarks, landmarks) + 1e-8 * np.eye(len(landmarks))
     weights = np.linalg.solve(gram, zeta[0] - zeta[1])
     return KernelExpansion(kernel, landmarks, weights[:, None], np.zeros(1))
@@ -91,7 +107,8 @@ def worst_model(x, z, data, player, value="interventional"):
 
 @pytest.mark.parametrize("step", [0.05, 0.5, 3.0])
 def test_the_worst_model_comes_near_to_the_bound(step):
-    """Far more than a fitted model does, and not beyond: the bound holds of every function, not of likely ones."""
+    """Far more than a fitted model does, and not beyond: the bound holds of every function, not of
+    likely ones."""
     rng = np.random.default_rng(0)
     data = rng.normal(size=(20, 2))
     x, z = np.zeros((1, 2)), np.array([[step, 0.0]])
@@ -104,7 +121,9 @@ def test_the_worst_model_comes_near_to_the_bound(step):
 def test_categories_have_a_bound_too():
     rng = np.random.default_rng(0)
     x = np.column_stack([rng.integers(0, 3, 200), rng.normal(size=200)]).astype(float)
-    model = KernelRidge(Product([Categorical(0.3), RBF(1.0)]), Nystrom(30), 1e-3).fit(x, (x[:, 0] == 1) + x[:, 1])
+    model = KernelRidge(Product([Categorical(0.3), RBF(1.0)]), Nystrom(30), 1e-3).fit(
+        x, (x[:, 0] == 1) + x[:, 1]
+    )
     bound = attribution_bound(model, [[0.0, 0.0]], [[1.0, 0.0]])
     assert_allclose(bound[0], np.sqrt(4.0 * 0.7) * rkhs_norm(model))
     phi = player_attributions(model, [[0.0, 0.0], [1.0, 0.0]], x, ShapleyPenalty(0, 0.0))

@@ -1,4 +1,5 @@
-"""The Shapley regulariser: ζ against brute force, fits against their written problems, what it does to attributions."""
+"""The Shapley regulariser: ζ against brute force, fits against their written problems, what it does
+to attributions."""
 
 import io
 import pickle
@@ -37,7 +38,9 @@ def make_table(n=300, d=4, seed=0):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, d))
     x[:, 1] = 0.8 * x[:, 0] + 0.6 * x[:, 1]
-    return x, x[:, 0] + np.sin(x[:, 1]) * x[:, 2] + x[:, 0] * x[:, 1] * x[:, -1] + 0.1 * rng.normal(size=n) + 3.0
+    return x, x[:, 0] + np.sin(x[:, 1]) * x[:, 2] + x[:, 0] * x[:, 1] * x[:, -1] + 0.1 * rng.normal(
+        size=n
+    ) + 3.0
 
 
 def brute_force(worth, d, player, shape):
@@ -55,7 +58,8 @@ def factors_of(kernel, x, landmarks):
 
 
 def observational_terms(kernel, landmarks, data, x, penalty):
-    """worth(S) (n, r): k_S(x, z) [k_S(x, X) (K_S + nλ)⁻¹ k_S̄(X, z)], the paper's n × n formula; ends as they are."""
+    """worth(S) (n, r): k_S(x, z) [k_S(x, X) (K_S + nλ)⁻¹ k_S̄(X, z)], the paper's n × n formula;
+    ends as they are."""
     own, of_data = factors_of(kernel, x, landmarks), factors_of(kernel, data, landmarks)
     across, inner = factors_of(kernel, x, data), factors_of(kernel, data, data)
     d, n = len(own), len(data)
@@ -67,7 +71,9 @@ def observational_terms(kernel, landmarks, data, x, penalty):
         if not away:
             return own.prod(axis=0)
         gram = inner[inside].prod(axis=0) + n * penalty * np.eye(n)
-        conditional = across[inside].prod(axis=0) @ np.linalg.solve(gram, of_data[away].prod(axis=0))
+        conditional = across[inside].prod(axis=0) @ np.linalg.solve(
+            gram, of_data[away].prod(axis=0)
+        )
         return own[inside].prod(axis=0) * conditional
 
     return worth
@@ -75,7 +81,9 @@ def observational_terms(kernel, landmarks, data, x, penalty):
 
 def zeta_of(kernel, landmarks, data, x, penalty):
     """ζ (n, r) by the fast path: attributions of models whose weights are unit vectors."""
-    unit = dshap.models.KernelExpansion(kernel, landmarks, np.eye(len(landmarks)), np.zeros(len(landmarks)))
+    unit = dshap.models.KernelExpansion(
+        kernel, landmarks, np.eye(len(landmarks)), np.zeros(len(landmarks))
+    )
     return player_attributions(unit, x, data, penalty)
 
 
@@ -83,7 +91,11 @@ def zeta_of(kernel, landmarks, data, x, penalty):
 @pytest.mark.parametrize("kernel", [RBF(1.3), Laplacian(2.0)])
 def test_interventional_zeta_is_brute_force(d, kernel):
     rng = np.random.default_rng(d)
-    x, background, landmarks = rng.normal(size=(6, d)), rng.normal(size=(40, d)), rng.normal(size=(5, d))
+    x, background, landmarks = (
+        rng.normal(size=(6, d)),
+        rng.normal(size=(40, d)),
+        rng.normal(size=(5, d)),
+    )
     bound, player = kernel.bind(d), d // 2
     own, of_data = factors_of(bound, x, landmarks), factors_of(bound, background, landmarks)
 
@@ -99,13 +111,16 @@ def test_interventional_zeta_is_brute_force(d, kernel):
 
 @pytest.mark.parametrize("d", [2, 4, 8])
 def test_observational_zeta_is_brute_force_of_the_n_by_n_formula(d):
-    """Every row a landmark of the embedding: the paper's formula; rank_tolerance 1e-6 of a λ of 1e-2."""
+    """Every row a landmark of the embedding: the paper's formula; rank_tolerance 1e-6 of a λ of
+    1e-2."""
     rng = np.random.default_rng(d)
     data, x, landmarks = rng.normal(size=(60, d)), rng.normal(size=(5, d)), rng.normal(size=(4, d))
     bound, player, penalty = RBF(0.8).bind(d), d - 1, 1e-2
     asked = ShapleyPenalty(player, 0.0, "observational", Nystrom(landmarks=data), penalty)
     found = zeta_of(bound, landmarks, data, x, asked)
-    expected = brute_force(observational_terms(bound, landmarks, data, x, penalty), d, player, (5, 4))
+    expected = brute_force(
+        observational_terms(bound, landmarks, data, x, penalty), d, player, (5, 4)
+    )
     assert np.abs(expected).max() > 1e-3
     assert_allclose(found, expected, atol=2e-5 * np.abs(expected).max())
 
@@ -114,7 +129,11 @@ def test_observational_zeta_is_brute_force_of_the_n_by_n_formula(d):
 def test_observational_zeta_is_brute_force_of_its_values(d):
     """The same landmarks on both sides, so rank and ridge are the same: 1e-9."""
     rng = np.random.default_rng(d)
-    data, x, landmarks = rng.normal(size=(200, d)), rng.normal(size=(5, d)), rng.normal(size=(12, d))
+    data, x, landmarks = (
+        rng.normal(size=(200, d)),
+        rng.normal(size=(5, d)),
+        rng.normal(size=(12, d)),
+    )
     bound, player = RBF(1.5).bind(d), 1
     asked = ShapleyPenalty(player, 0.0, "observational", Nystrom(landmarks=landmarks), 1e-3)
     unit = dshap.models.KernelExpansion(bound, landmarks, np.eye(12), np.zeros(12))
@@ -132,10 +151,15 @@ def test_observational_zeta_is_brute_force_of_its_values(d):
 @pytest.mark.parametrize("embedding", [Nystrom(30), Fourier(40)])
 @pytest.mark.parametrize("value", VALUES)
 def test_attributions_are_those_of_explain(embedding, value):
-    """A group of two columns, all coalitions; two programs of one repository, which share moments and no more."""
+    """A group of two columns, all coalitions; two programs of one repository, which share moments
+    and no more."""
     x, y = make_table(d=5)
     model = KernelRidge(RBF(1.5), embedding, 1e-3).fit(x, y)
-    own = embedding if isinstance(embedding, Fourier) else Nystrom(landmarks=model.expansion_.landmarks)
+    own = (
+        embedding
+        if isinstance(embedding, Fourier)
+        else Nystrom(landmarks=model.expansion_.landmarks)
+    )
     groups = {"x1 + x3": ["x1", "x3"]}
     if value == "interventional":
         explained = dshap.values.KernelInterventional(model, x, players=groups)
@@ -151,17 +175,27 @@ def test_drawn_coalitions_come_near_to_all():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(50, 14))
     model = KernelRidge(RBF(4.0), Nystrom(30), 1e-3).fit(x, x[:, 0] * x[:, 3] + x[:, 5])
-    drawn, whole = (player_attributions(model, x, x, ShapleyPenalty(0, 0.0, n_coalitions=m)) for m in (None, 1 << 14))
+    drawn, whole = (
+        player_attributions(model, x, x, ShapleyPenalty(0, 0.0, n_coalitions=m))
+        for m in (None, 1 << 14)
+    )
     assert 0 < np.abs(drawn - whole).max() < 0.05 * np.abs(whole).max()
 
 
 @pytest.mark.parametrize("embedding", [Nystrom(30), Fourier(40)])
 def test_validated_penalties_of_a_fitted_model_are_those_of_explain(embedding):
-    """λ is chosen for the model itself; a fit, which has no weights yet, chooses for all basis functions alike."""
+    """λ is chosen for the model itself; a fit, which has no weights yet, chooses for all basis
+    functions alike."""
     x, y = make_table()
     model = KernelRidge(RBF(1.5), embedding, 1e-3).fit(x, y)
-    same = embedding if isinstance(embedding, Fourier) else Nystrom(landmarks=model.expansion_.landmarks)
-    cube = dshap.explain(dshap.values.KernelObservational(model, x, same), x[:20], design=designs.exact(4))
+    same = (
+        embedding
+        if isinstance(embedding, Fourier)
+        else Nystrom(landmarks=model.expansion_.landmarks)
+    )
+    cube = dshap.explain(
+        dshap.values.KernelObservational(model, x, same), x[:20], design=designs.exact(4)
+    )
     for player in range(4):
         found = player_attributions(model, x[:20], x, ShapleyPenalty(player, 0.0, "observational"))
         assert_allclose(found[:, 0], cube.attribution.values[:, player, 0], atol=1e-9)
@@ -174,7 +208,9 @@ def test_a_fit_takes_no_more_than_it_says(d, value):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(1_024, d))
     y = x[:, 0] + x[:, 1] ** 2
-    model = KernelRidge(RBF(float(d)), Nystrom(64), 1e-3, shapley=ShapleyPenalty(0, 1.0, value, n_coalitions=32))
+    model = KernelRidge(
+        RBF(float(d)), Nystrom(64), 1e-3, shapley=ShapleyPenalty(0, 1.0, value, n_coalitions=32)
+    )
     block = RowBlock(0, x, np.ones(len(x), dtype=bool), target=y)
     found, allowed = model.tuned(x, y, np.arange(len(x))), model.cost(len(x), d, 1)
     while isinstance(found, Pass):
@@ -193,7 +229,9 @@ def test_columns_whose_names_are_numbers_go_by_position():
     model = KernelRidge(RBF(1.5), Nystrom(20), 1e-3, shapley=ShapleyPenalty(3, 1.0)).fit(table, y)
     assert model.report_.shapley.player == "0"
     assert (
-        KernelRidge(RBF(1.5), Nystrom(20), 1e-3, shapley=ShapleyPenalty("3", 1.0)).fit(table, y).report_.shapley.player
+        KernelRidge(RBF(1.5), Nystrom(20), 1e-3, shapley=ShapleyPenalty("3", 1.0))
+        .fit(table, y)
+        .report_.shapley.player
         == "3"
     )
     with pytest.raises(InputError, match="a whole number is a position, 0 to 3"):
@@ -204,7 +242,11 @@ def test_parameters_of_a_penalty_are_set_with_it_or_alone():
     model = KernelRidge(RBF(1.5), Nystrom(20))
     model.set_params(shapley=ShapleyPenalty(0, 1.0), shapley__strength=3.0)
     assert model.shapley.strength == 3.0 == model.get_params()["shapley__strength"]
-    for wrong in ({"shapley__strenght": 1.0}, {"shapley": None, "shapley__strength": 1.0}, {"shapley": 3}):
+    for wrong in (
+        {"shapley__strenght": 1.0},
+        {"shapley": None, "shapley__strength": 1.0},
+        {"shapley": 3},
+    ):
         with pytest.raises(InputError):
             model.set_params(**wrong)
     assert model.fit_path(*make_table(), (each for each in (0.0, 1.0)))[1].shapley.strength == 1.0
@@ -212,7 +254,9 @@ def test_parameters_of_a_penalty_are_set_with_it_or_alone():
 
 def test_what_a_diagnosis_cannot_do_is_refused():
     x, y = make_table()
-    one, other = (KernelRidge(RBF(scale), Nystrom(20), 1e-3).fit(x, y).expansion_ for scale in (1.0, 3.0))
+    one, other = (
+        KernelRidge(RBF(scale), Nystrom(20), 1e-3).fit(x, y).expansion_ for scale in (1.0, 3.0)
+    )
     found = mean_squared_attribution([one, other], x, x, ShapleyPenalty(0, 0.0))
     phi = sum(player_attributions(each, x, x, ShapleyPenalty(0, 0.0)) for each in (one, other))
     assert_allclose(found, np.square(phi).mean(axis=0))
@@ -227,7 +271,8 @@ def test_what_a_diagnosis_cannot_do_is_refused():
 
 @pytest.mark.parametrize("value", VALUES)
 def test_every_row_a_landmark_is_proposition_7(value):
-    """a = (K² + nλK + λ_S/n·n ζᵀζ)⁻¹ K(y − c) of the written n × n problem, ζ by brute force: 1e-6 of the largest.
+    """a = (K² + nλK + λ_S/n·n ζᵀζ)⁻¹ K(y − c) of the written n × n problem, ζ by brute force: 1e-6
+    of the largest.
 
     λ_S of the paper is strength · n; ζ here is (n rows, n basis functions).
     """
@@ -243,12 +288,18 @@ def test_every_row_a_landmark_is_proposition_7(value):
         away = [j for j in range(d) if j not in inside]
         return own[inside].prod(axis=0) * own[away].prod(axis=0).mean(axis=0)
 
-    worth = interventional if value == "interventional" else observational_terms(kernel, x, x, x, embedding_penalty)
+    worth = (
+        interventional
+        if value == "interventional"
+        else observational_terms(kernel, x, x, x, embedding_penalty)
+    )
     zeta = brute_force(worth, d, player, (n, n))
     system = gram @ gram + n * penalty * gram + strength * zeta.T @ zeta
     weights = np.linalg.solve(system, gram @ (y - y.mean()))
     embedding = Nystrom(landmarks=x)
-    asked = ShapleyPenalty(player, strength, value, embedding, embedding_penalty, rank_tolerance=1e-13)
+    asked = ShapleyPenalty(
+        player, strength, value, embedding, embedding_penalty, rank_tolerance=1e-13
+    )
     model = KernelRidge(RBF(0.7), Nystrom(landmarks=x), penalty, shapley=asked).fit(x, y)
     found = model.expansion_
     order = [int(np.flatnonzero((x == z).all(axis=1))[0]) for z in found.landmarks]
@@ -264,7 +315,9 @@ def test_strength_0_is_the_plain_model_and_attributions_fall(embedding, value, k
     x, y = make_table()
     y = (y > np.median(y)).astype(float) if kind is KernelLogistic else y
     plain = kind(RBF(1.5), embedding, 1e-3).fit(x, y)
-    models = kind(RBF(1.5), embedding, 1e-3, shapley=ShapleyPenalty("x0", 5.0, value)).fit_path(x, y, STRENGTHS)
+    models = kind(RBF(1.5), embedding, 1e-3, shapley=ShapleyPenalty("x0", 5.0, value)).fit_path(
+        x, y, STRENGTHS
+    )
     atol = 0.0 if kind is KernelRidge else 1e-7 * np.abs(plain.decision_function(x)).max()
     if kind is KernelRidge:
         np.testing.assert_array_equal(models[0].predict(x), plain.predict(x))
@@ -293,7 +346,10 @@ def test_what_is_reported_is_what_is_measured():
         asked = ShapleyPenalty("x1", 0.5, value, penalty=1e-3)
         model = KernelRidge(RBF(1.5), Nystrom(40), 1e-4, holdout=0.25, shapley=asked).fit(x, y)
         is_train = model.roles(np.arange(len(x))) < 2
-        found = [mean_squared_attribution(model, x[rows], x[is_train], asked) for rows in (is_train, ~is_train)]
+        found = [
+            mean_squared_attribution(model, x[rows], x[is_train], asked)
+            for rows in (is_train, ~is_train)
+        ]
         shown = model.report_.shapley
         assert_allclose(found, [shown.train, shown.held_out], rtol=1e-8)
         assert "x1" in str(model.report_) and value in str(model.report_)
@@ -311,7 +367,8 @@ def test_several_outputs_are_penalised_together():
 
 
 def written_logistic(model, x, codes, n_classes):
-    """The objective's gradient at a fitted model, written out: mean loss, λ/2‖f‖², strength/2 mean φ²."""
+    """The objective's gradient at a fitted model, written out: mean loss, λ/2‖f‖², strength/2 mean
+    φ²."""
     expansion, n = model.expansion_, len(x)
     z, a, c = expansion.landmarks, expansion.weights, expansion.intercept
     cross, own = expansion.kernel.matrix(x, z), expansion.kernel.matrix(z, z)
@@ -323,7 +380,11 @@ def written_logistic(model, x, codes, n_classes):
         chance = np.exp(logits - logits.max(axis=1, keepdims=True))
         residual = chance / chance.sum(axis=1, keepdims=True) - np.eye(n_classes)[codes]
     ridge = model.penalty_ * own @ a + model.shapley.strength * zeta.T @ (zeta @ a) / n
-    return cross.T @ residual / n + ridge, residual.mean(axis=0), np.abs(cross.T @ np.abs(residual)).max() / n
+    return (
+        cross.T @ residual / n + ridge,
+        residual.mean(axis=0),
+        np.abs(cross.T @ np.abs(residual)).max() / n,
+    )
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -338,13 +399,16 @@ def test_the_gradient_of_the_logistic_objective_is_zero(n_classes, value):
     assert np.abs(weights).max() < 1e-7 * scale and np.abs(intercepts).max() < 1e-7
     plain = KernelLogistic(RBF(1.5), Nystrom(20), 1e-3, tol=1e-14).fit(x, codes)
     plain.set_params(shapley=asked)
-    assert np.abs(written_logistic(plain, x, codes, n_classes)[0]).max() > 1e-4 * scale  # the check can fail
+    # the check can fail
+    assert np.abs(written_logistic(plain, x, codes, n_classes)[0]).max() > 1e-4 * scale
 
 
 def test_any_cutting_of_the_rows_gives_the_same_bits():
     x, y = make_table(n=500)
     for value in VALUES:
-        build = partial(KernelRidge, RBF(1.5), Nystrom(30), 1e-3, shapley=ShapleyPenalty(0, 1.0, value))
+        build = partial(
+            KernelRidge, RBF(1.5), Nystrom(30), 1e-3, shapley=ShapleyPenalty(0, 1.0, value)
+        )
         whole = build().fit(x, y)
         parts = build().fit([(x[:7], y[:7]), (x[7:300], y[7:300]), (x[300:], y[300:])])
         np.testing.assert_array_equal(whole.expansion_.weights, parts.expansion_.weights)
@@ -355,9 +419,13 @@ def test_any_cutting_of_the_rows_gives_the_same_bits():
 def test_a_cluster_fits_the_same_bits(kind, tmp_path, client):
     """`dshap.fit` and `dshap.fit_path` of a file."""
     x, y = make_table()
-    table = pd.DataFrame(x, columns=list("abcd")).assign(y=(y > 3.0).astype(int) if kind is KernelLogistic else y)
+    table = pd.DataFrame(x, columns=list("abcd")).assign(
+        y=(y > 3.0).astype(int) if kind is KernelLogistic else y
+    )
     table.to_parquet(tmp_path / "t.parquet")
-    model = kind(RBF(1.5), Nystrom(30), 1e-3, holdout=0.2, shapley=ShapleyPenalty("b", 1.0, "observational"))
+    model = kind(
+        RBF(1.5), Nystrom(30), 1e-3, holdout=0.2, shapley=ShapleyPenalty("b", 1.0, "observational")
+    )
     local = model.fit(table[list("abcd")], table["y"])
     apart = dshap.fit(model, tmp_path / "t.parquet", "y", client=client)
     np.testing.assert_array_equal(local.expansion_.weights, apart.expansion_.weights)
@@ -375,9 +443,9 @@ def test_categorical_columns_have_a_penalty_too():
     y = (table["city"] == 2) + table["age"]
     kernel = Product({"city": Categorical(0.2), "age": RBF(1.0)})
     for value in VALUES:
-        path = KernelRidge(kernel, Nystrom(30), 1e-4, shapley=ShapleyPenalty("city", 0.0, value)).fit_path(
-            table, y, [0.0, 100.0]
-        )
+        path = KernelRidge(
+            kernel, Nystrom(30), 1e-4, shapley=ShapleyPenalty("city", 0.0, value)
+        ).fit_path(table, y, [0.0, 100.0])
         small, large = (model.report_.shapley.train[0] for model in path)
         assert large < 1e-2 * small
 
@@ -399,14 +467,21 @@ def test_more_coalitions_than_a_pass_holds_take_several(monkeypatch):
 
 def test_records_pickles_and_clones_keep_the_penalty():
     x, y = make_table()
-    model = KernelRidge(RBF(1.5), Nystrom(20), 1e-3, holdout=0.2, shapley=ShapleyPenalty("x0", 1.0)).fit(x, y)
+    model = KernelRidge(
+        RBF(1.5), Nystrom(20), 1e-3, holdout=0.2, shapley=ShapleyPenalty("x0", 1.0)
+    ).fit(x, y)
     stored = Record.load(io.BytesIO(model.to_record().to_bytes()))
-    again = KernelRidge(RBF(1.5), Nystrom(20), 1e-3, holdout=0.2, shapley=ShapleyPenalty("x0", 1.0)).restored(stored)
+    again = KernelRidge(
+        RBF(1.5), Nystrom(20), 1e-3, holdout=0.2, shapley=ShapleyPenalty("x0", 1.0)
+    ).restored(stored)
     assert str(again.report_.shapley) == str(model.report_.shapley)
     assert pickle.loads(pickle.dumps(model)).shapley == model.shapley == clone(model).shapley
     search = GridSearchCV(KernelRidge(RBF(1.5), Nystrom(20), 1e-3, shapley=ShapleyPenalty("x0", 1.0)),
                           {"shapley__strength": [0.0, 100.0]}, cv=2).fit(x, y)  # fmt: skip
-    assert search.best_params_ == {"shapley__strength": 0.0} and search.best_estimator_.shapley.strength == 0.0
+    assert (
+        search.best_params_ == {"shapley__strength": 0.0}
+        and search.best_estimator_.shapley.strength == 0.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -431,9 +506,11 @@ def test_records_pickles_and_clones_keep_the_penalty():
 def test_bad_penalties_are_refused(options, words):
     x, y = make_table()
     with pytest.raises(InputError, match=words):
-        KernelRidge(RBF(1.5), Nystrom(20), shapley=ShapleyPenalty(**{"player": 0, "strength": 1.0, **options})).fit(
-            x, y
-        )
+        KernelRidge(
+            RBF(1.5),
+            Nystrom(20),
+            shapley=ShapleyPenalty(**{"player": 0, "strength": 1.0, **options}),
+        ).fit(x, y)
 
 
 def test_bad_paths_are_refused():
@@ -448,20 +525,26 @@ def test_bad_paths_are_refused():
     with pytest.raises(InputError, match=r"ShapleyPenalty\(player, strength\)"):
         KernelRidge(shapley="x0")
     with pytest.raises(InputError, match="NaN or infinity"):
-        mean_squared_attribution(model.fit(x, y), np.full((2, 4), np.nan), x, ShapleyPenalty(0, 1.0))
+        mean_squared_attribution(
+            model.fit(x, y), np.full((2, 4), np.nan), x, ShapleyPenalty(0, 1.0)
+        )
 
 
 def test_a_label_that_is_no_class_is_refused():
     x, _ = make_table()
     with pytest.raises(InputError, match="more than 256 distinct values"):
-        KernelLogistic(RBF(1.5), Nystrom(20), shapley=ShapleyPenalty(0, 1.0)).fit(x, np.arange(300) / 7)
+        KernelLogistic(RBF(1.5), Nystrom(20), shapley=ShapleyPenalty(0, 1.0)).fit(
+            x, np.arange(300) / 7
+        )
 
 
 def test_a_system_that_cannot_be_solved_says_so():
     x, y = make_table()
     flat = np.repeat(x[:40], 2, axis=0)
     with pytest.raises(InputError, match="too small for the"):
-        KernelRidge(RBF(50.0), Nystrom(40), penalty=0.0, shapley=ShapleyPenalty(0, 1e9)).fit(flat, y[:80])
+        KernelRidge(RBF(50.0), Nystrom(40), penalty=0.0, shapley=ShapleyPenalty(0, 1e9)).fit(
+            flat, y[:80]
+        )
 
 
 OTHERWISE = {

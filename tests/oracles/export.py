@@ -47,11 +47,14 @@ def export_cube(
     dataset, run = open_cube(cube), (read_run(cube) or {})["fingerprint"]
     value, given = run["value"], run["design"]
     is_player = np.array([str(name) in value["players"] for name in dataset.feature.values])
-    if float(abs(dataset.attribution[:, ~is_player]).sum()) > 0.0:  # no players, since they never vary
+    # no players, since they never vary
+    if float(abs(dataset.attribution[:, ~is_player]).sum()) > 0.0:
         raise SystemExit(f"{cube}: an attribution of a constant column is not 0")
     dataset = dataset.isel(feature=is_player)
     explained = np.flatnonzero(dataset.status.values == Status.OK)
-    chosen = np.sort(np.random.default_rng(seed).choice(explained, min(n_rows, len(explained)), replace=False))
+    chosen = np.sort(
+        np.random.default_rng(seed).choice(explained, min(n_rows, len(explained)), replace=False)
+    )
     design = _design(given)
     arrays = {
         "kind": np.array(value["value"]),
@@ -81,12 +84,15 @@ def export_cube(
 
 
 def _design(given: dict[str, Any]) -> Any:
-    """The job's own design; the weights are recomputed from its budget, which says nothing of other samplings."""
+    """The job's own design; the weights are recomputed from its budget, which says nothing of other
+    samplings."""
     if given["design"] == "exact":
         return designs.exact(given["n_players"])
     if given["sampling"] != "leverage" or len(given["budgets"]) != 1:
         raise SystemExit(f"only leverage sampling in one stage is recomputed, not {given}")
-    return designs.kernelshap(given["n_players"], given["budgets"][0], paired=given["paired"], seed=given["seed"])
+    return designs.kernelshap(
+        given["n_players"], given["budgets"][0], paired=given["paired"], seed=given["seed"]
+    )
 
 
 def _members(columns_of: dict[str, list[int]], players: np.ndarray, n_columns: int) -> np.ndarray:
@@ -95,7 +101,8 @@ def _members(columns_of: dict[str, list[int]], players: np.ndarray, n_columns: i
 
 
 def _penalties(cube: Path, given: float | str, arrays: dict[str, Any]) -> np.ndarray:
-    """(m,): as given, or of each coalition's columns as the states of the tiles have them, NaN at the two ends."""
+    """(m,): as given, or of each coalition's columns as the states of the tiles have them, NaN at
+    the two ends."""
     if given != "validate":
         return np.full(len(arrays["masks"]), float(given))
     states = StateFolder(cube / CONTAINER)
@@ -115,8 +122,11 @@ def _landmarks(cube: Path) -> np.ndarray:
     return np.asarray(states.get(name, State)["anchors"])
 
 
-def export_job(out: Path, store: Path, explanation: str, parquet: Path, *, n_rows: int = 5, seed: int = 0) -> Path:
-    """The same from the store of a job that fitted its own kernel model and learns from the whole table."""
+def export_job(
+    out: Path, store: Path, explanation: str, parquet: Path, *, n_rows: int = 5, seed: int = 0
+) -> Path:
+    """The same from the store of a job that fitted its own kernel model and learns from the whole
+    table."""
     fingerprint = (read_job(store) or {})["fingerprint"]
     reader = open_source(parquet, features=fingerprint["features"], target=fingerprint["target"])
     block = reader.read(0, reader.n_rows, target=True)
@@ -126,7 +136,9 @@ def export_job(out: Path, store: Path, explanation: str, parquet: Path, *, n_row
     target = block.target.reshape(len(block.x), -1)
     std = np.nanstd(target, axis=0)
     good = block.x[block.is_ok]
-    return export_cube(out, store / explanation, model, block.x, good, std, n_rows=n_rows, seed=seed)
+    return export_cube(
+        out, store / explanation, model, block.x, good, std, n_rows=n_rows, seed=seed
+    )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
-"""Recompute attributions of a finished run from the formulas, with numpy and nothing of the package under test.
+"""Recompute attributions of a finished run from the formulas, with numpy and nothing of the package
+under test.
 
     python tests/oracles/recompute.py EXPORT.npz
 
-EXPORT.npz (made by export.py) holds the model, all rows of data, the coalitions and what the run stored for some rows.
-Everything else is derived here: kernels, landmarks that count, values of coalitions, the weights of the regression and
-its constrained solution.  Prints the largest difference relative to the target's standard deviation; exit status 1
-where it is above 1e-6.
+EXPORT.npz (made by export.py) holds the model, all rows of data, the coalitions and what the run
+stored for some rows.  Everything else is derived here: kernels, landmarks that count, values of
+coalitions, the weights of the regression and its constrained solution.  Prints the largest
+difference relative to the target's standard deviation; exit status 1 where it is above 1e-6.
 
-Letters: N rows of data, n rows recomputed, c columns, d players, m coalitions, r model landmarks, q embedding ones.
+Letters: N rows of data, n rows recomputed, c columns, d players, m coalitions, r model landmarks, q
+embedding ones.
 """
 
 import math
@@ -16,7 +18,8 @@ import sys
 import numpy as np
 
 TOLERANCE = 1e-6
-"""Both sides are float64; what is left is rounding times the condition of the ridge solve, at most 1/penalty."""
+"""Both sides are float64; what is left is rounding times the condition of the ridge solve, at most
+1/penalty."""
 CHUNK = 512
 """Rows of data whose kernel values are held at once."""
 BATCH_BYTES = 2**28
@@ -40,18 +43,23 @@ def kernel_factor(family, parameter, distance):
 
 
 class SubsetKernel:
-    """k_S(x, z) for any set of columns S: products over S within each half of the columns, then one multiplication."""
+    """k_S(x, z) for any set of columns S: products over S within each half of the columns, then one
+    multiplication."""
 
     def __init__(self, export, x, z, subsets):
         factors = [
             kernel_factor(str(family), float(parameter), np.abs(x[:, j, None] - z[None, :, j]))
-            for j, (family, parameter) in enumerate(zip(export["family"], export["parameter"], strict=True))
+            for j, (family, parameter) in enumerate(
+                zip(export["family"], export["parameter"], strict=True)
+            )
         ]
         half = (len(factors) + 1) // 2
         self.parts = [(slice(0, half), {}), (slice(half, None), {})]
         for columns, products in self.parts:
             for subset in {tuple(row) for row in subsets[:, columns].tolist()}:
-                chosen = [factor for factor, is_in in zip(factors[columns], subset, strict=True) if is_in]
+                chosen = [
+                    factor for factor, is_in in zip(factors[columns], subset, strict=True) if is_in
+                ]
                 products[subset] = math.prod(chosen, start=np.ones((len(x), len(z))))
 
     def __call__(self, subset):
@@ -60,8 +68,8 @@ class SubsetKernel:
 
 
 def kept_landmarks(gram, tolerance):
-    """Positions that pivoted Cholesky keeps: the largest remaining diagonal next, the first where several are largest;
-    none once that is at most tolerance x the largest diagonal of all."""
+    """Positions that pivoted Cholesky keeps: the largest remaining diagonal next, the first where
+    several are largest; none once that is at most tolerance x the largest diagonal of all."""
     work, order = gram.copy(), np.arange(len(gram))
     largest = work.diagonal().max()
     rank = 0
@@ -84,7 +92,8 @@ def chunks(rows):
 
 
 def interventional(export, present):
-    """v_S(x) = c + sum_r a_r k_S(x, z_r) mu_r, mu_r = mean over all data of the kernel on the other columns."""
+    """v_S(x) = c + sum_r a_r k_S(x, z_r) mu_r, mu_r = mean over all data of the kernel on the other
+    columns."""
     z = export["landmarks"]
     mean = np.zeros((len(present), len(z)))
     for part in chunks(export["data"]):
@@ -96,13 +105,16 @@ def interventional(export, present):
 
 
 def observational(export, present):
-    """v_S(x) = c + sum_r a_r k_S(x, z_r) sum_N w_N(x) k_S̄(X_N, z_r), the conditional mean as weights on the data:
-    w(x) = Psi (PsiᵀPsi + λN)⁻¹ psi(x), Psi features whose inner products are the kernel that the landmarks span."""
+    """v_S(x) = c + sum_r a_r k_S(x, z_r) sum_N w_N(x) k_S̄(X_N, z_r), the conditional mean as
+    weights on the data: w(x) = Psi (PsiᵀPsi + λN)⁻¹ psi(x), Psi features whose inner products are
+    the kernel that the landmarks span."""
     values = np.empty((len(export["rows"]), len(present), export["weights"].shape[1]))
     per_batch = max(1, BATCH_BYTES // (8 * len(export["embedding"]) ** 2))
     for start in range(0, len(present), per_batch):
         batch = slice(start, start + per_batch)
-        values[:, batch] = _observational(export, present[batch], export["penalty"][export["is_proper"]][batch])
+        values[:, batch] = _observational(
+            export, present[batch], export["penalty"][export["is_proper"]][batch]
+        )
     return values
 
 
@@ -122,23 +134,33 @@ def _observational(export, present, penalties):
         for subset, keep, feature, total in zip(present, kept, features, second, strict=True):
             psi = kernel(subset)[:, keep] @ feature
             total += psi.T @ psi
-    dual = []  # (q, n) of each coalition: what a data row's kernel values are multiplied with to give its weights
-    for subset, keep, feature, total, penalty in zip(present, kept, features, second, penalties, strict=True):
+    # (q, n) of each coalition: what a data row's kernel values are multiplied with to give its
+    # weights
+    dual = []
+    for subset, keep, feature, total, penalty in zip(
+        present, kept, features, second, penalties, strict=True
+    ):
         total += penalty * len(export["data"]) * np.eye(len(keep))
         psi = to_rows(subset)[:, keep] @ feature
         dual.append(feature @ np.linalg.lstsq(total, psi.T, rcond=None)[0])
     conditional = np.zeros((len(present), len(rows), len(landmarks)))
     for part in chunks(export["data"]):
-        kernel, away = SubsetKernel(export, part, z, present), SubsetKernel(export, part, landmarks, ~present)
+        kernel, away = (
+            SubsetKernel(export, part, z, present),
+            SubsetKernel(export, part, landmarks, ~present),
+        )
         for j, (subset, keep) in enumerate(zip(present, kept, strict=True)):
             conditional[j] += (kernel(subset)[:, keep] @ dual[j]).T @ away(~subset)
     return expansion(export, present, conditional)
 
 
 def expansion(export, present, means):
-    """v_S(x) = c + sum_r a_r k_S(x, z_r) mean_r, for the mean kernel (r,) or (n, r) of each coalition: (n, m, k)."""
+    """v_S(x) = c + sum_r a_r k_S(x, z_r) mean_r, for the mean kernel (r,) or (n, r) of each
+    coalition: (n, m, k)."""
     at = SubsetKernel(export, export["rows"], export["landmarks"], present)
-    products = [(at(subset) * mean) @ export["weights"] for subset, mean in zip(present, means, strict=True)]
+    products = [
+        (at(subset) * mean) @ export["weights"] for subset, mean in zip(present, means, strict=True)
+    ]
     return np.stack(products, axis=1) + export["intercept"]
 
 
@@ -146,18 +168,24 @@ VALUES = {"kernel_interventional": interventional, "kernel_observational": obser
 
 
 def regression_weights(sizes, d, budget):
-    """w(s)/p_S: the Shapley kernel over the chance that a coalition of this size is in the design."""
+    """w(s)/p_S: the Shapley kernel over the chance that a coalition of this size is in the
+    design."""
     every = [math.comb(d, s) for s in range(1, d)]
     low, high = 0.0, float(max(every))
     for _ in range(200):  # sum over sizes of min(c, C(d, s)) = budget - 2
         middle = (low + high) / 2
-        low, high = (middle, high) if sum(min(middle, count) for count in every) < budget - 2 else (low, middle)
+        low, high = (
+            (middle, high)
+            if sum(min(middle, count) for count in every) < budget - 2
+            else (low, middle)
+        )
     weight = {s: (d - 1) / (s * (d - s) * min(math.comb(d, s), high)) for s in range(1, d)}
     return np.array([weight[int(s)] for s in sizes])
 
 
 def attributions(export):
-    """phi (n, d, k): A⁻¹b - A⁻¹1 (1ᵀA⁻¹b - (v_N - v_∅)) / 1ᵀA⁻¹1 with A = ZᵀΩZ, b = ZᵀΩ(v - v_∅)."""
+    """phi (n, d, k): A⁻¹b - A⁻¹1 (1ᵀA⁻¹b - (v_N - v_∅)) / 1ᵀA⁻¹1 with A = ZᵀΩZ, b = ZᵀΩ(v -
+    v_∅)."""
     masks = export["masks"]
     d = masks.shape[1]
     export["is_proper"] = (masks.sum(axis=1) > 0) & (masks.sum(axis=1) < d)
@@ -193,8 +221,13 @@ def main(path):
         "base value": np.abs(base - export["base_value"]),
         "prediction": np.abs(prediction - export["prediction"]),
     }
-    relative = {name: float((own / export["target_std"]).max()) for name, own in differences.items()}
-    shown = ", ".join(f"{name} {own:.2e}" for name, own in relative.items()) + " of the target's standard deviation"
+    relative = {
+        name: float((own / export["target_std"]).max()) for name, own in differences.items()
+    }
+    shown = (
+        ", ".join(f"{name} {own:.2e}" for name, own in relative.items())
+        + " of the target's standard deviation"
+    )
     print(f"{len(phi)} rows, {len(export['masks'])} coalitions, {export['kind']}: {shown}")
     return 0 if max(relative.values()) <= TOLERANCE else 1
 

@@ -1,4 +1,5 @@
-"""Attributions of finished runs, recomputed from the formulas by a script that imports numpy alone."""
+"""Attributions of finished runs, recomputed from the formulas by a script that imports numpy
+alone."""
 
 from __future__ import annotations
 
@@ -27,21 +28,32 @@ PENALTY = 1e-3
 
 def recompute(export: Path) -> subprocess.CompletedProcess[str]:
     """The script in a process of its own, as a user runs it."""
-    return subprocess.run([sys.executable, str(SCRIPT), str(export)], capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), str(export)], capture_output=True, text=True
+    )
 
 
 @pytest.fixture(scope="module")
 def table():
     """300 rows: numbers, whole numbers that tie, a category; a target with interactions."""
     rng = np.random.default_rng(11)
-    x = np.column_stack([rng.normal(size=(300, 3)), rng.integers(0, 6, 300), rng.integers(0, 3, 300)])
-    y = np.sin(x[:, 0]) * x[:, 1] + x[:, 2] * (x[:, 4] == 1) + 0.3 * x[:, 3] + 0.1 * rng.normal(size=300)
+    x = np.column_stack(
+        [rng.normal(size=(300, 3)), rng.integers(0, 6, 300), rng.integers(0, 3, 300)]
+    )
+    y = (
+        np.sin(x[:, 0]) * x[:, 1]
+        + x[:, 2] * (x[:, 4] == 1)
+        + 0.3 * x[:, 3]
+        + 0.1 * rng.normal(size=300)
+    )
     return x, np.column_stack([y, x[:, 0] * x[:, 1] * x[:, 2]])
 
 
 @pytest.fixture(scope="module")
 def model(table):
-    kernel = Product([RBF(1.1), Matern(1.5, 0.9), Laplacian(1.4), Matern(2.5, 2.0), Categorical(0.3)])
+    kernel = Product(
+        [RBF(1.1), Matern(1.5, 0.9), Laplacian(1.4), Matern(2.5, 2.0), Categorical(0.3)]
+    )
     return KernelRidge(kernel, Nystrom(60), penalty=1e-5).fit(*table)
 
 
@@ -49,7 +61,9 @@ VALUES = {
     "interventional": lambda model, x: KernelInterventional(model, x),
     "observational": lambda model, x: KernelObservational(model, x, Nystrom(80)),
     "given penalty": lambda model, x: KernelObservational(model, x, Nystrom(80), penalty=PENALTY),
-    "constant column": lambda model, x: KernelInterventional(model, x * [1, 1, 0, 1, 1] + [0, 0, 0.5, 0, 0]),
+    "constant column": lambda model, x: KernelInterventional(
+        model, x * [1, 1, 0, 1, 1] + [0, 0, 0.5, 0, 0]
+    ),
     "groups": lambda model, x: KernelObservational(
         model, x, Nystrom(80), penalty=PENALTY, players={"both": ["x1", "x3"]}
     ),
@@ -84,7 +98,12 @@ def exported(table, model, tmp_path_factory):
 
 def test_the_script_imports_numpy_and_nothing_of_the_package():
     tree = ast.parse(SCRIPT.read_text())
-    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
     names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert names == {"math", "sys", "numpy"}
 
@@ -92,7 +111,8 @@ def test_the_script_imports_numpy_and_nothing_of_the_package():
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("value", VALUES)
 def test_a_small_run_is_recomputed(exported, value, design):
-    """1e-6 of the target's standard deviation is promised; with these sizes rounding stays far below it."""
+    """1e-6 of the target's standard deviation is promised; with these sizes rounding stays far
+    below it."""
     assert script.main(exported(value, design)) == 0
 
 
@@ -102,7 +122,9 @@ def test_it_is_no_constant_agreement(exported):
         assert len(export["rows"]) == 5
         assert np.abs(export["attribution"]).max() > 0.1 * export["target_std"].max()
         sums = export["attribution"].sum(axis=1) + export["base_value"]
-        np.testing.assert_allclose(sums, export["prediction"], rtol=0, atol=1e-12 * np.abs(sums).max())
+        np.testing.assert_allclose(
+            sums, export["prediction"], rtol=0, atol=1e-12 * np.abs(sums).max()
+        )
 
 
 def altered(export: Path, out: Path, **change) -> Path:
@@ -113,7 +135,8 @@ def altered(export: Path, out: Path, **change) -> Path:
 
 
 def nudged(arrays):
-    """One attribution moved by 3e-6 of the target's standard deviation, another moved back: they still add up."""
+    """One attribution moved by 3e-6 of the target's standard deviation, another moved back: they
+    still add up."""
     phi = arrays["attribution"].copy()
     phi[0, 0] += 3e-6 * arrays["target_std"]
     phi[0, 1] -= 3e-6 * arrays["target_std"]
@@ -123,10 +146,14 @@ def nudged(arrays):
 ALTERATIONS = {
     "one attribution moved": {"attribution": nudged},
     "lambda instead of lambda n": {"penalty": lambda a: a["penalty"] / len(a["data"])},
-    "penalties of other coalitions": {"penalty": lambda a: np.r_[a["penalty"][:2], a["penalty"][:1:-1]]},
+    "penalties of other coalitions": {
+        "penalty": lambda a: np.r_[a["penalty"][:2], a["penalty"][:1:-1]]
+    },
     "another budget": {"budget": lambda a: a["budget"] + 2},
     "another rank tolerance": {"rank_tolerance": lambda a: np.array(1e-2)},
-    "one coalition exchanged": {"masks": lambda a: np.concatenate([a["masks"][:-1], ~a["masks"][2:3]])},
+    "one coalition exchanged": {
+        "masks": lambda a: np.concatenate([a["masks"][:-1], ~a["masks"][2:3]])
+    },
     "a row of data missing": {"data": lambda a: a["data"][1:]},
     "another length-scale": {"parameter": lambda a: a["parameter"] * [1, 1, 1 + 1e-4, 1, 1]},
 }
@@ -134,15 +161,21 @@ ALTERATIONS = {
 
 @pytest.mark.parametrize("name", ALTERATIONS)
 def test_the_script_can_fail(exported, tmp_path, name, capsys):
-    export = altered(exported("observational", "leverage"), tmp_path / "altered.npz", **ALTERATIONS[name])
-    assert script.main(export) == 1 and "of the target's standard deviation" in capsys.readouterr().out
+    export = altered(
+        exported("observational", "leverage"), tmp_path / "altered.npz", **ALTERATIONS[name]
+    )
+    assert (
+        script.main(export) == 1 and "of the target's standard deviation" in capsys.readouterr().out
+    )
 
 
 def test_the_script_ends_with_its_status(exported, tmp_path):
     export = exported("observational", "leverage")
     assert recompute(export).returncode == 0
     run = recompute(altered(export, tmp_path / "altered.npz", **ALTERATIONS["another budget"]))
-    assert run.returncode == 1 and "of the target's standard deviation" in run.stdout, run.stdout + run.stderr
+    assert run.returncode == 1 and "of the target's standard deviation" in run.stdout, (
+        run.stdout + run.stderr
+    )
 
 
 def demo_cubes() -> list[Path]:

@@ -1,4 +1,5 @@
-"""Text, categorical and boolean columns: kept as such up to the model; the oracle mixes data frames themselves."""
+"""Text, categorical and boolean columns: kept as such up to the model; the oracle mixes data frames
+themselves."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def make_table(n: int, seed: int, jobs=("cook", "nurse", "pilot")) -> pd.DataFra
     return pd.DataFrame(
         {
             "job": rng.choice(list(jobs), n),
-            "grade": pd.Categorical(rng.choice(["low", "mid", "high"], n), ["low", "mid", "high"], ordered=True),
+            "grade": pd.Categorical(
+                rng.choice(["low", "mid", "high"], n), ["low", "mid", "high"], ordered=True
+            ),
             "is_new": rng.random(n) < 0.4,
             "children": rng.integers(0, 4, n),
             "age": rng.normal(40, 10, n).round(1),
@@ -46,10 +49,15 @@ def predict(frame):
     assert list(frame.columns) == NAMES
     for name in ("job", "is_new", "children", "age"):
         assert frame[name].dtype == TEMPLATE[name].dtype, (name, frame[name].dtype)
-    assert frame["grade"].dtype.categories.tolist()[:3] == ["low", "mid", "high"] and frame["grade"].cat.ordered
+    assert (
+        frame["grade"].dtype.categories.tolist()[:3] == ["low", "mid", "high"]
+        and frame["grade"].cat.ordered
+    )
     job = frame["job"].map(WORTH).fillna(-9.0).to_numpy()
     grade = frame["grade"].cat.codes.to_numpy()
-    return (1 + job) * (2.0 - grade) * np.where(frame["is_new"], 1.5, -0.5) * (1 + frame["children"]) + frame["age"] / 9
+    return (1 + job) * (2.0 - grade) * np.where(frame["is_new"], 1.5, -0.5) * (
+        1 + frame["children"]
+    ) + frame["age"] / 9
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +84,9 @@ def mixed(background, row, coalition):
 def brute_force(background, row, players):
     """Shapley values (d,) of players, lists of columns, by frames that pandas mixes."""
     return shapley(
-        lambda s: np.asarray(predict(mixed(background, row, [n for i in sorted(s) for n in players[i]])).mean()),
+        lambda s: np.asarray(
+            predict(mixed(background, row, [n for i in sorted(s) for n in players[i]])).mean()
+        ),
         len(players),
     )
 
@@ -93,12 +103,15 @@ def test_a_group_of_columns_is_one_player(background, rows):
     players = {"who": ["job", "age"], "kind": ["grade", "is_new"]}
     cube = dshap.explain(Marginal(predict, background, players=players), rows)
     assert cube.feature.values.tolist() == ["who", "kind", "children"]
-    wanted = brute_force(background, rows.iloc[3], [["job", "age"], ["grade", "is_new"], ["children"]])
+    wanted = brute_force(
+        background, rows.iloc[3], [["job", "age"], ["grade", "is_new"], ["children"]]
+    )
     np.testing.assert_allclose(cube.attribution[3, :, 0], wanted, atol=1e-12)
 
 
 def test_every_table_gives_the_same(background, rows, tmp_path):
-    """A frame, Parquet with text or dictionaries, a Dask dataframe; columns in another order, others beside them."""
+    """A frame, Parquet with text or dictionaries, a Dask dataframe; columns in another order,
+    others beside them."""
     dd = pytest.importorskip("dask.dataframe")
     value = Marginal(predict, background)
     wanted = dshap.explain(value, rows).attribution
@@ -115,7 +128,10 @@ def test_every_table_gives_the_same(background, rows, tmp_path):
 
 
 def test_on_a_cluster(background, rows, client):
-    value = Marginal(lambda frame: frame["job"].map({"cook": 1.0, "vet": 5.0}).fillna(0) * frame["age"], background)
+    value = Marginal(
+        lambda frame: frame["job"].map({"cook": 1.0, "vet": 5.0}).fillna(0) * frame["age"],
+        background,
+    )
     here = dshap.explain(value, rows)
     there = dshap.explain(value, rows, client=client)
     np.testing.assert_array_equal(here.attribution, there.attribution)
@@ -128,7 +144,8 @@ def test_rows_are_kept_as_they_were(background, rows, tmp_path):
 
     kept = xr.open_zarr(store, group="rows", consolidated=False)
     assert (
-        kept["job"].values.tolist() == rows["job"].tolist() and kept["grade"].values.tolist() == rows["grade"].tolist()
+        kept["job"].values.tolist() == rows["job"].tolist()
+        and kept["grade"].values.tolist() == rows["grade"].tolist()
     )
     assert kept["is_new"].dtype == bool and verify_cube(store) == []
 
@@ -167,10 +184,14 @@ def test_equal_columns_are_skipped_for_text_too(background):
 def test_round_trip_of_a_frame(background):
     frame = Frame.of(background)
     pd.testing.assert_frame_equal(frame.rebuilt(frame.codes(background)), background)
-    nullable = background.assign(children=background["children"].astype("Int64"), job=background["job"].astype(object))
+    nullable = background.assign(
+        children=background["children"].astype("Int64"), job=background["job"].astype(object)
+    )
     frame = Frame.of(nullable)
     back = frame.rebuilt(frame.codes(nullable))
-    assert back["job"].dtype == object and back["children"].tolist() == nullable["children"].tolist()
+    assert (
+        back["job"].dtype == object and back["children"].tolist() == nullable["children"].tolist()
+    )
 
 
 def test_frames_of_numbers_are_given_as_arrays(background):
@@ -181,19 +202,27 @@ def test_frames_of_numbers_are_given_as_arrays(background):
 
 
 def test_numbers_that_the_first_dtype_cannot_hold_are_kept(background):
-    """A background of whole numbers, small ones: rows between and beyond them are neither cut nor wrapped."""
+    """A background of whole numbers, small ones: rows between and beyond them are neither cut nor
+    wrapped."""
     frame = Frame.of(background.assign(children=np.int8(3)))
     rows = background.assign(children=[1.75, 300.0] * (len(background) // 2))
-    np.testing.assert_array_equal(frame.rebuilt(Frame.of(rows).codes(rows))["children"], rows["children"])
+    np.testing.assert_array_equal(
+        frame.rebuilt(Frame.of(rows).codes(rows))["children"], rows["children"]
+    )
     whole = frame.rebuilt(frame.codes(background.assign(children=np.int8(7))))
     assert whole["children"].dtype == np.int8
 
 
 def test_fractions_of_a_nullable_column_of_whole_numbers():
     """They stay fractions; whole ones, and missing ones, keep its dtype."""
-    frame = Frame.of(pd.DataFrame({"i": pd.array([1, None], "Int64"), "b": pd.array([True, None], "boolean")}))
+    frame = Frame.of(
+        pd.DataFrame({"i": pd.array([1, None], "Int64"), "b": pd.array([True, None], "boolean")})
+    )
     assert frame.rebuilt(np.array([[1.75, 0.5]])).dtypes.eq(float).all()
-    assert frame.rebuilt(np.array([[2.0, np.nan]])).dtypes.astype(str).tolist() == ["Int64", "boolean"]
+    assert frame.rebuilt(np.array([[2.0, np.nan]])).dtypes.astype(str).tolist() == [
+        "Int64",
+        "boolean",
+    ]
 
 
 @pytest.mark.parametrize("kind", [Gaussian, Copula])
@@ -212,14 +241,22 @@ def test_draws_are_handed_in_the_form_of_the_data(kind):
 def test_numbers_of_nullable_dtypes_keep_them():
     """Int64, boolean and Float64, which know a missing value of their own; text beside them."""
     table = pd.DataFrame(
-        {"i": [1, 2, None, 4], "b": [True, None, False, True], "x": [0.5, None, 1.5, 2.0], "t": ["a", "b", "a", None]}
+        {
+            "i": [1, 2, None, 4],
+            "b": [True, None, False, True],
+            "x": [0.5, None, 1.5, 2.0],
+            "t": ["a", "b", "a", None],
+        }
     ).convert_dtypes()
     seen = []
 
     def counted(frame):
         seen.append(frame.dtypes)
         is_a = (frame["t"] == "a").fillna(False).to_numpy(dtype=float)
-        return frame["i"].fillna(0).to_numpy(dtype=float) + 2 * frame["b"].fillna(False).to_numpy(dtype=float) * is_a
+        return (
+            frame["i"].fillna(0).to_numpy(dtype=float)
+            + 2 * frame["b"].fillna(False).to_numpy(dtype=float) * is_a
+        )
 
     cube = dshap.explain(Marginal(counted, table[:2]), table, missing="pass")
     assert all(own.equals(table.dtypes) for own in seen)
@@ -232,7 +269,9 @@ def test_estimators_that_were_fitted_on_frames_get_them_from_any_background(back
     from sklearn.pipeline import make_pipeline
 
     numbers = background[["children", "age"]].astype(float)
-    model = make_pipeline(compose.ColumnTransformer([("as it is", "passthrough", ["age"])]), LinearRegression())
+    model = make_pipeline(
+        compose.ColumnTransformer([("as it is", "passthrough", ["age"])]), LinearRegression()
+    )
     model.fit(numbers, numbers["age"] * 2.0)
     numbers.to_parquet(tmp_path / "b.parquet")
     wanted = dshap.explain(Marginal(model.predict, numbers), numbers).attribution
@@ -243,7 +282,8 @@ def test_estimators_that_were_fitted_on_frames_get_them_from_any_background(back
 
 
 def test_quality_and_prepared_values_of_text(background, rows, tmp_path):
-    """Held-out rows with a category of their own are told to the model; rows to learn from may hold none."""
+    """Held-out rows with a category of their own are told to the model; rows to learn from may hold
+    none."""
     kernel = Product([Categorical(), Categorical(), Categorical(), RBF(2.0), RBF(15.0)])
     value = ConditionalRegression(predict, background, kernel, Nystrom(10), penalty=1e-3)
     cube = dshap.explain(value, background, quality=rows)
@@ -253,7 +293,9 @@ def test_quality_and_prepared_values_of_text(background, rows, tmp_path):
     assert dshap.mse_v(value, rows).mse == pytest.approx(found["mse"])
     prepared = dshap.prepare(value, rows=make_table(40, 9), store=tmp_path / "one")
     assert dshap.explain(prepared, rows).prediction.values[:, 0] == pytest.approx(f)
-    with pytest.raises(InputError, match="column 'job' holds 'vet', which the data of the value function lack"):
+    with pytest.raises(
+        InputError, match="column 'job' holds 'vet', which the data of the value function lack"
+    ):
         dshap.prepare(value, rows=rows, store=tmp_path / "two")
 
 
@@ -265,12 +307,16 @@ def test_estimators_that_were_fitted_on_frames_get_frames(background):
     from sklearn.preprocessing import StandardScaler
 
     numbers = background[["children", "age"]]
-    model = make_pipeline(compose.ColumnTransformer([("scaled", StandardScaler(), ["age"])]), LinearRegression())
+    model = make_pipeline(
+        compose.ColumnTransformer([("scaled", StandardScaler(), ["age"])]), LinearRegression()
+    )
     model.fit(numbers, background["age"] * 2.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cube = dshap.explain(Marginal(model.predict, numbers), numbers)
-    np.testing.assert_allclose(cube.attribution[:, 1, 0], 2 * (numbers.age - numbers.age.mean()), atol=1e-9)
+    np.testing.assert_allclose(
+        cube.attribution[:, 1, 0], 2 * (numbers.age - numbers.age.mean()), atol=1e-9
+    )
 
 
 def test_regression_with_categorical_factors(background):
@@ -283,9 +329,13 @@ def test_regression_with_categorical_factors(background):
     renamed = table.assign(job=table["job"].map({"cook": "z", "nurse": "m", "pilot": "a"}))
 
     def same(frame):
-        return predict(frame.assign(job=frame["job"].map({"z": "cook", "m": "nurse", "a": "pilot"})))
+        return predict(
+            frame.assign(job=frame["job"].map({"z": "cook", "m": "nurse", "a": "pilot"}))
+        )
 
-    other = dshap.explain(ConditionalRegression(same, renamed, kernel, Nystrom(100), penalty=1e-5), renamed.iloc[:40])
+    other = dshap.explain(
+        ConditionalRegression(same, renamed, kernel, Nystrom(100), penalty=1e-5), renamed.iloc[:40]
+    )
     # other codes only move the k-means++ seeds of the landmarks
     gap = np.abs(other.attribution - cube.attribution).max() / np.abs(cube.attribution).max()
     assert float(gap) < 0.15
@@ -294,24 +344,44 @@ def test_regression_with_categorical_factors(background):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda b, r: Gaussian(predict, b), "column 'job' holds text or categories, which Gaussian cannot draw"),
+        (
+            lambda b, r: Gaussian(predict, b),
+            "column 'job' holds text or categories, which Gaussian cannot draw",
+        ),
         (
             lambda b, r: ConditionalRegression(predict, b, RBF(), Nystrom(5)),
             r"column 'job' holds categories, whose codes have no distances: .*Categorical\(\) for this one",
         ),
         (
-            lambda b, r: dshap.explain(ConditionalRegression(predict, b, Product([Categorical()] * 3), Nystrom(5)), r),
+            lambda b, r: dshap.explain(
+                ConditionalRegression(predict, b, Product([Categorical()] * 3), Nystrom(5)), r
+            ),
             "Product has 3 values for 5 columns: give one, or one each",
         ),
-        (lambda b, r: Marginal(predict, b.assign(age=["x", 1] * (len(b) // 2))), r"column 'age' holds 1 \(int\)"),
-        (lambda b, r: Marginal(predict, b.assign(age=pd.Period("2020"))), r"column 'age' holds Period.*convert it"),
-        (lambda b, r: dshap.explain(Marginal(predict, b), r.to_numpy()), "text columns.*give a data frame or a path"),
+        (
+            lambda b, r: Marginal(predict, b.assign(age=["x", 1] * (len(b) // 2))),
+            r"column 'age' holds 1 \(int\)",
+        ),
+        (
+            lambda b, r: Marginal(predict, b.assign(age=pd.Period("2020"))),
+            r"column 'age' holds Period.*convert it",
+        ),
+        (
+            lambda b, r: dshap.explain(Marginal(predict, b), r.to_numpy()),
+            "text columns.*give a data frame or a path",
+        ),
         (
             lambda b, r: dshap.explain(Marginal(predict, b), r.assign(job=1.0)),
             "column 'job' holds double here, and text",
         ),
-        (lambda b, r: dshap.explain(Marginal(predict, b), r.assign(age="x")), "column 'age' holds text"),
-        (lambda b, r: dshap.explain(Marginal(predict, b), r.drop(columns="job")), "unknown column 'job'"),
+        (
+            lambda b, r: dshap.explain(Marginal(predict, b), r.assign(age="x")),
+            "column 'age' holds text",
+        ),
+        (
+            lambda b, r: dshap.explain(Marginal(predict, b), r.drop(columns="job")),
+            "unknown column 'job'",
+        ),
         (lambda b, r: dshap.choose_background(b, 3, features=NAMES), "column 'job' holds text"),
     ],
 )
@@ -323,7 +393,9 @@ def test_bad_frames_are_refused(make, message, background, rows):
 def test_too_many_categories_are_refused(background, monkeypatch):
     monkeypatch.setattr("dshap.tables.categories.MAX_CATEGORIES", 50)
     rows = make_table(80, 3).assign(job=[f"job {i}" for i in range(80)])
-    with pytest.raises(InputError, match="column 'job' holds 83 different values, at most 50 categories are taken"):
+    with pytest.raises(
+        InputError, match="column 'job' holds 83 different values, at most 50 categories are taken"
+    ):
         dshap.explain(Marginal(predict, background), rows)
 
 
@@ -333,7 +405,11 @@ def test_another_model_of_the_same_codes_is_another_run(background, rows, tmp_pa
     dshap.explain(Marginal(lambda f: f["age"], background), rows, store=store)
     renamed = background.assign(job=background["job"].str.upper())
     with pytest.raises(dshap.DshapError, match="holds another run"):
-        dshap.explain(Marginal(lambda f: f["age"], renamed), rows.assign(job=rows["job"].str.upper()), store=store)
+        dshap.explain(
+            Marginal(lambda f: f["age"], renamed),
+            rows.assign(job=rows["job"].str.upper()),
+            store=store,
+        )
 
 
 NUMBERS = pd.DataFrame(np.random.default_rng(3).normal(size=(20, 3)), columns=["a", "b", "c"])
@@ -358,7 +434,8 @@ def by_places(rows):
     ],
 )
 def test_a_frame_of_numbers_is_tried_then_an_array(predict, options, is_framed, said, tmp_path):
-    """The same numbers either way; the plan and the cube say what was taken where it was found out."""
+    """The same numbers either way; the plan and the cube say what was taken where it was found
+    out."""
     value = Marginal(predict, NUMBERS, **options)
     assert (value.model.frame is not None) == is_framed
     cube = dshap.explain(value, NUMBERS[:4], store=tmp_path / "cube.zarr")
@@ -368,7 +445,9 @@ def test_a_frame_of_numbers_is_tried_then_an_array(predict, options, is_framed, 
     if said is None:
         assert "predict" not in reasons and "predict" not in cube.attrs
     else:
-        assert re.match(said, reasons["predict"]) and re.match(said, json.loads(cube.attrs["predict"])["rows"])
+        assert re.match(said, reasons["predict"]) and re.match(
+            said, json.loads(cube.attrs["predict"])["rows"]
+        )
 
 
 @pytest.mark.parametrize("on_frame", [True, False])
@@ -415,10 +494,19 @@ def test_frames_of_an_array_with_names():
             lambda: Marginal(lambda rows: rows["z"], NUMBERS),
             r"KeyError: 'z' \(given a data frame\); predict was given an array \(20, 3\) too: failed: IndexError",
         ),
-        (lambda: Marginal(by_names, NUMBERS.to_numpy(), arrays=False), "have no names: give feature_names"),
-        (lambda: Marginal(predict, make_table(9, 0), arrays=True), "arrays=True, and column 'job' holds text"),
+        (
+            lambda: Marginal(by_names, NUMBERS.to_numpy(), arrays=False),
+            "have no names: give feature_names",
+        ),
+        (
+            lambda: Marginal(predict, make_table(9, 0), arrays=True),
+            "arrays=True, and column 'job' holds text",
+        ),
         (lambda: Marginal(by_names, NUMBERS, arrays="no"), "arrays is 'no': give True or False"),
-        (lambda: Marginal(lambda rows: rows[:, 0] + 1j, NUMBERS.to_numpy()), "gives complex numbers: give real ones$"),
+        (
+            lambda: Marginal(lambda rows: rows[:, 0] + 1j, NUMBERS.to_numpy()),
+            "gives complex numbers: give real ones$",
+        ),
     ],
 )
 def test_forms_that_do_not_go(make, message):

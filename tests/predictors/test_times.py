@@ -1,4 +1,5 @@
-"""Columns of times and dates: numbers inside, times again for every call of the model; the oracle mixes frames."""
+"""Columns of times and dates: numbers inside, times again for every call of the model; the oracle
+mixes frames."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def make_rows(n: int = 24, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "when": pd.Series(when).dt.as_unit("us").dt.tz_localize("UTC").dt.tz_convert(BERLIN),
-            "day": pd.Series((pd.to_datetime("1999-12-20") + pd.to_timedelta(rng.integers(0, 40, n), "D")).date),
+            "day": pd.Series(
+                (pd.to_datetime("1999-12-20") + pd.to_timedelta(rng.integers(0, 40, n), "D")).date
+            ),
             "temp": rng.normal(size=n),
         }
     )
@@ -50,7 +53,10 @@ def make_rows(n: int = 24, seed: int = 0) -> pd.DataFrame:
 
 def predict(frame):
     """An interaction of all columns; refuses what is not a frame of the table's own dtypes."""
-    assert str(frame["when"].dtype) == f"datetime64[us, {BERLIN}]" and frame["day"].map(type).eq(datetime.date).all()
+    assert (
+        str(frame["when"].dtype) == f"datetime64[us, {BERLIN}]"
+        and frame["day"].map(type).eq(datetime.date).all()
+    )
     month = np.array([day.month for day in frame["day"]])
     return (1 + frame["when"].dt.hour) * month * (2 + frame["temp"]) + frame["when"].dt.day_of_week
 
@@ -83,10 +89,16 @@ def test_frames_of_every_kind_come_back_as_they_were():
     columns = {f"plain {unit}": base.dt.as_unit(unit) for unit in ("s", "ms", "us", "ns")}
     columns |= {f"zone {unit}": base.dt.as_unit(unit).dt.tz_localize("UTC").dt.tz_convert(BERLIN)
                 for unit in ("s", "ms", "us", "ns")}  # fmt: skip
-    columns["offset"] = base.dt.tz_localize(datetime.timezone(datetime.timedelta(hours=-3, minutes=-30)))
+    columns["offset"] = base.dt.tz_localize(
+        datetime.timezone(datetime.timedelta(hours=-3, minutes=-30))
+    )
     columns["arrow"] = base.astype(pd.ArrowDtype(pa.timestamp("ms")))
     columns["arrow zone"] = columns["zone us"].astype(pd.ArrowDtype(pa.timestamp("s", BERLIN)))
-    columns |= {"day": days, "arrow day": days.astype(pd.ArrowDtype(pa.date32())), "x": pd.Series([0.5, 1.5, np.nan])}
+    columns |= {
+        "day": days,
+        "arrow day": days.astype(pd.ArrowDtype(pa.date32())),
+        "x": pd.Series([0.5, 1.5, np.nan]),
+    }
     table = pd.DataFrame(columns)
     frame = Frame.of(table)
     assert set(frame.times) == set(columns) - {"x"}
@@ -112,22 +124,31 @@ def test_microseconds_to_the_ends_of_their_range(unit):
     assert found.tolist() == [-(LARGEST // 10**6) * 1e6, 0.0, (LARGEST // 10**6) * 1e6]
     np.testing.assert_array_equal(from_microseconds(found, f"datetime64[{unit}]"), times)
     for beyond in (ends[:1] - per_second, ends[2:] + per_second):
-        with pytest.raises(InputError, match=r"column 'when' holds the time (1684|2255)-.*times from 1684-07-28 to"):
+        with pytest.raises(
+            InputError, match=r"column 'when' holds the time (1684|2255)-.*times from 1684-07-28 to"
+        ):
             microseconds(beyond.view(f"datetime64[{unit}]"), "when")
 
 
 def test_every_microsecond_is_held():
     whole = np.array([LARGEST, LARGEST - 1, -LARGEST, 1, -1])
     times = whole.view("datetime64[us]")
-    np.testing.assert_array_equal(from_microseconds(microseconds(times, "when"), "datetime64[us]"), times)
+    np.testing.assert_array_equal(
+        from_microseconds(microseconds(times, "when"), "datetime64[us]"), times
+    )
     with pytest.raises(InputError, match="2255-06-05"):
         microseconds((whole[:1] + 1).view("datetime64[us]"), "when")
 
 
 def test_nanoseconds_that_are_no_whole_microsecond_are_refused():
-    times = np.array(["2024-01-01T00:00:00.000001", "NaT", "2024-01-01T00:00:00.000001001"], "M8[ns]")
+    times = np.array(
+        ["2024-01-01T00:00:00.000001", "NaT", "2024-01-01T00:00:00.000001001"], "M8[ns]"
+    )
     assert np.isnan(microseconds(times[:2], "when")[1])
-    with pytest.raises(InputError, match=r"column 'when' holds the time 2024.*001001, and whole microseconds.*round"):
+    with pytest.raises(
+        InputError,
+        match=r"column 'when' holds the time 2024.*001001, and whole microseconds.*round",
+    ):
         microseconds(times, "when")
     frame = pd.DataFrame({"when": times, "x": 1.0})
     value = Marginal(lambda f: f["when"].dt.hour + f["x"], frame[:1])
@@ -141,7 +162,11 @@ def test_kinds_are_one_text_in_every_library():
     )  # fmt: skip
     assert time_kind(pa.date32()) == time_kind(pd.ArrowDtype(pa.date32())) == DATE
     assert time_kind(np.dtype("M8[s]")) == time_kind(pa.timestamp("s")) == "datetime64[s]"
-    assert not time_kind(pa.time32("s")) and not time_kind(pa.float64()) and not time_kind(np.dtype("m8[s]"))
+    assert (
+        not time_kind(pa.time32("s"))
+        and not time_kind(pa.float64())
+        and not time_kind(np.dtype("m8[s]"))
+    )
 
 
 def test_against_brute_force(rows, background):
@@ -179,15 +204,22 @@ def test_a_pipeline_that_takes_month_and_hour_from_a_time(rows, background):
 
 
 def test_every_table_gives_the_same(rows, background, tmp_path):
-    """Parquet of every unit, of another zone, in another order; Arrow; Dask; dates as Arrow has them."""
+    """Parquet of every unit, of another zone, in another order; Arrow; Dask; dates as Arrow has
+    them."""
     value = Marginal(predict, background)
     wanted = dshap.explain(value, rows).attribution
     table = pa.Table.from_pandas(rows, preserve_index=False)
     assert table.schema.field("day").type == pa.date32()
-    given = [table, rows[["temp", "day", "when"]].assign(other="x"), rows.convert_dtypes(dtype_backend="pyarrow")]
+    given = [
+        table,
+        rows[["temp", "day", "when"]].assign(other="x"),
+        rows.convert_dtypes(dtype_backend="pyarrow"),
+    ]
     for unit in ("s", "ms", "us", "ns"):
         column = table["when"].cast(pa.timestamp(unit, "UTC"))
-        pq.write_table(table.set_column(0, "when", column), tmp_path / f"{unit}.parquet", row_group_size=7)
+        pq.write_table(
+            table.set_column(0, "when", column), tmp_path / f"{unit}.parquet", row_group_size=7
+        )
         given.append(tmp_path / f"{unit}.parquet")
     given.append(ParquetSource(given[-1], features=list(rows), times=["when", "day"]))
     for each in given:
@@ -221,13 +253,16 @@ def test_on_a_cluster(rows, background, client):
 
 
 def test_a_background_of_a_source(rows, background, tmp_path):
-    """Read by spans: the source knows the kinds of its columns, and predict is tried on the start of 1970."""
+    """Read by spans: the source knows the kinds of its columns, and predict is tried on the start
+    of 1970."""
     background.to_parquet(tmp_path / "b.parquet")
     source = ParquetSource(tmp_path / "b.parquet", features=list(background), times=["when", "day"])
     assert dict(source.times) == {"when": f"datetime64[us, {BERLIN}]", "day": DATE}
     assert "times when, day" in source.describe()
     wanted = dshap.explain(Marginal(predict, background), rows).attribution
-    np.testing.assert_allclose(dshap.explain(Marginal(predict, source), rows).attribution, wanted, atol=1e-11)
+    np.testing.assert_allclose(
+        dshap.explain(Marginal(predict, source), rows).attribution, wanted, atol=1e-11
+    )
 
 
 def test_a_path_tells_no_types(background, tmp_path):
@@ -240,10 +275,14 @@ def test_a_path_tells_no_types(background, tmp_path):
         def predict(self, frame):
             return frame["when"].dt.hour * frame["temp"]
 
-    with pytest.raises(InputError, match=r"dt accessor.*as the data tell no types: .*times=\[\.\.\.\]\)$"):
+    with pytest.raises(
+        InputError, match=r"dt accessor.*as the data tell no types: .*times=\[\.\.\.\]\)$"
+    ):
         Marginal(Fitted().predict, tmp_path / "b.parquet")
     source = ParquetSource(tmp_path / "b.parquet", features=["when", "temp"], times=["when"])
-    assert np.isfinite(dshap.explain(Marginal(Fitted().predict, source), background).attribution).all()
+    assert np.isfinite(
+        dshap.explain(Marginal(Fitted().predict, source), background).attribution
+    ).all()
 
 
 def test_a_chosen_background(rows, background):
@@ -254,14 +293,23 @@ def test_a_chosen_background(rows, background):
     merged = table.merge(rows, how="left", indicator=True)
     assert (merged["_merge"] == "both").all()
     wanted = dshap.explain(Marginal(predict, table, weights=chosen.weights), rows).attribution
-    np.testing.assert_array_equal(dshap.explain(Marginal(predict, chosen), rows).attribution, wanted)
-    with pytest.warns(RuntimeWarning, match=r"leaves out when \(timestamp.*of times, their names in features"):
+    np.testing.assert_array_equal(
+        dshap.explain(Marginal(predict, chosen), rows).attribution, wanted
+    )
+    with pytest.warns(
+        RuntimeWarning, match=r"leaves out when \(timestamp.*of times, their names in features"
+    ):
         assert dshap.choose_background(rows, 2).feature_names == ("temp",)
 
 
 JOB = {
     "job": {"name": "times", "store": "out.zarr", "seed": 3},
-    "source": {"kind": "parquet", "path": "rows.parquet", "features": ["when", "day", "temp"], "key": ["id"]},
+    "source": {
+        "kind": "parquet",
+        "path": "rows.parquet",
+        "features": ["when", "day", "temp"],
+        "key": ["id"],
+    },
     "model": {"kind": "import", "function": "a_model_of_times:predict"},
     "explain": [{"name": "a", "value": "marginal", "background": 9}],
     "run": {"keep_rows": True},
@@ -303,7 +351,9 @@ def test_a_job_that_fits_a_model_refuses_times(rows, tmp_path, monkeypatch):
     rows.assign(id=range(len(rows)), y=1.0).to_parquet("rows.parquet")
     job = {**JOB, "source": {**JOB["source"], "target": "y"}, "model": {"kind": "kernel_ridge", "landmarks": 5},
            "explain": [{"name": "a", "value": "kernel_interventional"}]}  # fmt: skip
-    with pytest.raises(InputError, match=r"column 'when' holds times \(timestamp.*such as days since a date"):
+    with pytest.raises(
+        InputError, match=r"column 'when' holds times \(timestamp.*such as days since a date"
+    ):
         plan_job(parse_job(job))
 
 
@@ -330,7 +380,9 @@ def test_missing_times_follow_the_policy(rows, background):
 def test_a_column_that_is_called_times(background):
     named = background[["when", "temp"]].rename(columns={"when": "times", "temp": "dtypes"})
     cube = dshap.explain(Marginal(lambda f: f["times"].dt.hour * f["dtypes"], named), named)
-    np.testing.assert_allclose(cube.prediction[:, 0], background["when"].dt.hour * background["temp"])
+    np.testing.assert_allclose(
+        cube.prediction[:, 0], background["when"].dt.hour * background["temp"]
+    )
     chosen = dshap.choose_background(named, 3, features=["times", "dtypes"])
     assert dict(chosen.times) == {"times": f"datetime64[us, {BERLIN}]"}
 
@@ -345,35 +397,47 @@ def test_a_column_of_nothing_but_missing_times(rows, background):
 
 
 def test_rows_are_kept_as_times(rows, background, tmp_path):
-    """As any reader of CF knows them, in UTC; a key of times beside them; a changed row is told by its key."""
+    """As any reader of CF knows them, in UTC; a key of times beside them; a changed row is told by
+    its key."""
     store = tmp_path / "cube.zarr"
     value, keyed = Marginal(predict, background), rows.assign(at=rows["when"].dt.tz_convert("UTC"))
     dshap.explain(value, keyed, key="at", store=store, keep_rows=True)
     kept = xr.open_zarr(store, group="rows", consolidated=False)
     np.testing.assert_array_equal(kept["when"].values, rows["when"].dt.tz_convert(None).to_numpy())
     np.testing.assert_array_equal(kept["day"].values, pd.to_datetime(rows["day"]).to_numpy())
-    np.testing.assert_array_equal(dshap.open_cube(store)["at"].values, rows["when"].dt.tz_convert(None).to_numpy())
+    np.testing.assert_array_equal(
+        dshap.open_cube(store)["at"].values, rows["when"].dt.tz_convert(None).to_numpy()
+    )
     assert verify_cube(store) == []
-    changed = keyed.assign(when=keyed["when"] + pd.to_timedelta((np.arange(len(rows)) == 6).astype(int), "s"))
-    with pytest.raises(StoreMismatchError, match=rf"1 key changed \({rows['when'].dt.tz_convert('UTC')[6]:%Y-%m-%dT}"):
+    changed = keyed.assign(
+        when=keyed["when"] + pd.to_timedelta((np.arange(len(rows)) == 6).astype(int), "s")
+    )
+    with pytest.raises(
+        StoreMismatchError,
+        match=rf"1 key changed \({rows['when'].dt.tz_convert('UTC')[6]:%Y-%m-%dT}",
+    ):
         dshap.explain(value, changed, key="at", store=store, keep_rows=True)
 
 
 def test_a_time_and_its_number_are_two_runs(rows, background, tmp_path):
-    """The same numbers inside, the same predictions: the role of the column is in the fingerprint."""
+    """The same numbers inside, the same predictions: the role of the column is in the
+    fingerprint."""
     store, used = tmp_path / "cube.zarr", ["when", "temp"]
 
     def of_temp(frame):
         return frame["temp"] * 2.0
 
     dshap.explain(Marginal(of_temp, background[used]), rows[used], store=store)
-    as_number = [each[used].assign(when=each["when"].astype("int64")) for each in (background, rows)]
+    as_number = [
+        each[used].assign(when=each["when"].astype("int64")) for each in (background, rows)
+    ]
     with pytest.raises(StoreMismatchError, match="holds another run"):
         dshap.explain(Marginal(of_temp, as_number[0]), as_number[1], store=store)
 
 
 def test_a_regression_on_times_is_one_on_their_microseconds(rows, background):
-    """Shapley values of E[f(X) | X_S]: those of a table of microseconds, and of one of days with kernels to match."""
+    """Shapley values of E[f(X) | X_S]: those of a table of microseconds, and of one of days with
+    kernels to match."""
     used, day = ["when", "temp"], 86_400e6
     table = make_rows(200, 4)[used]
 
@@ -382,7 +446,9 @@ def test_a_regression_on_times_is_one_on_their_microseconds(rows, background):
         return np.sin(days / 90.0) * (1.0 + frame["temp"])
 
     def regression(function, data, unit):
-        return ConditionalRegression(function, data, Product([RBF(60.0 * unit), RBF(1.0)]), Nystrom(40), penalty=1e-4)
+        return ConditionalRegression(
+            function, data, Product([RBF(60.0 * unit), RBF(1.0)]), Nystrom(40), penalty=1e-4
+        )
 
     cube = dshap.explain(regression(trend, table, day), rows[used])
     start = pd.Timestamp("2023-01-01", tz="UTC")
@@ -419,9 +485,13 @@ def test_a_prepared_value_of_times(rows, tmp_path):
     value = ConditionalRegression(hours, table[used], RBF("median"), Nystrom(15), penalty=1e-3)
     wanted = dshap.explain(value, rows[used])
     prepared = dshap.prepare(value, store=tmp_path / "prepared")
-    np.testing.assert_allclose(dshap.explain(prepared, rows[used]).attribution, wanted.attribution, atol=1e-9)
+    np.testing.assert_allclose(
+        dshap.explain(prepared, rows[used]).attribution, wanted.attribution, atol=1e-9
+    )
     opened = dshap.open_prepared(tmp_path / "prepared", value)
-    np.testing.assert_allclose(dshap.explain(opened, rows[used]).attribution, wanted.attribution, atol=1e-9)
+    np.testing.assert_allclose(
+        dshap.explain(opened, rows[used]).attribution, wanted.attribution, atol=1e-9
+    )
     dshap.mse_v(value, make_rows(30, 7)[used])
 
 
@@ -444,7 +514,8 @@ def plain(rows):
         (lambda b, r: dshap.explain(Marginal(hours, b), np.zeros((4, 3))), r"takes times \(when, day\), and an array"),
         (
             lambda b, r: Marginal(lambda a: a[:, 0], b),
-            "failed: .*; predict was given a data frame, as column 'when' holds times: numbers, such as days",
+            "failed: .*; predict was given a data frame, as column 'when' holds times: numbers, "
+            "such as days",
         ),
         (lambda b, r: Marginal(hours, b, arrays=True), "arrays=True, and column 'when' holds times"),
         (
@@ -460,7 +531,8 @@ def plain(rows):
         (lambda b, r: Marginal(hours, b.assign(when=b["when"].astype(object))), r"'when' holds Timestamp.*to_datetime"),
         (
             lambda b, r: dshap.explain(Marginal(hours, b), r.assign(day=datetime.date(9999, 12, 31))),
-            "'day' holds the time 9999-12-31, and times from 1684-07-28 to 2255-06-05 are taken: put a missing",
+            "'day' holds the time 9999-12-31, and times from 1684-07-28 to 2255-06-05 are taken: "
+            "put a missing",
         ),
     ],
 )  # fmt: skip
@@ -471,21 +543,37 @@ def test_what_is_refused(explain, message, rows, background):
 
 def test_sources_that_were_opened_for_others(rows, background, tmp_path):
     rows.to_parquet(tmp_path / "t.parquet")
-    path, numbers = tmp_path / "t.parquet", Marginal(lambda a: a[:, 0], background[["temp"]].to_numpy())
+    path, numbers = (
+        tmp_path / "t.parquet",
+        Marginal(lambda a: a[:, 0], background[["temp"]].to_numpy()),
+    )
     rows[["temp"]].assign(when=1).to_parquet(tmp_path / "n.parquet")
-    with pytest.raises(InputError, match=r"takes the times of column 'when', and the source was opened without them"):
-        dshap.explain(Marginal(hours, background[["temp", "when"]]), ParquetSource(tmp_path / "n.parquet"))
+    with pytest.raises(
+        InputError,
+        match=r"takes the times of column 'when', and the source was opened without them",
+    ):
+        dshap.explain(
+            Marginal(hours, background[["temp", "when"]]), ParquetSource(tmp_path / "n.parquet")
+        )
     with pytest.raises(InputError, match="column 'when' holds times"):
         ParquetSource(path, features=["when", "temp"])
     of_times = ParquetSource(path, features=["when"], times=["when"])
-    with pytest.raises(InputError, match="column 'when' of the source holds times, and numbers are taken here"):
+    with pytest.raises(
+        InputError, match="column 'when' of the source holds times, and numbers are taken here"
+    ):
         dshap.explain(numbers, of_times)
     model = KernelRidge(RBF(1.0), Nystrom(3), 0.1).fit(np.arange(9.0)[:, None], np.arange(9.0))
-    with pytest.raises(InputError, match="column 'when' of the source holds times, and numbers are taken here"):
+    with pytest.raises(
+        InputError, match="column 'when' of the source holds times, and numbers are taken here"
+    ):
         dshap.explain(KernelInterventional(model, np.zeros((2, 1))), of_times)
 
 
 def test_the_plan_says_how_predict_gets_its_rows(rows, background, tmp_path):
     cube = dshap.explain(Marginal(hours, background), rows, store=tmp_path / "cube.zarr")
     run = json.loads(cube.attrs["dshap_run"])["fingerprint"]
-    assert run["value"]["columns"] == {"when": f"datetime64[us, {BERLIN}]", "day": "object", "temp": "float64"}
+    assert run["value"]["columns"] == {
+        "when": f"datetime64[us, {BERLIN}]",
+        "day": "object",
+        "temp": "float64",
+    }

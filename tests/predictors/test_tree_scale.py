@@ -1,4 +1,5 @@
-"""Margins of trees beside what the model itself predicts: each mode of a library is right, or refused in a line."""
+"""Margins of trees beside what the model itself predicts: each mode of a library is right, or
+refused in a line."""
 
 from __future__ import annotations
 
@@ -32,11 +33,13 @@ INVERSES = {
     "inverse": lambda m: np.log1p(np.exp(m)),
     "margin": lambda m: (m > 0).astype(float),
 }
-"""First word of an output's name -> what the model predicts, of its margin; of others the margin itself."""
+"""First word of an output's name -> what the model predicts, of its margin; of others the margin
+itself."""
 
 
 def check(model, own, **rows):
-    """The cube's predictions are the model's own on the scale that outputs name, and attributions add up to them."""
+    """The cube's predictions are the model's own on the scale that outputs name, and attributions
+    add up to them."""
     cube = dshap.explain(Trees(model, **rows), X[:9])
     names, margins = cube.output.values.tolist(), cube.prediction.values
     own = np.asarray(own, dtype=float).reshape(9, -1)
@@ -44,7 +47,9 @@ def check(model, own, **rows):
     if len(names) > 2 and names[0].startswith("log-odds") and np.allclose(own.sum(axis=1), 1.0):
         log_own = np.log(own)
         np.testing.assert_allclose(
-            margins - margins.mean(axis=1, keepdims=True), log_own - log_own.mean(axis=1, keepdims=True), atol=1e-5
+            margins - margins.mean(axis=1, keepdims=True),
+            log_own - log_own.mean(axis=1, keepdims=True),
+            atol=1e-5,
         )
     else:
         inverse = INVERSES.get(names[0].split()[0], np.asarray)
@@ -70,9 +75,17 @@ LIGHTGBM = {
 def test_lightgbm(boosting, kind):
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     name, y, options, names = LIGHTGBM[kind]
-    made = getattr(lightgbm, name)(n_estimators=5, num_leaves=5, n_jobs=1, verbose=-1, **options, **BOOSTINGS[boosting])
+    made = getattr(lightgbm, name)(
+        n_estimators=5, num_leaves=5, n_jobs=1, verbose=-1, **options, **BOOSTINGS[boosting]
+    )
     model = made.fit(X, y)
-    assert check(model, (model.predict_proba if kind in ("binary", "multiclass") else model.predict)(X[:9])) == names
+    assert (
+        check(
+            model,
+            (model.predict_proba if kind in ("binary", "multiclass") else model.predict)(X[:9]),
+        )
+        == names
+    )
 
 
 def squares(y_true, y_pred):
@@ -83,17 +96,35 @@ def squares(y_true, y_pred):
     ("name", "y", "options", "names"),
     [
         ("LGBMRegressor", Y + 50, {"reg_sqrt": True}, ["signed root of the prediction"]),
-        ("LGBMRegressor", SHARE, {"objective": "cross_entropy_lambda"}, ["inverse softplus of the prediction"]),
+        (
+            "LGBMRegressor",
+            SHARE,
+            {"objective": "cross_entropy_lambda"},
+            ["inverse softplus of the prediction"],
+        ),
         ("LGBMRegressor", Y, {"objective": squares}, ["output"]),
         ("LGBMClassifier", TWO, {"sigmoid": 2.0}, ["log-odds of yes"]),
         ("LGBMClassifier", TWO, {"sigmoid": 2.0, **FOREST}, ["log-odds of yes"]),
-        ("LGBMClassifier", THREE, {"objective": "multiclassova"}, [f"log-odds of {k}" for k in range(3)]),
+        (
+            "LGBMClassifier",
+            THREE,
+            {"objective": "multiclassova"},
+            [f"log-odds of {k}" for k in range(3)],
+        ),
     ],
 )
 def test_modes_of_lightgbm(name, y, options, names):
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
-    model = getattr(lightgbm, name)(n_estimators=5, num_leaves=5, n_jobs=1, verbose=-1, **options).fit(X, y)
-    assert check(model, (model.predict_proba if hasattr(model, "predict_proba") else model.predict)(X[:9])) == names
+    model = getattr(lightgbm, name)(
+        n_estimators=5, num_leaves=5, n_jobs=1, verbose=-1, **options
+    ).fit(X, y)
+    assert (
+        check(
+            model,
+            (model.predict_proba if hasattr(model, "predict_proba") else model.predict)(X[:9]),
+        )
+        == names
+    )
 
 
 def test_forests_of_lightgbm_are_means():
@@ -122,7 +153,12 @@ XGBOOST = {
     "binary": ("XGBClassifier", 1 * (Y > 1), {"base_score": 0.2}, ["log-odds of 1"]),
     "hinge": ("XGBClassifier", 1 * (Y > 1), {"objective": "binary:hinge"}, ["margin of 1"]),
     "classes": ("XGBClassifier", THREE, {}, [f"log-odds of {k}" for k in range(3)]),
-    "softmax": ("XGBClassifier", THREE, {"objective": "multi:softmax"}, [f"log-odds of {k}" for k in range(3)]),
+    "softmax": (
+        "XGBClassifier",
+        THREE,
+        {"objective": "multi:softmax"},
+        [f"log-odds of {k}" for k in range(3)],
+    ),
     "forest": ("XGBRFClassifier", 1 * (Y > 1), {}, ["log-odds of 1"]),
 }
 
@@ -133,9 +169,14 @@ def test_xgboost(booster, kind):
     xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
     name, y, options, names = XGBOOST[kind]
     dropped = {"rate_drop": 0.5, "one_drop": True} if booster == "dart" else {}
-    made = getattr(xgboost, name)(n_estimators=5, max_depth=3, n_jobs=1, booster=booster, **options, **dropped)
+    made = getattr(xgboost, name)(
+        n_estimators=5, max_depth=3, n_jobs=1, booster=booster, **options, **dropped
+    )
     model = made.fit(X, y)
-    assert check(model, (model.predict_proba if "Regressor" not in name else model.predict)(X[:9])) == names
+    assert (
+        check(model, (model.predict_proba if "Regressor" not in name else model.predict)(X[:9]))
+        == names
+    )
 
 
 def test_modes_of_xgboost():
@@ -143,16 +184,25 @@ def test_modes_of_xgboost():
     xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
     options = {"n_estimators": 5, "max_depth": 3, "n_jobs": 1}
     shifted = xgboost.XGBRegressor(**options).fit(X, Y, base_margin=np.full(len(X), 5.0))
-    weighted = xgboost.XGBRegressor(objective="count:poisson", **options).fit(X, COUNTS, sample_weight=1 + SHARE)
+    weighted = xgboost.XGBRegressor(objective="count:poisson", **options).fit(
+        X, COUNTS, sample_weight=1 + SHARE
+    )
     for model in (shifted, weighted):
         check(model, model.predict(X[:9]))
     asked = xgboost.DMatrix(X[:9])
-    for objective, y, name in (("binary:logistic", Y > 1, "log-odds"), ("multi:softmax", THREE, "log-odds of 0")):
+    for objective, y, name in (
+        ("binary:logistic", Y > 1, "log-odds"),
+        ("multi:softmax", THREE, "log-odds of 0"),
+    ):
         classes = {"num_class": 3} if y is THREE else {}
-        booster = xgboost.train({"objective": objective, "nthread": 1, **classes}, xgboost.DMatrix(X, y), 5)
+        booster = xgboost.train(
+            {"objective": objective, "nthread": 1, **classes}, xgboost.DMatrix(X, y), 5
+        )
         cube = dshap.explain(Trees(booster), X[:9])
         assert cube.output.values[0] == name
-        np.testing.assert_allclose(cube.prediction.values.squeeze(), booster.predict(asked, output_margin=True), 1e-5)
+        np.testing.assert_allclose(
+            cube.prediction.values.squeeze(), booster.predict(asked, output_margin=True), 1e-5
+        )
 
 
 SKLEARN = {
@@ -161,9 +211,24 @@ SKLEARN = {
     "balanced": ("RandomForestClassifier", TWO, {"class_weight": "balanced"}, ["no", "yes"]),
     "boosted": ("GradientBoostingRegressor", Y + 50, {"loss": "huber"}, ["output"]),
     "classes": ("GradientBoostingClassifier", TWO, {}, ["log-odds of yes"]),
-    "poisson": ("HistGradientBoostingRegressor", COUNTS, {"loss": "poisson"}, ["log of the prediction"]),
-    "gamma": ("HistGradientBoostingRegressor", POSITIVE, {"loss": "gamma"}, ["log of the prediction"]),
-    "histogram": ("HistGradientBoostingClassifier", THREE, {}, [f"log-odds of {k}" for k in range(3)]),
+    "poisson": (
+        "HistGradientBoostingRegressor",
+        COUNTS,
+        {"loss": "poisson"},
+        ["log of the prediction"],
+    ),
+    "gamma": (
+        "HistGradientBoostingRegressor",
+        POSITIVE,
+        {"loss": "gamma"},
+        ["log of the prediction"],
+    ),
+    "histogram": (
+        "HistGradientBoostingClassifier",
+        THREE,
+        {},
+        [f"log-odds of {k}" for k in range(3)],
+    ),
 }
 
 
@@ -174,7 +239,10 @@ def test_scikit_learn(kind):
     name, y, options, names = SKLEARN[kind]
     size = {"max_iter": 5} if name.startswith("Hist") else {"n_estimators": 5}
     model = getattr(ensemble, name)(random_state=0, **size, **options).fit(X, y)
-    assert check(model, (model.predict_proba if "Classifier" in name else model.predict)(X[:9])) == names
+    assert (
+        check(model, (model.predict_proba if "Classifier" in name else model.predict)(X[:9]))
+        == names
+    )
 
 
 def test_the_exponential_loss_has_half_the_log_odds():
@@ -187,7 +255,9 @@ def test_the_exponential_loss_has_half_the_log_odds():
 
 def boosted(n_estimators=5):
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
-    return lightgbm.LGBMRegressor(n_estimators=n_estimators, num_leaves=5, n_jobs=1, verbose=-1).fit(X, Y + 50)
+    return lightgbm.LGBMRegressor(
+        n_estimators=n_estimators, num_leaves=5, n_jobs=1, verbose=-1
+    ).fit(X, Y + 50)
 
 
 def test_a_mode_that_is_not_known_is_refused():
@@ -195,7 +265,8 @@ def test_a_mode_that_is_not_known_is_refused():
     plain = model.predict
     model.predict = lambda rows: np.sqrt(plain(rows))
     with pytest.raises(
-        InputError, match=r"add up to 5\S+ for a row for which the model itself predicts 7\.\d+.*Marginal"
+        InputError,
+        match=r"add up to 5\S+ for a row for which the model itself predicts 7\.\d+.*Marginal",
     ):
         Trees(model)
 
@@ -225,10 +296,14 @@ def test_what_travels_leaves_the_estimator_behind():
     """It may not be picklable, as of a custom objective; the booster answers in its place."""
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     options = {"n_estimators": 3, "n_jobs": 1, "verbose": -1}
-    model = lightgbm.LGBMRegressor(objective=lambda t, p: (p - t, np.ones_like(t)), **options).fit(X, Y)
+    model = lightgbm.LGBMRegressor(objective=lambda t, p: (p - t, np.ones_like(t)), **options).fit(
+        X, Y
+    )
     value = Trees(model)
     again = pickle.loads(pickle.dumps(value))
-    np.testing.assert_array_equal(dshap.explain(again, X[:5]).attribution, dshap.explain(value, X[:5]).attribution)
+    np.testing.assert_array_equal(
+        dshap.explain(again, X[:5]).attribution, dshap.explain(value, X[:5]).attribution
+    )
     again.model.ensemble.factor = 2.0
     with pytest.raises(InputError, match="the model itself predicts"):
         again.model.check_own(X[:5].to_numpy())
@@ -237,12 +312,16 @@ def test_what_travels_leaves_the_estimator_behind():
 def test_a_booster_without_trees_is_refused():
     xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
     model = xgboost.XGBRegressor(n_estimators=2, booster="gblinear").fit(X, Y)
-    with pytest.raises(InputError, match=r"XGBRegressor with booster = 'gblinear' is a linear model and has no trees"):
+    with pytest.raises(
+        InputError,
+        match=r"XGBRegressor with booster = 'gblinear' is a linear model and has no trees",
+    ):
         Trees(model)
 
 
 def test_links_are_told_apart():
-    """Each by its own predictions; predictions beyond float32 tell nothing, and a saturated one is within rounding."""
+    """Each by its own predictions; predictions beyond float32 tell nothing, and a saturated one is
+    within rounding."""
     margins = RNG.normal(size=(30, 1))
     for scale, own in zip(
         ("", "log-odds", "log", "margin", "signed root", "inverse softplus"),

@@ -1,4 +1,5 @@
-"""What a cube says of its own accuracy: additivity and MSE_v, in its attributes and in `dshap show`."""
+"""What a cube says of its own accuracy: additivity and MSE_v, in its attributes and in `dshap
+show`."""
 
 from __future__ import annotations
 
@@ -41,7 +42,10 @@ def test_quality_on_held_out_rows_by_coalition_size(rows, tmp_path):
     assert found["rows"] == 50 and found["coalitions"] == 6
     shown = CliRunner().invoke(cli, ["show", str(store)])
     assert shown.exit_code == 0, shown.output
-    assert f"cube.zarr: MSE_v {apart.mse[0]:.6g}" in shown.output and "MSE_v by players present  1: " in shown.output
+    assert (
+        f"cube.zarr: MSE_v {apart.mse[0]:.6g}" in shown.output
+        and "MSE_v by players present  1: " in shown.output
+    )
     assert "|Σφ + base value − prediction| at most" in shown.output
     assert verify_cube(store) == []
 
@@ -56,11 +60,16 @@ def test_residual_is_that_of_the_stored_values(rows, tmp_path):
     store = tmp_path / "cube.zarr"
     cube = dshap.explain(Marginal(predict, rows[:30]), rows, store=store, instance_tile=64)
     gap = np.abs(cube.attribution.sum("feature") + cube.base_value - cube.prediction).max()
-    assert json.loads(cube.attrs["additivity"])["residual"] == [pytest.approx(float(gap), abs=1e-15)]
+    assert json.loads(cube.attrs["additivity"])["residual"] == [
+        pytest.approx(float(gap), abs=1e-15)
+    ]
     model = dshap.models.KernelRidge(dshap.kernels.RBF(), dshap.kernels.Nystrom(20), penalty=1e-3)
     model.fit(rows, predict(rows))
     rough = dshap.explain(
-        KernelInterventional(model, rows, n_background=5), rows[:40], design="quadrature", store=tmp_path / "q.zarr"
+        KernelInterventional(model, rows, n_background=5),
+        rows[:40],
+        design="quadrature",
+        store=tmp_path / "q.zarr",
     )
     gap = np.abs(rough.attribution.sum("feature") + rough.base_value - rough.prediction).max()
     found = accuracy({"q": tmp_path / "q.zarr"})
@@ -73,7 +82,9 @@ def test_quality_on_other_rows_takes_the_place_of_the_first(rows, tmp_path):
     for held in (rows[100:150], rows[150:160]):
         cube = dshap.explain(value, rows[:20], store=store, quality=held)
         found = json.loads(cube.attrs["mse_v"])
-        assert found["rows"] == len(held) and found["mse"] == pytest.approx(dshap.mse_v(value, held).mse.tolist())
+        assert found["rows"] == len(held) and found["mse"] == pytest.approx(
+            dshap.mse_v(value, held).mse.tolist()
+        )
 
 
 def test_bad_held_out_rows_are_refused_before_anything_is_computed(rows, tmp_path):

@@ -13,7 +13,14 @@ import pytest
 
 import dshap
 from dshap.errors import InputError
-from dshap.report import Ranking, breakdown, breakdown_lines, ranking_lines, ranking_picture, rankings
+from dshap.report import (
+    Ranking,
+    breakdown,
+    breakdown_lines,
+    ranking_lines,
+    ranking_picture,
+    rankings,
+)
 from dshap.report.attributions import decimals_of, draw_bars, number
 from tests.report.test_pictures import ODD_NAMES
 
@@ -47,7 +54,15 @@ class _Linear:
 
 @pytest.mark.parametrize(
     ("values", "decimals"),
-    [([1234.5], 0), ([102.3, 0.1], 1), ([9.87], 3), ([0.00123], 6), ([0.0], 0), ([], 0), ([np.nan, 5.0], 3)],
+    [
+        ([1234.5], 0),
+        ([102.3, 0.1], 1),
+        ([9.87], 3),
+        ([0.00123], 6),
+        ([0.0], 0),
+        ([], 0),
+        ([np.nan, 5.0], 3),
+    ],
 )
 def test_four_digits_of_the_largest(values, decimals):
     assert decimals_of(values) == decimals
@@ -55,9 +70,9 @@ def test_four_digits_of_the_largest(values, decimals):
 
 def test_numbers():
     assert number(1234.56, 1) == "1,234.6" and number(2.0, 1, sign=True) == "+2.0"
-    assert number(-0.0, 1, sign=True) == number(-1e-9, 1, sign=True) == "+0.0" and number(np.nan, 1) == "—" == number(
-        None, 1
-    )
+    assert number(-0.0, 1, sign=True) == number(-1e-9, 1, sign=True) == "+0.0" and number(
+        np.nan, 1
+    ) == "—" == number(None, 1)
 
 
 def of_names(names):
@@ -67,10 +82,13 @@ def of_names(names):
 
 
 def test_names_of_all_kinds_are_drawn_as_they_are_written(tmp_path):
-    """Warnings are errors: an explanation whose name begins with an underscore stands in the legend too."""
+    """Warnings are errors: an explanation whose name begins with an underscore stands in the legend
+    too."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        picture = ranking_picture(of_names(ODD_NAMES)[::3], tmp_path / "a.png", r"$\frac{1$: title", r"$\q$")
+        picture = ranking_picture(
+            of_names(ODD_NAMES)[::3], tmp_path / "a.png", r"$\frac{1$: title", r"$\q$"
+        )
     assert picture.stat().st_size > 10_000
 
 
@@ -80,7 +98,9 @@ def test_the_legend_names_every_explanation():
     axes = Figure().add_subplot()
     draw_bars(axes, of_names(["_x", "$\\frac{1$", ""]), ["a"])
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["_x", "$\\frac{1$", ""]
-    assert not any(text.get_parse_math() for text in [*axes.get_legend().get_texts(), *axes.get_yticklabels()])
+    assert not any(
+        text.get_parse_math() for text in [*axes.get_legend().get_texts(), *axes.get_yticklabels()]
+    )
 
 
 def test_lines_are_no_wider_than_names_of_an_ordinary_length():
@@ -97,14 +117,19 @@ def test_ranking_lines():
     assert len({len(line) for line in lines[1:]}) == 1  # columns are aligned
 
 
-@pytest.mark.parametrize(("n", "error", "is_said"), [(300, 0.1, False), (301, 0.1, True), (301, 0.0, False)])
+@pytest.mark.parametrize(
+    ("n", "error", "is_said"), [(300, 0.1, False), (301, 0.1, True), (301, 0.0, False)]
+)
 def test_mean_magnitudes_of_many_features_are_too_small(n, error, is_said):
     """Said of more than 300 features by sampled coalitions, whose errors are not 0."""
     numbers = {f"f{i}": float(i) for i in range(n)}
     errors = dict.fromkeys(numbers, error)
     lines = ranking_lines([Ranking("wide", 10, numbers, numbers, errors, errors)])
     assert (
-        lines[-1].startswith("wide: mean |φ| of more than 300 features by sampled coalitions is too small") == is_said
+        lines[-1].startswith(
+            "wide: mean |φ| of more than 300 features by sampled coalitions is too small"
+        )
+        == is_said
     )
     assert lines[-1].endswith("(301 here)") == is_said
 
@@ -121,13 +146,17 @@ def test_rows_are_those_of_the_summaries(cubes, monkeypatch):
     """The count comes with the ranking: no pass over the status of every row."""
     for rows in (5, 17):
         counted = dshap.cube.feature_ranking(cubes["one"]).assign_attrs(rows=rows)
-        monkeypatch.setattr("dshap.report.attributions.feature_ranking", lambda path, counted=counted: counted)
+        monkeypatch.setattr(
+            "dshap.report.attributions.feature_ranking", lambda path, counted=counted: counted
+        )
         assert rankings({"one": cubes["one"]})[0].rows == rows
 
 
 def test_breakdown(cubes):
     row = breakdown(cubes, ["2011-01-04"])
-    assert row.position == 3 and row.key == {"id": "2011-01-04"} and set(row.values) == {"a", "b", "c"}
+    assert (
+        row.position == 3 and row.key == {"id": "2011-01-04"} and set(row.values) == {"a", "b", "c"}
+    )
     for part in row.parts:
         assert part.base_value + sum(part.attribution.values()) == pytest.approx(part.prediction)
     lines = breakdown_lines(row, "m")
@@ -140,7 +169,9 @@ def test_breakdown(cubes):
     assert breakdown(cubes).position == 0
 
 
-@pytest.mark.parametrize(("key", "said"), [(["2012-01-01"], "no row has the key"), (["a", 1], "the key has 1 columns")])
+@pytest.mark.parametrize(
+    ("key", "said"), [(["2012-01-01"], "no row has the key"), (["a", 1], "the key has 1 columns")]
+)
 def test_a_row_that_is_not_there(cubes, key, said):
     with pytest.raises(InputError, match=said):
         breakdown(cubes, key)
@@ -158,7 +189,9 @@ def test_a_cube_without_keys_or_rows(tmp_path):
 
 def test_a_pending_row(tmp_path):
     x = np.random.default_rng(1).normal(size=(20, 2))
-    dshap.explain(dshap.values.Marginal(_Linear([1.0, 2.0]), x), x, store=tmp_path / "c", compute=False)
+    dshap.explain(
+        dshap.values.Marginal(_Linear([1.0, 2.0]), x), x, store=tmp_path / "c", compute=False
+    )
     assert breakdown_lines(breakdown({"c": tmp_path / "c"}))[0] == "one row (row 0) (c: pending)"
     assert rankings({"c": tmp_path / "c"}) == []
 
@@ -167,7 +200,12 @@ def test_picture(tmp_path):
     path = ranking_picture(RANKINGS, tmp_path / "deep" / "a.png", "title", "m")
     assert path.read_bytes()[:4] == b"\x89PNG"
     many = {f"feature {j}": float(j) for j in range(40)}
-    assert ranking_picture([Ranking("many", 1, many, many)], tmp_path / "b.png", "title").stat().st_size > 10_000
+    assert (
+        ranking_picture([Ranking("many", 1, many, many)], tmp_path / "b.png", "title")
+        .stat()
+        .st_size
+        > 10_000
+    )
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         ranking_picture(RANKINGS, tmp_path / "file" / "a.png", "title")

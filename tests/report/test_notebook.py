@@ -16,7 +16,9 @@ def test_the_notebook_runs(name):
     notebook = jupytext.read(ROOT / "notebooks" / f"{name}.py")
     folder = ROOT / "build" / "notebooks"  # a notebook runs in its own folder
     folder.mkdir(parents=True, exist_ok=True)
-    nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(folder)}}).execute()
+    nbclient.NotebookClient(
+        notebook, timeout=600, resources={"metadata": {"path": str(folder)}}
+    ).execute()
     assert any(cell.outputs for cell in notebook.cells if cell.cell_type == "code")
 
 

@@ -1,4 +1,5 @@
-"""Words and pixels on the colours of their attributions: numbers that are known, and files that hold them."""
+"""Words and pixels on the colours of their attributions: numbers that are known, and files that
+hold them."""
 
 from __future__ import annotations
 
@@ -18,13 +19,14 @@ from dshap.report.attributions import png
 from dshap.report.pictures import colours, placed
 
 ODD_NAMES = [r"$\frac{1$", "$", "", "_x", "x" * 9_000, "a\x1b[2Jb\nc", "\ud800", "两"]
-"""A formula without an end, no name, one that matplotlib hides, a long one, one of commands, one of half a letter, and
-one of a letter that the font lacks."""
+"""A formula without an end, no name, one that matplotlib hides, a long one, one of commands, one of
+half a letter, and one of a letter that the font lacks."""
 PHI = np.array([0.5, -1.0, 0.0, 0.25])
 
 
 def cube_of(phi, names, **more):
-    """A cube of one instance and two outputs, the attributions of the second twice those of the first."""
+    """A cube of one instance and two outputs, the attributions of the second twice those of the
+    first."""
     both = np.stack([phi, 2 * phi], axis=-1)[None]
     variables = {"attribution": (("instance", "feature", "output"), both), **more}
     return xr.Dataset(variables, coords={"feature": list(names), "output": ["a", "b"]})
@@ -67,7 +69,9 @@ def test_words_are_placed_on_lines():
 
 def test_sentences_as_html(tmp_path):
     page = sentence_picture(
-        [Sentence("<b>", ("a<b", "c"), np.array([1.0, -2.0]))], tmp_path / "deep" / "a.html", "T & U"
+        [Sentence("<b>", ("a<b", "c"), np.array([1.0, -2.0]))],
+        tmp_path / "deep" / "a.html",
+        "T & U",
     )
     text = page.read_text()
     assert "<title>T &amp; U</title>" in text and "&lt;b&gt;" in text
@@ -85,8 +89,12 @@ def test_sentences_as_png_have_the_colours(tmp_path):
     """Long words in many lines; text of mathematics is text."""
     words = (*["$x_$"] * 60, "deepest")
     given = Sentence("label", words, np.append(np.zeros(60), -3.0))
-    shown = pixels_of(sentence_picture([given, Sentence("none", (), np.zeros(0))], tmp_path / "a.png", "title"))
-    assert np.isin([[255, 90, 90]], shown).all() and (shown == [255, 90, 90]).all(axis=1).sum() > 100
+    shown = pixels_of(
+        sentence_picture([given, Sentence("none", (), np.zeros(0))], tmp_path / "a.png", "title")
+    )
+    assert (
+        np.isin([[255, 90, 90]], shown).all() and (shown == [255, 90, 90]).all(axis=1).sum() > 100
+    )
     assert not (shown == [70, 120, 255]).all(axis=1).any()
 
 
@@ -130,14 +138,22 @@ def test_names_of_all_kinds_are_drawn_as_they_are_written(tmp_path, name, end):
 
 
 def test_a_word_moves_no_cursor_of_who_reads_the_page(tmp_path):
-    page = sentence_picture([Sentence("\x1b]0;", ("a\u202eb",), np.ones(1))], tmp_path / "a.html", "\x07")
-    assert "\\x1b]0;" in page.read_text() and "a\\u202eb" in page.read_text() and "<h3>\\x07</h3>" in page.read_text()
+    page = sentence_picture(
+        [Sentence("\x1b]0;", ("a\u202eb",), np.ones(1))], tmp_path / "a.html", "\x07"
+    )
+    assert (
+        "\\x1b]0;" in page.read_text()
+        and "a\\u202eb" in page.read_text()
+        and "<h3>\\x07</h3>" in page.read_text()
+    )
 
 
 def test_a_picture_that_is_too_large_says_so():
     from matplotlib.figure import Figure
 
-    with pytest.raises(InputError, match=r"would have 150 x 75,000 pixels, and at most 65,535 .* show fewer"):
+    with pytest.raises(
+        InputError, match=r"would have 150 x 75,000 pixels, and at most 65,535 .* show fewer"
+    ):
         png(Figure(figsize=(1.0, 500.0)))
 
 

@@ -28,7 +28,8 @@ def test_reads_what_was_given():
 
 
 @pytest.mark.parametrize(
-    "x", [np.ones((3, 2), np.float32), np.ones((3, 2), int), np.ones((3, 2), bool), np.ones((2, 3)).T]
+    "x",
+    [np.ones((3, 2), np.float32), np.ones((3, 2), int), np.ones((3, 2), bool), np.ones((2, 3)).T],
 )
 def test_any_numbers_become_float64_in_c_order(x):
     source = ArraySource(x)
@@ -47,7 +48,8 @@ def test_masked_values_are_missing():
 
 
 @pytest.mark.parametrize(
-    ("missing", "is_ok"), [("refuse", [True, False]), ("skip", [True, False]), ("pass", [True, True])]
+    ("missing", "is_ok"),
+    [("refuse", [True, False]), ("skip", [True, False]), ("pass", [True, True])],
 )
 def test_missing_policies(missing, is_ok):
     assert ArraySource([[1.0], [np.inf]], missing=missing).read(0, 2).is_ok.tolist() == is_ok
@@ -117,7 +119,9 @@ def test_a_frame_is_taken_by_the_values_it_holds():
 
 
 def test_keys_of_a_frame():
-    block = from_pandas(FRAME.iloc[:2], ["whole"], ["city", "kind", "when", "day"]).read(0, 2, keys=True)
+    block = from_pandas(FRAME.iloc[:2], ["whole"], ["city", "kind", "when", "day"]).read(
+        0, 2, keys=True
+    )
     assert block.keys["city"].tolist() == ["x", "y"] and block.keys["kind"].tolist() == ["u", "v"]
     assert block.keys["when"].dtype == block.keys["day"].dtype == np.dtype("datetime64[ns]")
     with pytest.raises(InputError, match=r"rows hold no key \(when 1\): fill them"):
@@ -126,9 +130,14 @@ def test_keys_of_a_frame():
 
 def test_a_key_that_is_the_index_says_so():
     frame = pd.DataFrame({"x": [1.0, 2.0]}, index=pd.Index([7, 8], name="id"))
-    with pytest.raises(InputError, match=r"unknown column 'id'.* 'id' is the index, .* call reset_index\(\)"):
+    with pytest.raises(
+        InputError, match=r"unknown column 'id'.* 'id' is the index, .* call reset_index\(\)"
+    ):
         from_pandas(frame, key="id")
-    assert from_pandas(frame.reset_index(), key="id").read(0, 2, keys=True).keys["id"].tolist() == [7, 8]
+    assert from_pandas(frame.reset_index(), key="id").read(0, 2, keys=True).keys["id"].tolist() == [
+        7,
+        8,
+    ]
     with pytest.raises(InputError, match=r"Allowed: x\.$"):
         from_pandas(frame, key="other")
 
@@ -152,10 +161,19 @@ def test_targets_of_a_frame():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"features": ["a", "city"]}, "column 'city' holds text .* where numbers are needed: encode it as numbers"),
+        (
+            {"features": ["a", "city"]},
+            "column 'city' holds text .* where numbers are needed: encode it as numbers",
+        ),
         ({"features": ["kind"]}, "column 'kind' holds text"),
-        ({"features": ["when"]}, r"column 'when' holds times \(timestamp\[.*or take the column out of features"),
-        ({"features": ["mixed"]}, "column 'mixed' .object. does not hold one kind of value .*: make it all numbers"),
+        (
+            {"features": ["when"]},
+            r"column 'when' holds times \(timestamp\[.*or take the column out of features",
+        ),
+        (
+            {"features": ["mixed"]},
+            "column 'mixed' .object. does not hold one kind of value .*: make it all numbers",
+        ),
         ({"features": ["cuont"]}, "unknown column 'cuont'; did you mean 'count'"),
         ({"target": "city"}, "column 'city' holds text .* target"),
         ({"key": "a"}, "key 'a' holds double"),
@@ -178,7 +196,9 @@ def test_empty_and_repeated_frames():
 
 
 def test_open_source_dispatches_by_type():
-    source = open_source(np.ones((3, 2)), features=["u", "v"], target=np.zeros(3), key={"id": [1, 2, 3]})
+    source = open_source(
+        np.ones((3, 2)), features=["u", "v"], target=np.zeros(3), key={"id": [1, 2, 3]}
+    )
     assert source.feature_names == ("u", "v") and source.key_names == ("id",)
     assert open_source(source) is source and open_source(np.ones((3, 2)), key=None).key_names == ()
     assert open_source(FRAME, features=["a"], key="kind").key_names == ("kind",)

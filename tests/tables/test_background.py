@@ -1,4 +1,5 @@
-"""Backgrounds chosen from all rows: what they stand for, by plain definitions, and what is refused."""
+"""Backgrounds chosen from all rows: what they stand for, by plain definitions, and what is
+refused."""
 
 from __future__ import annotations
 
@@ -49,11 +50,18 @@ def discrepancy_of():
     def discrepancy(background, table):
         if id(table) not in made:
             rows = table.to_numpy()
-            kernel, part = RBF("median").bind(rows.shape[1], rows[:10_000]), rows[:: len(rows) // 3_000]
+            kernel, part = (
+                RBF("median").bind(rows.shape[1], rows[:10_000]),
+                rows[:: len(rows) // 3_000],
+            )
             made[id(table)] = kernel, part, kernel.matrix(part, part).mean()
         kernel, part, mean = made[id(table)]
         chosen, w = background.rows, background.weights
-        square = w @ kernel.matrix(chosen, chosen) @ w - 2 * (w @ kernel.matrix(chosen, part)).mean() + mean
+        square = (
+            w @ kernel.matrix(chosen, chosen) @ w
+            - 2 * (w @ kernel.matrix(chosen, part)).mean()
+            + mean
+        )
         return float(np.sqrt(max(square, 0.0)))
 
     return discrepancy
@@ -76,19 +84,27 @@ def test_rows_are_the_tables_own_and_weights_shares(method, table):
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "random"])
-def test_chosen_rows_stand_for_the_table_better_than_random_ones(method, table, random_ones, discrepancy_of):
-    """By the kernel itself, not by the features that the choice saw; random rows have √((1−‖μ‖²)/b) in the mean."""
+def test_chosen_rows_stand_for_the_table_better_than_random_ones(
+    method, table, random_ones, discrepancy_of
+):
+    """By the kernel itself, not by the features that the choice saw; random rows have √((1−‖μ‖²)/b)
+    in the mean."""
     chosen = dshap.choose_background(table, 40, method=method, seed=1)
-    assert discrepancy_of(chosen, table) < 0.75 * np.mean([discrepancy_of(each, table) for each in random_ones])
+    assert discrepancy_of(chosen, table) < 0.75 * np.mean(
+        [discrepancy_of(each, table) for each in random_ones]
+    )
     assert chosen.discrepancy < 0.75 * chosen.discrepancy_of_random
 
 
 def test_stated_discrepancy_is_the_kernels(table, two_spans, discrepancy_of):
-    """256 frequencies: within a few hundredths of the exact one, over all rows, of one span and of two."""
+    """256 frequencies: within a few hundredths of the exact one, over all rows, of one span and of
+    two."""
     for rows, seed in ((table, 0), (table, 1), (two_spans, 2)):
         chosen = dshap.choose_background(rows, 15, method="random", seed=seed)
         assert chosen.discrepancy == pytest.approx(discrepancy_of(chosen, rows), abs=0.03)
-    many = [dshap.choose_background(table[:3_000], 15, method="random", seed=seed) for seed in range(25)]
+    many = [
+        dshap.choose_background(table[:3_000], 15, method="random", seed=seed) for seed in range(25)
+    ]
     rms = np.sqrt(np.mean([chosen.discrepancy**2 for chosen in many]))
     assert rms == pytest.approx(many[0].discrepancy_of_random, rel=0.2)
 
@@ -102,9 +118,11 @@ def wide(request):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_stated_discrepancy_is_not_that_of_the_features_chosen_by(method, wide):
-    """Within 1.15 times the exact one, by the kernel over all rows; in the features of herding it is half of it.
+    """Within 1.15 times the exact one, by the kernel over all rows; in the features of herding it
+    is half of it.
 
-    On tables of 1, 3, 8 and 20 columns, 10 to 200 rows, three methods and four seeds it was 0.94 to 1.05 of it.
+    On tables of 1, 3, 8 and 20 columns, 10 to 200 rows, three methods and four seeds it was 0.94 to
+    1.05 of it.
     """
     rows, gram = wide
     background = dshap.choose_background(rows, 60, method=method, seed=2)
@@ -115,13 +133,18 @@ def test_stated_discrepancy_is_not_that_of_the_features_chosen_by(method, wide):
 
 
 def test_shares_are_counted_over_all_rows_not_over_the_candidates(two_spans):
-    """k-means: every row goes to its nearest representative, columns over the candidates' standard deviations."""
+    """k-means: every row goes to its nearest representative, columns over the candidates' standard
+    deviations."""
     table = two_spans
     background = dshap.choose_background(table, 12, method="kmeans")
-    positions = np.sort(np.random.default_rng(0).choice(len(table), 10_000, replace=False, shuffle=False))
+    positions = np.sort(
+        np.random.default_rng(0).choice(len(table), 10_000, replace=False, shuffle=False)
+    )
     scale = table.to_numpy()[positions].std(axis=0)
     apart = np.square((table.to_numpy()[:, None] - background.rows) / scale).sum(axis=2)
-    np.testing.assert_allclose(background.weights, np.bincount(apart.argmin(axis=1)) / len(table), atol=1e-12)
+    np.testing.assert_allclose(
+        background.weights, np.bincount(apart.argmin(axis=1)) / len(table), atol=1e-12
+    )
 
 
 def test_strata_hold_equal_shares(two_spans):
@@ -146,11 +169,15 @@ def test_same_seed_same_rows_whatever_the_chunks(method, table, two_spans, tmp_p
 def test_a_constant_column_says_nothing(method, constant):
     rows = np.column_stack([np.random.default_rng(0).normal(size=3_000), np.full(3_000, constant)])
     background = dshap.choose_background(rows, 12, method=method)
-    assert background.weights.max() < 0.3 and background.discrepancy < 0.5 * background.discrepancy_of_random
+    assert (
+        background.weights.max() < 0.3
+        and background.discrepancy < 0.5 * background.discrepancy_of_random
+    )
 
 
 def test_strata_count_ties_where_they_belong():
-    """All rows are candidates: the shares are those of the cells, of whole numbers times any unit."""
+    """All rows are candidates: the shares are those of the cells, of whole numbers times any
+    unit."""
     rng = np.random.default_rng(1)
     for unit in rng.uniform(0.1, 9.0, 8):
         rows = rng.integers(0, 6, size=(2_000, 3)) * unit
@@ -179,7 +206,9 @@ def test_marginal_takes_a_background_by_name_and_the_cube_says_so(table):
     names = ["binary", "lump", "skewed"]
     value = Marginal(predict, background, feature_names=names)
     np.testing.assert_array_equal(value.background, background.ordered(names))
-    plain = Marginal(predict, background.ordered(names), weights=background.weights, feature_names=names)
+    plain = Marginal(
+        predict, background.ordered(names), weights=background.weights, feature_names=names
+    )
     cube, same = (dshap.explain(own, table.iloc[:20]) for own in (value, plain))
     np.testing.assert_array_equal(cube.attribution, same.attribution)
     assert '"method": "thinning"' in cube.attrs["background"] and "background" not in same.attrs
@@ -211,14 +240,18 @@ def test_bad_options_are_refused(options, message, table):
 def test_rows_with_nan_are_refused(table):
     with pytest.raises(InputError, match="no other row"):
         dshap.choose_background(table.assign(lump=np.nan), 5)
-    with pytest.raises(InputError, match=r'NaN or infinity: .* set missing = "skip" to leave these rows out$'):
+    with pytest.raises(
+        InputError, match=r'NaN or infinity: .* set missing = "skip" to leave these rows out$'
+    ):
         dshap.choose_background(table.assign(lump=table["lump"].where(table["lump"] > 0)), 5)
 
 
 def test_a_background_of_other_columns_or_with_weights_twice_is_refused(table):
     background = dshap.choose_background(table, 5)
     assert isinstance(background, Background)
-    with pytest.raises(InputError, match=r"unknown column 'lumps'; did you mean 'lump'\? .*The model needs it"):
+    with pytest.raises(
+        InputError, match=r"unknown column 'lumps'; did you mean 'lump'\? .*The model needs it"
+    ):
         Marginal(lambda x: x[:, 0], background, feature_names=["lumps", "skewed"])
     with pytest.raises(InputError, match="a Background has its own: leave them out"):
         Marginal(lambda x: x[:, 0], background, weights=np.ones(5))
@@ -240,7 +273,9 @@ def streamed(tmp_path_factory):
     return frame, path
 
 
-@pytest.mark.parametrize("options", [{}, {"row_span": 130}, {"coalition_tile": 2, "coalition_groups": 2}])
+@pytest.mark.parametrize(
+    "options", [{}, {"row_span": 130}, {"coalition_tile": 2, "coalition_groups": 2}]
+)
 def test_a_table_as_background_equals_its_rows_in_memory(options, streamed):
     frame, path = streamed
     rows = frame.iloc[:40] * 1.1
@@ -268,7 +303,9 @@ def test_a_link_comes_after_all_spans(streamed):
 
     rows = frame.iloc[:20]
     whole = dshap.explain(Marginal(probability, frame, link="logit"), rows)
-    spans = dshap.explain(Marginal(probability, path, feature_names=list("abc"), link="logit"), rows, row_span=90)
+    spans = dshap.explain(
+        Marginal(probability, path, feature_names=list("abc"), link="logit"), rows, row_span=90
+    )
     np.testing.assert_allclose(spans.attribution, whole.attribution, atol=1e-12)
 
 

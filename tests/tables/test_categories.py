@@ -1,4 +1,5 @@
-"""Categories that a model does not take: a fault of the rows that hold them, by the policy for missing values."""
+"""Categories that a model does not take: a fault of the rows that hold them, by the policy for
+missing values."""
 
 from __future__ import annotations
 
@@ -27,8 +28,11 @@ def table() -> pd.DataFrame:
 
 
 def with_unseen(table: pd.DataFrame) -> pd.DataFrame:
-    """Two cities that no model here was made for, and one more (d) that its background lacks and it takes."""
-    return table.assign(city=[UNSEEN.get(row, "d" if row == 7 else city) for row, city in enumerate(table.city)])
+    """Two cities that no model here was made for, and one more (d) that its background lacks and it
+    takes."""
+    return table.assign(
+        city=[UNSEEN.get(row, "d" if row == 7 else city) for row, city in enumerate(table.city)]
+    )
 
 
 def strict(frame: pd.DataFrame) -> np.ndarray:
@@ -45,12 +49,17 @@ def indifferent(frame: pd.DataFrame) -> np.ndarray:
 @pytest.mark.parametrize("missing", ["refuse", "pass"])
 def test_the_refusal_counts_rows_and_names_column_and_values(table, missing):
     with pytest.raises(InputError) as raised:
-        dshap.explain(Marginal(strict, table[:50]), with_unseen(table), missing=missing, progress=False)
+        dshap.explain(
+            Marginal(strict, table[:50]), with_unseen(table), missing=missing, progress=False
+        )
     said = str(raised.value)
     assert said.startswith(
-        "3 rows with a category that the model does not take: column 'city' holds 'yy' in 2 rows, 'zz' in 1 row ("
+        "3 rows with a category that the model does not take: column 'city' holds 'yy' in 2 rows, "
+        "'zz' in 1 row ("
     )
-    assert "Found unknown categories ['yy']" in said and said.endswith('set missing = "skip" to leave such rows out')
+    assert "Found unknown categories ['yy']" in said and said.endswith(
+        'set missing = "skip" to leave such rows out'
+    )
 
 
 @pytest.mark.parametrize("is_file", [False, True])
@@ -64,12 +73,16 @@ def test_their_rows_are_skipped_and_the_others_are_what_they_are_without(table, 
     assert np.flatnonzero(cube.status == Status.SKIPPED).tolist() == sorted(skipped)
     assert np.isnan(cube.attribution.values[skipped]).all()
     alone = dshap.explain(value, rows.drop(index=skipped), progress=False)
-    np.testing.assert_array_equal(np.delete(cube.attribution.values, skipped, axis=0), alone.attribution.values)
+    np.testing.assert_array_equal(
+        np.delete(cube.attribution.values, skipped, axis=0), alone.attribution.values
+    )
 
 
 @pytest.mark.parametrize("missing", ["refuse", "skip", "pass"])
 def test_a_model_that_takes_them_gets_them(table, missing):
-    cube = dshap.explain(Marginal(indifferent, table[:50]), with_unseen(table), missing=missing, progress=False)
+    cube = dshap.explain(
+        Marginal(indifferent, table[:50]), with_unseen(table), missing=missing, progress=False
+    )
     assert (cube.status == Status.OK).all()
 
 
@@ -81,11 +94,15 @@ def test_the_model_is_asked_for_new_categories_by_halves(table):
         calls.append(set(frame["city"]))
         return strict(frame)
 
-    many = table.assign(city=[f"a{row}" if row < 100 else city for row, city in enumerate(table.city)])
+    many = table.assign(
+        city=[f"a{row}" if row < 100 else city for row, city in enumerate(table.city)]
+    )
     known = {f"a{row}" for row in range(100)} - {"a57"}
 
     def but_one(frame):
-        return counted(frame.assign(city=["a" if city in known else city for city in frame["city"]]))
+        return counted(
+            frame.assign(city=["a" if city in known else city for city in frame["city"]])
+        )
 
     cube = dshap.explain(Marginal(but_one, table[:50]), many, missing="skip", progress=False)
     assert np.flatnonzero(cube.status == Status.SKIPPED).tolist() == [57]
@@ -94,7 +111,9 @@ def test_the_model_is_asked_for_new_categories_by_halves(table):
 
 def test_where_every_row_holds_one_there_is_nothing_to_explain(table):
     with pytest.raises(InputError):
-        dshap.explain(Marginal(strict, table[:50]), table.assign(city="zz"), missing="skip", progress=False)
+        dshap.explain(
+            Marginal(strict, table[:50]), table.assign(city="zz"), missing="skip", progress=False
+        )
 
 
 def test_trees_that_refuse_unseen_categories(table):
@@ -103,7 +122,9 @@ def test_trees_that_refuse_unseen_categories(table):
     rows = with_unseen(table).assign(city=lambda frame: frame.city.astype("category"))
     model = xgboost.XGBRegressor(n_estimators=3, enable_categorical=True).fit(known, table.x)
     value = Trees(model)
-    with pytest.raises(InputError, match=r"4 rows with a category .* 'd' in 1 row, 'yy' in 2 rows, 'zz' in 1 row"):
+    with pytest.raises(
+        InputError, match=r"4 rows with a category .* 'd' in 1 row, 'yy' in 2 rows, 'zz' in 1 row"
+    ):
         dshap.explain(value, rows, progress=False)
     cube = dshap.explain(value, rows, missing="skip", progress=False)
     assert np.flatnonzero(cube.status == Status.SKIPPED).tolist() == [7, 120, 121, 200]

@@ -1,4 +1,5 @@
-"""The census counts right, and its digest sees values and their order only; what a plan tells of missing values."""
+"""The census counts right, and its digest sees values and their order only; what a plan tells of
+missing values."""
 
 import itertools
 import pickle
@@ -43,14 +44,19 @@ def make_columns(n_rows=N_ROWS):
     rng = np.random.default_rng(0)
     columns = {name: rng.normal(size=n_rows) for name in ("a", "b", "y")}
     columns["a"][[3, 500]] = np.nan
-    return columns | {"id": np.arange(n_rows), "name": np.array([f"ü{i}" for i in range(n_rows)], dtype=TEXT)}
+    return columns | {
+        "id": np.arange(n_rows),
+        "name": np.array([f"ü{i}" for i in range(n_rows)], dtype=TEXT),
+    }
 
 
 def spool(directory, columns, cuts):
     edges = [0, *cuts, len(columns["a"])]
     for index, (start, stop) in enumerate(itertools.pairwise(edges)):
         write_part(directory, index, {name: values[start:stop] for name, values in columns.items()})
-    return ParquetSource(directory, features=["a", "b"], key=["id", "name"], target="y", missing="skip")
+    return ParquetSource(
+        directory, features=["a", "b"], key=["id", "name"], target="y", missing="skip"
+    )
 
 
 def in_memory(columns, **changes):
@@ -65,10 +71,15 @@ def test_digest_does_not_see_the_chunks(tmp_path):
     expected = take(in_memory(columns))
     assert take(spool(tmp_path / "one", columns, [])) == expected
     assert take(spool(tmp_path / "many", columns, [1, 40_000, SPAN_ROWS + 1])) == expected
-    frame = pd.DataFrame({name: values.tolist() if name == "name" else values for name, values in columns.items()})
+    frame = pd.DataFrame(
+        {name: values.tolist() if name == "name" else values for name, values in columns.items()}
+    )
     assert take(from_pandas(frame, ["a", "b"], ["id", "name"], "y", "skip")) == expected
-    frame.to_parquet(tmp_path / "t.parquet", row_group_size=777)  # NaN stored as null, another writer
-    reader = ParquetSource(tmp_path / "t.parquet", features=["a", "b"], key=["id", "name"], target="y", missing="skip")
+    # NaN stored as null, another writer
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=777)
+    reader = ParquetSource(
+        tmp_path / "t.parquet", features=["a", "b"], key=["id", "name"], target="y", missing="skip"
+    )
     assert take(reader) == expected
 
 
@@ -90,12 +101,17 @@ def test_digest_sees_every_value():
         {"id": changed(columns["id"], 5, -5)},
         {"name": changed(columns["name"], 5, "u5")},
     ]
-    assert len({take(in_memory(columns, **change)).fingerprint for change in changes}) == len(changes)
+    assert len({take(in_memory(columns, **change)).fingerprint for change in changes}) == len(
+        changes
+    )
 
 
 def test_digest_sees_where_one_text_ends():
     texts = [["ab", "c"], ["a", "bc"], ["abc", ""]]
-    assert len({take(ArraySource(np.ones((2, 1)), keys={"k": each})).fingerprint for each in texts}) == 3
+    assert (
+        len({take(ArraySource(np.ones((2, 1)), keys={"k": each})).fingerprint for each in texts})
+        == 3
+    )
 
 
 def test_digest_takes_every_nan_as_one_value():
@@ -105,7 +121,9 @@ def test_digest_takes_every_nan_as_one_value():
 
 def test_counts():
     x = np.array([[1.0, np.nan, 5], [np.inf, np.nan, 5], [3.0, 2.0, 5]])
-    reader = ArraySource(x, feature_names=["hum", "temp", "same"], target=[1.0, np.nan, 2.0], missing="pass")
+    reader = ArraySource(
+        x, feature_names=["hum", "temp", "same"], target=[1.0, np.nan, 2.0], missing="pass"
+    )
     census = take(reader)
     assert (census.n_rows, census.n_bad, census.n_bad_targets) == (3, 2, 1)
     assert census.bad == {"hum": 1, "temp": 2}
@@ -116,23 +134,39 @@ def test_counts():
 
 def test_messages_by_policy():
     x = np.array([[1.0, np.nan], [np.inf, np.nan], [3.0, 2.0]])
-    readers = {name: ArraySource(x, feature_names=["hum", "temp"], missing=name) for name in MISSING_POLICIES}
+    readers = {
+        name: ArraySource(x, feature_names=["hum", "temp"], missing=name)
+        for name in MISSING_POLICIES
+    }
     census = take(readers["refuse"])
-    with pytest.raises(InputError, match=r'^2 rows hold NaN or infinity: temp 2, hum 1; set missing = "skip" .*pass'):
+    with pytest.raises(
+        InputError,
+        match=r'^2 rows hold NaN or infinity: temp 2, hum 1; set missing = "skip" .*pass',
+    ):
         census.raise_on_bad(readers["refuse"])
     census.raise_on_bad(readers["skip"])
     census.raise_on_bad(readers["pass"])
     alone = take(ArraySource(x[:2], feature_names=["hum", "temp"], missing="skip"))
-    with pytest.raises(InputError, match="temp 2, hum 1, and there is no other row to explain: fill"):
+    with pytest.raises(
+        InputError, match="temp 2, hum 1, and there is no other row to explain: fill"
+    ):
         alone.raise_on_bad(readers["skip"])
     wide = ArraySource(np.vstack([np.full(12, np.nan), np.ones(12)]))
-    with pytest.raises(InputError, match=r"^1 row holds NaN or infinity: x0 1, .*x7 1 and 4 more columns; set"):
+    with pytest.raises(
+        InputError, match=r"^1 row holds NaN or infinity: x0 1, .*x7 1 and 4 more columns; set"
+    ):
         take(wide).raise_on_bad(wide)
 
 
 @pytest.mark.parametrize("missing", ["refuse", "skip", "pass"])
 def test_rows_without_a_key_are_refused(tmp_path, missing):
-    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "id": pd.array([1, None, None], dtype="Int64"), "u": ["a", None, "c"]})
+    frame = pd.DataFrame(
+        {
+            "x": [1.0, 2.0, 3.0],
+            "id": pd.array([1, None, None], dtype="Int64"),
+            "u": ["a", None, "c"],
+        }
+    )
     write_part(tmp_path, 0, frame)
     reader = ParquetSource(tmp_path, features=["x"], key=["id", "u"], missing=missing)
     with pytest.raises(InputError, match=r"^rows hold no key \(id 2, u 1\): fill them"):
@@ -152,7 +186,11 @@ def test_the_order_of_the_spans_counts():
     parts = [one.partial(reader.read(start, start + 5))[0] for start in (0, 5)]
     there, back = one.finish(tuple(parts)), one.finish(tuple(parts[::-1]))
     assert there == take(reader, width=5) and there.fingerprint != back.fingerprint
-    assert (there.n_rows, there.low, there.high) == (10, (0.0,), (9.0,)) == (back.n_rows, back.low, back.high)
+    assert (
+        (there.n_rows, there.low, there.high)
+        == (10, (0.0,), (9.0,))
+        == (back.n_rows, back.low, back.high)
+    )
 
 
 def keyed(keys):
@@ -189,7 +227,8 @@ def test_repeated_keys_against_pandas(tmp_path):
 def test_hashes_are_the_same_in_another_process():
     code = (
         "import numpy as np; from dshap.tables.census import hash_keys; "
-        "print(*hash_keys({'a': np.array([1, -1]), 'b': np.array(['x', 'ü'], dtype=np.dtypes.StringDType())}))"
+        "print(*hash_keys({'a': np.array([1, -1]), 'b': np.array(['x', 'ü'], "
+        "dtype=np.dtypes.StringDType())}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     here = hash_keys({"a": np.array([1, -1]), "b": np.array(["x", "ü"], dtype=TEXT)})
@@ -201,7 +240,9 @@ def test_hashes_are_the_same_in_another_process():
 
 
 def with_nulls(folder, values, name="t", **options):
-    table = pa.table({"x": pa.array(values), "one": np.ones(len(values)), "id": np.arange(len(values))})
+    table = pa.table(
+        {"x": pa.array(values), "one": np.ones(len(values)), "id": np.arange(len(values))}
+    )
     pq.write_table(table, folder / f"{name}.parquet", **options)
     return ParquetSource(folder, features=["x", "one"], key="id", missing="skip")
 
@@ -210,7 +251,9 @@ def test_nulls_of_all_files_are_counted_without_a_row(tmp_path, monkeypatch):
     with_nulls(tmp_path, [1.0, None, None], "a")
     with_nulls(tmp_path, [None, 2.0], "b", row_group_size=1)
     source = with_nulls(tmp_path, [1, 2], "c")  # of another type
-    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_, **__: pytest.fail("a row is read"))
+    monkeypatch.setattr(
+        pq.ParquetFile, "iter_batches", lambda *_, **__: pytest.fail("a row is read")
+    )
     assert source.null_counts == {"x": 3, "one": 0, "id": 0}
 
 
@@ -227,9 +270,12 @@ def test_a_file_that_counts_no_nulls_is_said(tmp_path):
     assert ParquetSource(tmp_path, features="x").null_counts == {"x": None}  # one file of two
 
 
-@pytest.mark.parametrize("n_rows", [1, BATCH_ROWS, LOOKS * BATCH_ROWS, LOOKS * BATCH_ROWS + LOOKS, 6 * BATCH_ROWS + 5])
+@pytest.mark.parametrize(
+    "n_rows", [1, BATCH_ROWS, LOOKS * BATCH_ROWS, LOOKS * BATCH_ROWS + LOOKS, 6 * BATCH_ROWS + 5]
+)
 def test_a_few_batches_are_looked_at(tmp_path, n_rows):
-    """The first row of the table, and where that is small all of it; never more than four batches."""
+    """The first row of the table, and where that is small all of it; never more than four
+    batches."""
     values = np.ones(n_rows)
     values[0] = values[-1] = np.nan
     source = with_nulls(tmp_path, values, row_group_size=5_000)
@@ -243,4 +289,6 @@ def test_a_few_batches_are_looked_at(tmp_path, n_rows):
 
 def test_a_made_up_table_lacks_nothing():
     found = missing_values(SyntheticTable("powerlifting", 500))
-    assert str(found) == "nulls: none; NaN or infinity: none in all rows" and found.missing == "refuse"
+    assert (
+        str(found) == "nulls: none; NaN or infinity: none in all rows" and found.missing == "refuse"
+    )

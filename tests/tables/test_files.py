@@ -1,4 +1,5 @@
-"""Keys in the names of folders are columns of the table: read as pyarrow's own datasets read them."""
+"""Keys in the names of folders are columns of the table: read as pyarrow's own datasets read
+them."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def put(folder: Path, place: str, n_rows: int = 3, first: int = 0, **columns) ->
     """A file of rows x = first, first + 1, … below the folders of `place`."""
     (folder / place).mkdir(parents=True, exist_ok=True)
     x = np.arange(first, first + n_rows, dtype=float)
-    table = pa.table({"x": x, "id": x.astype(int), **{name: [value] * n_rows for name, value in columns.items()}})
+    table = pa.table(
+        {"x": x, "id": x.astype(int), **{name: [value] * n_rows for name, value in columns.items()}}
+    )
     pq.write_table(table, folder / place / "part.parquet", row_group_size=7)
     return folder
 
@@ -39,7 +42,12 @@ def folder(tmp_path: Path) -> Path:
     for year in (2012, 2013):
         for month, city in ((5, "Z%C3%BCrich"), (12, "a%2Fb%20c%3Dd")):
             for n_rows in (5, 12):
-                put(tmp_path / "table", f"year={year}/month={month}/city={city}/rows={n_rows}", n_rows, first)
+                put(
+                    tmp_path / "table",
+                    f"year={year}/month={month}/city={city}/rows={n_rows}",
+                    n_rows,
+                    first,
+                )
                 first += n_rows
     return tmp_path / "table"
 
@@ -59,7 +67,9 @@ def test_rows_are_those_of_pyarrows_dataset(folder):
     order = np.argsort(block.keys["id"])  # by path here: month=12 before month=5
     for name in ("year", "month", "x"):
         np.testing.assert_array_equal(block.columns[name][order], expected[name].to_numpy())
-        np.testing.assert_array_equal(block.x[order, source.feature_names.index(name)], expected[name].to_numpy())
+        np.testing.assert_array_equal(
+            block.x[order, source.feature_names.index(name)], expected[name].to_numpy()
+        )
     assert block.keys["city"][order].tolist() == expected["city"].to_pylist()
     assert set(block.keys["city"].tolist()) == {"Zürich", "a/b c=d"}
     np.testing.assert_array_equal(block.target[order], expected["rows"].to_numpy())
@@ -76,7 +86,11 @@ def test_columns_of_folders_alone_and_across_batches(tmp_path):
     put(tmp_path, "year=1", BATCH_ROWS + 5)
     put(tmp_path, "year=2", 4)
     source = ParquetSource(tmp_path, features="year")
-    assert np.bincount(source.read(0, source.n_rows).x[:, 0].astype(int)).tolist() == [0, BATCH_ROWS + 5, 4]
+    assert np.bincount(source.read(0, source.n_rows).x[:, 0].astype(int)).tolist() == [
+        0,
+        BATCH_ROWS + 5,
+        4,
+    ]
     assert source.null_counts == {"year": 0}
 
 
@@ -90,7 +104,9 @@ def test_whichever_part_of_the_table_is_named(folder):
         ([folder / "year=2012", folder / "year=2013/month=5"], 51),
     ):
         source = ParquetSource(path, key="city")
-        assert source.feature_names == ("x", "id", "year", "month", "rows") and source.n_rows == n_rows
+        assert (
+            source.feature_names == ("x", "id", "year", "month", "rows") and source.n_rows == n_rows
+        )
         assert set(source.read(0, n_rows).x[:, 2]) <= {2012.0, 2013.0}
     assert pickle.loads(pickle.dumps(source)).read(0, 1).x.tolist() == source.read(0, 1).x.tolist()
 
@@ -107,8 +123,11 @@ def test_no_value_is_null(tmp_path):
 
 
 def test_types_are_those_of_all_folders(tmp_path):
-    """One text among numbers makes text of all; whole numbers beyond 32 bits are text to pyarrow."""
-    for number, values in enumerate((("1", "b"), ("1", "99999999999"), ("1.5", "2"), ("007", "-3"))):
+    """One text among numbers makes text of all; whole numbers beyond 32 bits are text to
+    pyarrow."""
+    for number, values in enumerate(
+        (("1", "b"), ("1", "99999999999"), ("1.5", "2"), ("007", "-3"))
+    ):
         root = tmp_path / str(number)
         for value in values:
             put(root, f"k={value}")
@@ -118,7 +137,20 @@ def test_types_are_those_of_all_folders(tmp_path):
         assert ParquetSource(root, key="k").key_dtypes == {"k": "int64" if is_whole else "string"}
 
 
-VALUES = ("1", "-2147483648", "2147483647", "007", "2147483648", "-2147483649", "+3", "1.5", "1e3", "", "true", "²")
+VALUES = (
+    "1",
+    "-2147483648",
+    "2147483647",
+    "007",
+    "2147483648",
+    "-2147483649",
+    "+3",
+    "1.5",
+    "1e3",
+    "",
+    "true",
+    "²",
+)
 
 
 @pytest.mark.parametrize("value", VALUES)
@@ -208,7 +240,9 @@ def predict(x):
 def test_explain_and_kept_columns(folder):
     background = ParquetSource(folder, features=["year", "month", "x"]).read(0, 68).x[::9]
     value = Marginal(predict, background, feature_names=["year", "month", "x"])
-    cube = dshap.explain(value, folder, key=["city", "id"], keep_rows=True, store=folder.parent / "cube.zarr")
+    cube = dshap.explain(
+        value, folder, key=["city", "id"], keep_rows=True, store=folder.parent / "cube.zarr"
+    )
     expected = of_pyarrow(folder)
     order = np.argsort(cube.id.values)
     assert cube.city.values[order].tolist() == expected["city"].to_pylist()

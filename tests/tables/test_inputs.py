@@ -1,4 +1,5 @@
-"""Rows to explain and data to learn from: opened once where they are one table, in one list of categories."""
+"""Rows to explain and data to learn from: opened once where they are one table, in one list of
+categories."""
 
 from __future__ import annotations
 
@@ -44,11 +45,16 @@ def test_one_table_is_opened_and_counted_once(site):
 
 def test_players_that_vary_in_rows_or_between_rows_and_data(site):
     value = Marginal(first_column, X)
-    np.testing.assert_array_equal(Inputs.open(value, X, site).active_players(), [False, True, False])
-    moved = Inputs.open(value, X + np.array([1.0, 0.0, 0.0]), site)  # constant in both, and not the same constant
+    np.testing.assert_array_equal(
+        Inputs.open(value, X, site).active_players(), [False, True, False]
+    )
+    # constant in both, and not the same constant
+    moved = Inputs.open(value, X + np.array([1.0, 0.0, 0.0]), site)
     np.testing.assert_array_equal(moved.active_players(), [True, True, False])
     alone = Marginal(first_column, X[:1])
-    np.testing.assert_array_equal(Inputs.open(alone, X[:1], site).active_players(), [True, False, False])
+    np.testing.assert_array_equal(
+        Inputs.open(alone, X[:1], site).active_players(), [True, False, False]
+    )
 
 
 def test_categories_of_the_rows_follow_those_of_the_data(site):
@@ -61,7 +67,9 @@ def test_categories_of_the_rows_follow_those_of_the_data(site):
 def test_rows_to_learn_from_bring_no_category(site):
     value = Marginal(letters, lettered("m", "a"))
     refuse_unknown_categories(open_for(value, lettered("a", "m"), site), site)
-    with pytest.raises(InputError, match="column 'letter' holds 'b', which the data of the value function lack"):
+    with pytest.raises(
+        InputError, match="column 'letter' holds 'b', which the data of the value function lack"
+    ):
         refuse_unknown_categories(open_for(value, lettered("a", "z", "b"), site), site)
 
 

@@ -44,7 +44,9 @@ def rows(tmp_path_factory):
         "paths": [path],
         "list": X.tolist(),
         "dataset": xr.Dataset({name: ("row", X[:, j]) for j, name in enumerate(NAMES)}),
-        "lazy dataset": xr.Dataset({name: ("row", dask.array.from_array(X[:, j], 4)) for j, name in enumerate(NAMES)}),
+        "lazy dataset": xr.Dataset(
+            {name: ("row", dask.array.from_array(X[:, j], 4)) for j, name in enumerate(NAMES)}
+        ),
         "data array": labelled,
         "dask array": dask.array.from_array(X, chunks=(4, 1)),
         "dask frame": dask.dataframe.from_pandas(FRAME, npartitions=2),
@@ -80,7 +82,9 @@ def test_every_kind_gives_the_same_rows(kind, rows, site):
 
 @pytest.mark.parametrize("kind", ["dask array", "dask frame", "lazy dataset"])
 def test_what_a_run_has_to_spool_is_no_source(kind, rows):
-    with pytest.raises(InputError, match=r"rows of type .*: give a path, a pandas DataFrame, a numpy array"):
+    with pytest.raises(
+        InputError, match=r"rows of type .*: give a path, a pandas DataFrame, a numpy array"
+    ):
         open_source(rows[kind])
 
 
@@ -90,7 +94,10 @@ def test_a_source_is_opened_by_the_same_table(kind, rows):
 
 
 def test_a_frame_takes_its_target_beside_it(site):
-    for reader in (open_rows(FRAME, site, target=np.arange(6.0)), open_source(FRAME, target=np.arange(6.0))):
+    for reader in (
+        open_rows(FRAME, site, target=np.arange(6.0)),
+        open_source(FRAME, target=np.arange(6.0)),
+    ):
         assert reader.feature_names == ("a", "b")
         np.testing.assert_array_equal(reader.read(0, 6, target=True).target, np.arange(6.0))
 

@@ -43,10 +43,16 @@ def folder(tmp_path_factory):
     """Three files in two folders, with other orders of columns and odd row groups."""
     root, table = tmp_path_factory.mktemp("table"), make_table()
     (root / "deep").mkdir()
-    cuts = [("a.parquet", 0, 333, 97), ("b.parquet", 333, 334, 10), ("deep/c.parquet", 334, N_ROWS, 171)]
+    cuts = [
+        ("a.parquet", 0, 333, 97),
+        ("b.parquet", 333, 334, 10),
+        ("deep/c.parquet", 334, N_ROWS, 171),
+    ]
     for turn, (name, start, stop, group) in enumerate(cuts):
         names = table.column_names[turn:] + table.column_names[:turn]
-        pq.write_table(table.slice(start, stop - start).select(names), root / name, row_group_size=group)
+        pq.write_table(
+            table.slice(start, stop - start).select(names), root / name, row_group_size=group
+        )
     return root
 
 
@@ -75,7 +81,11 @@ def test_any_span_equals_the_whole(folder, span):
     np.testing.assert_array_equal(block.keys["id"], table["id"].to_numpy()[start:stop])
     assert block.keys["city"].tolist() == table["city"].to_pylist()[start:stop]
     np.testing.assert_array_equal(block.target, table["y"].to_numpy()[start:stop])
-    assert {name: values.dtype.str for name, values in block.columns.items()} == {"a": "<f8", "b": "<i4", "flag": "|b1"}
+    assert {name: values.dtype.str for name, values in block.columns.items()} == {
+        "a": "<f8",
+        "b": "<i4",
+        "flag": "|b1",
+    }
     np.testing.assert_array_equal(block.columns["b"], table["b"].to_numpy()[start:stop])
 
 
@@ -83,14 +93,23 @@ def test_reads_across_decoded_batches(tmp_path):
     n_rows = 2 * BATCH_ROWS + 500
     x = np.arange(n_rows, dtype=float)
     source = one_column(tmp_path, x, features="x")
-    for start, stop in [(0, n_rows), (BATCH_ROWS - 1, BATCH_ROWS + 1), (n_rows - 1, n_rows), (17, 2 * BATCH_ROWS)]:
+    for start, stop in [
+        (0, n_rows),
+        (BATCH_ROWS - 1, BATCH_ROWS + 1),
+        (n_rows - 1, n_rows),
+        (17, 2 * BATCH_ROWS),
+    ]:
         np.testing.assert_array_equal(source.read(start, stop).x[:, 0], x[start:stop])
 
 
 def test_folder_file_and_glob(folder):
     source = open_folder(folder)
     assert isinstance(source, RowReader)
-    assert [path[len(str(folder)) + 1 :] for path in source.paths] == ["a.parquet", "b.parquet", "deep/c.parquet"]
+    assert [path[len(str(folder)) + 1 :] for path in source.paths] == [
+        "a.parquet",
+        "b.parquet",
+        "deep/c.parquet",
+    ]
     assert open_folder(folder / "a.parquet").n_rows == 333
     assert open_folder(str(folder / "**" / "*.parquet")).n_rows == N_ROWS
     assert open_folder(folder / "[ab].parquet").n_rows == 334
@@ -102,9 +121,9 @@ def test_folder_file_and_glob(folder):
 
 def test_features_default_to_every_number_column_left(folder):
     assert ParquetSource(folder, key="id", target="y").feature_names == ("a", "b", "flag")
-    assert ParquetSource(folder, features=["b", "id"], key="id").read(0, 3, keys=True).x[:, 1].tolist() == [
-        2.0**52 + row for row in range(3)
-    ]
+    assert ParquetSource(folder, features=["b", "id"], key="id").read(0, 3, keys=True).x[
+        :, 1
+    ].tolist() == [2.0**52 + row for row in range(3)]
 
 
 def test_only_needed_columns_and_row_groups_are_read(folder, monkeypatch):
@@ -113,7 +132,9 @@ def test_only_needed_columns_and_row_groups_are_read(folder, monkeypatch):
 
     def spy(self, batch_size, row_groups, columns, use_threads):
         seen.append((row_groups, columns))
-        return plain(self, batch_size, row_groups=row_groups, columns=columns, use_threads=use_threads)
+        return plain(
+            self, batch_size, row_groups=row_groups, columns=columns, use_threads=use_threads
+        )
 
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", spy)
     open_folder(folder).read(100, 194)
@@ -136,7 +157,11 @@ def test_targets(folder):
         (pa.array(["a", "ü\U0001f600"]), "string", ["a", "ü\U0001f600"]),
         (pa.array(["a", ""], pa.large_string()), "string", ["a", ""]),
         (pa.array(["a", "a"]).dictionary_encode(), "string", ["a", "a"]),
-        (pa.array([datetime.date(2024, 2, 29)] * 2), "datetime64[ns]", np.array(["2024-02-29"] * 2, "M8[ns]").tolist()),
+        (
+            pa.array([datetime.date(2024, 2, 29)] * 2),
+            "datetime64[ns]",
+            np.array(["2024-02-29"] * 2, "M8[ns]").tolist(),
+        ),
         (pa.array([0, 1], pa.timestamp("us", tz="Asia/Tokyo")), "datetime64[ns]", [0, 1000]),
     ],
 )
@@ -165,12 +190,17 @@ def test_null_keys_are_marked(tmp_path, values, fill):
 @pytest.mark.parametrize(
     ("values", "expected", "dtype"),
     [
-        (pa.array([1, None, 3]), [1, np.nan, 3], "float64"),  # integers with nulls have no integer dtype
+        # integers with nulls have no integer dtype
+        (pa.array([1, None, 3]), [1, np.nan, 3], "float64"),
         (pa.array([1, 2, 3], pa.int16()), [1, 2, 3], "int16"),
         (pa.array([True, None, False]), [1, np.nan, 0], "float64"),
         (pa.array([True, True, False]), [1, 1, 0], "bool"),
         (pa.array([1.5, None, np.nan], pa.float32()), [1.5, np.nan, np.nan], "float32"),
-        (pa.array([decimal.Decimal("1.25"), None, decimal.Decimal("-3")]), [1.25, np.nan, -3], "float64"),
+        (
+            pa.array([decimal.Decimal("1.25"), None, decimal.Decimal("-3")]),
+            [1.25, np.nan, -3],
+            "float64",
+        ),
         (pa.array([2**53, 0, 1], pa.uint64()), [2.0**53, 0, 1], "uint64"),
         (pa.array([7, 8, 7]).dictionary_encode(), [7, 8, 7], "int64"),
         (pa.nulls(3), [np.nan] * 3, "float64"),
@@ -189,7 +219,9 @@ def test_column_dtype_is_one_for_all_files(tmp_path):
     assert ParquetSource(tmp_path).read(0, 2, columns=True).columns["x"].dtype == np.float64
 
 
-@pytest.mark.parametrize(("missing", "is_ok"), [("refuse", [1, 0, 0]), ("skip", [1, 0, 0]), ("pass", [1, 1, 1])])
+@pytest.mark.parametrize(
+    ("missing", "is_ok"), [("refuse", [1, 0, 0]), ("skip", [1, 0, 0]), ("pass", [1, 1, 1])]
+)
 def test_missing_policies(tmp_path, missing, is_ok):
     source = one_column(tmp_path, pa.array([1.0, None, np.inf]), missing=missing)
     assert source.missing == missing
@@ -197,7 +229,9 @@ def test_missing_policies(tmp_path, missing, is_ok):
 
 
 def test_a_missing_target_leaves_the_row_ok(tmp_path):
-    block = one_column(tmp_path, pa.array([1.0, None]), target="x", features="one").read(0, 2, target=True)
+    block = one_column(tmp_path, pa.array([1.0, None]), target="x", features="one").read(
+        0, 2, target=True
+    )
     assert np.isnan(block.target[1]) and block.is_ok.all()
 
 
@@ -205,7 +239,10 @@ BAD = [
     ({"features": ["a", "ctiy"]}, "unknown column 'ctiy'; did you mean 'city'"),
     ({"features": ["a"], "target": "z"}, "unknown column 'z'"),
     ({"features": ["a"], "key": "idd"}, "unknown column 'idd'; did you mean 'id'"),
-    ({"features": ["a", "city"]}, "column 'city' holds text .string. where numbers are needed: encode it"),
+    (
+        {"features": ["a", "city"]},
+        "column 'city' holds text .string. where numbers are needed: encode it",
+    ),
     ({"target": "city"}, "column 'city' holds text .string. where numbers are needed.*target"),
     ({"features": ["a", "a"]}, "features holds 'a' more than once"),
     ({"features": ["a", "y"], "target": "y"}, "target 'y' is also in features"),
@@ -225,7 +262,9 @@ def test_bad_options(folder, options, message):
 
 
 def test_bad_files(tmp_path):
-    with pytest.raises(InputError, match=r"no Parquet file at .*: give a file, a folder .* or a glob"):
+    with pytest.raises(
+        InputError, match=r"no Parquet file at .*: give a file, a folder .* or a glob"
+    ):
         ParquetSource(tmp_path)
     (tmp_path / "a.parquet").write_bytes(b"not parquet at all")
     with pytest.raises(InputError, match=r"a\.parquet is not a Parquet file"):
@@ -233,7 +272,9 @@ def test_bad_files(tmp_path):
     pq.write_table(make_table(0), tmp_path / "a.parquet")
     with pytest.raises(InputError, match=r"empty table: .* holds 1 file"):
         ParquetSource(tmp_path)
-    pq.write_table(make_table(5).rename_columns(["id", "a", "a", "flag", "city", "y"]), tmp_path / "a.parquet")
+    pq.write_table(
+        make_table(5).rename_columns(["id", "a", "a", "flag", "city", "y"]), tmp_path / "a.parquet"
+    )
     with pytest.raises(InputError, match="holds 2 columns named 'a'"):
         ParquetSource(tmp_path, features="a")
 
@@ -245,7 +286,9 @@ def test_files_that_do_not_agree(tmp_path):
     with pytest.raises(InputError, match=r"in file b\.parquet: unknown column 'b'"):
         ParquetSource(tmp_path)
     pq.write_table(table.set_column(0, "id", table["id"].cast(pa.string())), tmp_path / "b.parquet")
-    with pytest.raises(InputError, match=r"key 'id' is string in file b\.parquet and int64 in the first"):
+    with pytest.raises(
+        InputError, match=r"key 'id' is string in file b\.parquet and int64 in the first"
+    ):
         ParquetSource(tmp_path, features="a", key="id")
 
 
@@ -297,11 +340,16 @@ def same_size_and_time(path) -> None:
         (cut, r"changed while the run goes \(it had [\d,]+ bytes and has [\d,]+ now"),
         (same_size, r"changed while the run goes \(it was written "),
         (same_size_and_time, "another file of the same size and time stands in its place"),
-        (os.remove, "was removed while the run goes: rows of two tables .* put this file back and run the same again"),
+        (
+            os.remove,
+            "was removed while the run goes: rows of two tables .* put this file back and run the "
+            "same again",
+        ),
     ],
 )
 def test_a_file_that_changed_is_refused(tmp_path, change, said, is_open):
-    """Also where its handle is kept from an earlier read, and by a reader that was sent elsewhere."""
+    """Also where its handle is kept from an earlier read, and by a reader that was sent
+    elsewhere."""
     source = ParquetSource(five_rows(tmp_path / "t.parquet", 0.0))
     if is_open:
         source.read(0, 2)
@@ -328,7 +376,8 @@ def test_only_the_files_of_the_rows_are_looked_at(tmp_path):
 
 
 def test_inodes_of_another_host_are_not_compared(tmp_path, monkeypatch):
-    """Network file systems may number them by host: there the footer tells a file of the same size and time."""
+    """Network file systems may number them by host: there the footer tells a file of the same size
+    and time."""
     path = five_rows(tmp_path / "t.parquet", 0.0)
     source = ParquetSource(path)
     told = path.stat()
@@ -363,9 +412,12 @@ def test_pickle_is_small_and_works_in_a_fresh_process(folder, tmp_path):
     assert float.fromhex(done.stdout.strip()) == source.read(300, 400).x.sum()
 
 
-@pytest.mark.parametrize(("group_rows", "key_length"), [(10_000, 10), (65_536, 10), (300_000, 10), (300_000, 64)])
+@pytest.mark.parametrize(
+    ("group_rows", "key_length"), [(10_000, 10), (65_536, 10), (300_000, 10), (300_000, 64)]
+)
 def test_read_bytes_covers_what_arrow_holds(tmp_path, group_rows, key_length):
-    """Never less than is held, and at most twice that where row groups are as large as writers make them."""
+    """Never less than is held, and at most twice that where row groups are as large as writers make
+    them."""
     rng = np.random.default_rng(0)
     n_rows, names = 300_000, [f"x{j}" for j in range(10)]
     columns = {name: rng.normal(size=n_rows) for name in names} | {
@@ -373,7 +425,8 @@ def test_read_bytes_covers_what_arrow_holds(tmp_path, group_rows, key_length):
     }
     pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=group_rows)
     source = ParquetSource(tmp_path, key="key")
-    pickle.loads(pickle.dumps(source)).read(0, 1, keys=True)  # imports; a handle keeps the pool that it was opened with
+    # imports; a handle keeps the pool that it was opened with
+    pickle.loads(pickle.dumps(source)).read(0, 1, keys=True)
     before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
     pa.set_memory_pool(pool)
     tracemalloc.start()
@@ -383,8 +436,15 @@ def test_read_bytes_covers_what_arrow_holds(tmp_path, group_rows, key_length):
     finally:
         tracemalloc.stop()
         pa.set_memory_pool(before)
-    measured = pool.max_memory() + in_python - sum(each.nbytes for each in (block.x, block.is_ok, block.keys["key"]))
-    print(f"row groups of {group_rows}: {measured:,} bytes measured, {source.read_bytes(65_536):,} projected")
+    measured = (
+        pool.max_memory()
+        + in_python
+        - sum(each.nbytes for each in (block.x, block.is_ok, block.keys["key"]))
+    )
+    print(
+        f"row groups of {group_rows}: {measured:,} bytes measured, {source.read_bytes(65_536):,} "
+        "projected"
+    )
     assert measured <= source.read_bytes(65_536)
     assert group_rows < n_rows or source.read_bytes(65_536) <= 2 * measured
 
@@ -411,7 +471,12 @@ def test_read_bytes_follow_from_shapes_alone(tmp_path, n_rows):
 
 
 def test_pandas_files_read_alike(tmp_path):
-    frame = pd.DataFrame({"x": [1.0, 2.0], "when": pd.to_datetime(["2024-01-01", "2024-01-02"])}, index=[7, 8])
+    frame = pd.DataFrame(
+        {"x": [1.0, 2.0], "when": pd.to_datetime(["2024-01-01", "2024-01-02"])}, index=[7, 8]
+    )
     frame.to_parquet(tmp_path / "t.parquet")
     source = ParquetSource(tmp_path, features="x", key="when")
-    assert source.read(0, 2, keys=True).keys["when"].tolist() == frame["when"].to_numpy("M8[ns]").tolist()
+    assert (
+        source.read(0, 2, keys=True).keys["when"].tolist()
+        == frame["when"].to_numpy("M8[ns]").tolist()
+    )

@@ -10,8 +10,20 @@ import pytest
 from dshap.errors import InputError
 from dshap.tables import ParquetSource, write_part
 
-ODD = [np.nan, -0.0, 0.0, 5e-324, -2.2e-308, np.inf, -np.inf, 1.7976931348623157e308, 0.1, 2**53 + 1]
-PAYLOAD = np.array([0x7FF8000000000001, 0xFFF8000000000000], dtype=np.uint64).view(np.float64)  # two other NaNs
+ODD = [
+    np.nan,
+    -0.0,
+    0.0,
+    5e-324,
+    -2.2e-308,
+    np.inf,
+    -np.inf,
+    1.7976931348623157e308,
+    0.1,
+    2**53 + 1,
+]
+# two other NaNs
+PAYLOAD = np.array([0x7FF8000000000001, 0xFFF8000000000000], dtype=np.uint64).view(np.float64)
 
 
 def bits(values):
@@ -20,11 +32,16 @@ def bits(values):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_floats_keep_every_bit(tmp_path, order):
-    x = np.array(np.concatenate([ODD, PAYLOAD, np.random.default_rng(0).normal(size=88)]).reshape(50, 2), order=order)
+    x = np.array(
+        np.concatenate([ODD, PAYLOAD, np.random.default_rng(0).normal(size=88)]).reshape(50, 2),
+        order=order,
+    )
     write_part(tmp_path, 0, x[:20], names=["a", "b"])
     write_part(tmp_path, 1, pd.DataFrame(x[20:40], columns=["a", "b"], index=np.arange(20) + 7))
     write_part(tmp_path, 2, {"a": x[40:, 0], "b": x[40:, 1]})
-    np.testing.assert_array_equal(bits(ParquetSource(tmp_path, missing="pass").read(0, 50).x), bits(x))
+    np.testing.assert_array_equal(
+        bits(ParquetSource(tmp_path, missing="pass").read(0, 50).x), bits(x)
+    )
 
 
 def test_frames_keep_nan_bits(tmp_path):
@@ -40,7 +57,9 @@ def test_keys_and_targets_come_back(tmp_path):
         "name": np.array(["", "ü\U0001f600", "a\0b"], dtype=np.dtypes.StringDType()),
         "when": np.array(["2024-01-01T00:00:00.000000001", "1969-12-31", "2024-02-29"], "M8[ns]"),
     }
-    path = write_part(tmp_path, 12, {**dict(zip("abc", np.eye(3), strict=True)), **keys, "y": np.array(ODD[:3])})
+    path = write_part(
+        tmp_path, 12, {**dict(zip("abc", np.eye(3), strict=True)), **keys, "y": np.array(ODD[:3])}
+    )
     block = ParquetSource(tmp_path, features=["a", "b", "c"], key=list(keys), target="y").read(
         0, 3, keys=True, target=True
     )
@@ -102,7 +121,11 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
         (np.ones((2, 2)), ["a", "a"], "'a' more than once"),
         ({"a": np.ones(2)}, ["a"], "names was given for a table that has names"),
         ({"a": np.ones(2), "b": np.ones(3)}, None, "columns of lengths"),
-        ({"a": np.array([1, "b"], dtype=object)}, None, "column 'a' .object. does not hold one kind of value"),
+        (
+            {"a": np.array([1, "b"], dtype=object)},
+            None,
+            "column 'a' .object. does not hold one kind of value",
+        ),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), None, "holds columns 'a' more than once"),
     ],
 )

@@ -1,4 +1,5 @@
-"""Made-up tables: the same rows however they are read, of the dtypes and the dependence that they state."""
+"""Made-up tables: the same rows however they are read, of the dtypes and the dependence that they
+state."""
 
 from __future__ import annotations
 
@@ -37,8 +38,14 @@ def rows():
 def test_roles_and_dtypes(rows):
     table = SyntheticTable("powerlifting", N)
     assert isinstance(table, RowReader)
-    assert (table.feature_names, table.key_names, table.target_names) == (FEATURES, ("lift_id",), ("deadlift_kg",))
-    assert table.key_dtypes == {"lift_id": "int64"} and table.has_target and table.missing == "refuse"
+    assert (table.feature_names, table.key_names, table.target_names) == (
+        FEATURES,
+        ("lift_id",),
+        ("deadlift_kg",),
+    )
+    assert (
+        table.key_dtypes == {"lift_id": "int64"} and table.has_target and table.missing == "refuse"
+    )
     assert table.describe() == (
         "synthetic powerlifting (seed 0): 20,000 rows, 8 features, key lift_id, target deadlift_kg"
     )
@@ -48,17 +55,24 @@ def test_roles_and_dtypes(rows):
     for name, dtype in table.column_dtypes.items():
         assert rows.columns[name].dtype == dtype, name
         assert_array_equal(rows.columns[name], rows.x[:, FEATURES.index(name)])
-    assert table.column_dtypes["sex_male"] == np.int8 and table.column_dtypes["squat_kg"] == np.float64
+    assert (
+        table.column_dtypes["sex_male"] == np.int8 and table.column_dtypes["squat_kg"] == np.float64
+    )
 
 
 def test_any_read_gives_the_same_rows():
-    """Over the border of a span, in any order, from any reader; the longer table begins with the shorter."""
+    """Over the border of a span, in any order, from any reader; the longer table begins with the
+    shorter."""
     n = SPAN_ROWS + 500
     table = SyntheticTable("powerlifting", n)
     whole = table.read(0, n, keys=True, target=True)
     cuts = [(0, 1), (SPAN_ROWS - 3, SPAN_ROWS + 7), (SPAN_ROWS, n), (17, 900), (n, n), (n - 1, n)]
     for start, stop in cuts:
-        for reader in (table, pickle.loads(pickle.dumps(table)), SyntheticTable("powerlifting", 3 * n)):
+        for reader in (
+            table,
+            pickle.loads(pickle.dumps(table)),
+            SyntheticTable("powerlifting", 3 * n),
+        ):
             part = reader.read(start, stop, keys=True, target=True)
             assert part.start == start
             assert_array_equal(part.x, whole.x[start:stop])
@@ -68,7 +82,9 @@ def test_any_read_gives_the_same_rows():
 
 
 def test_columns_by_name_and_seed(rows):
-    few = SyntheticTable("powerlifting", N, features=["year", "bench_kg"], target=["squat_kg", "deadlift_kg"], key=())
+    few = SyntheticTable(
+        "powerlifting", N, features=["year", "bench_kg"], target=["squat_kg", "deadlift_kg"], key=()
+    )
     block = few.read(5, 50, keys=True, target=True)
     assert_array_equal(block.x, rows.x[5:50][:, [5, 2]])
     assert_array_equal(block.target, np.column_stack([rows.x[5:50, 1], rows.target[5:50]]))
@@ -76,14 +92,21 @@ def test_columns_by_name_and_seed(rows):
     other = SyntheticTable("powerlifting", N, target="month", key="year")
     assert other.feature_names == tuple(name for name in FEATURES if name not in ("month", "year"))
     none = SyntheticTable("powerlifting", N, target=None)
-    assert none.feature_names == FEATURES and not none.has_target and none.read(0, 5, target=True).target is None
+    assert (
+        none.feature_names == FEATURES
+        and not none.has_target
+        and none.read(0, 5, target=True).target is None
+    )
     assert not np.array_equal(SyntheticTable("powerlifting", N, seed=1).read(0, 50).x, rows.x[:50])
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"name": "weightlifting"}, "unknown synthetic table 'weightlifting'; did you mean 'powerlifting'?"),
+        (
+            {"name": "weightlifting"},
+            "unknown synthetic table 'weightlifting'; did you mean 'powerlifting'?",
+        ),
         ({"n_rows": 0}, "0 rows of seed 0: give 1 to 100,000,000,000 rows"),
         ({"n_rows": 2**62}, "give 1 to 100,000,000,000 rows"),
         ({"seed": -1}, "a seed of at least 0"),
@@ -128,12 +151,15 @@ def test_the_census_is_that_of_any_table():
 
 
 def test_the_margins_of_lifters(rows):
-    """Those of the public table, to what a sample of 20,000 and round shares leave: 5 % of each number."""
+    """Those of the public table, to what a sample of 20,000 and round shares leave: 5 % of each
+    number."""
     x = dict(zip(FEATURES, rows.x.T, strict=True))
     assert x["sex_male"].mean() == pytest.approx(0.69, abs=0.02)
     found = np.bincount(x["equipment"].astype(int)) / N
     assert found == pytest.approx([0.413, 0.097, 0.427, 0.018, 0.046], abs=0.02)
-    assert set(x["month"]) == set(range(1, 13)) and x["year"].min() >= 1980 and x["year"].max() == 2024
+    assert (
+        set(x["month"]) == set(range(1, 13)) and x["year"].min() >= 1980 and x["year"].max() == 2024
+    )
     for name, mean, deviation in (
         ("bodyweight_kg", 82.5, 22.6), ("squat_kg", 170.6, 65.4), ("bench_kg", 107.0, 47.5), ("year", 2016.6, 6.6),
     ):  # fmt: skip

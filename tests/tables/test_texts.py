@@ -1,4 +1,5 @@
-"""Texts from lists, arrays and tables, as rows of positions; what is no text is refused with its row."""
+"""Texts from lists, arrays and tables, as rows of positions; what is no text is refused with its
+row."""
 
 from __future__ import annotations
 
@@ -94,12 +95,19 @@ def test_keys_of_tables_and_of_lists(site):
 def test_keys_named_as_what_a_cube_of_texts_has():
     frame = table().rename(columns={"id": "length"})
     cube = dshap.explain(value(), frame, key="length", progress=False)
-    assert cube.key_length.values.tolist() == [7, 8, 9, 10] and cube.length.values.tolist() == [3, 1, 4, 2]
+    assert cube.key_length.values.tolist() == [7, 8, 9, 10] and cube.length.values.tolist() == [
+        3,
+        1,
+        4,
+        2,
+    ]
 
 
 def test_keys_named_so_keep_their_names_where_rows_are_no_texts():
     frame = pd.DataFrame({"length": [1, 2], "a": [0.5, 1.5], "b": [1.0, 3.0]})
-    marginal = dshap.values.Marginal(lambda rows: rows[:, 0] * rows[:, 1], np.zeros((1, 2)), feature_names=["a", "b"])
+    marginal = dshap.values.Marginal(
+        lambda rows: rows[:, 0] * rows[:, 1], np.zeros((1, 2)), feature_names=["a", "b"]
+    )
     cube = dshap.explain(marginal, frame, key="length", progress=False)
     assert cube["length"].values.tolist() == [1, 2] and "token" not in cube
 
@@ -116,7 +124,9 @@ def test_ids_too_large_for_four_bytes_are_kept_whole(site):
 
 
 def test_other_processes_get_them_by_path(client, tmp_path):
-    cube = dshap.explain(value(), table(), key="id", client=client, store=tmp_path / "cube.zarr", instance_tile=2)
+    cube = dshap.explain(
+        value(), table(), key="id", client=client, store=tmp_path / "cube.zarr", instance_tile=2
+    )
     here = dshap.explain(value(), table(), key="id", progress=False, instance_tile=2)
     assert cube.load().drop_attrs().equals(here.drop_attrs())
     assert cube.token[0].values.tolist() == [*[WORDS[token] for token in TEXTS[0]], ""]
@@ -124,20 +134,28 @@ def test_other_processes_get_them_by_path(client, tmp_path):
 
 def test_what_is_spooled_is_as_long_as_the_texts(tmp_path):
     """In several parts, with keys of every kind; one long text makes none of the others longer."""
-    texts, n = texts_of([*np.random.default_rng(3).integers(1, 6, 19_999).tolist(), 900], seed=4), 20_000
+    texts, n = (
+        texts_of([*np.random.default_rng(3).integers(1, 6, 19_999).tolist(), 900], seed=4),
+        20_000,
+    )
     when = np.datetime64("2020-01-01", "ns") + np.arange(n)
     keys = {"id": np.arange(n) + 5, "name": [f"t{j}" for j in range(n)], "when": when}
     elsewhere = SimpleNamespace(is_local=False, folder=lambda name: tmp_path / name)
     reader = pickle.loads(pickle.dumps(open_for(value(), texts, elsewhere, key=keys)))
-    assert (reader.n_rows, len(reader.feature_names)) == (n, 900) and reader.key_dtypes["when"] == "datetime64[ns]"
+    assert (reader.n_rows, len(reader.feature_names)) == (n, 900) and reader.key_dtypes[
+        "when"
+    ] == "datetime64[ns]"
     for start, stop in ((8_190, 8_195), (19_998, 20_000)):
         block = reader.read(start, stop, keys=True)
         wanted = [[*text, *[np.nan] * (900 - len(text))] for text in texts[start:stop]]
         assert_array_equal(block.x, wanted)
         assert (
-            block.keys["name"].tolist() == keys["name"][start:stop] and (block.keys["when"] == when[start:stop]).all()
+            block.keys["name"].tolist() == keys["name"][start:stop]
+            and (block.keys["when"] == when[start:stop]).all()
         )
-    assert reader.read_bytes(9) == open_for(value(), texts, SimpleNamespace(is_local=True), key=keys).read_bytes(9)
+    assert reader.read_bytes(9) == open_for(
+        value(), texts, SimpleNamespace(is_local=True), key=keys
+    ).read_bytes(9)
     stored = sum(path.stat().st_size for path in tmp_path.rglob("*.parquet"))
     assert stored < 2 * (8 * sum(map(len, texts)) + n * 32)
 
@@ -147,7 +165,11 @@ def test_texts_of_files(tmp_path):
     rows_of(tmp_path)
     source = TextFiles(str(tmp_path), "ids", key="id")
     assert isinstance(source, RowReader) and source.key_names == ("id",)
-    assert [ids.tolist() for ids in source.texts(np.array([0, 2, 3]))] == [TEXTS[0], TEXTS[2], TEXTS[3]]
+    assert [ids.tolist() for ids in source.texts(np.array([0, 2, 3]))] == [
+        TEXTS[0],
+        TEXTS[2],
+        TEXTS[3],
+    ]
     assert [ids.tolist() for ids in source.texts(np.array([1, 3]))] == [TEXTS[1], TEXTS[3]]
     assert source.texts(np.array([], dtype=int)) == []
     assert source.describe().endswith("4 texts of up to 4 tokens")
@@ -162,7 +184,9 @@ def test_texts_of_files(tmp_path):
 def files(request, tmp_path) -> tuple[Path, Tokens, list[list[int]]]:
     """3,000 texts of up to 30 tokens in two files, row groups of 700, and what explains them."""
     fixed = request.param == "fixed"
-    texts = texts_of([5] * 3_000 if fixed else np.random.default_rng(3).integers(1, 31, 3_000).tolist(), seed=4)
+    texts = texts_of(
+        [5] * 3_000 if fixed else np.random.default_rng(3).integers(1, 31, 3_000).tolist(), seed=4
+    )
     words = [[WORDS[token] for token in text] for text in texts]
     column, given = {
         "ids": (pa.array(texts, pa.list_(pa.int32())), {}),
@@ -170,7 +194,10 @@ def files(request, tmp_path) -> tuple[Path, Tokens, list[list[int]]]:
         "fixed": (pa.array(texts, pa.list_(pa.int64(), 5)) if fixed else None, {}),
         "words": (pa.array(words), {}),
         "strings": (pa.array(map(" ".join, words)), {"tokenizer": str.split}),
-        "dictionary": (pa.array(map(" ".join, words)).dictionary_encode(), {"tokenizer": str.split}),
+        "dictionary": (
+            pa.array(map(" ".join, words)).dictionary_encode(),
+            {"tokenizer": str.split},
+        ),
     }[request.param]
     whole = pa.table({"text": column, "id": np.arange(3_000) + 7})
     for name, part in (("a", whole[:1_100]), ("b", whole[1_100:])):
@@ -188,20 +215,26 @@ def test_files_are_read_by_the_block(files, site):
         block = reader.read(start, stop, keys=True)
         assert_array_equal(block.x, whole[start:stop])
         assert block.keys["id"].tolist() == list(range(start + 7, stop + 7)) and block.is_ok.all()
-    assert not reader.read(0, 5).keys and list(reader.read(0, 5, columns=True).columns) == list(reader.feature_names)
+    assert not reader.read(0, 5).keys and list(reader.read(0, 5, columns=True).columns) == list(
+        reader.feature_names
+    )
 
 
 def test_workers_read_files_themselves(tmp_path, client):
     """Strings are cut into tokens there; nothing is spooled."""
     pd.DataFrame({"text": STRINGS, "id": [7, 8, 9, 10]}).to_parquet(tmp_path / "texts.parquet")
-    explained, options = value(tokenizer=str.split), {"key": "id", "instance_tile": 2, "progress": False}
+    explained, options = (
+        value(tokenizer=str.split),
+        {"key": "id", "instance_tile": 2, "progress": False},
+    )
     path, store = tmp_path / "texts.parquet", tmp_path / "cube.zarr"
     cube = dshap.explain(explained, path, client=client, store=store, **options)
     assert cube.load().drop_attrs().equals(dshap.explain(explained, path, **options).drop_attrs())
 
 
 def test_a_tokenizer_that_changes_its_mind_is_refused(tmp_path):
-    """What it gives is known again by a checksum; here the second time it is asked for the third text."""
+    """What it gives is known again by a checksum; here the second time it is asked for the third
+    text."""
     pd.DataFrame({"text": STRINGS}).to_parquet(tmp_path / "texts.parquet")
     seen: set[str] = set()
 
@@ -210,8 +243,15 @@ def test_a_tokenizer_that_changes_its_mind_is_refused(tmp_path):
         seen.add(text)
         return text.split()[:-1] if again else text.split()
 
-    with pytest.raises(InputError, match="row 2: the text has other tokens than before: keep the table as it is"):
-        dshap.explain(value(tokenizer=moody), tmp_path / "texts.parquet", store=tmp_path / "cube", progress=False)
+    with pytest.raises(
+        InputError, match="row 2: the text has other tokens than before: keep the table as it is"
+    ):
+        dshap.explain(
+            value(tokenizer=moody),
+            tmp_path / "texts.parquet",
+            store=tmp_path / "cube",
+            progress=False,
+        )
     assert not (tmp_path / "cube").exists()
 
 
@@ -230,18 +270,26 @@ def peak_bytes(work) -> int:
 
 @pytest.mark.parametrize("group_rows", [1_000, 12_000])
 def test_memory_does_not_grow_with_the_files(group_rows, tmp_path):
-    """Eight times the texts take nothing more to open and to read but what each is known by; what a read takes is what
-    the reader says."""
+    """Eight times the texts take nothing more to open and to read but what each is known by; what a
+    read takes is what the reader says."""
     opened = []
     for n in (1_500, 12_000):
         ids = np.random.default_rng(0).integers(1, N_TOKENS, n * 40)
         texts = pa.ListArray.from_arrays(np.arange(n + 1, dtype=np.int32) * 40, ids)
-        pq.write_table(pa.table({"ids": texts}), tmp_path / f"{n}.parquet", row_group_size=group_rows)
+        pq.write_table(
+            pa.table({"ids": texts}), tmp_path / f"{n}.parquet", row_group_size=group_rows
+        )
         reader = TextFiles(tmp_path / f"{n}.parquet")
         opened.append(peak_bytes(lambda n=n: TextFiles(tmp_path / f"{n}.parquet")) - 4 * n)
-        fresh = pickle.loads(pickle.dumps(reader))  # a handle keeps the pool that it was opened with
-        measured = peak_bytes(lambda n=n, fresh=fresh: fresh.read(n // 2, n // 2 + 100)) - 100 * 40 * 8
-        print(f"{n:,} texts: {opened[-1]:,} bytes to open, {measured:,} to read, {reader.read_bytes(100):,} projected")
+        # a handle keeps the pool that it was opened with
+        fresh = pickle.loads(pickle.dumps(reader))
+        measured = (
+            peak_bytes(lambda n=n, fresh=fresh: fresh.read(n // 2, n // 2 + 100)) - 100 * 40 * 8
+        )
+        print(
+            f"{n:,} texts: {opened[-1]:,} bytes to open, {measured:,} to read, "
+            f"{reader.read_bytes(100):,} projected"
+        )
         assert max(opened[-1], measured) <= reader.read_bytes(100)
     assert opened[1] < 2 * opened[0]
 
@@ -254,7 +302,11 @@ def test_memory_does_not_grow_with_the_files(group_rows, tmp_path):
         ([[1], None], {}, "row 1: it is None"),
         ([[1], [0, 2]], {}, "row 1: the padding id 0 stands at position 0"),
         ([[1], [1, 2, 3]], {"longest": 2}, "row 1: the text has 3 tokens, and predict takes 2"),
-        (["w1 w2", "w1 none"], {"tokenizer": str.split}, "row 1: 'none' is no word of the vocabulary"),
+        (
+            ["w1 w2", "w1 none"],
+            {"tokenizer": str.split},
+            "row 1: 'none' is no word of the vocabulary",
+        ),
         (["w1"], {}, "row 0: it is a string, and there is no tokenizer"),
         ([], {}, "there are no texts"),
         (7, {}, "rows are 7: give a list of texts"),

@@ -1,4 +1,5 @@
-"""Integers that float64 would round are refused where they would become numbers; keys, and narrow types, are not."""
+"""Integers that float64 would round are refused where they would become numbers; keys, and narrow
+types, are not."""
 
 from __future__ import annotations
 
@@ -51,13 +52,17 @@ def test_they_are_refused_wherever_features_become_numbers(column, tmp_path):
         lambda: Marginal(first, nullable.assign(text="t"), feature_names=["a", "big"]),
         lambda: dshap.explain(Marginal(first, small), np.column_stack([column, column])),
         lambda: dshap.explain(Marginal(first, small, feature_names=["a", "big"]), frame),
-        lambda: dshap.explain(Marginal(first, small, feature_names=["a", "big"]), tmp_path / "table.parquet"),
+        lambda: dshap.explain(
+            Marginal(first, small, feature_names=["a", "big"]), tmp_path / "table.parquet"
+        ),
         lambda: dshap.explain(Gaussian(first, np.column_stack([column, column])), small),
     ]
     for make in makers:
         with pytest.raises(InputError, match=REFUSED) as caught:
             make()
-        assert "\n" not in str(caught.value) and re.search(r"9007199254740993|18446744073709551615", str(caught.value))
+        assert "\n" not in str(caught.value) and re.search(
+            r"9007199254740993|18446744073709551615", str(caught.value)
+        )
     assert not list(tmp_path.glob("*.zarr"))
 
 
@@ -66,7 +71,11 @@ def test_they_are_refused_where_a_model_is_fitted(column):
     """A frame with a column of floats beside it would be rounded before numpy sees an integer."""
     model, y = KernelRidge(RBF(1.0), Nystrom(2)), np.arange(2.0)
     frame = pd.DataFrame({"a": [0.5, 1.5], "big": column})
-    for rows in (column[:, None], frame, frame[["big"]].astype("UInt64" if column.dtype.kind == "u" else "Int64")):
+    for rows in (
+        column[:, None],
+        frame,
+        frame[["big"]].astype("UInt64" if column.dtype.kind == "u" else "Int64"),
+    ):
         with pytest.raises(InputError, match=REFUSED):
             model.fit(rows, y)
         with pytest.raises(InputError, match=REFUSED):
@@ -85,10 +94,19 @@ def test_integers_that_float64_holds_are_taken(tmp_path):
     """±2^53 themselves, and every narrow type, empty and all-null columns too."""
     frame = pd.DataFrame({"a": [LARGEST, -LARGEST], "b": np.array([7, 2**32 - 1], dtype=np.uint32)})
     frame.to_parquet(tmp_path / "table.parquet")
-    for source in (from_pandas(frame), ParquetSource(tmp_path / "table.parquet"), ArraySource(frame.to_numpy())):
+    for source in (
+        from_pandas(frame),
+        ParquetSource(tmp_path / "table.parquet"),
+        ArraySource(frame.to_numpy()),
+    ):
         assert source.read(0, 2).x.tolist() == frame.to_numpy().tolist()
-    pq.write_table(pa.table({"a": pa.array([None, None], pa.int64()), "b": [1.0, 2.0]}), tmp_path / "null.parquet")
-    assert np.isnan(ParquetSource(tmp_path / "null.parquet", missing="skip").read(0, 2).x[:, 0]).all()
+    pq.write_table(
+        pa.table({"a": pa.array([None, None], pa.int64()), "b": [1.0, 2.0]}),
+        tmp_path / "null.parquet",
+    )
+    assert np.isnan(
+        ParquetSource(tmp_path / "null.parquet", missing="skip").read(0, 2).x[:, 0]
+    ).all()
 
 
 def test_keys_are_no_numbers(tmp_path):

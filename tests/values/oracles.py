@@ -1,4 +1,5 @@
-"""Slow, plain definitions of the value functions and of the Shapley value, from the formulas alone."""
+"""Slow, plain definitions of the value functions and of the Shapley value, from the formulas
+alone."""
 
 from __future__ import annotations
 
@@ -29,7 +30,12 @@ def gram(model, x, z, columns):
     kernel = model.kernel
     return np.array(
         [
-            [math.prod(factor(kernel.families[j], kernel.parameters[j], a[j], b[j]) for j in columns) for b in z]
+            [
+                math.prod(
+                    factor(kernel.families[j], kernel.parameters[j], a[j], b[j]) for j in columns
+                )
+                for b in z
+            ]
             for a in x
         ]
     )
@@ -46,10 +52,12 @@ def interventional(model, x, background, columns):
 
 
 def observational(model, x, data, columns, penalty, own=None, centred=False):
-    """Proposition 3 of RKHS-SHAP with the ridge λn: c + Σ_r a_r k_S(x, z_r) [K_S(x, X) (K_S + λnI)⁻¹ K_S̄(X, z)]_r.
+    """Proposition 3 of RKHS-SHAP with the ridge λn: c + Σ_r a_r k_S(x, z_r) [K_S(x, X) (K_S +
+    λnI)⁻¹ K_S̄(X, z)]_r.
 
     `own` is whatever holds the kernel K of the embedding, the model by default.  Centred, [..] is
-    μ + (K_S(x, X) − mean of K_S) H (H K_S H + λnI)⁻¹ (K_S̄(X, z) − μ) with H = I − 11ᵀ/n and μ the mean of K_S̄(X, z).
+    μ + (K_S(x, X) − mean of K_S) H (H K_S H + λnI)⁻¹ (K_S̄(X, z) − μ) with H = I − 11ᵀ/n and μ the
+    mean of K_S̄(X, z).
     """
     away, own = [j for j in range(x.shape[1]) if j not in columns], own or model
     n = len(data)
@@ -60,12 +68,18 @@ def observational(model, x, data, columns, penalty, own=None, centred=False):
         across = (across - within.mean(axis=0)) @ centring
         within, target = centring @ within @ centring, target - mean
     conditional = mean + across @ np.linalg.solve(within + n * penalty * np.eye(n), target)
-    return model.intercept + (conditional * gram(model, x, model.landmarks, columns)) @ model.weights
+    return (
+        model.intercept + (conditional * gram(model, x, model.landmarks, columns)) @ model.weights
+    )
 
 
 def shapley(value, d):
     """Σ_S⊆N∖i |S|!(d−|S|−1)!/d! (v(S∪i) − v(S)) (d, ...) of value(frozenset) -> array."""
-    worth = {s: value(s) for size in range(d + 1) for s in map(frozenset, itertools.combinations(range(d), size))}
+    worth = {
+        s: value(s)
+        for size in range(d + 1)
+        for s in map(frozenset, itertools.combinations(range(d), size))
+    }
     phi = [np.zeros_like(worth[frozenset()]) for _ in range(d)]
     for i in range(d):
         for s, v in worth.items():
@@ -76,10 +90,11 @@ def shapley(value, d):
 
 
 def validated(phi, g, penalties, caution):
-    """λ and error of targets g (n, k) on features phi (n, p), from the residuals of all rows and from hat matrices.
+    """λ and error of targets g (n, k) on features phi (n, p), from the residuals of all rows and
+    from hat matrices.
 
-    Of the λ, largest first, with λn ≥ 0.01 (times (1,000/n)² for more rows; all where less halves the error) the first
-    whose error is at most one standard error, or 0.5 %, above the least.
+    Of the λ, largest first, with λn ≥ 0.01 (times (1,000/n)² for more rows; all where less halves
+    the error) the first whose error is at most one standard error, or 0.5 %, above the least.
     """
     n, gram, total = len(phi), phi.T @ phi, np.square(g).sum()
     fits, errors = [], []
@@ -100,7 +115,8 @@ def validated(phi, g, penalties, caution):
 
 
 def whitened(kernel, z, x, columns, tolerance):
-    """Φ (n, q) of rows x by the landmarks that pivoted Cholesky keeps, and which these are, in their order."""
+    """Φ (n, q) of rows x by the landmarks that pivoted Cholesky keeps, and which these are, in
+    their order."""
     kept = pivoted_cholesky(kernel.matrix(z, z, columns), tolerance).kept
     factor = np.linalg.cholesky(kernel.matrix(z[kept], z[kept], columns))
     return np.linalg.solve(factor, kernel.matrix(x, z[kept], columns).T).T, kept

@@ -35,7 +35,9 @@ def test_herding_is_greedy(rng):
     mean, chosen = features.mean(axis=0) + 0.05, []
     for _ in range(12):
         left = [row for row in range(12) if row not in chosen]
-        chosen.append(min(left, key=lambda row: np.linalg.norm(features[[*chosen, row]].mean(axis=0) - mean)))
+        chosen.append(
+            min(left, key=lambda row: np.linalg.norm(features[[*chosen, row]].mean(axis=0) - mean))
+        )
     assert_array_equal(herd(features, mean, 12), chosen)
     with pytest.raises(InputError, match="give 1 to 12"):
         herd(features, mean, 13)

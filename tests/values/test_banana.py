@@ -27,7 +27,8 @@ ASKED_METHODS = [name for name, method in METHODS.items() if method.is_asked]
 
 @pytest.mark.parametrize("q", [1.0, 0.05])
 def test_kernel_values_reach_the_truth(q):
-    """2,000 rows, one seed.  R² seen: 0.9897 and more (interventional at q = 1), 0.9976 and more elsewhere."""
+    """2,000 rows, one seed.  R² seen: 0.9897 and more (interventional at q = 1), 0.9976 and more
+    elsewhere."""
     x = banana(2_000, q, seed=0)
     model = fitted(x, q)
     assert model.score(x, f(x, q)) > 0.999
@@ -40,8 +41,8 @@ def test_kernel_values_reach_the_truth(q):
 
 @pytest.mark.parametrize("q", BENDS.values(), ids=BENDS)
 def test_conditional_means_are_those_of_draws(q):
-    """Sums over 12 bins of the other column, against 40,000 draws: the 120 comparisons of all q at 4.5 standard
-    errors have a false-alarm rate of 1e-3."""
+    """Sums over 12 bins of the other column, against 40,000 draws: the 120 comparisons of all q at
+    4.5 standard errors have a false-alarm rate of 1e-3."""
     x = banana(40_000, q, seed=1)
     pairs = [
         (x[:, 1], bend(x[:, 0], q), conditional_bend(x[:, 1], q)),  # E[q(Z1² − v) | X2]
@@ -55,7 +56,8 @@ def test_conditional_means_are_those_of_draws(q):
 
 
 def test_conditional_mean_is_the_integral_by_another_rule():
-    """Adaptive quadrature of the same density, even in z, from below the bend (q = 1: X2 < −10) to far tails."""
+    """Adaptive quadrature of the same density, even in z, from below the bend (q = 1: X2 < −10) to
+    far tails."""
     for q, x2 in [(1.0, -12.0), (1.0, 0.0), (1.0, 150.0), (0.05, -3.0), (0.05, 6.0), (0.01, 1.0)]:
 
         def density(z, q=q, x2=x2):
@@ -64,7 +66,12 @@ def test_conditional_mean_is_the_integral_by_another_rule():
         def moment(z, q=q, density=density):
             return density(z) * q * (z**2 - 10.0)
 
-        options = {"points": [np.sqrt(max(x2 / q + 10.0, 0.0))], "epsabs": 0.0, "epsrel": 1e-10, "limit": 500}
+        options = {
+            "points": [np.sqrt(max(x2 / q + 10.0, 0.0))],
+            "epsabs": 0.0,
+            "epsrel": 1e-10,
+            "limit": 500,
+        }
         expected = quad(moment, 0.0, 28.0, **options)[0] / quad(density, 0.0, 28.0, **options)[0]
         assert_allclose(conditional_bend(np.array([x2]), q), expected, rtol=1e-8, atol=1e-9)
 
@@ -77,7 +84,12 @@ def test_truths_are_shapley_values(truth):
     first, second = bend(x[:, 0], q), x[:, 1]
     games = {
         interventional_truth: [np.zeros(50), first, second, f(x, q)],
-        observational_truth: [np.zeros(50), 2.0 * first, second + conditional_bend(second, q), f(x, q)],
+        observational_truth: [
+            np.zeros(50),
+            2.0 * first,
+            second + conditional_bend(second, q),
+            f(x, q),
+        ],
     }
     worth = dict(zip([(), (0,), (1,), (0, 1)], games[truth], strict=True))
     assert_allclose(truth(x, q), shapley(lambda s: worth[tuple(sorted(s))], 2).T, atol=1e-12)
@@ -85,8 +97,9 @@ def test_truths_are_shapley_values(truth):
 
 
 def test_the_printed_form_is_an_approximation():
-    """DESIGN's numbers, from 3,000 rows: mean over the two columns, and pooled.  Their standard deviation over such
-    samples is 0.0026, 0.006, 0.033, 0.13 for the mean and below 0.005 for the pooled R²: tolerances are 3 of these."""
+    """DESIGN's numbers, from 3,000 rows: mean over the two columns, and pooled.  Their standard
+    deviation over such samples is 0.0026, 0.006, 0.033, 0.13 for the mean and below 0.005 for the
+    pooled R²: tolerances are 3 of these."""
     of_columns = {
         "1": (1.00, 0.006),
         "1/10": (0.95, 0.01),

@@ -19,7 +19,9 @@ from dshap.types import Explained, Predictor, ValueFunction, replaced
 from dshap.values import KernelInterventional, KernelObservational, LinearGaussian, Marginal, Trees
 
 X = np.random.default_rng(0).normal(size=(40, 3))
-EXPANSION = KernelExpansion(RBF(1.0).bind(3), X[:9], np.ones((9, 1)), np.array([2.0]), feature_names=("a", "b", "c"))
+EXPANSION = KernelExpansion(
+    RBF(1.0).bind(3), X[:9], np.ones((9, 1)), np.array([2.0]), feature_names=("a", "b", "c")
+)
 TREES = GradientBoostingRegressor(n_estimators=3, random_state=0).fit(X, X[:, 0])
 CLASSIFIER = LogisticRegression().fit(X, np.where(X[:, 0] > 0, "yes", "no"))
 
@@ -30,7 +32,11 @@ def total(x):
 
 MODELS = {
     "marginal": (lambda: Marginal(total, X), total, ("output",)),
-    "classes": (lambda: Marginal(CLASSIFIER.predict_proba, X), CLASSIFIER.predict_proba, ("no", "yes")),
+    "classes": (
+        lambda: Marginal(CLASSIFIER.predict_proba, X),
+        CLASSIFIER.predict_proba,
+        ("no", "yes"),
+    ),
     "kernel": (lambda: KernelInterventional(EXPANSION, X), EXPANSION.predict, ("output",)),
     "linear": (lambda: LinearGaussian([1.0, 1.0, 1.0], data=X), total, ("output",)),
     "trees": (lambda: Trees(TREES, output_names=["margin"]), TREES.predict, ("margin",)),
@@ -48,9 +54,17 @@ CLOSED = ("linear", "trees")
 def test_the_model_of_a_value_function_predicts_and_names(name):
     make, predict, outputs = MODELS[name]
     value = make()
-    assert isinstance(value, Explained if name in CLOSED else ValueFunction) and isinstance(value.model, Predictor)
-    assert value.model.output_names == outputs and value.model.n_columns == 3 and value.model.check is None
-    np.testing.assert_allclose(value.model(X), np.reshape(predict(X), (40, len(outputs))), rtol=1e-12)
+    assert isinstance(value, Explained if name in CLOSED else ValueFunction) and isinstance(
+        value.model, Predictor
+    )
+    assert (
+        value.model.output_names == outputs
+        and value.model.n_columns == 3
+        and value.model.check is None
+    )
+    np.testing.assert_allclose(
+        value.model(X), np.reshape(predict(X), (40, len(outputs))), rtol=1e-12
+    )
     assert value.model(X[:0]).shape == (0, len(outputs)) and value.model(X).dtype == np.float64
     if name != "linear":  # its digest holds the law of the columns too
         assert value.fingerprint().items() >= value.model.fingerprint().items()

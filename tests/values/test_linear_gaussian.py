@@ -1,4 +1,5 @@
-"""Linear models of normal columns: conditional expectations one by one, closed forms at any d, shap's own transform."""
+"""Linear models of normal columns: conditional expectations one by one, closed forms at any d,
+shap's own transform."""
 
 from __future__ import annotations
 
@@ -23,7 +24,13 @@ def normal(d, seed, k=2):
     root = rng.normal(size=(d, d + 1))
     covariance = root @ root.T
     mean = rng.normal(size=d)
-    return mean, covariance, rng.normal(size=(k, d)), rng.normal(size=k), mean + rng.normal(size=(9, d)) * 3
+    return (
+        mean,
+        covariance,
+        rng.normal(size=(k, d)),
+        rng.normal(size=k),
+        mean + rng.normal(size=(9, d)) * 3,
+    )
 
 
 def expectation(mean, covariance, x, inside):
@@ -42,7 +49,10 @@ def expectation(mean, covariance, x, inside):
 def brute_force(mean, covariance, coef, intercept, x, members=None):
     members = members or [[j] for j in range(len(mean))]
     return shapley(
-        lambda s: coef @ expectation(mean, covariance, x, [c for i in s for c in members[i]]) + intercept, len(members)
+        lambda s: (
+            coef @ expectation(mean, covariance, x, [c for i in s for c in members[i]]) + intercept
+        ),
+        len(members),
     )
 
 
@@ -52,14 +62,18 @@ def test_exact_form_equals_all_conditional_expectations(d):
     cube = dshap.explain(LinearGaussian(coef, intercept, mean, covariance), rows)
     for i, x in enumerate(rows):
         wanted = brute_force(mean, covariance, coef, intercept, x)
-        np.testing.assert_allclose(cube.attribution[i], wanted, rtol=0, atol=1e-10 * np.abs(wanted).max())
+        np.testing.assert_allclose(
+            cube.attribution[i], wanted, rtol=0, atol=1e-10 * np.abs(wanted).max()
+        )
     np.testing.assert_allclose(cube.base_value, coef @ mean + intercept)
     assert "std_error" not in cube
 
 
 def test_groups_of_columns():
     mean, covariance, coef, intercept, rows = normal(6, 3)
-    value = LinearGaussian(coef, intercept, mean, covariance, players={"a": ["x1", "x4"], "b": ["x5", "x0"]})
+    value = LinearGaussian(
+        coef, intercept, mean, covariance, players={"a": ["x1", "x4"], "b": ["x5", "x0"]}
+    )
     cube = dshap.explain(value, rows)
     members = [[5, 0], [1, 4], [2], [3]]
     assert cube.feature.values.tolist() == ["b", "a", "x2", "x3"]
@@ -79,7 +93,8 @@ def test_a_column_at_its_mean_still_counts():
 
 
 def blocks(n_blocks, seed):
-    """Independent blocks of five normal columns: values of the whole are those of the blocks, by all coalitions."""
+    """Independent blocks of five normal columns: values of the whole are those of the blocks, by
+    all coalitions."""
     parts = [normal(5, seed + i) for i in range(n_blocks)]
     covariance = np.zeros((5 * n_blocks, 5 * n_blocks))
     for i, part in enumerate(parts):
@@ -93,8 +108,9 @@ def blocks(n_blocks, seed):
 
 
 def test_orders_above_16_players_and_their_errors():
-    """d = 20: φ ± t·std_error covers the truth; 20 seeds × 9 rows × 20 players × 2 outputs, rows of a seed together:
-    the mean of 20 seeds has a standard deviation of about 1.5 %, false alarm below 1e-3."""
+    """d = 20: φ ± t·std_error covers the truth; 20 seeds × 9 rows × 20 players × 2 outputs, rows of
+    a seed together: the mean of 20 seeds has a standard deviation of about 1.5 %, false alarm below
+    1e-3."""
     mean, covariance, coef, rows, truth = blocks(4, 40)
     covered = []
     for seed in range(20):
@@ -102,7 +118,8 @@ def test_orders_above_16_players_and_their_errors():
         cube = dshap.explain(value, rows)
         apart = np.abs(cube.attribution.values - truth)
         covered.append(np.mean(apart <= t.ppf(0.975, 19) * cube.std_error.values + 1e-12))
-    assert 0.90 < np.mean(covered) < 0.997  # errors of orders are wide where games are nearly additive: 0.992
+    # errors of orders are wide where games are nearly additive: 0.992
+    assert 0.90 < np.mean(covered) < 0.997
     many = dshap.explain(LinearGaussian(coef, 0.0, mean, covariance), rows)
     assert np.abs(many.attribution.values - truth).max() < 0.1 * np.abs(truth).max()
     assert (many.std_error.mean() < 0.5 * cube.std_error.mean()).all()
@@ -111,8 +128,12 @@ def test_orders_above_16_players_and_their_errors():
 def test_orders_add_up_and_agree_with_the_exact_form():
     mean, covariance, coef, intercept, rows = normal(6, 11)
     whole = dshap.explain(LinearGaussian(coef, intercept, mean, covariance), rows)
-    drawn = dshap.explain(LinearGaussian(coef, intercept, mean, covariance, n_permutations=720), rows)
-    np.testing.assert_allclose(drawn.attribution.sum("feature") + drawn.base_value, drawn.prediction)
+    drawn = dshap.explain(
+        LinearGaussian(coef, intercept, mean, covariance, n_permutations=720), rows
+    )
+    np.testing.assert_allclose(
+        drawn.attribution.sum("feature") + drawn.base_value, drawn.prediction
+    )
     assert np.abs(drawn.attribution - whole.attribution).max() < 5 * drawn.std_error.max()
 
 
@@ -124,11 +145,16 @@ def test_shap_agrees_to_its_own_sampling_error():
     for seed in range(6):
         np.random.seed(seed)  # noqa: NPY002 - where shap draws from
         explainer = shap.LinearExplainer(
-            (coef[0], intercept[0]), (mean, covariance), feature_perturbation="correlation_dependent", nsamples=400
+            (coef[0], intercept[0]),
+            (mean, covariance),
+            feature_perturbation="correlation_dependent",
+            nsamples=400,
         )
         runs.append(explainer.shap_values(rows))
     theirs, error = np.mean(runs, axis=0), np.std(runs, axis=0, ddof=1) / np.sqrt(6)
-    ours = dshap.explain(LinearGaussian(coef, intercept, mean, covariance), rows).attribution[..., 0]
+    ours = dshap.explain(LinearGaussian(coef, intercept, mean, covariance), rows).attribution[
+        ..., 0
+    ]
     assert np.abs((ours - theirs) / np.maximum(error, 1e-9)).max() < t.ppf(1 - 1e-4 / 108, 5)
     assert error.max() < 0.1 * np.abs(theirs).max()
 
@@ -150,14 +176,23 @@ def test_nearly_equal_columns_do_not_explode(r):
 
 def test_determined_columns_are_refused_or_get_a_ridge(tmp_path):
     rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.normal(size=(500, 4)), columns=list("abcd")).assign(e=lambda f: f.a + f.b)
+    table = pd.DataFrame(rng.normal(size=(500, 4)), columns=list("abcd")).assign(
+        e=lambda f: f.a + f.b
+    )
     store = tmp_path / "cube.zarr"
     with pytest.raises(
-        InputError, match=r"smallest eigenvalue .* columns .*a.* determine one another.*set ridge=0\.0001"
+        InputError,
+        match=r"smallest eigenvalue .* columns .*a.* determine one another.*set ridge=0\.0001",
     ):
-        dshap.explain(LinearGaussian(np.ones(5), 0.0, data=table, feature_names=list("abcde")), table, store=store)
+        dshap.explain(
+            LinearGaussian(np.ones(5), 0.0, data=table, feature_names=list("abcde")),
+            table,
+            store=store,
+        )
     assert not store.exists()
-    held = dshap.explain(LinearGaussian(np.ones(5), data=table, ridge=1e-4, feature_names=list("abcde")), table)
+    held = dshap.explain(
+        LinearGaussian(np.ones(5), data=table, ridge=1e-4, feature_names=list("abcde")), table
+    )
     assert np.abs(held.attribution).max() < 30
 
 
@@ -179,14 +214,24 @@ TOGETHER = np.array([[2.0, 0, 2], [0, 1, 1], [2, 1, 3]])
 INDEFINITE = np.array([[1, 0.9, -0.9], [0.9, 1, 0.9], [-0.9, 0.9, 1]])
 
 
-@pytest.mark.parametrize("covariance", [SINGULAR, TOGETHER, np.ones((2, 2)), np.kron(np.eye(7), SINGULAR)], ids=len)
+@pytest.mark.parametrize(
+    "covariance", [SINGULAR, TOGETHER, np.ones((2, 2)), np.kron(np.eye(7), SINGULAR)], ids=len
+)
 def test_a_singular_covariance_is_refused(covariance):
     """x2 = x0 + x1 too, which no proper coalition shows; 21 columns go by orders."""
     mean = np.zeros(len(covariance))
-    for make in (lambda: LinearGaussian(mean + 1, 0.0, mean, covariance), lambda: linear_transform(mean, covariance)):
-        with pytest.raises(InputError, match=r"columns .*x0.* determine one another.*set ridge=0\.0001"):
+    for make in (
+        lambda: LinearGaussian(mean + 1, 0.0, mean, covariance),
+        lambda: linear_transform(mean, covariance),
+    ):
+        with pytest.raises(
+            InputError, match=r"columns .*x0.* determine one another.*set ridge=0\.0001"
+        ):
             make()
-    assert LinearGaussian(mean + 1, 0.0, mean, covariance, kind="interventional").kind == "interventional"
+    assert (
+        LinearGaussian(mean + 1, 0.0, mean, covariance, kind="interventional").kind
+        == "interventional"
+    )
 
 
 def test_what_is_no_covariance_is_refused():
@@ -197,10 +242,15 @@ def test_what_is_no_covariance_is_refused():
 
 def test_a_kept_transform_serves_another_model(tmp_path):
     mean, covariance, coef, intercept, rows = normal(5, 2)
-    linear_transform(mean, covariance, players={"both": ["x0", "x3"]}).save(tmp_path / "transform.npz")
+    linear_transform(mean, covariance, players={"both": ["x0", "x3"]}).save(
+        tmp_path / "transform.npz"
+    )
     kept = LinearTransform.load(tmp_path / "transform.npz")
     direct = LinearGaussian(coef, intercept, mean, covariance, players={"both": ["x0", "x3"]})
-    one, two = (dshap.explain(value, rows) for value in (LinearGaussian(coef, intercept, transform=kept), direct))
+    one, two = (
+        dshap.explain(value, rows)
+        for value in (LinearGaussian(coef, intercept, transform=kept), direct)
+    )
     np.testing.assert_allclose(one.attribution, two.attribution, rtol=1e-12)
     assert one.feature.values.tolist() == two.feature.values.tolist() == ["both", "x1", "x2", "x4"]
     drawn = linear_transform(mean, covariance, n_permutations=100)
@@ -244,9 +294,13 @@ def test_interventional_form():
     background = np.random.default_rng(0).normal(size=(50, 5))
     players = {"two": ["x1", "x2"]}
     plugged = Marginal(lambda x: x @ coef.T + intercept, background, players=players)
-    value = LinearGaussian(coef, intercept, background.mean(axis=0), kind="interventional", players=players)
+    value = LinearGaussian(
+        coef, intercept, background.mean(axis=0), kind="interventional", players=players
+    )
     cube = dshap.explain(value, rows)
-    np.testing.assert_allclose(cube.attribution, dshap.explain(plugged, rows).attribution, atol=1e-12)
+    np.testing.assert_allclose(
+        cube.attribution, dshap.explain(plugged, rows).attribution, atol=1e-12
+    )
 
 
 def test_fitted_models_by_their_names():
@@ -298,30 +352,48 @@ MEAN, COVARIANCE = np.zeros(3), np.eye(3)
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: LinearGaussian(np.ones(3)), "give mean and covariance, or data, or transform: one of the three"),
+        (
+            lambda: LinearGaussian(np.ones(3)),
+            "give mean and covariance, or data, or transform: one of the three",
+        ),
         (lambda: LinearGaussian(np.ones(3), 0.0, MEAN), "covariance is missing"),
-        (lambda: LinearGaussian(np.ones(4), 0.0, MEAN, COVARIANCE), r"4 coefficients and mean has shape \(3,\)"),
-        (lambda: LinearGaussian(np.ones(3), 0.0, MEAN, np.eye(2)), r"covariance \(2, 2\): give finite"),
+        (
+            lambda: LinearGaussian(np.ones(4), 0.0, MEAN, COVARIANCE),
+            r"4 coefficients and mean has shape \(3,\)",
+        ),
+        (
+            lambda: LinearGaussian(np.ones(3), 0.0, MEAN, np.eye(2)),
+            r"covariance \(2, 2\): give finite",
+        ),
         (lambda: LinearGaussian(np.ones(3), 0.0, MEAN, np.triu(np.ones((3, 3)))), "not symmetric"),
         (lambda: LinearGaussian(np.ones(3), 0.0, MEAN, -np.eye(3)), "a variance is negative"),
         (
             lambda: LinearGaussian(np.ones(3), 0.0, MEAN, COVARIANCE, kind="causal"),
             "Allowed: interventional, observational",
         ),
-        (lambda: LinearGaussian(np.ones(3), [1.0, 2.0], MEAN, COVARIANCE), "intercept .*with a number"),
+        (
+            lambda: LinearGaussian(np.ones(3), [1.0, 2.0], MEAN, COVARIANCE),
+            "intercept .*with a number",
+        ),
         (lambda: LinearGaussian([np.nan, 1, 1], 0.0, MEAN, COVARIANCE), "holds NaN"),
         (
-            lambda: LinearGaussian(Gaussian(lambda x: x[:, 0], np.ones((2, 3))), 0.0, MEAN, COVARIANCE),
+            lambda: LinearGaussian(
+                Gaussian(lambda x: x[:, 0], np.ones((2, 3))), 0.0, MEAN, COVARIANCE
+            ),
             "Gaussian has no coef_: give a fitted linear model",
         ),
         (lambda: LinearGaussian(np.ones(3), 0.0, MEAN, COVARIANCE, ridge=-1.0), "ridge is -1"),
         (
-            lambda: dshap.explain(LinearGaussian(np.ones(3), 0.0, MEAN, COVARIANCE), np.ones((2, 3)), design=exact(3)),
+            lambda: dshap.explain(
+                LinearGaussian(np.ones(3), 0.0, MEAN, COVARIANCE), np.ones((2, 3)), design=exact(3)
+            ),
             "LinearGaussian is a closed form and lists no coalition",
         ),
         (
             lambda: dshap.explain(
-                LinearGaussian(np.ones(3), 0.0, MEAN, COVARIANCE), np.ones((2, 3)), design=kernelshap(3, 8)
+                LinearGaussian(np.ones(3), 0.0, MEAN, COVARIANCE),
+                np.ones((2, 3)),
+                design=kernelshap(3, 8),
             ),
             "leave design at 'auto'",
         ),

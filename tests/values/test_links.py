@@ -1,4 +1,5 @@
-"""Links after the expectation: each against its definition by hand, through `dshap.explain`, and what is refused."""
+"""Links after the expectation: each against its definition by hand, through `dshap.explain`, and
+what is refused."""
 
 from __future__ import annotations
 
@@ -101,14 +102,18 @@ def test_every_link_has_a_definition_here():
 def test_link_of_the_averaged_background_equals_the_definition(link, model, background, rows):
     """g(E f), Shapley values over all 2^4 coalitions by their formula."""
     g = DEFINITIONS[link]
-    cube = dshap.explain(Marginal(model.predict_proba, background, link=link), rows, design=exact(D))
+    cube = dshap.explain(
+        Marginal(model.predict_proba, background, link=link), rows, design=exact(D)
+    )
     for i in (0, 5, N - 1):
         f = model.predict_proba(rows[i : i + 1])[0]
         wanted = shapley(lambda s, i=i, f=f: g(expectations(model, background, rows[i], s), f), D)
         np.testing.assert_allclose(cube.attribution[i], wanted, rtol=0, atol=1e-12)
         np.testing.assert_allclose(cube.prediction[i], g(f, f), rtol=1e-12)
         base = cube.base_value if "instance" not in cube.base_value.dims else cube.base_value[i]
-        np.testing.assert_allclose(base, g(expectations(model, background, rows[i], ()), f), rtol=1e-12)
+        np.testing.assert_allclose(
+            base, g(expectations(model, background, rows[i], ()), f), rtol=1e-12
+        )
 
 
 def test_it_is_not_the_expectation_of_the_link(model, background, rows):
@@ -141,7 +146,9 @@ def test_predicted_class_is_that_of_each_row_and_is_said(model, background, rows
 def test_output_coordinate(link, names, model, background, rows):
     cube = dshap.explain(Marginal(model.predict_proba, background, link=link), rows[:3])
     assert cube.output.values.tolist() == names
-    assert cube.base_value.dims == (("instance", "output") if names[0].startswith("expected") else ("output",))
+    assert cube.base_value.dims == (
+        ("instance", "output") if names[0].startswith("expected") else ("output",)
+    )
 
 
 def test_several_outputs_take_one_pass(background, rows):
@@ -157,13 +164,18 @@ def test_several_outputs_take_one_pass(background, rows):
 def test_each_output_equals_its_own_run(model, background, rows):
     together = dshap.explain(Marginal(model.predict_proba, background), rows)
     for j, name in enumerate(CLASSES):
-        alone = dshap.explain(Marginal(lambda x, j=j: model.predict_proba(x)[:, j], background), rows)
-        np.testing.assert_allclose(together.attribution.sel(output=name), alone.attribution[..., 0], atol=1e-14)
+        alone = dshap.explain(
+            Marginal(lambda x, j=j: model.predict_proba(x)[:, j], background), rows
+        )
+        np.testing.assert_allclose(
+            together.attribution.sel(output=name), alone.attribution[..., 0], atol=1e-14
+        )
 
 
 @pytest.mark.parametrize("link", ["logit", "log_odds", "expected_log_probability"])
 def test_every_way_through_the_engine(link, model, background, rows, tmp_path):
-    """Groups of coalitions, rounds and interactions give what the plain sum gives; the store verifies."""
+    """Groups of coalitions, rounds and interactions give what the plain sum gives; the store
+    verifies."""
     value = Marginal(model.predict_proba, background, link=link)
     plain = dshap.explain(value, rows, design=exact(D))
     store = tmp_path / "cube.zarr"
@@ -172,7 +184,9 @@ def test_every_way_through_the_engine(link, model, background, rows, tmp_path):
         interactions=True,
     )  # fmt: skip
     np.testing.assert_allclose(grouped.attribution, plain.attribution, atol=1e-12)
-    np.testing.assert_allclose(grouped.interaction.sum("feature_other"), plain.attribution, atol=1e-12)
+    np.testing.assert_allclose(
+        grouped.interaction.sum("feature_other"), plain.attribution, atol=1e-12
+    )
     assert verify_cube(store) == []
     rounds = dshap.explain(value, rows, tol=0.02, max_coalitions=16)
     np.testing.assert_allclose(rounds.attribution, plain.attribution, atol=1e-10)
@@ -185,7 +199,9 @@ def test_sampled_design_and_kriging_add_up(background):
     value = Marginal(lambda x: softmax(x @ weights, axis=1), background, link="log_odds")
     for design in (kernelshap(12, 200), kriging(12, 200)):
         cube = dshap.explain(value, rows, design=design)
-        np.testing.assert_allclose(cube.attribution.sum("feature") + cube.base_value, cube.prediction, atol=1e-10)
+        np.testing.assert_allclose(
+            cube.attribution.sum("feature") + cube.base_value, cube.prediction, atol=1e-10
+        )
         assert (cube.std_error > 0).all()
 
 
@@ -209,17 +225,25 @@ def test_changed_base_value_is_found(model, background, rows, tmp_path):
 def test_skipped_rows_keep_their_place(model, background, rows):
     holes = rows.copy()
     holes[4, 1] = np.nan
-    cube = dshap.explain(Marginal(model.predict_proba, background, link="log_odds"), holes, missing="skip")
-    assert cube.explained_class[4] == -1 and np.isnan(cube.base_value[4]).all() and cube.status[4] == 2
+    cube = dshap.explain(
+        Marginal(model.predict_proba, background, link="log_odds"), holes, missing="skip"
+    )
+    assert (
+        cube.explained_class[4] == -1 and np.isnan(cube.base_value[4]).all() and cube.status[4] == 2
+    )
 
 
 def test_conditional_values_take_links(model, rows):
-    """The regression's and the normal's expectations are of probabilities; at the ends they are the model's own."""
+    """The regression's and the normal's expectations are of probabilities; at the ends they are the
+    model's own."""
     data = np.random.default_rng(8).normal(size=(400, D))
     clipped = LogProbability("dog", clip=1e-3)
     for value, least in (
         (Gaussian(model.predict_proba, data, n_samples=50, link=LogProbability("dog")), 0.0),
-        (ConditionalRegression(model.predict_proba, data, RBF(2.0), Nystrom(40), link=clipped), 1e-3),
+        (
+            ConditionalRegression(model.predict_proba, data, RBF(2.0), Nystrom(40), link=clipped),
+            1e-3,
+        ),
     ):
         cube = dshap.explain(value, rows)
         mean = model.predict_proba(data).mean(axis=0)  # the normal's is that over its draws
@@ -238,7 +262,9 @@ def test_clip_moves_expectations(background):
 
 def test_expected_log_probability_takes_0_log_0_as_0(background):
     one = np.eye(2)
-    value = Marginal(lambda x: one[(x[:, 0] > 0).astype(int)], background, link="expected_log_probability")
+    value = Marginal(
+        lambda x: one[(x[:, 0] > 0).astype(int)], background, link="expected_log_probability"
+    )
     cube = dshap.explain(value, np.full((2, D), 5.0))
     np.testing.assert_allclose(cube.prediction, 0.0)
 
@@ -246,13 +272,31 @@ def test_expected_log_probability_takes_0_log_0_as_0(background):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda m, b: Marginal(m.predict_proba, b, link=LogOdds("dgo")), "unknown class 'dgo'; did you mean 'dog'"),
-        (lambda m, b: Marginal(m.predict_proba, b, link=LogOdds(1)), "unknown class '1'. Allowed: cat, dog, rat"),
-        (lambda m, b: Marginal(m.predict_proba, b, link="logodds"), "unknown link 'logodds'; did you mean 'log_odds'"),
+        (
+            lambda m, b: Marginal(m.predict_proba, b, link=LogOdds("dgo")),
+            "unknown class 'dgo'; did you mean 'dog'",
+        ),
+        (
+            lambda m, b: Marginal(m.predict_proba, b, link=LogOdds(1)),
+            "unknown class '1'. Allowed: cat, dog, rat",
+        ),
+        (
+            lambda m, b: Marginal(m.predict_proba, b, link="logodds"),
+            "unknown link 'logodds'; did you mean 'log_odds'",
+        ),
         (lambda m, b: Marginal(m.predict_proba, b, link=np.log), "give 'identity', 'logit'"),
-        (lambda m, b: Marginal(lambda x: x[:, 0], b, link="log_odds"), "needs the probabilities of all classes"),
-        (lambda m, b: Marginal(lambda x: 3.0 + x[:, 0] ** 2, b, link="logit"), r"the model gave .*, outside \[0, 1\]"),
-        (lambda m, b: LogOdds(clip=0.4), "clip is 0.4: give a number of at least 0 and at most 0.1"),
+        (
+            lambda m, b: Marginal(lambda x: x[:, 0], b, link="log_odds"),
+            "needs the probabilities of all classes",
+        ),
+        (
+            lambda m, b: Marginal(lambda x: 3.0 + x[:, 0] ** 2, b, link="logit"),
+            r"the model gave .*, outside \[0, 1\]",
+        ),
+        (
+            lambda m, b: LogOdds(clip=0.4),
+            "clip is 0.4: give a number of at least 0 and at most 0.1",
+        ),
     ],
 )
 def test_bad_links_are_refused_where_they_are_made(make, message, model, background):
@@ -267,8 +311,12 @@ def test_bad_links_are_refused_where_they_are_made(make, message, model, backgro
         (lambda x: np.where(x[:, 0] > 9, 1.0, 0.5), r"row-0.*exactly 0 or 1.*Logit\(clip=1e-6\)"),
     ],
 )
-def test_rows_without_a_link_are_refused_and_nothing_is_written(predict, message, background, tmp_path):
-    rows = pd.DataFrame(np.full((5, D), 10.0), columns=list("abcd")).assign(id=[f"row-{i}" for i in range(5)])
+def test_rows_without_a_link_are_refused_and_nothing_is_written(
+    predict, message, background, tmp_path
+):
+    rows = pd.DataFrame(np.full((5, D), 10.0), columns=list("abcd")).assign(
+        id=[f"row-{i}" for i in range(5)]
+    )
     store = tmp_path / "cube.zarr"
     with pytest.raises(PredictError, match=message):
         value = Marginal(predict, pd.DataFrame(background, columns=list("abcd")), link="logit")
@@ -296,7 +344,9 @@ def test_estimates_outside_are_refused_unless_clipped():
     def value(link):
         return ConditionalRegression(steep, data, RBF(0.6), Nystrom(50), penalty=1e-9, link=link)
 
-    with pytest.raises(FailedBlocksError, match=r"an expectation is .*, outside \[0, 1\].*or give it a clip="):
+    with pytest.raises(
+        FailedBlocksError, match=r"an expectation is .*, outside \[0, 1\].*or give it a clip="
+    ):
         dshap.explain(value("logit"), data * 0.9)
     cube = dshap.explain(value(Logit(clip=1e-4)), data * 0.9)
     assert np.isfinite(cube.attribution).all()
@@ -306,7 +356,11 @@ def test_link_is_in_the_fingerprint(model, background, rows, tmp_path):
     store = tmp_path / "cube.zarr"
     dshap.explain(Marginal(model.predict_proba, background, link=LogOdds("dog")), rows, store=store)
     with pytest.raises(dshap.DshapError, match=r"holds another run: .*clip was 0\.0, now 0\.001"):
-        dshap.explain(Marginal(model.predict_proba, background, link=LogOdds("dog", clip=1e-3)), rows, store=store)
+        dshap.explain(
+            Marginal(model.predict_proba, background, link=LogOdds("dog", clip=1e-3)),
+            rows,
+            store=store,
+        )
 
 
 @pytest.mark.parametrize("link", [LogOdds("low"), "log_odds"], ids=str)
@@ -318,9 +372,15 @@ def test_outputs_named_otherwise_are_another_run(link, background, tmp_path):
         return np.column_stack([1 - p, p])
 
     rows, store = background + 0.1, tmp_path / "cube.zarr"
-    dshap.explain(Marginal(predict, background, link=link, output_names=["low", "high"]), rows, store=store)
+    dshap.explain(
+        Marginal(predict, background, link=link, output_names=["low", "high"]), rows, store=store
+    )
     with pytest.raises(dshap.DshapError, match="holds another run"):
-        dshap.explain(Marginal(predict, background, link=link, output_names=["high", "low"]), rows, store=store)
+        dshap.explain(
+            Marginal(predict, background, link=link, output_names=["high", "low"]),
+            rows,
+            store=store,
+        )
 
 
 def test_quality_is_that_of_the_expectation(model, rows):

@@ -1,11 +1,14 @@
-"""The null-player axiom for every value function: an unused column, independent of the rest, gets 0.
+"""The null-player axiom for every value function: an unused column, independent of the rest, gets
+0.
 
-Where the value function has no noise, 0 to rounding.  Where a distribution is fitted to rows and drawn from, 0 on the
-average: over `TABLES` fresh tables, with fresh draws, the mean of φ is within 3 standard errors of 0, the standard
-error being the deviation of φ from table to table over √TABLES.  Twelve cells (two columns, six rows), t with 19
-degrees of freedom: false alarms of 0.7 % a cell in other seeds; the seeds are fixed.  The penalised regressions and
-embeddings have a bias too, which their penalty trades against noise: |mean of φ| is at most 3 standard errors of *one*
-table, its deviation from table to table (measured: 1.1 of them; 2.3 with 40 landmarks and ten times the penalty).
+Where the value function has no noise, 0 to rounding.  Where a distribution is fitted to rows and
+drawn from, 0 on the average: over `TABLES` fresh tables, with fresh draws, the mean of φ is within
+3 standard errors of 0, the standard error being the deviation of φ from table to table over
+√TABLES.  Twelve cells (two columns, six rows), t with 19 degrees of freedom: false alarms of 0.7 %
+a cell in other seeds; the seeds are fixed.  The penalised regressions and embeddings have a bias
+too, which their penalty trades against noise: |mean of φ| is at most 3 standard errors of *one*
+table, its deviation from table to table (measured: 1.1 of them; 2.3 with 40 landmarks and ten times
+the penalty).
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ N_ROWS, TABLES = 400, 20
 
 
 def table(n, seed):
-    """(n, 5): three dependent, skewed columns that no normal distribution fits, and two independent of all."""
+    """(n, 5): three dependent, skewed columns that no normal distribution fits, and two independent
+    of all."""
     rng = np.random.default_rng([7, seed])
     z = rng.multivariate_normal(np.zeros(USED), [[1, 0.6, -0.3], [0.6, 1, 0.2], [-0.3, 0.2, 1]], n)
     used = [np.exp(0.8 * z[:, 0]), z[:, 1] + 0.5 * z[:, 0] ** 2, np.exp(z[:, 2])]
@@ -41,7 +45,8 @@ ROWS = table(6, 1_000)
 
 
 def predict(x):
-    """Of the first three columns: a product, a cube, a kink, so that no normal distribution has the data's mean."""
+    """Of the first three columns: a product, a cube, a kink, so that no normal distribution has the
+    data's mean."""
     return x[:, 0] * x[:, 1] + x[:, 0] ** 3 / 10 + np.abs(x[:, 2] - 1)
 
 
@@ -50,7 +55,8 @@ def bounded(x):
 
 
 def kernel_model():
-    """A product model that is constant in the last two columns: their factors are exp(−(x − z)²/2e24) = 1."""
+    """A product model that is constant in the last two columns: their factors are exp(−(x −
+    z)²/2e24) = 1."""
     x = table(300, 2_000)
     kernel = Product([RBF(2.0)] * USED + [RBF(1e12)] * NULL)
     return KernelRidge(kernel, Nystrom(40), penalty=1e-4).fit(x, bounded(x))
@@ -71,7 +77,9 @@ EXACT = {
 NOISY = {
     values.Gaussian: lambda data, seed: values.Gaussian(predict, data, n_samples=60, seed=seed),
     values.Copula: lambda data, seed: values.Copula(predict, data, n_samples=60, seed=seed),
-    values.LinearGaussian: lambda data, seed: values.LinearGaussian([1.0, 2.0, -1.0, 0.0, 0.0], 0.5, data=data),
+    values.LinearGaussian: lambda data, seed: values.LinearGaussian(
+        [1.0, 2.0, -1.0, 0.0, 0.0], 0.5, data=data
+    ),
 }
 PENALISED = {
     values.ConditionalRegression: lambda data, seed: values.ConditionalRegression(
@@ -88,7 +96,11 @@ OF_TEXTS = values.Tokens
 
 
 def test_every_value_function_is_here():
-    every = {each for each in vars(values).values() if inspect.isclass(each) and issubclass(each, TableValue)}
+    every = {
+        each
+        for each in vars(values).values()
+        if inspect.isclass(each) and issubclass(each, TableValue)
+    }
     assert every == EXACT.keys() | NOISY.keys() | PENALISED.keys() | {OF_TEXTS}
 
 
@@ -140,7 +152,8 @@ def test_columns_that_the_model_does_not_use_get_nothing_on_the_average(kind):
     phi = attributions(NOISY[kind])
     error = phi.std(axis=0, ddof=1) / np.sqrt(TABLES)
     assert (np.abs(phi.mean(axis=0)) <= 3 * error)[:, USED:].all()
-    assert (error[:, USED:] < 0.1 * np.abs(phi[..., :USED]).mean()).all()  # the error is small enough to tell
+    # the error is small enough to tell
+    assert (error[:, USED:] < 0.1 * np.abs(phi[..., :USED]).mean()).all()
 
 
 @pytest.mark.parametrize("kind", PENALISED, ids=lambda kind: kind.__name__)
@@ -153,14 +166,19 @@ def test_what_a_penalty_gives_to_unused_columns_is_below_its_noise(kind):
 
 @pytest.mark.parametrize("kind", [values.Gaussian, values.Copula], ids=lambda kind: kind.__name__)
 def test_the_mean_over_the_data_stands_beside_the_base_value(kind):
-    """v(∅) is the mean over the draws; the columns are no normal ones, so that the two differ by more than noise."""
+    """v(∅) is the mean over the draws; the columns are no normal ones, so that the two differ by
+    more than noise."""
     data = table(N_ROWS, 0)
     cube = dshap.explain(kind(predict, data, n_samples=400), ROWS)
     note = json.loads(cube.attrs["base_value"])
     assert note["mean_over_draws"] == cube.base_value.values.tolist() and note["draws"] == 400
     assert note["mean_over_data"] == pytest.approx([predict(data).mean()], rel=1e-12)
-    spread = np.std([base_of(kind(predict, data, n_samples=400, seed=seed), data) for seed in range(1, 51)], ddof=1)
-    assert 0.6 < note["std_error_of_draws"][0] / spread < 1.6  # of 50 seeds: 10 % either way, 1 % by tails of f
+    spread = np.std(
+        [base_of(kind(predict, data, n_samples=400, seed=seed), data) for seed in range(1, 51)],
+        ddof=1,
+    )
+    # of 50 seeds: 10 % either way, 1 % by tails of f
+    assert 0.6 < note["std_error_of_draws"][0] / spread < 1.6
 
 
 def base_of(value, data):
@@ -173,5 +191,7 @@ def test_infinite_predictions_of_draws_are_told():
     def wild(x):
         return np.where(x[:, 0] < 0, np.inf, x[:, 0])  # no row of the data is below 0
 
-    with pytest.raises(PredictError, match=r"NaN or infinity for \d+ of 1,000 gaussian draws.*or use Marginal"):
+    with pytest.raises(
+        PredictError, match=r"NaN or infinity for \d+ of 1,000 gaussian draws.*or use Marginal"
+    ):
         dshap.explain(values.Gaussian(wild, table(N_ROWS, 0)), ROWS)

@@ -25,16 +25,27 @@ def test_absent_tokens_become_those_of_other_texts():
     """One text has ended at the third position, and one is longer than the text itself."""
     game = Tokens(two_outputs, N_TOKENS, background=[[1, 2], [3, 4, 5, 6]]).of_length(3)
     values = game.evaluate(game.prepare(MASKS[2:]), np.array([[7.0, 8.0, 9.0]]))
-    assert_allclose(values[0, 0], two_outputs(np.array([[1, 8, 0], [3, 8, 5]])).mean(axis=0), atol=1e-15)
-    assert_allclose(game.mean_prediction(), two_outputs(np.array([[1, 2, 0], [3, 4, 5]])).mean(axis=0), atol=1e-15)
+    assert_allclose(
+        values[0, 0], two_outputs(np.array([[1, 8, 0], [3, 8, 5]])).mean(axis=0), atol=1e-15
+    )
+    assert_allclose(
+        game.mean_prediction(),
+        two_outputs(np.array([[1, 2, 0], [3, 4, 5]])).mean(axis=0),
+        atol=1e-15,
+    )
 
 
 def test_it_is_marginal_on_texts_of_one_length():
     others = np.array(texts_of([4, 4, 4], seed=5))
-    rows, masks = np.array(texts_of([4, 4], seed=6), float), np.random.default_rng(0).random((6, 4)) < 0.5
+    rows, masks = (
+        np.array(texts_of([4, 4], seed=6), float),
+        np.random.default_rng(0).random((6, 4)) < 0.5,
+    )
     game = Tokens(two_outputs, N_TOKENS, background=others.tolist()).of_length(4)
     plain = Marginal(lambda rows: two_outputs(rows.astype(np.int64)), others.astype(float))
-    assert_array_equal(game.evaluate(game.prepare(masks), rows), plain.evaluate(plain.prepare(masks), rows))
+    assert_array_equal(
+        game.evaluate(game.prepare(masks), rows), plain.evaluate(plain.prepare(masks), rows)
+    )
 
 
 def test_predict_gets_padded_ids_of_one_width_and_never_too_many():
@@ -78,7 +89,9 @@ def test_rows_by_their_length():
 
 def test_what_it_is():
     value = Tokens(chances, N_TOKENS, output_names=["bad", "good"])
-    assert is_of_texts(value) and not is_of_texts(Marginal(lambda rows: rows[:, 0], np.ones((1, 2))))
+    assert is_of_texts(value) and not is_of_texts(
+        Marginal(lambda rows: rows[:, 0], np.ones((1, 2)))
+    )
     assert repr(value) == "Tokens(outputs: bad, good)"
     assert value.of_length(5).players.names == ("0", "1", "2", "3", "4")
 
@@ -86,7 +99,10 @@ def test_what_it_is():
 def test_its_fingerprint_tells_what_changes_a_value():
     makes = [{}, {"padding": 1}, {"reference": 2}, {"background": [[2]]}, {"background": [[2, 3]]}, {"longest": 9},
              {"vocabulary": None}, {"link": "log_odds"}]  # fmt: skip
-    prints = [str(Tokens(chances, **{"vocabulary": N_TOKENS, **given}).of_length(4).fingerprint()) for given in makes]
+    prints = [
+        str(Tokens(chances, **{"vocabulary": N_TOKENS, **given}).of_length(4).fingerprint())
+        for given in makes
+    ]
     assert len(set(prints)) == len(makes)
 
 

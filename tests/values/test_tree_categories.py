@@ -1,4 +1,5 @@
-"""Trees on data frames with categories: the library's own contributions on the frame, whatever table holds the rows."""
+"""Trees on data frames with categories: the library's own contributions on the frame, whatever
+table holds the rows."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ def make_table(n: int, seed: int) -> pd.DataFrame:
 
 def target(table):
     job, ward = table["job"].cat.codes, table["ward"].cat.codes
-    return ((1 + table["age"]) * (job % 3) * (1 - table["pay"]) + np.sin(ward) * table["age"]).to_numpy()
+    return (
+        (1 + table["age"]) * (job % 3) * (1 - table["pay"]) + np.sin(ward) * table["age"]
+    ).to_numpy()
 
 
 def with_holes(table):
@@ -45,11 +48,17 @@ def lightgbm_model(x, y, **options):
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     kind = lightgbm.LGBMClassifier if y.dtype.kind == "i" else lightgbm.LGBMRegressor
     model = kind(n_estimators=12, n_jobs=1, verbose=-1).fit(x, y, **options)
-    return model, lambda rows: model.predict(rows, pred_contrib=True), lambda r: model.predict(r, raw_score=True)
+    return (
+        model,
+        lambda rows: model.predict(rows, pred_contrib=True),
+        lambda r: model.predict(r, raw_score=True),
+    )
 
 
 def xgboost_model(x, y, **options):
-    xgboost = pytest.importorskip("xgboost", minversion="3.1", reason="xgboost 3.1 is not installed")
+    xgboost = pytest.importorskip(
+        "xgboost", minversion="3.1", reason="xgboost 3.1 is not installed"
+    )
     kind = xgboost.XGBClassifier if y.dtype.kind == "i" else xgboost.XGBRegressor
     model = kind(n_estimators=12, n_jobs=1, enable_categorical=True, **options).fit(x, y)
     booster = model.get_booster()
@@ -75,7 +84,9 @@ def rows():
 
 def shuffled(rows, tmp_path):
     job, ward = rows["job"].cat, rows["ward"].cat
-    return rows.assign(job=job.reorder_categories(sorted(JOBS)), ward=ward.reorder_categories(range(390, -1, -10)))
+    return rows.assign(
+        job=job.reorder_categories(sorted(JOBS)), ward=ward.reorder_categories(range(390, -1, -10))
+    )
 
 
 def parquet(rows, tmp_path):
@@ -84,15 +95,21 @@ def parquet(rows, tmp_path):
 
 
 def parquet_of_text(rows, tmp_path):
-    rows.astype({"job": object, "ward": "Int64"}).to_parquet(tmp_path / "text.parquet", row_group_size=13)
+    rows.astype({"job": object, "ward": "Int64"}).to_parquet(
+        tmp_path / "text.parquet", row_group_size=13
+    )
     return tmp_path / "text.parquet"
 
 
 TABLES = {
     "as at the fit": lambda rows, _: rows,
     "categories in another order": shuffled,
-    "only those that occur": lambda rows, _: rows.assign(job=rows["job"].cat.remove_unused_categories()),
-    "more categories": lambda rows, _: rows.assign(job=rows["job"].cat.add_categories(["astronaut"])),
+    "only those that occur": lambda rows, _: rows.assign(
+        job=rows["job"].cat.remove_unused_categories()
+    ),
+    "more categories": lambda rows, _: rows.assign(
+        job=rows["job"].cat.add_categories(["astronaut"])
+    ),
     "ordered": lambda rows, _: rows.assign(job=rows["job"].cat.as_ordered()),
     "objects": lambda rows, _: rows.astype({"job": object, "ward": float}),
     "text": lambda rows, _: rows.astype({"job": "string", "ward": "Int16"}),
@@ -108,11 +125,15 @@ def check(value, given, contributions, margins, **options):
     """1e-6 relative is asked for: XGBoost adds in float32, and both are its own sums."""
     cube = dshap.explain(value, given, **options)
     k = cube.sizes["output"]
-    wanted = np.asarray(contributions).reshape(len(contributions), k, len(NAMES) + 1).transpose(0, 2, 1)
+    wanted = (
+        np.asarray(contributions).reshape(len(contributions), k, len(NAMES) + 1).transpose(0, 2, 1)
+    )
     scale = np.abs(wanted).max()
     np.testing.assert_allclose(cube.attribution, wanted[:, :-1], rtol=0, atol=1e-6 * scale)
     np.testing.assert_allclose(cube.base_value, wanted[0, -1], rtol=0, atol=1e-6 * scale)
-    np.testing.assert_allclose(cube.prediction, np.asarray(margins).reshape(-1, k), rtol=0, atol=1e-6 * scale)
+    np.testing.assert_allclose(
+        cube.prediction, np.asarray(margins).reshape(-1, k), rtol=0, atol=1e-6 * scale
+    )
     return cube
 
 
@@ -126,12 +147,21 @@ def test_every_table_gives_the_librarys_contributions(kind, library, table, rows
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_missing_values_and_classes(library, table, rows, tmp_path):
-    """Three classes, fitted with holes and without, explained with holes; the store verifies and keeps the text."""
+    """Three classes, fitted with holes and without, explained with holes; the store verifies and
+    keeps the text."""
     holes, classes = with_holes(rows), np.digitize(target(table), [0.0, 1.0])
     for i, fitted in enumerate((table, with_holes(table))):
         model, contributions, margins = LIBRARIES[library](fitted, classes)
         store = tmp_path / f"{i}.zarr"
-        check(Trees(model), holes, contributions(holes), margins(holes), missing="pass", store=store, keep_rows=True)
+        check(
+            Trees(model),
+            holes,
+            contributions(holes),
+            margins(holes),
+            missing="pass",
+            store=store,
+            keep_rows=True,
+        )
         assert verify_cube(store) == []
     with pytest.raises(InputError, match=r"19 rows hold NaN or infinity: job 12, pay 9"):
         dshap.explain(Trees(model), holes)
@@ -158,7 +188,8 @@ def test_a_category_that_xgboost_does_not_know_is_refused(word, table, rows):
     """XGBoost refuses it, or (3.2, where it sorts before all others) takes it for another one."""
     model, _, _ = xgboost_model(table, target(table))
     with pytest.raises(
-        InputError, match=rf"column 'job' holds '{word}', a category .*XGBoost refuses: drop these rows"
+        InputError,
+        match=rf"column 'job' holds '{word}', a category .*XGBoost refuses: drop these rows",
     ):
         dshap.explain(Trees(model), rows.assign(job=[word, *["cook"] * 59]))
 
@@ -168,7 +199,8 @@ def test_ordered_categories_of_lightgbm_are_given(table, rows):
     ordered = table.assign(job=table["job"].cat.as_ordered())
     model, contributions, margins = lightgbm_model(ordered, target(table))
     with pytest.raises(
-        InputError, match=r"categories of 2 columns \(\['cook', 'nurse', 'pilot', …\]; \[0, 10, 20, …\]\)"
+        InputError,
+        match=r"categories of 2 columns \(\['cook', 'nurse', 'pilot', …\]; \[0, 10, 20, …\]\)",
     ):
         Trees(model)
     lists = {"ward": list(range(0, 400, 10)), "job": JOBS}
@@ -186,8 +218,11 @@ def test_ordered_categories_of_lightgbm_are_given(table, rows):
 
 
 def test_columns_of_codes_that_lightgbm_was_told_of_are_not_mistaken(table):
-    """categorical_feature= names a column of numbers, and the one list is that of another column: 40 codes, 3 words."""
-    x = table.assign(job=pd.Categorical(np.arange(1_200) % 3).rename_categories(list("uvw")).as_ordered())
+    """categorical_feature= names a column of numbers, and the one list is that of another column:
+    40 codes, 3 words."""
+    x = table.assign(
+        job=pd.Categorical(np.arange(1_200) % 3).rename_categories(list("uvw")).as_ordered()
+    )
     x = x.assign(ward=x["ward"].cat.codes.astype(int))
     model, _, _ = lightgbm_model(x, target(table), categorical_feature=["ward"])
     with pytest.raises(InputError, match="keeps the categories of 1 columns"):
@@ -195,7 +230,8 @@ def test_columns_of_codes_that_lightgbm_was_told_of_are_not_mistaken(table):
 
 
 def test_codes_that_lightgbm_was_fitted_on(table, rows):
-    """categorical_feature= of an array: codes, as they are, in arrays and in frames; interactions too."""
+    """categorical_feature= of an array: codes, as they are, in arrays and in frames; interactions
+    too."""
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
 
     def coded(frame):
@@ -203,31 +239,40 @@ def test_codes_that_lightgbm_was_fitted_on(table, rows):
 
     data = lightgbm.Dataset(coded(table), target(table), categorical_feature=["job", "ward"])
     booster = lightgbm.train({"verbose": -1, "num_threads": 1}, data, 9)
-    wanted = booster.predict(coded(rows), pred_contrib=True), booster.predict(coded(rows), raw_score=True)
+    wanted = (
+        booster.predict(coded(rows), pred_contrib=True),
+        booster.predict(coded(rows), raw_score=True),
+    )
     assert Trees(booster).model.categories == {}
     for given in (coded(rows), coded(rows).to_numpy()):
         cube = check(Trees(booster), given, *wanted, interactions=True)
-        np.testing.assert_allclose(cube.interaction.sum("feature_other"), cube.attribution, atol=1e-12)
+        np.testing.assert_allclose(
+            cube.interaction.sum("feature_other"), cube.attribution, atol=1e-12
+        )
 
 
 def test_codes_that_xgboost_was_fitted_on(table, rows):
-    """Without names: arrays of codes. With names: their lists must be given, since frames may have had categories."""
+    """Without names: arrays of codes. With names: their lists must be given, since frames may have
+    had categories."""
     xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
 
     def coded(frame):
-        return np.column_stack([frame["age"], frame["job"].cat.codes, frame["pay"], frame["ward"].cat.codes]).astype(
-            float
-        )
+        return np.column_stack(
+            [frame["age"], frame["job"].cat.codes, frame["pay"], frame["ward"].cat.codes]
+        ).astype(float)
 
     types = ["q", "c", "q", "c"]
-    plain = xgboost.DMatrix(coded(table), target(table), feature_types=types, enable_categorical=True)
+    plain = xgboost.DMatrix(
+        coded(table), target(table), feature_types=types, enable_categorical=True
+    )
     asked = xgboost.DMatrix(coded(rows), feature_types=types, enable_categorical=True)
     booster = xgboost.train({"nthread": 1}, plain, 5)
     wanted = booster.predict(asked, pred_contribs=True), booster.predict(asked, output_margin=True)
     check(Trees(booster), coded(rows), *wanted)
     booster.feature_names = NAMES
     with pytest.raises(
-        InputError, match=r"did not keep the categories of 'job' .*give categories=\{'job': \[\.\.\.\]\}"
+        InputError,
+        match=r"did not keep the categories of 'job' .*give categories=\{'job': \[\.\.\.\]\}",
     ):
         Trees(booster)
     lists = {"job": JOBS, "ward": range(0, 400, 10)}
@@ -237,12 +282,16 @@ def test_codes_that_xgboost_was_fitted_on(table, rows):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("values", [None, pd.NA, pd.Categorical([np.nan] * 60)], ids=["None", "NA", "no category"])
+@pytest.mark.parametrize(
+    "values", [None, pd.NA, pd.Categorical([np.nan] * 60)], ids=["None", "NA", "no category"]
+)
 def test_a_column_of_nothing_but_missing_values(values, library, table, rows):
     """It has no kind, text or number."""
     model, contributions, margins = LIBRARIES[library](with_holes(table), target(table))
     empty = rows.assign(job=rows["job"].where(rows["age"] > 99))
-    check(Trees(model), rows.assign(job=values), contributions(empty), margins(empty), missing="pass")
+    check(
+        Trees(model), rows.assign(job=values), contributions(empty), margins(empty), missing="pass"
+    )
 
 
 def test_other_lists_are_another_run(table, rows, tmp_path):
@@ -250,7 +299,9 @@ def test_other_lists_are_another_run(table, rows, tmp_path):
     model, _, _ = lightgbm_model(table, target(table))
     dshap.explain(Trees(model), rows, store=tmp_path / "cube.zarr")
     renamed = {job: job.upper() for job in JOBS}
-    other, _, _ = lightgbm_model(table.assign(job=table["job"].cat.rename_categories(renamed)), target(table))
+    other, _, _ = lightgbm_model(
+        table.assign(job=table["job"].cat.rename_categories(renamed)), target(table)
+    )
     with pytest.raises(dshap.DshapError, match="holds another run"):
         capital = rows.assign(job=rows["job"].cat.rename_categories(renamed))
         dshap.explain(Trees(other), capital, store=tmp_path / "cube.zarr")
@@ -263,14 +314,38 @@ def shared(library, table):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda m, r: Trees(m, r[:5]), r"fitted on categories, and shap, .*leave background out \(path-dependent\)"),
-        (lambda m, r: dshap.explain(Trees(m), r.assign(job=1.0)), "column 'job' holds double here, and text where"),
-        (lambda m, r: dshap.explain(Trees(m), r.assign(ward="ten")), "'ward' holds .*string here, and categories that"),
-        (lambda m, r: dshap.explain(Trees(m), np.zeros((3, 4))), "takes text columns .*: give a data frame or a path"),
-        (lambda m, r: dshap.explain(Trees(m), r.drop(columns="job")), "lacks a column of the model: .*'job'"),
-        (lambda m, r: Trees(m, categories={"jobs": JOBS}), "categories: unknown column 'jobs'.*job"),
-        (lambda m, r: Trees(m, categories={"job": JOBS, "ward": [1, 2]}), "categories of 'ward' are .*the model keeps"),
-        (lambda m, r: Trees(m, categories={"job": JOBS + JOBS}), "categories is .*lists of different values"),
+        (
+            lambda m, r: Trees(m, r[:5]),
+            r"fitted on categories, and shap, .*leave background out \(path-dependent\)",
+        ),
+        (
+            lambda m, r: dshap.explain(Trees(m), r.assign(job=1.0)),
+            "column 'job' holds double here, and text where",
+        ),
+        (
+            lambda m, r: dshap.explain(Trees(m), r.assign(ward="ten")),
+            "'ward' holds .*string here, and categories that",
+        ),
+        (
+            lambda m, r: dshap.explain(Trees(m), np.zeros((3, 4))),
+            "takes text columns .*: give a data frame or a path",
+        ),
+        (
+            lambda m, r: dshap.explain(Trees(m), r.drop(columns="job")),
+            "lacks a column of the model: .*'job'",
+        ),
+        (
+            lambda m, r: Trees(m, categories={"jobs": JOBS}),
+            "categories: unknown column 'jobs'.*job",
+        ),
+        (
+            lambda m, r: Trees(m, categories={"job": JOBS, "ward": [1, 2]}),
+            "categories of 'ward' are .*the model keeps",
+        ),
+        (
+            lambda m, r: Trees(m, categories={"job": JOBS + JOBS}),
+            "categories is .*lists of different values",
+        ),
     ],
 )
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -286,7 +361,9 @@ def test_a_source_that_reads_categories_as_numbers_is_refused(library, table, ro
     x = table[["age", "ward"]]
     model, contributions, _ = LIBRARIES[library](x, target(table))
     rows[["age", "ward"]].astype({"ward": int}).to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(InputError, match="takes the categories of column 'ward', and the source was opened without"):
+    with pytest.raises(
+        InputError, match="takes the categories of column 'ward', and the source was opened without"
+    ):
         dshap.explain(Trees(model), ParquetSource(tmp_path / "t.parquet"))
     opened = ParquetSource(tmp_path / "t.parquet", categories=Trees(model).model.categories)
     found = dshap.explain(Trees(model), opened).attribution[..., 0]

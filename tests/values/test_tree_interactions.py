@@ -1,4 +1,5 @@
-"""Interactions of Trees: half the Shapley interaction index of the path-dependent game, by brute force over it."""
+"""Interactions of Trees: half the Shapley interaction index of the path-dependent game, by brute
+force over it."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def table():
     x = pd.DataFrame(rng.normal(size=(900, 4)), columns=["a", "b", "c", "e"])
     x.insert(3, "k", pd.Categorical(rng.choice(list("zyxwvutsr"), 900), list("zyxwvutsr")))
     y = (1 + x.a) * (1 - x.b) * (1 + x.c) * (x.k.cat.codes % 3) + np.sin(3 * x.e)
-    return x.assign(e=x.e.where(rng.random(900) > 0.2), k=x.k.where(rng.random(900) > 0.1)), y.to_numpy()
+    return x.assign(
+        e=x.e.where(rng.random(900) > 0.2), k=x.k.where(rng.random(900) > 0.1)
+    ), y.to_numpy()
 
 
 def numbers(x):
@@ -37,14 +40,20 @@ def numbers(x):
 
 
 def index_by_definition(worth, d):
-    """(d, d): I_ij = Σ_{S ⊆ N∖ij} s!(d−s−2)!/(d−1)! [v(S ∪ ij) − v(S ∪ i) − v(S ∪ j) + v(S)], 0 on the diagonal."""
+    """(d, d): I_ij = Σ_{S ⊆ N∖ij} s!(d−s−2)!/(d−1)! [v(S ∪ ij) − v(S ∪ i) − v(S ∪ j) + v(S)], 0 on
+    the diagonal."""
     out = np.zeros((d, d))
     for i, j in itertools.combinations(range(d), 2):
         others = [p for p in range(d) if p not in (i, j)]
         for s in range(d - 1):
             weight = factorial(s) * factorial(d - s - 2) / factorial(d - 1)
             for chosen in map(set, itertools.combinations(others, s)):
-                change = worth(chosen | {i, j}) - worth(chosen | {i}) - worth(chosen | {j}) + worth(chosen)
+                change = (
+                    worth(chosen | {i, j})
+                    - worth(chosen | {i})
+                    - worth(chosen | {j})
+                    + worth(chosen)
+                )
                 out[i, j] = out[j, i] = out[i, j] + weight * change
     return out
 
@@ -85,31 +94,52 @@ def lightgbm_worth(node, row, inside):
 
 
 def codes(x):
-    return x.assign(k=x.k.cat.codes.replace(-1, np.nan)).to_numpy(dtype=float) if "k" in x else x.to_numpy(dtype=float)
+    return (
+        x.assign(k=x.k.cat.codes.replace(-1, np.nan)).to_numpy(dtype=float)
+        if "k" in x
+        else x.to_numpy(dtype=float)
+    )
 
 
 def of_lightgbm(booster, rows, output, n_outputs):
     trees = [own["tree_structure"] for own in booster.dump_model()["tree_info"]][output::n_outputs]
-    return lambda i: lambda inside: sum(lightgbm_worth(own, codes(rows)[i], inside) for own in trees)
+    return lambda i: (
+        lambda inside: sum(lightgbm_worth(own, codes(rows)[i], inside) for own in trees)
+    )
 
 
 @pytest.mark.parametrize("kind", ["categories", "numbers", "classes"])
 def test_lightgbm_against_brute_force(kind, table):
-    """It has none of its own: shap's algorithm on its trees, splits by sets and missing values as LightGBM's."""
+    """It has none of its own: shap's algorithm on its trees, splits by sets and missing values as
+    LightGBM's."""
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     pytest.importorskip("shap", reason="shap is not installed")
     x, y = table
     x = numbers(x) if kind == "numbers" else x
-    options = {"n_estimators": 6, "num_leaves": 12, "min_child_samples": 5, "n_jobs": 1, "verbose": -1}
+    options = {
+        "n_estimators": 6,
+        "num_leaves": 12,
+        "min_child_samples": 5,
+        "n_jobs": 1,
+        "verbose": -1,
+    }
     if kind == "classes":
         model, n_outputs = lightgbm.LGBMClassifier(**options).fit(x, np.digitize(y, [0.0, 2.0])), 3
     else:
         model, n_outputs = lightgbm.LGBMRegressor(**options).fit(x, y), 1
     cube = dshap.explain(Trees(model), x[:25], interactions=True, missing="pass")
-    wanted = model.predict(x[:25], pred_contrib=True).reshape(25, n_outputs, -1)[:, :, :-1].swapaxes(1, 2)
+    wanted = (
+        model.predict(x[:25], pred_contrib=True)
+        .reshape(25, n_outputs, -1)[:, :, :-1]
+        .swapaxes(1, 2)
+    )
     np.testing.assert_allclose(cube.attribution, wanted, atol=1e-12)
     few = (0, 24) if kind == "classes" else (0, 5, 11, 24)
-    games = {(i, k): of_lightgbm(model.booster_, x, k, n_outputs)(i) for i in few for k in range(n_outputs)}
+    games = {
+        (i, k): of_lightgbm(model.booster_, x, k, n_outputs)(i)
+        for i in few
+        for k in range(n_outputs)
+    }
     check(cube, games, 1e-10)
 
 
@@ -135,8 +165,8 @@ def test_missing_values_that_lightgbm_did_not_see(table):
     ids=str,
 )
 def test_kinds_of_lightgbm(options, table):
-    """Leaves as they are in predictions, those of random forests means; zeros that are missing, missing ones that are
-    zeros."""
+    """Leaves as they are in predictions, those of random forests means; zeros that are missing,
+    missing ones that are zeros."""
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     pytest.importorskip("shap", reason="shap is not installed")
     x, y = table[0].round({"a": 0, "b": 0}), table[1]
@@ -155,21 +185,31 @@ def test_models_that_the_library_does_not_explain(library, table):
     module = pytest.importorskip(library, reason=f"{library} is not installed")
     x, y = numbers(table[0]), table[1]
     if library == "lightgbm":
-        models = [(module.LGBMRegressor(n_estimators=2, linear_tree=True, verbose=-1).fit(x, y), False)]
+        models = [
+            (module.LGBMRegressor(n_estimators=2, linear_tree=True, verbose=-1).fit(x, y), False)
+        ]
     else:
         both = np.column_stack([y, 2 * y])
-        vector = module.XGBRegressor(n_estimators=2, multi_strategy="multi_output_tree").fit(x, both)
+        vector = module.XGBRegressor(n_estimators=2, multi_strategy="multi_output_tree").fit(
+            x, both
+        )
         models = [(vector, False)]
     for model, has_phi in models:
-        with pytest.raises(InputError, match=r"the library fails \(.*use Marginal\(predict, background\)$") as caught:
+        with pytest.raises(
+            InputError, match=r"the library fails \(.*use Marginal\(predict, background\)$"
+        ) as caught:
             dshap.explain(Trees(model), x[:9], interactions=has_phi)
-        assert "\n" not in str(caught.value) and ("leave interactions out" in str(caught.value)) == has_phi
+        assert (
+            "\n" not in str(caught.value)
+            and ("leave interactions out" in str(caught.value)) == has_phi
+        )
 
 
 @pytest.mark.parametrize("d", [1, 2, 13, 40, 300])
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
 def test_widths(library, d):
-    """One column has no pair; of 300 a row's matrices are megabytes, and few rows are asked for at once."""
+    """One column has no pair; of 300 a row's matrices are megabytes, and few rows are asked for at
+    once."""
     module = pytest.importorskip(library, reason=f"{library} is not installed")
     pytest.importorskip("shap", reason="shap is not installed")
     rng = np.random.default_rng(d)
@@ -185,7 +225,8 @@ def test_widths(library, d):
 
 
 def test_a_model_of_stumps_and_leaves(table):
-    """No tree has two columns: every interaction is 0; trees of one leaf, which LightGBM ends with, do no harm."""
+    """No tree has two columns: every interaction is 0; trees of one leaf, which LightGBM ends with,
+    do no harm."""
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     pytest.importorskip("shap", reason="shap is not installed")
     x, y = numbers(table[0]), table[1]
@@ -195,7 +236,9 @@ def test_a_model_of_stumps_and_leaves(table):
         cube = dshap.explain(Trees(model), x[:5], interactions=True)
         off = cube.interaction.values[..., 0] * (1 - np.eye(4))
         np.testing.assert_allclose(off, 0.0, atol=1e-12)
-        np.testing.assert_allclose(cube.interaction.sum("feature_other"), cube.attribution, atol=1e-12)
+        np.testing.assert_allclose(
+            cube.interaction.sum("feature_other"), cube.attribution, atol=1e-12
+        )
 
 
 def xgboost_worth(node, row, inside):
@@ -206,7 +249,9 @@ def xgboost_worth(node, row, inside):
     column = int(node["split"][1:])
     if column not in inside:
         cover = [own["cover"] for own in children.values()]
-        return np.dot(cover, [xgboost_worth(own, row, inside) for own in children.values()]) / sum(cover)
+        return np.dot(cover, [xgboost_worth(own, row, inside) for own in children.values()]) / sum(
+            cover
+        )
     x = np.float32(row[column])
     way = "missing" if np.isnan(x) else "yes" if x < np.float32(node["split_condition"]) else "no"
     return xgboost_worth(children[node[way]], row, inside)
@@ -218,8 +263,12 @@ def test_xgboost_against_brute_force(n_classes, table):
     xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
     x, y = table[0].drop(columns="k").to_numpy(), table[1]
     kind = xgboost.XGBClassifier if n_classes > 1 else xgboost.XGBRegressor
-    model = kind(n_estimators=5, max_depth=4, n_jobs=1).fit(x, np.digitize(y, [0.0, 2.0]) if n_classes > 1 else y)
-    trees = [json.loads(own) for own in model.get_booster().get_dump(dump_format="json", with_stats=True)]
+    model = kind(n_estimators=5, max_depth=4, n_jobs=1).fit(
+        x, np.digitize(y, [0.0, 2.0]) if n_classes > 1 else y
+    )
+    trees = [
+        json.loads(own) for own in model.get_booster().get_dump(dump_format="json", with_stats=True)
+    ]
     cube = dshap.explain(Trees(model), x[:20], interactions=True, missing="pass")
 
     def game(i, k):
@@ -229,17 +278,27 @@ def test_xgboost_against_brute_force(n_classes, table):
 
 
 def test_xgboost_on_categories(table, tmp_path):
-    """Its own numbers on the frame, whatever order the categories have; main effects are what is left of phi."""
-    xgboost = pytest.importorskip("xgboost", minversion="3.1", reason="xgboost 3.1 is not installed")
+    """Its own numbers on the frame, whatever order the categories have; main effects are what is
+    left of phi."""
+    xgboost = pytest.importorskip(
+        "xgboost", minversion="3.1", reason="xgboost 3.1 is not installed"
+    )
     x, y = table
     model = xgboost.XGBRegressor(n_estimators=9, enable_categorical=True, n_jobs=1).fit(x, y)
     frame = xgboost.DMatrix(x[:70], enable_categorical=True)
     wanted = model.get_booster().predict(frame, pred_interactions=True)[:, :-1, :-1]
     rows = x[:70].assign(k=x.k[:70].cat.reorder_categories(list("rstuvwxyz")))
     cube = dshap.explain(
-        Trees(model), rows, interactions=True, missing="pass", store=tmp_path / "cube.zarr", instance_tile=32
+        Trees(model),
+        rows,
+        interactions=True,
+        missing="pass",
+        store=tmp_path / "cube.zarr",
+        instance_tile=32,
     )
-    np.testing.assert_allclose(cube.interaction.values[..., 0], wanted, atol=2e-6 * np.abs(wanted).max())
+    np.testing.assert_allclose(
+        cube.interaction.values[..., 0], wanted, atol=2e-6 * np.abs(wanted).max()
+    )
     np.testing.assert_allclose(cube.interaction.sum("feature_other"), cube.attribution, atol=1e-12)
     assert verify_cube(tmp_path / "cube.zarr") == []
 
@@ -250,10 +309,15 @@ def sklearn_worth(tree, row, inside, node=0):
         return tree.value[node].ravel()[0]
     if tree.feature[node] in inside:
         return sklearn_worth(
-            tree, row, inside, left if np.float32(row[tree.feature[node]]) <= tree.threshold[node] else right
+            tree,
+            row,
+            inside,
+            left if np.float32(row[tree.feature[node]]) <= tree.threshold[node] else right,
         )
     share = tree.weighted_n_node_samples[left] / tree.weighted_n_node_samples[node]
-    return share * sklearn_worth(tree, row, inside, left) + (1 - share) * sklearn_worth(tree, row, inside, right)
+    return share * sklearn_worth(tree, row, inside, left) + (1 - share) * sklearn_worth(
+        tree, row, inside, right
+    )
 
 
 def test_sklearn_against_brute_force(table):
@@ -265,7 +329,9 @@ def test_sklearn_against_brute_force(table):
     cube = dshap.explain(Trees(model), x[:30], interactions=True)
 
     def game(i):
-        return lambda inside: np.mean([sklearn_worth(own.tree_, x[i], inside) for own in model.estimators_])
+        return lambda inside: np.mean(
+            [sklearn_worth(own.tree_, x[i], inside) for own in model.estimators_]
+        )
 
     check(cube, {(i, 0): game(i) for i in range(0, 30, 6)}, 1e-9)
 
@@ -289,7 +355,8 @@ def test_interactions_that_are_not_those_of_the_model_are_refused(table, monkeyp
     pairs = LightGBMPairs.pairs
     monkeypatch.setattr(LightGBMPairs, "pairs", lambda self, rows: pairs(self, rows)[:, ::-1])
     with pytest.raises(
-        dshap.DshapError, match=r"interactions by shap.* miss the contributions by .*leave interactions out"
+        dshap.DshapError,
+        match=r"interactions by shap.* miss the contributions by .*leave interactions out",
     ):
         dshap.explain(Trees(model), x[:50], interactions=True, missing="pass")
 
@@ -303,15 +370,21 @@ def test_interactions_that_are_not_those_of_the_model_are_refused(table, monkeyp
         ),
         (
             lambda m, x: dshap.explain(
-                LinearGaussian([1.0] * 4, mean=[0.0] * 4, covariance=np.eye(4)), x, interactions=True
+                LinearGaussian([1.0] * 4, mean=[0.0] * 4, covariance=np.eye(4)),
+                x,
+                interactions=True,
             ),
-            "interactions belongs to designs that list coalitions, and LinearGaussian is a closed form",
+            "interactions belongs to designs that list coalitions, and LinearGaussian is a closed "
+            "form",
         ),
         (
             lambda m, x: dshap.explain(Trees(m), x, interactions=True, design="exact"),
             "Trees is a closed form and lists no coalition: leave design at 'auto'",
         ),
-        (lambda m, x: dshap.explain(Trees(m), x, interactions=True, tol=0.1), "tol belongs to designs that list"),
+        (
+            lambda m, x: dshap.explain(Trees(m), x, interactions=True, tol=0.1),
+            "tol belongs to designs that list",
+        ),
     ],
 )
 def test_refused(make, message, table):

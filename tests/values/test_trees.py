@@ -1,4 +1,5 @@
-"""Trees by their libraries' own TreeSHAP: brute force over path-dependent games, other programs, and the engine."""
+"""Trees by their libraries' own TreeSHAP: brute force over path-dependent games, other programs,
+and the engine."""
 
 from __future__ import annotations
 
@@ -35,19 +36,28 @@ def xgboost_models(x, y, labels):
     xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
     options = {"n_estimators": 12, "max_depth": 4, "n_jobs": 1}
     yield xgboost.XGBRegressor(**options).fit(x, y), lambda m, r: m.predict(r, output_margin=True)
-    yield xgboost.XGBClassifier(**options).fit(x, labels), lambda m, r: m.predict(r, output_margin=True)
+    yield (
+        xgboost.XGBClassifier(**options).fit(x, labels),
+        lambda m, r: m.predict(r, output_margin=True),
+    )
 
 
 def lightgbm_models(x, y, labels):
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     options = {"n_estimators": 12, "max_depth": 4, "n_jobs": 1, "verbose": -1}
     yield lightgbm.LGBMRegressor(**options).fit(x, y), lambda m, r: m.predict(r, raw_score=True)
-    yield lightgbm.LGBMClassifier(**options).fit(x, labels), lambda m, r: m.predict(r, raw_score=True)
+    yield (
+        lightgbm.LGBMClassifier(**options).fit(x, labels),
+        lambda m, r: m.predict(r, raw_score=True),
+    )
 
 
 def sklearn_models(x, y, labels):
     pytest.importorskip("shap", reason="shap is not installed")
-    yield ensemble.RandomForestRegressor(8, max_depth=4, random_state=0).fit(x, y), lambda m, r: m.predict(r)
+    yield (
+        ensemble.RandomForestRegressor(8, max_depth=4, random_state=0).fit(x, y),
+        lambda m, r: m.predict(r),
+    )
     yield (
         ensemble.RandomForestClassifier(8, max_depth=4, random_state=0).fit(x, labels),
         lambda m, r: m.predict_proba(r),
@@ -76,7 +86,8 @@ def test_margins_base_and_sum(library, table, tmp_path):
 
 
 def path_dependent(model, x, inside):
-    """E of one tree of scikit-learn: both branches by the training rows where the column is absent."""
+    """E of one tree of scikit-learn: both branches by the training rows where the column is
+    absent."""
     own = model.tree_
 
     def down(node):
@@ -115,15 +126,19 @@ def test_a_background_gives_the_values_of_marginal(library, table):
 
 
 def rounded_models(x, y, labels):
-    """Fitted on rounded columns and on parts of the rows: many rows lie on a threshold, which is no float32."""
+    """Fitted on rounded columns and on parts of the rows: many rows lie on a threshold, which is no
+    float32."""
     yield ensemble.RandomForestRegressor(8, random_state=0).fit(x, y)
     yield ensemble.RandomForestClassifier(8, random_state=0).fit(x, labels)
-    yield ensemble.GradientBoostingRegressor(n_estimators=30, max_depth=5, subsample=0.5, random_state=0).fit(x, y)
+    yield ensemble.GradientBoostingRegressor(
+        n_estimators=30, max_depth=5, subsample=0.5, random_state=0
+    ).fit(x, y)
     yield ensemble.HistGradientBoostingRegressor(max_iter=30, max_bins=255).fit(x, y)
 
 
 def test_rows_on_thresholds(table, monkeypatch):
-    """shap alone sends them the wrong way: values that are far off, by sums that are nearly right."""
+    """shap alone sends them the wrong way: values that are far off, by sums that are nearly
+    right."""
     pytest.importorskip("shap", reason="shap is not installed")
     x, y, labels = table
     x, n_refused = (10 * x).round() / 10, 0
@@ -131,7 +146,9 @@ def test_rows_on_thresholds(table, monkeypatch):
         value, rows = Trees(model, x[:40]), x[100:140]
         called = dshap.explain(Marginal(value.model, x[:40].to_numpy()), rows.to_numpy())
         scale = float(np.abs(called.attribution).max())
-        np.testing.assert_allclose(dshap.explain(value, rows).attribution, called.attribution, atol=1e-5 * scale)
+        np.testing.assert_allclose(
+            dshap.explain(value, rows).attribution, called.attribution, atol=1e-5 * scale
+        )
         with monkeypatch.context() as patch:
             patch.setattr(ThroughShap, "contributions", by_shap_alone)
             try:
@@ -149,7 +166,9 @@ def by_shap_alone(self, rows):
     )
     phi = np.asarray(explainer.shap_values(rows, check_additivity=False), dtype=float)
     margins = np.asarray(self.predict(self.background), dtype=float)
-    return phi.reshape(len(rows), self.n_columns, -1), margins.reshape(len(margins), -1).mean(axis=0)
+    return phi.reshape(len(rows), self.n_columns, -1), margins.reshape(len(margins), -1).mean(
+        axis=0
+    )
 
 
 def test_missing_values_with_a_background(table):
@@ -168,10 +187,14 @@ def test_missing_values_with_a_background(table):
 def test_rounds_after_the_best_one_do_not_count(table):
     xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
     x, y, _ = table
-    model = xgboost.XGBRegressor(n_estimators=200, early_stopping_rounds=3, learning_rate=1.0, n_jobs=1)
+    model = xgboost.XGBRegressor(
+        n_estimators=200, early_stopping_rounds=3, learning_rate=1.0, n_jobs=1
+    )
     model.fit(x[:400], y[:400], eval_set=[(x[400:], y[400:])], verbose=False)
     assert model.best_iteration + 1 < model.get_booster().num_boosted_rounds()
-    np.testing.assert_allclose(dshap.explain(Trees(model), x[:30]).prediction[:, 0], model.predict(x[:30]), rtol=1e-5)
+    np.testing.assert_allclose(
+        dshap.explain(Trees(model), x[:30]).prediction[:, 0], model.predict(x[:30]), rtol=1e-5
+    )
 
 
 def test_columns_go_by_name_and_constant_ones_count(table):
@@ -198,14 +221,18 @@ def test_missing_values_go_the_trees_own_way(table):
 
 
 def test_what_a_library_gets_wrong_is_refused(table):
-    """Contributions that do not add up to the margins: sums are checked when the value is made, and for every row."""
+    """Contributions that do not add up to the margins: sums are checked when the value is made, and
+    for every row."""
     pytest.importorskip("shap", reason="shap is not installed")
     x, y, _ = table
     x = x.assign(e=np.digitize(x.e, [-1, 0, 1]))
-    split = ensemble.HistGradientBoostingRegressor(categorical_features=["e"], max_iter=30).fit(x, y + 3 * (x.e == 2))
+    split = ensemble.HistGradientBoostingRegressor(categorical_features=["e"], max_iter=30).fit(
+        x, y + 3 * (x.e == 2)
+    )
     for model in (split, ensemble.IsolationForest(n_estimators=5, random_state=0).fit(x)):
         with pytest.raises(
-            InputError, match=r"categorical splits|miss the model's margins|does not take this|no fitted tree ensemble"
+            InputError,
+            match=r"categorical splits|miss the model's margins|does not take this|no fitted tree ensemble",
         ):
             dshap.explain(Trees(model, x[:20]), x[:50])
 
@@ -217,7 +244,8 @@ def test_names_that_a_library_changed(table):
     model = lightgbm.LGBMRegressor(n_estimators=3, verbose=-1).fit(spaced, y)
     cube = dshap.explain(Trees(model, feature_names=list(spaced.columns)), spaced[:20])
     assert cube.feature.values.tolist()[0] == "a b"
-    for value in (Trees(model, spaced[:20]), Marginal(model.predict, spaced[:20])):  # the background has its own
+    # the background has its own
+    for value in (Trees(model, spaced[:20]), Marginal(model.predict, spaced[:20])):
         found = dshap.explain(value, spaced[["b", "a b", "c", "d", "e"]][:20])
         assert found.feature.values.tolist() == spaced.columns.tolist()
 
@@ -247,9 +275,12 @@ def boosted(library, table, **options):
     return kind(n_jobs=1, **options, **quiet).fit(table[0], table[1])
 
 
-@pytest.mark.parametrize(("library", "kind"), [("xgboost", "XGBoostTrees"), ("lightgbm", "LightGBMTrees")])
+@pytest.mark.parametrize(
+    ("library", "kind"), [("xgboost", "XGBoostTrees"), ("lightgbm", "LightGBMTrees")]
+)
 def test_a_plain_loop_takes_all_threads(library, kind, table, monkeypatch):
-    """Tasks come one after the other there; one thread each on a cluster.  The bits are the same."""
+    """Tasks come one after the other there; one thread each on a cluster.  The bits are the
+    same."""
     value, x = Trees(boosted(library, table, n_estimators=9)), table[0]
     used = []
     for n_threads in (1, 3):
@@ -263,7 +294,8 @@ def test_a_plain_loop_takes_all_threads(library, kind, table, monkeypatch):
 
             patch.setattr(f"dshap.predictors.tree_libraries.{kind}.contributions", watched)
             found = dshap.explain(value, x).attribution
-        assert {own for own, n in used if n > 64} == {n_threads}  # the empty coalition and the probe apart
+        # the empty coalition and the probe apart
+        assert {own for own, n in used if n > 64} == {n_threads}
         used.clear()
         monkeypatch.setattr("dshap.run.process_threads", lambda: 1)
         np.testing.assert_array_equal(found, dshap.explain(value, x).attribution)
@@ -271,8 +303,12 @@ def test_a_plain_loop_takes_all_threads(library, kind, table, monkeypatch):
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
 def test_rows_are_predicted_and_explained_once(library, table, monkeypatch):
-    """Beside a few rows that tell whether the model is steady, and the rows that v(empty) is asked with."""
-    value, x = Trees(boosted(library, table, n_estimators=9)), pd.concat([table[0]] * 5, ignore_index=True)
+    """Beside a few rows that tell whether the model is steady, and the rows that v(empty) is asked
+    with."""
+    value, x = (
+        Trees(boosted(library, table, n_estimators=9)),
+        pd.concat([table[0]] * 5, ignore_index=True),
+    )
     counts = {"predict": 0, "contributions": 0}
     for name in counts:
         plain = getattr(type(value.model.ensemble), name)
@@ -283,14 +319,22 @@ def test_rows_are_predicted_and_explained_once(library, table, monkeypatch):
 
         monkeypatch.setattr(type(value.model.ensemble), name, counted)
     dshap.explain(value, x)
-    assert len(x) <= counts["contributions"] <= len(x) + 20 and len(x) <= counts["predict"] <= len(x) + 200
+    assert (
+        len(x) <= counts["contributions"] <= len(x) + 20
+        and len(x) <= counts["predict"] <= len(x) + 200
+    )
 
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
-@pytest.mark.parametrize(("options", "least", "most"), [({"n_estimators": 5}, 1, 1), ({"n_estimators": 400}, 2, 32)])
+@pytest.mark.parametrize(
+    ("options", "least", "most"), [({"n_estimators": 5}, 1, 1), ({"n_estimators": 400}, 2, 32)]
+)
 def test_tasks_follow_from_the_size_of_the_trees(library, options, least, most, table, tmp_path):
     """A thousand rows of a small model are one task: they were 32."""
-    value, x = Trees(boosted(library, table, **options)), pd.concat([table[0]] * 2, ignore_index=True)[:1_000]
+    value, x = (
+        Trees(boosted(library, table, **options)),
+        pd.concat([table[0]] * 2, ignore_index=True)[:1_000],
+    )
     dshap.explain(value, x, store=tmp_path / "cube.zarr", compute=False)
     plan = Plan.from_json((tmp_path / "cube.zarr" / "state" / "plan.json").read_bytes())
     assert least <= len(plan.instance_spans) <= most
@@ -307,19 +351,22 @@ def test_on_a_cluster(table, client):
 def holders(x, y):
     """Models around a tree ensemble, and what they are told."""
     pipeline = pytest.importorskip("sklearn.pipeline", reason="scikit-learn is not installed")
-    scale, search = pytest.importorskip("sklearn.preprocessing"), pytest.importorskip("sklearn.model_selection")
+    scale, search = (
+        pytest.importorskip("sklearn.preprocessing"),
+        pytest.importorskip("sklearn.model_selection"),
+    )
     forest, signs = ensemble.RandomForestRegressor(2, max_depth=2), y > 0
     piped = pipeline.make_pipeline(scale.StandardScaler(), forest)
-    columns = (
-        r"\[-1\]\) on its transformed columns, or Marginal\({0}\.predict, background\) for the columns as they are"
-    )
+    columns = r"\[-1\]\) on its transformed columns, or Marginal\({0}\.predict, background\) for the columns as they are"
     yield piped.fit(x, y), r"the tree is inside: Trees\(pipeline" + columns.format("pipeline")
     tried = search.GridSearchCV(piped, {}, cv=2).fit(x, y)
     yield tried, r"the tree is inside: Trees\(model\.best_estimator_" + columns.format("model")
     tried = search.GridSearchCV(forest, {"max_depth": [1, 2]}, cv=2).fit(x, y)
     yield tried, r"Trees\(model\.best_estimator_\), or Marginal\(model\.predict, background\)$"
     calibration = pytest.importorskip("sklearn.calibration")
-    calibrated = calibration.CalibratedClassifierCV(ensemble.RandomForestClassifier(2), cv=2).fit(x, signs)
+    calibrated = calibration.CalibratedClassifierCV(ensemble.RandomForestClassifier(2), cv=2).fit(
+        x, signs
+    )
     yield (
         calibrated,
         r"calibrated_classifiers_\[0\]\.estimator\).*Marginal\(model\.predict_proba, background\) for the cal",
@@ -335,7 +382,9 @@ def test_trees_inside_other_models(table):
             Trees(model)
 
 
-@pytest.mark.parametrize(("library", "kind"), [("xgboost", "XGBRegressor"), ("lightgbm", "LGBMRegressor")])
+@pytest.mark.parametrize(
+    ("library", "kind"), [("xgboost", "XGBRegressor"), ("lightgbm", "LGBMRegressor")]
+)
 def test_a_model_before_its_fit(library, kind, table):
     module = pytest.importorskip(library, reason=f"{library} is not installed")
     with pytest.raises(InputError, match=f"{kind} is no fitted tree ensemble .*fit it first"):
@@ -357,13 +406,18 @@ def test_explain_takes_the_ensemble_itself(library, table):
             lambda x, y: Trees(ensemble.RandomForestRegressor()),
             "RandomForestRegressor is no fitted tree ensemble .*fit it",
         ),
-        (lambda x, y: Trees(tree.DecisionTreeRegressor().fit(x, y), x[:5, :2]), r"background has shape \(5, 2\)"),
+        (
+            lambda x, y: Trees(tree.DecisionTreeRegressor().fit(x, y), x[:5, :2]),
+            r"background has shape \(5, 2\)",
+        ),
         (
             lambda x, y: Trees(tree.DecisionTreeRegressor().fit(x, y), np.zeros((1_001, D))),
             r"give 1 to 1,000 rows of 5 columns, such as those of dshap\.choose_background",
         ),
         (
-            lambda x, y: dshap.explain(Trees(tree.DecisionTreeRegressor().fit(x, y)), x, design="exact"),
+            lambda x, y: dshap.explain(
+                Trees(tree.DecisionTreeRegressor().fit(x, y)), x, design="exact"
+            ),
             "Trees is a closed form and lists no coalition",
         ),
     ],

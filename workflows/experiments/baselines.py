@@ -1,4 +1,5 @@
-"""LIME and saliency as attributors, which `dshap.explain` takes in the place of a value function."""
+"""LIME and saliency as attributors, which `dshap.explain` takes in the place of a value
+function."""
 
 from __future__ import annotations
 
@@ -21,10 +22,13 @@ BoolArray = NDArray[np.bool_]
 class OfPredictedClass(dshap.Attributor):
     """Base of attributors of log p_c(x), c the predicted class of the row x.
 
-    What the attributions do not add up to goes into the base value: neither method shares a prediction out.
+    What the attributions do not add up to goes into the base value: neither method shares a
+    prediction out.
     """
 
-    def __init__(self, classifier: Any, reference: FloatArray, players: Mapping[str, Sequence[int]] | None) -> None:
+    def __init__(
+        self, classifier: Any, reference: FloatArray, players: Mapping[str, Sequence[int]] | None
+    ) -> None:
         self.classifier, self.reference = classifier, reference
         super().__init__(self.largest, reference[None], players=players)
 
@@ -40,19 +44,24 @@ class OfPredictedClass(dshap.Attributor):
 
 
 class Saliency(OfPredictedClass):
-    """Σ |∂ log p_c / ∂x_j| over the columns j of each player: the magnitude of the gradient of an image.
+    """Σ |∂ log p_c / ∂x_j| over the columns j of each player: the magnitude of the gradient of an
+    image.
 
     Source: Simonyan, Vedaldi and Zisserman, "Deep inside convolutional networks" (2013), section 3.
     """
 
     def __init__(
-        self, classifier: Any, reference: FloatArray, players: Mapping[str, Sequence[int]] | None = None
+        self,
+        classifier: Any,
+        reference: FloatArray,
+        players: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         super().__init__(classifier, reference, players)
 
     def attribute(self, rows: FloatArray) -> Attribution:
         """Of rows (n, columns)."""
-        slopes = np.abs(self.classifier.slopes(rows, self.classifier.predicted(rows)))  # (n, columns)
+        # (n, columns)
+        slopes = np.abs(self.classifier.slopes(rows, self.classifier.predicted(rows)))
         return self.record(rows, slopes @ self.players.members.T.astype(float))
 
 
@@ -75,19 +84,24 @@ def draw_as_images(rng: np.random.Generator, n: int, d: int) -> BoolArray:
     return masks
 
 
-LIME_KERNELS: Mapping[Draw, tuple[float, float]] = {draw_as_texts: (100.0, 25.0), draw_as_images: (1.0, 0.25)}
+LIME_KERNELS: Mapping[Draw, tuple[float, float]] = {
+    draw_as_texts: (100.0, 25.0),
+    draw_as_images: (1.0, 0.25),
+}
 """What lime's explainers multiply cosine distances with, and the width of their kernel."""
 
 
 class Lime(OfPredictedClass):
-    """Weights of the ridge regression that the package lime fits to log p_c of samples around each row.
+    """Weights of the ridge regression that the package lime fits to log p_c of samples around each
+    row.
 
-    Rows of one length share the samples' masks.  Source: Ribeiro, Singh and Guestrin, "Why should I trust you?",
-    KDD 2016.
+    Rows of one length share the samples' masks.  Source: Ribeiro, Singh and Guestrin, "Why should I
+    trust you?", KDD 2016.
 
     Parameters
     ----------
-    classifier, reference, players : as elsewhere; absent columns take the values of the reference (columns,)
+    classifier, reference, players : as elsewhere; absent columns take the values of the reference
+        (columns,)
     budget : int
         Evaluations of a row for each of its players.
     draw : draw_as_texts or draw_as_images
@@ -123,7 +137,9 @@ class Lime(OfPredictedClass):
         masks = self.draw(np.random.default_rng(self.seed), self.budget * d, d)
         all_masks = np.pad(masks, ((0, 0), (0, self.n_players - d)))
         present = self.players.columns(all_masks)[:, :width]
-        values = self.classifier.log_probabilities(np.where(present, row[:width], self.reference[:width]))
+        values = self.classifier.log_probabilities(
+            np.where(present, row[:width], self.reference[:width])
+        )
         _, found, *_ = self.regression.explain_instance_with_data(
             masks.astype(float), values, self.distances(masks), label, d, feature_selection="none"
         )
@@ -142,11 +158,18 @@ class Lime(OfPredictedClass):
         """lime's own, with the kernel of its explainer."""
         from lime.lime_base import LimeBase
 
-        return LimeBase(partial(lime_kernel, width=LIME_KERNELS[self.draw][1]), random_state=self.seed)
+        return LimeBase(
+            partial(lime_kernel, width=LIME_KERNELS[self.draw][1]), random_state=self.seed
+        )
 
     def fingerprint(self) -> dict[str, Any]:
         """All that the weights follow from."""
-        more = {"budget": self.budget, "draw": self.draw.__name__, "padded": self.is_padded, "seed": self.seed}
+        more = {
+            "budget": self.budget,
+            "draw": self.draw.__name__,
+            "padded": self.is_padded,
+            "seed": self.seed,
+        }
         return {**super().fingerprint(), **more}
 
 

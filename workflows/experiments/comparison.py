@@ -1,4 +1,5 @@
-"""The comparison: attributions by each method, and what masking the features that it ranks first does to the log-odds.
+"""The comparison: attributions by each method, and what masking the features that it ranks first
+does to the log-odds.
 
 The less is left of the log-odds of the predicted class, the better the ranking.
 """
@@ -74,7 +75,8 @@ class Study:
     name: str
     title: str
     classifier: Any
-    """`networks.Classifier`, or what has its `logits`, `log_probabilities` and `predicted`, and counts evaluations."""
+    """`networks.Classifier`, or what has its `logits`, `log_probabilities` and `predicted`, and
+    counts evaluations."""
     rows: FloatArray
     """(n, columns)"""
     reference: FloatArray
@@ -117,7 +119,8 @@ class Result:
     """Seconds of them that the network took."""
 
     def cost(self) -> tuple[int, int, float, float]:
-        """Evaluations, those that were computed, seconds of the processor, and those of them that the network took."""
+        """Evaluations, those that were computed, seconds of the processor, and those of them that
+        the network took."""
         return self.evaluations, self.computed, self.seconds, self.of_network
 
     def to_dict(self) -> dict[str, Any]:
@@ -143,10 +146,11 @@ def log_odds(logits: FloatArray, classes: IntArray) -> FloatArray:
 
 
 def changes(study: Study, attribution: FloatArray, shares: FloatArray = SHARES) -> FloatArray:
-    """(n, shares): log-odds of the predicted class with the top-ranked features masked, less those of the whole row.
+    """(n, shares): log-odds of the predicted class with the top-ranked features masked, less those
+    of the whole row.
 
-    Features rank by attribution (n, d), the largest first, NaN last; a share of those that a row has is rounded to
-    whole features.
+    Features rank by attribution (n, d), the largest first, NaN last; a share of those that a row
+    has is rounded to whole features.
     """
     n, d = attribution.shape
     lengths = np.full(n, d) if study.lengths is None else study.lengths
@@ -163,11 +167,14 @@ def changes(study: Study, attribution: FloatArray, shares: FloatArray = SHARES) 
 
 
 def result_of(study: Study, name: str, method: Method, folder: Path) -> Result:
-    """Of one method; its cube goes to the folder, what it took beside it, and both are used where they are there."""
+    """Of one method; its cube goes to the folder, what it took beside it, and both are used where
+    they are there."""
     store = folder / f"{name.replace(' ', '_').replace(',', '')}.zarr"
     cost, network, started = store.with_suffix(".json"), study.classifier, time.process_time()
     computed, saved, seconds = network.n_evaluations, n_saved(method.value), network.seconds
-    cube = dshap.explain(method.value, study.rows, design=method.design, store=store, progress=False)
+    cube = dshap.explain(
+        method.value, study.rows, design=method.design, store=store, progress=False
+    )
     phi = spread(study, method, cube["attribution"].isel(output=0).to_numpy())
     computed, saved = network.n_evaluations - computed, n_saved(method.value) - saved
     took = computed + saved, computed, time.process_time() - started, network.seconds - seconds
@@ -175,7 +182,9 @@ def result_of(study: Study, name: str, method: Method, folder: Path) -> Result:
         cost.write_text(json.dumps(took))
     took = json.loads(cost.read_text())
     print(
-        f"{name}: {took[2]:.1f} s of the processor, {100 * took[3] / took[2]:.0f} % of them in the network", flush=True
+        f"{name}: {took[2]:.1f} s of the processor, {100 * took[3] / took[2]:.0f} % of them in the "
+        "network",
+        flush=True,
     )
     if study.lengths is not None:  # padding ranks last
         phi = np.where(np.arange(phi.shape[1]) < study.lengths[:, None], phi, np.nan)
@@ -183,7 +192,8 @@ def result_of(study: Study, name: str, method: Method, folder: Path) -> Result:
 
 
 def spread(study: Study, method: Method, phi: FloatArray) -> FloatArray:
-    """(n, d): what parts of several players were given (n, parts), shared equally among the columns of each."""
+    """(n, d): what parts of several players were given (n, parts), shared equally among the columns
+    of each."""
     if phi.shape[1] == len(study.members):
         return phi
     parts = method.value.players.members.astype(float)  # (parts, columns)
@@ -191,7 +201,9 @@ def spread(study: Study, method: Method, phi: FloatArray) -> FloatArray:
     return np.asarray(phi @ shares)
 
 
-def compare(study: Study, methods: Mapping[str, Method], folder: Path, more: Mapping[str, Any]) -> list[Result]:
+def compare(
+    study: Study, methods: Mapping[str, Method], folder: Path, more: Mapping[str, Any]
+) -> list[Result]:
     """Explain by every method; cubes, curves, a JSON and a PNG of the curves go to the folder.
 
     `more` goes into the JSON, such as the accuracy of the network.
@@ -216,14 +228,18 @@ def written(study: Study, results: Sequence[Result], folder: Path, more: Mapping
         "masked_share": SHARES.tolist(),
         "change_in_log_odds": {each.method: each.to_dict() for each in results},
     }
-    text = re.sub(r"\[[^\[\]]*\]", lambda found: " ".join(found[0].split()), json.dumps(content, indent=1))
+    text = re.sub(
+        r"\[[^\[\]]*\]", lambda found: " ".join(found[0].split()), json.dumps(content, indent=1)
+    )
     (folder / f"{study.name}.json").write_text(text + "\n")  # a list a line
     picture(study, results, folder / f"{study.name}.png")
 
 
 def cost_of(results: Sequence[Result]) -> dict[str, float]:
     """Of all methods together."""
-    evaluations, computed, seconds, network = (sum(parts) for parts in zip(*map(Result.cost, results), strict=True))
+    evaluations, computed, seconds, network = (
+        sum(parts) for parts in zip(*map(Result.cost, results), strict=True)
+    )
     return {
         "evaluations": evaluations,
         "computed": computed,
@@ -234,12 +250,15 @@ def cost_of(results: Sequence[Result]) -> dict[str, float]:
 
 
 def curves(results: Sequence[Result]) -> xr.Dataset:
-    """change (explainer, instance, share); a dimension "method" would clash with an option of xarray's `sel`."""
+    """change (explainer, instance, share); a dimension "method" would clash with an option of
+    xarray's `sel`."""
     change = np.stack([each.change for each in results])
     names = np.array([each.method for each in results], dtype=np.dtypes.StringDType())
     coordinates = {"explainer": names, "share": SHARES}
     attributes = {"long_name": "change in log-odds of the predicted class"}
-    return xr.Dataset({"change": (("explainer", "instance", "share"), change, attributes)}, coords=coordinates)
+    return xr.Dataset(
+        {"change": (("explainer", "instance", "share"), change, attributes)}, coords=coordinates
+    )
 
 
 def machine() -> dict[str, str]:
@@ -254,7 +273,8 @@ def machine() -> dict[str, str]:
 
 
 def picture(study: Study, results: Sequence[Result], path: Path) -> None:
-    """Mean change against the share that is masked, a panel for each place of others, baselines in both.
+    """Mean change against the share that is masked, a panel for each place of others, baselines in
+    both.
 
     Bands are one standard error wide at each side.
     """
@@ -270,8 +290,16 @@ def picture(study: Study, results: Sequence[Result], path: Path) -> None:
         axes.set_title(title, loc="left", fontsize=10)
         axes.set_xlabel("% of the features masked, top-ranked first")
     both[0].set_ylabel("change in log-odds of the predicted class")
-    figure.legend(*both[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    figure.suptitle(f"{study.title}, {len(study.rows):,} test instances", fontsize=11, fontweight="bold")
+    figure.legend(
+        *both[0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=4,
+        frameon=False,
+        fontsize=8,
+    )
+    figure.suptitle(
+        f"{study.title}, {len(study.rows):,} test instances", fontsize=11, fontweight="bold"
+    )
     figure.savefig(path, dpi=100)
 
 
@@ -281,7 +309,9 @@ def of_panel(results: Sequence[Result], end: str) -> dict[str, Result]:
     names = [each.method.removesuffix(PRESENT) for each in results]
     ends = [PRESENT if each.method.endswith(PRESENT) else "" for each in results]
     return {
-        name: each for each, name, of, own in zip(results, names, is_graph, ends, strict=True) if not of or own == end
+        name: each
+        for each, name, of, own in zip(results, names, is_graph, ends, strict=True)
+        if not of or own == end
     }
 
 
@@ -291,6 +321,8 @@ def draw(axes: Any, results: Mapping[str, Result]) -> None:
         mean, error = each.change.mean(axis=0), each.change.std(axis=0) / np.sqrt(len(each.change))
         line = "-" if name.startswith(GRAPH) else "--"
         axes.plot(100 * SHARES, mean, line, color=colour, label=name)
-        axes.fill_between(100 * SHARES, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
+        axes.fill_between(
+            100 * SHARES, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0
+        )
     axes.grid(True, color="#dddddd", linewidth=0.7)
     axes.spines[["top", "right"]].set_visible(False)

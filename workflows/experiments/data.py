@@ -34,7 +34,8 @@ class Images:
 
     @property
     def reference(self) -> FloatArray:
-        """(columns,): the mean strength of all pixels of the training images, of each channel by itself."""
+        """(columns,): the mean strength of all pixels of the training images, of each channel by
+        itself."""
         channels = self.x_train.reshape(-1, self.shape[2]).mean(axis=0)
         return np.tile(channels, self.shape[0] * self.shape[1])
 
@@ -54,7 +55,8 @@ def mnist(folder: Path) -> Images:
 
 
 def cifar(folder: Path) -> Images:
-    """CIFAR-10, deer against horse, of cifar10_deer_vs_horse.parquet: 10,000 and 2,000 JPEG copies of 32 x 32."""
+    """CIFAR-10, deer against horse, of cifar10_deer_vs_horse.parquet: 10,000 and 2,000 JPEG copies
+    of 32 x 32."""
     table = pd.read_parquet(folder / "cifar10_deer_vs_horse.parquet")
     of_split = {name: table[table["split"] == name] for name in ("train", "test")}
     x = {name: dshap.image_rows(_decoded(part["jpeg"])) / 255.0 for name, part in of_split.items()}
@@ -68,8 +70,11 @@ def _decoded(jpegs: Sequence[bytes]) -> list[NDArray[np.uint8]]:
     return [np.asarray(Image.open(io.BytesIO(each))) for each in jpegs]
 
 
-def made_up_images(shape: tuple[int, int, int], classes: tuple[str, ...], n: int, seed: int = 0) -> Images:
-    """Noise with a bright bar in the upper half, or in the lower one: n images to train on, n to test."""
+def made_up_images(
+    shape: tuple[int, int, int], classes: tuple[str, ...], n: int, seed: int = 0
+) -> Images:
+    """Noise with a bright bar in the upper half, or in the lower one: n images to train on, n to
+    test."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, 2 * n)
     images = 0.3 * rng.random((2 * n, *shape))

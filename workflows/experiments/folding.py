@@ -13,7 +13,8 @@ BATCH_NORMS = nn.BatchNorm1d | nn.BatchNorm2d
 
 
 def folded(network: nn.Module) -> nn.Sequential:
-    """The layers of a trained network, each normalisation inside the convolution before it, dropouts left out."""
+    """The layers of a trained network, each normalisation inside the convolution before it,
+    dropouts left out."""
     layers: list[nn.Module] = []
     for layer in copy.deepcopy(network).eval().children():
         if isinstance(layer, BATCH_NORMS):

@@ -1,4 +1,5 @@
-"""What the experiments on images share: methods, and the pictures of images whose top-ranked pixels are masked."""
+"""What the experiments on images share: methods, and the pictures of images whose top-ranked pixels
+are masked."""
 
 from __future__ import annotations
 
@@ -21,21 +22,28 @@ FloatArray = NDArray[np.float64]
 BUDGET = 4
 """Evaluations an instance: so many a feature."""
 SIDE = 4
-"""Of the largest squares that C-Shapley's regression takes: those of four sizes come to less than 4d."""
+"""Of the largest squares that C-Shapley's regression takes: those of four sizes come to less than
+4d."""
 PATCHES = (3, 2)
-"""Sides of the squares of pixels that L-Shapley and C-Shapley of order 1 may take as players: of single pixels they
-need 13 to 21 evaluations each."""
+"""Sides of the squares of pixels that L-Shapley and C-Shapley of order 1 may take as players: of
+single pixels they need 13 to 21 evaluations each."""
 BUFFER_ROWS = 4_096
 ACTIVATED, DARK = (0.85, 0.1, 0.1), (0.15, 0.3, 0.9)
 """Colours of masked pixels: brighter than the reference, and not."""
 
 
 def image_methods(study: Study, image: tuple[int, int, int]) -> dict[str, Method]:
-    """Name -> method, all with the plug-in reference and at most 4d evaluations; saliency needs two."""
+    """Name -> method, all with the plug-in reference and at most 4d evaluations; saliency needs
+    two."""
     d, designs = len(study.members), dshap.designs
-    value, of_reference = value_of(study, study.players), (study.classifier, study.reference, study.players)
+    value, of_reference = (
+        value_of(study, study.players),
+        (study.classifier, study.reference, study.players),
+    )
     return {
-        **regression_methods(value_of(study, study.players, KeptMarginal), designs.grid(*image[:2]), SIDE),
+        **regression_methods(
+            value_of(study, study.players, KeptMarginal), designs.grid(*image[:2]), SIDE
+        ),
         **patch_methods(study, image),
         "KernelSHAP": Method(value, designs.kernelshap(d, BUDGET * d, n_replicates=0)),
         "SampleShapley": Method(value, designs.permutation(d, BUDGET, n_replicates=0)),
@@ -45,7 +53,8 @@ def image_methods(study: Study, image: tuple[int, int, int]) -> dict[str, Method
 
 
 def patch_methods(study: Study, image: tuple[int, int, int]) -> dict[str, Method]:
-    """L-Shapley and C-Shapley, each on the smallest squares of pixels with which it keeps to the budget."""
+    """L-Shapley and C-Shapley, each on the smallest squares of pixels with which it keeps to the
+    budget."""
     found: dict[str, Method] = {}
     for patch in PATCHES:
         value = value_of(study, dshap.image_players(*image, patch=patch), KeptMarginal)
@@ -58,9 +67,12 @@ def patch_methods(study: Study, image: tuple[int, int, int]) -> dict[str, Method
 
 
 def value_of(
-    study: Study, players: Mapping[str, Sequence[int]] | None, kind: type[dshap.values.Marginal] = dshap.values.Marginal
+    study: Study,
+    players: Mapping[str, Sequence[int]] | None,
+    kind: type[dshap.values.Marginal] = dshap.values.Marginal,
 ) -> Any:
-    """Log-probability of the predicted class where the reference stands in the place of absent players."""
+    """Log-probability of the predicted class where the reference stands in the place of absent
+    players."""
     return kind(
         study.classifier.probabilities,
         study.reference[None],
@@ -70,8 +82,11 @@ def value_of(
     )
 
 
-def masked(study: Study, image: tuple[int, int, int], attribution: FloatArray, instance: int, share: float) -> Any:
-    """(height, width, 3): an image whose top-ranked pixels are red where brighter than the reference, else blue."""
+def masked(
+    study: Study, image: tuple[int, int, int], attribution: FloatArray, instance: int, share: float
+) -> Any:
+    """(height, width, 3): an image whose top-ranked pixels are red where brighter than the
+    reference, else blue."""
     row = study.rows[instance]
     top = np.argsort(-attribution[instance], kind="stable")[: round(share * attribution.shape[1])]
     chosen = np.zeros((1, attribution.shape[1]), dtype=bool)
@@ -90,11 +105,14 @@ def grid_picture(
     path: Path,
     share: float = 0.2,
 ) -> None:
-    """Images (label -> instance) side by side; below each its masks by every method, as in Figures 4 and 5."""
+    """Images (label -> instance) side by side; below each its masks by every method, as in Figures
+    4 and 5."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(1.1 * len(shown) + 1.4, 1.15 * (len(results) + 1)), layout="constrained")
+    figure = Figure(
+        figsize=(1.1 * len(shown) + 1.4, 1.15 * (len(results) + 1)), layout="constrained"
+    )
     FigureCanvasAgg(figure)
     axes = figure.subplots(len(results) + 1, len(shown), squeeze=False)
     for column, (label, instance) in zip(axes.T, shown.items(), strict=True):

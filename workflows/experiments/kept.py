@@ -1,4 +1,5 @@
-"""Value functions that several methods ask for the same coalitions: what they are worth is computed once."""
+"""Value functions that several methods ask for the same coalitions: what they are worth is computed
+once."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class Memory:
 
 
 class Kept:
-    """Base of value functions that remember; a copy, as that of texts of another length, has the same memory."""
+    """Base of value functions that remember; a copy, as that of texts of another length, has the
+    same memory."""
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
@@ -42,7 +44,9 @@ class Kept:
 
     def of_row(self, state: State, codes: Codes, row: FloatArray) -> FloatArray:
         """Values (m, k)."""
-        known, values = self.memory.rows.get(row.tobytes(), (np.zeros(0, np.uint64), np.zeros((0, self.n_outputs))))
+        known, values = self.memory.rows.get(
+            row.tobytes(), (np.zeros(0, np.uint64), np.zeros((0, self.n_outputs)))
+        )
         is_new = ~np.isin(codes, known)
         self.memory.n_saved += int((~is_new).sum())
         if is_new.any():
@@ -68,7 +72,8 @@ def n_saved(value: Any) -> int:
 
 
 def codes_of(bits: NDArray[np.uint64]) -> Codes:
-    """(m,): a number for each coalition of bits (m, words), two different ones alike with a chance of 2⁻⁶⁴."""
+    """(m,): a number for each coalition of bits (m, words), two different ones alike with a chance
+    of 2⁻⁶⁴."""
     mixed = bits + np.arange(1, bits.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in zip((30, 27), MIX, strict=True):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * factor

@@ -1,6 +1,7 @@
 """MNIST, 3 against 8: the comparison of Figures 3 and 4.
 
-python -m workflows.experiments.mnist --data FOLDER --out FOLDER [--instances 1000] [--threads N] [--tiny]
+python -m workflows.experiments.mnist --data FOLDER --out FOLDER [--instances 1000] [--threads N]
+[--tiny]
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Methods of players with neighbours: L-Shapley and C-Shapley, with the players outside absent, and present."""
+"""Methods of players with neighbours: L-Shapley and C-Shapley, with the players outside absent, and
+present."""
 
 from __future__ import annotations
 
@@ -33,10 +34,11 @@ REGRESSION = "C-Shapley, regression"
 
 @dataclass(frozen=True)
 class FreeRegression(ConnectedRegressionDesign):
-    """`connected_regression` as the paper writes it, without a constraint: phi = (ZᵀΩZ)⁻¹ ZᵀΩ (v − v(∅)).
+    """`connected_regression` as the paper writes it, without a constraint: phi = (ZᵀΩZ)⁻¹ ZᵀΩ (v −
+    v(∅)).
 
-    What it leaves of v(N) − v(∅) is given to nobody.  The constraint gives it to players that few of the runs or
-    squares hold: those at the ends of a chain, and at the border of a grid.
+    What it leaves of v(N) − v(∅) is given to nobody.  The constraint gives it to players that few
+    of the runs or squares hold: those at the ends of a chain, and at the border of a grid.
     """
 
     kind = "free_regression"
@@ -53,16 +55,22 @@ class FreeRegression(ConnectedRegressionDesign):
 
 
 @lru_cache(maxsize=8)
-def _solved(graph: Graph, order: int | None, weights: Literal["uniform", "kernel"]) -> tuple[FloatArray, FloatArray]:
+def _solved(
+    graph: Graph, order: int | None, weights: Literal["uniform", "kernel"]
+) -> tuple[FloatArray, FloatArray]:
     """(ZᵀΩZ)⁻¹ (d, d) and ZᵀΩ1 (d,)."""
     plain = dshap.designs.connected_regression(graph, order, weights=weights)
-    matrix = normal_matrix(plain.block(*span) for span in spans(plain.n_coalitions, plain.n_players))
+    matrix = normal_matrix(
+        plain.block(*span) for span in spans(plain.n_coalitions, plain.n_players)
+    )
     offsets = matrix.diagonal().copy()
-    return np.linalg.inv(matrix + np.diag(offsets == 0)), offsets  # a single player is in nothing but an end
+    # a single player is in nothing but an end
+    return np.linalg.inv(matrix + np.diag(offsets == 0)), offsets
 
 
 class Removals:
-    """Of a regression that looks at what removing leaves: its runs or squares S are absent, all others present.
+    """Of a regression that looks at what removing leaves: its runs or squares S are absent, all
+    others present.
 
     phi minimises Σ_S w(S) (v(N) − v(N ∖ S) − Σ_{i∈S} φ_i)².
     """
@@ -103,8 +111,9 @@ REGRESSIONS: Mapping[str, Any] = {
 def regression_methods(value: Any, graph: Graph, order: int) -> dict[str, Method]:
     """C-Shapley by regression, with both weights, and without its constraint.
 
-    With the weights of the kernel the constraint changes no ranking: attributions are v({i}) and a constant.  All of
-    one convention have the same coalitions: give a value function that keeps what they are worth.
+    With the weights of the kernel the constraint changes no ranking: attributions are v({i}) and a
+    constant.  All of one convention have the same coalitions: give a value function that keeps what
+    they are worth.
     """
     found = {name: Method(value, make(graph, order)) for name, make in REGRESSIONS.items()}
     for end in ("", PRESENT):
@@ -113,8 +122,11 @@ def regression_methods(value: Any, graph: Graph, order: int) -> dict[str, Method
     return found
 
 
-def local_methods(value: Any, graph: Graph, around: Mapping[str, Any] | None = None) -> dict[str, Method]:
-    """L-Shapley and C-Shapley of order 1 with both coefficients; `around` replaces designs by their names."""
+def local_methods(
+    value: Any, graph: Graph, around: Mapping[str, Any] | None = None
+) -> dict[str, Method]:
+    """L-Shapley and C-Shapley of order 1 with both coefficients; `around` replaces designs by their
+    names."""
     local, connected = dshap.designs.local, dshap.designs.connected
     found: dict[str, Any] = {}
     for where, outside in {"": "absent", PRESENT: "present"}.items():
@@ -126,7 +138,8 @@ def local_methods(value: Any, graph: Graph, around: Mapping[str, Any] | None = N
 
 
 def ring(d: int) -> Any:
-    """The adjacency (d, d) of a chain whose ends are neighbours, as the published code has it; a chain up to two."""
+    """The adjacency (d, d) of a chain whose ends are neighbours, as the published code has it; a
+    chain up to two."""
     if d < 3:
         return chain(d)
     i = np.arange(d)

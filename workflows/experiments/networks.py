@@ -22,7 +22,8 @@ IntArray = NDArray[np.int64]
 
 
 def digit_network(height: int, width: int) -> nn.Module:
-    """The paper's network of MNIST: convolutions 5 x 5 of 8 and 16 filters, a maximum of 2 x 2 after each, dense."""
+    """The paper's network of MNIST: convolutions 5 x 5 of 8 and 16 filters, a maximum of 2 x 2
+    after each, dense."""
     return nn.Sequential(
         nn.Conv2d(1, 8, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(8, 16, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
@@ -31,10 +32,11 @@ def digit_network(height: int, width: int) -> nn.Module:
 
 
 def photo_network(height: int, width: int, filters: tuple[int, ...] = (8, 16, 32)) -> nn.Module:
-    """The paper's network of CIFAR-10 with a sixth of its filters: six convolutions 3 x 3, two dense layers.
+    """The paper's network of CIFAR-10 with a sixth of its filters: six convolutions 3 x 3, two
+    dense layers.
 
-    Every two convolutions are followed by a maximum of 2 x 2 and a dropout; `filters` are those of each two.  Each
-    convolution is normalised over its batch, which the paper's is not said to be.
+    Every two convolutions are followed by a maximum of 2 x 2 and a dropout; `filters` are those of
+    each two.  Each convolution is normalised over its batch, which the paper's is not said to be.
     """
     layers: list[nn.Module] = []
     before = 3
@@ -44,7 +46,14 @@ def photo_network(height: int, width: int, filters: tuple[int, ...] = (8, 16, 32
         layers += [nn.MaxPool2d(2), nn.Dropout(0.1)]
         before = n
     n_inner = before * (height // 2 ** len(filters)) * (width // 2 ** len(filters))
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(n_inner, 256), nn.ReLU(), nn.Dropout(0.3), nn.Linear(256, 2))
+    return nn.Sequential(
+        *layers,
+        nn.Flatten(),
+        nn.Linear(n_inner, 256),
+        nn.ReLU(),
+        nn.Dropout(0.3),
+        nn.Linear(256, 2),
+    )
 
 
 def n_parameters(network: nn.Module) -> int:
@@ -53,7 +62,8 @@ def n_parameters(network: nn.Module) -> int:
 
 
 class Classifier:
-    """A trained network as dshap, LIME and the masking curves call it: rows (n, columns) of numbers in, numbers out.
+    """A trained network as dshap, LIME and the masking curves call it: rows (n, columns) of numbers
+    in, numbers out.
 
     Parameters
     ----------
@@ -66,13 +76,18 @@ class Classifier:
     """
 
     def __init__(
-        self, network: nn.Module, classes: tuple[str, ...], image: tuple[int, int, int] | None, batch: int = 32
+        self,
+        network: nn.Module,
+        classes: tuple[str, ...],
+        image: tuple[int, int, int] | None,
+        batch: int = 32,
     ) -> None:
         self.network = network.eval()
         if image is None:
             self.form = network.inference_form()
         else:
-            self.form = folded(network).to(memory_format=torch.channels_last)  # twice as fast as channels first
+            # twice as fast as channels first
+            self.form = folded(network).to(memory_format=torch.channels_last)
         self.classes_, self.image, self.batch = classes, image, batch
         self.n_evaluations, self.seconds = 0, 0.0
 
@@ -88,10 +103,15 @@ class Classifier:
         return rows.reshape(-1, *self.image).permute(0, 3, 1, 2)
 
     def order(self, rows: FloatArray) -> IntArray:
-        """(n,): positions of the rows, texts of near sizes beside each other: they go through the network together."""
+        """(n,): positions of the rows, texts of near sizes beside each other: they go through the
+        network together."""
         if self.image is not None:
             return np.arange(len(rows))
-        return self.form.sizes(torch.as_tensor(np.asarray(rows, dtype=np.int64))).argsort(stable=True).numpy()
+        return (
+            self.form.sizes(torch.as_tensor(np.asarray(rows, dtype=np.int64)))
+            .argsort(stable=True)
+            .numpy()
+        )
 
     def logits(self, rows: FloatArray) -> FloatArray:
         """(n, k); rows and seconds of the processor are counted."""
@@ -99,7 +119,11 @@ class Classifier:
         order = self.order(rows)
         with torch.inference_mode():
             batches = np.split(order, range(self.batch, len(rows), self.batch))
-            found = torch.cat([self.form(self.tensor(rows[batch])) for batch in batches]).numpy().astype(np.float64)
+            found = (
+                torch.cat([self.form(self.tensor(rows[batch])) for batch in batches])
+                .numpy()
+                .astype(np.float64)
+            )
         found[order] = found.copy()
         self.n_evaluations += len(rows)
         self.seconds += time.process_time() - started
@@ -118,10 +142,13 @@ class Classifier:
         return self.logits(rows).argmax(axis=1)
 
     def slopes(self, rows: FloatArray, classes: IntArray) -> FloatArray:
-        """(n, columns): the gradient of the log-probability of one class of each image, by its pixels."""
+        """(n, columns): the gradient of the log-probability of one class of each image, by its
+        pixels."""
         parts = []
         for at in range(0, len(rows), self.batch):
-            given = torch.as_tensor(np.asarray(rows[at : at + self.batch], dtype=np.float32)).requires_grad_()
+            given = torch.as_tensor(
+                np.asarray(rows[at : at + self.batch], dtype=np.float32)
+            ).requires_grad_()
             found = functional.log_softmax(self.network(self.pixels(given)), dim=1)
             chosen = torch.as_tensor(classes[at : at + self.batch])
             (slope,) = torch.autograd.grad(found.gather(1, chosen[:, None]).sum(), given)

@@ -1,6 +1,8 @@
-"""MNIST, 3 against 8: what the regression of C-Shapley owes to its squares, its constraint, and what is outside.
+"""MNIST, 3 against 8: what the regression of C-Shapley owes to its squares, its constraint, and
+what is outside.
 
-python -m workflows.experiments.squares --data FOLDER --out FOLDER [--instances 1000] [--threads N] [--tiny]
+python -m workflows.experiments.squares --data FOLDER --out FOLDER [--instances 1000] [--threads N]
+[--tiny]
 
 `--out` may be that of workflows.experiments.mnist, whose network is then taken.
 """
@@ -22,7 +24,8 @@ SIDES = (2, 4, 8)
 
 
 def square_methods(study: Study, image: tuple[int, int, int]) -> dict[str, Method]:
-    """Name -> method: regressions by their largest squares, and baselines that sample as those of the paper do."""
+    """Name -> method: regressions by their largest squares, and baselines that sample as those of
+    the paper do."""
     d, designs = len(study.members), dshap.designs
     pixels, value = designs.grid(*image[:2]), value_of(study, study.players)
     kept = value_of(study, study.players, KeptMarginal)
@@ -48,7 +51,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     rows = data.x_test[chosen(len(data.x_test), given.instances)]
     study = Study("squares", "MNIST, 3 against 8", classifier, rows, data.reference, data.players)
     with cluster_of(given.workers):
-        compare(study, square_methods(study, data.shape), given.out, about(network, accuracy, given.out))
+        compare(
+            study, square_methods(study, data.shape), given.out, about(network, accuracy, given.out)
+        )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 python -m workflows.experiments.tables FOLDER NAME [--of METHOD]
 
-FOLDER is the `--out` of an experiment, and NAME its name.  With a method, what it drops the log-odds less than each
-other one, instance by instance: below 0 where it drops them more.
+FOLDER is the `--out` of an experiment, and NAME its name.  With a method, what it drops the
+log-odds less than each other one, instance by instance: below 0 where it drops them more.
 """
 
 from __future__ import annotations
@@ -24,8 +24,12 @@ SHOWN = (0.05, 0.1, 0.2, 0.4)
 
 
 def table(content: Mapping[str, Any]) -> str:
-    """The methods of a JSON as rows in Markdown: changes ± standard errors, and evaluations of one instance."""
-    methods, at = content["change_in_log_odds"], [content["masked_share"].index(share) for share in SHOWN]
+    """The methods of a JSON as rows in Markdown: changes ± standard errors, and evaluations of one
+    instance."""
+    methods, at = (
+        content["change_in_log_odds"],
+        [content["masked_share"].index(share) for share in SHOWN],
+    )
     lines = [_line(["", *(f"{100 * share:.0f} %" for share in SHOWN), "evaluations", "computed"])]
     lines.append("|---" * (len(SHOWN) + 3) + "|")
     for name, found in methods.items():
@@ -36,10 +40,12 @@ def table(content: Mapping[str, Any]) -> str:
 
 
 def differences(curves: xr.Dataset, name: str) -> Iterator[str]:
-    """A line for each other method: the mean of this one less the other, ± its standard error over the instances."""
+    """A line for each other method: the mean of this one less the other, ± its standard error over
+    the instances."""
     change = curves["change"].sel(share=list(SHOWN))
     for other in change["explainer"].to_numpy():
-        less = (change.sel(explainer=name) - change.sel(explainer=other)).to_numpy()  # (instances, shares)
+        # (instances, shares)
+        less = (change.sel(explainer=name) - change.sel(explainer=other)).to_numpy()
         mean, error = less.mean(axis=0), less.std(axis=0) / np.sqrt(len(less))
         if other != name:
             yield _line([str(other), *map(_number, mean, error)])
@@ -55,7 +61,9 @@ def _number(mean: float, error: float) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print the table of an experiment, and the differences of one method from all others."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("name")
     parser.add_argument("--of", metavar="METHOD")

@@ -20,11 +20,17 @@ LONGEST_RUN = 4
 
 
 def text_methods(study: Study, words: Sequence[str]) -> dict[str, Method]:
-    """Name -> method, all with padding as the reference; "others present" on a ring, as the published code has it."""
+    """Name -> method, all with padding as the reference; "others present" on a ring, as the
+    published code has it."""
     d, designs, value = study.rows.shape[1], dshap.designs, value_of(study, words)
     kept = value_of(study, words, KeptTokens)
-    around = {f"L-Shapley{PRESENT}": local_on_a_ring, f"C-Shapley, paper{PRESENT}": connected_on_a_ring}
-    lime = Lime(study.classifier, study.reference, budget=BUDGET, draw=draw_as_texts, is_padded=True)
+    around = {
+        f"L-Shapley{PRESENT}": local_on_a_ring,
+        f"C-Shapley, paper{PRESENT}": connected_on_a_ring,
+    }
+    lime = Lime(
+        study.classifier, study.reference, budget=BUDGET, draw=draw_as_texts, is_padded=True
+    )
     return {
         **regression_methods(kept, designs.chain(d), LONGEST_RUN),
         **local_methods(kept, designs.chain(d), around),
@@ -39,13 +45,16 @@ def exact_method(study: Study, words: Sequence[str]) -> Method:
     return Method(value_of(study, words), dshap.designs.exact(study.rows.shape[1]))
 
 
-def value_of(study: Study, words: Sequence[str], kind: type[dshap.values.Tokens] = dshap.values.Tokens) -> Any:
+def value_of(
+    study: Study, words: Sequence[str], kind: type[dshap.values.Tokens] = dshap.values.Tokens
+) -> Any:
     """Log-probability of the predicted class where padding stands in the place of absent words."""
     return kind(study.classifier.probabilities, words, link="log_probability")
 
 
 def local_on_a_ring(d: int) -> LocalDesign:
-    """L-Shapley of the published code: first and last word are neighbours, all beyond a neighbourhood are present."""
+    """L-Shapley of the published code: first and last word are neighbours, all beyond a
+    neighbourhood are present."""
     return dshap.designs.local(ring(d), 1, outside="present")
 
 

@@ -50,14 +50,16 @@ def words_of(text: str) -> list[str]:
 
 
 def vocabulary_of(texts: Iterable[list[str]], size: int) -> tuple[str, ...]:
-    """Padding, the unknown word, and the most frequent words, `size` in all; equally frequent ones by the alphabet."""
+    """Padding, the unknown word, and the most frequent words, `size` in all; equally frequent ones
+    by the alphabet."""
     counts = Counter(word for words in texts for word in words)
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     return (PADDING, UNKNOWN, *ranked[: size - 2])
 
 
 def tokens_of(texts: Sequence[list[str]], words: Sequence[str], longest: int = LONGEST) -> IntArray:
-    """(n, longest): the last words of each text as tokens, padded at the end; a text of no word is an unknown one."""
+    """(n, longest): the last words of each text as tokens, padded at the end; a text of no word is
+    an unknown one."""
     token = {word: position for position, word in enumerate(words)}
     out = np.zeros((len(texts), min(longest, max(map(len, texts)))), dtype=np.int64)
     for row, text in zip(out, texts, strict=True):
@@ -76,20 +78,31 @@ def imdb(folder: Path, n_words: int = 5_000, longest: int = LONGEST) -> Reviews:
 
 
 def texts_of_csv(folder: Path, n_words: int = 5_000, longest: int = LONGEST) -> Reviews:
-    """Texts of train.csv and test.csv, whose first column is the class from 1; the other columns are one text."""
-    tables = {name: pd.read_csv(folder / f"{name}.csv", header=None, na_filter=False) for name in ("train", "test")}
+    """Texts of train.csv and test.csv, whose first column is the class from 1; the other columns
+    are one text."""
+    tables = {
+        name: pd.read_csv(folder / f"{name}.csv", header=None, na_filter=False)
+        for name in ("train", "test")
+    }
     labels = {name: table[0].to_numpy(np.int64) - 1 for name, table in tables.items()}
     texts = {
-        name: [words_of(" ".join(map(str, row))) for row in table.iloc[:, 1:].itertuples(index=False)]
+        name: [
+            words_of(" ".join(map(str, row))) for row in table.iloc[:, 1:].itertuples(index=False)
+        ]
         for name, table in tables.items()
     }
     names, n_classes = folder / "classes.txt", 1 + max(int(each.max()) for each in labels.values())
-    classes = names.read_text().split("\n")[:n_classes] if names.exists() else map(str, range(1, n_classes + 1))
+    classes = (
+        names.read_text().split("\n")[:n_classes]
+        if names.exists()
+        else map(str, range(1, n_classes + 1))
+    )
     return _reviews(texts, labels, n_words, longest, tuple(classes))
 
 
 def made_up_reviews(n: int, seed: int = 0) -> Reviews:
-    """Sentences of 4 to 12 words with "good", "bad" or "not" before them: n to train on, n to test."""
+    """Sentences of 4 to 12 words with "good", "bad" or "not" before them: n to train on, n to
+    test."""
     rng = np.random.default_rng(seed)
     others = np.array([*SENTENCE.lower().replace(".", "").split(), "film", "plot", "actor"])
     texts, labels = [], rng.integers(0, 2, 2 * n)
@@ -99,7 +112,9 @@ def made_up_reviews(n: int, seed: int = 0) -> Reviews:
         text = rng.choice(others[others != "not"], rng.integers(3, 11)).tolist()
         at = int(rng.integers(0, len(text) + 1))
         texts.append([*text[:at], *said, *text[at:]])
-    return _reviews({"train": texts[:n], "test": texts[n:]}, {"train": labels[:n], "test": labels[n:]}, 40)
+    return _reviews(
+        {"train": texts[:n], "test": texts[n:]}, {"train": labels[:n], "test": labels[n:]}, 40
+    )
 
 
 def _reviews(

@@ -34,12 +34,19 @@ def train(
     lengths: Tensor | None = None,
     n_held_out: int = 0,
 ) -> nn.Module:
-    """The network after so many passes over x, shuffled; Adam, the rate falling to zero by a cosine.
+    """The network after so many passes over x, shuffled; Adam, the rate falling to zero by a
+    cosine.
 
-    `change` is what each batch goes through first, such as `trimmed`; `lengths` are those of texts, see `batches`.
-    Of rows held out, where there are any, the accuracy is taken after every pass, and the best network kept.
+    `change` is what each batch goes through first, such as `trimmed`; `lengths` are those of texts,
+    see `batches`.  Of rows held out, where there are any, the accuracy is taken after every pass,
+    and the best network kept.
     """
-    x_held, y_held, x, y = x[:n_held_out], torch.as_tensor(y[:n_held_out]), x[n_held_out:], y[n_held_out:]
+    x_held, y_held, x, y = (
+        x[:n_held_out],
+        torch.as_tensor(y[:n_held_out]),
+        x[n_held_out:],
+        y[n_held_out:],
+    )
     best = Best()
     optimizer = torch.optim.Adam(network.parameters(), rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * -(-len(x) // batch))
@@ -55,7 +62,9 @@ def train(
     return best.of(network).eval()
 
 
-def one_step(network: nn.Module, x: Tensor, labels: Tensor, optimizer: torch.optim.Optimizer) -> float:
+def one_step(
+    network: nn.Module, x: Tensor, labels: Tensor, optimizer: torch.optim.Optimizer
+) -> float:
     """The mean loss of a batch, by whose gradient the network is changed."""
     loss = functional.cross_entropy(network(x), labels)
     optimizer.zero_grad()
@@ -88,7 +97,8 @@ class Best:
 
 
 def batches(n: int, size: int, lengths: Tensor | None) -> Sequence[Tensor]:
-    """Positions of each batch, shuffled; where there are lengths, those of a batch are near each other."""
+    """Positions of each batch, shuffled; where there are lengths, those of a batch are near each
+    other."""
     order = torch.randperm(n)
     if lengths is None:
         return order.split(size)
@@ -98,7 +108,8 @@ def batches(n: int, size: int, lengths: Tensor | None) -> Sequence[Tensor]:
 
 
 def shifted_and_mirrored(images: Tensor) -> Tensor:
-    """Images (n, channels, height, width), each moved by up to `SHIFT` pixels, and mirrored with a chance of one half.
+    """Images (n, channels, height, width), each moved by up to `SHIFT` pixels, and mirrored with a
+    chance of one half.
 
     What comes in at a side is mirrored too.
     """
@@ -107,4 +118,6 @@ def shifted_and_mirrored(images: Tensor) -> Tensor:
     y, x = moved[0] + torch.arange(height), moved[1] + torch.arange(width)
     x = torch.where(torch.rand(n, 1) < 0.5, x.flip(1), x)
     around = functional.pad(images, (SHIFT,) * 4, mode="reflect")
-    return around[torch.arange(n)[:, None, None], :, y[:, :, None], x[:, None, :]].permute(0, 3, 1, 2)
+    return around[torch.arange(n)[:, None, None], :, y[:, :, None], x[:, None, :]].permute(
+        0, 3, 1, 2
+    )

@@ -2,11 +2,13 @@
 
 python -m workflows.rkhs_shap.adult --data FOLDER --out FOLDER [--tiny]
 
-Kernel logistic models of whether a person earns more than 50,000 a year, along the strength of a penalty on the
-interventional values of sex (ISV-REG) and on its observational ones (OSV-REG); beside them the model that has no column
-sex.  Of each: accuracy on the test rows, mean squared attributions of sex in its log-odds, and by how much the share of
-men whom it predicts to earn more is above that of women.  Observational attributions are those of
-`dshap.values.ConditionalRegression`, for all models alike: it wants no column of a model but those that it has.
+Kernel logistic models of whether a person earns more than 50,000 a year, along the strength of a
+penalty on the interventional values of sex (ISV-REG) and on its observational ones (OSV-REG);
+beside them the model that has no column sex.  Of each: accuracy on the test rows, mean squared
+attributions of sex in its log-odds, and by how much the share of men whom it predicts to earn more
+is above that of women.  Observational attributions are those of
+`dshap.values.ConditionalRegression`, for all models alike: it wants no column of a model but those
+that it has.
 """
 
 from __future__ import annotations
@@ -55,31 +57,46 @@ class Person(NamedTuple):
 
 def kernel_of(columns: Sequence[str]) -> Kernel:
     """Gaussian in numbers, validated; categories are alike or not."""
-    return Product({name: Categorical(0.5) if name in ADULT_CODES else RBF("validate") for name in columns})
+    return Product(
+        {name: Categorical(0.5) if name in ADULT_CODES else RBF("validate") for name in columns}
+    )
 
 
-def models_of(table: Table, landmarks: int, strengths: Sequence[float]) -> dict[tuple[str, str], Person]:
+def models_of(
+    table: Table, landmarks: int, strengths: Sequence[float]
+) -> dict[tuple[str, str], Person]:
     """(regulariser, strength) -> model; the one without the column beside them."""
     x, y = table.part(True)
     kernel, found = kernel_of(list(x)), {}
     embedding = Nystrom(min(EMBEDDED, landmarks))
     for name, value in REGULARISERS.items():
         shapley = ShapleyPenalty(SEX, 0.0, value=value, embedding=embedding)
-        path = KernelLogistic(kernel, Nystrom(landmarks), PENALTY, shapley=shapley).fit_path(x, y, list(strengths))
-        found |= {(name, f"{each:g}"): Person(model, list(x)) for each, model in zip(strengths, path, strict=True)}
+        path = KernelLogistic(kernel, Nystrom(landmarks), PENALTY, shapley=shapley).fit_path(
+            x, y, list(strengths)
+        )
+        found |= {
+            (name, f"{each:g}"): Person(model, list(x))
+            for each, model in zip(strengths, path, strict=True)
+        }
     others = [column for column in x if column != SEX]
     dropped = KernelLogistic(kernel_of(others), Nystrom(landmarks), PENALTY).fit(x[others], y)
     return found | {(DROPPED, PLAIN): Person(dropped, others)}
 
 
-def sizes_of(people: Mapping[Any, Person], table: Table, landmarks: int, n_rows: int) -> dict[str, FloatArray]:
+def sizes_of(
+    people: Mapping[Any, Person], table: Table, landmarks: int, n_rows: int
+) -> dict[str, FloatArray]:
     """Kind -> mean squared attribution of sex (models,), on test rows."""
     x, rows = table.part(True)[0], table.part(False)[0][:n_rows]
     kernel = next(iter(people.values())).model.expansion_.kernel
     embedding = Nystrom(min(EMBEDDED, landmarks))
-    value = dshap.values.ConditionalRegression(all_log_odds(list(people.values())), x, kernel, embedding)
+    value = dshap.values.ConditionalRegression(
+        all_log_odds(list(people.values())), x, kernel, embedding
+    )
     return {
-        "interventional": np.array([interventional_size(each, x, rows) for each in people.values()]),
+        "interventional": np.array(
+            [interventional_size(each, x, rows) for each in people.values()]
+        ),
         "observational": mean_square(dshap.explain(value, rows, design="exact", progress=False)),
     }
 
@@ -107,7 +124,9 @@ def gap(is_positive: FloatArray, sex: FloatArray) -> float:
     return float(is_positive[sex == MALE].mean() - is_positive[sex != MALE].mean())
 
 
-def scores(table: Table, landmarks: int, strengths: Sequence[float], n_rows: int) -> dict[str, dict[str, Any]]:
+def scores(
+    table: Table, landmarks: int, strengths: Sequence[float], n_rows: int
+) -> dict[str, dict[str, Any]]:
     """Regulariser -> strength -> accuracy, sizes and gap."""
     people = models_of(table, landmarks, strengths)
     sizes = sizes_of(people, table, landmarks, n_rows)
@@ -124,23 +143,50 @@ def scores(table: Table, landmarks: int, strengths: Sequence[float], n_rows: int
 
 
 def picture(found: Mapping[str, Mapping[str, Mapping[str, float]]], path: Path) -> None:
-    """Accuracy against the root of the mean squared attributions, and against the gap; a line a regulariser."""
+    """Accuracy against the root of the mean squared attributions, and against the gap; a line a
+    regulariser."""
     plain = next(iter(found.values()))[PLAIN]
-    titles = {"interventional": "interventional values of sex", "observational": "observational values of sex"}
-    figure, all_axes = panels(3, "Adult: accuracy on test rows along the penalty on sex", sharey=True)
+    titles = {
+        "interventional": "interventional values of sex",
+        "observational": "observational values of sex",
+    }
+    figure, all_axes = panels(
+        3, "Adult: accuracy on test rows along the penalty on sex", sharey=True
+    )
     for axes, kind in zip(all_axes, [*titles, "gap"], strict=True):
         for colour, (name, of_strength) in zip(COLOURS, found.items(), strict=False):
-            x = [each[kind] if kind == "gap" else np.sqrt(each[kind]) for each in of_strength.values()]
+            x = [
+                each[kind] if kind == "gap" else np.sqrt(each[kind])
+                for each in of_strength.values()
+            ]
             y = [each["accuracy"] for each in of_strength.values()]
-            axes.plot(x, y, "*" if name == DROPPED else "o-", color=colour, label=name, ms=11 if name == DROPPED else 4)
+            axes.plot(
+                x,
+                y,
+                "*" if name == DROPPED else "o-",
+                color=colour,
+                label=name,
+                ms=11 if name == DROPPED else 4,
+            )
             for place, strength in zip(zip(x, y, strict=True), of_strength, strict=True):
                 if float(strength) >= SHOWN:
-                    axes.annotate(strength, place, (3, 4), textcoords="offset points", fontsize=7, color=colour)
+                    axes.annotate(
+                        strength,
+                        place,
+                        (3, 4),
+                        textcoords="offset points",
+                        fontsize=7,
+                        color=colour,
+                    )
         start = plain[kind] if kind == "gap" else np.sqrt(plain[kind])
         axes.plot([start], [plain["accuracy"]], "s", color="#444444", label="no penalty")
         axes.set_xlim(left=-0.03 * axes.get_xlim()[1])
-        axes.set_title(titles.get(kind, "predicted share of men less that of women"), loc="left", fontsize=10)
-        axes.set_xlabel("difference of shares" if kind == "gap" else "root mean squared attribution, log-odds")
+        axes.set_title(
+            titles.get(kind, "predicted share of men less that of women"), loc="left", fontsize=10
+        )
+        axes.set_xlabel(
+            "difference of shares" if kind == "gap" else "root mean squared attribution, log-odds"
+        )
     all_axes[0].set_ylabel("accuracy")
     all_axes[0].legend(frameon=False, fontsize=8)
     saved(figure, path)
@@ -151,7 +197,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = options(__doc__, argv, needs_data=True)
     kinds = {name: "code" if name in ADULT_CODES else "number" for name in ADULT}
     table = made_up("adult", kinds) if given.tiny else adult(given.data)
-    landmarks, strengths = (TINY_LANDMARKS, TINY_STRENGTHS) if given.tiny else (LANDMARKS, STRENGTHS)
+    landmarks, strengths = (
+        (TINY_LANDMARKS, TINY_STRENGTHS) if given.tiny else (LANDMARKS, STRENGTHS)
+    )
     n_rows = min(EXPLAINED, int((~table.is_train).sum()))
     found = scores(table, landmarks, strengths, n_rows)
     rows, target = table.part(False)

@@ -1,4 +1,5 @@
-"""What the experiments share: options, means over seeds, one JSON with the machine, pictures of one look."""
+"""What the experiments share: options, means over seeds, one JSON with the machine, pictures of one
+look."""
 
 from __future__ import annotations
 
@@ -28,15 +29,26 @@ COLOURS = ("#33658a", "#f26419", "#86bbd8", "#f6ae2d", "#758e4f", "#7d5ba6")
 PACKAGES = ("dshap", "numpy", "scipy", "numba", "shap")
 DPI = 110
 INNERMOST, LINE = re.compile(r"[\[{][^\[\]{}]*[\]}]"), 160
-"""Lists and objects of JSON that hold no others; those that fit stand in a line of so many characters."""
+"""Lists and objects of JSON that hold no others; those that fit stand in a line of so many
+characters."""
 
 
-def options(about: str | None, argv: Sequence[str] | None, *, needs_data: bool = False) -> argparse.Namespace:
+def options(
+    about: str | None, argv: Sequence[str] | None, *, needs_data: bool = False
+) -> argparse.Namespace:
     """--out, --tiny, and --data or --seeds, as the experiment is on real data or not."""
     require_matplotlib()
-    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="folder of the JSON and the pictures")
-    parser.add_argument("--tiny", action="store_true", help="little data, made up where the experiment is on real ones")
+    parser = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, help="folder of the JSON and the pictures"
+    )
+    parser.add_argument(
+        "--tiny",
+        action="store_true",
+        help="little data, made up where the experiment is on real ones",
+    )
     if needs_data:
         parser.add_argument("--data", type=Path, help="folder that holds the data; not for --tiny")
     else:
@@ -53,7 +65,10 @@ def options(about: str | None, argv: Sequence[str] | None, *, needs_data: bool =
 def summary(values: Iterable[float], digits: int = 4) -> dict[str, float]:
     """Mean and standard deviation over seeds."""
     all_values = np.fromiter(values, dtype=float)
-    return {"mean": round(float(all_values.mean()), digits), "sd": round(float(all_values.std()), digits)}
+    return {
+        "mean": round(float(all_values.mean()), digits),
+        "sd": round(float(all_values.std()), digits),
+    }
 
 
 def written(given: argparse.Namespace, name: str, content: Mapping[str, Any]) -> None:
@@ -101,7 +116,9 @@ def panels(
     return figure, all_axes
 
 
-def band(axes: Any, x: Sequence[Any], of_seeds: FloatArray, colour: Any, label: str, line: str = "o-") -> None:
+def band(
+    axes: Any, x: Sequence[Any], of_seeds: FloatArray, colour: Any, label: str, line: str = "o-"
+) -> None:
     """A line of means over seeds (seeds, x), with a band of one standard deviation at each side."""
     mean, sd = of_seeds.mean(axis=0), of_seeds.std(axis=0)
     axes.plot(x, mean, line, color=colour, label=label, ms=4)

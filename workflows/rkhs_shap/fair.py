@@ -2,10 +2,10 @@
 
 python -m workflows.rkhs_shap.fair --out FOLDER [--seeds 10] [--tiny]
 
-X5 is the sensitive column, X4 goes with it.  Models are fitted with a penalty on X5's interventional values (ISV-REG)
-or on its observational ones (OSV-REG); then both kinds of values of X4 and X5 are taken on the test rows.  The spread
-of values is their standard deviation; a ratio is the spread at a strength over that of the plain model.  What it costs
-is the RMSE on the test rows.
+X5 is the sensitive column, X4 goes with it.  Models are fitted with a penalty on X5's
+interventional values (ISV-REG) or on its observational ones (OSV-REG); then both kinds of values of
+X4 and X5 are taken on the test rows.  The spread of values is their standard deviation; a ratio is
+the spread at a strength over that of the plain model.  What it costs is the RMSE on the test rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,16 @@ from dshap.kernels import Nystrom
 from dshap.models import KernelRidge
 from dshap.records import FloatArray
 from workflows.rkhs_shap.common import options, panels, saved, summary, written
-from workflows.rkhs_shap.linear import FOURTH, LAST, N_ROWS, TINY_ROWS, Parts, data_of, fitted_path, rmse
+from workflows.rkhs_shap.linear import (
+    FOURTH,
+    LAST,
+    N_ROWS,
+    TINY_ROWS,
+    Parts,
+    data_of,
+    fitted_path,
+    rmse,
+)
 
 STRENGTHS, TINY_STRENGTHS = (0.0, 1.0, 10.0, 100.0, 1000.0), (0.0, 1000.0)
 SHADES = ("#fdd0a2", "#fdae6b", "#fd8d3c", "#d94801", "#7f2704")
@@ -68,7 +77,9 @@ def values_of(parts: Parts, paths: Mapping[str, Sequence[KernelRidge]], landmark
 def errors_of(parts: Parts, paths: Mapping[str, Sequence[KernelRidge]]) -> dict[str, FloatArray]:
     """Regulariser -> RMSE on the test rows (strengths,)."""
     test = parts.x_test, parts.y_test
-    return {name: np.array([rmse(model, *test) for model in models]) for name, models in paths.items()}
+    return {
+        name: np.array([rmse(model, *test) for model in models]) for name, models in paths.items()
+    }
 
 
 def ratios(values: Values) -> dict[Name, FloatArray]:
@@ -85,9 +96,13 @@ def picture(values: Values, strengths: Sequence[float], path: Path) -> None:
     figure, all_axes = panels(len(values) // 2, title, rows=2, width=3.4, height=5.6, sharex=True)
     grid = np.linspace(-30.0, 30.0, 401)
     for axes, ((name, kind, column), of_strength) in zip(all_axes, values.items(), strict=True):
-        for strength, phi, shade in zip(strengths, of_strength, SHADES[-len(strengths) :], strict=True):
+        for strength, phi, shade in zip(
+            strengths, of_strength, SHADES[-len(strengths) :], strict=True
+        ):
             density = gaussian_kde(phi)(grid)
-            axes.plot(grid, density / density.max(), color=shade, linewidth=1.6, label=f"{strength:g}")
+            axes.plot(
+                grid, density / density.max(), color=shade, linewidth=1.6, label=f"{strength:g}"
+            )
         axes.set_title(f"{name}: {kind}, {column}", loc="left", fontsize=9)
         axes.set_yticks([])
     for axes in all_axes[4:]:
@@ -103,7 +118,9 @@ def of_seeds(each: Sequence[FloatArray], strengths: Sequence[float]) -> dict[str
     return {f"{strength:g}": summary(table[:, j], 3) for j, strength in enumerate(strengths)}
 
 
-def content_of(all_ratios: Sequence[Mapping[Name, FloatArray]], strengths: Sequence[float]) -> dict[str, Any]:
+def content_of(
+    all_ratios: Sequence[Mapping[Name, FloatArray]], strengths: Sequence[float]
+) -> dict[str, Any]:
     """Regulariser -> "kind, column" -> strength -> ratio of spreads over the seeds."""
     out: dict[str, Any] = {}
     for name, kind, column in all_ratios[0]:
@@ -124,13 +141,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         paths = paths_of(parts, strengths)
         values.append(values_of(parts, paths, landmarks))
         errors.append(errors_of(parts, paths))
-        last = {" ".join(name): round(float(each[-1]), 3) for name, each in ratios(values[-1]).items()}
+        last = {
+            " ".join(name): round(float(each[-1]), 3) for name, each in ratios(values[-1]).items()
+        }
         print(f"seed {seed}, strength {strengths[-1]:g}: {last}", flush=True)
     content = {
         "rows": n,
         "seeds": given.seeds,
         "ratio_of_spreads": content_of([ratios(each) for each in values], strengths),
-        "rmse": {name: of_seeds([each[name] for each in errors], strengths) for name in REGULARISERS},
+        "rmse": {
+            name: of_seeds([each[name] for each in errors], strengths) for name in REGULARISERS
+        },
     }
     written(given, "fair", content)
     picture(values[0], strengths, given.out / "fair.png")

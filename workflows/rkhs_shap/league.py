@@ -1,9 +1,10 @@
-"""A kernel logistic model of League of Legends with 38 players: length-scales beside mean |attribution|.
+"""A kernel logistic model of League of Legends with 38 players: length-scales beside mean
+|attribution|.
 
 python -m workflows.rkhs_shap.league --data FOLDER --out FOLDER [--tiny]
 
-Interventional values are the closed form by quadrature, without coalitions; observational ones take `COALITIONS` of the
-2^38 coalitions by kriging.
+Interventional values are the closed form by quadrature, without coalitions; observational ones take
+`COALITIONS` of the 2^38 coalitions by kriging.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The data of RKHS-SHAP, experiments 3 and 4: a linear function of normal columns, of which two go together.
+"""The data of RKHS-SHAP, experiments 3 and 4: a linear function of normal columns, of which two go
+together.
 
-X ~ N(0, Σ), Σ = I but Σ₄₅ = 0.9 (the paper's text has 15 on the diagonal: a vector of ones, as its figures show),
-y = xᵀβ, β = (1, 2, 3, 4, 10), 3,000 rows, 70 % of them to train.
+X ~ N(0, Σ), Σ = I but Σ₄₅ = 0.9 (the paper's text has 15 on the diagonal: a vector of ones, as its
+figures show), y = xᵀβ, β = (1, 2, 3, 4, 10), 3,000 rows, 70 % of them to train.
 """
 
 from __future__ import annotations
@@ -43,10 +44,15 @@ def data_of(n: int, seed: int) -> Parts:
     return Parts(x[:n_train], y[:n_train], x[n_train:], y[n_train:])
 
 
-def fitted_path(parts: Parts, value: str, strengths: Sequence[float], penalty: float = PENALTY) -> list[KernelRidge]:
-    """A model a strength of the penalty on X5's values of this kind: median length-scales, all coalitions."""
+def fitted_path(
+    parts: Parts, value: str, strengths: Sequence[float], penalty: float = PENALTY
+) -> list[KernelRidge]:
+    """A model a strength of the penalty on X5's values of this kind: median length-scales, all
+    coalitions."""
     shapley = ShapleyPenalty(LAST, 0.0, value=value)
-    ridge = KernelRidge(RBF("median"), Nystrom(min(LANDMARKS, len(parts.x))), penalty, shapley=shapley)
+    ridge = KernelRidge(
+        RBF("median"), Nystrom(min(LANDMARKS, len(parts.x))), penalty, shapley=shapley
+    )
     return ridge.fit_path(parts.x, parts.y, list(strengths))
 
 

@@ -11,7 +11,13 @@ import numpy as np
 
 from workflows.rkhs_shap.common import options, written
 from workflows.rkhs_shap.data import made_up, pima
-from workflows.rkhs_shap.explained import Explanation, explanation, importance_picture, ranks, row_picture
+from workflows.rkhs_shap.explained import (
+    Explanation,
+    explanation,
+    importance_picture,
+    ranks,
+    row_picture,
+)
 
 LANDMARKS, TINY_LANDMARKS = 300, 40
 COLUMNS = dict.fromkeys(("glucose", "blood_pressure", "bmi", "age"), "number")
@@ -19,7 +25,8 @@ COLUMNS = dict.fromkeys(("glucose", "blood_pressure", "bmi", "age"), "number")
 
 
 def patient(found: Explanation) -> int:
-    """The diabetic test patient whose probability is the median of those that are predicted to be diabetic."""
+    """The diabetic test patient whose probability is the median of those that are predicted to be
+    diabetic."""
     odds = found.log_odds
     candidates = np.flatnonzero((odds > 0) & (found.target == 1))
     return int(candidates[np.argsort(odds[candidates])[len(candidates) // 2]])
@@ -41,7 +48,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         "patient": found.one(row),
     }
     written(given, "pima", content)
-    row_picture(found, row, "Why the model holds this patient to be diabetic", given.out / "pima_patient.png")
+    row_picture(
+        found,
+        row,
+        "Why the model holds this patient to be diabetic",
+        given.out / "pima_patient.png",
+    )
     title = f"Pima diabetes, {len(found.rows)} test patients"
     importance_picture(importance, title, given.out / "pima_columns.png")
 

@@ -2,12 +2,14 @@
 
 python -m workflows.rkhs_shap.runtime --out FOLDER [--tiny]
 
-n rows of the Banana data with q = 1 are explained, all of them with all of them as background or data, on one core:
-by dshap and by calls of a model of at most 300 landmarks; and by the formulas as the paper writes them, n×n matrices
-(Proposition 3), and by calls of a model whose landmarks are all rows, as the paper's model has them.
+n rows of the Banana data with q = 1 are explained, all of them with all of them as background or
+data, on one core: by dshap and by calls of a model of at most 300 landmarks; and by the formulas as
+the paper writes them, n×n matrices (Proposition 3), and by calls of a model whose landmarks are all
+rows, as the paper's model has them.
 
-What is not in proportion to the explained rows (kernel matrices, their factors, sums over the data) is measured whole;
-methods that call the model are timed on the first `BY_CALLS` rows, and the time is scaled.
+What is not in proportion to the explained rows (kernel matrices, their factors, sums over the data)
+is measured whole; methods that call the model are timed on the first `BY_CALLS` rows, and the time
+is scaled.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from workflows.rkhs_shap.truth import banana
 SIZES, TINY_SIZES = (100, 500, 1_000, 1_500, 3_000, 5_000), (100, 200)
 """The paper's."""
 BY_CALLS, DRAWS = 50, 100
-"""Explained rows that are timed, of methods that call the model; draws of the Gaussian conditional."""
+"""Explained rows that are timed, of methods that call the model; draws of the Gaussian
+conditional."""
 EXACT = dshap.designs.exact(2)
 OURS, PAPER = "a model of 300 landmarks", "a model of n landmarks"
 CALLED = ("KSHAP-ISV", "GSHAP-OSV")
@@ -59,7 +62,9 @@ def interventional(x: FloatArray, model: KernelRidge) -> FloatArray:
 
 
 def observational(x: FloatArray, model: KernelRidge) -> FloatArray:
-    return attributions(dshap.values.KernelObservational(model, x, Nystrom(min(LANDMARKS, len(x))), PENALTY), x)
+    return attributions(
+        dshap.values.KernelObservational(model, x, Nystrom(min(LANDMARKS, len(x))), PENALTY), x
+    )
 
 
 def kernel_shap(x: FloatArray, model: Any) -> FloatArray:
@@ -85,7 +90,10 @@ def dense(x: FloatArray, model: KernelExpansion, *, is_observational: bool) -> F
     values[:, 1] = predictions
     values[:, 0] = predictions.mean()
     for row, mask in enumerate(EXACT.masks[2:], start=2):
-        present, absent = kernels[int(np.flatnonzero(mask)[0])], kernels[int(np.flatnonzero(~mask)[0])]
+        present, absent = (
+            kernels[int(np.flatnonzero(mask)[0])],
+            kernels[int(np.flatnonzero(~mask)[0])],
+        )
         if is_observational:
             factor = cho_factor(present + len(x) * PENALTY * np.eye(len(x)), lower=True)
             embedded = cho_solve(factor, present).T @ absent  # (n, n)
@@ -96,7 +104,12 @@ def dense(x: FloatArray, model: KernelExpansion, *, is_observational: bool) -> F
 
 
 METHODS: dict[str, dict[str, Method]] = {
-    OURS: {"RKHS-ISV": interventional, "RKHS-OSV": observational, "KSHAP-ISV": kernel_shap, "GSHAP-OSV": gaussian},
+    OURS: {
+        "RKHS-ISV": interventional,
+        "RKHS-OSV": observational,
+        "KSHAP-ISV": kernel_shap,
+        "GSHAP-OSV": gaussian,
+    },
     PAPER: {
         "RKHS-ISV, n×n": partial(dense, is_observational=False),
         "RKHS-OSV, n×n": partial(dense, is_observational=True),
@@ -116,7 +129,9 @@ def run(sizes: Sequence[int], n_runs: int = 3) -> Found:
                 if n == sizes[0]:
                     method(x, model)  # compiles and imports
                 scale = n / min(n, BY_CALLS) if name in CALLED else 1.0
-                found[kind][name][n] = seconds = scale * seconds_of(partial(method, x, model), n_runs)
+                found[kind][name][n] = seconds = scale * seconds_of(
+                    partial(method, x, model), n_runs
+                )
                 print(f"{n:6,d} rows, {kind}  {name:16s}{seconds:10.3f} s", flush=True)
     return found
 
@@ -155,10 +170,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     with one_blas_thread():
         found = run(TINY_SIZES, 1) if given.tiny else run(SIZES)
     seconds = {
-        kind: {name: {n: float(f"{each:.3g}") for n, each in own.items()} for name, own in methods.items()}
+        kind: {
+            name: {n: float(f"{each:.3g}") for n, each in own.items()}
+            for name, own in methods.items()
+        }
         for kind, methods in found.items()
     }
-    content = {"timed_rows_of_calls": BY_CALLS, "gaussian_draws": DRAWS, "ratios_at_most_rows": ratios(found)}
+    content = {
+        "timed_rows_of_calls": BY_CALLS,
+        "gaussian_draws": DRAWS,
+        "ratios_at_most_rows": ratios(found),
+    }
     written(given, "runtime", {**content, "seconds_of_one_core": seconds})
     picture(found, given.out / "runtime.png")
 

@@ -1,6 +1,7 @@
 """The Banana data of RKHS-SHAP, experiments 1 and 2, and their true Shapley values.
 
-Z ~ N(0, diag(v, 1)), X1 = Z1, X2 = q(Z1² − v) + Z2, f = q(X1² − v) + X2, v = 10; q is the paper's 1/b.
+Z ~ N(0, diag(v, 1)), X1 = Z1, X2 = q(Z1² − v) + Z2, f = q(X1² − v) + X2, v = 10; q is the paper's
+1/b.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ V = 10.0
 BENDS = {"1": 1.0, "1/10": 0.1, "1/20": 0.05, "1/50": 0.02, "1/100": 0.01}
 """q: how far the banana is bent."""
 NODES, REACH = 1_500, 9.0
-"""Of the integral over Z1: nodes from 0 to so many standard deviations; the narrowest density (q = 1) has a standard
-deviation of 1/(2q·13) at the furthest row, twice the step, where the trapezoid rule errs by less than 1e-15."""
+"""Of the integral over Z1: nodes from 0 to so many standard deviations; the narrowest density (q =
+1) has a standard deviation of 1/(2q·13) at the furthest row, twice the step, where the trapezoid
+rule errs by less than 1e-15."""
 ROWS = 256
 """Rows that are integrated at once."""
 
@@ -50,8 +52,8 @@ def f(x: FloatArray, q: float) -> FloatArray:
 
 
 def conditional_bend(x2: FloatArray, q: float) -> FloatArray:
-    """E[q(Z1² − v) | X2 = x2] (n,): Z1 | X2 has a density in proportion to N(z; 0, v) · N(x2 − q(z² − v); 0, 1), even
-    in z."""
+    """E[q(Z1² − v) | X2 = x2] (n,): Z1 | X2 has a density in proportion to N(z; 0, v) · N(x2 − q(z²
+    − v); 0, 1), even in z."""
     z = np.linspace(0.0, REACH * np.sqrt(V), NODES)
     out = np.empty(len(x2))
     for start in range(0, len(x2), ROWS):
@@ -69,14 +71,16 @@ def interventional_truth(x: FloatArray, q: float) -> FloatArray:
 
 
 def observational_truth(x: FloatArray, q: float) -> FloatArray:
-    """(n, 2): the game v(∅) = 0, v(1) = E[f | X1] = 2q(X1² − v), v(2) = X2 + E[q(Z1² − v) | X2], v(12) = f."""
+    """(n, 2): the game v(∅) = 0, v(1) = E[f | X1] = 2q(X1² − v), v(2) = X2 + E[q(Z1² − v) | X2],
+    v(12) = f."""
     first, second = 2.0 * bend(x[:, 0], q), x[:, 1] + conditional_bend(x[:, 1], q)
     both = f(x, q)
     return np.column_stack([both + first - second, both + second - first]) / 2.0
 
 
 def printed_form(x: FloatArray, q: float) -> FloatArray:
-    """(n, 2): the paper's observational values, φ1 = (3q(X1² − v) − X2)/2, φ2 = (3X2 − q(X1² − v))/2.
+    """(n, 2): the paper's observational values, φ1 = (3q(X1² − v) − X2)/2, φ2 = (3X2 − q(X1² −
+    v))/2.
 
     They put X2 for E[q(Z1² − v) | X2], which holds where Z2 is negligible.
     """
@@ -85,5 +89,8 @@ def printed_form(x: FloatArray, q: float) -> FloatArray:
 
 
 def r2(truth: FloatArray, estimate: FloatArray) -> float:
-    """1 − squared error over squared deviation from the mean, of all columns (n, columns) pooled."""
-    return float(1.0 - np.square(truth - estimate).sum() / np.square(truth - truth.mean(axis=0)).sum())
+    """1 − squared error over squared deviation from the mean, of all columns (n, columns)
+    pooled."""
+    return float(
+        1.0 - np.square(truth - estimate).sum() / np.square(truth - truth.mean(axis=0)).sum()
+    )
